@@ -58,6 +58,6 @@ __all__ = [
 
 
 def has_no_module(dialect: str) -> None:
-    """Tells the bindings that no module has classes of a dialect; they would look on the disk at every operation."""
+    """Registers an empty module for a dialect, so that the bindings do not search the disk at every operation."""
     name = f"{ir.__name__.rpartition('.')[0]}.dialects.{dialect}"
     sys.modules.setdefault(name, ModuleType(name))

@@ -105,7 +105,7 @@ def _exp(a: Interval) -> Interval:
 
 
 def _pow(a: Interval, b: Interval) -> Interval:
-    """Of a known exponent: a whole one, or a base that is not negative; below 0, a base that is not 0."""
+    """Finite for a known exponent: an integer, or with a base of at least 0; below 0 the base must not be 0."""
     exponent = b.low
     if b.low != b.high:
         return NOT_FINITE

@@ -1,4 +1,4 @@
-"""Building programs out of operators, whatever they are built into.
+"""Builders: programs written as calls of operators.
 
 Gradients, decompositions and rewrites are written once against a `Builder`: `ops.matmul(a, b)` checks the
 call, infers its results and hands it to `emit`. `IRBuilder` (in `dialect.ir_builder`) emits MLIR operations,
@@ -30,7 +30,7 @@ Scalar = bool | int | float
 
 
 class Value:
-    """A tensor in a program under construction: what is known of it, and the builder's handle for it.
+    """A tensor in a program under construction: its description, and the builder's handle.
 
     Arithmetic on values builds operators: `broadcast_*` between values, `scalar_*` with a number.
     """
@@ -98,15 +98,15 @@ class Builder(ABC):
 
     @abstractmethod
     def wrap(self, value: Any) -> Value:
-        """What a rule may be given as an operand, as a `Value` of this builder."""
+        """An operand that a rule passes (a value, an array or a number) as a `Value` of this builder."""
 
     def retype(self, value: Value, desc: TensorDesc) -> Value:
-        """`value` as a tensor of type `desc`, which says more or less of the same shape."""
+        """`value` as a tensor of type `desc`, in which more or fewer sizes of the same shape are known."""
         assert value.desc.compatible(desc), f"{value.desc} as {desc}"
         return value
 
-    def beside(self, value: Value, like: Value) -> Value:
-        """`value` on the ranks that `like` lies on."""
+    def placed_like(self, value: Value, like: Value) -> Value:
+        """`value` on the ranks of the placement of `like`."""
         return (
             self.call("hierarchical_parallel_cast_like", value, like, nd_sbp=())[0] if self.has_placements else value
         )

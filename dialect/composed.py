@@ -2,7 +2,7 @@
 
     grad = composed_gradient        in a record that has `decompose`, or `sharded_decomposition`
 
-The decomposition is built again and gone back over with the gradient slots of its parts.
+The decomposition is built again and differentiated with the gradient slots of its operators.
 """
 
 from __future__ import annotations
@@ -17,34 +17,34 @@ from oneflow.dialect.tensor_desc import TensorDesc
 
 
 class Recorder(Builder):
-    """Builds with another builder and remembers the calls; `value` and `given` go between the values of both."""
+    """Builds with another builder and records the calls; `value` and `original` convert between both builders."""
 
     def __init__(self, ops: Builder) -> None:
         super().__init__(ops.registry)
         self.ops = ops
         self.calls: list[Call] = []
-        self._given: dict[int, tuple[Value, Value]] = {}
+        self._originals: dict[int, tuple[Value, Value]] = {}
 
     def value(self, given: Value) -> Value:
         """A value of the other builder as one of this."""
         made = Value(self, given.handle, given.desc)
-        self._given[id(made)] = (made, given)
+        self._originals[id(made)] = (made, given)
         return made
 
-    def given(self, value: Value) -> Value:
+    def original(self, value: Value) -> Value:
         """A value of this builder as one of the other."""
-        return self._given[id(value)][1] if id(value) in self._given else value
+        return self._originals[id(value)][1] if id(value) in self._originals else value
 
     def emit(self, op: Call, results: Sequence[TensorDesc]) -> list[Value]:
         """Emits the call and keeps it with its results."""
-        inputs = {name: _mapped(self.given, operand) for name, operand in op.inputs.items()}
+        inputs = {name: _mapped(self.original, operand) for name, operand in op.inputs.items()}
         values = [self.value(v) for v in self.ops.emit(Call(op.record, inputs, op.attrs), results)]
         outputs = distribute(op.record.signature.outputs, values, None)
         self.calls.append(Call(op.record, op.inputs, op.attrs, outputs))
         return values
 
     def wrap(self, value: Any) -> Value:
-        """What the other builder makes a value of."""
+        """An operand as a value of this builder, made by the other builder where necessary."""
         return value if isinstance(value, Value) and value.builder is self else self.value(self.ops.wrap(value))
 
 
@@ -66,7 +66,7 @@ def composed_gradient(ops: Builder, op: Call, *cotangents: Value | None) -> dict
 
         def gradient() -> Value | None:
             (found,) = pull_back(recorder, calls, seeds, [value])
-            return None if found is None else recorder.given(found)
+            return None if found is None else recorder.original(found)
 
         return gradient
 

@@ -129,7 +129,7 @@ class Scatter(Stage):
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """A tensor set into a larger one at `offsets`, its elements `strides` apart."""
+    """A tensor set into a larger one at `offsets`, with `strides` between its elements."""
 
     source: Stage
     offsets: Sizes
@@ -174,7 +174,7 @@ def as_expr(size: Size) -> Expr:
     return size if isinstance(size, Expr) else s.const(size, dtypes.index)
 
 
-def _whole(sizes: Sequence[Any]) -> Sizes:
+def _checked_sizes(sizes: Sequence[Any]) -> Sizes:
     """Sizes of a stage, which a body states.
 
     Raises:
@@ -209,7 +209,7 @@ def larger(a: Size, b: Size) -> Size:
 
 
 def _combine(kind: str, a: Any, b: Any) -> Any:
-    """Both in the way of the one that is no number: an expression, or what types are asked with."""
+    """Combines two sizes by the method of the one that is no number."""
     return (b if isinstance(a, int) else a).combine(kind, a, b)
 
 
@@ -230,7 +230,7 @@ def element_wise(shape: Sequence[Size], body: Callable[..., Expr], dtype: DType 
     positions = _names.positions(len(shape))
     value = body(*positions)
     target = dtype or value.dtype
-    return ElementWise(_whole(shape), target, positions, s.cast(value, target))
+    return ElementWise(_checked_sizes(shape), target, positions, s.cast(value, target))
 
 
 def fold(
@@ -249,7 +249,14 @@ def fold(
     accumulators = _names.args([i.dtype for i in inits])
     bodies = tuple(step(positions, steps, accumulators))
     reduction = Reduction(
-        _whole(shape), _whole(extents), positions, steps, accumulators, tuple(inits), bodies, associative
+        _checked_sizes(shape),
+        _checked_sizes(extents),
+        positions,
+        steps,
+        accumulators,
+        tuple(inits),
+        bodies,
+        associative,
     )
     return tuple(Fold(reduction.shape, i.dtype, reduction, n) for n, i in enumerate(inits))
 
@@ -307,7 +314,7 @@ def scatter(
     (accumulator,) = _names.args([base.dtype])
     body = combine(accumulator, s.cast(value(*steps), base.dtype))
     at = tuple(index(*steps))
-    return Scatter(base.shape, base.dtype, base, _whole(extents), steps, at, accumulator, body, any_order)
+    return Scatter(base.shape, base.dtype, base, _checked_sizes(extents), steps, at, accumulator, body, any_order)
 
 
 def place(
@@ -317,10 +324,10 @@ def place(
     dtype: DType,
 ) -> Stage:
     """`parts` (tensor, offsets[, strides]) set into a tensor of `fill`."""
-    built = tuple(Part(p[0], _whole(p[1]), tuple(p[2] if len(p) == 3 else [1] * len(shape))) for p in parts)
-    return Place(_whole(shape), dtype, None if fill is None else s.const(fill, dtype), built)
+    built = tuple(Part(p[0], _checked_sizes(p[1]), tuple(p[2] if len(p) == 3 else [1] * len(shape))) for p in parts)
+    return Place(_checked_sizes(shape), dtype, None if fill is None else s.const(fill, dtype), built)
 
 
 def reshape(source: Stage, shape: Sequence[Size]) -> Stage:
     """The elements of `source` in row-major order under `shape`."""
-    return Reshape(_whole(shape), source.dtype, source)
+    return Reshape(_checked_sizes(shape), source.dtype, source)

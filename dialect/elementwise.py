@@ -92,7 +92,7 @@ def scalar_body(op: Call, operands: Sequence[Expr]) -> Expr:
 
 @dataclass(frozen=True)
 class Slope:
-    """A derivative. `plan` computes its product with the cotangent, or where it may not be `finite`, itself."""
+    """A derivative. `plan` computes its product with the cotangent, or if not `finite` the derivative alone."""
 
     dtype: DType
     finite: bool
@@ -150,16 +150,16 @@ def _instance(
 def scalar_gradient(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
     """The gradient of an element-wise operator: dy times the derivative of its scalar body.
 
-    Summed over the axes along which an operand was broadcast. It is 0 where dy is, even if the derivative there is
-    infinite or NaN: a branch that `where` did not take leaves no trace.
+    The gradient is summed over the axes along which an operand was broadcast. The gradient is 0 where dy is 0, also
+    where the derivative is infinite or NaN, so that the branch that `where` did not take contributes nothing.
     """
     return _gradient(ops, op, dy, op.operands)
 
 
 def scalar_gradient_at_result(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
-    """The same for an operator of one operand whose slope at its result is that at its operand.
+    """`scalar_gradient` for an operator of one operand whose slope at the result is the slope at the operand.
 
-    What reads the result next keeps it in any case; the operand can go.
+    The next operator keeps the result in any case, so that the operand can be freed.
     """
     return _gradient(ops, op, dy, op.results)
 
@@ -190,7 +190,7 @@ def _cast(ops: Builder, value: Value, dtype: DType) -> Value:
 
 
 def flat_gradient(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
-    """The gradient of a step function: nothing flows."""
+    """The gradient of a step function: no operand has one."""
     return {}
 
 

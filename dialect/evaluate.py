@@ -1,6 +1,6 @@
 """Compute stages and scalar bodies evaluated with NumPy.
 
-A third reading of an operator's meaning beside the backends and the reference: tests compare all of them, and
+This is the third evaluation of an operator, next to the backends and the reference: tests compare all of them, and
 constants are folded with it. Everything is vectorised over positions; loops remain over the steps of folds,
 scans and scatters.
 """

@@ -1,4 +1,4 @@
-"""Kernels made elsewhere, which compiled programs call between their own: the `kernel` slot of a record."""
+"""External kernels, which compiled programs call between their own: the `kernel` slot of a record."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class ExternalKernel:
     """A kernel made for one call whose operands and results are static.
 
     `function` is the address of a `Launch` function, `context` its first argument; `error()` is the text of the
-    thread's last failure. `owner` keeps the context alive. `on_device`: it takes memory of a device, and its work is
-    given to the stream; behind the results it gets `room` bytes to work in. One that may be `recorded` gives
-    work to the stream and does nothing else: the work may be done again without it.
+    thread's last failure. `owner` keeps the context alive. A kernel `on_device` takes memory of a device and
+    gives its work to the stream; after the results it gets `workspace` bytes of scratch memory. A kernel that may be
+    `recorded` does nothing else than giving work to the stream, so that the work may be repeated without the kernel.
     """
 
     function: int
@@ -35,7 +35,7 @@ class ExternalKernel:
     error: Callable[[], str]
     owner: object
     on_device: bool = False
-    room: int = 0
+    workspace: int = 0
     recorded: bool = False
 
 
@@ -49,7 +49,7 @@ _failure = _Failure()
 
 
 def python_kernel(
-    run: Callable[[Any, Any], None], on_device: bool = False, room: int = 0, recorded: bool = False
+    run: Callable[[Any, Any], None], on_device: bool = False, workspace: int = 0, recorded: bool = False
 ) -> ExternalKernel:
     """A kernel that is a function of Python: of the memory of all operands and results in order, and the stream."""
 
@@ -64,7 +64,7 @@ def python_kernel(
     launch = Launch(called)
     address = ctypes.cast(launch, ctypes.c_void_p).value
     assert address is not None
-    return ExternalKernel(address, 0, lambda: _failure.text, launch, on_device, room, recorded)
+    return ExternalKernel(address, 0, lambda: _failure.text, launch, on_device, workspace, recorded)
 
 
 def as_array(address: int | None, desc: TensorDesc) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Locks that a forked process finds free."""
+"""Locks that are free in a forked process."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Lock:
             yield
 
     def renew(self) -> None:
-        """Forgets who holds the lock."""
+        """Replaces the lock by a free one."""
         self.now = self._make()
 
 

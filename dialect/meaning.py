@@ -22,7 +22,7 @@ def stages(op: Call, results: Sequence[TensorDesc]) -> list[Stage]:
     """The result stages of a call whose operands are `Stage`s; `results` are the inferred types.
 
     Raises:
-        OperatorError: the body writes what the algebra does not take.
+        OperatorError: the body uses an expression that the algebra does not have.
     """
     try:
         return _stages(op, results)

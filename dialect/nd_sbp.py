@@ -1,4 +1,4 @@
-"""nd-SBP: how a tensor lies on a mesh of devices, one of S, B, P, M per mesh axis.
+"""nd-SBP: the layout of a tensor on a mesh of devices, one of S, B, P, M per mesh axis.
 
 Ranks are numbered row-major over the mesh. Along one tensor axis the splits of several mesh axes nest: an
 earlier mesh axis cuts the whole, a later one cuts the pieces, each time balanced, so pieces may differ by one
@@ -20,7 +20,7 @@ from oneflow.dialect.sbp import B, M, P, S, Sbp, SbpSignature
 
 Mesh = tuple[int, ...]
 NdSbp = tuple[Sbp, ...]
-#: Where a piece lies in the whole tensor: begin and size along every axis.
+#: The region of a piece in the whole tensor: begin and size along every axis.
 Region = tuple[tuple[int, int], ...]
 
 _TEXT = re.compile(r'"?(?:S\((?P<a>\d+)\)|#sbp\.split<(?P<b>\d+)(?: : i64)?>)"?')
@@ -102,7 +102,7 @@ def write_nd_sbp(nd: NdSbp) -> ir.Attribute:
 
 
 def broadcast(mesh: Mesh) -> NdSbp:
-    """Whole on every device."""
+    """The nd-SBP of a tensor that is repeated on every device."""
     return (B,) * len(mesh)
 
 
@@ -112,7 +112,7 @@ def devices(mesh: Mesh) -> int:
 
 
 def coordinate(rank: int, mesh: Mesh) -> tuple[int, ...]:
-    """Where a rank stands along every mesh axis."""
+    """The coordinates of a rank in the mesh."""
     at = []
     for size in reversed(mesh):
         rank, here = divmod(rank, size)
@@ -135,7 +135,7 @@ def splits(nd: NdSbp, axis: int) -> list[int]:
 
 
 def local_region(shape: Sequence[int], nd: NdSbp, mesh: Mesh, rank: int) -> Region:
-    """Where the piece of `rank` lies in a tensor of `shape`; the whole where it is repeated or a partial sum."""
+    """The region of `rank`'s piece in a tensor of `shape`: everything where nothing is split."""
     return cut_region(shape, nd, mesh, coordinate(rank, mesh))
 
 
@@ -156,7 +156,7 @@ def local_shape(shape: Sequence[int], nd: NdSbp, mesh: Mesh, rank: int) -> tuple
 
 
 def problem(nd: NdSbp, rank: int, mesh: Mesh) -> str | None:
-    """Why a tensor of `rank` dimensions cannot lie so on the mesh, or None."""
+    """Why a tensor of `rank` dimensions cannot have this nd-SBP on the mesh, or None."""
     if len(nd) != len(mesh):
         return f"expected one SBP for each of the {len(mesh)} mesh axes, got {format_nd_sbp(nd)}"
     wrong = [s for s in nd if s.axis is not None and not 0 <= s.axis < rank]

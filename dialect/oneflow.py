@@ -182,7 +182,7 @@ def read_attributes(op: ir.Operation, record: Operator) -> dict[str, Any]:
             except ValueError as error:
                 raise OperatorError(f"{op.name}: attribute {name}: {error}") from None
         elif name not in BOOKKEEPING and name not in (*OPERAND_SEGMENTS, *RESULT_SEGMENTS) and "." not in name:
-            given[name] = attributes[name]  # which is refused as those of calls are
+            given[name] = attributes[name]  # an error of the attribute, as for calls
     return attribute_values(record, given)
 
 
@@ -211,13 +211,13 @@ def desc_of(value: ir.Value) -> TensorDesc:
 
 
 def before_cast(desc: TensorDesc, source: ir.Value) -> TensorDesc:
-    """What is known of a value described by `desc` that was cast from `source`."""
+    """The description of a value of type `desc` that was cast from `source`, with the sizes that the source has."""
     known = from_mlir(source.type)
     return desc.meet(known) if known is not None and known.compatible(desc) else desc
 
 
 class Inference:
-    """What operators' rules say of results; equal calls are computed once.
+    """Infers results by the operators' rules; equal calls are computed once.
 
     `casts` are the operands of the casts met so far, by their results: asking a value for its owner is slow.
     """

@@ -1,8 +1,8 @@
 """Text that would end the process inside MLIR's parser, refused before it is parsed.
 
 There are three kinds: strings whose escapes are no UTF-8, which MLIR's bindings cannot give to Python; nesting that
-leaves no stack for the parser; and sizes for which operations take memory while they are parsed. Which operations do
-is MLIR's affair: a program with such sizes is parsed in a process of its own first.
+leaves no stack for the parser; and sizes for which operations take memory while they are parsed. A program with
+such sizes is parsed in a process of its own first.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 #: How deep brackets may nest, and how many elements a tensor has that is parsed without a trial.
 DEEPEST, MANY = 512, 1 << 28
-#: Bytes that a trial may take beside some for each of the text.
-ROOM, ROOM_PER_BYTE = 4 << 30, 64
+#: Bytes of memory that a trial may take: a constant, and a number for each byte of the text.
+TRIAL_MEMORY, MEMORY_PER_BYTE = 4 << 30, 64
 
 _STRING = r'"(?:[^"\\\n]|\\.)*"'
 _ESCAPE = re.compile(rb"\\([0-9A-Fa-f]{2})")
@@ -85,8 +85,8 @@ def _too_large(text: str) -> tuple[str, int] | None:
     large = next((m for m in _SHAPE.finditer(text) if _elements(m[0]) > MANY), None)
     if large is None:
         return None
-    room = str(ROOM + ROOM_PER_BYTE * len(text))
-    command = [sys.executable, "-c", _TRIAL, room]
+    limit = str(TRIAL_MEMORY + MEMORY_PER_BYTE * len(text))
+    command = [sys.executable, "-c", _TRIAL, limit]
     found = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     trial = subprocess.run(command, input=text, env=found, capture_output=True, text=True, check=False)
     if trial.returncode >= 0:

@@ -1,4 +1,4 @@
-"""The operator record: everything that makes an operator real, in one place.
+"""The operator record: everything about one operator, in one place.
 
     @operator("tril(in, diagonal: int64 = 0, fill: float = 0.0) -> out")
     class Tril:
@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from oneflow.dialect.attributes import AttrValue
-from oneflow.dialect.sbp import Factors, SbpSignature, broadcast_everything, sums_bools, sums_of_shapes
+from oneflow.dialect.sbp import Factors, SbpSignature, all_broadcast, has_partial_bools, with_partial_shape_operands
 from oneflow.dialect.signature import (
     ArgDef,
     AttrDef,
@@ -37,7 +37,7 @@ from oneflow.dialect.tensor_desc import TensorDesc
 
 
 class OperatorError(ValueError):
-    """A call that an operator does not allow: what was expected, what came."""
+    """A call that an operator does not allow: what was expected and what was given."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def zero_grad(ops: Any, op: Call, *cotangents: Any) -> dict[str, Any]:
 
 
 def no_sbp(reason: str) -> Absent:
-    """Marks an operator as computed whole on every device, and says why."""
+    """Marks an operator that cannot be split over devices, and says why."""
     return Absent("sbp", reason)
 
 
@@ -88,19 +88,23 @@ class Law:
 
 @dataclass(frozen=True)
 class Operator:
-    """One operator; see the module's text for its slots.
+    """One operator; the module's text has the slots that every operator fills. The others are:
 
-    `sharded_decomposition` replaces a call with a split axis that `sbp` wants whole; without it `decompose` does.
-    `kernel(op)` gives an `external.ExternalKernel` for a call on static `TensorDesc`s; on a CUDA device
-    `launch.source(op, name)`, what the device's backend launches for it, or `device_kernel(op)`, if not None, does.
-    `in_place(op)` gives pairs of numbers, a result and the operand whose memory its kernel wants it to share.
-    `nd_sbp(op, mesh, products)` gives the signatures on a mesh in place of `products`, the combinations of `sbp`'s;
-    `complexity(op)` the multiply-adds of a call where results and what is summed over do not tell.
-    `local(op, shard)` gives the attributes of the call that one device makes, for operators whose attributes
-    speak of sizes (`reshape`); without it they are the logical ones. Of the operands `shapes_of` only the shape is
-    read, so that they may be partial sums; `unoffered` says which signatures that hold `sbp` does not offer, and why.
-    `pure` operators may be removed, merged and reordered. `traits` are words that mechanisms ask for (`"random"`;
-    `"barrier"`: users of the result wait for all operands). `where` is the file and line of the definition.
+    - `sharded_decomposition`: replaces a call with an operand split along an axis that `sbp` does not split; without
+      this slot `decompose` does.
+    - `kernel(op)`: an `external.ExternalKernel` for a call on static `TensorDesc`s.
+    - `launch`, `device_kernel(op)`: the kernel on a CUDA device: `launch.source(op, name)` is source for the device's
+      backend; `device_kernel(op)` an `ExternalKernel`, or None.
+    - `in_place(op)`: pairs of numbers, of a result and of the operand whose memory the kernel wants for the result.
+    - `nd_sbp(op, mesh, products)`: the signatures on a mesh, instead of `products`, the combinations of `sbp`'s.
+    - `complexity(op)`: the multiply-adds of a call, where the results and the summed sizes do not determine them.
+    - `local(op, shard)`: the attributes of the call that one device makes, for operators with sizes among their
+      attributes (`reshape`); without this slot they are the logical ones.
+    - `shapes_of`: operands of which only the shape is read, so that they may be partial sums.
+    - `unoffered`: which valid signatures `sbp` does not offer, and why.
+    - `pure`: whether calls may be removed, merged and reordered.
+    - `traits`: words that mechanisms ask for (`"random"`; `"barrier"`: users of the result wait for all operands).
+    - `where`: the file and line of the definition.
     """
 
     signature: Signature
@@ -141,16 +145,16 @@ class Operator:
     def signatures(self, op: Call) -> list[SbpSignature]:
         """Every SBP signature of a call whose operands are `TensorDesc`s, the all-broadcast one last."""
         inputs, outputs = len(op.operands), len(op.results)
-        everywhere = broadcast_everything(inputs, outputs)
+        repeated = all_broadcast(inputs, outputs)
         if isinstance(self.sbp, Absent):
             rule: Any = []
         else:
             rule = self.sbp if isinstance(self.sbp, Factors) else self.sbp(op)
         if isinstance(rule, Factors):
             rule = rule.signatures([d.shape for d in op.operands])
-        rule = [*rule, *sums_of_shapes([*rule, everywhere], self._shape_only(op))]
+        rule = [*rule, *with_partial_shape_operands([*rule, repeated], self._shape_only(op))]
         bools = [d.dtype.kind == "bool" for d in (*op.operands, *op.results)]
-        return [s for s in dict.fromkeys((*rule, everywhere)) if not sums_bools(s, bools)]
+        return [s for s in dict.fromkeys((*rule, repeated)) if not has_partial_bools(s, bools)]
 
     def _shape_only(self, op: Call) -> list[int]:
         """The positions of the operands of which only the shape is read."""

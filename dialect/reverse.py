@@ -44,7 +44,7 @@ class Opaque:
 
 @dataclass(frozen=True, eq=False)
 class Renamed:
-    """The same elements as another value: under another type, or to be told apart from it."""
+    """The elements of another value as a value of its own, possibly of another type."""
 
     operands: tuple[Value]
     results: tuple[Value]
@@ -52,14 +52,14 @@ class Renamed:
 
 @dataclass(frozen=True, eq=False)
 class Updated(Renamed):
-    """Elements that have taken the place of another value's, which gradients do not see: they go on to that one."""
+    """A value after an update in place. Gradients pass through to the value before the update."""
 
 
 @dataclass(frozen=True, eq=False)
 class Segment:
     """A part of the program that the backward part computes again: nothing inside is kept for it.
 
-    `inputs` are what it was called with; it may read other values from outside too. Its entries give `results`.
+    `inputs` are the arguments; the entries may read further values from outside, and give `results`.
     """
 
     entries: tuple[Entry, ...]
@@ -70,7 +70,7 @@ class Segment:
 
     @property
     def operands(self) -> tuple[Value, ...]:
-        """Every value from outside that it reads."""
+        """Every value from outside that the segment reads."""
         made = {id(r) for e in self.entries for r in e.results}
         read = {id(v): v for e in self.entries for v in e.operands if id(v) not in made}
         return tuple({**{id(v): v for v in self.inputs}, **read}.values())
@@ -78,7 +78,7 @@ class Segment:
 
 Entry = Call | Opaque | Renamed | Segment
 Seeds = Sequence[tuple[Value, Value]]
-#: The values of a program that stand in the place of others, by identity.
+#: Replacements of a program's values, by the identity of the value that is replaced.
 Places = dict[int, Value]
 
 
@@ -99,11 +99,11 @@ def zeros_like(ops: Builder, value: Value) -> Value:
     return ops.call("zero_like", value)[0]
 
 
-#: Gives the cotangent of a value that counts, of the one that was added up.
-Settle: TypeAlias = Callable[[Value, Value], Value]
+#: Maps a value and the sum of its cotangents to the cotangent that is used.
+Finalize: TypeAlias = Callable[[Value, Value], Value]
 
 
-def _as_it_is(value: Value, cotangent: Value) -> Value:
+def _unchanged(value: Value, cotangent: Value) -> Value:
     return cotangent
 
 
@@ -113,7 +113,7 @@ def pull_back(
     seeds: Seeds,
     wrt: Sequence[Value],
     before: Callable[[Entry], None] = lambda entry: None,
-    whole: Settle = _as_it_is,
+    finalize: Finalize = _unchanged,
 ) -> list[Value | None]:
     """The gradient by each of `wrt` of what has the cotangents `seeds`: None where nothing depends on it.
 
@@ -123,14 +123,13 @@ def pull_back(
         seeds: values and their cotangents, of one type each.
         wrt: values, of floats, that no entry gives.
         before: called with each entry whose gradient is about to be built.
-        whole: called with each value of the program and its cotangent when nothing is added to that any more; gives
-            the cotangent that counts.
+        finalize: called with each value of the program and its complete cotangent; gives the cotangent that is used.
 
     Raises:
         NotDifferentiable: a path leads through an operator without a gradient.
         OperatorError: a gradient rule gives what is no gradient of its operands.
     """
-    return _Reverse(ops, entries, wrt, before, whole=whole).run(seeds)
+    return _Reverse(ops, entries, wrt, before, finalize=finalize).run(seeds)
 
 
 def shortened(path: Sequence[str]) -> str:
@@ -148,86 +147,86 @@ class _Reverse:
         wrt: Sequence[Value],
         before: Callable[[Entry], None],
         maybe_nonfinite: Iterable[int] = (),
-        whole: Settle = _as_it_is,
+        finalize: Finalize = _unchanged,
     ) -> None:
-        self.ops, self.wrt, self.before, self.whole = ops, wrt, before, whole
-        self.settled: set[int] = set()
-        self.makers: dict[int, Entry | None] = {id(v): None for v in wrt}
+        self.ops, self.wrt, self.before, self.finalize = ops, wrt, before, finalize
+        self.finalized: set[int] = set()
+        self.producers: dict[int, Entry | None] = {id(v): None for v in wrt}
         self.users: dict[int, Entry | None] = {}
         self.maybe_nonfinite = set(maybe_nonfinite)
         self.grads: dict[int, Value | None] = {}
-        self.stepped: set[int] = set()
+        self.zero_paths: set[int] = set()
         self.active = [e for e in entries if self._enter(e)]
 
     def _enter(self, entry: Entry) -> bool:
         """Notes what depends on the inputs and what may not be finite; whether this entry depends on them."""
-        self._suspect(entry)
-        if not any(id(v) in self.makers for v in entry.operands):
+        self._track_nonfinite(entry)
+        if not any(id(v) in self.producers for v in entry.operands):
             return False
         for result in entry.results:
             if result.dtype.is_float:
-                self.makers.setdefault(id(result), entry)
+                self.producers.setdefault(id(result), entry)
         return True
 
-    def _suspect(self, entry: Entry) -> None:
+    def _track_nonfinite(self, entry: Entry) -> None:
         if isinstance(entry, Segment):
             for inner in entry.entries:
-                self._suspect(inner)
+                self._track_nonfinite(inner)
             return
         numbers = frozenset(i for i, v in enumerate(entry.operands) if id(v) in self.maybe_nonfinite)
         if isinstance(entry, Call):
             entry.maybe_nonfinite = numbers
-        if _spreads(entry) if isinstance(entry, Call) else numbers:
+        if _may_give_nonfinite(entry) if isinstance(entry, Call) else numbers:
             self.maybe_nonfinite.update(map(id, entry.results))
 
     def run(self, seeds: Seeds) -> list[Value | None]:
         for value, cotangent in seeds:
             self._add(value, cotangent, None)
         for entry in reversed(self.active):
-            cotangents = [self._settle(r) for r in entry.results]
+            cotangents = [self._final_cotangent(r) for r in entry.results]
             if any(g is not None for g in cotangents):
                 self.before(entry)
                 self._visit(entry, cotangents)
                 self._forget(entry)
-            elif any(id(r) in self.stepped for r in entry.results):
-                self._go_on(entry)
-        return [self._found(v) for v in self.wrt]
+            elif any(id(r) in self.zero_paths for r in entry.results):
+                self._mark_zero_path(entry)
+        return [self._input_gradient(v) for v in self.wrt]
 
-    def _found(self, value: Value) -> Value | None:
-        """The gradient by an input: zeros where every way from it leads through steps."""
-        grad = self._settle(value)
-        if grad is None and id(value) in self.stepped:
-            grad = self.whole(value, zeros_like(self.ops, value))
+    def _input_gradient(self, value: Value) -> Value | None:
+        """The gradient by an input: zeros where every path from the input leads through step functions."""
+        grad = self._final_cotangent(value)
+        if grad is None and id(value) in self.zero_paths:
+            grad = self.finalize(value, zeros_like(self.ops, value))
         return grad
 
-    def _go_on(self, entry: Entry) -> None:
-        """Notes that a way goes on to its operands, on which it may be that nothing but zeros flow."""
+    def _mark_zero_path(self, entry: Entry) -> None:
+        """Notes that a path leads on to the operands of an entry along which only zeros may flow."""
         if not (isinstance(entry, Opaque) or (isinstance(entry, Call) and entry.record.grad is zero_grad)):
-            self.stepped.update(id(v) for v in entry.operands if v.dtype.is_float)
+            self.zero_paths.update(id(v) for v in entry.operands if v.dtype.is_float)
 
-    def _settle(self, value: Value) -> Value | None:
-        """The cotangent of a value that nothing is added to any more."""
+    def _final_cotangent(self, value: Value) -> Value | None:
+        """The cotangent of a value, to which nothing is added after this."""
         grad = self.grads.get(id(value))
-        if grad is not None and id(value) not in self.settled:
-            self.settled.add(id(value))
-            grad = self.grads[id(value)] = self.whole(value, grad)
+        if grad is not None and id(value) not in self.finalized:
+            self.finalized.add(id(value))
+            grad = self.grads[id(value)] = self.finalize(value, grad)
         return grad
 
     def _forget(self, entry: Entry) -> None:
-        """Lets go of the cotangents of results: nothing before the entry adds to them."""
+        """Frees the cotangents of results: earlier entries do not add to them."""
         for result in entry.results:
-            if id(result) in self.grads and self.makers.get(id(result)) is not None:
+            if id(result) in self.grads and self.producers.get(id(result)) is not None:
                 self.grads[id(result)] = None
 
     def _add(self, value: Value, grad: Value, user: Entry | None) -> None:
         """Adds a cotangent of `value`, if that depends on an input."""
-        if id(value) not in self.makers:
+        if id(value) not in self.producers:
             return
         known = self.grads.get(id(value))
         grad = self.ops.retype(grad, value.desc)
         self.users.setdefault(id(value), user)
         if known is not None:
-            grad = self.ops.retype(self.ops.beside(known, value) + self.ops.beside(grad, value), value.desc)
+            grad = self.ops.retype(self.ops.placed_like(known, value) + self.ops.placed_like(grad, value), value.desc)
         self.grads[id(value)] = grad
 
     def _visit(self, entry: Entry, cotangents: Sequence[Value | None]) -> None:
@@ -251,11 +250,11 @@ class _Reverse:
             for operand, part in _pairs(op, name, grad):
                 self._add_forced(op, operand, part)
         if op.record.scalar is not None:
-            self._go_on(op)
+            self._mark_zero_path(op)
 
     def _add_forced(self, op: Call, operand: Value, grad: Any) -> None:
         """Adds a gradient, computing it only where it leads to an input."""
-        if id(operand) not in self.makers:
+        if id(operand) not in self.producers:
             return
         value = grad() if callable(grad) else grad
         if value is None:
@@ -265,12 +264,12 @@ class _Reverse:
         self._add(operand, value, op)
 
     def _visit_segment(self, segment: Segment, cotangents: Sequence[Value | None]) -> None:
-        """Computes the segment again from its inputs, which wait for the cotangents, and goes back over that."""
+        """Computes the segment again, on inputs that depend on the cotangents, and differentiates the copy."""
         after = next(g for g in cotangents if g is not None)
         places = {id(v): self.ops.call("depend", v, after)[0] for v in segment.inputs}
         entries = replay(self.ops, segment.entries, places)
         seeds = [(places.get(id(r), r), g) for r, g in zip(segment.results, cotangents, strict=True) if g is not None]
-        wanted = [v for v in segment.operands if id(v) in self.makers]
+        wanted = [v for v in segment.operands if id(v) in self.producers]
         inputs = [places.get(id(v), v) for v in wanted]
         maybe_nonfinite = [id(places.get(id(v), v)) for v in segment.operands if id(v) in self.maybe_nonfinite]
         grads = _Reverse(self.ops, entries, inputs, self.before, maybe_nonfinite).run(seeds)
@@ -279,7 +278,7 @@ class _Reverse:
                 self._add(value, grad, segment)
 
     def _refused(self, entry: Entry, reason: str) -> NotDifferentiable:
-        """The error for an entry without a gradient, with the way from an input to a result."""
+        """The error for an entry without a gradient, with the path from an input to a result."""
         path = [name for name in (*self._from_input(entry), *self._to_result(entry)) if name]
         text = f"{name_of(entry)} has no gradient: {reason}; the path that needs it is {shortened(path)}"
         return NotDifferentiable(text, entry)
@@ -289,8 +288,8 @@ class _Reverse:
         at: Entry | None = entry
         while at is not None:
             names.append(name_of(at))
-            value = next(v for v in at.operands if id(v) in self.makers)
-            at = self.makers[id(value)]
+            value = next(v for v in at.operands if id(v) in self.producers)
+            at = self.producers[id(value)]
         number = next(i for i, v in enumerate(self.wrt) if v is value)
         return [f"input {number}", *reversed(names)]
 
@@ -316,8 +315,8 @@ def _pairs(op: Call, name: str, grad: Any) -> Iterable[tuple[Value, Any]]:
     return zip(operand, grad, strict=True)
 
 
-def _spreads(op: Call) -> bool:
-    """Whether results of a call may be infinite or NaN in places that depend on the same place of an operand."""
+def _may_give_nonfinite(op: Call) -> bool:
+    """Whether results of a call may be infinite or NaN where they depend on the same position of an operand."""
     if op.record.scalar is not None:
         return not instance(op).finite
     return bool(op.maybe_nonfinite) and op.record.compute is not None and _moves_only(op)
@@ -331,28 +330,28 @@ def _moves_only(op: Call) -> bool:
 
 
 def replay(ops: Builder, entries: Sequence[Entry], places: Places) -> list[Entry]:
-    """The same entries built again, on `places` for the values that it names; their results are added to it."""
-    return [_again(ops, entry, places) for entry in entries]
+    """Builds entries again, on the replacements in `places`; adds the results of the new entries to `places`."""
+    return [_replayed(ops, entry, places) for entry in entries]
 
 
-def _again(ops: Builder, entry: Entry, places: Places) -> Entry:
-    again: Entry
+def _replayed(ops: Builder, entry: Entry, places: Places) -> Entry:
+    replayed: Entry
     if isinstance(entry, Call):
         inputs = {k: placed(v, places) for k, v in entry.inputs.items()}
         results = ops.call(entry.record.name, *inputs.values(), **entry.attrs)
-        again = Call(entry.record, inputs, entry.attrs, _regrouped(entry, results))
+        replayed = Call(entry.record, inputs, entry.attrs, _regrouped(entry, results))
     elif isinstance(entry, Updated):
-        again = Updated(placed(entry.operands, places), (_another(entry.results[0]),))
+        replayed = Updated(placed(entry.operands, places), (_new_value(entry.results[0]),))
     elif isinstance(entry, Renamed):
         source = placed(entry.operands[0], places)
-        again = Renamed((source,), (_renamed(ops, source, entry.results[0].desc),))
+        replayed = Renamed((source,), (_renamed(ops, source, entry.results[0].desc),))
     elif isinstance(entry, Segment):
         entries = tuple(replay(ops, entry.entries, places))
-        again = Segment(entries, placed(entry.inputs, places), placed(entry.results, places))
+        replayed = Segment(entries, placed(entry.inputs, places), placed(entry.results, places))
     else:
         raise NotDifferentiable(f"{name_of(entry)} cannot be computed again: it is no operator of the dialect", entry)
-    places.update((id(old), new) for old, new in zip(entry.results, again.results, strict=True))
-    return again
+    places.update((id(old), new) for old, new in zip(entry.results, replayed.results, strict=True))
+    return replayed
 
 
 def _regrouped(op: Call, results: Sequence[Value]) -> dict[str, Any]:
@@ -361,16 +360,16 @@ def _regrouped(op: Call, results: Sequence[Value]) -> dict[str, Any]:
 
 
 def _renamed(ops: Builder, source: Value, desc: TensorDesc) -> Value:
-    """`source` as a value of its own."""
-    return _another(ops.retype(source, desc))
+    """The elements of `source` as a new value of type `desc`."""
+    return _new_value(ops.retype(source, desc))
 
 
-def _another(value: Value) -> Value:
+def _new_value(value: Value) -> Value:
     return type(value)(value.builder, value.handle, value.desc)
 
 
 def placed(value: Any, places: Mapping[int, Value]) -> Any:
-    """A slot of a call on those values that `places` has for the slot's own."""
+    """A slot of a call with its values replaced by those that `places` names."""
     if isinstance(value, tuple):
         return tuple(places.get(id(v), v) for v in value)
     return None if value is None else places.get(id(value), value)

@@ -1,24 +1,31 @@
-"""SBP: how a tensor lies on the devices of one mesh axis, and which combinations an operator allows.
+"""SBP: the layout of a tensor on the devices of one mesh axis, and the combinations that an operator allows.
 
-`S(axis)` splits a tensor, `B` repeats it, `P` keeps partial sums of it, and `M` partial maxima, which maxima along a
-split axis leave and which have to be put together before they are used. A signature gives one of these to every
+`S(axis)` splits a tensor, `B` repeats it, `P` keeps partial sums of it, and `M` partial maxima, the result of a
+maximum over a split axis, which have to be reduced before they are used. A signature gives one of these to every
 operand and result of a call. Most operators state theirs as factors, one letter per dimension:
 
     "m k, k n -> m n"      splitting m, n or k gives  S0,B->S0   B,S1->S1   S1,S0->P
 
 A factor on both sides stays split, a factor only on the left is summed over and leaves partial sums, and a
-tensor without the factor is repeated. `_` stands for a dimension that has to stay whole; `g*4` for one whose 4
+tensor without the factor is repeated. `_` stands for a dimension that cannot be split; `g*4` for one whose 4
 groups stay together: it is split over devices whose number divides 4. `linear` adds the
 signatures of partial sums: "each" for maps linear in every operand alone (products), "joint" for maps
 linear in all operands together (sums, movement). The all-broadcast signature always exists.
+
+Two combinators extend factors. `linear_in` names operands in which the map is linear. `plus` appends an operand
+that is added to the first result, such as a bias:
+
+    Factors("m k, n k -> m n", "each").plus("n")                       a linear layer
+    Factors("r c, r c -> r c").linear_in(op, "dy")                     a gradient
 """
 
 from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
 
 from oneflow.dialect.tensor_desc import Shape, TensorDesc
 
@@ -32,7 +39,7 @@ class Sbp:
 
     @property
     def is_partial(self) -> bool:
-        """Whether the devices' tensors have to be put together element by element."""
+        """Whether the devices' tensors have to be reduced element by element."""
         return self.kind in ("P", "M")
 
     def __str__(self) -> str:
@@ -57,7 +64,7 @@ def S(axis: int) -> Sbp:  # noqa: N802
 class SbpSignature:
     """One `Sbp` for each operand and each result of a call, in order.
 
-    It holds on devices whose number divides `multiple`; 0, which all do, is for signatures that hold on any.
+    The signature holds where the number of devices divides `multiple`; 0 is for signatures that hold on any number.
     """
 
     inputs: tuple[Sbp, ...]
@@ -71,8 +78,10 @@ class SbpSignature:
 
 @dataclass(frozen=True)
 class Shard:
-    """What one device has of a call: its pieces' descriptions, and where along its split axis each piece begins
-    (0 where it is whole)."""
+    """One device's share of a call: the descriptions of its pieces, and where along its split axis each piece begins.
+
+    The begin of a tensor that is not split is 0.
+    """
 
     inputs: tuple[TensorDesc, ...]
     outputs: tuple[TensorDesc, ...]
@@ -84,15 +93,58 @@ class Shard:
 SbpRule = Callable[..., Sequence[SbpSignature]]
 
 
+class NamedOperands(Protocol):
+    """A call, of which combinators of factors read the operands by name: one, a tuple of them, or None."""
+
+    @property
+    def inputs(self) -> Mapping[str, Any]:
+        """The operands by name."""
+
+
 @dataclass(frozen=True)
 class Factors:
-    """An SBP rule in factors. `linear` is None, "each" or "joint"; see the module's text."""
+    """An SBP rule in factors. `linear` is None, "each" or "joint"; see the module's text.
+
+    `sums` are the signatures of partial sums that `linear_in` adds. `addends` are the factors of the operands that
+    `plus` appends to those in `text`.
+    """
 
     text: str
     linear: str | None = None
+    sums: tuple[SbpSignature, ...] = ()
+    addends: tuple[str, ...] = ()
+
+    def linear_in(self, op: NamedOperands, *names: str, results: Collection[int] = (0,)) -> Factors:
+        """These factors for a map that is linear in the operands `names` together.
+
+        Partial sums of these operands give partial sums of `results`. Names of missing operands are skipped.
+        """
+        ins, outs = self._sides_of_text()
+        given = [name for name, operand in op.inputs.items() for _ in _tensors(operand)][: len(ins)]
+        if not any(name in names for name in given):
+            return self
+        inputs = tuple(P if name in names else B for name in given)
+        outputs = tuple(P if i in results else B for i in range(len(outs)))
+        return replace(self, sums=(*self.sums, SbpSignature(inputs, outputs)))
+
+    def plus(self, factors: str) -> Factors:
+        """These factors for a map whose next operand, of `factors`, is added to the first result.
+
+        The operand is split as the first result is. Where the result is a partial sum, the operand has to be one too:
+        every device would add a whole operand.
+        """
+        return replace(self, addends=(*self.addends, factors))
 
     def sides(self) -> tuple[list[list[str]], list[list[str]]]:
-        """The factors of every operand and of every result."""
+        """The factors of every operand, addends included, and of every result.
+
+        Raises:
+            ValueError: the text is none of factors.
+        """
+        ins, outs = self._sides_of_text()
+        return [*ins, *(factors.split() for factors in self.addends)], outs
+
+    def _sides_of_text(self) -> tuple[list[list[str]], list[list[str]]]:
         left, arrow, right = self.text.partition("->")
         if not arrow:
             raise ValueError(f"expected `operands -> results` in factors, got {self.text!r}")
@@ -102,22 +154,24 @@ class Factors:
     def signatures(self, shapes: Sequence[Shape] | None = None) -> list[SbpSignature]:
         """Every signature these factors give, for operands of `shapes` where they are known.
 
-        A dimension of size 1 beside a larger one of the same factor is broadcast, hence repeated.
+        A dimension of size 1 is broadcast, hence repeated, where another dimension of the same factor is larger.
 
         Raises:
             ValueError: the number of factors is not the rank of an operand.
         """
-        written, outs = self.sides()
+        written, outs = self._sides_of_text()
         ins = written
         if shapes is not None:
+            shapes = shapes[: len(shapes) - len(self.addends)]
             ins = [_mark_broadcast(f, s, self.text) for f, s in zip(ins, shapes, strict=True)]
-        gone = _names(written) - _names(ins)
-        names = dict.fromkeys(f for factors in (*ins, *outs) for f in factors if f not in gone)
+        size_one = _names(written) - _names(ins)
+        names = dict.fromkeys(f for factors in (*ins, *outs) for f in factors if f not in size_one)
         split = [_split_by(n, ins, outs) for n in names if not n.startswith("_")]
-        return _unique(s for s in (*split, *self.partial_sums(len(ins), len(outs))) if s is not None)
+        found = dict.fromkeys((*split, *self.partial_sums(len(ins), len(outs)), *self.sums))
+        return [_with_addends(s, outs[0], self.addends) for s in found]
 
     def partial_sums(self, inputs: int, outputs: int) -> list[SbpSignature]:
-        """The signatures by which this linear map passes partial sums on."""
+        """The signatures by which a map of this `linear` passes partial sums on."""
         if self.linear == "joint":
             return [SbpSignature((P,) * inputs, (P,) * outputs)] if inputs else []
         if self.linear == "each":
@@ -136,36 +190,48 @@ def _mark_broadcast(factors: list[str], shape: Shape, text: str) -> list[str]:
     return ["_" if d == 1 else f for f, d in zip(factors, shape, strict=True)]
 
 
-def _split_by(name: str, ins: list[list[str]], outs: list[list[str]]) -> SbpSignature | None:
+def _tensors(operand: Any) -> Sequence[Any]:
+    """The tensors of an operand: several for a repeated one, none for a missing one."""
+    return operand if isinstance(operand, (tuple, list)) else [] if operand is None else [operand]
+
+
+def _with_addends(signature: SbpSignature, result: Sequence[str], addends: Sequence[str]) -> SbpSignature:
+    """`signature` with further operands, of the factors `addends`, that are added to the first result."""
+    placed = signature.outputs[0]
+    if placed.axis is None:
+        return replace(signature, inputs=(*signature.inputs, *[placed] * len(addends)))
+    sides = (factors.split() for factors in addends)
+    name = result[placed.axis]
+    added = (S(factors.index(name)) if name in factors else B for factors in sides)
+    return replace(signature, inputs=(*signature.inputs, *added))
+
+
+def _split_by(name: str, ins: list[list[str]], outs: list[list[str]]) -> SbpSignature:
     inputs = tuple(S(f.index(name)) if name in f else B for f in ins)
     contracted = not any(name in f for f in outs)
     outputs = tuple(P if contracted else S(f.index(name)) if name in f else B for f in outs)
     return SbpSignature(inputs, outputs, int(name.partition("*")[2] or 0))
 
 
-def _unique(signatures: object) -> list[SbpSignature]:
-    return list(dict.fromkeys(signatures))  # type: ignore[call-overload]
-
-
-def sums_bools(signature: SbpSignature, bools: Sequence[bool]) -> bool:
-    """Whether a signature has partial values of tensors marked as bool, which cannot be added."""
+def has_partial_bools(signature: SbpSignature, bools: Sequence[bool]) -> bool:
+    """Whether a signature has partial values of tensors of bools, which cannot be added."""
     everything = (*signature.inputs, *signature.outputs)
     return any(b and sbp.is_partial for sbp, b in zip(everything, bools, strict=True))
 
 
-def sums_of_shapes(signatures: Sequence[SbpSignature], positions: Sequence[int]) -> list[SbpSignature]:
-    """`signatures` with partial sums for whole operands at `positions` in all ways: only their shape is read."""
-    return [s for given in signatures for s in _sums_in_place_of_wholes(given, positions) if s != given]
+def with_partial_shape_operands(signatures: Sequence[SbpSignature], positions: Sequence[int]) -> list[SbpSignature]:
+    """Further signatures, with partial sums for repeated operands at `positions`, of which only the shape is read."""
+    return [s for given in signatures for s in _partial_alternatives(given, positions) if s != given]
 
 
-def _sums_in_place_of_wholes(signature: SbpSignature, positions: Sequence[int]) -> Iterator[SbpSignature]:
-    kinds = [(s, P) if i in positions and s == B else (s,) for i, s in enumerate(signature.inputs)]
-    every = itertools.product(*kinds)
-    return (SbpSignature(inputs, signature.outputs, signature.multiple) for inputs in every)
+def _partial_alternatives(signature: SbpSignature, positions: Sequence[int]) -> Iterator[SbpSignature]:
+    alternatives = [(s, P) if i in positions and s == B else (s,) for i, s in enumerate(signature.inputs)]
+    combinations = itertools.product(*alternatives)
+    return (SbpSignature(inputs, signature.outputs, signature.multiple) for inputs in combinations)
 
 
-def broadcast_everything(inputs: int, outputs: int) -> SbpSignature:
-    """The signature that every operator has: all tensors whole on all devices."""
+def all_broadcast(inputs: int, outputs: int) -> SbpSignature:
+    """The signature that every operator has: all tensors are repeated on all devices."""
     return SbpSignature((B,) * inputs, (B,) * outputs)
 
 
@@ -174,6 +240,18 @@ def balanced_ranges(size: int, parts: int) -> list[tuple[int, int]]:
     small, more = divmod(size, parts)
     ends = [small * (i + 1) + min(i + 1, more) for i in range(parts)]
     return list(zip([0, *ends[:-1]], ends, strict=True))
+
+
+def common_axes(tensors: Sequence[TensorDesc]) -> list[str]:
+    """Factors of tensors that are split along the same axis: an axis that each of them has, larger than 1."""
+    shapes = [t.shape or () for t in tensors]
+    shared = [all(i < len(s) and s[i] != 1 for s in shapes) for i in range(max(map(len, shapes)))]
+    return [" ".join(f"d{i}" if shared[i] else "_" for i in range(len(s))) for s in shapes]
+
+
+def repeated_factors(names: str, inputs: int, outputs: int = 1, linear: str | None = None) -> Factors:
+    """Factors of an operator whose operands and results all have the factors `names`."""
+    return Factors(f"{', '.join([names] * inputs)} -> {', '.join([names] * outputs)}", linear)
 
 
 def broadcast_factors(shapes: Sequence[Shape], rank: int, linear: str | None = None) -> Factors:

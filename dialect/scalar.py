@@ -160,19 +160,21 @@ def arg(number: int, dtype: DType) -> Expr:
     return Expr("arg", (), dtype, number)
 
 
-def _beside(x: Expr, number: Number) -> Expr:
-    """A number with the type of `x`; a fraction beside integers would lose what it says."""
+def _number_like(x: Expr, number: Number) -> Expr:
+    """A number with the type of `x`; a fraction is refused where `x` is an integer."""
     if number % 1 and x.dtype.kind in ("int", "uint", "index"):
-        raise BodyError(f"expected a whole number beside {x.dtype}, got {number}: cast the other operand to a float")
+        raise BodyError(
+            f"expected a whole number with an operand of {x.dtype}, got {number}: cast the other operand to a float"
+        )
     return const(number, x.dtype)
 
 
 def _pair(a: Operand, b: Operand) -> tuple[Expr, Expr]:
     """Both operands as nodes of one type; a number takes the type of the other side."""
     if isinstance(a, Expr) and not isinstance(b, Expr):
-        return a, _beside(a, b)
+        return a, _number_like(a, b)
     if isinstance(b, Expr) and not isinstance(a, Expr):
-        return _beside(b, a), b
+        return _number_like(b, a), b
     assert isinstance(a, Expr) and isinstance(b, Expr), "one operand has to be an expression"
     if a.dtype != b.dtype:
         raise BodyError(f"expected operands of one type, got {a.dtype} and {b.dtype}: cast one")
@@ -191,7 +193,7 @@ def unary(kind: str, x: Expr) -> Expr:
     return Expr(kind, (x,), x.dtype)
 
 
-#: Laws by which position arithmetic stays readable: 0 + x, 1 * x, and folding of literals.
+#: Rules that keep position arithmetic readable: 0 + x, 1 * x, and folding of literals.
 _FOLD = {
     "add": lambda a, b: a + b,
     "sub": lambda a, b: a - b,

@@ -16,7 +16,7 @@ from oneflow.dialect.tensor_desc import Dim, Shape, TensorDesc, count, format_sh
 def broadcast_dims(a: Dim, b: Dim) -> Dim:
     """The size of two broadcast dimensions; ValueError where they do not fit.
 
-    An unknown size beside a known one other than 1 has to equal it; two unknown sizes have to be equal.
+    An unknown size has to equal a known one other than 1; two unknown sizes have to be equal.
     """
     if a == 1:
         return b
@@ -182,7 +182,8 @@ def leading_axes(source: Shape, target: Shape) -> list[tuple[int, int, int]]:
     found = []
     for i, d in enumerate(source):
         for j, e in enumerate(target):
-            together = math.gcd(d, e)  # type: ignore[arg-type]
+            assert d is not None and e is not None
+            together = math.gcd(d, e)
             if d != e and together > 1 and count(source[:i]) == count(target[:j]):
                 found.append((i, j, together))
     return found

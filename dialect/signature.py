@@ -100,7 +100,7 @@ class Signature:
         return {a.name: a for a in self.attrs}
 
 
-#: Names are of ASCII letters alone: MLIR takes no operation with others, nor any operation defined beside it.
+#: Names have ASCII letters alone: MLIR refuses a dialect in which one operation has others.
 _SIGNATURE = re.compile(r"\s*([A-Za-z_]\w*)\s*\((.*)\)\s*->\s*(.*?)\s*", re.DOTALL | re.ASCII)
 _ARG = re.compile(r"([A-Za-z_]\w*)(\?|\*|\+(\d*))?", re.ASCII)
 _ATTR = re.compile(r"([A-Za-z_]\w*)\s*:\s*(\w+)\s*(?:=\s*(.+))?", re.DOTALL | re.ASCII)
@@ -116,7 +116,7 @@ def check_names(signature: Signature) -> None:
     """Checks the names of an operator, its operands, results and attributes.
 
     Raises:
-        SignatureError: MLIR refuses one; it would then refuse every operator that is defined beside this one.
+        SignatureError: MLIR refuses one; it would then refuse all operators of the registry.
     """
     if not _NAME.fullmatch(signature.name):
         raise SignatureError(

@@ -1,6 +1,6 @@
 """Sizes computed from other sizes, as text: `"d0 * 2, max(d1 - 1, 0)"` of sizes d0, d1.
 
-Numbers, `+ - * // %`, `min`, `max` and parentheses. The given sizes may be numbers, None (not known, as what is
+Numbers, `+ - * // %`, `min`, `max` and parentheses. The given sizes may be numbers, None (unknown; so is what is
 computed from it), or anything that `combine`s: expressions of compute bodies, what types are asked with.
 """
 
@@ -53,7 +53,7 @@ def _evaluate(node: ast.expr, given: Sequence[Any]) -> Any:
         case ast.Constant(value=int() as number) if not isinstance(number, bool):
             return number
         case ast.Name(id=name):
-            return _given(name, given)
+            return _size_named(name, given)
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             return _combine("sub", 0, _evaluate(operand, given))
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _KINDS:
@@ -63,7 +63,7 @@ def _evaluate(node: ast.expr, given: Sequence[Any]) -> Any:
     raise ValueError(f"expected numbers, d0, d1, .. and + - * // % min max as sizes, got {ast.unparse(node)}")
 
 
-def _given(name: str, given: Sequence[Any]) -> Any:
+def _size_named(name: str, given: Sequence[Any]) -> Any:
     number = int(name[1:]) if name[:1] == "d" and name[1:].isdecimal() else len(given)
     if number >= len(given):
         raise ValueError(f"expected one of {len(given)} sizes d0, d1, .., got {name}")

@@ -1,4 +1,4 @@
-"""What is known of a tensor before it exists: its shape and its element type.
+"""The static description of a tensor: shape and element type.
 
 `TensorDesc` is OneFlow's word. It is independent of any MLIR context; `from_mlir` and `to_mlir` cross
 the border.
@@ -10,6 +10,7 @@ import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from oneflow.dialect import dtypes
 from oneflow.dialect._mlir import ir
@@ -39,6 +40,12 @@ class TensorDesc:
     def is_static(self) -> bool:
         """Whether every dimension is known."""
         return self.shape is not None and None not in self.shape
+
+    @property
+    def static_shape(self) -> tuple[int, ...]:
+        """The shape of a tensor that is static."""
+        assert self.is_static, f"static shape of {self}"
+        return cast("tuple[int, ...]", self.shape)
 
     @property
     def element_count(self) -> int | None:
@@ -72,7 +79,7 @@ class TensorDesc:
         )
 
     def meet(self, other: TensorDesc) -> TensorDesc:
-        """What two compatible descriptions say together."""
+        """The description that has the known sizes of two compatible ones."""
         if self.shape is None or other.shape is None:
             return other if self.shape is None else self
         pairs = zip(self.shape, other.shape, strict=True)
@@ -89,7 +96,7 @@ class TensorDesc:
 
 
 def common_type(descs: Sequence[TensorDesc]) -> TensorDesc:
-    """The most that is true of all descriptions: `?` where sizes differ, unranked where ranks do.
+    """The most specific description of all: `?` where sizes differ, unranked where ranks do.
 
     Raises:
         ValueError: the element types differ, so no tensor type covers them.

@@ -1,7 +1,7 @@
 """The slots that users give: whatever a function raises or gives is an error of its operator, slot and place.
 
-Rules of built-in operators are called as they are; those of users go through `guard`, so that a slip in one reads as
-the user's and not as a fault of the project.
+Rules of built-in operators are called as they are; those of users go through `guard`, so that an error in one
+is reported with the user's operator, slot and place.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ class UserRule:
 
     def expected(self, what: str, given: Any) -> OperatorError:
         """The error of a rule that gives something else than it should."""
-        return self.error(f"expected {what}, got {_told(given)}")
+        return self.error(f"expected {what}, got {_described_value(given)}")
 
     def call(self, function: Callable[..., Any], *args: Any, **attrs: Any) -> Any:
-        """What the function gives.
+        """Calls the function.
 
         Raises:
             OperatorError: it raises anything; one of the call that it is about stays as it is.
@@ -131,7 +131,9 @@ def check_slots(name: str, slots: Mapping[str, Any]) -> None:
     """
     for slot, (wanted, fits) in _OTHERS.items():
         if slots.get(slot) is not None and not fits(slots[slot]):
-            raise SignatureError(f"operator {name}: the slot {slot}: expected {wanted}, got {_told(slots[slot])}")
+            raise SignatureError(
+                f"operator {name}: the slot {slot}: expected {wanted}, got {_described_value(slots[slot])}"
+            )
 
 
 def check_factors(signature: Signature, factors: Factors) -> Factors:
@@ -158,7 +160,7 @@ def _place(function: Rule) -> str:
     return f"{code.co_filename}:{code.co_firstlineno}" if code else type(function).__name__
 
 
-def _told(given: Any) -> str:
+def _described_value(given: Any) -> str:
     text = repr(given)
     return text if len(text) <= 60 else f"{text[:60]}.."
 

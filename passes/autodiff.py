@@ -13,7 +13,7 @@ from oneflow.dialect import oneflow as dialect
 from oneflow.dialect import reverse
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.builder import Value
-from oneflow.dialect.integer_ways import refuse_integers
+from oneflow.dialect.integer_paths import refuse_integers
 from oneflow.dialect.ir_builder import IRBuilder
 from oneflow.dialect.record import OperatorError, Registry, suggestion
 from oneflow.dialect.tensor_desc import from_mlir
@@ -89,7 +89,7 @@ class Autodiff(Pass):
 
 @dataclass
 class _Program:
-    """The body of a function as entries of reverse mode, and where each stands; `at` is where it is read."""
+    """The body of a function as entries of reverse mode with their positions; `at` is the position of the reader."""
 
     ops: IRBuilder
     at: ir.Location
@@ -149,7 +149,7 @@ def _named(source: ir.Attribute, suffix: str) -> ir.DictAttr:
 
 
 def _top_level(function: ir.Operation) -> list[ir.Operation]:
-    """The operations of a function, without those inside others: a walk is faster than the block's own list."""
+    """The operations of a function, without nested ones; a walk is faster than the block's own list."""
     found: list[ir.Operation] = []
 
     def visit(op: ir.Operation) -> ir.WalkResult:

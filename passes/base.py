@@ -29,7 +29,7 @@ from oneflow.dialect.record import Registry, suggestion
 
 
 class PassError(Exception):
-    """A pass that cannot do its work: what was expected, what came, and where in the program."""
+    """A pass that cannot do its work: what was expected, what was given, and where in the program."""
 
     def __init__(self, message: str, location: ir.Location | None = None) -> None:
         super().__init__(message)

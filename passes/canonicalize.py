@@ -100,7 +100,7 @@ class LawBuilder(IRBuilder):
         self.note(created)
 
     def note(self, op: ir.Operation) -> None:
-        """Takes an operation that was just built into account."""
+        """Registers the results of an operation that was just built."""
         self.created.append(op)
         self.owners.update((result, op) for result in op.results)
 

@@ -1,4 +1,4 @@
-"""`oneflow-check-collectives`: that the ranks of a program meet, before it runs."""
+"""`oneflow-check-collectives`: the ranks of a program issue the same collectives, checked before a run."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class CheckCollectives(Pass):
 
 
 def _rank(program: ir.Operation) -> int:
-    """Whose program a module is."""
+    """The rank whose program a module is."""
     if notes.RANK not in program.attributes:
         raise PassError(f"expected the rank of each module: the attribute {notes.RANK}", program.location)
     return int(ir.IntegerAttr(program.attributes[notes.RANK]).value)

@@ -1,4 +1,4 @@
-"""Constants in programs: which values are known, and how a known array is written.
+"""Constants in programs: known values, and the operations that write them.
 
 A known value is the result of an `arith.constant` or of a pure operator without operands. An array of one
 repeated value is written as the `constant` operator, another small one as `arith.constant dense<..>`.

@@ -47,7 +47,7 @@ class Decompose(Pass):
 
 
 class Recorder(IRBuilder):
-    """Knows what it has built, so that parts for results that nothing needs can go again."""
+    """Records the calls that it builds, so that those without users can be removed."""
 
     def __init__(self, registry: Registry, ip: ir.InsertionPoint, loc: ir.Location) -> None:
         super().__init__(registry, ip, loc)
@@ -60,7 +60,7 @@ class Recorder(IRBuilder):
         return values
 
     def remove_unused(self) -> None:
-        """Removes the calls that are pure and whose results nobody takes, the last first."""
+        """Removes the pure calls whose results have no users, the last first."""
         for op in reversed(self.built):
             is_pure = dialect.is_oneflow(op) and dialect.record_of(op, self.registry).pure
             if is_pure and all(next(iter(r.uses), None) is None for r in op.results):

@@ -21,8 +21,8 @@ from oneflow.passes.sbp.cost import Choice, Costs, Machine
 from oneflow.passes.sbp.explain import explain
 from oneflow.passes.sbp.graph import Graph, GraphReader, Node
 from oneflow.passes.sbp.greedy import choose_greedily
-from oneflow.passes.sbp.parts import split_against_their_will, write_out, written_out
 from oneflow.passes.sbp.placements import assign_placements
+from oneflow.passes.sbp.sharded_decomposition import decomposable_operators, decompose_operators, operators_to_reshard
 from oneflow.passes.sbp.submeshes import placements_of, read_submeshes
 from oneflow.passes.sbp.view import Drawing, view
 from oneflow.passes.structure import Function, Structure
@@ -45,7 +45,7 @@ class InferSbp(Pass):
                                          oneflow.out_nd_sbp = [[#sbp.split<0>]]}
 
     The mesh is the module attribute `oneflow.mesh`, or the option `mesh=2,2`. Annotations of arguments, results
-    and operators are kept, and `hierarchical_parallel_cast` says how a value has to lie. With `strategy=greedy`
+    and operators are kept, and `hierarchical_parallel_cast` states the layout of a value. With `strategy=greedy`
     other arguments are whole and operators are decided in program order, as OneFlow does by default; with
     `strategy=auto` the cheapest signatures of the whole function are found, those of arguments and results
     included: `bandwidth` (GB/s a device receives at), `latency` (microseconds a collective waits), `compute` (giga
@@ -55,9 +55,9 @@ class InferSbp(Pass):
 
     The module attribute `oneflow.placements` names parts of the mesh, each with a mesh of its own. Arguments lie on
     the one that their `oneflow.placement` says, a `hierarchical_parallel_cast` with `placement` takes a tensor there,
-    and an operator is where its operands are. What nothing is said of is on all ranks, and is brought where it is
-    needed. Signatures are chosen for each placement by itself; what a tensor costs on its way to another is counted
-    where it leaves.
+    and an operator has the placement of its operands. Values without annotation are on all ranks, and are moved where
+    they are needed. Signatures are chosen for each placement by itself; the transfer of a tensor to another placement
+    is counted at its source.
     """
 
     name: ClassVar[str] = "oneflow-infer-sbp"
@@ -100,7 +100,7 @@ class InferSbp(Pass):
             self._draw(drawings)
 
     def _check_numbers(self) -> None:
-        """Sees that the cost model has numbers that it can count with."""
+        """Checks the numbers of the cost model."""
         for name in (*RATES, *AMOUNTS):
             value, wanted = getattr(self, name), "above 0" if name in RATES else "of 0 or more"
             if not (value > 0 or (name in AMOUNTS and value == 0)):
@@ -128,31 +128,31 @@ class InferSbp(Pass):
         end = time.monotonic() + self.time_limit
         graph = reader.read(function)
         choice = self._choose(function, graph, costs, end)
-        while found := self._to_write_out(function, reader, costs, graph, choice, end):
-            _write_out(function, found, reader)
+        while found := self._operators_to_decompose(function, reader, costs, graph, choice, end):
+            _decompose(function, found, reader)
             graph = reader.read(function)
             choice = self._choose(function, graph, costs, end)
         return graph, choice
 
-    def _to_write_out(
+    def _operators_to_decompose(
         self, function: Function, reader: GraphReader, costs: Costs, graph: Graph, choice: Choice, end: float
     ) -> list[Node]:
-        """The operators that are better written out: greedily those whose operands lie otherwise than they want."""
+        """The operators to decompose: with the greedy strategy those whose operands would have to be resharded."""
         if self.strategy == "greedy":
-            return split_against_their_will(graph, choice, reader.registry)
-        found = written_out(graph, reader.registry)
-        return found if found and self._is_cheaper_written_out(function, reader, costs, graph, choice, end) else []
+            return operators_to_reshard(graph, choice, reader.registry)
+        found = decomposable_operators(graph, reader.registry)
+        return found if found and self._is_cheaper_decomposed(function, reader, costs, graph, choice, end) else []
 
-    def _is_cheaper_written_out(
+    def _is_cheaper_decomposed(
         self, function: Function, reader: GraphReader, costs: Costs, graph: Graph, choice: Choice, end: float
     ) -> bool:
-        """Whether operators that want axes whole cost less, moving and computing, as those they consist of."""
+        """Whether the decomposed operators cost less, in transfers and computation, than the operators themselves."""
         with function.op.location:
             copy = ir.Module.parse(function.op.parent.get_asm(assume_verified=True))
         twin = Structure.of(copy.operation).functions[function.name]
         other = reader.read(twin)
-        while nodes := written_out(other, reader.registry):
-            _write_out(twin, nodes, reader)
+        while nodes := decomposable_operators(other, reader.registry):
+            _decompose(twin, nodes, reader)
             other = reader.read(twin)
         return costs.total(other, self._choose(twin, other, costs, end)) < costs.total(graph, choice)
 
@@ -171,9 +171,9 @@ class InferSbp(Pass):
         return found
 
 
-def _write_out(function: Function, nodes: list[Node], reader: GraphReader) -> None:
-    """Writes operators out; what they become is where they were."""
-    write_out(nodes, reader.registry)
+def _decompose(function: Function, nodes: list[Node], reader: GraphReader) -> None:
+    """Decomposes operators; the new operators get the placement of the old ones."""
+    decompose_operators(nodes, reader.registry)
     if len(reader.submeshes) > 1:
         assign_placements(function, reader.submeshes, reader.registry)
 
@@ -223,8 +223,10 @@ def write_choice(function: Function, graph: Graph, choice: Choice, reader: Graph
 def _annotate(
     function: Function, name: str, types: Sequence[ir.Type], layouts: Sequence[NdSbp], reader: GraphReader
 ) -> None:
-    """States layouts of the tensors among arguments or results that are on a placement; of a declaration, those that
-    it lacks are whole."""
+    """States the layouts of arguments or results on a placement.
+
+    Arguments and results of a declaration that have no layout are repeated.
+    """
     rest = iter(layouts)
     stated = notes.read_values(function.op, name, len(types))
     places = placements_of(function.op, name, len(types))

@@ -137,7 +137,7 @@ class _Refiner:
         return cast.result
 
     def _refine(self, value: ir.Value, known: TensorDesc) -> bool:
-        """Gives `value` the type that it and `known` say together; whether that is news."""
+        """Gives `value` the type that it and `known` say together; whether anything changed."""
         stated = from_mlir(value.type)
         if stated is None or stated == known or not stated.compatible(known):
             return False
@@ -173,9 +173,9 @@ class _Refiner:
                 self.changed |= self._refine(target, known)
 
     def _across_calls(self, function: Function) -> list[Function]:
-        """Refines what `function` returns and passes on; the functions for which that is news."""
+        """Refines what `function` returns and passes on; the functions that change by it."""
         news = []
-        for number in range(0 if function.name in self.structure.taken else len(function.results)):
+        for number in range(0 if function.name in self.structure.referenced else len(function.results)):
             known = self._known([Operand(op, number) for op in function.returns])
             if known is not None and function.refine_result(number, known, self.type_of):
                 news += [c.function for c in self.structure.calls_of(function)]
@@ -194,8 +194,8 @@ class _Refiner:
                 self._refine(value, known)
 
     def _pass_arguments(self, callee: Function) -> bool:
-        """Refines the arguments of `callee` to what all calls pass; whether that is news."""
-        stays = callee.name in self.structure.taken or (self.keep_public and callee.is_public)
+        """Refines the arguments of `callee` to what all calls pass; whether anything changed."""
+        stays = callee.name in self.structure.referenced or (self.keep_public and callee.is_public)
         if callee.is_declaration or stays:
             return False
         calls = self.structure.calls_of(callee)

@@ -53,7 +53,7 @@ def keep_entry(module: ir.Module, entry: str) -> None:
     functions = functions_of(module)
     declared = {name for name, op in functions.items() if not len(op.regions[0].blocks)}
     inline_calls(functions[entry], functions, declared)
-    for constant in _found(functions[entry], CONSTANT):
+    for constant in _operations_named(functions[entry], CONSTANT):
         raise PassError("expected calls of functions by name, got one taken as a value", constant.location)
     for name, op in functions.items():
         if name != entry and name not in declared:
@@ -61,10 +61,10 @@ def keep_entry(module: ir.Module, entry: str) -> None:
 
 
 def _calls(root: ir.Operation, kept: Collection[str]) -> list[ir.Operation]:
-    return [op for op in _found(root, CALL) if op.attributes["callee"].value not in kept]
+    return [op for op in _operations_named(root, CALL) if op.attributes["callee"].value not in kept]
 
 
-def _found(root: ir.Operation, name: str) -> list[ir.Operation]:
+def _operations_named(root: ir.Operation, name: str) -> list[ir.Operation]:
     return gather(root, lambda op: op.name == name)
 
 

@@ -1,4 +1,4 @@
-"""`oneflow-insert-boxing`: where operators disagree on how a tensor lies, casts that become collectives."""
+"""`oneflow-insert-boxing`: casts between the layouts that operators give and take, which become collectives."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class InsertBoxing(Pass):
         %1 = "oneflow.hierarchical_parallel_cast"(%0) {nd_sbp = [#sbp.broadcast], ..}
         %2 = "oneflow.relu"(%1) {oneflow.in_nd_sbp = [[#sbp.broadcast]], ..}
 
-    The way that moves the fewest bytes is taken, from the tensor as it is produced or as an earlier cast left it.
+    The path that moves the fewest bytes is taken, from the tensor as produced or as an earlier cast left it.
     """
 
     name: ClassVar[str] = "oneflow-insert-boxing"
@@ -69,14 +69,14 @@ class _Boxer:
             self._replace(op)
             return
         if not self.layouts.passes_on(op):
-            for index, nd in enumerate(self.layouts.wanted(self.function, op)):
+            for index, nd in enumerate(self.layouts.operand_layouts(self.function, op)):
                 if nd is not None and self.layouts.values[op.operands[index]] != nd:
                     self._box_operand(op, index, nd)
         self.layouts.leave(op)
 
     def _replace(self, op: ir.Operation) -> None:
         """Writes a cast of the program as steps."""
-        (nd,) = self.layouts.made(op)
+        (nd,) = self.layouts.result_layouts(op)
         assert nd is not None
         boxed = self._box(op, self._source(op.operands[0]), nd)
         op.results[0].replace_all_uses_with(boxed)
@@ -92,7 +92,7 @@ class _Boxer:
         op.operands[index] = boxed
 
     def _source(self, value: ir.Value) -> ir.Value:
-        """The tensor that casts to types which say less pass on."""
+        """The tensor behind casts to less specific types."""
         while not isinstance(value.owner, ir.Block) and self.layouts.passes_on(value.owner):
             value = value.owner.operands[0]
         return value
@@ -111,7 +111,8 @@ class _Boxer:
     def _path(self, op: ir.Operation, value: ir.Value, source: NdSbp, target: NdSbp) -> Sequence[Step]:
         desc = self.layouts.descs[value]
         try:
-            return self.boxing[self.layouts.places[value].name].path(source, target, desc.shape or (), width_of(desc))  # type: ignore[arg-type]
+            boxing = self.boxing[self.layouts.places[value].name]
+            return boxing.path(source, target, desc.static_shape, width_of(desc))
         except BoxingError as error:
             raise PassError(f"{op.name}: {error} for {desc}", op.location) from None
 

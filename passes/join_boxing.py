@@ -1,4 +1,4 @@
-"""`oneflow-join-boxing`: collectives that are alike and stand near each other become one of several tensors."""
+"""`oneflow-join-boxing`: equal collectives become one collective of several tensors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from oneflow.passes.sbp.layouts import Layouts
 from oneflow.passes.sbp.submeshes import crosses, read_submeshes
 from oneflow.passes.structure import Function, Structure, operands_of
 
-#: Steps whose results are no larger than what they are made of: they are carried out as soon as that is there.
+#: Steps whose results are no larger than their operands: they run as soon as the operand is computed.
 EARLY = ("all_reduce", "all_max", "reduce_scatter")
 
 
@@ -39,9 +39,9 @@ class JoinBoxing(Pass):
         %2 = "oneflow.sgd_update"(%v, %1, %rate) {..}
         %4 = "oneflow.sgd_update"(%w, %3, %rate) {..}
 
-    Reductions go to where the last of their operands is made, so that what follows runs beside them. The tensors of
-    one collective have at most so many `bytes` on a rank together, or are one tensor: the first of many gradients
-    are reduced while the last are computed. This looks at whole tensors, so that all ranks join the same.
+    Reductions move to where the last of their operands is computed, so that they overlap with what follows. One
+    collective has several tensors of at most `bytes` on a rank together, or one larger tensor: the first of many
+    gradients are reduced while the last are computed. Logical shapes decide, so that all ranks join the same casts.
     """
 
     name: ClassVar[str] = "oneflow-join-boxing"
@@ -66,7 +66,7 @@ class JoinBoxing(Pass):
 
 @dataclass(frozen=True)
 class _Cast:
-    """A cast that is one collective: what those that it may be joined with have alike, and its bytes on a rank."""
+    """A cast that is one collective: the key that joined casts share, and its bytes on a rank."""
 
     op: ir.Operation
     key: Hashable
@@ -87,10 +87,10 @@ class _Reader:
             layouts.leave(op)
 
     def _read(self, op: ir.Operation) -> None:
-        value, (target,) = op.operands[0], self.layouts.made(op)
+        value, (target,) = op.operands[0], self.layouts.result_layouts(op)
         source, desc, place = self.layouts.values[value], self.layouts.descs[value], self.layouts.places[value]
         assert target is not None
-        shape: tuple[int, ...] = desc.shape  # type: ignore[assignment]
+        shape = desc.static_shape
         steps = self.boxing[place.name].path(source, target, shape, width_of(desc))
         if len(steps) != 1 or steps[0].kind not in JOINED:
             return
@@ -109,18 +109,18 @@ def _axis(step: Step) -> int | None:
 
 @dataclass
 class _Bucket:
-    """Casts that will stand side by side, where the last of them stands."""
+    """Casts that move to the position of the last of them."""
 
     casts: list[_Cast] = field(default_factory=list)
 
     @property
     def bytes(self) -> int:
-        """Those of all."""
+        """The bytes of all casts."""
         return sum(c.bytes for c in self.casts)
 
 
 class _Joiner:
-    """Fills buckets in program order; one is closed when it is full, or before what needs a cast in it."""
+    """Fills buckets in program order; a bucket is closed when it is full, or before the first use of a cast in it."""
 
     def __init__(self, casts: Mapping[ir.Operation, _Cast], most: int) -> None:
         self.casts, self.most = casts, most
@@ -154,7 +154,7 @@ class _Joiner:
         self.home[op.results[0]] = cast.key
 
     def _close(self, key: Hashable) -> None:
-        """Puts the casts of a bucket beside its last, and marks them if they are several."""
+        """Moves the casts of a bucket to its last, and marks them if they are several."""
         *others, last = self.open.pop(key).casts
         for cast in (*others, last):
             del self.home[cast.op.results[0]]
@@ -166,7 +166,7 @@ class _Joiner:
 
 
 def _hoist(op: ir.Operation) -> None:
-    """Moves a cast to where its operand is made, if that is in the same block."""
+    """Moves a cast to the definition of its operand, if that is in the same block."""
     maker = op.operands[0].owner
     if not isinstance(maker, ir.Block) and maker.operation.block == op.block:
         op.move_after(maker.operation)

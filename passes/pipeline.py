@@ -85,9 +85,9 @@ class Watch:
 
 @contextlib.contextmanager
 def without_garbage_collection() -> Iterator[None]:
-    """Traces and passes make many objects, few of them in cycles: for these Python would look through all of the
-    process's again and again. Where it collects none already, that is left to who has said so: passes of another
-    thread may end now.
+    """Turns garbage collection off: passes make many objects and few cycles, and each collection visits all objects.
+
+    Where collection is off already, its owner turns it on again: another thread may run passes too.
     """
     enabled = gc.isenabled()
     if enabled:
@@ -219,7 +219,7 @@ def _run_ours(ours: Pass, module: ir.Module, registry: Registry) -> None:
 
 
 def unforeseen(error: BaseException) -> str:
-    """What is said of an exception that nobody raised on purpose: what it is and where it came from."""
+    """The text for an exception that is no `PassError`: its type and where it was raised."""
     frames = traceback.extract_tb(error.__traceback__)
     where = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
     what = " ".join(f"{type(error).__name__}: {error}".split())

@@ -64,10 +64,10 @@ class Function:
     @property
     def name(self) -> str:
         """The symbol, after those of the modules around it but for the outermost: `@a::@f` is `a::f`."""
-        return self.beside(str(self.op.attributes["sym_name"].value))
+        return self.qualified(str(self.op.attributes["sym_name"].value))
 
-    def beside(self, symbol: str) -> str:
-        """The name of the function that a symbol means in the module that this one is in."""
+    def qualified(self, symbol: str) -> str:
+        """The full name of a symbol that is used in the module of this function."""
         return "::".join([*_scope(self.op), symbol])
 
     @property
@@ -87,7 +87,7 @@ class Function:
         return [] if self.is_declaration else list(self.op.regions[0].blocks[0].arguments)
 
     def refine_result(self, number: int, known: TensorDesc, type_of: Callable[[TensorDesc], ir.Type]) -> bool:
-        """States what is known of a result; whether that is news."""
+        """States what is known of a result; whether anything changed."""
         stated = from_mlir(self.results[number])
         if stated is None or not stated.compatible(known) or stated.meet(known) == stated:
             return False
@@ -106,11 +106,11 @@ class Function:
 class Structure:
     """The functions of a program by name, the calls of each, and the values whose users need their type.
 
-    `taken` are the names of functions that something else than a call speaks of: their types have to stay.
+    `referenced` are the functions that another operation than a call names: their types have to stay.
     """
 
     functions: dict[str, Function] = field(default_factory=dict)
-    taken: set[str] = field(default_factory=set)
+    referenced: set[str] = field(default_factory=set)
     fixed: dict[ir.Value, list[Operand]] = field(default_factory=lambda: defaultdict(list))
     _calls: dict[str, list[CallSite]] = field(default_factory=lambda: defaultdict(list))
 
@@ -145,7 +145,7 @@ class Structure:
             elif name == "func.return":
                 function.returns.append(op)
             elif name == "func.call":
-                site = CallSite(op, function.beside(op.attributes["callee"].value), function)
+                site = CallSite(op, function.qualified(op.attributes["callee"].value), function)
                 function.calls.append(site)
                 self._calls[site.callee].append(site)
             elif name in _JOINS:
@@ -159,7 +159,7 @@ class Structure:
             self._add_fixed(op, joined)
             if op.name not in FLEXIBLE and not op.name.startswith(PREFIX):
                 symbols = (a for _, a in op.attributes.items() if isinstance(a, ir.FlatSymbolRefAttr))
-                self.taken.update(function.beside(a.value) for a in symbols)
+                self.referenced.update(function.qualified(a.value) for a in symbols)
 
     def _add_fixed(self, op: ir.Operation, joined: set[tuple[ir.Operation, int]]) -> None:
         if op.name in FLEXIBLE or op.name.startswith(PREFIX):

@@ -21,10 +21,10 @@ from oneflow.passes.sbp.candidates import localize
 from oneflow.passes.sbp.collectives import (
     JOINED,
     Crossing,
-    Place,
-    carry_out,
-    carry_out_together,
+    RankStep,
     check_same_collectives,
+    emit_joined_step,
+    emit_step,
 )
 from oneflow.passes.sbp.graph import operations_in, width_of
 from oneflow.passes.sbp.layouts import Layouts
@@ -109,12 +109,12 @@ class _Local:
     types: Sequence[ir.Type]
 
 
-def _written(local: Call) -> dict[str, ir.Attribute | None]:
+def _attributes_of(local: Call) -> dict[str, ir.Attribute | None]:
     """The attributes of a call, None in place of those that are left out."""
     attrs = local.record.signature.attrs
     values = {a.name: a.kind.check(local.attrs[a.name]) for a in attrs}
-    said = {a.name for a in attrs if a.is_mandatory or values[a.name] != a.default}
-    return {a.name: a.kind.write(values[a.name]) if a.name in said else None for a in attrs}
+    stated = {a.name for a in attrs if a.is_mandatory or values[a.name] != a.default}
+    return {a.name: a.kind.write(values[a.name]) if a.name in stated else None for a in attrs}
 
 
 class _Lowering:
@@ -143,9 +143,10 @@ class _Lowering:
     def _check_operands(self, op: ir.Operation) -> None:
         if self.layouts.passes_on(op):
             return
-        for value, nd in zip(op.operands, self.layouts.wanted(self.function, op), strict=True):
+        for value, nd in zip(op.operands, self.layouts.operand_layouts(self.function, op), strict=True):
             if nd is not None and nd != self.layouts.values[value]:
-                raise PassError(f"{op.name}: operands lie otherwise; run oneflow-insert-boxing first", op.location)
+                text = "expected operands in the layouts of the signature; run oneflow-insert-boxing first"
+                raise PassError(f"{op.name}: {text}", op.location)
 
     def _plan(self, op: ir.Operation) -> Callable[[], None]:
         if crosses(op):
@@ -164,10 +165,10 @@ class _Lowering:
         return lambda: self._set_results(op)
 
     def _plan_crossing(self, op: ir.Operation) -> Callable[[], None]:
-        """The part of this rank in taking a tensor to another placement."""
+        """This rank's part of the transfer of a tensor to another placement."""
         value = op.operands[0]
-        (nd,), source = self.layouts.made(op), self.layouts.places[value]
-        shape: tuple[int, ...] = self.layouts.descs[value].shape  # type: ignore[assignment]
+        (nd,), source = self.layouts.result_layouts(op), self.layouts.places[value]
+        shape = self.layouts.descs[value].static_shape
         assert nd is not None
         crossing = Crossing(shape, source, self.layouts.values[value], self.submeshes[placement_of(op)], nd)
         if self.rank not in crossing.ranks:
@@ -177,35 +178,35 @@ class _Lowering:
         def write() -> None:
             fill()
             ops = IRBuilder(self.layouts.registry, ir.InsertionPoint(op), op.location)
-            made = crossing.carry_out(ops, ops.wrap(op.operands[0]), self.rank)
+            made = crossing.emit_step(ops, ops.wrap(op.operands[0]), self.rank)
             op.results[0].replace_all_uses_with(made.handle)
             op.erase()
 
         return write
 
     def _fill(self, op: ir.Operation) -> Callable[[], None]:
-        """Has an operation take empty tensors for operands that lie elsewhere."""
+        """Replaces operands on other ranks by empty tensors."""
         places = enumerate(self.layouts.places.get(v) for v in op.operands)
         missing = [n for n, place in places if place is not None and place.place(self.rank) is None]
 
         def write() -> None:
             for number in missing:
                 if not isinstance(op.operands[number].owner, ir.Block):
-                    op.operands[number] = _nothing(op, op.operands[number])
+                    op.operands[number] = _empty_tensor(op, op.operands[number])
 
         return write
 
     def _plan_cast(self, op: ir.Operation, place: Submesh) -> Callable[[], None]:
-        source, (target,) = self.layouts.values[op.operands[0]], self.layouts.made(op)
+        source, (target,) = self.layouts.values[op.operands[0]], self.layouts.result_layouts(op)
         desc = self.layouts.descs[op.operands[0]]
-        shape: tuple[int, ...] = desc.shape  # type: ignore[assignment]
+        shape = desc.static_shape
         assert target is not None
         try:
             steps = self.boxing[place.name].path(source, target, shape, width_of(desc))
         except BoxingError as error:
             raise PassError(f"{op.name}: {error} for {desc}", op.location) from None
         rank, ranks = self._rank(place), place.members if len(self.submeshes) > 1 else ()
-        places = [Place(step, shape, place.mesh, rank, ranks) for step in steps]
+        places = [RankStep(step, shape, place.mesh, rank, ranks) for step in steps]
         number = notes.read_joined(op)
         if number is not None:
             return self._plan_joined(op, number, places)
@@ -214,18 +215,18 @@ class _Lowering:
             ops = IRBuilder(self.layouts.registry, ir.InsertionPoint(op), op.location)
             value = ops.wrap(op.operands[0])
             for place in places:
-                value = carry_out(ops, value, place)
+                value = emit_step(ops, value, place)
             op.results[0].replace_all_uses_with(value.handle)
             op.erase()
 
         return write
 
-    def _plan_joined(self, op: ir.Operation, number: int, places: Sequence[Place]) -> Callable[[], None]:
-        """The part of a cast in a collective of several tensors, which is written in place of the last of them."""
+    def _plan_joined(self, op: ir.Operation, number: int, places: Sequence[RankStep]) -> Callable[[], None]:
+        """A cast's part of a collective of several tensors, which replaces the last of the casts."""
         joined = self.joined.setdefault(number, _Joined(self.layouts.registry))
         alike = len(places) == 1 and places[0].step.kind in JOINED
-        beside = not joined.ops or self.before == joined.ops[-1]
-        if not alike or not beside or (joined.ops and not _same_collective(joined.places[0], places[0])):
+        adjacent = not joined.ops or self.before == joined.ops[-1]
+        if not alike or not adjacent or (joined.ops and not _same_collective(joined.places[0], places[0])):
             raise PassError(
                 f"{op.name}: expected casts of one {notes.JOINED}, {number}, to stand side by side and to be the same"
                 f" collective, one of {', '.join(JOINED)}; got {', '.join(p.step.kind for p in places) or 'nothing'}",
@@ -236,7 +237,7 @@ class _Lowering:
         return joined.write
 
     def _rank(self, place: Submesh) -> int:
-        """Where this rank, which is there, stands in a placement."""
+        """This rank's number in a placement that has it."""
         rank = place.place(self.rank)
         assert rank is not None
         return rank
@@ -266,15 +267,15 @@ class _Lowering:
         record = dialect.record_of(op, self.layouts.registry)
         call = dialect.operand_call(op, record, self.layouts.descs.__getitem__)
         call = dialect.bind_results(op, call, descs)
-        sides = (self.layouts.wanted(self.function, op), self.layouts.made(op))
+        sides = (self.layouts.operand_layouts(self.function, op), self.layouts.result_layouts(op))
         ins, outs = (tuple(nd for nd in side if nd is not None) for side in sides)
         local = localize(call, NdSignature(ins, outs), place.mesh, self._rank(place))
         _check_local(op, local)
-        return _Local(record, _written(local), [d.to_mlir() for d in local.results])
+        return _Local(record, _attributes_of(local), [d.to_mlir() for d in local.results])
 
     @staticmethod
     def _drop(op: ir.Operation) -> None:
-        """Takes a cast away; the operation that needs it casts again, to a local type."""
+        """Removes a cast; the operation that needs it casts again, to a local type."""
         op.results[0].replace_all_uses_with(op.operands[0])
         op.erase()
 
@@ -300,7 +301,7 @@ class _Lowering:
         self.function.op.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(*types))
 
     def _side(self, name: str, kinds: Sequence[ir.Type]) -> list[ir.Type]:
-        """The local types of arguments or results, whose logical shapes are written beside them."""
+        """The local types of arguments or results; their logical shapes become attributes."""
         stated = notes.read_values(self.function.op, name, len(kinds))
         descs = [notes.expect_static(from_mlir(k), self.function.op) for k in kinds]
 
@@ -310,7 +311,7 @@ class _Lowering:
 
         notes.annotate_values(self.function.op, name, len(kinds), attributes)
         places = [self.submeshes[p] for p in placements_of(self.function.op, name, len(kinds))]
-        return [self._local_type(*lying) for lying in zip(kinds, descs, stated, places, strict=True)]
+        return [self._local_type(*row) for row in zip(kinds, descs, stated, places, strict=True)]
 
     def _local_type(self, kind: ir.Type, desc: TensorDesc | None, nd: NdSbp | None, place: Submesh) -> ir.Type:
         return kind if desc is None or nd is None else local_desc(desc, nd, place, self.rank).to_mlir()
@@ -322,7 +323,7 @@ class _Joined:
 
     registry: Registry
     ops: list[ir.Operation] = field(default_factory=list)
-    places: list[Place] = field(default_factory=list)
+    places: list[RankStep] = field(default_factory=list)
     reached: int = 0
 
     def write(self) -> None:
@@ -332,19 +333,19 @@ class _Joined:
             return
         last = self.ops[-1]
         ops = IRBuilder(self.registry, ir.InsertionPoint(last), last.location)
-        made = carry_out_together(ops, [ops.wrap(op.operands[0]) for op in self.ops], self.places)
+        made = emit_joined_step(ops, [ops.wrap(op.operands[0]) for op in self.ops], self.places)
         for op, value in zip(self.ops, made, strict=True):
             op.results[0].replace_all_uses_with(value.handle)
             op.erase()
 
 
-def _same_collective(one: Place, other: Place) -> bool:
+def _same_collective(one: RankStep, other: RankStep) -> bool:
     """Whether two steps may be one collective of two tensors."""
-    kinds = {(p.step.kind, p.step.axes, p.ranks, p.old.axis, p.new.axis) for p in (one, other)}
+    kinds = {(p.step.kind, p.step.axes, p.ranks, p.source_sbp.axis, p.target_sbp.axis) for p in (one, other)}
     return len(kinds) == 1
 
 
-def _nothing(op: ir.Operation, value: ir.Value) -> ir.Value:
+def _empty_tensor(op: ir.Operation, value: ir.Value) -> ir.Value:
     """An empty tensor before `op`, of the element type of `value`."""
     with op.location:
         kind = ir.RankedTensorType.get((0,), ir.RankedTensorType(value.type).element_type)
@@ -352,12 +353,11 @@ def _nothing(op: ir.Operation, value: ir.Value) -> ir.Value:
 
 
 def local_desc(desc: TensorDesc, nd: NdSbp, place: Submesh, rank: int) -> TensorDesc:
-    """What `rank` has of a tensor that lies on a placement as `nd` says."""
+    """The piece on `rank` of a tensor with the layout `nd` on a placement."""
     at = place.place(rank)
-    assert desc.shape is not None, "unranked tensor"
     if at is None:
         return TensorDesc((0,), desc.dtype)
-    return TensorDesc(local_shape(desc.shape, nd, place.mesh, at), desc.dtype)  # type: ignore[arg-type]
+    return TensorDesc(local_shape(desc.static_shape, nd, place.mesh, at), desc.dtype)
 
 
 def _check_local(op: ir.Operation, local: Call) -> None:

@@ -13,8 +13,9 @@ def gather(
     wanted: Callable[[ir.Operation], object] = lambda op: True,
     order: ir.WalkOrder = ir.WalkOrder.POST_ORDER,
 ) -> list[ir.Operation]:
-    """What is wanted of `root` and all operations in its regions, in program order; an operation comes after what is
-    in its regions, or with `ir.WalkOrder.PRE_ORDER` before it.
+    """The selected operations among `root` and all in its regions, in program order.
+
+    An operation comes after the operations in its regions, or with `ir.WalkOrder.PRE_ORDER` before them.
     """
     found: list[ir.Operation] = []
 

@@ -1,6 +1,6 @@
 """Averages over windows that divide images into a given number of parts. Window t of `out` along a dimension of
 `size` holds positions from t * size / out (rounded down) to (t + 1) * size / out (rounded up). Where `out`
-divides `size`, windows are alike and positions affine.
+divides `size`, all windows have one size and positions are affine.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ class Parts:
     out: int
 
     @property
-    def each(self) -> Size | None:
-        """The size of every window, where all are alike."""
+    def uniform_size(self) -> Size | None:
+        """The size of every window, where all have one size."""
         if self.out == 1:
             return self.size
         return self.size // self.out if isinstance(self.size, int) and self.size % self.out == 0 else None
 
-    def reach(self) -> Size:
-        """At least the size of the largest window."""
-        return self.each if self.each is not None else (self.size + (self.out - 1)) // self.out + 1
+    def max_size(self) -> Size:
+        """An upper bound of the size of a window."""
+        return self.uniform_size if self.uniform_size is not None else (self.size + (self.out - 1)) // self.out + 1
 
     def begin(self, window: Expr) -> Expr:
         """The first position of a window."""
-        return window * self.each if self.each is not None else window * self.size // self.out
+        return window * self.uniform_size if self.uniform_size is not None else window * self.size // self.out
 
     def end(self, window: Expr) -> Expr:
         """The position after the last of a window."""
@@ -56,11 +56,11 @@ class Parts:
 
     def count(self, window: Expr) -> Size:
         """The number of elements of a window."""
-        return self.each if self.each is not None else self.end(window) - self.begin(window)
+        return self.uniform_size if self.uniform_size is not None else self.end(window) - self.begin(window)
 
-    def hits(self) -> Size:
-        """At least the largest number of windows that one position is in."""
-        if self.each is not None:
+    def max_windows(self) -> Size:
+        """An upper bound of the number of windows that one position is in."""
+        if self.uniform_size is not None:
             return 1
         more = self.out - 1
         return (self.size + more) // self.size + 1 if isinstance(self.size, Expr) else more // self.size + 2
@@ -69,7 +69,7 @@ class Parts:
         """The first window that a position is in."""
         if self.out == 1:
             return s.const(0, dtypes.index)
-        return position // self.each if self.each is not None else position * self.out // self.size
+        return position // self.uniform_size if self.uniform_size is not None else position * self.out // self.size
 
     def last(self, position: Expr) -> Expr:
         """The last window that a position is in."""
@@ -82,9 +82,9 @@ def _parts(op: Call) -> list[Parts]:
 
 
 def _masked(positions: Sequence[tuple[Expr, Expr | None, Size]]) -> tuple[list[Expr], Expr | None]:
-    """Positions made safe to read, and whether all of them are meant (None: always).
+    """Positions clamped into the image, and whether all of them were inside (None: always).
 
-    Each comes with the bound it has to be under, None where it always is, and the size it indexes.
+    Each position comes with its bound, None where it is always below, and with the size that it indexes.
     """
     safe, meant = [], None
     for position, bound, size in positions:
@@ -130,10 +130,10 @@ def _compute(op: Call) -> Stage:
     def element(*position: Expr) -> Expr:
         n, k, windows = layout.split(position[: op.x.rank])
         rows = zip(parts, windows, position[op.x.rank :], strict=True)
-        places = [(p.begin(w) + r, None if p.each is not None else p.end(w), p.size) for p, w, r in rows]
+        places = [(p.begin(w) + r, None if p.uniform_size is not None else p.end(w), p.size) for p, w, r in rows]
         return _sum_of(lambda safe: op.x[layout.arrange(n, k, safe)], places)
 
-    total = c.sum_(shape, [p.reach() for p in parts], element)
+    total = c.sum_(shape, [p.max_size() for p in parts], element)
     return c.element_wise(shape, lambda *i: _share(parts, layout.split(i)[2], total[i]), op.x.dtype)
 
 
@@ -145,10 +145,10 @@ def _grad_compute(op: Call) -> Stage:
     def element(*position: Expr) -> Expr:
         n, k, image = layout.split(position[: op.x.rank])
         rows = zip(parts, image, position[op.x.rank :], strict=True)
-        places = [(p.first(i) + r, None if p.each is not None else p.last(i) + 1, p.out) for p, i, r in rows]
+        places = [(p.first(i) + r, None if p.uniform_size is not None else p.last(i) + 1, p.out) for p, i, r in rows]
         return _sum_of(lambda safe: share[layout.arrange(n, k, safe)], places)
 
-    return c.sum_(op.x.shape, [p.hits() for p in parts], element, op.x.dtype)
+    return c.sum_(op.x.shape, [p.max_windows() for p in parts], element, op.x.dtype)
 
 
 def _numpy_boxes(sizes: Sequence[int], outs: Sequence[int]) -> Iterator[tuple[tuple[int, ...], tuple[Any, ...]]]:

@@ -1,6 +1,6 @@
 """Attention: softmax(query @ key^T) @ value as one operator, so that a device need not store the weights.
 
-Weights are dropped by the numbers of `random_mask_like`, so that they are the same written out.
+The dropout mask is that of `random_mask_like`, so that the decomposition drops the same weights.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ FLAGS = f"scale: double = 1.0, causal: bool = False, rate: float = 0.0, seed: in
 
 
 def _expect_mask(op: Call) -> None:
-    """Checks the mask, and what weights are dropped by."""
+    """Checks the mask, the dropout rate and the offset of the seed."""
     expect_rate(op, 4)
     expect_offset(op)
     if op.mask is None:
@@ -73,26 +73,26 @@ def _statistics(op: Call) -> TensorDesc:
     return TensorDesc(op.query.shape[:3], op.query.dtype.accumulator)
 
 
-def _lying(op: Call, lying: Mapping[str, Sbp], results: Sequence[Sbp], multiple: int = 0) -> SbpSignature:
-    """The signature by which operands lie as said, others whole."""
+def _signature(op: Call, layouts: Mapping[str, Sbp], results: Sequence[Sbp], multiple: int = 0) -> SbpSignature:
+    """The signature with `layouts` of operands by name; other operands are repeated."""
     given = (n for n, x in op.inputs.items() if x is not None)
-    return SbpSignature(tuple(lying.get(n, B) for n in given), tuple(results), multiple)
+    return SbpSignature(tuple(layouts.get(n, B) for n in given), tuple(results), multiple)
 
 
 def _split(op: Call, axis: int, keys: Sbp) -> dict[str, Sbp]:
-    """How operands lie where the scores are split along `axis`, one of the first three, and keys as said."""
+    """The layouts of operands where the scores are split along `axis`, one of the first three, and keys as `keys`."""
     mask = {} if op.mask is None else {"mask": _along_mask(op, axis)}
     return {**dict.fromkeys(ROWS, S(axis)), "key": keys, "value": keys, **mask}
 
 
 def _of_heads(op: Call) -> tuple[Sbp, int]:
-    """How keys lie where heads are split, and by how many at most: groups stay together, and one serves all heads."""
+    """The layout of keys where heads are split, and the `multiple`; a single group is repeated."""
     heads, groups = op.query.shape[1], op.key.shape[1]
     return (B if groups == 1 else S(1)), (0 if groups in (1, heads) else groups)
 
 
 def _along_mask(op: Call, axis: int) -> Sbp:
-    """How the mask lies where the scores are split along `axis`."""
+    """The layout of the mask where the scores are split along `axis`."""
     own = axis - 4 + op.mask.rank
     return S(own) if own >= 0 and op.mask.shape[own] != 1 else B
 
@@ -118,7 +118,7 @@ def _product(ops: Builder, a: Value, b: Value, **flags: bool) -> Value:
 
 
 def _scores(ops: Builder, op: Call) -> Value:
-    """What the softmax is taken of, in the type of sums."""
+    """The operand of the softmax, in the accumulator's type."""
     scores = widen(ops, _product(ops, op.query, op.key, transpose_b=True)) * op.scale
     if op.mask is not None:
         scores = ops.broadcast_add(scores, widen(ops, op.mask))
@@ -132,9 +132,9 @@ def _row(ops: Builder, x: Value) -> Value:
 
 
 def _base(ops: Builder, op: Call, x: Value) -> Value:
-    """What scores are taken relative to: the least number in place of the -inf of rows whose keys are all hidden.
+    """The maximum that is subtracted from scores: the least finite number for rows whose keys are all masked.
 
-    Their weights are 0 then, where -inf less -inf is NaN.
+    The weights of such rows are 0; -inf - -inf would be NaN.
     """
     if op.mask is None:
         return x
@@ -156,7 +156,7 @@ def _numpy_base(x: Any) -> Any:
 
 
 def _part(op: Call, shard: Shard) -> dict[str, Any]:
-    """Where the weights of one device lie among all, which says what is dropped."""
+    """The region of one device's weights among all weights, which determines the dropout mask."""
     if not op.rate:
         return {}
     first, key = 0, [n for n, x in op.inputs.items() if x is not None].index("key")
@@ -178,7 +178,7 @@ def _dropped(ops: Builder, op: Call, weights: Value) -> Value:
 
 
 def _numpy_kept(weights: Any, offset: Any, rate: float, seed: int, logical_shape: Any, logical_begin: Any) -> Any:
-    """By what weights are multiplied."""
+    """The dropout factors of the weights."""
     if not rate:
         return 1.0
     kept = numpy_mask(weights.shape, rate, seed_of(seed, offset), logical_shape, logical_begin)
@@ -207,11 +207,11 @@ class Attention:
 
     def sbp(op: Call) -> list[SbpSignature]:
         keys, groups = _of_heads(op)
-        rows = [] if op.causal else [_lying(op, _split(op, 2, B), (S(2), S(2)))]
+        rows = [] if op.causal else [_signature(op, _split(op, 2, B), (S(2), S(2)))]
         return [
-            _lying(op, _split(op, 0, S(0)), (S(0), S(0))),
-            _lying(op, _split(op, 1, keys), (S(1), S(1)), groups),
-            *(_lying(op, {"value": columns}, (columns, B)) for columns in (S(3), P)),
+            _signature(op, _split(op, 0, S(0)), (S(0), S(0))),
+            _signature(op, _split(op, 1, keys), (S(1), S(1)), groups),
+            *(_signature(op, {"value": columns}, (columns, B)) for columns in (S(3), P)),
             *rows,
         ]
 
@@ -235,7 +235,7 @@ class Attention:
         most = _base(ops, op, row_max(ops, scores))
         e = ops.exp(scores - most)
         total = ops.reduce_sum(e, axis=[3], keepdims=True)
-        # The largest weight adds 1 to its row's total: one that is less is 0.
+        # The largest weight adds 1 to its row's total: a total below 1 is that of a row without keys.
         divisor = total if op.mask is None else ops.clip_by_scalar_min(total, floating_min=1.0)
         weights = _dropped(ops, op, narrow(ops, e / divisor, op.query.dtype))
         logsumexp = ops.squeeze(most + ops.log(total), axes=[3])
@@ -264,10 +264,10 @@ def _slopes(ops: Builder, op: Call, dy: Value, delta: Value) -> tuple[Value, Val
 
 
 def _lengths(op: Call) -> list[SbpSignature]:
-    """The splits of queries and of keys, between which other gradients are summed up: where no row counts."""
+    """The splits of queries and of keys, for which the other gradients are partial sums."""
     mask = {} if op.mask is None else {"mask": _along_mask(op, 3)}
-    by_keys = _lying(op, {"key": S(2), "value": S(2), **mask}, (P, S(2), S(2)))
-    return [_lying(op, _split(op, 2, B), (S(2), P, P)), by_keys]
+    by_keys = _signature(op, {"key": S(2), "value": S(2), **mask}, (P, S(2), S(2)))
+    return [_signature(op, _split(op, 2, B), (S(2), P, P)), by_keys]
 
 
 @operator(f"attention_grad(dy, query, key, value, mask?, offset?, logsumexp, delta, {FLAGS}) -> dquery, dkey, dvalue")
@@ -289,11 +289,11 @@ class AttentionGrad:
     def sbp(op: Call) -> list[SbpSignature]:
         keys, groups = _of_heads(op)
         found = [
-            _lying(op, _split(op, 0, S(0)), [S(0)] * 3),
-            _lying(op, _split(op, 1, keys), (S(1), *[P if keys == B else keys] * 2), groups),
-            _lying(op, {"dy": S(3), "value": S(3), "delta": P}, (P, P, S(3))),
-            _lying(op, {"dy": P, "delta": P}, (P, P, P)),
-            _lying(op, {"value": P, "delta": P}, (P, P, B)),
+            _signature(op, _split(op, 0, S(0)), [S(0)] * 3),
+            _signature(op, _split(op, 1, keys), (S(1), *[P if keys == B else keys] * 2), groups),
+            _signature(op, {"dy": S(3), "value": S(3), "delta": P}, (P, P, S(3))),
+            _signature(op, {"dy": P, "delta": P}, (P, P, P)),
+            _signature(op, {"value": P, "delta": P}, (P, P, B)),
         ]
         return found if op.causal else [*found, *_lengths(op)]
 

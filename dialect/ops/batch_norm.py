@@ -1,12 +1,13 @@
 """Normalization of channels over a batch: by running statistics, or in training by the batch's own.
 
 `sharded_decomposition` writes both as operators that may be split along the batch, whose sums are reduced over the
-devices; gradients go back over it.
+devices; gradients are derived from it.
 """
 
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -24,7 +25,7 @@ from oneflow.dialect.ops.matmul import expect_addend, with_addend
 from oneflow.dialect.ops.rows import expect_type
 from oneflow.dialect.ops.softmax import narrow, widen
 from oneflow.dialect.record import Call, operator
-from oneflow.dialect.sbp import B, Factors, P, SbpSignature
+from oneflow.dialect.sbp import Factors
 from oneflow.dialect.scalar import Expr
 from oneflow.dialect.shapes import expect_dim, expect_dtype
 from oneflow.dialect.tensor_desc import TensorDesc
@@ -47,7 +48,7 @@ def channel_types(op: Call, names: Sequence[str]) -> tuple[TensorDesc, TensorDes
 
 
 class _Channels:
-    """What is written with operators on values per channel of `like`."""
+    """Operators on values per channel of `like`."""
 
     def __init__(self, ops: Builder, like: Value, axis: int) -> None:
         self.ops, self.like, self.axis = ops, like, axis
@@ -67,7 +68,7 @@ class _Channels:
             counted = self.total(widen(self.ops, self.ops.call("ones_like", self.like)[0])) - float(less)
             quotient: Value = total / counted
             return quotient
-        count = int(np.prod(sizes, dtype=np.int64)) - less  # type: ignore[arg-type]
+        count = math.prod(d for d in sizes if d is not None) - less
         scaled: Value = total * (1.0 / count if count else np.inf)
         return scaled
 
@@ -86,8 +87,8 @@ class Normalization:
     """(x - mean) / sqrt(variance + epsilon) * gamma + beta (+ _add_to_output) along `axis`.
 
     The moments are the moving ones, or in `training` those of `x`; then the mean and 1 / sqrt(variance + epsilon) are
-    results. What OneFlow writes into the moving ones then are results too where they are given: momentum * moving +
-    (1 - momentum) * new, for the variance that without bias. With f16 and bf16 the parameters are f32.
+    results. Where moving moments are given, the new ones are results too: momentum * moving + (1 - momentum) * new,
+    with the unbiased variance. With f16 and bf16 the parameters are f32.
     """
 
     def types(op: Call) -> list[TensorDesc]:
@@ -100,26 +101,25 @@ class Normalization:
         expect_addend(op, y)
         return [y, *[channel] * (2 * op.training), *[channel] * (2 * _moves(op))]
 
-    def sbp(op: Call) -> list[SbpSignature]:
+    def sbp(op: Call) -> Factors:
         axis = op.axis % op.x.rank
         x = ["_" if op.training and i != axis else f"d{i}" for i in range(op.x.rank)]
         given = ["x", *(name for name in PARAMS if op[name] is not None)]
         more = len(op.results) - 1
-        text = f"{' '.join(x)}{f', {x[axis]}' * (len(given) - 1)} -> {' '.join(x)}{f', {x[axis]}' * more}"
-        found = Factors(text).signatures([d.shape for d in op.operands[: len(given)]])
-        linear = [("gamma", "beta")] if op.training else [("gamma", "beta"), ("x", "moving_mean", "beta")]
-        sums = [tuple(P if n in names else B for n in given) for names in linear]
-        return with_addend(op, [*found, *(SbpSignature(side, (P, *[B] * more)) for side in sums)])
+        y = " ".join(x)
+        found = Factors(f"{y}{f', {x[axis]}' * (len(given) - 1)} -> {y}{f', {x[axis]}' * more}")
+        found = found.linear_in(op, "gamma", "beta")
+        return with_addend(op, found if op.training else found.linear_in(op, "x", "moving_mean", "beta"), y)
 
     def sharded_decomposition(ops: Builder, op: Call) -> list[Value]:
         x = widen(ops, op.x)
         of = _Channels(ops, x, op.normalize_axis(op.axis, op.x.rank))
         mean = of.shared(of.total(x)) if op.training else op.moving_mean
-        apart = x - of.spread(mean)
-        squares = of.total(apart * apart) if op.training else None
+        deviation = x - of.spread(mean)
+        squares = of.total(deviation * deviation) if op.training else None
         variance = op.moving_variance if squares is None else of.shared(squares)
         inv = ops.call("rsqrt", variance + float(op.epsilon))[0]
-        y = narrow(ops, apart * of.spread(inv * op.gamma) + of.spread(op.beta), op.x.dtype)
+        y = narrow(ops, deviation * of.spread(inv * op.gamma) + of.spread(op.beta), op.x.dtype)
         y = y if op._add_to_output is None else y + op._add_to_output
         if squares is None:
             return [y]
@@ -198,26 +198,26 @@ def _moments(x: Stage, axis: int) -> tuple[Stage, Stage, Stage]:
 
     total = fold_channels(x, axis, lambda *i: x[i])
     mean = shared(total, count)
-    in_one = x.dtype == dtypes.bfloat16
-    squares = _squares_together(x, axis, total, mean) if in_one else _squares_apart(x, axis, mean)
+    one_pass = x.dtype == dtypes.bfloat16
+    squares = _one_pass_squares(x, axis, total, mean) if one_pass else _two_pass_squares(x, axis, mean)
     return mean, shared(squares, count), shared(squares, count - 1)
 
 
-def _squares_apart(x: Stage, axis: int, mean: Stage) -> Stage:
-    """The sum of squares of distances from the mean, in a second reading."""
+def _two_pass_squares(x: Stage, axis: int, mean: Stage) -> Stage:
+    """The sum of squared deviations from the mean, in a second pass."""
 
     def square(*i: Expr) -> Expr:
-        apart = x[i] - mean[(i[axis],)]
-        return apart * apart
+        deviation = x[i] - mean[(i[axis],)]
+        return deviation * deviation
 
     return fold_channels(x, axis, square)
 
 
-def _squares_together(x: Stage, axis: int, total: Stage, mean: Stage) -> Stage:
-    """The same from sums that one reading gives.
+def _one_pass_squares(x: Stage, axis: int, total: Stage, mean: Stage) -> Stage:
+    """The sum of squared deviations, from the sums of elements and of squares that one pass gives.
 
-    The difference loses digits where elements are far from 0 for how far they are from each other: up to 16 bits of
-    f32 where elements have 8, as those of bf16 have, and up to 22 where they have 11, as those of f16.
+    The difference cancels where the mean is large in comparison with the deviation: up to 16 bits of f32 for elements
+    of 8 significant bits (bf16), and up to 22 for elements of 11 (f16).
     """
     squares = fold_channels(x, axis, lambda *i: x[i] * x[i])
     return c.element_wise(mean.shape, lambda k: s.maximum(squares[(k,)] - total[(k,)] * mean[(k,)], 0))
@@ -258,11 +258,11 @@ class NormalizationGrad:
         expect_type(op, "dy", x)
         return [channel, channel, x.meet(op.dy)]
 
-    def sbp(op: Call) -> list[SbpSignature]:
+    def sbp(op: Call) -> Factors:
         axis = op.axis % op.x.rank
         x = " ".join("c" if i == axis else "_" for i in range(op.x.rank))
-        split = Factors(f"{x}, {x}, c, c, c -> c, c, {x}").signatures([d.shape for d in op.operands])
-        return [*split, SbpSignature((B, P, B, B, B), (P, P, P)), SbpSignature((B, B, B, B, P), (B, B, P))]
+        split = Factors(f"{x}, {x}, c, c, c -> c, c, {x}")
+        return split.linear_in(op, "dy", results=(0, 1, 2)).linear_in(op, "gamma", results=(2,))
 
     def sharded_decomposition(ops: Builder, op: Call) -> tuple[Value, Value, Value]:
         x, dy = widen(ops, op.x), widen(ops, op.dy)

@@ -51,7 +51,7 @@ def _bits(y: Stage) -> Stage:
 
 
 def _written_bits(ops: Builder, y: Value) -> Value:
-    """The same by other operators: halves of a word are put together, from single bits on."""
+    """`_bits` by other operators: halves of a word are combined, from single bits on."""
     above = ops.call("scalar_logical_greater", y, has_float_operand=True, float_operand=0.0)[0]
     count = y.desc.element_count or 0
     words = -(-count // BITS)
@@ -125,7 +125,7 @@ class NormalizationAddRelu:
 class NormalizationAddReluGrad:
     """The gradients of `normalization_add_relu` in training by gamma, beta, x and, `with_addend`, the addend.
 
-    Where relu passed is read from y; the bits of `reserve_space`, which say the same, are not read, nor is beta.
+    The mask of relu is read from y; `reserve_space`, which holds the same mask, and beta are not read.
     """
 
     shapes_of = ("beta", "reserve_space")

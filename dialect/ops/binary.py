@@ -19,7 +19,7 @@ from oneflow.dialect._scipy import scipy
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.elementwise import elementwise, flat_gradient, in_double, neutral, sum_to
 from oneflow.dialect.record import Call
-from oneflow.dialect.sbp import B, P, SbpSignature, broadcast_factors
+from oneflow.dialect.sbp import Factors, broadcast_factors
 from oneflow.dialect.scalar import Expr
 from oneflow.dialect.shapes import expect_dtype, same_dtype
 from oneflow.dialect.tensor_desc import TensorDesc
@@ -81,11 +81,10 @@ def ratio(of_floats: Any) -> Any:
     return lambda x, y: of_floats(x, y) if x.dtype.kind not in "iu" else truncated(x, y)
 
 
-def numerator(op: Call) -> list[SbpSignature]:
+def numerator(op: Call) -> Factors:
     """Splits of every dimension, and partial sums of what is divided (not of integers, which are rounded)."""
-    shapes = [d.shape for d in op.operands]
-    splits = broadcast_factors(shapes, op.results[0].rank).signatures(shapes)
-    return [*splits, SbpSignature((P, B), (P,))] if op.operands[0].dtype.is_float else splits
+    split = broadcast_factors([d.shape for d in op.operands], op.results[0].rank)
+    return split.linear_in(op, next(iter(op.inputs))) if op.operands[0].dtype.is_float else split
 
 
 NUMBERS: dict[str, Any] = {"allowed": dtypes.NUMERIC}

@@ -1,7 +1,7 @@
 """Losses of scores by class, the classes last, and of labels; with their gradients.
 
-Classes may be split: a piece knows where it begins, and its losses are partial sums. What needs all classes of a row
-(`sharded_decomposition`) is then written with operators that do not.
+Classes may be split: a piece knows where it begins, and its losses are partial sums. Operators that need all classes
+of a row are then decomposed (`sharded_decomposition`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from oneflow.dialect.ops.indexing import (
     piece_of,
     position,
 )
-from oneflow.dialect.ops.rows import expect_type, linear_in, linear_in_first, total
+from oneflow.dialect.ops.rows import expect_type, total
 from oneflow.dialect.ops.softmax import narrow, numpy_log_softmax, widen
 from oneflow.dialect.record import Call, operator
 from oneflow.dialect.sbp import B, Factors, P, S, SbpSignature, Shard
@@ -34,7 +34,7 @@ from oneflow.dialect.scalar import Expr
 from oneflow.dialect.shapes import expect_dim, expect_dtype, expect_rank
 from oneflow.dialect.tensor_desc import TensorDesc
 
-#: No class is this one.
+#: A label that is no class.
 NONE = -(1 << 62)
 
 
@@ -144,9 +144,9 @@ class SparseSoftmaxCrossEntropyGrad:
         expect_type(op, "dy", _rows(op, "prob", "label"))
         return TensorDesc((*op.prob.shape[:-1], _expect_depth(op, op.prob.shape[-1])), op.prob.dtype)
 
-    def sbp(op: Call) -> list[SbpSignature]:
+    def sbp(op: Call) -> Factors:
         rows, row = _row_factors(op.prob.rank, op.label.rank, classes="c")
-        return [*Factors(f"{row}, {row}, {rows} -> {rows}").signatures(), *linear_in(op, ("dy",))]
+        return Factors(f"{row}, {row}, {rows} -> {rows}").linear_in(op, "dy")
 
     def local(op: Call, shard: Shard) -> dict[str, Any]:
         return piece_of(op, shard, 2, -1)
@@ -191,7 +191,7 @@ def _class_of(op: Call, at: Sequence[Expr]) -> tuple[Expr, Expr]:
 
 
 def _weight_of(op: Call, label: Expr) -> Expr | None:
-    """The weight of a class; there is one for all classes, also beside a piece."""
+    """The weight of a class; the weights are those of all classes, also where the scores are a piece."""
     if op.weight is None:
         return None
     weight: Expr = op.weight[position(op, "target", label, op.logical_size or op.input.shape[-1])]
@@ -227,9 +227,10 @@ class Nll:
 
     def sbp(op: Call) -> list[SbpSignature]:
         rows, row = _row_factors(op.input.rank, op.target.rank)
-        found = Factors(f"{rows}, {row}{'' if op.weight is None else ', _'} -> {row}, {row}").signatures()
+        split = Factors(f"{rows}, {row}{'' if op.weight is None else ', _'} -> {row}, {row}")
+        sums = split.linear_in(op, "input").linear_in(op, "weight", results=(0, 1)).sums
         pieces = SbpSignature((S(op.target.rank), *[B] * (len(op.operands) - 1)), (P, B))
-        return [*found, pieces, *linear_in(op, ("input",)), *linear_in(op, ("weight",), (0, 1))]
+        return [*split.signatures(), pieces, *sums]
 
     def local(op: Call, shard: Shard) -> dict[str, Any]:
         return piece_of(op, shard, 0, -1)
@@ -291,10 +292,10 @@ class NllGrad:
         _expect_weight(op)
         return TensorDesc(op.input.shape, op.input.dtype)
 
-    def sbp(op: Call) -> list[SbpSignature]:
+    def sbp(op: Call) -> Factors:
         rows, row = _row_factors(op.input.rank, op.target.rank, classes="c")
-        found = Factors(f"{row}, {rows}, {row}{'' if op.weight is None else ', _'} -> {rows}").signatures()
-        return [*linear_in_first(found, len(op.operands), 1), *linear_in(op, ("weight",))]
+        found = Factors(f"{row}, {rows}, {row}{'' if op.weight is None else ', _'} -> {rows}")
+        return found.linear_in(op, "out_grad").linear_in(op, "weight")
 
     def local(op: Call, shard: Shard) -> dict[str, Any]:
         return piece_of(op, shard, 1, -1)

@@ -16,7 +16,7 @@ from oneflow.dialect import dtypes
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.compute import Size, Stage
 from oneflow.dialect.ops.group_norm import expect_groups
-from oneflow.dialect.ops.matmul import expect_addend, scale_and_add, with_addend, with_bias
+from oneflow.dialect.ops.matmul import expect_addend, scale_and_add, with_addend
 from oneflow.dialect.ops.phases import transposed
 from oneflow.dialect.ops.reduce import wide
 from oneflow.dialect.ops.spatial import (
@@ -25,14 +25,14 @@ from oneflow.dialect.ops.spatial import (
     channels_back,
     channels_first,
     expect_images,
-    expect_room,
+    expect_window_fits,
     expect_windows,
     layout_of,
     numpy_groups,
     numpy_windows,
 )
 from oneflow.dialect.record import Call, Operator, define, operator
-from oneflow.dialect.sbp import B, Factors, P, SbpSignature, Shard
+from oneflow.dialect.sbp import Factors, Shard
 from oneflow.dialect.scalar import Expr
 from oneflow.dialect.shapes import expect_dim, expect_dtype, expect_rank, same_dtype
 from oneflow.dialect.tensor_desc import Dim, TensorDesc
@@ -53,7 +53,7 @@ def shared_of(op: Call) -> dict[str, Any]:
 
 
 def expect_attributes(op: Call, spatial: int) -> Layout:
-    """Checks what says how windows move, and gives the layout."""
+    """Checks the attributes of windows, and gives the layout."""
     expect_windows(op, spatial, {"kernel_size": 1, "strides": 1, "dilation_rate": 1, "padding_before": 0})
     return layout_of(op, spatial)
 
@@ -106,19 +106,19 @@ def _types(spatial: int) -> Any:
             expect_rank(op, "bias", op.bias, 1)
             filters = expect_dim(op, "dimension 0 of bias", op.bias.shape[0], filters)
         lead, _, sizes = layout.split(op.in_.shape)
-        out = TensorDesc(layout.arrange(lead, [filters], expect_room(op, windows_of(op), sizes)), op.in_.dtype)
+        out = TensorDesc(layout.arrange(lead, [filters], expect_window_fits(op, windows_of(op), sizes)), op.in_.dtype)
         expect_addend(op, out)
         return out
 
     return types
 
 
-def _sbp(op: Call) -> list[SbpSignature]:
+def _sbp(op: Call) -> Factors:
     """Batch and filters stay split; splitting the channels of the images leaves partial sums."""
     layout = layout_of(op, op.in_.rank - 2)
     x, weight, y = factor_names(op, layout)
-    found = Factors(f"{x}, {weight} -> {y}", "each").signatures([op.in_.shape, op.weight.shape])
-    return with_addend(op, found if op.bias is None else with_bias(found, layout.channel))
+    found = Factors(f"{x}, {weight} -> {y}", "each")
+    return with_addend(op, found if op.bias is None else found.plus(y.split()[layout.channel]), y)
 
 
 def local_groups(op: Call, x: Any, weight: Any) -> dict[str, Any]:
@@ -182,7 +182,7 @@ def _numpy_padded(x: Any, padding: Sequence[int]) -> Any:
 
 
 def moves(op: dict[str, Any]) -> tuple[Sequence[int], Sequence[int], Sequence[int]]:
-    """How windows move, as `numpy_windows` takes it."""
+    """The attributes of windows, as `numpy_windows` takes them."""
     return op["kernel_size"], op["strides"], op["dilation_rate"]
 
 
@@ -241,7 +241,7 @@ def _expect_gradient(op: Call, x: TensorDesc, name: str) -> tuple[Layout, Dim]:
     (batch,), (channels,), got = layout.split(op.dy.shape)
     lead, _, sizes = layout.split(x.shape or ())
     expect_dim(op, "dimension 0 of dy", batch, lead[0])
-    for axis, (count, wanted) in enumerate(zip(got, expect_room(op, windows_of(op), sizes), strict=True)):
+    for axis, (count, wanted) in enumerate(zip(got, expect_window_fits(op, windows_of(op), sizes), strict=True)):
         expect_dim(op, f"spatial dimension {axis} of dy", count, wanted)
     return layout, channels
 
@@ -264,11 +264,10 @@ class ConvDataGrad:
         expect_addend(op, dx)
         return dx
 
-    def sbp(op: Call) -> list[SbpSignature]:
+    def sbp(op: Call) -> Factors:
         x, weight, y = factor_names(op, layout_of(op, op.num_spatial_dims))
-        found = Factors(f"{y}, {weight}, {x} -> {x}").signatures([d.shape for d in op.operands[:3]])
-        linear = [SbpSignature(row, (P,)) for row in ((P, B, B), (B, P, B))]
-        return with_addend(op, [*found, *linear])
+        found = Factors(f"{y}, {weight}, {x} -> {x}").linear_in(op, "dy").linear_in(op, "filter")
+        return with_addend(op, found, x)
 
     def local(op: Call, shard: Shard) -> dict[str, Any]:
         return local_groups(op, shard.inputs[2], shard.inputs[1])

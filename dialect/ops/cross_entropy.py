@@ -1,7 +1,7 @@
 """Cross entropies of probabilities by class, the classes last, and of logits, with OneFlow's operators for
 gradients.
 
-What needs all classes of a row is written with operators that may be split along them.
+Operators that need all classes of a row have decompositions that may be split along the classes.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from oneflow.dialect.composed import composed_gradient
 from oneflow.dialect.compute import Stage
 from oneflow.dialect.elementwise import elementwise, in_double
 from oneflow.dialect.ops.class_loss import NONE
-from oneflow.dialect.ops.elementwise_grad import linear_in as linear_in_one
+from oneflow.dialect.ops.elementwise_grad import linear_in_each
 from oneflow.dialect.ops.indexing import INDEX
-from oneflow.dialect.ops.rows import expect_type, letters, linear_in, row_sum, shared, spread
+from oneflow.dialect.ops.rows import expect_type, letters, row_sum, shared, spread
 from oneflow.dialect.ops.softmax import narrow, numpy_log_softmax, widen
 from oneflow.dialect.record import Call, define, no_sbp, operator
-from oneflow.dialect.sbp import B, Factors, P, SbpSignature
+from oneflow.dialect.sbp import Factors
 from oneflow.dialect.scalar import Expr
 from oneflow.dialect.shapes import expect_dim, expect_dtype, expect_rank
 from oneflow.dialect.tensor_desc import TensorDesc
@@ -92,11 +92,10 @@ class SoftmaxCrossEntropyGrad:
         expect_type(op, "dy", _row(whole))
         return TensorDesc((*_row(whole).meet(op.dy).shape, whole.shape[-1]), whole.dtype)
 
-    def sbp(op: Call) -> list[SbpSignature]:
+    def sbp(op: Call) -> Factors:
         rank = op.prob.rank
         rows, row = letters(rank, rank), letters(rank - 1, rank - 1)
-        split = Factors(f"{row}, {rows}, {rows} -> {rows}").signatures()
-        return [*split, *linear_in(op, ("dy",)), *linear_in(op, ("label", "prob"))]
+        return Factors(f"{row}, {rows}, {rows} -> {rows}").linear_in(op, "dy").linear_in(op, "label", "prob")
 
     def grad(ops: Builder, op: Call, ddx: Value) -> dict[str, Any]:
         def by_prob() -> Value:
@@ -142,10 +141,10 @@ def _sparse_sbp(op: Call) -> Factors:
     return Factors(f"{rows}, {row} -> {row}")
 
 
-def _sparse_grad_sbp(op: Call) -> list[SbpSignature]:
+def _sparse_grad_sbp(op: Call) -> Factors:
     rank = op.prediction.rank
     rows, row = letters(rank, rank - 1), letters(rank - 1, rank - 1)
-    return [*Factors(f"{rows}, {row}, {row} -> {rows}").signatures(), SbpSignature((B, B, P), (P,))]
+    return Factors(f"{rows}, {row}, {row} -> {rows}").linear_in(op, "dy")
 
 
 def _at_label(ops: Builder, op: Call) -> Value:
@@ -253,10 +252,10 @@ elementwise(
     "sigmoid_cross_entropy_grad(prediction, loss_diff, label) -> prediction_diff",
     "loss_diff * (sigmoid(prediction) - label): the gradient of `sigmoid_cross_entropy`.",
     scalar=lambda x, dy, label: dy * (s.sigmoid(x) - s.cast(label, x.dtype)), types=_sigmoid_grad_types,
-    sbp=linear_in_one("loss_diff"), reference=in_double(lambda x, dy, label: dy * (scipy.special.expit(x) - label)),
+    sbp=linear_in_each("loss_diff"), reference=in_double(lambda x, dy, label: dy * (scipy.special.expit(x) - label)),
 )  # fmt: skip
 
-#: Why its signatures have no splits.
+#: Why the operator's signatures have no splits.
 OF_ALL = "the mean over a piece is not that over everything; it is written out by sums"
 
 
@@ -308,8 +307,9 @@ class BinaryCrossEntropyWithLogitsReduceMeanGrad:
         expect_type(op, "dy", TensorDesc((), both.dtype))
         return both
 
-    def sbp(op: Call) -> list[SbpSignature]:
-        return linear_in(op, ("dy",))
+    def sbp(op: Call) -> Factors:
+        whole = " ".join("_" * op.input.rank)
+        return Factors(f"{whole}, {whole}, -> {whole}").linear_in(op, "dy")
 
     def decompose(ops: Builder, op: Call) -> Value:
         x = widen(ops, op.input)

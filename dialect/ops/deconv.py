@@ -1,4 +1,4 @@
-"""Transposed convolutions: what convolutions do to gradients of images, as maps of their own.
+"""Transposed convolutions: the gradients of convolutions by their images, as operators of their own.
 
 The images of the convolution are the result here.
 """
@@ -39,7 +39,7 @@ from oneflow.dialect.ops.spatial import (
     numpy_windows,
 )
 from oneflow.dialect.record import Call, Operator, define
-from oneflow.dialect.sbp import Factors, SbpSignature, Shard
+from oneflow.dialect.sbp import Factors, Shard
 from oneflow.dialect.shapes import expect_dim, expect_dtype, same_dtype
 from oneflow.dialect.tensor_desc import TensorDesc
 
@@ -47,7 +47,7 @@ from oneflow.dialect.tensor_desc import TensorDesc
 def _outs(op: Call, sizes: Sequence[Any]) -> tuple[Any, ...]:
     """Spatial sizes of the result: the least of images that have so many windows, and `output_padding` more."""
     windows = windows_of(op)
-    rows = zip(sizes, windows.stride, windows.padding, windows.reach, op.output_padding, strict=True)
+    rows = zip(sizes, windows.stride, windows.padding, windows.extent, op.output_padding, strict=True)
     return tuple(None if n is None else (n - 1) * s + (reach + more + 1 - 2 * p) for n, s, p, reach, more in rows)
 
 
@@ -90,10 +90,10 @@ def _types(spatial: int) -> Any:
     return types
 
 
-def _sbp(op: Call) -> list[SbpSignature]:
+def _sbp(op: Call) -> Factors:
     """Batch and filters of a group stay split; splitting the channels of the images leaves partial sums."""
     out, weight, x = factor_names(op, layout_of(op, op.in_.rank - 2))
-    return Factors(f"{x}, {weight} -> {out}", "each").signatures([op.in_.shape, op.weight.shape])
+    return Factors(f"{x}, {weight} -> {out}", "each")
 
 
 def _local(op: Call, shard: Shard) -> dict[str, Any]:

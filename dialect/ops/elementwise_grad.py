@@ -1,8 +1,8 @@
 """OneFlow's operators for the gradients of element-wise operators, so that its programs load; a row each.
 
-Each is a cotangent times the derivative of the forward operator's scalar body, which `dialect.derivative` takes, so
-no formula stands here that stands there. Of clipping, whose slope at NaN is 0, the rule stands here and is the
-forward operators' gradient. They are linear in the cotangent: partial sums pass through that operand alone.
+Each is a cotangent times the derivative of the forward operator's scalar body, which `dialect.derivative` computes:
+no formula is repeated here. Clipping, whose slope at NaN is 0, has its rule here; the forward operators use it as
+their gradient. Gradients are linear in the cotangent: partial sums pass through that operand alone.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from oneflow.dialect.elementwise import elementwise, flat_gradient, in_double, s
 from oneflow.dialect.numpy_builder import NumpyBuilder
 from oneflow.dialect.ops import binary, scalar_ops, select, unary  # noqa: F401  (the forward operators)
 from oneflow.dialect.record import REGISTRY, Absent, Call, Operator, attribute_values, call_rule, define, operator
-from oneflow.dialect.sbp import B, Factors, P, SbpSignature, broadcast_factors
+from oneflow.dialect.sbp import Factors, broadcast_factors, repeated_factors
 from oneflow.dialect.scalar import Expr
 from oneflow.dialect.shapes import broadcast_shapes, expect_dtype, same_dtype
 from oneflow.dialect.tensor_desc import TensorDesc
 
-#: What gradients are linear in beside the cotangent, and what they read only the shape of.
+#: Operands other than the cotangent in which gradients are linear, and operands of which only the shape is read.
 LINEAR = {"square_grad": ("x",), "binary_cross_entropy_with_logits_grad": ("weight",)}
 SHAPES_OF = {"kl_div_loss_grad": ("input",)}
-#: What is not offered, by name.
+#: Unoffered signatures, by name.
 UNOFFERED = dict.fromkeys(
     ("xlogy_x_grad", "xlogy_y_grad", "xdivy_x_grad", "xdivy_y_grad"),
     "partial sums of x, which would not be 0 together where x is",
@@ -51,15 +51,14 @@ def same_shapes(op: Call) -> TensorDesc:
     return total
 
 
-def linear_in(*names: str) -> Callable[[Call], list[SbpSignature]]:
-    """Splits of every dimension, and partial sums of one operand out of `names`."""
+def linear_in_each(*names: str) -> Callable[[Call], Factors]:
+    """An SBP rule: splits of every dimension, and partial sums of one operand at a time out of `names`."""
 
-    def sbp(op: Call) -> list[SbpSignature]:
-        shapes = [d.shape for d in op.operands]
-        given = [n for n, x in op.inputs.items() if x is not None]
-        passed = [tuple(P if n == name else B for n in given) for name in names if name in given]
-        split = broadcast_factors(shapes, op.results[0].rank).signatures(shapes)
-        return [*split, *(SbpSignature(operands, (P,)) for operands in passed)]
+    def sbp(op: Call) -> Factors:
+        factors = broadcast_factors([d.shape for d in op.operands], op.results[0].rank)
+        for name in names:
+            factors = factors.linear_in(op, name)
+        return factors
 
     return sbp
 
@@ -74,7 +73,8 @@ def gradient_of(name: str, forward: Operator, operands: Sequence[str], by: int, 
 
     def scalar(*values: Expr, **given: Any) -> Expr:
         dy, points = values[seed], [v for i, v in enumerate(values) if i != seed % len(values)]
-        body = call_rule(forward.scalar, points, attribute_values(forward, given))  # type: ignore[arg-type]
+        assert forward.scalar is not None
+        body = call_rule(forward.scalar, points, attribute_values(forward, given))
         slope = None if forward.grad is flat_gradient else derivative.derivative(body, points[by])
         return s.const(0, dy.dtype) if slope is None else derivative.times(dy, slope)
 
@@ -90,7 +90,8 @@ def gradient_of(name: str, forward: Operator, operands: Sequence[str], by: int, 
         call = Call(forward, dict(zip(names, points, strict=True)), attrs, results)
 
         def times_slope(dy: np.ndarray) -> Any:
-            found = forward.grad(ops, call, ops.wrap(np.asarray(dy))).get(names[by])  # type: ignore[operator]
+            assert not isinstance(forward.grad, Absent)
+            found = forward.grad(ops, call, ops.wrap(np.asarray(dy))).get(names[by])
             return np.zeros_like(dy) if found is None else found().handle
 
         dy = arrays[seed]
@@ -99,7 +100,7 @@ def gradient_of(name: str, forward: Operator, operands: Sequence[str], by: int, 
     doc = f"{operands[seed]} times the derivative of {forward.name}."
     elementwise(
         f"{name}({', '.join(operands)}{attrs}) -> {result}", doc, scalar=scalar, reference=in_double(reference),
-        types=same_shapes, sbp=linear_in(operands[seed], *LINEAR.get(name, ())), depth=2,
+        types=same_shapes, sbp=linear_in_each(operands[seed], *LINEAR.get(name, ())), depth=2,
         shapes_of=SHAPES_OF.get(name, ()), unoffered=UNOFFERED.get(name, ""),
     )  # fmt: skip
 
@@ -134,7 +135,7 @@ for _name in ("clip_by_scalar", "clip_by_scalar_min", "clip_by_scalar_max"):
         "dy where x lies within the bounds, or at one; else 0, also where x is NaN.",
         scalar=lambda dy, x, **attrs: s.where(_within(x, attrs), dy, 0.0),
         reference=lambda dy, x, **attrs: np.where(_within(x, attrs), dy, 0.0).astype(dy.dtype),
-        types=same_shapes, sbp=linear_in("dy"),
+        types=same_shapes, sbp=linear_in_each("dy"),
     )  # fmt: skip
 for _name in ("atan2", "pow", "xlogy", "xdivy", "floordiv", "truncdiv"):
     for _by, _operand in enumerate("xy"):
@@ -142,25 +143,25 @@ for _name in ("atan2", "pow", "xlogy", "xdivy", "floordiv", "truncdiv"):
 elementwise(
     "sigmoid_grad(y, dy) -> dx", "dy times the derivative of sigmoid, from its result.",
     scalar=lambda y, dy: dy * (y * (1.0 - y)), reference=in_double(lambda y, dy: dy * y * (1 - y)),
-    types=same_shapes, sbp=linear_in("dy"),
+    types=same_shapes, sbp=linear_in_each("dy"),
 )  # fmt: skip
 elementwise(
     "tanh_grad(y, dy) -> dx", "dy times the derivative of tanh, from its result.",
     scalar=lambda y, dy: dy * (1.0 - y * y), reference=in_double(lambda y, dy: dy * (1 - y * y)),
-    types=same_shapes, sbp=linear_in("dy"),
+    types=same_shapes, sbp=linear_in_each("dy"),
 )  # fmt: skip
 elementwise(
     "celu_grad(y, dy, alpha: double = 0.0) -> dx", "dy times the derivative of celu, from its result.",
     scalar=lambda y, dy, *, alpha: s.where(y > 0, dy, dy * (y / alpha + 1.0)),
     reference=in_double(lambda y, dy, *, alpha: np.where(y > 0, dy, dy * (y / alpha + 1))),
-    types=same_shapes, sbp=linear_in("dy"),
+    types=same_shapes, sbp=linear_in_each("dy"),
 )  # fmt: skip
 for _name in ("softshrink", "hardshrink"):
     elementwise(
         f"{_name}_grad(y, dy{written(REGISTRY[_name])}) -> dx",
         f"dy times the derivative of {_name}, from its result.",
         scalar=lambda y, dy: s.where(y.eq(0), 0.0, dy), reference=lambda y, dy: np.where(y == 0, 0, dy),
-        types=same_shapes, sbp=linear_in("dy"),
+        types=same_shapes, sbp=linear_in_each("dy"),
     )  # fmt: skip
 
 
@@ -169,7 +170,7 @@ class HardtanhGrad:
     """dy times the derivative of hardtanh, from its result: 0 where that is a bound, as its type has it."""
 
     types = same_shapes
-    sbp = linear_in("dy")
+    sbp = linear_in_each("dy")
     grad = composed_gradient
 
     def decompose(ops: Builder, op: Call) -> Value:
@@ -199,12 +200,11 @@ class BroadcastDivGrad:
             raise op.error(f"expected dz like z, and y that broadcasts to z, got {op.y}, {op.z}, {op.dz}")
         return op.y
 
-    def sbp(op: Call) -> list[SbpSignature]:
+    def sbp(op: Call) -> Factors:
         names = [f"d{i}" for i in range(op.z.rank)]
         y, z = " ".join(names[op.z.rank - op.y.rank :]), " ".join(names)
         y = " ".join("_" if d == 1 else n for d, n in zip(op.y.shape, y.split(), strict=True))
-        split = Factors(f"{y}, {z}, {z} -> {y}").signatures([d.shape for d in op.operands])
-        return [*split, SbpSignature((B, B, P), (P,)), SbpSignature((B, P, B), (P,))]
+        return Factors(f"{y}, {z}, {z} -> {y}").linear_in(op, "dz").linear_in(op, "z")
 
     def grad(ops: Builder, op: Call, ddy: Value) -> dict[str, Any]:
         scaled = ddy / op.y
@@ -219,8 +219,10 @@ class BroadcastDivGrad:
 
     def reference(y: Any, z: Any, dz: Any) -> Any:
         whole = -dz.astype(np.float64) * z / y
-        apart = tuple(i for i in range(z.ndim) if i < z.ndim - y.ndim or y.shape[i - z.ndim + y.ndim] != z.shape[i])
-        return whole.sum(apart).reshape(y.shape).astype(y.dtype)
+        broadcast = tuple(
+            i for i in range(z.ndim) if i < z.ndim - y.ndim or y.shape[i - z.ndim + y.ndim] != z.shape[i]
+        )
+        return whole.sum(broadcast).reshape(y.shape).astype(y.dtype)
 
 
 def _larger_or_smaller(name: str, takes_x: Any, doc: str) -> None:
@@ -231,13 +233,13 @@ def _larger_or_smaller(name: str, takes_x: Any, doc: str) -> None:
     def decompose(ops: Builder, op: Call) -> tuple[Value, Value]:
         operands = {"x": op.x, "y": op.y}
         (z,) = ops.call(forward.name, *operands.values())
-        found = forward.grad(ops, Call(forward, operands, {}, {"z": z}), op.dz)  # type: ignore[operator]
+        assert not isinstance(forward.grad, Absent)
+        found = forward.grad(ops, Call(forward, operands, {}, {"z": z}), op.dz)
         return found["x"](), found["y"]()
 
-    def sbp(op: Call) -> list[SbpSignature]:
+    def sbp(op: Call) -> Factors:
         names = " ".join(f"d{i}" for i in range(op.x.rank))
-        split = Factors(f"{names}, {names}, {names} -> {names}, {names}").signatures([d.shape for d in op.operands])
-        return [*split, SbpSignature((P, B, B), (P, P))]
+        return repeated_factors(names, 3, 2).linear_in(op, "dz", results=(0, 1))
 
     def reference(dz: np.ndarray, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         whole = np.where(x == y, dz / 2, dz).astype(dz.dtype)

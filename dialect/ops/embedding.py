@@ -16,7 +16,6 @@ from oneflow.dialect.ops.indexing import (
     PIECE,
     expect_index,
     expect_piece,
-    factors,
     in_piece,
     names,
     numpy_rows,
@@ -26,7 +25,7 @@ from oneflow.dialect.ops.indexing import (
 )
 from oneflow.dialect.ops.scattering import add_at, expect_type, zeros
 from oneflow.dialect.record import Call, operator
-from oneflow.dialect.sbp import B, P, SbpSignature, Shard
+from oneflow.dialect.sbp import Factors, Shard
 from oneflow.dialect.shapes import expect_dtype, expect_rank, letters
 from oneflow.dialect.tensor_desc import TensorDesc
 
@@ -50,9 +49,9 @@ class Embedding:
         _expect_table(op)
         return TensorDesc((*op.indices.shape, op.weight.shape[1]), op.weight.dtype)
 
-    def sbp(op: Call) -> list[SbpSignature]:
+    def sbp(op: Call) -> Factors:
         e = letters(op.indices.shape, (), "e")
-        return factors(op, f"v d, {names(e)} -> {names(e, ['d'])}", SbpSignature((P, B), (P,)))
+        return Factors(f"v d, {names(e)} -> {names(e, ['d'])}").linear_in(op, "weight")
 
     def local(op: Call, shard: Shard) -> dict[str, Any]:
         return piece_of(op, shard, 0, 0)
@@ -90,11 +89,10 @@ class EmbeddingGrad:
         expect_type(op, "dy", (*op.indices.shape, op.weight.shape[1]))
         return TensorDesc(op.weight.shape, op.dy.dtype)
 
-    def sbp(op: Call) -> list[SbpSignature]:
+    def sbp(op: Call) -> Factors:
         whole = range(op.indices.rank) if op.scale_grad_by_freq else ()
         e = letters(op.indices.shape, whole, "e")
-        text = f"{names(e, ['d'])}, v d, {names(e)} -> v d"
-        return factors(op, text, SbpSignature((P, B, B), (P,)))
+        return Factors(f"{names(e, ['d'])}, v d, {names(e)} -> v d").linear_in(op, "dy")
 
     def local(op: Call, shard: Shard) -> dict[str, Any]:
         return piece_of(op, shard, 1, 0)

@@ -1,5 +1,5 @@
-"""What a step of training asks of gradients before the update: their length, whether they are finite,
-regularization.
+"""Operators on gradients before an update: norms, checks for infinite and NaN elements, regularization, loss
+scales.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from oneflow.dialect.dtypes import DType
 from oneflow.dialect.elementwise import elementwise
 from oneflow.dialect.ops.update import first, regularized, weighed
 from oneflow.dialect.record import Call, Rule, define, flatten, no_grad, no_sbp, operator
-from oneflow.dialect.sbp import P, S, SbpSignature
+from oneflow.dialect.sbp import Factors, common_axes
 from oneflow.dialect.scalar import Expr
 from oneflow.dialect.shapes import expect_dtype, same_dtype
 from oneflow.dialect.tensor_desc import TensorDesc
@@ -34,11 +34,9 @@ def _tensors(op: Call) -> list[Any]:
     return flatten([op.x])
 
 
-def _split(op: Call) -> list[SbpSignature]:
-    """Every tensor along the same axis; the sums are parts."""
-    tensors = _tensors(op)
-    axes = [i for i in range(min(x.rank for x in tensors)) if all(x.shape[i] != 1 for x in tensors)]
-    return [SbpSignature((S(i),) * len(tensors), (P,)) for i in axes]
+def _split(op: Call) -> Factors:
+    """Every tensor is split along the same axis; the result is a partial sum."""
+    return Factors(f"{', '.join(common_axes(_tensors(op)))} -> ")
 
 
 def total(
@@ -71,8 +69,8 @@ def total(
 
     slots: dict[str, Any] = {"types": types, "sbp": _split, "grad": grad, "compute": compute, "reference": run}
     define(f"{name}(x) -> y", doc=doc, depth=2, **slots)
-    apart = "tensors split each along an axis of its own"
-    define(f"multi_{name}(x+) -> y", doc=f"{doc[:-1]}, of all tensors together.", depth=2, unoffered=apart, **slots)
+    why = "tensors split each along an axis of its own"
+    define(f"multi_{name}(x+) -> y", doc=f"{doc[:-1]}, of all tensors together.", depth=2, unoffered=why, **slots)
 
 
 def _square_gradient(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
@@ -107,8 +105,8 @@ def _expect_ones(op: Call, wanted: Sequence[tuple[str, DType]]) -> None:
 class DynamicLossScaleSchedule:
     """The scale of the loss for the next step, and how many good steps there were since it changed.
 
-    It is multiplied after `increment_period` steps without infinite or NaN gradients, and divided, down to 1, at a
-    step that has some. OneFlow writes both into the operands; here the new ones are results.
+    The scale is multiplied after `increment_period` steps without infinite or NaN gradients, and divided, down to 1,
+    at a step that has some. OneFlow writes both into the operands; here the new values are results.
     """
 
     def types(op: Call) -> list[TensorDesc]:

@@ -12,10 +12,10 @@ from oneflow.dialect import dtypes
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.compute import Stage
 from oneflow.dialect.ops import rows
-from oneflow.dialect.ops.rows import Element, expect_present, expect_type, linear_in, linear_in_first
+from oneflow.dialect.ops.rows import Element, expect_present, expect_type
 from oneflow.dialect.ops.softmax import narrow, widen
 from oneflow.dialect.record import Call, operator
-from oneflow.dialect.sbp import Factors, SbpSignature, Shard
+from oneflow.dialect.sbp import Factors, Shard
 from oneflow.dialect.scalar import Expr
 from oneflow.dialect.shapes import expect_dtype, expect_rank
 from oneflow.dialect.tensor_desc import TensorDesc, count
@@ -124,11 +124,10 @@ class GroupNorm:
             expect_type(op, name, param)
         return x, row, row
 
-    def sbp(op: Call) -> list[SbpSignature]:
+    def sbp(op: Call) -> Factors:
         x, param, row = _factors(op.x.rank, op.num_groups)
         params = f", {param}" * (len(op.operands) - 1)
-        found = Factors(f"{x}{params} -> {x}, {row}, {row}").signatures()
-        return [*found, *linear_in(op, ("gamma", "beta"))]
+        return Factors(f"{x}{params} -> {x}, {row}, {row}").linear_in(op, "gamma", "beta")
 
     def local(op: Call, shard: Shard) -> dict[str, Any]:
         return {"num_groups": _groups(shard.outputs[1])}
@@ -189,11 +188,10 @@ class GroupNormGrad:
         expect_type(op, "gamma", param)
         return x.meet(op.dy)
 
-    def sbp(op: Call) -> list[SbpSignature]:
+    def sbp(op: Call) -> Factors:
         x, param, row = _factors(op.x.rank, op.num_groups)
         params = "" if op.gamma is None else f", {param}"
-        found = Factors(f"{x}, {x}, {row}, {row}{params} -> {x}").signatures()
-        return [*linear_in_first(found, len(op.operands), 1), *linear_in(op, ("gamma",))]
+        return Factors(f"{x}, {x}, {row}, {row}{params} -> {x}").linear_in(op, "dy").linear_in(op, "gamma")
 
     def local(op: Call, shard: Shard) -> dict[str, Any]:
         return {"num_groups": _groups(shard.inputs[2])}
@@ -231,8 +229,8 @@ class GroupNormGrad:
     def reference(dy: Any, x: Any, mean: Any, inv: Any, gamma: Any, *, num_groups: Any) -> Any:
         slope = dy.astype(np.float64) * (1 if gamma is None else numpy_channels(gamma, x.ndim))
         grouped = _numpy_by_group(x, num_groups)
-        scale = rows.kept(inv, grouped.ndim)
-        normal = (grouped - rows.kept(mean, grouped.ndim)) * scale
+        scale = rows.as_rows(inv, grouped.ndim)
+        normal = (grouped - rows.as_rows(mean, grouped.ndim)) * scale
         axes = tuple(range(2, grouped.ndim))
         dx = rows.numpy_gradient(_numpy_by_group(slope, num_groups), normal, scale, axes)
         return dx.reshape(x.shape).astype(x.dtype)
@@ -252,10 +250,10 @@ class GroupNormParamGrad:
         expect_type(op, "inv_variance", row)
         return param, param
 
-    def sbp(op: Call) -> list[SbpSignature]:
+    def sbp(op: Call) -> Factors:
         x, param, row = _factors(op.x.rank, op.mean.shape[1])
-        found = linear_in_first(Factors(f"{x}, {x}, {row}, {row} -> {param}, {param}").signatures(), 4, 2)
-        return [*found, *linear_in(op, ("x", "mean")), *linear_in(op, ("inv_variance",))]
+        found = Factors(f"{x}, {x}, {row}, {row} -> {param}, {param}").linear_in(op, "dy", results=(0, 1))
+        return found.linear_in(op, "x", "mean").linear_in(op, "inv_variance")
 
     def grad(ops: Builder, op: Call, dgamma: Value | None, dbeta: Value | None) -> dict[str, Any]:
         def by_rows(value: Value) -> Value:
@@ -288,7 +286,7 @@ class GroupNormParamGrad:
 
     def reference(dy: Any, x: Any, mean: Any, inv: Any) -> Any:
         grouped = _numpy_by_group(x, mean.shape[1])
-        normal = (grouped - rows.kept(mean, grouped.ndim)) * rows.kept(inv, grouped.ndim)
+        normal = (grouped - rows.as_rows(mean, grouped.ndim)) * rows.as_rows(inv, grouped.ndim)
         axes = tuple(i for i in range(x.ndim) if i != 1)
         slope = dy.astype(np.float64)
         weighted = slope * normal.reshape(x.shape)

@@ -52,7 +52,7 @@ def numpy_positions(name: str, indices: Any, size: int) -> Any:
     return indices
 
 
-#: Of how long an axis the indexed one is the piece from where on, on one device; 0: it is the whole axis.
+#: The size of the whole axis and the begin of this device's piece of it; 0: the axis is not split.
 PIECE = "logical_size: int64 = 0, logical_begin: int64 = 0"
 
 
@@ -88,7 +88,7 @@ def piece_position(op: Call, name: str, value: Any, size: Size) -> Any:
 
 
 def in_piece(op: Call, name: str, value: Any, size: Size, use: Callable[[Any], Any], dtype: DType) -> Any:
-    """What `use` makes, of type `dtype`, of a position in an axis of `size`; 0 where it is not in this piece.
+    """`use(position)` of type `dtype` for a position in an axis of `size`; 0 where the position is not in this piece.
 
     The position is read from operand `name` and checked at run time to lie in the whole axis.
     """
@@ -116,7 +116,7 @@ def numpy_with_zeros(x: Any, axis: int) -> Any:
 
 
 def factors(op: Call, text: str, *more: SbpSignature) -> list[SbpSignature]:
-    """The splits of a factor text, and further signatures."""
+    """The signatures of a factor text, and further ones that factors do not express."""
     return [*Factors(text).signatures([d.shape for d in op.operands]), *more]
 
 
@@ -135,11 +135,10 @@ class Gather:
         expect_piece(op, op.in_.shape[axis])
         return TensorDesc((*op.in_.shape[:axis], *op.indices.shape, *op.in_.shape[axis + 1 :]), op.in_.dtype)
 
-    def sbp(op: Call) -> list[SbpSignature]:
+    def sbp(op: Call) -> Factors:
         axis = op.axis % op.in_.rank
         d, e = letters(op.in_.shape), letters(op.indices.shape, (), "e")
-        text = f"{names(d)}, {names(e)} -> {names(d[:axis], e, d[axis + 1 :])}"
-        return factors(op, text, SbpSignature((P, B), (P,)))
+        return Factors(f"{names(d)}, {names(e)} -> {names(d[:axis], e, d[axis + 1 :])}").linear_in(op, "in")
 
     def local(op: Call, shard: Shard) -> dict[str, Any]:
         return piece_of(op, shard, 0, op.axis)
@@ -177,11 +176,11 @@ class BatchGather:
         batch = [expect_dim(op, f"axis {i} of indices", op.indices.shape[i], op.in_.shape[i]) for i in range(axis)]
         return TensorDesc((*batch, op.indices.shape[axis], *op.in_.shape[axis + 1 :]), op.in_.dtype)
 
-    def sbp(op: Call) -> list[SbpSignature]:
+    def sbp(op: Call) -> Factors:
         axis = op.indices.rank - 1
         d, e = letters(op.in_.shape, (axis,)), letters(op.indices.shape, (), "e")[axis:]
         text = f"{names(d)}, {names(d[:axis], e)} -> {names(d[:axis], e, d[axis + 1 :])}"
-        return factors(op, text, SbpSignature((P, B), (P,)))
+        return Factors(text).linear_in(op, "in")
 
     def grad(ops: Builder, op: Call, dout: Value) -> dict[str, Any]:
         def din() -> Value:
@@ -307,11 +306,10 @@ class GatherNd:
         depth = nd_depth(op, op.params.shape)
         return TensorDesc((*op.indices.shape[:-1], *op.params.shape[depth:]), op.params.dtype)
 
-    def sbp(op: Call) -> list[SbpSignature]:
+    def sbp(op: Call) -> Factors:
         depth = op.indices.shape[-1]
         d, e = letters(op.params.shape, range(depth)), letters(op.indices.shape[:-1], (), "e")
-        text = f"{names(d)}, {names(e, ['_'])} -> {names(e, d[depth:])}"
-        return factors(op, text, SbpSignature((P, B), (P,)))
+        return Factors(f"{names(d)}, {names(e, ['_'])} -> {names(e, d[depth:])}").linear_in(op, "params")
 
     def grad(ops: Builder, op: Call, dout: Value) -> dict[str, Any]:
         return {"params": lambda: ops.scatter_nd_like(op.params, op.indices, dout)}

@@ -1,4 +1,4 @@
-"""Operators that put tensors together, and take them apart again."""
+"""Operators that join tensors, and split them again."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.compute import Size, Stage
 from oneflow.dialect.ops.slicing import along, take
 from oneflow.dialect.record import Call, Law, operator
-from oneflow.dialect.sbp import B, Factors, P, SbpSignature
+from oneflow.dialect.sbp import Factors, repeated_factors
 from oneflow.dialect.shapes import expect_dim, letters, same_dtype
 from oneflow.dialect.tensor_desc import Dim, TensorDesc
 
@@ -31,7 +31,7 @@ def _joined_shape(op: Call, axis: int | None) -> list[Dim]:
 
 
 def _cut_axes(op: Call, parts: Sequence[TensorDesc]) -> tuple[int, ...]:
-    """The axes along which tensors lie in a row, which one alone does not."""
+    """The axis along which several tensors are joined; none for one tensor."""
     return () if len(parts) == 1 else (op.axis % parts[0].rank,)
 
 
@@ -114,11 +114,10 @@ class SplitLike:
         sizes = _split_sizes(op, [like.shape[axis] for like in op.like], shape[axis])
         return [TensorDesc((*shape[:axis], d, *shape[axis + 1 :]), op.in_.dtype) for d in sizes]
 
-    def sbp(op: Call) -> list[SbpSignature]:
+    def sbp(op: Call) -> Factors:
         count = len(op.like)
         names = " ".join(letters(op.in_.shape, _cut_axes(op, op.like)))
-        split = Factors(f"{', '.join([names] * (1 + count))} -> {', '.join([names] * count)}", "joint")
-        return [*split.signatures(), SbpSignature((P, *[B] * count), (P,) * count)]
+        return repeated_factors(names, 1 + count, count, "joint").linear_in(op, "in", results=range(count))
 
     def grad(ops: Builder, op: Call, *douts: Value | None) -> dict[str, Any]:
         parts = [ops.zero_like(o) if d is None else d for d, o in zip(douts, op.out, strict=True)]
@@ -185,12 +184,12 @@ class StackGrad:
         found = whole.meet(op.in_).shape or ()
         return [TensorDesc((*found[:axis], *found[axis + 1 :]), op.in_.dtype)] * len(op.like)
 
-    def sbp(op: Call) -> list[SbpSignature]:
+    def sbp(op: Call) -> Factors:
         count, axis = len(op.like), op.axis % op.in_.rank
         names = letters(op.like[0].shape)
         part = ", ".join([" ".join(names)] * count)
         split = Factors(f"{' '.join([*names[:axis], '_', *names[axis:]])}, {part} -> {part}", "joint")
-        return [*split.signatures(), SbpSignature((P, *[B] * count), (P,) * count)]
+        return split.linear_in(op, "in", results=range(count))
 
     def grad(ops: Builder, op: Call, *douts: Value | None) -> dict[str, Any]:
         rows = zip(op.like, douts, strict=True)

@@ -9,10 +9,10 @@ import numpy as np
 from oneflow.dialect import dtypes
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.composed import composed_gradient
-from oneflow.dialect.ops.rows import expect_type, linear_in, total
+from oneflow.dialect.ops.rows import expect_type, total
 from oneflow.dialect.ops.softmax import narrow, widen
 from oneflow.dialect.record import Call, operator
-from oneflow.dialect.sbp import Factors, SbpSignature
+from oneflow.dialect.sbp import Factors, repeated_factors
 from oneflow.dialect.shapes import expect_dtype
 from oneflow.dialect.tensor_desc import TensorDesc
 
@@ -90,9 +90,8 @@ class L2NormalizeGrad:
         shape = (a if i == op.axis % whole.rank or a is not None else b for i, (a, b) in enumerate(sizes))
         return TensorDesc(tuple(shape), whole.dtype)
 
-    def sbp(op: Call) -> list[SbpSignature]:
-        names = _factors(op, op.y.rank)
-        return [*Factors(f"{names}, {names}, {names} -> {names}").signatures(), *linear_in(op, ("dy",))]
+    def sbp(op: Call) -> Factors:
+        return repeated_factors(_factors(op, op.y.rank), 3).linear_in(op, "dy")
 
     def decompose(ops: Builder, op: Call) -> Value:
         dy, y, sums = (widen(ops, v) for v in (op.dy, op.y, op.square_x_sum))

@@ -14,10 +14,10 @@ from oneflow.dialect.composed import composed_gradient
 from oneflow.dialect.compute import Stage
 from oneflow.dialect.elementwise import elementwise, in_double
 from oneflow.dialect.ops.elementwise_grad import same_shapes
-from oneflow.dialect.ops.rows import expect_type, letters, linear_in, total
+from oneflow.dialect.ops.rows import expect_type, letters, total
 from oneflow.dialect.ops.scalar_ops import QUADRUPLE, expect_number, number_of
 from oneflow.dialect.record import Call, operator
-from oneflow.dialect.sbp import Factors, SbpSignature, broadcast_factors
+from oneflow.dialect.sbp import Factors, broadcast_factors, repeated_factors
 from oneflow.dialect.scalar import Expr
 from oneflow.dialect.shapes import expect_dtype, same_dtype
 from oneflow.dialect.tensor_desc import TensorDesc
@@ -45,10 +45,9 @@ def _types(op: Call) -> TensorDesc:
     return both.meet(op.weight)
 
 
-def _sbp(op: Call) -> list[SbpSignature]:
+def _sbp(op: Call) -> Factors:
     """Splits of every dimension, and partial sums of both ends."""
-    shapes = [d.shape for d in op.operands]
-    return [*broadcast_factors(shapes, op.out.rank).signatures(shapes), *linear_in(op, ("start", "end"))]
+    return broadcast_factors([d.shape for d in op.operands], op.out.rank).linear_in(op, "start", "end")
 
 
 elementwise(
@@ -88,22 +87,22 @@ class LerpGrad:
     def types(op: Call) -> list[TensorDesc]:
         return [same_shapes(op)] * 3
 
-    def sbp(op: Call) -> list[SbpSignature]:
+    def sbp(op: Call) -> Factors:
         names = letters(op.start.rank, op.start.rank)
-        splits = Factors(f"{', '.join([names] * 4)} -> {', '.join([names] * 3)}").signatures()
-        return [*splits, *linear_in(op, ("out_diff",), (0, 1, 2)), *linear_in(op, ("start", "end"), (2,))]
+        split = repeated_factors(names, 4, 3).linear_in(op, "out_diff", results=(0, 1, 2))
+        return split.linear_in(op, "start", "end", results=(2,))
 
     def decompose(ops: Builder, op: Call) -> tuple[Value, Value, Value]:
         share = op.out_diff * op.weight
         return op.out_diff - share, share, op.out_diff * (op.end - op.start)
 
     def reference(start: Any, end: Any, weight: Any, out_diff: Any) -> Any:
-        dy, apart = out_diff.astype(np.float64), end.astype(np.float64) - start
-        return tuple(a.astype(start.dtype) for a in (dy * (1.0 - weight), dy * weight, dy * apart))
+        dy, difference = out_diff.astype(np.float64), end.astype(np.float64) - start
+        return tuple(a.astype(start.dtype) for a in (dy * (1.0 - weight), dy * weight, dy * difference))
 
 
 def _shares(op: Call) -> tuple[float, float]:
-    """What `start` and `end` have of the result of `scalar_lerp`."""
+    """The derivatives of the result of `scalar_lerp` by `start` and `end`."""
     end = float(number_of(op.attrs, dtypes.float64))
     return 1.0 - end, end
 
@@ -117,10 +116,9 @@ class ScalarLerpGrad:
     def types(op: Call) -> list[TensorDesc]:
         return [same_shapes(op)] * 2
 
-    def sbp(op: Call) -> list[SbpSignature]:
+    def sbp(op: Call) -> Factors:
         names = letters(op.start.rank, op.start.rank)
-        split = Factors(f"{names}, {names}, {names} -> {names}, {names}").signatures()
-        return [*split, *linear_in(op, ("out_diff",), (0, 1))]
+        return repeated_factors(names, 3, 2).linear_in(op, "out_diff", results=(0, 1))
 
     def grad(ops: Builder, op: Call, dstart: Value | None, dend: Value | None) -> dict[str, Any]:
         shares = zip((dstart, dend), _shares(op), strict=True)

@@ -11,9 +11,9 @@ from oneflow.dialect import dtypes
 from oneflow.dialect import scalar as s
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.elementwise import elementwise, scalar_gradient
-from oneflow.dialect.ops.rows import expect_type, linear_in
+from oneflow.dialect.ops.rows import expect_type
 from oneflow.dialect.record import Call
-from oneflow.dialect.sbp import SbpSignature, broadcast_factors
+from oneflow.dialect.sbp import Factors, broadcast_factors
 from oneflow.dialect.scalar import Expr
 from oneflow.dialect.shapes import expect_dtype
 from oneflow.dialect.tensor_desc import TensorDesc
@@ -59,10 +59,9 @@ def _binary_reference(x: Any, target: Any, weight: Any) -> Any:
     return _weighted(-(target * hit + (1 - target) * miss), weight)
 
 
-def _weighted_sbp(op: Call) -> list[SbpSignature]:
+def _weighted_sbp(op: Call) -> Factors:
     """Splits of every dimension, and partial sums of the weight."""
-    shapes = [d.shape for d in op.operands]
-    return [*broadcast_factors(shapes, op.out.rank).signatures(shapes), *linear_in(op, ("weight",))]
+    return broadcast_factors([d.shape for d in op.operands], op.out.rank).linear_in(op, "weight")
 
 
 def _binary_gradient(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
@@ -108,16 +107,16 @@ elementwise(
 
 def _smooth_l1(x: Expr, target: Expr, *, beta: float) -> Expr:
     difference = x - target
-    apart = abs(difference)
+    distance = abs(difference)
     if beta <= 0:
-        return apart
-    return s.where(apart >= beta, apart - 0.5 * beta, difference * difference * (0.5 / beta))
+        return distance
+    return s.where(distance >= beta, distance - 0.5 * beta, difference * difference * (0.5 / beta))
 
 
 @_in_double
 def _smooth_l1_reference(x: Any, target: Any, *, beta: Any) -> Any:
-    apart = np.abs(x - target)
-    return np.where(apart < beta, 0.5 * apart**2 / (beta or 1), apart - 0.5 * beta)
+    distance = np.abs(x - target)
+    return np.where(distance < beta, 0.5 * distance**2 / (beta or 1), distance - 0.5 * beta)
 
 
 elementwise(

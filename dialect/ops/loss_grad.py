@@ -11,7 +11,7 @@ import numpy as np
 from oneflow.dialect import scalar as s
 from oneflow.dialect.elementwise import elementwise
 from oneflow.dialect.ops import loss  # noqa: F401  (the losses)
-from oneflow.dialect.ops.elementwise_grad import gradient_of, linear_in, same_shapes, written
+from oneflow.dialect.ops.elementwise_grad import gradient_of, linear_in_each, same_shapes, written
 from oneflow.dialect.record import REGISTRY
 from oneflow.dialect.scalar import Expr
 
@@ -35,7 +35,7 @@ def _binary_reference(x: np.ndarray, target: np.ndarray, weight: np.ndarray | No
 elementwise(
     "binary_cross_entropy_grad(input, target, weight?, dy) -> dx",
     "dy times the derivative of binary_cross_entropy by input, with input * (1 - input) at least 1e-12.",
-    scalar=_binary, reference=_binary_reference, types=same_shapes, sbp=linear_in("dy", "weight"),
+    scalar=_binary, reference=_binary_reference, types=same_shapes, sbp=linear_in_each("dy", "weight"),
 )  # fmt: skip
 
 for _name, _operands in (

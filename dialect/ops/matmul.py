@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from oneflow.dialect.elementwise import sum_to
 from oneflow.dialect.ops.reduce import wide
 from oneflow.dialect.ops.scalar_ops import expect_whole
 from oneflow.dialect.record import Call, Operator, define, operator
-from oneflow.dialect.sbp import B, Factors, P, S, SbpSignature
+from oneflow.dialect.sbp import Factors
 from oneflow.dialect.scalar import Expr
 from oneflow.dialect.shapes import broadcast_shapes, expect_dim, expect_dtype, expect_rank, same_dtype
 from oneflow.dialect.tensor_desc import Shape, TensorDesc
@@ -41,20 +40,9 @@ def _expect_alpha(op: Call) -> None:
         expect_whole(op, "alpha to be a", op.alpha, op.a.dtype, wraps=False)
 
 
-def with_addend(op: Call, signatures: Sequence[SbpSignature]) -> list[SbpSignature]:
-    """Signatures of a call without its addend, with the addend placed as the result is."""
-    if op._add_to_output is None:
-        return list(signatures)
-    return [replace(s, inputs=(*s.inputs, s.outputs[0])) for s in signatures]
-
-
-def with_bias(signatures: Sequence[SbpSignature], axis: int) -> list[SbpSignature]:
-    """Signatures of a call without its bias, with the bias, which lies along `axis` of the result, added.
-
-    A bias beside partial sums has to be one too: whole, every device would add it.
-    """
-    placed = {S(axis): S(0), P: P}
-    return [replace(s, inputs=(*s.inputs, placed.get(s.outputs[0], B))) for s in signatures]
+def with_addend(op: Call, factors: Factors, result: str) -> Factors:
+    """The factors of a call with `_add_to_output`, where given; `result` are the factors of the result."""
+    return factors if op._add_to_output is None else factors.plus(result)
 
 
 def scale_and_add(product: Stage, alpha: float, added: Stage | None, dtype: DType) -> Stage:
@@ -111,14 +99,14 @@ def _types(batch: Callable[[Call], Shape]) -> Callable[[Call], TensorDesc]:
     return types
 
 
-def _sbp(op: Call) -> list[SbpSignature]:
+def _sbp(op: Call) -> Factors:
     """Batch dimensions, rows and columns stay split; splitting the contracted one leaves partial sums."""
     rank = max(op.a.rank, op.b.rank)
     batch = [f"d{i}" for i in range(rank - 2)]
     a = [*batch[rank - op.a.rank :], *_matrix("mk", op.transpose_a)]
     b = [*batch[rank - op.b.rank :], *_matrix("kn", op.transpose_b)]
-    factors = Factors(f"{' '.join(a)}, {' '.join(b)} -> {' '.join([*batch, 'm', 'n'])}", "each")
-    return with_addend(op, factors.signatures([op.a.shape, op.b.shape]))
+    out = " ".join([*batch, "m", "n"])
+    return with_addend(op, Factors(f"{' '.join(a)}, {' '.join(b)} -> {out}", "each"), out)
 
 
 def _grad(ops: Builder, op: Call, dout: Value) -> dict[str, Any]:
@@ -211,10 +199,9 @@ class BroadcastMatmulGradB:
         expect_addend(op, out)
         return out
 
-    def sbp(op: Call) -> list[SbpSignature]:
+    def sbp(op: Call) -> Factors:
         rows = " ".join(f"d{i}" for i in range(op.a.rank - 1))
-        factors = Factors(f"{rows} k, {rows} n -> k n", "each")
-        return with_addend(op, factors.signatures([op.a.shape, op.b.shape]))
+        return with_addend(op, Factors(f"{rows} k, {rows} n -> k n", "each"), "k n")
 
     def grad(ops: Builder, op: Call, dout: Value) -> dict[str, Any]:
         return {
@@ -254,11 +241,9 @@ class FusedMatmulBias:
         expect_addend(op, out)
         return out
 
-    def sbp(op: Call) -> list[SbpSignature]:
+    def sbp(op: Call) -> Factors:
         rows = " ".join(f"d{i}" for i in range(op.x.rank - 1))
-        factors = Factors(f"{rows} k, n k -> {rows} n", "each")
-        found = factors.signatures([op.x.shape, op.weight.shape])
-        return with_addend(op, with_bias(found, op.x.rank - 1))
+        return with_addend(op, Factors(f"{rows} k, n k -> {rows} n", "each").plus("n"), f"{rows} n")
 
     def grad(ops: Builder, op: Call, dout: Value) -> dict[str, Any]:
         return {
@@ -280,7 +265,7 @@ class FusedMatmulBias:
 
 @operator("bias_add(a, b, axis: int32 = 0) -> out")
 class BiasAdd:
-    """a + b, the vector `b` lying along `axis` of `a`."""
+    """a + b, where the vector `b` is added along `axis` of `a`."""
 
     def types(op: Call) -> TensorDesc:
         expect_rank(op, "a", op.a, 1, -1)

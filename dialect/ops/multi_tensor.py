@@ -1,4 +1,4 @@
-"""Updates of many parameters by one operator, so that OneFlow's programs load: one row for each of three optimizers.
+"""Updates of many parameters by one operator, as in OneFlow: one row for each of three optimizers.
 
 Each is the update of one parameter, `optimizer`'s record, for every parameter: operands of a parameter are repeated,
 numbers are shared, and so are the names of results.
@@ -17,17 +17,17 @@ from oneflow.dialect.numpy_builder import run_reference
 from oneflow.dialect.ops import optimizer  # noqa: F401  (the updates of one parameter)
 from oneflow.dialect.ops.update import COPY, NO_GRAD, NUMBERS
 from oneflow.dialect.record import REGISTRY, Call, Operator, OperatorError, define, infer
-from oneflow.dialect.sbp import B, S, SbpSignature
+from oneflow.dialect.sbp import Factors, common_axes
 from oneflow.dialect.signature import AttrDef
 from oneflow.dialect.tensor_desc import TensorDesc
 
 #: Operands of the update of one parameter that those of many do not have.
 LEFT_OUT = ("max_v",)
-#: What operands and attributes are called where the update of one parameter calls them otherwise, and other defaults.
+#: Operands and attributes with other names than in the update of one parameter, and those with other defaults.
 RENAMED = {"momentum": "momentum_buf", "beta": "momentum"}
 DEFAULTS = {"beta": 0.0, "epsilon": 1e-05}
 APART, UNREAD = "parameters split each along an axis of its own", "model_copy in any way, where it is not read"
-#: What is not offered, where a search finds it.
+#: Unoffered signatures that a search finds.
 UNOFFERED = {
     "multi_tensor_sgd_update": APART,
     "multi_tensor_momentum_update": APART,
@@ -57,12 +57,12 @@ def _called(name: str) -> str:
 
 
 def _attribute(attr: AttrDef) -> AttrDef:
-    """An attribute of the update of one parameter as it is here."""
+    """An attribute of the update of one parameter, under its name here."""
     return dataclasses.replace(attr, name=_called(attr.name), default=DEFAULTS.get(attr.name, attr.default))
 
 
 def _part(given: Any, number: int) -> Any:
-    """What the call for parameter `number` gets of an operand."""
+    """The operand of the call for parameter `number`."""
     return given[number] if isinstance(given, tuple) else given
 
 
@@ -75,23 +75,20 @@ def _types(one: Operator, op: Call) -> list[TensorDesc]:
 
 
 def _by_name(results: Sequence[Sequence[Any]]) -> list[Any]:
-    """The results of all calls, those of one name beside each other."""
+    """The results of all calls, in groups by name."""
     return [r for group in zip(*results, strict=True) for r in group]
 
 
-def _sbp(op: Call) -> list[SbpSignature]:
-    """All tensors of parameters split along the same axis."""
-    axes = [i for i in range(min(m.rank for m in op.model)) if all(m.shape[i] != 1 for m in op.model)]
-    shared = [sbp for given in op.inputs.values() for sbp in _kept(given)]
-    return [
-        SbpSignature(tuple(S(axis) if sbp is None else sbp for sbp in shared), (S(axis),) * len(op.results))
-        for axis in axes
+def _sbp(op: Call) -> Factors:
+    """All tensors of parameters are split along the same axis; numbers are repeated."""
+    models = common_axes(op.model)
+    sides = [
+        factors
+        for given in op.inputs.values()
+        if given is not None
+        for factors in (models if isinstance(given, tuple) else [" ".join("_" * given.rank)])
     ]
-
-
-def _kept(given: Any) -> list[Any]:
-    """How the tensors of one operand lie: None for those of parameters, which are split."""
-    return [None] * len(given) if isinstance(given, tuple) else [] if given is None else [B]
+    return Factors(f"{', '.join(sides)} -> {', '.join(models * (len(op.results) // len(models)))}")
 
 
 def _register(name: str, one: Operator, names: Sequence[str]) -> None:

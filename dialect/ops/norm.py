@@ -1,6 +1,6 @@
 """Normalization over trailing dimensions.
 
-Where these are split, `sharded_decomposition` is a call by operators that sum up what the pieces have of every row.
+Where these are split, `sharded_decomposition` reduces the partial row sums over devices.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.compute import Stage
 from oneflow.dialect.ops import rows
 from oneflow.dialect.ops.matmul import expect_addend, with_addend
-from oneflow.dialect.ops.rows import expect_present, expect_type, letters, linear_in, linear_in_first, statistics
+from oneflow.dialect.ops.rows import expect_present, expect_type, letters, statistics
 from oneflow.dialect.ops.softmax import narrow, widen
 from oneflow.dialect.record import Call, operator
-from oneflow.dialect.sbp import B, Factors, P, SbpSignature
+from oneflow.dialect.sbp import Factors
 from oneflow.dialect.scalar import Expr
 from oneflow.dialect.shapes import expect_dim, expect_dtype, expect_rank
 from oneflow.dialect.tensor_desc import TensorDesc
@@ -45,14 +45,14 @@ class LayerNorm:
         row = statistics(op.x.shape[:begin], op.x)
         return TensorDesc(op.x.shape, op.x.dtype), row, row
 
-    def sbp(op: Call) -> list[SbpSignature]:
+    def sbp(op: Call) -> Factors:
         rank = op.x.rank
         begin, params = op.begin_norm_axis % rank, op.begin_params_axis % rank
         split = min(begin, params)
         affine = f", {letters(rank - params, 0)}" * (len(op.operands) - 1)
         x, row = letters(rank, split), letters(begin, split)
-        found = Factors(f"{x}{affine} -> {x}, {row}, {row}").signatures()
-        return found if op.gamma is None else [*found, *linear_in(op, ("beta", "gamma"))]
+        found = Factors(f"{x}{affine} -> {x}, {row}, {row}")
+        return found if op.gamma is None else found.linear_in(op, "beta", "gamma")
 
     def grad(ops: Builder, op: Call, dy: Value | None, dmean: Value | None, dinv: Value | None) -> dict[str, Any]:
         begin = op.mean.rank
@@ -126,16 +126,13 @@ class LayerNormGrad:
         expect_addend(op, out)
         return out
 
-    def sbp(op: Call) -> list[SbpSignature]:
+    def sbp(op: Call) -> Factors:
         rank, begin = op.x.rank, op.mean.rank
         split = begin if op.gamma is None else min(begin, rank - op.gamma.rank)
         x, row = letters(rank, split), letters(begin, split)
         gamma = "" if op.gamma is None else f", {letters(op.gamma.rank, 0)}"
-        found = Factors(f"{x}, {x}, {row}, {row}{gamma} -> {x}").signatures()
-        found = linear_in_first(found, 4 + (op.gamma is not None), 1)
-        if op.gamma is not None:
-            found.append(SbpSignature((B, B, B, B, P), (P,)))
-        return with_addend(op, found)
+        found = Factors(f"{x}, {x}, {row}, {row}{gamma} -> {x}").linear_in(op, "dy").linear_in(op, "gamma")
+        return with_addend(op, found, x)
 
     def grad(ops: Builder, op: Call, ddx: Value) -> dict[str, Any]:
         x, dy, seed = (widen(ops, v) for v in (op.x, op.dy, ddx))
@@ -175,8 +172,8 @@ class LayerNormGrad:
 
     def reference(dy: Any, x: Any, mean: Any, inv: Any, gamma: Any, add: Any) -> Any:
         slope = dy.astype(np.float64) * (1 if gamma is None else gamma.astype(np.float64))
-        scale = rows.kept(inv, x.ndim)
-        normal = (x - rows.kept(mean, x.ndim)) * scale
+        scale = rows.as_rows(inv, x.ndim)
+        normal = (x - rows.as_rows(mean, x.ndim)) * scale
         dx = rows.numpy_gradient(slope, normal, scale, tuple(range(mean.ndim, x.ndim)))
         return (dx if add is None else dx + add).astype(x.dtype)
 
@@ -200,13 +197,12 @@ class LayerNormParamGrad:
         param = TensorDesc(op.x.shape[params:], op.x.dtype)
         return param, param
 
-    def sbp(op: Call) -> list[SbpSignature]:
+    def sbp(op: Call) -> Factors:
         x = [f"d{i}" for i in range(op.x.rank)]
         row, param = (" ".join(names) for names in (x[: op.mean.rank], x[op.begin_params_axis % op.x.rank :]))
         whole = " ".join(x)
-        found = Factors(f"{whole}, {whole}, {row}, {row} -> {param}, {param}").signatures()
-        normal = [*linear_in(op, ("x", "mean"), (1,)), *linear_in(op, ("inv_variance",), (1,))]
-        return [*linear_in_first(found, 4, 2), *normal]
+        found = Factors(f"{whole}, {whole}, {row}, {row} -> {param}, {param}").linear_in(op, "dy", results=(0, 1))
+        return found.linear_in(op, "x", "mean", results=(1,)).linear_in(op, "inv_variance", results=(1,))
 
     def grad(ops: Builder, op: Call, dbeta: Value | None, dgamma: Value | None) -> dict[str, Any]:
         axes = range(op.normalize_axis(op.begin_params_axis, op.x.rank))
@@ -234,7 +230,7 @@ class LayerNormParamGrad:
     def reference(dy: Any, x: Any, mean: Any, inv: Any, *, begin_params_axis: Any) -> Any:
         lead = tuple(range(begin_params_axis % x.ndim))
         slope = dy.astype(np.float64)
-        normal = (x - rows.kept(mean, x.ndim)) * rows.kept(inv, x.ndim)
+        normal = (x - rows.as_rows(mean, x.ndim)) * rows.as_rows(inv, x.ndim)
         return slope.sum(axis=lead).astype(x.dtype), (slope * normal).sum(axis=lead).astype(x.dtype)
 
 
@@ -253,11 +249,11 @@ class RmsNorm:
         y = TensorDesc((*op.x.shape[:begin], *last), op.x.dtype)
         return y, statistics(op.x.shape[:begin], op.x)
 
-    def sbp(op: Call) -> list[SbpSignature]:
+    def sbp(op: Call) -> Factors:
         begin = op.x.rank - len(op.normalized_shape)
         x, row = letters(op.x.rank, begin), letters(begin, begin)
         weight = "" if op.weight is None else f", {letters(op.weight.rank, 0)}"
-        return [*Factors(f"{x}{weight} -> {x}, {row}").signatures(), *linear_in(op, ("weight",))]
+        return Factors(f"{x}{weight} -> {x}, {row}").linear_in(op, "weight")
 
     def grad(ops: Builder, op: Call, dy: Value | None, dinv: Value | None) -> dict[str, Any]:
         def dx() -> Value | None:
@@ -307,12 +303,11 @@ class RmsNormGrad:
         expect_type(op, "weight", TensorDesc(op.x.shape[op.inv_rms.rank :], op.x.dtype))
         return op.x.meet(op.dy)
 
-    def sbp(op: Call) -> list[SbpSignature]:
+    def sbp(op: Call) -> Factors:
         rank, begin = op.x.rank, op.inv_rms.rank
         x, row = letters(rank, begin), letters(begin, begin)
         weight = "" if op.weight is None else f", {letters(op.weight.rank, 0)}"
-        found = Factors(f"{x}, {x}, {row}{weight} -> {x}").signatures()
-        return [*linear_in_first(found, len(op.operands), 1), *linear_in(op, ("weight",))]
+        return Factors(f"{x}, {x}, {row}{weight} -> {x}").linear_in(op, "dy").linear_in(op, "weight")
 
     def grad(ops: Builder, op: Call, ddx: Value) -> dict[str, Any]:
         x, dy, seed = (widen(ops, v) for v in (op.x, op.dy, ddx))
@@ -345,7 +340,7 @@ class RmsNormGrad:
 
     def reference(dy: Any, x: Any, inv: Any, weight: Any) -> Any:
         slope = dy.astype(np.float64) * (1 if weight is None else weight.astype(np.float64))
-        scale = rows.kept(inv, x.ndim)
+        scale = rows.as_rows(inv, x.ndim)
         axes = tuple(range(inv.ndim, x.ndim))
         return rows.numpy_gradient(slope, x * scale, scale, axes, centred=False).astype(x.dtype)
 
@@ -361,11 +356,11 @@ class RmsNormParamGrad:
         expect_type(op, "inv_rms", statistics(op.x.shape[: op.inv_rms.rank], op.x))
         return TensorDesc(op.x.shape[op.inv_rms.rank :], op.x.dtype)
 
-    def sbp(op: Call) -> list[SbpSignature]:
+    def sbp(op: Call) -> Factors:
         names, begin = [f"d{i}" for i in range(op.x.rank)], op.inv_rms.rank
         x, row, weight = (" ".join(n) for n in (names, names[:begin], names[begin:]))
-        found = linear_in_first(Factors(f"{x}, {x}, {row} -> {weight}").signatures(), 3, 1)
-        return [*found, *linear_in(op, ("x",)), *linear_in(op, ("inv_rms",))]
+        found = Factors(f"{x}, {x}, {row} -> {weight}").linear_in(op, "dy")
+        return found.linear_in(op, "x").linear_in(op, "inv_rms")
 
     def grad(ops: Builder, op: Call, dw: Value) -> dict[str, Any]:
         scale = _over_rows(ops, widen(ops, dw), op.x, range(op.inv_rms.rank))
@@ -383,5 +378,5 @@ class RmsNormParamGrad:
         return c.sum_(op.x.shape[begin:], op.x.shape[:begin], term, op.x.dtype)
 
     def reference(dy: Any, x: Any, inv: Any) -> Any:
-        product = dy.astype(np.float64) * x * rows.kept(inv, x.ndim)
+        product = dy.astype(np.float64) * x * rows.as_rows(inv, x.ndim)
         return product.sum(axis=tuple(range(inv.ndim))).astype(x.dtype)

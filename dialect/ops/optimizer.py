@@ -80,7 +80,7 @@ update(
 
 
 def _mean(state: str, beta: str, square: bool = False) -> Change:
-    """The running mean of the gradient or of its square: the share of a square may be finite where it is not."""
+    """The running mean of the gradient or of its square, weighted before the square is taken to avoid overflow."""
 
     def change(step: Step, op: Call, **_: Expr) -> Expr:
         share = step.g * (1.0 - op[beta])
@@ -132,7 +132,7 @@ update(
 
 
 def _lengths(*stages: Stage) -> Callable[[], list[Expr]]:
-    """The lengths of whole tensors, to be read at any element; squares of f32 are summed in f64, which holds them."""
+    """The norms of whole tensors, readable at any element; squares of f32 are summed in f64, without overflow."""
 
     def square(x: Stage, at: Sequence[Expr]) -> Expr:
         value = s.cast(x[tuple(at)], dtypes.float64)
@@ -158,7 +158,7 @@ def _lamb(op: Call) -> list[Stage]:
         of_model, of_change = lengths()
         ratio = s.where((of_model > 0) & (of_change > 0), of_model / of_change, 1.0)
         step.rate = step.rate * ratio
-        return step.kept("model", step.decayed(step.rate * change[at]))
+        return step.unless_skipped("model", step.decayed(step.rate * change[at]))
 
     return [c.element_wise(shape, element, op.model.dtype), stored(op, m), stored(op, v)]
 
@@ -226,8 +226,8 @@ def _rmsprop_reference(
     step, rate = Reference(model, diff, lr, scale_by, skip, attrs), attrs["decay_rate"]
     new = rate * wide(square) + (1 - rate) * step.g**2
     new_mean = 0.0 if mean is None else rate * wide(mean) + (1 - rate) * step.g
-    under, beside = (0.0, attrs["epsilon"]) if attrs["epsilon_apart"] else (attrs["epsilon"], 0.0)
-    direction = step.g / (np.sqrt(new - new_mean**2 + under) + beside)
+    inside, outside = (0.0, attrs["epsilon"]) if attrs["epsilon_apart"] else (attrs["epsilon"], 0.0)
+    direction = step.g / (np.sqrt(new - new_mean**2 + inside) + outside)
     states = [(square, new)] if mean is None else [(square, new), (mean, new_mean)]
     if momentum is not None:
         direction = attrs["beta"] * wide(momentum) + direction
@@ -271,7 +271,9 @@ def _lars(op: Call) -> list[Stage]:
         return step.decayed(change)
 
     def new(name: str, change: Callable[[Step], Expr]) -> Stage:
-        return c.element_wise(shape, lambda *at: (step := Step(op, at)).kept(name, change(step)), op.model.dtype)
+        return c.element_wise(
+            shape, lambda *at: (step := Step(op, at)).unless_skipped(name, change(step)), op.model.dtype
+        )
 
     return [new("model", model), new("momentum", momentum)]
 

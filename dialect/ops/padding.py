@@ -32,7 +32,7 @@ class Edge:
     after: int
 
     @property
-    def whole(self) -> Size:
+    def padded_size(self) -> Size:
         """The size with the border."""
         return self.size + (self.before + self.after)
 
@@ -41,40 +41,40 @@ class Reflection(Edge):
     """A border that mirrors what is inside, without repeating the element at the edge."""
 
     def source(self, position: Expr) -> Expr:
-        """The element inside that a position of the whole shows."""
+        """The inner element that is copied to a position of the padded image."""
         inside = abs(position - self.before)
         last = c.as_expr(self.size) - 1
         return last - abs(last - inside)
 
     @property
-    def reach(self) -> int:
-        """At most how many positions show one element: itself and a mirror image at either end."""
+    def max_copies(self) -> int:
+        """The most positions that copy one element: its own and a mirror image at either end."""
         return 3
 
-    def showing(self, inside: Expr, number: Expr) -> tuple[Expr, Expr]:
-        """The position that shows an element for the `number`-th time, and whether there is one."""
+    def copy_position(self, inside: Expr, number: Expr) -> tuple[Expr, Expr]:
+        """The `number`-th position that copies an element, and whether there is one."""
         last = c.as_expr(self.size) - 1
         first, second = self.before - inside, self.before + last * 2 - inside
         at = s.where(number.eq(0), inside + self.before, s.where(number.eq(1), first, second))
         mirrored = number.eq(0) | (number.eq(1) & (inside > 0)) | (number.eq(2) & (inside < last))
-        return at, mirrored & (at >= 0) & (at < self.whole)
+        return at, mirrored & (at >= 0) & (at < self.padded_size)
 
 
 class Replication(Edge):
     """A border that repeats the element at the edge."""
 
     def source(self, position: Expr) -> Expr:
-        """The element inside that a position of the whole shows."""
+        """The inner element that is copied to a position of the padded image."""
         return s.minimum(s.maximum(position - self.before, 0), c.as_expr(self.size) - 1)
 
     @property
-    def reach(self) -> int:
-        """At most how many positions show one element, which may be at both edges."""
+    def max_copies(self) -> int:
+        """The most positions that copy one element, which may be at both edges."""
         return 1 + max(self.before, 0) + max(self.after, 0)
 
-    def showing(self, inside: Expr, number: Expr) -> tuple[Expr, Expr]:
-        """The position that shows an element for the `number`-th time, and whether there is one."""
-        end = c.as_expr(self.whole)
+    def copy_position(self, inside: Expr, number: Expr) -> tuple[Expr, Expr]:
+        """The `number`-th position that copies an element, and whether there is one."""
+        end = c.as_expr(self.padded_size)
         begin = s.where(inside.eq(0), 0, s.maximum(inside + self.before, 0))
         last = inside.eq(c.as_expr(self.size) - 1)
         at = begin + number
@@ -147,7 +147,7 @@ def _compute(kind: type[Edge]) -> Any:
             value: Expr = op.x[n, k, *(e.source(i) for e, i in zip(edges, at, strict=True))]
             return value
 
-        return c.element_wise((*op.x.shape[:2], *(e.whole for e in edges)), element, op.x.dtype)
+        return c.element_wise((*op.x.shape[:2], *(e.padded_size for e in edges)), element, op.x.dtype)
 
     return compute
 
@@ -160,18 +160,18 @@ def _grad_compute(kind: type[Edge]) -> Any:
         def term(n: Expr, k: Expr, *at: Expr) -> Expr:
             meant, places = s.const(True, dtypes.bool_), []
             for edge, inside, number in zip(edges, at[: len(edges)], at[len(edges) :], strict=True):
-                place, there = edge.showing(inside, number)
-                places.append(s.minimum(s.maximum(place, 0), c.as_expr(edge.whole) - 1))
+                place, there = edge.copy_position(inside, number)
+                places.append(s.minimum(s.maximum(place, 0), c.as_expr(edge.padded_size) - 1))
                 meant = meant & there
             return s.where(meant, op.dy[n, k, *places], 0)
 
-        return c.sum_(shape, [e.reach for e in edges], term, op.dy.dtype)
+        return c.sum_(shape, [e.max_copies for e in edges], term, op.dy.dtype)
 
     return compute
 
 
 def _numpy_sources(mode: str, size: int, pair: tuple[int, int]) -> Any:
-    """The element inside that each position shows, by NumPy's own padding of positions."""
+    """The inner element that each position copies, by NumPy's own padding of positions."""
     before, after = pair
     shown = np.pad(np.arange(size), [max(before, 0), max(after, 0)], mode=mode)  # type: ignore[call-overload]
     return shown[max(-before, 0) : len(shown) - max(-after, 0)]

@@ -1,12 +1,12 @@
 """Casts of the layout over devices, and the collectives that carry them out.
 
-`hierarchical_parallel_cast` belongs to the logical program: it changes no element, only how the tensor lies. The
+`hierarchical_parallel_cast` belongs to the logical program: it changes no element, only the layout of the tensor. The
 `ccl_*` operators belong to the program of one rank. Their names are OneFlow's (`eager_ccl_all_reduce`,
-`_nccl_logical_all_reduce`) without what does not hold here: there is one form for every mode, and MPI carries them
-out as well as NCCL. All have the same attributes: `mesh_axes` along which the members of the group differ, how many
-`members` there are, the `index` of this rank among them, and in programs of several placements the `ranks` of the
-members. They are not pure: every member has to issue them in the same order. Those with `in+` take several tensors of
-one element type, which then wait for the other members once.
+`_nccl_logical_all_reduce`) without the prefixes of modes and libraries: there is one form for every mode, carried out
+by MPI or NCCL. All have the same attributes: `mesh_axes` along which the members of the group differ, the number of
+`members`, the `index` of this rank among them, and in programs of several placements the `ranks` of the members. They
+are not pure: every member has to issue them in the same order. Operators with `in+` take several tensors of one
+element type in one collective.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ REDUCE_TYPES = ("sum", "max")
     ' placement: string = "") -> out'
 )
 class HierarchicalParallelCast:
-    """`in`, lying on the mesh as `nd_sbp` says: one SBP per mesh axis.
+    """`in` with the layout `nd_sbp` on the mesh: one SBP per mesh axis.
 
-    The gradient lies as `grad_nd_sbp` says in the mode `manual`; in the modes `identity`, `restore` and `auto` it is
-    passed on as it is, and inference chooses. `placement` names the ranks that the tensor goes to, one of the
-    module's `oneflow.placements` or "mesh" for all of them; the gradient comes back to those of `in`.
+    The gradient has the layout `grad_nd_sbp` in the mode `manual`; in the modes `identity`, `restore` and `auto` the
+    gradient is passed on unchanged, and inference chooses. `placement` names the ranks that the tensor goes to, one
+    of the module's `oneflow.placements` or "mesh" for all of them; the gradient comes back to those of `in`.
     """
 
     def types(op: Call) -> TensorDesc:
@@ -72,10 +72,10 @@ class HierarchicalParallelCast:
 
 @operator("hierarchical_parallel_cast_like(in, like, nd_sbp: nd_sbp, stated: bool = False) -> out")
 class HierarchicalParallelCastLike:
-    """`in` on the ranks that `like` lies on, whose elements do not matter.
+    """`in` on the ranks of the placement of `like`, whose elements do not matter.
 
-    It lies there as `nd_sbp` says if they have as many mesh axes, else it is whole. Where it is on them already it
-    is left as it is, unless `nd_sbp` is what the program has `stated`.
+    The layout there is `nd_sbp` if the placement has as many mesh axes, else the tensor is repeated. A tensor that is
+    on these ranks already is left as it is, unless the program has `stated` the layout.
     """
 
     def types(op: Call) -> TensorDesc:
@@ -103,21 +103,21 @@ class HierarchicalParallelCastLike:
 GROUP = "mesh_axes: list_int32, members: int64, index: int64 = 0, ranks: list_int64 = []"
 
 
-def _alone(op: Call) -> list[Stage]:
-    """A group of one keeps what it has; others meet in the runtime, not in a kernel."""
+def _group_of_one(op: Call) -> list[Stage]:
+    """A group of one returns its operands; the runtime carries out the others, not a kernel."""
     if op.members != 1:
         raise op.error(f"expected to run between {op.members} ranks (oneflow-run --nproc), got a kernel of one")
     return [c.element_wise(x.shape, lambda *i, x=x: x[i], x.dtype) for x in op.operands]
 
 
-def _alone_reference(x: Any, *, members: Any, **group: Any) -> Any:
+def _group_of_one_reference(x: Any, *, members: Any, **group: Any) -> Any:
     if members != 1:
         raise ValueError(f"expected the tensors of {members} ranks, got that of one")
     return x
 
 
-def _each(op: Call, rule: Callable[[int, TensorDesc, str], TensorDesc]) -> list[TensorDesc]:
-    """What a rule makes of each tensor, its number and its name in messages."""
+def _map_tensors(op: Call, rule: Callable[[int, TensorDesc, str], TensorDesc]) -> list[TensorDesc]:
+    """The results of a rule for each tensor, its number and its name in messages."""
     same_dtype(op, op.in_)
     several = len(op.in_) > 1
     return [rule(i, x, f"in {i}" if several else "in") for i, x in enumerate(op.in_)]
@@ -182,7 +182,7 @@ def _expect_reduced(op: Call, desc: TensorDesc, name: str = "in") -> TensorDesc:
 
 
 def _all_reduce(op: Call) -> list[TensorDesc]:
-    return _each(op, lambda _, desc, name: _expect_reduced(op, desc, name))
+    return _map_tensors(op, lambda _, desc, name: _expect_reduced(op, desc, name))
 
 
 def _reduce(op: Call) -> TensorDesc:
@@ -207,7 +207,7 @@ def _reduce_scatter(op: Call) -> list[TensorDesc]:
         sizes = _sizes_of(op, number)
         return _cut(op, _expect_sizes(op, "sizes", sizes, "axis", desc), sizes, desc, name)
 
-    return _each(op, piece)
+    return _map_tensors(op, piece)
 
 
 def _all_gather(op: Call) -> list[TensorDesc]:
@@ -215,7 +215,7 @@ def _all_gather(op: Call) -> list[TensorDesc]:
         sizes = _sizes_of(op, number)
         return _joined(op, _expect_sizes(op, "sizes", sizes, "axis", desc), sizes, desc, name)
 
-    return _each(op, whole)
+    return _map_tensors(op, whole)
 
 
 def _all_to_all(op: Call) -> TensorDesc:
@@ -250,7 +250,7 @@ def _expect_sides(op: Call) -> None:
 
 
 def _piece_of(op: Call, mesh: str, nd_sbp: str, members: str) -> TensorDesc:
-    """What this member has on one side; nothing where it is none of the `members` there."""
+    """This member's piece on one side; empty where it is not one of the `members` there."""
     wrong = problem(op[nd_sbp], len(op.shape), op[mesh])
     if wrong is not None or any(s.kind == "P" for s in op[nd_sbp]):
         raise op.error(wrong or "expected no partial sums; reduce them first")
@@ -261,7 +261,7 @@ def _piece_of(op: Call, mesh: str, nd_sbp: str, members: str) -> TensorDesc:
 
 
 def _same_memory(op: Call) -> list[tuple[int, int]]:
-    """Sums and maxima are written over what they are made of."""
+    """Sums and maxima are written into the memory of the operands."""
     return [(i, i) for i in range(len(op.operands))]
 
 
@@ -274,8 +274,8 @@ def _collective(attrs: str, doc: str, types: Rule, count: str = "", in_place: Ru
 
     return define(
         f"ccl{types.__name__}(in{count}, {attrs}{GROUP}) -> out{count}",
-        depth=2, doc=doc, types=checked, sbp=no_sbp("belongs to the program of one rank"), compute=_alone, pure=False,
-        grad=no_grad("is inserted after gradients are built"), reference=_alone_reference,
+        depth=2, doc=doc, types=checked, sbp=no_sbp("belongs to the program of one rank"), compute=_group_of_one,
+        pure=False, grad=no_grad("is inserted after gradients are built"), reference=_group_of_one_reference,
         traits=frozenset({"collective"}), in_place=in_place,
     )  # fmt: skip
 

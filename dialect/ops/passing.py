@@ -1,4 +1,4 @@
-"""Operators that give a tensor unchanged and say how gradients or the order of execution treat it."""
+"""Identity operators that control gradients or the order of execution."""
 
 from __future__ import annotations
 

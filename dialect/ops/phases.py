@@ -1,7 +1,7 @@
 """Transposed convolutions, one convolution for each phase of the images.
 
-With a stride of s, every s-th element of an image is seen by the same elements of windows: these are a phase. Each
-phase by itself multiplies with none of the zeros that lie between windows.
+With a stride of s, every s-th element of an image is read by the same window elements: these elements are a phase.
+The convolution of one phase has none of the zeros between windows.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from oneflow.dialect.scalar import Expr
 
 @dataclass(frozen=True)
 class Phase:
-    """Every `stride`-th element of images, from `begin` on, and the `offsets` of the window elements that see those.
+    """Every `stride`-th element of images, from `begin` on, and the `offsets` of the window elements that read them.
 
-    Element q of the phase is the m-th of these in window `shift` + q - `apart` * m.
+    Element q of the phase is the m-th of these in window `shift` + q - `advance` * m.
     """
 
     begin: tuple[int, ...]
     stride: tuple[int, ...]
     offsets: tuple[range, ...]
     shift: tuple[int, ...]
-    apart: tuple[int, ...]
+    advance: tuple[int, ...]
 
     @property
     def kernel(self) -> tuple[int, ...]:
@@ -38,9 +38,9 @@ class Phase:
 
     @property
     def before(self) -> tuple[int, ...]:
-        """How many windows before the first one the first elements would be in."""
-        rows = zip(self.kernel, self.apart, self.shift, strict=True)
-        return tuple(max((kernel - 1) * apart - shift, 0) for kernel, apart, shift in rows)
+        """The number of windows before the first that would read the first elements."""
+        rows = zip(self.kernel, self.advance, self.shift, strict=True)
+        return tuple(max((kernel - 1) * advance - shift, 0) for kernel, advance, shift in rows)
 
     def counts(self, sizes: Sequence[Size]) -> tuple[Size, ...]:
         """The number of its elements along each dimension of images of these sizes."""
@@ -48,12 +48,12 @@ class Phase:
         return tuple((size + (stride - 1 - begin)) // stride for size, begin, stride in rows)
 
     def windows(self, positions: Sequence[Expr], elements: Sequence[Expr]) -> tuple[Expr, ...]:
-        """The windows that see elements of the phase by `elements` of its kernel."""
-        rows = zip(positions, self.shift, elements, self.apart, strict=True)
-        return tuple(q + shift - m * apart for q, shift, m, apart in rows)
+        """The windows whose `elements` of the phase's kernel read elements of the phase."""
+        rows = zip(positions, self.shift, elements, self.advance, strict=True)
+        return tuple(q + shift - m * advance for q, shift, m, advance in rows)
 
     def filters(self, weight: Stage, layout: Layout) -> Stage:
-        """The part of filters that sees the phase."""
+        """The part of filters that is multiplied with the phase."""
         leading = len(weight.shape) - 1 - layout.spatial
         lead, channels, whole = layout.split(weight.shape, leading)
         if self.kernel == whole:
@@ -68,7 +68,7 @@ class Phase:
 
 
 def phases_of(windows: Windows) -> list[Phase]:
-    """The phases of images under windows, without those that no window sees."""
+    """The phases of images under windows, without those that no window reads."""
     axes = [[_phase(windows, axis, first) for first in range(s)] for axis, s in enumerate(windows.stride)]
     return [Phase(*zip(*parts, strict=True)) for parts in itertools.product(*axes) if all(p[2] for p in parts)]
 
@@ -107,7 +107,7 @@ def transposed(
 def _around(dy: Stage, layout: Layout, windows: Windows, sizes: Sequence[Size], before: Sequence[int]) -> Stage:
     """Values of windows with zeros for `before` windows in front, and for all those behind that would see images."""
     lead, channels, counts = layout.split(dy.shape)
-    rows = zip(sizes, windows.padding, windows.reach, windows.stride, before, strict=True)
+    rows = zip(sizes, windows.padding, windows.extent, windows.stride, before, strict=True)
     wide = [(n - 1 + p + max(p - reach, 0)) // stride + 1 + b for n, p, reach, stride, b in rows]
     if all(isinstance(n, int) for n in wide) and wide == list(counts):
         return dy

@@ -21,12 +21,12 @@ from oneflow.dialect.ops.spatial import (
     channels_back,
     channels_first,
     expect_images,
-    expect_room,
+    expect_window_fits,
     expect_windows,
     layout_of,
 )
 from oneflow.dialect.record import Call, Operator, define
-from oneflow.dialect.sbp import B, Factors, P, SbpSignature
+from oneflow.dialect.sbp import Factors, repeated_factors
 from oneflow.dialect.scalar import Expr
 from oneflow.dialect.shapes import expect_dtype
 from oneflow.dialect.tensor_desc import TensorDesc, count
@@ -42,7 +42,7 @@ AVG_ATTRS = (
 CEIL = " With `ceil_mode` a last window may hang over the end, where it begins inside the image or before it."
 
 
-#: Windows of at most so many elements are searched without a loop.
+#: The most elements of a window that is searched without a loop.
 UNROLLED = 16
 
 
@@ -67,7 +67,7 @@ def _expect_windows(op: Call, spatial: int, allowed: Sequence[DType]) -> TensorD
     layout = layout_of(op, spatial)
     expect_images(op, "x", op.x, spatial)
     lead, channels, sizes = layout.split(op.x.shape)
-    return TensorDesc(layout.arrange(lead, channels, expect_room(op, _windows(op), sizes)), op.x.dtype)
+    return TensorDesc(layout.arrange(lead, channels, expect_window_fits(op, _windows(op), sizes)), op.x.dtype)
 
 
 def _window_shape(op: Call, layout: Layout) -> tuple[Size, ...]:
@@ -97,8 +97,8 @@ def numpy_windows(sizes: Sequence[int], op: dict[str, Any]) -> Iterator[tuple[tu
     rows = zip(sizes, op["kernel_size"], op["stride"], dilations, op["padding"], strict=True)
     axes = []
     for size, kernel, stride, dilation, padding in rows:
-        room = size + 2 * padding - dilation * (kernel - 1) - 1
-        windows = -(-room // stride) + 1 if op["ceil_mode"] else room // stride + 1
+        last_begin = size + 2 * padding - dilation * (kernel - 1) - 1
+        windows = -(-last_begin // stride) + 1 if op["ceil_mode"] else last_begin // stride + 1
         if op["ceil_mode"] and (windows - 1) * stride >= size + padding:
             windows -= 1
         begins = [i * stride - padding for i in range(windows)]
@@ -208,7 +208,7 @@ def _grad_types(spatial: int, allowed: Sequence[DType]) -> Any:
 def _tiled(op: Call, element: Callable[[tuple[Expr, ...], list[Expr]], Expr]) -> Stage:
     """The gradient where windows tile the image: `element` gives it from the window of a place, and the place in it.
 
-    Every dimension of the image is two, the window and the offset inside, so that reads are straight.
+    Every dimension of the image becomes two, the window and the offset in it, so that reads are contiguous.
     """
     layout, kernel = layout_of(op, op.x.rank - 2), op.kernel_size
     tiles = Layout(2 * layout.spatial, layout.first)
@@ -228,17 +228,17 @@ def _max_grad_compute(op: Call) -> Stage:
     sizes = layout.split(op.x.shape)[2]
     if windows.tile(sizes):
         return _tiled(op, lambda at, place: s.where(op.indice[at].eq(_flat(place, sizes)), op.dy[at], 0))
-    # Places in 32 bits, where they fit, are half as much to read.
+    # Positions are read as 32 bits where they fit: half the memory traffic.
     small = all(isinstance(n, int) for n in sizes) and (count(sizes) or 0) < 2**31
     places = c.convert(op.indice, dtypes.int32 if small else dtypes.int64)
     dy, indice = (windows.bordered(v, layout, sizes, fill) for v, fill in ((op.dy, 0), (places, -1)))
 
     def term(*position: Expr) -> Expr:
         lead, channels, image = layout.split(position[: op.x.rank])
-        there = layout.arrange(lead, channels, windows.over(image, position[op.x.rank :]))
+        there = layout.arrange(lead, channels, windows.covering(image, position[op.x.rank :]))
         return s.where(indice[there].eq(s.cast(_flat(image, sizes), indice.dtype)), dy[there], 0)
 
-    return c.sum_(op.x.shape, windows.most, term, op.x.dtype)
+    return c.sum_(op.x.shape, windows.max_overlap, term, op.x.dtype)
 
 
 def _max_grad_reference(x: Any, indice: Any, dy: Any, *, data_format: Any) -> Any:
@@ -318,10 +318,10 @@ def _avg_grad_compute(op: Call) -> Stage:
 
     def term(*position: Expr) -> Expr:
         (lead, channels, image), numbers = layout.split(position[: op.x.rank]), position[op.x.rank :]
-        value = bordered[layout.arrange(lead, channels, windows.over(image, numbers))]
-        return s.where(windows.reaches(image, numbers), value, 0) if windows.part else value
+        value = bordered[layout.arrange(lead, channels, windows.covering(image, numbers))]
+        return s.where(windows.covers(image, numbers), value, 0) if windows.has_partial_overlap else value
 
-    return c.sum_(op.x.shape, windows.most, term, op.x.dtype)
+    return c.sum_(op.x.shape, windows.max_overlap, term, op.x.dtype)
 
 
 def _numpy_divisor(spans: Sequence[range], sizes: Sequence[int], op: dict[str, Any]) -> float:
@@ -380,11 +380,9 @@ def _avg_pool(spatial: int) -> tuple[Operator, Operator]:
     return forward, backward
 
 
-def linear_in_dy(op: Call) -> list[SbpSignature]:
+def linear_in_dy(op: Call) -> Factors:
     """Signatures of a linear map of the last operand, to the shape of x."""
-    x, count = factors(op), len(op.operands)
-    found = Factors(f"{', '.join([x] * count)} -> {x}").signatures([d.shape for d in op.operands])
-    return [*found, SbpSignature((*[B] * (count - 1), P), (P,))]
+    return repeated_factors(factors(op), len(op.operands)).linear_in(op, list(op.inputs)[-1])
 
 
 for _spatial in (1, 2, 3):

@@ -1,8 +1,8 @@
 """Random numbers by Philox4x32-10: functions of a seed and a position, the same on every backend.
 
 Element i of a tensor in row-major order is made of the words of counter i under the key `seed`; so numbers do not
-depend on threads, nor on how a tensor is cut: an operator on a part of a tensor is told by `logical_shape` and
-`logical_begin` where its part lies. `offset`, where given, is added to `seed`, so that a program draws other numbers
+depend on threads or on splits: an operator on a piece of a tensor has the region of the piece in `logical_shape` and
+`logical_begin`. `offset`, where given, is added to `seed`, so that a program draws other numbers
 at every run.
 """
 
@@ -23,7 +23,7 @@ from oneflow.dialect.dtypes import DType
 from oneflow.dialect.ops.source import NO_OPERAND, filled
 from oneflow.dialect.philox import MASK, kept_scale, numpy_philox, philox
 from oneflow.dialect.record import Call, no_grad, no_sbp, operator, zero_grad
-from oneflow.dialect.sbp import B, Factors, P, SbpSignature, Shard
+from oneflow.dialect.sbp import Factors, Shard, repeated_factors
 from oneflow.dialect.scalar import Expr
 from oneflow.dialect.shapes import expect_dtype, letters
 from oneflow.dialect.tensor_desc import TensorDesc
@@ -31,9 +31,9 @@ from oneflow.dialect.tensor_desc import TensorDesc
 RANDOM = frozenset({"random"})
 REAL = (dtypes.float32, dtypes.float64)
 
-#: What tells an operator on a part of a tensor where the part lies; empty for the whole tensor.
+#: The attributes with the region of a piece in the whole tensor; empty where the tensor is not split.
 LOGICAL = "logical_shape: shape = [], logical_begin: shape = []"
-#: What every operator that draws a tensor takes.
+#: The attributes of every operator that draws a tensor.
 DRAWN = "offset?, dtype: data_type, shape: shape"
 WHOLE = no_sbp("is drawn whole on every device, the same on each")
 
@@ -211,7 +211,7 @@ class UniformInt:
 
 
 def _split_anywhere(op: Call) -> Factors:
-    """Any axis of the operand can be split, where the place of the parts can be told."""
+    """Any axis of the operand can be split, where its shape is static, so that the regions of pieces are known."""
     x = op.operands[0]
     text = " ".join(letters(x.shape)) if None not in x.shape else " ".join("_" * x.rank)
     offset = op.inputs.get("offset")
@@ -220,7 +220,7 @@ def _split_anywhere(op: Call) -> Factors:
 
 
 def _part(op: Call, shard: Shard) -> dict[str, Any]:
-    """Where the part of one device lies in the whole tensor."""
+    """The region of one device's piece in the whole tensor, as attributes."""
     whole = next(iter(op.inputs.values())).shape
     begins = op.logical_begin or [0] * len(whole)
     piece = shard.inputs[0].shape or ()
@@ -279,7 +279,7 @@ class Bernoulli:
 
 
 def expect_rate(op: Call, rank: int) -> None:
-    """Checks the rate of a dropout of a tensor of `rank` axes, and where its part lies."""
+    """Checks the rate of a dropout of a tensor of `rank` axes, and the region of its piece."""
     if not 0 <= op.rate <= 1:
         raise op.error(f"expected a rate of 0 to 1, got {op.rate}")
     _expect_part(op, rank)
@@ -338,8 +338,8 @@ def _numpy_keep(x: Any, mask: Any, scale: float, added: Any = None) -> Any:
 class Dropout:
     """Zeros in place of elements with the probability `rate`, the others over 1 - rate; and the mask of those."""
 
-    def sbp(op: Call) -> list[SbpSignature]:
-        return [*_split_anywhere(op).signatures(), SbpSignature((P,) * len(op.operands), (P, B))]
+    def sbp(op: Call) -> Factors:
+        return _split_anywhere(op).linear_in(op, *op.inputs)
 
     local = _part
     traits = RANDOM
@@ -373,9 +373,8 @@ class DropoutGrad:
             raise op.error(f"expected mask of type {TensorDesc(op.dy.shape, dtypes.bool_)}, got {op.mask}")
         return TensorDesc(op.dy.meet(TensorDesc(op.mask.shape, op.dy.dtype)).shape, op.dy.dtype)
 
-    def sbp(op: Call) -> list[SbpSignature]:
-        text = " ".join(letters(op.dy.shape))
-        return [*Factors(f"{text}, {text} -> {text}").signatures(), SbpSignature((P, B), (P,))]
+    def sbp(op: Call) -> Factors:
+        return repeated_factors(" ".join(letters(op.dy.shape)), 2).linear_in(op, "dy")
 
     def grad(ops: Builder, op: Call, ddx: Value) -> dict[str, Any]:
         return {"dy": lambda: ops.dropout_grad(ddx, op.mask, scale=op.scale)}

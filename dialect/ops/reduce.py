@@ -14,7 +14,7 @@ from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.compute import Stage
 from oneflow.dialect.dtypes import DType
 from oneflow.dialect.record import Absent, Call, Operator, Rule, define, no_grad, operator
-from oneflow.dialect.sbp import B, Factors, M, P, S, Sbp, SbpSignature
+from oneflow.dialect.sbp import Factors, M, S, Sbp, SbpSignature
 from oneflow.dialect.scalar import Expr
 from oneflow.dialect.shapes import expect_dim, expect_dtype, expect_rank
 from oneflow.dialect.tensor_desc import Shape, TensorDesc
@@ -33,7 +33,7 @@ def reduction_axes(op: Call, rank: int) -> tuple[int, ...]:
 
 
 def reduction_factors(op: Call, linear: str | None, sums: bool) -> Factors:
-    """Factors of a reduction; unless it `sums`, reduced dimensions have to stay whole."""
+    """Factors of a reduction; unless it `sums`, reduced dimensions cannot be split."""
     rank = op.input_tensor.rank
     axes = reduction_axes(op, rank)
     names = [f"d{i}" if sums or i not in axes else "_" for i in range(rank)]
@@ -117,7 +117,7 @@ def reduction(
         unoffered: as in `Operator`.
         element: what is combined, from an element.
         empty: whether an axis without elements may be reduced; else `allow_empty` gives the value to begin with.
-        in_f64: whether 16-bit floats are combined in f64: f32 does not hold what some of them may come to.
+        in_f64: whether 16-bit floats are combined in f64, since f32 may overflow.
     """
     flag = "" if empty else ", allow_empty: bool = False"
 
@@ -134,10 +134,13 @@ def reduction(
         taken = (lambda e: s.cast(element(e), dtypes.float64)) if is_wide else element
         return fold_axes(x, reduction_axes(op, x.rank), op.keepdims, init(x.dtype), combine, result or x.dtype, taken)
 
-    def sbp(op: Call) -> list[SbpSignature]:
+    def sbp(op: Call) -> Factors | list[SbpSignature]:
         shape = op.input_tensor.shape
-        found = reduction_factors(op, linear, linear is not None or split_only).signatures([shape])
-        return [*found, *(SbpSignature((S(i),), (partial,)) for i in reduction_axes(op, len(shape)) if partial)]
+        found = reduction_factors(op, linear, linear is not None or split_only)
+        if partial is None:
+            return found
+        by_axis = (SbpSignature((S(i),), (partial,)) for i in reduction_axes(op, len(shape)))
+        return [*found.signatures([shape]), *by_axis]
 
     def run(x: Any, *, axis: Any, keepdims: Any, allow_empty: bool = False) -> Any:
         initial = {"initial": init(dtypes.from_numpy(x.dtype))} if allow_empty else {}
@@ -194,7 +197,7 @@ def _in_wide(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _product(x: np.ndarray, **options: Any) -> np.ndarray:
-    """Products of 16-bit floats in f64, whose range all but very many of them are within."""
+    """Products of 16-bit floats in f64, whose range only very long products leave."""
     return np.asarray(np.prod(x, dtype=np.float64 if x.dtype.itemsize == 2 else x.dtype, **options)).astype(x.dtype)
 
 
@@ -235,18 +238,13 @@ reduction(
 )  # fmt: skip
 
 
-def aligned_axes(rank: int, apart: Sequence[int], small: int) -> list[int]:
+def aligned_axes(rank: int, reduced: Sequence[int], small: int) -> list[int]:
     """For each of the `small` dimensions of the smaller tensor, the dimension of the larger one it stands for.
 
-    Those in order that are not set `apart`, where counts agree, else the last ones as NumPy broadcasts.
+    Those in order that are not `reduced`, where counts agree, else the last ones as NumPy broadcasts.
     """
-    kept = [i for i in range(rank) if i not in apart]
+    kept = [i for i in range(rank) if i not in reduced]
     return kept if len(kept) == small else list(range(rank - small, rank))
-
-
-def like_signatures(op: Call, text: str) -> list[SbpSignature]:
-    """Signatures of a map that is linear in its first operand and takes only the shape of the second."""
-    return [*Factors(text).signatures([d.shape for d in op.operands]), SbpSignature((P, B), (P,))]
 
 
 @operator("reduce_sum_like(x, like, axis: list_int32) -> y")
@@ -266,16 +264,16 @@ class ReduceSumLike:
             shape.append(expect_dim(op, f"dimension {dim} of like", op.like.shape[dim], wanted))
         return TensorDesc(tuple(shape), op.x.dtype)
 
-    def sbp(op: Call) -> list[SbpSignature]:
+    def sbp(op: Call) -> Factors:
         axes = op.normalize_axes(op.axis, op.x.rank)
         names = [f"d{i}" for i in range(op.x.rank)]
         like = " ".join("_" if i in axes else names[i] for i in aligned_axes(op.x.rank, axes, op.like.rank))
-        return like_signatures(op, f"{' '.join(names)}, {like} -> {like}")
+        return Factors(f"{' '.join(names)}, {like} -> {like}").linear_in(op, "x")
 
     def grad(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
         axes = op.normalize_axes(op.axis, op.x.rank)
-        apart = axes if op.like.rank == op.x.rank - len(axes) else ()
-        return {"x": ops.broadcast_like(dy, op.x, broadcast_axes=apart)}
+        reduced = axes if op.like.rank == op.x.rank - len(axes) else ()
+        return {"x": ops.broadcast_like(dy, op.x, broadcast_axes=reduced)}
 
     def compute(op: Call) -> Stage:
         axes = op.normalize_axes(op.axis, op.x.rank)
@@ -303,20 +301,20 @@ class BroadcastLike:
                 shape[axis] = expect_dim(op, f"dimension {dim} of x", op.x.shape[dim], shape[axis])
         return TensorDesc(tuple(shape), op.x.dtype)
 
-    def sbp(op: Call) -> list[SbpSignature]:
+    def sbp(op: Call) -> Factors:
         names = [f"d{i}" for i in range(op.like.rank)]
         axes = op.normalize_axes(op.broadcast_axes, op.like.rank)
         x = " ".join(names[i] for i in aligned_axes(op.like.rank, axes, op.x.rank))
-        return like_signatures(op, f"{x}, {' '.join(names)} -> {' '.join(names)}")
+        return Factors(f"{x}, {' '.join(names)} -> {' '.join(names)}").linear_in(op, "x")
 
     def grad(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
         axes = op.normalize_axes(op.broadcast_axes, op.like.rank)
         at = aligned_axes(op.like.rank, axes, op.x.rank)
-        apart = [i for i in range(dy.rank) if i not in at]
+        broadcast = [i for i in range(dy.rank) if i not in at]
         ones = [i for i, axis in enumerate(at) if op.x.shape[i] == 1 and op.like.shape[axis] != 1]
 
         def dx() -> Value:
-            summed: Value = ops.reduce_sum(dy, axis=apart) if apart else dy
+            summed: Value = ops.reduce_sum(dy, axis=broadcast) if broadcast else dy
             return ops.call("reduce_sum_like", summed, op.x, axis=ones)[0] if ones else summed
 
         return {"x": dx}

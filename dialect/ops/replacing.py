@@ -9,10 +9,10 @@ from oneflow.dialect import compute as c
 from oneflow.dialect import dtypes
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.compute import Stage
-from oneflow.dialect.ops.indexing import factors, names, nd_depth, nd_position, numpy_nd
+from oneflow.dialect.ops.indexing import names, nd_depth, nd_position, numpy_nd
 from oneflow.dialect.ops.scattering import expect_type
 from oneflow.dialect.record import Call, operator
-from oneflow.dialect.sbp import B, P, SbpSignature
+from oneflow.dialect.sbp import Factors
 from oneflow.dialect.shapes import expect_dtype, letters
 from oneflow.dialect.tensor_desc import TensorDesc
 
@@ -28,8 +28,8 @@ def _winners(ops: Builder, op: Call) -> Value:
     return ops.broadcast_equal(last, numbers)
 
 
-def _taken(ops: Builder, op: Call, dout: Value) -> Value:
-    """The gradient of updates: what stays of them has that of the result, the rest none."""
+def _update_gradient(ops: Builder, op: Call, dout: Value) -> Value:
+    """The gradient of updates: that of the result where an update was written last, else 0."""
     won, read = _winners(ops, op), ops.gather_nd(dout, op.indices)
     trailing = read.rank - won.rank
     wide = ops.reshape(won, shape=[*won.shape, *[1] * trailing]) if trailing else won
@@ -38,9 +38,9 @@ def _taken(ops: Builder, op: Call, dout: Value) -> Value:
 
 @operator("tensor_scatter_nd_update(params, updates, indices, any_order: bool = False) -> out")
 class TensorScatterNdUpdate:
-    """`params` with `updates` in place of what `gather_nd` would take; the last of those for one position stays.
+    """`params` with `updates` in place of what `gather_nd` would take; for equal positions the last update wins.
 
-    `any_order` says that positions differ, or updates of equal ones are equal: then none has to come last.
+    `any_order` says that positions are distinct, or updates of equal positions equal, so that their order is free.
     """
 
     def types(op: Call) -> TensorDesc:
@@ -49,19 +49,19 @@ class TensorScatterNdUpdate:
         expect_type(op, "updates", (*op.indices.shape[:-1], *op.params.shape[depth:]))
         return op.params
 
-    def sbp(op: Call) -> list[SbpSignature]:
+    def sbp(op: Call) -> Factors:
         depth = op.indices.shape[-1]
         d = letters(op.params.shape, range(depth))
         whole = ["_"] * (op.indices.rank - 1)
         text = f"{names(d)}, {names(whole, d[depth:])}, {names(whole, ['_'])} -> {names(d)}"
-        return factors(op, text, SbpSignature((P, P, B), (P,)))
+        return Factors(text).linear_in(op, "params", "updates")
 
     def grad(ops: Builder, op: Call, dout: Value) -> dict[str, Any]:
         return {
             "params": lambda: ops.tensor_scatter_nd_update(
                 dout, ops.zero_like(op.updates), op.indices, any_order=True
             ),
-            "updates": lambda: _taken(ops, op, dout),
+            "updates": lambda: _update_gradient(ops, op, dout),
         }
 
     def compute(op: Call) -> Stage:

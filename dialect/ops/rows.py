@@ -1,11 +1,12 @@
-"""Rows of a tensor normalized by their moments: what every normalization is made of.
+"""Rows of a tensor normalized by their moments: the common part of all normalizations.
 
-A row is what the dimensions from some axis on hold. `moments` and `row_gradient` are stages, `second_gradient` and
+A row has the dimensions from some axis on. `moments` and `row_gradient` are stages, `second_gradient` and
 `moment_gradient` are written with operators, `numpy_*` are the references.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,7 +19,6 @@ from oneflow.dialect.compute import Size, Stage
 from oneflow.dialect.dtypes import DType
 from oneflow.dialect.ops.softmax import narrow
 from oneflow.dialect.record import Call
-from oneflow.dialect.sbp import B, P, SbpSignature
 from oneflow.dialect.scalar import Expr
 from oneflow.dialect.tensor_desc import Shape, TensorDesc
 
@@ -55,20 +55,6 @@ def letters(rank: int, split: int) -> str:
     return " ".join(f"d{i}" if i < split else "_" for i in range(rank))
 
 
-def linear_in(op: Call, operands: Sequence[str], results: Sequence[int] = (0,)) -> list[SbpSignature]:
-    """The signature of a map that is linear in all of `operands` together: sums of them give sums of `results`."""
-    named = [n for n, v in op.inputs.items() if v is not None]
-    if not any(n in operands for n in named):
-        return []
-    sums = (P if i in results else B for i in range(len(op.results)))
-    return [SbpSignature(tuple(P if n in operands else B for n in named), tuple(sums))]
-
-
-def linear_in_first(signatures: Sequence[SbpSignature], inputs: int, outputs: int) -> list[SbpSignature]:
-    """Signatures of a map that is linear in its first operand, the partial sums of that one included."""
-    return [*signatures, SbpSignature((P, *[B] * (inputs - 1)), (P,) * outputs)]
-
-
 def reciprocal(count: Size, dtype: DType) -> Expr:
     """1 / count, infinite for none; the count may be known only at run time."""
     if isinstance(count, Expr):
@@ -89,8 +75,8 @@ def moments(x: Stage, begin: int, epsilon: float, centred: bool = True) -> tuple
     mean = row_mean(x.shape, begin, dtype, lambda *i: x[i]) if centred else None
 
     def squared(*i: Expr) -> Expr:
-        apart = centre(x, mean, i)
-        return apart * apart
+        deviation = centre(x, mean, i)
+        return deviation * deviation
 
     variance = row_mean(x.shape, begin, dtype, squared)
     return mean, c.element_wise(variance.shape, lambda *i: s.rsqrt(variance[i] + epsilon), dtype)
@@ -143,7 +129,7 @@ def shared(ops: Builder, value: Value, x: Value) -> Value:
     sizes = x.shape[value.rank :]
     everywhere = spread(ops, value, x)
     if None not in sizes:
-        count = int(np.prod(sizes, dtype=np.int64))  # type: ignore[arg-type]
+        count = math.prod(d for d in sizes if d is not None)
         return everywhere * (1.0 / count if count else np.inf)
     return everywhere / spread(ops, row_sum(ops, ops.call("ones_like", x)[0], value.rank), x)
 
@@ -155,12 +141,14 @@ def standardized(
 
     By operators that may be split along these dimensions; without the mean unless `centred`.
     """
-    count = int(np.prod(x.shape[begin:], dtype=np.int64))  # type: ignore[arg-type]
+    sizes = [d for d in x.shape[begin:] if d is not None]
+    assert len(sizes) == x.rank - begin
+    count = math.prod(sizes)
     share = 1.0 / count if count else np.inf
     mean = row_sum(ops, x, begin) * share if centred else None
-    apart = x if mean is None else x - spread(ops, mean, x)
-    inv = ops.call("rsqrt", row_sum(ops, apart * apart, begin) * share + float(epsilon))[0]
-    return apart * spread(ops, inv, x), mean, inv
+    deviation = x if mean is None else x - spread(ops, mean, x)
+    inv = ops.call("rsqrt", row_sum(ops, deviation * deviation, begin) * share + float(epsilon))[0]
+    return deviation * spread(ops, inv, x), mean, inv
 
 
 def projected(ops: Builder, x: Value, slope: Value, mean: Value | None, inv: Value) -> Value:
@@ -171,11 +159,11 @@ def projected(ops: Builder, x: Value, slope: Value, mean: Value | None, inv: Val
 def moment_gradient(
     ops: Builder, x: Value, mean: Value | None, inv: Value, dmean: Value | None, dinv: Value | None
 ) -> list[Value]:
-    """What cotangents of the mean and of 1 / deviation add to the gradient of `x`."""
+    """The terms of the gradient of `x` by cotangents of the mean and of 1 / deviation."""
     terms = [] if dmean is None else [shared(ops, dmean, x)]
     if dinv is not None:
-        apart = x if mean is None else x - spread(ops, mean, x)
-        terms.append(-(apart * shared(ops, dinv * inv * inv * inv, x)))
+        deviation = x if mean is None else x - spread(ops, mean, x)
+        terms.append(-(deviation * shared(ops, dinv * inv * inv * inv, x)))
     return terms
 
 
@@ -195,8 +183,8 @@ def second_gradient(
     """The gradients of `row_gradient` by its operands (slope, x, mean, inv), all in the accumulator's type."""
     begin = inv.rank
     scale = spread(ops, inv, x)
-    apart = x if mean is None else x - spread(ops, mean, x)
-    normal, seed = apart * scale, ddx * scale
+    deviation = x if mean is None else x - spread(ops, mean, x)
+    normal, seed = deviation * scale, ddx * scale
 
     def level(value: Value) -> Value:
         return shared(ops, row_sum(ops, value, begin), x)
@@ -212,7 +200,7 @@ def second_gradient(
         "slope": lambda: projected(seed),
         "x": lambda: by_normal() * scale,
         "mean": lambda: -row_sum(ops, by_normal() * scale, begin),
-        "inv": lambda: row_sum(ops, by_normal() * apart + ddx * projected(slope), begin),
+        "inv": lambda: row_sum(ops, by_normal() * deviation + ddx * projected(slope), begin),
     }
 
 
@@ -226,25 +214,25 @@ def param_gradient(
     if scale is None:
         return {} if shift is None else {"dy": lambda: shift}
     everywhere = spread(ops, inv, x)
-    apart = x if mean is None else x - spread(ops, mean, x)
+    deviation = x if mean is None else x - spread(ops, mean, x)
     slope = dy * scale
 
     def by_dy() -> Value:
-        product: Value = apart * everywhere * scale
+        product: Value = deviation * everywhere * scale
         return product if shift is None else product + shift
 
     return {
         "dy": by_dy,
         "x": lambda: slope * everywhere,
         "mean": lambda: -row_sum(ops, slope * everywhere, inv.rank),
-        "inv": lambda: row_sum(ops, slope * apart, inv.rank),
+        "inv": lambda: row_sum(ops, slope * deviation, inv.rank),
     }
 
 
 def narrowed(
     ops: Builder, parts: dict[str, Callable[[], Value]], dtype: DType, **names: str
 ) -> dict[str, Callable[[], Value]]:
-    """Those of `parts` that are there under the operands' names, dy and x in `dtype`."""
+    """The given ones of `parts` under the operands' names, dy and x converted to `dtype`."""
 
     def thunk(part: str, value: Callable[[], Value]) -> Callable[[], Value]:
         return (lambda: narrow(ops, value(), dtype)) if part in ("dy", "x") else value
@@ -274,6 +262,6 @@ def numpy_gradient(slope: Any, normal: Any, inv: Any, axes: tuple[int, ...], cen
     return inv * (slope - level - along)
 
 
-def kept(values: np.ndarray, rank: int) -> np.ndarray:
+def as_rows(values: np.ndarray, rank: int) -> np.ndarray:
     """Statistics as f64 with dimensions of 1 for the rows."""
     return values.astype(np.float64).reshape(values.shape + (1,) * (rank - values.ndim))

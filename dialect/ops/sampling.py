@@ -1,7 +1,7 @@
-"""Where the positions of an image in another size lie in the image, along one dimension.
+"""Resampling along one dimension: the elements and weights for each position of an image in another size.
 
-Position t of the result lies at (t * `step` + `shift`) / `unit` of the image, three integers. So places and shares
-are exact, and the gradient finds the positions that an element has a share in without a search.
+Position t of the result lies at (t * `step` + `shift`) / `unit` of the image, three integers. So positions and
+weights are exact, and the gradient computes the positions that read an element without a search.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ class Steps:
     #: Whether positions lie between elements, so that `align_corners` says how.
     has_corners: ClassVar[bool] = False
 
-    def shares(self, position: Expr, dtype: DType) -> list[tuple[Expr, Expr | None]]:
-        """The elements that a position is made of, each with its share (None: all)."""
+    def neighbours(self, position: Expr, dtype: DType) -> list[tuple[Expr, Expr | None]]:
+        """The elements that a position reads, each with its weight (None: all)."""
         return [(s.minimum(position * self.step // self.unit, c.as_expr(self.size) - 1), None)]
 
-    def reach(self) -> Size:
-        """At most how many positions an element has a share in."""
+    def max_positions(self) -> Size:
+        """The most positions that read an element."""
         unit, step = self._numbers()
         count: Size = (unit + (step - 1)) // step
         return count
@@ -49,24 +49,24 @@ class Steps:
         return self.unit, c.larger(self.step, 1)
 
     def begin(self, element: Expr) -> Expr:
-        """The first of the positions that an element has a share in."""
+        """The first position that reads an element."""
         return (element * self.unit + (self.step - 1)) // self.step
 
-    def share(self, element: Expr, position: Expr, dtype: DType) -> Expr:
-        """The share that an element has in a position."""
-        ((nearest, _),) = self.shares(position, dtype)
+    def weight(self, element: Expr, position: Expr, dtype: DType) -> Expr:
+        """The weight of an element in a position."""
+        ((nearest, _),) = self.neighbours(position, dtype)
         return s.cast(nearest.eq(element), dtype)
 
 
 class Centres(Steps):
     """One dimension whose positions are the elements that their centres lie in."""
 
-    def shares(self, position: Expr, dtype: DType) -> list[tuple[Expr, Expr | None]]:
-        """The elements that a position is made of, each with its share (None: all)."""
+    def neighbours(self, position: Expr, dtype: DType) -> list[tuple[Expr, Expr | None]]:
+        """The elements that a position reads, each with its weight (None: all)."""
         return [(s.minimum((position * self.step + self.shift) // self.unit, c.as_expr(self.size) - 1), None)]
 
     def begin(self, element: Expr) -> Expr:
-        """The first of the positions that an element has a share in."""
+        """The first position that reads an element."""
         return s.maximum(element * self.unit + (self.step - 1) - self.shift, 0) // self.step
 
 
@@ -83,37 +83,37 @@ class Slopes(Steps):
     def _ratio(self, rest: Expr, dtype: DType) -> Expr:
         return s.cast(rest, dtype) / s.cast(c.as_expr(self.unit), dtype)
 
-    def shares(self, position: Expr, dtype: DType) -> list[tuple[Expr, Expr | None]]:
-        """The elements that a position is made of, each with its share."""
+    def neighbours(self, position: Expr, dtype: DType) -> list[tuple[Expr, Expr | None]]:
+        """The elements that a position reads, each with its weight."""
         place = self._place(position)
         low = place // self.unit
         above = self._ratio(place - low * self.unit, dtype)
         return [(low, 1.0 - above), (s.minimum(low + 1, c.as_expr(self.size) - 1), above)]
 
-    def reach(self) -> Size:
-        """At most how many positions an element has a share in."""
+    def max_positions(self) -> Size:
+        """The most positions that read an element."""
         unit, step = self._numbers()
         return c.smaller((unit * 2 + (step - 1)) // step, self.out)
 
     def begin(self, element: Expr) -> Expr:
-        """The first of the positions that an element has a share in."""
+        """The first position that reads an element."""
         unit, step = self._numbers()
         return s.maximum((element - 1) * unit + (step - self.shift), 0) // step
 
-    def share(self, element: Expr, position: Expr, dtype: DType) -> Expr:
-        """The share that an element has in a position."""
+    def weight(self, element: Expr, position: Expr, dtype: DType) -> Expr:
+        """The weight of an element in a position."""
         return self._ratio(s.maximum(self.unit - abs(self._place(position) - element * self.unit), 0), dtype)
 
 
 class Cubics(Slopes):
     """One dimension whose positions are made of four neighbours, by Keys' cubic convolution; the outermost repeat."""
 
-    def shares(self, position: Expr, dtype: DType) -> list[tuple[Expr, Expr | None]]:
-        """The elements that a position is made of, each with its share."""
+    def neighbours(self, position: Expr, dtype: DType) -> list[tuple[Expr, Expr | None]]:
+        """The elements that a position reads, each with its weight."""
         return [*self._neighbours(position, dtype)]
 
     def _neighbours(self, position: Expr, dtype: DType) -> list[tuple[Expr, Expr]]:
-        """Four elements, of which those outside are the outermost, and their shares."""
+        """Four elements, of which those outside are the outermost, and their neighbours."""
         place = position * self.step + self.shift + self.unit  # no longer negative, one element further
         low = place // self.unit
         above = self._ratio(place - low * self.unit, dtype)
@@ -122,23 +122,23 @@ class Cubics(Slopes):
         elements = [s.minimum(s.maximum(low + (number - 2), 0), last) for number in range(4)]
         return [(e, keys(d, number in (1, 2))) for number, (e, d) in enumerate(zip(elements, distances, strict=True))]
 
-    def reach(self) -> Size:
-        """At most how many positions an element has a share in."""
+    def max_positions(self) -> Size:
+        """The most positions that read an element."""
         unit, step = self._numbers()
         return c.smaller((unit * 4 + (step - 1)) // step, self.out)
 
     def begin(self, element: Expr) -> Expr:
-        """The first of the positions that an element has a share in."""
+        """The first position that reads an element."""
         unit, step = self._numbers()
         return s.maximum((element - 2) * unit + (step - 1) - self.shift, 0) // step
 
-    def share(self, element: Expr, position: Expr, dtype: DType) -> Expr:
-        """The share that an element has in a position: at the border of several neighbours that are one."""
+    def weight(self, element: Expr, position: Expr, dtype: DType) -> Expr:
+        """The weight of an element in a position; at the border several neighbours are one element."""
         parts = (s.where(e.eq(element), share, 0.0) for e, share in self._neighbours(position, dtype))
         return reduce(operator.add, parts)
 
 
 def keys(distance: Any, is_near: bool) -> Any:
-    """The share of an element at a distance of up to 1, or from 1 to 2."""
+    """The weight of an element at a distance of up to 1, or from 1 to 2."""
     a, d = SHARPNESS, distance
     return ((a + 2) * d - (a + 3)) * d * d + 1.0 if is_near else ((a * d - 5 * a) * d + 8 * a) * d - 4 * a

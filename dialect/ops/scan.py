@@ -16,7 +16,7 @@ from oneflow.dialect.compute import Stage
 from oneflow.dialect.ops.reduce import fold_axes, reduction_axes, wide
 from oneflow.dialect.ops.softmax import narrow, widen
 from oneflow.dialect.record import Call, operator
-from oneflow.dialect.sbp import B, Factors, P, SbpSignature
+from oneflow.dialect.sbp import Factors, repeated_factors
 from oneflow.dialect.scalar import Expr
 from oneflow.dialect.shapes import expect_dtype
 from oneflow.dialect.tensor_desc import TensorDesc
@@ -79,7 +79,7 @@ class CumProd:
 class CumProdGrad:
     """The gradient of `cumprod`: dx[i] is the sum over j >= i of dy[j] times the other factors of output[j].
 
-    It divides by nothing, so it holds where elements are zero.
+    There is no division, so that elements may be zero.
     """
 
     shapes_of = ("output",)
@@ -92,9 +92,8 @@ class CumProdGrad:
         op.normalize_axis(op.dim, op.dy.rank, "dim")
         return op.dy.meet(op.output).meet(op.input)
 
-    def sbp(op: Call) -> list[SbpSignature]:
-        names = _whole_along_dim(op.dy.rank, op.dim)
-        return [*Factors(f"{names}, {names}, {names} -> {names}").signatures(), SbpSignature((P, B, B), (P,))]
+    def sbp(op: Call) -> Factors:
+        return repeated_factors(_whole_along_dim(op.dy.rank, op.dim), 3).linear_in(op, "dy")
 
     grad = composed_gradient
 
@@ -106,8 +105,8 @@ class CumProdGrad:
         row, column = (ops.call("expand_dims", x, axis=x.rank - i)[0] for i in (1, 0))
         factors = row + ops.call("zero_like", column)[0]
         ones = ops.call("ones_like", factors)[0]
-        apart = ops.tril(factors, diagonal=-1) + ops.triu(factors, diagonal=1) + ops.tril(ops.triu(ones))
-        others = ops.triu(ops.cumprod(apart, dim=x.rank))
+        without_own = ops.tril(factors, diagonal=-1) + ops.triu(factors, diagonal=1) + ops.tril(ops.triu(ones))
+        others = ops.triu(ops.cumprod(without_own, dim=x.rank))
         terms = others * ops.call("expand_dims", dy, axis=x.rank - 1)[0]
         dx = ops.call("reduce_sum", terms, axis=[x.rank])[0]
         back: Value = ops.transpose(dx, perm=[order.index(i) for i in range(x.rank)])
@@ -139,7 +138,7 @@ class CumProdGrad:
 class ProductOfOthers:
     """Element k is the product of the elements along `axis` (all axes if empty) without k: `reduce_prod`'s slope.
 
-    It is divided by elements that are not zero only, and has the gradient of a product of prefixes and suffixes.
+    Only elements other than zero are divided by. The gradient is that of a product of prefixes and suffixes.
     """
 
     def types(op: Call) -> TensorDesc:
@@ -187,7 +186,7 @@ def _one_for_zero(e: Expr) -> Expr:
 
 
 def _others(ops: Builder, x: Value, axes: Sequence[int]) -> Value:
-    """For every element the product of the others, divided by nothing: those before times those behind."""
+    """For every element the product of the others, without division: the product before times the product after."""
     if not axes:
         return ops.call("ones_like", x)[0]
     *outer, axis = axes
@@ -200,7 +199,7 @@ def _others(ops: Builder, x: Value, axes: Sequence[int]) -> Value:
 
 
 def _before(ops: Builder, x: Value, axis: int) -> Value:
-    """For every element the product of those before it: running products with a 1 in front and without the last."""
+    """For every element the product of the elements before it: an exclusive running product."""
     here, nowhere = [int(i == axis) for i in range(x.rank)], [0] * x.rank
     one = {"floating_constant_value": 1.0}
     begun = ops.call("pad", x, padding_before=here, padding_after=nowhere, **one)[0]

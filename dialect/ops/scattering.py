@@ -36,7 +36,7 @@ from oneflow.dialect.ops.indexing import (
     position,
 )
 from oneflow.dialect.record import Call, operator
-from oneflow.dialect.sbp import B, P, S, Sbp, SbpSignature, Shard
+from oneflow.dialect.sbp import B, Factors, P, S, Sbp, SbpSignature, Shard
 from oneflow.dialect.shapes import expect_dtype, expect_rank, letters
 from oneflow.dialect.tensor_desc import Shape, TensorDesc
 
@@ -130,9 +130,9 @@ class UnsortedSegmentSum:
         _expect_segments(op, shape, op.axis % op.data.rank)
         return TensorDesc(shape, op.data.dtype)
 
-    def sbp(op: Call) -> list[SbpSignature]:
+    def sbp(op: Call) -> Factors:
         data, ids, out = _segment_factors(op, op.out.shape, op.axis % op.data.rank)
-        return factors(op, f"{data}, {ids} -> {out}", SbpSignature((P, B), (P,)))
+        return Factors(f"{data}, {ids} -> {out}").linear_in(op, "data")
 
     def local(op: Call, shard: Shard) -> dict[str, Any]:
         count = (shard.outputs[0].shape or ())[op.axis % len(op.data.shape)]
@@ -166,9 +166,9 @@ class UnsortedSegmentSumLike:
         _expect_segments(op, op.like.shape, op.normalize_axis(op.axis, op.like.rank))
         return TensorDesc(op.like.shape, op.data.dtype)
 
-    def sbp(op: Call) -> list[SbpSignature]:
+    def sbp(op: Call) -> Factors:
         data, ids, out = _segment_factors(op, op.like.shape, op.axis % op.like.rank)
-        return factors(op, f"{data}, {ids}, {out} -> {out}", SbpSignature((P, B, B), (P,)))
+        return Factors(f"{data}, {ids}, {out} -> {out}").linear_in(op, "data")
 
     def local(op: Call, shard: Shard) -> dict[str, Any]:
         return piece_of(op, shard, 2, op.axis)
@@ -197,12 +197,12 @@ class UnsortedBatchSegmentSum:
         batch = op.data.meet(TensorDesc((*op.segment_ids.shape, *op.data.shape[rank:]), op.data.dtype)).shape
         return TensorDesc((*batch[: rank - 1], op.num_segments, *batch[rank:]), op.data.dtype)
 
-    def sbp(op: Call) -> list[SbpSignature]:
+    def sbp(op: Call) -> Factors:
         axis = op.segment_ids.rank - 1
         d = letters(op.data.shape, (axis,))
         row = [f"e{axis}"]
         text = f"{names(d[:axis], row, d[axis + 1 :])}, {names(d[:axis], row)} -> {names(d)}"
-        return factors(op, text, SbpSignature((P, B), (P,)))
+        return Factors(text).linear_in(op, "data")
 
     def grad(ops: Builder, op: Call, dout: Value) -> dict[str, Any]:
         return {"data": lambda: ops.batch_gather(dout, op.segment_ids)}
@@ -237,7 +237,7 @@ def _scatter_types(op: Call, target: str) -> TensorDesc:
 
 
 def _scatter_sbp(op: Call, target: str, base: Sbp) -> list[SbpSignature]:
-    """Splits of what is alike; what is added may also be partial sums, or split along `dim`, to a `base`."""
+    """Splits of axes of one size; `src` may also be partial sums, or split along `dim`, where `target` is `base`."""
     shapes, dim = [d.shape for d in op.operands], op.dim % op[target].rank
     text = names(aligned(op, shapes, dim))
     added = [SbpSignature((base, B, P), (P,)), SbpSignature((S(dim), B, B), (S(dim),))]
@@ -260,7 +260,7 @@ def _scatter_add(op: Call, base: Stage) -> Stage:
 
 
 def _gather_src(ops: Builder, op: Call, dy: Value) -> Value:
-    """The gradient of `src`: what was read of it gets the elements of `dy` at `index`, the rest zero."""
+    """The gradient of `src`: the elements of `dy` at `index`; zero for elements that were not added."""
     read: Value = ops.dim_gather(dy, op.index, **op.attrs)
     if read.shape == op.src.shape and None not in read.shape:
         return read
@@ -359,9 +359,9 @@ class ScatterNd:
             raise op.error(f"expected sizes of at least 0 in shape, got {list(op.shape)}")
         return _nd_types(op, op.shape)
 
-    def sbp(op: Call) -> list[SbpSignature]:
+    def sbp(op: Call) -> Factors:
         indices, updates, out = _nd_factors(op, op.shape)
-        return factors(op, f"{indices}, {updates} -> {out}", SbpSignature((B, P), (P,)))
+        return Factors(f"{indices}, {updates} -> {out}").linear_in(op, "updates")
 
     def local(op: Call, shard: Shard) -> dict[str, Any]:
         return {"shape": shard.outputs[0].shape}
@@ -385,9 +385,9 @@ class ScatterNdLike:
     def types(op: Call) -> TensorDesc:
         return _nd_types(op, op.like.shape)
 
-    def sbp(op: Call) -> list[SbpSignature]:
+    def sbp(op: Call) -> Factors:
         indices, updates, out = _nd_factors(op, op.like.shape)
-        return factors(op, f"{out}, {indices}, {updates} -> {out}", SbpSignature((B, B, P), (P,)))
+        return Factors(f"{out}, {indices}, {updates} -> {out}").linear_in(op, "updates")
 
     def grad(ops: Builder, op: Call, dout: Value) -> dict[str, Any]:
         return {"updates": lambda: ops.gather_nd(dout, op.indices)}

@@ -13,7 +13,7 @@ from oneflow.dialect.dtypes import DType
 from oneflow.dialect.elementwise import elementwise, neutral
 from oneflow.dialect.ops.scalar_ops import QUADRUPLE, expect_number, integer_range, number_of
 from oneflow.dialect.record import Call, Law
-from oneflow.dialect.sbp import B, P, SbpSignature, broadcast_factors
+from oneflow.dialect.sbp import Factors, broadcast_factors
 from oneflow.dialect.scalar import Expr
 from oneflow.dialect.shapes import broadcast_shapes, expect_dtype, same_dtype
 from oneflow.dialect.tensor_desc import TensorDesc
@@ -28,10 +28,9 @@ def _where_types(op: Call) -> TensorDesc:
     return TensorDesc(broadcast_shapes(op, [d.shape for d in op.operands]), op.x.dtype)
 
 
-def _where_sbp(op: Call) -> list[SbpSignature]:
+def _where_sbp(op: Call) -> Factors:
     """Splits, and partial sums of both values under a whole condition."""
-    shapes = [d.shape for d in op.operands]
-    return [*broadcast_factors(shapes, op.results[0].rank).signatures(shapes), SbpSignature((B, P, P), (P,))]
+    return broadcast_factors([d.shape for d in op.operands], op.results[0].rank).linear_in(op, "x", "y")
 
 
 elementwise(

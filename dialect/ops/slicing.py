@@ -14,7 +14,7 @@ from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.compute import Size, Stage
 from oneflow.dialect.ops.movement import same_axes
 from oneflow.dialect.record import Call, Law, operator
-from oneflow.dialect.sbp import B, Factors, P, SbpSignature, Shard
+from oneflow.dialect.sbp import Factors, Shard, repeated_factors
 from oneflow.dialect.shapes import letters
 from oneflow.dialect.tensor_desc import Dim, Shape, TensorDesc
 
@@ -116,10 +116,9 @@ class NarrowGrad:
             raise op.error(f"expected dy of type {part}, got {op.dy}")
         return TensorDesc(op.like.shape, op.dy.dtype)
 
-    def sbp(op: Call) -> list[SbpSignature]:
+    def sbp(op: Call) -> Factors:
         names, _, _ = _narrow_sbp(op, op.like).text.partition(" ->")
-        split = Factors(f"{names}, {names} -> {names}", "joint").signatures()
-        return [*split, SbpSignature((P, B), (P,))]
+        return repeated_factors(names, 2, linear="joint").linear_in(op, "dy")
 
     def local(op: Call, shard: Shard) -> dict[str, Any]:
         return {"length": (shard.inputs[0].shape or ())[op.dim]}
@@ -294,7 +293,7 @@ def _padding(op: Call) -> float | int:
 
 
 def _expect_agreement(op: Call) -> None:
-    """Refuses a `padding` that says something else than sizes before and after; axes that it leaves out have none."""
+    """Refuses a `padding` that differs from the sizes before and after; axes that it leaves out have none."""
     pairs = reversed(list(zip(op.padding_before, op.padding_after, strict=True)))
     stated = [size for pair in pairs for size in pair]
     given = [*op.padding, *[0] * (len(stated) - len(op.padding))]
@@ -314,7 +313,7 @@ def _cuts(op: Call) -> list[tuple[int, int]]:
 class Pad:
     """`x` with elements of a constant value before and after it along every axis; negative sizes cut.
 
-    `padding` says the same again as pairs, those of the last axis first: programs of OneFlow have it.
+    `padding` repeats the sizes as pairs, those of the last axis first, as programs of OneFlow have it.
     """
 
     def types(op: Call) -> TensorDesc:

@@ -10,7 +10,7 @@ from oneflow.dialect import dtypes
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.ops.reduce import row_max
 from oneflow.dialect.record import Call, Law, operator
-from oneflow.dialect.sbp import B, Factors, P, SbpSignature
+from oneflow.dialect.sbp import Factors, repeated_factors
 from oneflow.dialect.shapes import expect_dtype, expect_rank
 from oneflow.dialect.tensor_desc import TensorDesc
 
@@ -18,12 +18,12 @@ from oneflow.dialect.tensor_desc import TensorDesc
 def last_axis_whole(op: Call) -> Factors:
     """Factors of a map over rows: every axis but the last can be split."""
     names = " ".join([*[f"d{i}" for i in range(op.operands[0].rank - 1)], "_"])
-    return Factors(f"{', '.join([names] * len(op.operands))} -> {names}")
+    return repeated_factors(names, len(op.operands))
 
 
-def _linear_in_dy(op: Call) -> list[SbpSignature]:
+def _linear_in_dy(op: Call) -> Factors:
     """Signatures of the gradient of a map over rows: rows can be split, and `dy` can be partial sums."""
-    return [*last_axis_whole(op).signatures(), SbpSignature((B, P), (P,))]
+    return last_axis_whole(op).linear_in(op, "dy")
 
 
 def widen(ops: Builder, x: Value) -> Value:

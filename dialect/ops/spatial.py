@@ -1,6 +1,6 @@
 """Batches of images: where channels and spatial dimensions are, and windows that move over them.
 
-What convolution and pooling share. Positions are affine: window element k of window i is at stride * i +
+Convolution and pooling share this. Positions are affine: window element k of window i is at stride * i +
 dilation * k of the padded image.
 """
 
@@ -85,8 +85,8 @@ class Windows:
     ceil: bool = False
 
     @property
-    def reach(self) -> tuple[int, ...]:
-        """How many elements lie before the last of a window, in each dimension."""
+    def extent(self) -> tuple[int, ...]:
+        """The offset of a window's last element from its first, in each dimension."""
         return tuple(d * (k - 1) for d, k in zip(self.dilation, self.kernel, strict=True))
 
     def counts(self, sizes: Sequence[Any]) -> tuple[Any, ...]:
@@ -94,8 +94,8 @@ class Windows:
         return tuple(None if size is None else self._count(axis, size) for axis, size in enumerate(sizes))
 
     def least(self, axis: int) -> int:
-        """The least size of an image along a dimension that has room for a window."""
-        whole = self.reach[axis] + 1 - 2 * self.padding[axis]
+        """The least size of an image along a dimension in which one window fits."""
+        whole = self.extent[axis] + 1 - 2 * self.padding[axis]
         if not self.ceil:
             return max(whole, 0)
         return max(whole - self.stride[axis] + 1, 1 - self.padding[axis], 0)
@@ -111,10 +111,10 @@ class Windows:
             size = s.at_least(
                 size, self.least(axis), f"spatial dimension {axis} of the image, which is smaller than a window"
             )
-        room = size + (2 * padding - self.reach[axis] - 1)
+        last_begin = size + (2 * padding - self.extent[axis] - 1)
         if not self.ceil:
-            return room // stride + 1
-        return c.smaller((room + (stride - 1)) // stride + 1, (size + (padding - 1)) // stride + 1)
+            return last_begin // stride + 1
+        return c.smaller((last_begin + (stride - 1)) // stride + 1, (size + (padding - 1)) // stride + 1)
 
     def inside(self, windows: Sequence[Any], offsets: Sequence[Any]) -> tuple[Any, ...]:
         """Positions in the padded image of elements `offsets` of `windows`."""
@@ -122,32 +122,32 @@ class Windows:
         return tuple(i * stride + k * dilation for i, stride, k, dilation in pairs)
 
     @property
-    def most(self) -> tuple[int, ...]:
+    def max_overlap(self) -> tuple[int, ...]:
         """How many windows an element of an image can be in, in each dimension."""
-        return tuple(reach // stride + 1 for reach, stride in zip(self.reach, self.stride, strict=True))
+        return tuple(reach // stride + 1 for reach, stride in zip(self.extent, self.stride, strict=True))
 
-    def over(self, positions: Sequence[Any], numbers: Sequence[Any]) -> tuple[Any, ...]:
-        """Where in what `bordered` gives windows that have positions of the image are, by number, the last first."""
-        pairs = zip(positions, self.padding, self.stride, self.most, numbers, strict=True)
+    def covering(self, positions: Sequence[Any], numbers: Sequence[Any]) -> tuple[Any, ...]:
+        """Indices into the result of `bordered`: the windows that read positions of the image, the last first."""
+        pairs = zip(positions, self.padding, self.stride, self.max_overlap, numbers, strict=True)
         return tuple((i + padding) // stride + (most - 1) - k for i, padding, stride, most, k in pairs)
 
     def bordered(self, y: Stage, layout: Layout, sizes: Sequence[Size], fill: float) -> Stage:
-        """Values of windows, and `fill` for those before and behind that `over` asks for."""
+        """Values of windows with `fill` before and after them, for windows outside that `covering` gives."""
         lead, channels, _ = layout.split(y.shape)
-        rows = zip(sizes, self.padding, self.stride, self.most, strict=True)
+        rows = zip(sizes, self.padding, self.stride, self.max_overlap, strict=True)
         wide = [(n - 1 + padding) // stride + most for n, padding, stride, most in rows]
-        offsets = layout.arrange([0], [0] * len(channels), [most - 1 for most in self.most])
+        offsets = layout.arrange([0], [0] * len(channels), [most - 1 for most in self.max_overlap])
         return c.place(layout.arrange(lead, channels, wide), fill, [(y, offsets)], y.dtype)
 
     @property
-    def part(self) -> bool:
-        """Whether some of the windows that `over` gives end before the position."""
-        return any((reach + 1) % stride for reach, stride in zip(self.reach, self.stride, strict=True))
+    def has_partial_overlap(self) -> bool:
+        """Whether some of the windows that `covering` gives end before the position."""
+        return any((reach + 1) % stride for reach, stride in zip(self.extent, self.stride, strict=True))
 
-    def reaches(self, positions: Sequence[Any], numbers: Sequence[Any]) -> Expr:
-        """Whether the windows that `over` gives end at positions of the image or behind them."""
+    def covers(self, positions: Sequence[Any], numbers: Sequence[Any]) -> Expr:
+        """Whether the windows that `covering` gives end at positions of the image or behind them."""
         inside = s.const(True, dtypes.bool_)
-        rows = zip(positions, self.padding, self.stride, self.reach, numbers, strict=True)
+        rows = zip(positions, self.padding, self.stride, self.extent, numbers, strict=True)
         for i, padding, stride, reach, k in rows:
             inside = inside & ((i + padding) % stride + k * stride <= reach)
         return inside
@@ -177,7 +177,7 @@ def expect_windows(op: Call, spatial: int, least: dict[str, int]) -> None:
             raise op.error(f"expected numbers of at least {smallest} in {name}, got {values}")
 
 
-def expect_room(op: Call, windows: Windows, sizes: Sequence[Dim]) -> tuple[Dim, ...]:
+def expect_window_fits(op: Call, windows: Windows, sizes: Sequence[Dim]) -> tuple[Dim, ...]:
     """The number of windows along each dimension.
 
     Raises:

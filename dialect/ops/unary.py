@@ -1,8 +1,8 @@
 """Element-wise operators of one operand, under OneFlow's names; a row each.
 
 Sources of formulas: OneFlow's kernels, which follow PyTorch's; at NaN slopes are those of PyTorch's formulas for one
-element, which its vectorized kernels do not all share. Bodies keep the branch that `where` does not take
-finite, so that no NaN enters a gradient. References compute in f64 and round once.
+element, which its vectorized kernels do not all share. In bodies the branch that `where` does not take
+stays finite, so that no NaN enters a gradient. References compute in f64 and round once.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _linear_for_integers(op: Call) -> str | None:
     return None if op.operands[0].dtype.is_float else "joint"
 
 
-def _whole(reference: Rule) -> Rule:
+def _identity_on_integers(reference: Rule) -> Rule:
     """`reference` for floats; integers are whole already."""
     return lambda x: x if x.dtype.kind in "iu" else reference(x)
 
@@ -123,7 +123,7 @@ for _name, _operands, _doc, _body, _reference in (
     ("trunc", "(in) -> out", "x without its fraction.", s.trunc, np.trunc),
 ):
     unary(
-        f"{_name}{_operands}", _doc, _unless_integer(_body), _whole(_reference),
+        f"{_name}{_operands}", _doc, _unless_integer(_body), _identity_on_integers(_reference),
         allowed=dtypes.NUMERIC, linear=_linear_for_integers, laws=(idempotent(_name),),
     )  # fmt: skip
 unary("square(x) -> y", "x * x; integers wrap.", lambda x: x * x, np.square, allowed=dtypes.NUMERIC)

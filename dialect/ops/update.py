@@ -1,9 +1,10 @@
-"""What updates of parameters have in common: one step at one element, and its reference.
+"""The common part of parameter updates: one step at one element, and its reference.
 
 The gradient that a step works with is `model_diff * scale * scale_by_tensor + l1 * sign(model) + l2 * model`;
-`weight_decay` shrinks the parameter apart from it. The learning rate is `learning_rate`, or `learning_rate_val` where
-that is not given, times `learning_rate_scale`. Where `skip_if` is not 0, nothing changes. Numbers are tensors of one
-element. With `model_copy`, a copy of the parameter in another element type, the new copy is the last result.
+`weight_decay` is decoupled: it shrinks the parameter itself. The learning rate is `learning_rate`, or where that is
+not given `learning_rate_val`, times `learning_rate_scale`. Where `skip_if` is not 0, nothing changes. Numbers are
+tensors of one element. With `model_copy`, a copy of the parameter in another element type, the new copy is the last
+result.
 """
 
 from __future__ import annotations
@@ -55,15 +56,15 @@ class Step:
     def __init__(self, op: Call, at: Sequence[Any]) -> None:
         self.op, self.at = op, tuple(at)
         self.p: Expr = op.model[self.at]
-        self.rate = self._given("learning_rate", op.attrs["learning_rate_val"]) * op.learning_rate_scale
+        self.rate = self._number_or("learning_rate", op.attrs["learning_rate_val"]) * op.learning_rate_scale
         self.scaled = self._scaled()
         self.g = regularized(self.scaled, self.p, op.l1, op.l2)
 
     def _scaled(self) -> Expr:
         g = s.cast(self.op.model_diff[self.at], self.p.dtype) * self.op.scale
-        return g if self.op.inputs.get("scale_by_tensor") is None else g * self._given("scale_by_tensor", 1.0)
+        return g if self.op.inputs.get("scale_by_tensor") is None else g * self._number_or("scale_by_tensor", 1.0)
 
-    def _given(self, name: str, otherwise: float) -> Expr:
+    def _number_or(self, name: str, otherwise: float) -> Expr:
         """The number in an operand of one element, or another where there is none."""
         stage = self.op[name]
         return s.const(otherwise, self.p.dtype) if stage is None else s.cast(first(stage), self.p.dtype)
@@ -73,7 +74,7 @@ class Step:
         otherwise = self.op[f"bias_correction{which}_val"]
         if not self.op.do_bias_correction:
             return s.const(1.0, self.p.dtype)
-        return self._given(f"bias_correction{which}", otherwise)
+        return self._number_or(f"bias_correction{which}", otherwise)
 
     def steps_before(self) -> Expr:
         """How many steps were taken before this one."""
@@ -89,7 +90,7 @@ class Step:
         """A new parameter less the decay of the old one."""
         return new - self.rate * self.op.weight_decay * self.p if self.op.weight_decay else new
 
-    def kept(self, name: str, value: Expr) -> Expr:
+    def unless_skipped(self, name: str, value: Expr) -> Expr:
         """`value`, or what operand `name` has where the step is skipped."""
         if self.op.skip_if is None:
             return value
@@ -216,12 +217,12 @@ def _compute(changes: dict[str, Change]) -> Any:
 def changed(op: Call, name: str, change: Change, made: dict[str, Stage]) -> Stage:
     """The new values of operand `name` before they are rounded; `made` are those of the states before it.
 
-    What f16 rounds to 0 or infinity in a state is neither for the step that makes it.
+    The step itself uses the values before rounding, which in f16 may give 0 or infinity.
     """
 
     def element(*at: Any) -> Expr:
         step = Step(op, at)
-        return step.kept(name, change(step, op, **{n: stage[at] for n, stage in made.items()}))
+        return step.unless_skipped(name, change(step, op, **{n: stage[at] for n, stage in made.items()}))
 
     return c.element_wise(op.model.shape, element, op.model.dtype.accumulator)
 
@@ -244,7 +245,7 @@ def number(array: Any, otherwise: float) -> float:
 
 
 def weighed(weight: float, term: Any) -> Any:
-    """A term that is left out where its weight is 0, so that an infinite parameter does not become NaN."""
+    """A weighted term, left out where its weight is 0, so that an infinite parameter does not become NaN."""
     return weight * term if weight else 0.0
 
 

@@ -19,7 +19,7 @@ from oneflow.dialect.dtypes import DType
 from oneflow.dialect.ops.rows import expect_type
 from oneflow.dialect.ops.sampling import Centres, Cubics, Slopes, Steps, keys
 from oneflow.dialect.record import Call, Operator, define
-from oneflow.dialect.sbp import B, Factors, P, SbpSignature
+from oneflow.dialect.sbp import Factors, repeated_factors
 from oneflow.dialect.scalar import Expr
 from oneflow.dialect.shapes import expect_dtype, expect_rank
 from oneflow.dialect.tensor_desc import TensorDesc
@@ -49,8 +49,8 @@ def _outs(op: Call, sizes: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(size if size is None else _scaled(size, scale) for size, scale in pairs)
 
 
-def _kept(op: Call, sizes: Sequence[Any], outs: Sequence[Any]) -> Any:
-    """Whether scales leave an image as it is, since they leave all sizes: those of less than 2 can.
+def _is_identity(op: Call, sizes: Sequence[Any], outs: Sequence[Any]) -> Any:
+    """Whether scales are the identity, since all sizes stay: scales below 2 can be.
 
     Images of three dimensions are not asked for.
     """
@@ -64,7 +64,7 @@ def _kept(op: Call, sizes: Sequence[Any], outs: Sequence[Any]) -> Any:
     return reduce(lambda one, other: one & other, asked) if asked else True
 
 
-def _whole(op: Call, outs: Sequence[Any]) -> list[bool]:
+def _identity_dimensions(op: Call, outs: Sequence[Any]) -> list[bool]:
     """Whether each dimension of an image is taken as it is by a scale, so that parts of it are too."""
     sizes = op.x.shape[2:]
     if op.output_size:
@@ -78,7 +78,7 @@ def _ratios(op: Call, sizes: Sequence[Size], outs: Sequence[Size]) -> list[tuple
     """The distance of two positions in the image, as two numbers, for each dimension."""
     if op.output_size:
         return list(zip(sizes, outs, strict=True))
-    kept = _kept(op, sizes, outs)
+    kept = _is_identity(op, sizes, outs)
     ratios = [Fraction(scale).limit_denominator(FINEST) for scale in _scales(op, len(sizes))]
     if isinstance(kept, bool):
         return [(1, 1) if kept else (r.denominator, r.numerator) for r in ratios]
@@ -130,7 +130,7 @@ def _compute(kind: type[Steps]) -> Any:
                 return value
             terms = [
                 (along(axis + 1, (*place, element), at), share)
-                for element, share in steps[axis].shares(at[axis], wide)
+                for element, share in steps[axis].neighbours(at[axis], wide)
             ]
             return reduce(operator.add, (value if share is None else value * share for value, share in terms))
 
@@ -150,13 +150,13 @@ def _grad_compute(kind: type[Steps]) -> Any:
                 place = dim.begin(element) + number
                 there = there & (place < c.as_expr(dim.out))
                 places.append(s.minimum(place, c.as_expr(dim.out) - 1))
-                own = dim.share(element, places[-1], wide)
+                own = dim.weight(element, places[-1], wide)
                 share = own if share is None else share * own
-            # A share of 0 stands for positions that are none of the element's, whatever dy is there.
+            # A share of 0 marks positions that do not read the element, whatever dy is there.
             assert share is not None
             return s.where(there & share.ne(0), op.dy[n, k, *places] * share, 0)
 
-        return c.sum_(op.x.shape, [d.reach() for d in steps], term, op.x.dtype)
+        return c.sum_(op.x.shape, [d.max_positions() for d in steps], term, op.x.dtype)
 
     return compute
 
@@ -231,7 +231,7 @@ def _grad_reference(kind: type[Steps]) -> Any:
 
 def _names(op: Call) -> str:
     """Factors of images: batch, channels, and dimensions that stay as they are."""
-    whole = enumerate(_whole(op, _outs(op, op.x.shape[2:])))
+    whole = enumerate(_identity_dimensions(op, _outs(op, op.x.shape[2:])))
     return " ".join(["n", "c", *(f"d{i}" if kept else "_" for i, kept in whole)])
 
 
@@ -239,9 +239,8 @@ def _sbp(op: Call) -> Factors:
     return Factors(f"{_names(op)} -> {_names(op)}", "joint")
 
 
-def _grad_sbp(op: Call) -> list[SbpSignature]:
-    found = Factors(f"{_names(op)}, {_names(op)} -> {_names(op)}").signatures([op.dy.shape, op.x.shape])
-    return [*found, SbpSignature((P, B), (P,))]
+def _grad_sbp(op: Call) -> Factors:
+    return repeated_factors(_names(op), 2).linear_in(op, "dy")
 
 
 def _upsample(name: str, kind: type[Steps], spatial: int, doc: str) -> tuple[Operator, Operator]:

@@ -61,8 +61,8 @@ class Var:
         scale = reciprocal(count, wide)
 
         def squared(*i: Expr) -> Expr:
-            apart = x[i] - sums[tuple(0 if a in axes else p for a, p in enumerate(i))] * scale
-            return apart * apart
+            deviation = x[i] - sums[tuple(0 if a in axes else p for a, p in enumerate(i))] * scale
+            return deviation * deviation
 
         squares = sum_axes(c.element_wise(x.shape, squared, wide), axes, op.keepdim, wide)
         freedom = reciprocal(count - int(op.unbiased), wide)
@@ -71,5 +71,5 @@ class Var:
     def reference(x: Any, *, dim: Any, unbiased: Any, keepdim: Any, dtype: Any) -> Any:
         axes = tuple(dim) or tuple(range(x.ndim))
         wide, count = x.astype(np.float64), np.float64(np.prod([x.shape[a] for a in axes]))
-        apart = wide - wide.sum(axis=axes, keepdims=True) / count
-        return ((apart**2).sum(axis=axes, keepdims=keepdim) / (count - unbiased)).astype(dtype.numpy)
+        deviation = wide - wide.sum(axis=axes, keepdims=True) / count
+        return ((deviation**2).sum(axis=axes, keepdims=keepdim) / (count - unbiased)).astype(dtype.numpy)

@@ -1,7 +1,7 @@
 """The functional API: PyTorch's names and argument order, on the tensors of a function that is being traced.
 
-One module per kind of function; each lists its own. `rules.py` has the promotion of operands, `aliasing.py` says
-whose memory results have.
+One module per kind of function; each lists its own. `rules.py` has the promotion of operands, `aliasing.py` has the
+aliasing of results with operands.
 """
 
 import inspect

@@ -43,4 +43,5 @@ def prelu(x: Any, weight: Any) -> Tensor:
     if count != 1 and (weight.rank != 1 or count != channels):
         raise fail(f"expected a weight of one element or one per channel for prelu, got {weight.desc} for {x.desc}")
     slope = sh.reshape(weight, (1, -1, *[1] * (x.rank - 2)) if count != 1 else ())
-    return e.where(e.gt(x, 0), x, e.mul(slope, x))
+    result: Tensor = e.where(e.gt(x, 0), x, e.mul(slope, x))
+    return result

@@ -1,7 +1,7 @@
-"""Whose memory the results of functions have: that of an operand, or their own.
+"""Aliasing of results: whether a result shares the memory of an operand.
 
-`ALIASES` names the functions whose results may be updated with an operand, as PyTorch documents; a result of any
-other function has memory of its own, whatever the function folds to. `separated` holds functions to that.
+`ALIASES` names the functions whose results may be updated with an operand, as PyTorch documents; results of other
+functions never share memory, whatever the function folds to. `separated` enforces it.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ def clone(x: Any) -> Tensor:
 
 
 def alias_of(name: str, function: Callable[..., Any]) -> Alias:
-    """What the result of a function shares with its operand, which a function with `inplace` may give back."""
+    """The aliasing of a function's result; a function with `inplace` may return its operand."""
     updates = inspect.isfunction(function) and "inplace" in inspect.signature(function).parameters
     return ALIASES.get(name, Alias.MAYBE if updates else Alias.COPY)
 
 
 def separated(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function as one whose results have memory of their own."""
+    """A function whose results are copied where they would share memory with an operand."""
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -69,7 +69,7 @@ def _separate(result: Any, operands: Iterable[Any]) -> Any:
     if isinstance(result, Tensor):
         if any(result is x for x in operands):
             return clone(result)
-        # A view has a copy of its elements: without the link the copy is all that the result is.
+        # A view has a copy of its elements; the result without the link to its root is that copy.
         current_builder().unlink(result)
     elif isinstance(result, tuple):
         parts = [_separate(part, operands) for part in result]

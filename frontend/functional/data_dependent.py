@@ -1,5 +1,5 @@
-"""Functions whose results have as many elements as values say: on tensors that have values. Positions are found on
-the host; gradients flow through what is taken at them.
+"""Functions whose result shapes depend on values: for tensors with values only. Positions are computed on the host;
+gradients flow through the elements that are read there.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def _values(x: Any, name: str, advice: str) -> tuple[Any, np.ndarray]:
     return tensor, tensor.array
 
 
-def _beside(x: Any, array: np.ndarray) -> Tensor:
-    """An array as a tensor where `x` is."""
+def _on_device_of(x: Any, array: np.ndarray) -> Tensor:
+    """An array as a tensor on the device of `x`."""
     return as_tensor(move(np.asarray(array, order="C"), x.device))
 
 
@@ -44,8 +44,8 @@ def nonzero(x: Any, as_tuple: bool = False) -> Any:
     """
     tensor, values = _values(x, "nonzero(x)", "keep the mask and use flow.where, or its sum for a count")
     if as_tuple:
-        return tuple(_beside(tensor, at) for at in np.nonzero(np.atleast_1d(values)))
-    return _beside(tensor, np.argwhere(values).astype(np.int64))
+        return tuple(_on_device_of(tensor, at) for at in np.nonzero(np.atleast_1d(values)))
+    return _on_device_of(tensor, np.argwhere(values).astype(np.int64))
 
 
 def argwhere(x: Any) -> Tensor:
@@ -72,7 +72,7 @@ def masked_select(x: Any, mask: Any) -> Tensor:
         raise fail(f"expected a mask that broadcasts to {tensor.desc}, got one of shape {chosen.shape}") from None
     whole = tensor if sizes == tensor.shape else broadcast_to(tensor, sizes)
     at = np.flatnonzero(np.broadcast_to(chosen, sizes))
-    return dispatch("gather", reshape(whole, (-1,)), _beside(tensor, at), axis=0)
+    return dispatch("gather", reshape(whole, (-1,)), _on_device_of(tensor, at), axis=0)
 
 
 def unique(
@@ -92,5 +92,5 @@ def unique(
     found, inverse, counts = np.unique(wide, return_inverse=True, return_counts=True, axis=along, equal_nan=False)
     inverse = inverse.reshape(values.shape if along is None else -1)
     given = [found.astype(values.dtype), *[inverse] * return_inverse, *[counts] * return_counts]
-    results = tuple(_beside(tensor, array) for array in given)
+    results = tuple(_on_device_of(tensor, array) for array in given)
     return results if len(results) > 1 else results[0]

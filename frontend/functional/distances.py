@@ -1,4 +1,4 @@
-"""Distances and likenesses of vectors, and the losses made of them. Formulas are PyTorch's. `reduction` is "mean",
+"""Distances and similarities of vectors, and the losses made of them. Formulas are PyTorch's. `reduction` is "mean",
 "sum" or "none".
 """
 
@@ -55,14 +55,14 @@ def pairwise_distance(x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepd
 def cosine_embedding_loss(
     input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: str = "mean"
 ) -> Tensor:
-    """1 - cosine for pairs whose `target` is 1, what the cosine is above `margin` where it is -1."""
+    """1 - cosine for pairs whose `target` is 1, max(0, cosine - margin) for pairs whose target is -1."""
     x, y = as_common(input1, input2)
     lengths = [e.sqrt(e.add(r.sum(e.square(v), -1), 1e-12)) for v in (x, y)]
     cosine = e.div(r.sum(e.mul(x, y), -1), e.mul(*lengths))
     nothing, target = zeros_like(cosine), as_tensor(target)
-    alike = e.where(e.eq(target, 1), e.sub(1.0, cosine), nothing)
-    apart = e.where(e.eq(target, -1), e.clamp(e.sub(cosine, margin), min=0), nothing)
-    return reduced(e.add(alike, apart), reduction)
+    positive = e.where(e.eq(target, 1), e.sub(1.0, cosine), nothing)
+    negative = e.where(e.eq(target, -1), e.clamp(e.sub(cosine, margin), min=0), nothing)
+    return reduced(e.add(positive, negative), reduction)
 
 
 @accumulated
@@ -76,9 +76,9 @@ def triplet_margin_loss(
     swap: bool = False,
     reduction: str = "mean",
 ) -> Tensor:
-    """What `positive` is farther from `anchor` than `negative` is, less `margin`, but at least 0.
+    """max(0, distance(anchor, positive) - distance(anchor, negative) + margin).
 
-    With `swap` the distance between `positive` and `negative` counts where it is the smaller one.
+    With `swap` the distance between `positive` and `negative` takes the place of the latter where it is smaller.
     """
     near, far = pairwise_distance(anchor, positive, p, eps), pairwise_distance(anchor, negative, p, eps)
     if swap:

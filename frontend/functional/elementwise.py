@@ -1,4 +1,4 @@
-"""Element-wise functions: the rows, and those whose arguments need thought."""
+"""Element-wise functions: the table, and functions with further arguments."""
 
 from __future__ import annotations
 
@@ -138,11 +138,11 @@ def sub(input: Any, other: Any, *, alpha: float = 1) -> Tensor:
 
 
 def _scaled(input: Any, other: Any, alpha: Any) -> Any:
-    """`alpha` times the second operand of a sum, of whose type it may not make anything else."""
+    """`alpha` times the second operand of a sum; the type of the operand has to hold alpha."""
     if not is_number(alpha):
         raise fail(f"expected alpha to be a number, got {alpha!r}; write x + alpha * y")
     if isinstance(as_number(alpha), float) and not any(map(_is_float, (input, other))):
-        raise fail(f"expected an integer as alpha beside integers, got {alpha}; write x.float() first")
+        raise fail(f"expected an integer as alpha of integers, got {alpha}; write x.float() first")
     return other * as_number(alpha) if is_number(other) else mul(other, alpha)
 
 
@@ -169,7 +169,7 @@ def pow(input: Any, other: Any) -> Tensor:
         OneFlowError: integers to a negative integer, whose result would be none.
     """
     if is_number(other) and not isinstance(as_number(other), float) and other < 0 and not _is_float(input):
-        raise fail(f"expected an exponent of at least 0 beside integers, got {other}; write x.float() ** {other}")
+        raise fail(f"expected an exponent of at least 0 for integers, got {other}; write x.float() ** {other}")
     return _pow(input, other)
 
 
@@ -288,13 +288,14 @@ def _clamp_by_tensors(x: Tensor, low: Any, high: Any) -> Tensor:
         return value
     x, raised = cast(x, value.dtype), cast(raised, value.dtype)
     low, high = (None if bound is None else cast(as_tensor(bound), value.dtype) for bound in (low, high))
-    result = dispatch("stop_gradient", value)  # what is left of it is NaN, which comes from nowhere
+    result = dispatch("stop_gradient", value)  # only NaN elements keep this value; no gradient flows from them
     if high is not None:
         result = where(gt(raised, high), high, result)
     if low is not None:
         result = where(lt(x, low) if high is None else logical_and(lt(x, low), lt(low, high)), low, result)
     inside = [holds(x, bound) for holds, bound in ((ge, low), (le, high)) if bound is not None]
-    return where(functools.reduce(logical_and, inside), x, result)
+    clamped: Tensor = where(functools.reduce(logical_and, inside), x, result)
+    return clamped
 
 
 clip = clamp

@@ -47,8 +47,8 @@ def embedding(
 ) -> Tensor:
     """The rows of `weight` at the positions `input`: `(..)` and `(rows, width)` give `(.., width)`.
 
-    The row `padding_idx`, which may count from the last, gets no gradient. With `max_norm` rows that are taken and
-    whose `norm_type`-norm is larger are scaled to it before, in place.
+    The row `padding_idx`, which may count from the last, gets no gradient. With `max_norm` rows that are read are
+    first scaled in place, so that their `norm_type`-norm is at most that.
 
     Raises:
         OneFlowError: there is no such row; gradients are to be scaled by frequency, or sparse, which they never are;
@@ -73,11 +73,11 @@ def _bound_rows(weight: Tensor, positions: Tensor, most: float, p: float) -> Non
     rows = dispatch("gather", weight, at, axis=0)
     wide = cast(rows, dtypes.float32) if weight.dtype.bits == 16 else rows
     norms = r.norm(wide, p, 1, keepdim=True)
-    scaled = cast(e.where(norms > most, wide * (most / (norms + 1e-7)), wide), weight.dtype)
+    scaled = cast(e.where(e.gt(norms, most), wide * (most / (norms + 1e-7)), wide), weight.dtype)
     if current_builder().eager:
         weight[at] = scaled  # type: ignore[index]
     else:
-        # Rows that are taken several times are the same each time.
+        # Rows that are read several times have equal updates.
         found = dispatch("tensor_scatter_nd_update", weight, scaled, sh.unsqueeze(at, 1), any_order=True)
         current_builder().assign(weight, found, "embedding")
 

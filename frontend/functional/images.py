@@ -13,7 +13,7 @@ from oneflow.frontend.core.errors import fail
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.functional.elementwise import add, mul
 from oneflow.frontend.functional.gathering import gather
-from oneflow.frontend.functional.padding import alone, pad
+from oneflow.frontend.functional.padding import as_batch, pad
 from oneflow.frontend.functional.reduction import max
 from oneflow.frontend.functional.rules import as_common, describe
 from oneflow.frontend.functional.shape import cat, narrow
@@ -30,7 +30,7 @@ Kept = int | Sequence[int | None] | None
 _KEPT = "None leaves a dimension as it is."
 
 
-def each(value: Sizes, count: int, name: str) -> tuple[int, ...]:
+def per_dimension(value: Sizes, count: int, name: str) -> tuple[int, ...]:
     """One number per spatial dimension."""
     values = (value,) * count if isinstance(value, int) else tuple(value)
     if len(values) == 1:
@@ -55,13 +55,13 @@ def _convolution(spatial: int) -> Callable[..., Tensor]:
         if w.rank != spatial + 2 or None in w.shape:
             raise fail(f"expected a weight of {spatial + 2} static dimensions for conv{spatial}d, got {w.desc}")
         kernel = w.shape[2:] if data_format == "channels_first" else w.shape[1:-1]
-        spread = each(dilation, spatial, "dilation")
-        x, taken_out = alone(x, spatial)
+        spread = per_dimension(dilation, spatial, "dilation")
+        x, drop_batch = as_batch(x, spatial)
         x, before = _padded(x, padding, kernel, spread, data_format)
-        return taken_out(dispatch(
+        return drop_batch(dispatch(
             f"conv{spatial}d", x, w, None if bias is None else as_tensor(bias),
             filters=w.shape[0], padding_before=before, data_format=data_format, kernel_size=kernel,
-            strides=each(stride, spatial, "stride"), dilation_rate=spread, groups=groups,
+            strides=per_dimension(stride, spatial, "stride"), dilation_rate=spread, groups=groups,
         ))  # fmt: skip
 
     doc = f"""Convolution over {spatial} spatial dimension{"s"[: spatial - 1]}, plus one number of `bias` per filter.
@@ -79,7 +79,7 @@ def _padded(
     if padding == "valid":
         return x, (0,) * len(kernel)
     if not isinstance(padding, str):
-        return x, each(padding, len(kernel), "padding")
+        return x, per_dimension(padding, len(kernel), "padding")
     if padding != "same":
         raise fail(f'expected padding as numbers, "same" or "valid", got {padding!r}')
     total = [d * (k - 1) for k, d in zip(kernel, dilation, strict=True)]
@@ -110,14 +110,14 @@ def _transposed_convolution(spatial: int) -> Callable[..., Tensor]:
             raise fail(
                 f"expected a weight of {spatial + 2} static dimensions for conv_transpose{spatial}d, got {w.desc}"
             )
-        x, taken_out = alone(x, spatial)
+        x, drop_batch = as_batch(x, spatial)
         lists = {
             "strides": stride, "padding_before": padding, "output_padding": output_padding, "dilation_rate": dilation,
         }  # fmt: skip
-        attrs: dict[str, Any] = {name: each(value, spatial, name) for name, value in lists.items()}
+        attrs: dict[str, Any] = {name: per_dimension(value, spatial, name) for name, value in lists.items()}
         attrs |= {"kernel_size": w.shape[2:], "data_format": "channels_first", "groups": groups}
         y = dispatch(f"deconv{spatial}d", x, w, **attrs)
-        return taken_out(y if bias is None else dispatch("bias_add", y, as_tensor(bias), axis=1))
+        return drop_batch(y if bias is None else dispatch("bias_add", y, as_tensor(bias), axis=1))
 
     doc = f"""Transposed convolution over {spatial} dimension{"s"[: spatial - 1]}, plus a number of `bias` per filter.
 
@@ -134,12 +134,12 @@ conv_transpose3d = _transposed_convolution(3)
 def _pool(
     kind: str, spatial: int, x: Any, kernel_size: Sizes, stride: Sizes | None, **attrs: Any
 ) -> tuple[Tensor, ...]:
-    kernel = each(kernel_size, spatial, "kernel_size")
-    lists = {n: each(attrs.pop(n), spatial, n) for n in ("padding", "dilation") if n in attrs}
-    steps = kernel if stride is None else each(stride, spatial, "stride")
-    images, taken_out = alone(as_tensor(x), spatial)
+    kernel = per_dimension(kernel_size, spatial, "kernel_size")
+    lists = {n: per_dimension(attrs.pop(n), spatial, n) for n in ("padding", "dilation") if n in attrs}
+    steps = kernel if stride is None else per_dimension(stride, spatial, "stride")
+    images, drop_batch = as_batch(as_tensor(x), spatial)
     found = dispatch_all(f"{kind}_pool_{spatial}d", images, kernel_size=kernel, stride=steps, **lists, **attrs)
-    return tuple(map(taken_out, found))
+    return tuple(map(drop_batch, found))
 
 
 def _max_pool(spatial: int) -> Callable[..., Any]:
@@ -186,10 +186,10 @@ def _avg_pool(spatial: int) -> Callable[..., Tensor]:
 
 def _adaptive(spatial: int) -> Callable[..., Tensor]:
     def function(x: Any, output_size: Kept, data_format: str = "channels_first") -> Tensor:
-        images, taken_out = alone(as_tensor(x), spatial)
+        images, drop_batch = as_batch(as_tensor(x), spatial)
         inside = images.shape[2:] if data_format == "channels_first" else images.shape[1:-1]
         name = f"adaptive_avg_pool{spatial}d"
-        return taken_out(dispatch(name, images, output_size=_parts(output_size, inside), data_format=data_format))
+        return drop_batch(dispatch(name, images, output_size=_parts(output_size, inside), data_format=data_format))
 
     doc = "The means of windows that cut each spatial dimension into `output_size` parts of nearly one size."
     return describe(function, f"adaptive_avg_pool{spatial}d", f"{doc} {_KEPT}")
@@ -202,7 +202,7 @@ def _parts(output_size: Kept, inside: Sequence[int | None]) -> list[int]:
         TraceError: all are to stay of a size that is known at run time only.
     """
     given = (output_size,) if output_size is None or isinstance(output_size, int) else output_size
-    wanted = each(given, len(inside), "output_size")  # type: ignore[arg-type]
+    wanted = per_dimension(given, len(inside), "output_size")  # type: ignore[arg-type]
     sizes = [n if n is not None else size for n, size in zip(wanted, inside, strict=True)]
     if None in sizes:
         raise fail(f"expected a number in output_size for each dimension of unknown size, got {output_size}")
@@ -211,14 +211,14 @@ def _parts(output_size: Kept, inside: Sequence[int | None]) -> list[int]:
 
 def _adaptive_max(spatial: int) -> Callable[..., Any]:
     def function(x: Any, output_size: Kept, return_indices: bool = False) -> Any:
-        found, taken_out = alone(as_tensor(x), spatial)
+        found, drop_batch = as_batch(as_tensor(x), spatial)
         inside, flat = found.shape[2:], None
         if None in inside:
             raise fail(f"expected static spatial sizes for adaptive_max_pool{spatial}d, got {found.desc}")
         for dim, count in reversed(list(enumerate(_parts(output_size, inside), 2))):
             found, at = _largest_of_parts(found, dim, count)
             flat = at if flat is None else add(gather(flat, dim, at), mul(at, math.prod(inside[dim - 1 :])))
-        return (taken_out(found), taken_out(flat)) if return_indices else taken_out(found)  # type: ignore[arg-type]
+        return (drop_batch(found), drop_batch(flat)) if return_indices else drop_batch(found)  # type: ignore[arg-type]
 
     doc = """The largest elements of windows that cut each dimension into `output_size` parts of nearly one size.
 

@@ -59,21 +59,21 @@ def _at_several(x: Tensor, gathered: Sequence[tuple[int, Tensor]]) -> Tensor:
 
 
 def broadcast_sizes(shapes: Sequence[Sequence[Any]]) -> tuple[Any, ...]:
-    """The sizes that sizes broadcast to; one that only the run knows is taken for that of all, which is checked."""
+    """The common sizes of broadcasting; a dynamic size is assumed to be the common one, which a run checks."""
     rank = max(map(len, shapes))
     padded = [(1,) * (rank - len(s)) + tuple(s) for s in shapes]
     return tuple(next((d for d in dims if isinstance(d, Size) or d != 1), 1) for dims in zip(*padded, strict=True))
 
 
 def _from_the_first(positions: Tensor, size: Any) -> Tensor:
-    """Positions that may count from the last, from the first; those out of range stay so."""
+    """Positions counted from the first, negative ones from the last; positions out of range stay out of range."""
     positions = cast(positions, dtypes.int64)
     counted = dispatch("broadcast_add", positions, as_tensor(np.int64(size) if isinstance(size, int) else size))
     return dispatch("where", dispatch("broadcast_less", positions, as_tensor(np.int64(0))), counted, positions)
 
 
 def _cut_by_sizes(x: Tensor, slices: list[Any]) -> Tensor:
-    """The parts between bounds that only the run knows; the slices are left to take steps."""
+    """The parts between dynamic bounds; the returned slices have only the steps."""
     for axis, (start, stop, step) in enumerate(slices):
         if isinstance(start, Size) or isinstance(stop, Size):
             size = x.size(axis)

@@ -95,7 +95,8 @@ def cross_entropy(
 
 def _weights_of(target: Tensor, weight: Any, counts: Tensor) -> Tensor:
     """The weight of each target that counts, else 0."""
-    return e.where(counts, dispatch("gather", weight, e.where(counts, target, 0), axis=0), 0.0)
+    weights: Tensor = e.where(counts, dispatch("gather", weight, e.where(counts, target, 0), axis=0), 0.0)
+    return weights
 
 
 def _weighed(logs: Tensor, weight: Any, dim: int) -> Tensor:

@@ -142,9 +142,9 @@ def batch_norm(
 ) -> Tensor:
     """(x - mean) / sqrt(variance + eps) * weight + bias, per channel, dimension 1.
 
-    The statistics are the running ones, or in training those of the batch, and the running ones move by the share
-    `momentum` towards them, in place (None where there are none). With f16 and bf16 they and the parameters may be
-    of that type or f32; what is computed with them is f32.
+    The statistics are the running ones, in training those of the batch. In training the running statistics (None:
+    there are none) are updated in place: (1 - momentum) * running + momentum * batch. With f16 and bf16 statistics
+    and parameters may have that type or f32; they are computed with in f32.
     """
     x = as_tensor(x)
     channels, dtype = _channels(x, "batch_norm"), x.dtype.accumulator
@@ -159,11 +159,11 @@ def batch_norm(
 def _by_batch(x: Tensor, running: Sequence[Any], gamma: Tensor, beta: Tensor, momentum: Any, eps: float) -> Tensor:
     """By the statistics of a batch, towards which the running ones move; those take the variance without bias."""
     given = {"axis": 1, "epsilon": eps, "training": True}
-    if running[0] is None or 0 in x.shape:  # a batch of nothing moves nothing
+    if running[0] is None or 0 in x.shape:  # an empty batch leaves the running statistics as they are
         return dispatch_all("normalization", x, None, None, gamma, beta, **given)[0]
     if x.numel() == _channels(x, "batch_norm"):
         raise fail(f"expected more than one element per channel to train batch_norm, got {x.desc}")
-    # The share may be a tensor, so they move here: from nothing, all that the operator gives is new.
+    # Momentum may be a tensor, so that the running statistics are updated here and not by the operator.
     nothing = zeros_like(gamma)
     y, _, _, *new = dispatch_all("normalization", x, nothing, nothing, gamma, beta, **given)
     for old, moved in zip(running, new, strict=True):

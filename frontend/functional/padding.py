@@ -19,8 +19,8 @@ __all__ = [
 _MIRRORS = {"reflect": "reflection_pad", "replicate": "replication_pad"}
 
 
-def alone(x: Tensor, spatial: int) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
-    """Images, a single one as a batch of its own, and what takes results out of that again."""
+def as_batch(x: Tensor, spatial: int) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
+    """Images as a batch, one of 1 for a single image, and a function that drops the added dimension of results."""
     if x.rank != spatial + 1:
         return x, lambda result: result
     return unsqueeze(x, 0), lambda result: squeeze(result, 0)
@@ -42,8 +42,8 @@ def pad(x: Any, pad: Sequence[int], mode: str = "constant", value: float = 0) ->
         raise fail(f'expected mode "constant", "reflect", "replicate" or "circular" for pad, got {mode!r}')
     if not 1 <= spatial <= 3 or x.rank not in (spatial + 1, spatial + 2):
         raise fail(f"expected images of {spatial} spatial dimensions for mode {mode!r} and {amounts}, got {x.desc}")
-    images, taken_out = alone(x, spatial)
-    return taken_out(_circular(images, amounts) if mode == "circular" else _mirrored(images, amounts, mode))
+    images, drop_batch = as_batch(x, spatial)
+    return drop_batch(_circular(images, amounts) if mode == "circular" else _mirrored(images, amounts, mode))
 
 
 def _filled(x: Tensor, amounts: Sequence[int], value: float) -> Tensor:

@@ -19,7 +19,7 @@ from oneflow.frontend.core.dispatch import as_tensor, current_builder, dispatch
 from oneflow.frontend.core.errors import fail
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.functional.elementwise import mul
-from oneflow.frontend.functional.padding import alone
+from oneflow.frontend.functional.padding import as_batch
 from oneflow.frontend.functional.rules import cast, describe
 from oneflow.frontend.functional.shape import narrow, reshape, spread
 from oneflow.frontend.functional.source import ones_like
@@ -128,14 +128,14 @@ def _channel_dropout(spatial: int, ranks: Sequence[int], alone_too: bool) -> Cal
     """The dropout of channels, dimension 1 of tensors of `ranks`; `alone_too` takes one image without a batch."""
 
     def function(x: Any, p: float = 0.5, training: bool = True) -> Tensor:
-        images, taken_out = alone(as_tensor(x), spatial) if alone_too else (as_tensor(x), as_tensor)
+        images, drop_batch = as_batch(as_tensor(x), spatial) if alone_too else (as_tensor(x), as_tensor)
         if images.rank not in ranks:
             wanted = " or ".join(map(str, ranks))
             raise fail(f"expected a tensor of {wanted} dimensions for dropout{spatial}d, got {images.desc}")
         if not training or not p:
-            return taken_out(images)
+            return drop_batch(images)
         kept = dropout(ones_like(narrow(reshape(images, (*images.sizes()[:2], -1)), 2, 0, 1)), p)
-        return taken_out(mul(images, reshape(kept, (*images.sizes()[:2], *[1] * (images.rank - 2)))))
+        return drop_batch(mul(images, reshape(kept, (*images.sizes()[:2], *[1] * (images.rank - 2)))))
 
     doc = "Zeros with the probability p in place of whole channels, the others divided by 1 - p, where `training`."
     return with_inplace(describe(function, f"dropout{spatial}d", doc))

@@ -40,7 +40,7 @@ class Extreme(NamedTuple):
 
 def _axes(x: Tensor, dim: Dims) -> list[int]:
     """The reduced axes; None and an empty list mean all of them, and a scalar has none."""
-    given = [] if dim is None else sh.several(dim)
+    given = [] if dim is None else sh.as_list(dim)
     axes = [sh.axis(x, d, scalar=True) for d in given] if len(given) else list(range(x.rank))
     return axes if x.rank else []
 
@@ -103,6 +103,7 @@ def _extreme_of(name: str, x: Any, dim: Any, keepdim: bool, value: Any, position
         return value(x)
     if not isinstance(dim, (int, np.integer)):
         return pairwise(x, dim)
+    dim = int(dim) if isinstance(dim, np.integer) else dim
     x = as_tensor(x)
     if x.rank == 0:
         return Extreme(value(x, dim), position(x, dim))

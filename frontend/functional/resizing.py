@@ -11,8 +11,8 @@ from typing import Any
 from oneflow.frontend.core.dispatch import as_tensor, dispatch
 from oneflow.frontend.core.errors import fail
 from oneflow.frontend.core.tensor import Tensor
-from oneflow.frontend.functional.images import Sizes, each
-from oneflow.frontend.functional.padding import alone, pad
+from oneflow.frontend.functional.images import Sizes, per_dimension
+from oneflow.frontend.functional.padding import as_batch, pad
 from oneflow.frontend.functional.shape import permute, reshape, slice, stack, transpose, unbind
 
 __all__ = [
@@ -38,7 +38,7 @@ def interpolate(
 ) -> Tensor:
     """Images (batch, channels, spatial dimensions..) in the spatial sizes `size`, or `scale_factor` times their own.
 
-    `mode` is "nearest" or "nearest-exact", which takes the element that the centre of a pixel lies in; "linear",
+    `mode` is "nearest", or "nearest-exact", which takes the element at the centre of a pixel; "linear",
     "bilinear" or "trilinear" as there are dimensions, which take neighbours in proportion; "bicubic" for two, which
     takes four each way; or "area", the means of windows. With `align_corners` the outermost elements lie in each
     other, otherwise the borders of the images do. With `recompute_scale_factor` positions follow from the sizes, not
@@ -58,7 +58,7 @@ def interpolate(
     if align_corners is not None and mode not in smooth:
         raise fail(f"expected no align_corners for mode {mode!r}: it is for {' and '.join(smooth)}")
     scales = [0.0] * spatial if scale_factor is None else _factors(scale_factor, spatial)
-    sizes = [] if size is None else list(each(size, spatial, "size"))
+    sizes = [] if size is None else list(per_dimension(size, spatial, "size"))
     if size is None and (recompute_scale_factor or mode == "area"):
         sizes = [int(n * s) for n, s in zip(x.sizes()[2:], scales, strict=True)]
     if mode == "area":
@@ -101,7 +101,7 @@ def channel_shuffle(input: Any, groups: int) -> Tensor:
 
 @dataclass(frozen=True)
 class _Blocks:
-    """Where blocks of images lie that slide over them."""
+    """The positions of sliding blocks in images."""
 
     kernel: tuple[int, ...]
     dilation: tuple[int, ...]
@@ -111,7 +111,7 @@ class _Blocks:
     @classmethod
     def of(cls, kernel_size: Sizes, dilation: Sizes, padding: Sizes, stride: Sizes) -> _Blocks:
         numbers = {"kernel_size": kernel_size, "dilation": dilation, "padding": padding, "stride": stride}
-        return cls(*(each(value, 2, name) for name, value in numbers.items()))
+        return cls(*(per_dimension(value, 2, name) for name, value in numbers.items()))
 
     def counts(self, sizes: Sequence[Any]) -> list[Any]:
         """How many blocks there are along each dimension of padded images."""
@@ -135,12 +135,12 @@ class _Blocks:
 def unfold(input: Any, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0, stride: Sizes = 1) -> Tensor:
     """Blocks that slide over images, as columns: `(n, c, h, w)` gives `(n, c * elements of a block, blocks)`."""
     blocks = _Blocks.of(kernel_size, dilation, padding, stride)
-    x, taken_out = alone(as_tensor(input), 2)
+    x, drop_batch = as_batch(as_tensor(input), 2)
     x = pad(x, blocks.border(1))
     batch, channels, *sizes = x.sizes()
     counts = blocks.counts(sizes)
-    parts = [slice(x, [(None, None, None)] * 2 + at) for at in blocks.slices(counts)]
-    return taken_out(reshape(stack(parts, 2), (batch, channels * len(parts), counts[0] * counts[1])))
+    parts = [slice(x, [(None, None, None), (None, None, None), *at]) for at in blocks.slices(counts)]
+    return drop_batch(reshape(stack(parts, 2), (batch, channels * len(parts), counts[0] * counts[1])))
 
 
 def fold(
@@ -154,9 +154,9 @@ def fold(
     """Images of the sizes `output_size` that are the sums of blocks, which are columns as `unfold` gives them."""
     blocks = _Blocks.of(kernel_size, dilation, padding, stride)
     x = as_tensor(input)
-    x, taken_out = alone(x, 1)
+    x, drop_batch = as_batch(x, 1)
     count = math.prod(blocks.kernel)
-    wide = [n + 2 * p for n, p in zip(each(output_size, 2, "output_size"), blocks.padding, strict=True)]
+    wide = [n + 2 * p for n, p in zip(per_dimension(output_size, 2, "output_size"), blocks.padding, strict=True)]
     counts = blocks.counts(wide)
     if x.rank != 3 or None in x.shape or x.shape[1] % count or x.shape[2] != counts[0] * counts[1]:
         wanted = f"(batch, multiple of {count}, {counts[0] * counts[1]})"
@@ -168,4 +168,4 @@ def fold(
         start, stop, step = zip((0, batch, 1), (0, channels, 1), *at, strict=True)
         placed.append(dispatch("slice_grad", part, like_shape=shape, start=start, stop=stop, step=step))
     whole = placed[0] if count == 1 else dispatch("add_n", placed)
-    return taken_out(pad(whole, blocks.border(-1)))
+    return drop_batch(pad(whole, blocks.border(-1)))

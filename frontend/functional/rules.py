@@ -1,4 +1,4 @@
-"""How element-wise functions bring their operands to one element type and call an operator.
+"""Type promotion: element-wise functions bring their operands to one element type and call an operator.
 
 `elementwise.py` has a row per function; `unary` and `binary` make it. Rows say how operands are promoted: `SAME`
 keeps what it is given, `FLOAT` makes integers float32, `NUMBER` is for arithmetic, `COMPARE` and `LOGIC` give bool,
@@ -70,7 +70,7 @@ def accumulated(function: Function) -> Function:
 
 
 def _accumulator(x: Any) -> Any:
-    """A tensor of 16-bit floats in the type that it is computed in; anything else as it is."""
+    """A tensor of 16-bit floats in f32; anything else unchanged."""
     if not (isinstance(x, Tensor) or is_array(x)):
         return x
     x = as_tensor(x)

@@ -1,6 +1,6 @@
-"""Functions that reshape tensors, take parts of them and put them together.
+"""Functions that reshape, slice and join tensors.
 
-Sizes that are only known at run time (`Size`) are taken as others are: `x.reshape(x.shape[0] * 2, -1)`.
+Dynamic sizes (`Size`) are allowed wherever sizes are: `x.reshape(x.shape[0] * 2, -1)`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def axis(x: Tensor, dim: Any, scalar: bool = False) -> int:
     return dim % count
 
 
-def several(dims: Any) -> Sequence[Any]:
+def as_list(dims: Any) -> Sequence[Any] | np.ndarray:
     """Dimensions, given as one or as a list."""
     return dims if isinstance(dims, (Sequence, np.ndarray)) and not isinstance(dims, str) else [dims]
 
@@ -105,7 +105,7 @@ def _filled(x: Tensor, sizes: Sequence[Any]) -> list[Any]:
 
 
 def _solve(x: Tensor, shape: Sequence[Dim]) -> list[int]:
-    """Sizes for the operator: -1 beside as many None as `x` has dynamic dimensions is what the static ones leave."""
+    """Sizes for the operator: with as many None as `x` has dynamic dimensions, -1 is solved from the static ones."""
     target = list(shape)
     if None in target and target.count(None) == x.shape.count(None) and -1 in target:
         static, known = _known(x.shape), math.prod(d for d in target if d not in (None, -1))
@@ -175,7 +175,7 @@ def unsqueeze(x: Any, dim: int) -> Tensor:
 def squeeze(x: Any, dim: int | Sequence[int] | None = None) -> Tensor:
     """`x` without its dimensions of size 1, or those of `dim` that have size 1."""
     x = as_tensor(x)
-    given = range(x.rank) if dim is None else several(dim)
+    given = range(x.rank) if dim is None else as_list(dim)
     axes = [d for d in (axis(x, d, scalar=True) for d in given) if x.rank and x.shape[d] == 1]
     return dispatch("squeeze", x, axes=axes) if axes else x
 
@@ -210,7 +210,7 @@ def expand_as(x: Any, other: Any) -> Tensor:
 
 
 def repeat(x: Any, *sizes: int) -> Tensor:
-    """`x` set beside itself `sizes[i]` times along each dimension; more sizes than dimensions add leading ones."""
+    """`x` repeated `sizes[i]` times along each dimension; more sizes than dimensions add leading ones."""
     out, times = as_tensor(x), spread(sizes)
     if len(times) < out.rank:
         raise fail(f"expected at least {out.rank} numbers of repetitions for {out.desc}, got {list(times)}")
@@ -223,7 +223,7 @@ def repeat(x: Any, *sizes: int) -> Tensor:
 
 
 def _repeated(x: Tensor, dim: int, count: int) -> Tensor:
-    """`x` set beside itself `count` times along `dim`: expanded along a new dimension, if sizes are known."""
+    """`x` repeated `count` times along `dim`: expanded along a new dimension, if sizes are known."""
     if not isinstance(count, Size) and (isinstance(count, bool) or not isinstance(count, int) or count < 0):
         raise fail(f"expected numbers of repetitions of at least 0, got {count!r}")
     if isinstance(count, int) and not count:
@@ -231,14 +231,14 @@ def _repeated(x: Tensor, dim: int, count: int) -> Tensor:
     if isinstance(count, int) and None in x.shape:
         return cat([x] * count, dim)
     sizes = x.sizes()
-    beside = expand(unsqueeze(x, dim), *sizes[:dim], count, *sizes[dim:])
-    return reshape(beside, (*sizes[:dim], count * sizes[dim], *sizes[dim + 1 :]))
+    tiles = expand(unsqueeze(x, dim), *sizes[:dim], count, *sizes[dim:])
+    return reshape(tiles, (*sizes[:dim], count * sizes[dim], *sizes[dim + 1 :]))
 
 
 def cat(tensors: Sequence[Any], dim: int = 0) -> Tensor:
-    """Tensors one behind the other along `dim`, in their common element type; other dimensions are equal.
+    """Tensors joined along `dim`, in their common element type; other dimensions are equal.
 
-    Vectors without elements are left out beside others.
+    Vectors without elements are left out.
     """
     if not tensors:
         raise fail("expected at least one tensor to join, got none")
@@ -336,7 +336,7 @@ def slice(x: Any, slices: Sequence[Sequence[Dim]]) -> Tensor:
 def flip(x: Any, dims: int | Sequence[int]) -> Tensor:
     """`x` with the order along `dims` reversed."""
     x = as_tensor(x)
-    given = [axis(x, d, scalar=True) for d in several(dims)]
+    given = [axis(x, d, scalar=True) for d in as_list(dims)]
     return dispatch("flip", x, dims=given) if x.rank else x
 
 

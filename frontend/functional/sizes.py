@@ -1,4 +1,4 @@
-"""Sizes that are only known at run time where operators want a tensor: one of which nothing but the shape is read."""
+"""Sizes that are only known at run time as operands: tensors of which only the shape is read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from oneflow.frontend.core.tensor import Size, Tensor
 
 
 def as_size(size: Any) -> Any:
-    """A size as functions take it: of other tensors, and of what else is an integer, the number that they have.
+    """A size as an integer or a `Size`: integer tensors with values and NumPy integers give their number.
 
     Raises:
         TraceError: a traced tensor has none yet.

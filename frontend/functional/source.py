@@ -95,7 +95,7 @@ def _counted(start: Any, end: Any, step: Any, dtype: DType) -> Tensor:
     """Integers from and to sizes that only the run knows."""
     known = [v for v in (start, end, step) if not isinstance(v, Size)]
     if isinstance(step, Size) or any(isinstance(v, bool) or not isinstance(v, int) for v in known) or not step:
-        raise fail(f"expected integers, and a step other than 0, beside a size of the run, got {start, end, step}")
+        raise fail(f"expected integers, and a step other than 0, with a dynamic size, got {start, end, step}")
     numbers = shaped([-((start - end) // step)])
     return cast(add(mul(numbers, step), start), dtype)
 
@@ -110,16 +110,17 @@ def eye(n: int, m: int | None = None, *, dtype: DType = dtypes.float32) -> Tenso
 
 
 def _evenly(start: Any, end: Any, steps: Any, name: str) -> Tensor:
-    """Numbers (float64) from `start` to `end`, both of which are met: the second half is counted from the end."""
+    """Numbers (float64) from `start` to `end`, both included; the second half is counted from the end."""
     if not is_number(start) or not is_number(end):
         raise fail(f"expected numbers as start and end of {name}, got {start!r} and {end!r}")
     if isinstance(steps, bool) or not isinstance(steps, int) or steps < 0:
         raise fail(f"expected steps of {name} as an integer of at least 0, got {steps!r}")
     first, last = float(start), float(end)
-    apart = (last - first) / max(steps - 1, 1)
+    step = (last - first) / max(steps - 1, 1)
     number = arange(steps, dtype=dtypes.float64)
-    back = add(mul(sub(number, float(steps - 1)), apart), last)
-    return where(lt(number, max(steps / 2, 1)), add(mul(number, apart), first), back)
+    from_end = add(mul(sub(number, float(steps - 1)), step), last)
+    numbers: Tensor = where(lt(number, max(steps / 2, 1)), add(mul(number, step), first), from_end)
+    return numbers
 
 
 @placed

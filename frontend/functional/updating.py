@@ -15,7 +15,7 @@ _INPLACE = inspect.Parameter("inplace", inspect.Parameter.POSITIONAL_OR_KEYWORD,
 
 
 def with_inplace(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """A function with a last parameter `inplace`: its first argument becomes the result, and is what it gives."""
+    """A function with a last parameter `inplace`, with which the first argument is updated and returned."""
     plain = inspect.signature(function)
     signature = plain.replace(parameters=[*plain.parameters.values(), _INPLACE])
 
@@ -34,7 +34,7 @@ def with_inplace(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 
 def updated(x: Any, result: Tensor, writer: str) -> Tensor:
-    """A tensor that has become a result.
+    """`x` updated in place by a result.
 
     Raises:
         OneFlowError: it is none.

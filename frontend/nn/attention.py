@@ -14,7 +14,7 @@ from oneflow.frontend import functional as F  # noqa: N812
 from oneflow.frontend.core.dispatch import as_tensor, dispatch_all
 from oneflow.frontend.functional.random import random_offset
 from oneflow.frontend.nn import init
-from oneflow.frontend.nn.layers import Linear, made
+from oneflow.frontend.nn.layers import Linear, new_parameter
 from oneflow.frontend.nn.module import Module
 
 
@@ -33,23 +33,23 @@ def scaled_dot_product_attention(
     of floats is added; with `is_causal` positions see none after them. Weights are dropped with `dropout_p`. What
     sees nothing is 0.
     """
-    given = [as_tensor(x) for x in (query, key, value)]
-    added = _mask(given[0], given[1], attn_mask, False)
-    if all(x.rank == HEADED for x in given):
-        return _attended(*given, added, is_causal, scale, dropout_p)
-    given = _of_one_batch(given)
+    query, key, value = (as_tensor(x) for x in (query, key, value))
+    added = _mask(query, key, attn_mask, False)
+    if all(x.rank == RANK_WITH_HEADS for x in (query, key, value)):
+        return _attended(query, key, value, added, is_causal, scale, dropout_p)
+    query, key, value = _broadcast_batch([query, key, value])
     if added is not None and as_tensor(added).rank > 2:
-        whole = (*given[0].size()[:-1], given[1].size(-2))
-        added = _headed(added if given[0].rank == HEADED - 1 else F.broadcast_to(added, whole))
-    mixed = _attended(*map(_headed, given), added, is_causal, scale, dropout_p)
-    return F.reshape(mixed, (*given[0].size()[:-1], mixed.size(-1)))
+        scores = (*query.size()[:-1], key.size(-2))
+        added = _with_heads(added if query.rank == RANK_WITH_HEADS - 1 else F.broadcast_to(added, scores))
+    mixed = _attended(_with_heads(query), _with_heads(key), _with_heads(value), added, is_causal, scale, dropout_p)
+    return F.reshape(mixed, (*query.size()[:-1], mixed.size(-1)))
 
 
 #: The rank of tensors of several heads.
-HEADED = 4
+RANK_WITH_HEADS = 4
 
 
-def _of_one_batch(given: list[Any]) -> list[Any]:
+def _broadcast_batch(given: list[Any]) -> list[Any]:
     """Tensors (.., rows, width) with the same dimensions before these."""
     leads = {x.shape[:-2] for x in given}
     if len(leads) == 1 or None in itertools.chain(*leads):
@@ -58,11 +58,11 @@ def _of_one_batch(given: list[Any]) -> list[Any]:
     return [F.broadcast_to(x, (*lead, *x.size()[-2:])) for x in given]
 
 
-def _headed(x: Any) -> Any:
+def _with_heads(x: Any) -> Any:
     """(.., rows, width) as (batch, 1, rows, width)."""
-    if as_tensor(x).rank >= HEADED:
-        x = F.flatten(x, 0, x.rank - HEADED + 1)
-    while x.rank < HEADED:
+    if as_tensor(x).rank >= RANK_WITH_HEADS:
+        x = F.flatten(x, 0, x.rank - RANK_WITH_HEADS + 1)
+    while x.rank < RANK_WITH_HEADS:
         x = F.unsqueeze(x, -3)
     return x
 
@@ -122,12 +122,14 @@ class MultiheadAttention(Module):
         whole = self.kdim == self.vdim == embed_dim
         sizes = {"q_proj_weight": embed_dim, "k_proj_weight": self.kdim, "v_proj_weight": self.vdim}
         for name, size in sizes.items():
-            self.register_parameter(name, None if whole else made(embed_dim, size, dtype=dtype))
-        self.register_parameter("in_proj_weight", made(3 * embed_dim, embed_dim, dtype=dtype) if whole else None)
-        self.register_parameter("in_proj_bias", made(3 * embed_dim, dtype=dtype) if bias else None)
+            self.register_parameter(name, None if whole else new_parameter(embed_dim, size, dtype=dtype))
+        self.register_parameter(
+            "in_proj_weight", new_parameter(3 * embed_dim, embed_dim, dtype=dtype) if whole else None
+        )
+        self.register_parameter("in_proj_bias", new_parameter(3 * embed_dim, dtype=dtype) if bias else None)
         self.out_proj = Linear(embed_dim, embed_dim, bias, dtype=dtype)
         for name in ("bias_k", "bias_v"):
-            self.register_parameter(name, made(1, 1, embed_dim, dtype=dtype) if add_bias_kv else None)
+            self.register_parameter(name, new_parameter(1, 1, embed_dim, dtype=dtype) if add_bias_kv else None)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -161,7 +163,7 @@ class MultiheadAttention(Module):
         given = [as_tensor(x) for x in (query, key, value)]
         single = given[0].rank == 2
         heads = [self._heads(y) for y in self._projected([self._batched(x, single) for x in given])]
-        added = self._added(heads, attn_mask, key_padding_mask, is_causal)
+        added = self._attention_bias(heads, attn_mask, key_padding_mask, is_causal)
         keys, values, added = self._extended(heads[1], heads[2], added)
         weights = _weights(heads[0], keys, added) if need_weights else None
         mixed = (
@@ -209,7 +211,7 @@ class MultiheadAttention(Module):
                 added = F.cat([added, F.zeros((*added.size()[:-1], 1), dtype=added.dtype)], -1)
         return keys, values, added
 
-    def _added(self, heads: list[Any], mask: Any, padding: Any, causal: bool) -> Any:
+    def _attention_bias(self, heads: list[Any], mask: Any, padding: Any, causal: bool) -> Any:
         """What is added to the scores, (batch, heads, queries, keys) or what broadcasts to it; None for nothing."""
         query, key = heads[0], heads[1]
         terms = []

@@ -8,8 +8,8 @@ from typing import Any
 from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
 from oneflow.frontend import functional as F  # noqa: N812
-from oneflow.frontend.functional.images import each
-from oneflow.frontend.nn.layers import made, reset
+from oneflow.frontend.functional.images import per_dimension
+from oneflow.frontend.nn.layers import new_parameter, reset
 from oneflow.frontend.nn.module import Module
 
 __all__ = [
@@ -37,12 +37,12 @@ class _Windows(Module):
             raise ValueError(f"expected kernel_size of {self.spatial} numbers of at least 1, got {kernel_size}")
         self.kernel_size, self.groups, self.padding_mode = kernel, groups, padding_mode
         for name, value in numbers.items():
-            setattr(self, name, value if isinstance(value, str) else each(value, self.spatial, name))
+            setattr(self, name, value if isinstance(value, str) else per_dimension(value, self.spatial, name))
 
     def make(self, out: int, within: int, bias: bool, dtype: DType) -> None:
         """Makes the parameters: a weight of `out` rows with `within` channels, and one number per filter."""
-        self.weight = made(out, within, *self.kernel_size, dtype=dtype)
-        self.register_parameter("bias", made(self.out_channels, dtype=dtype) if bias else None)
+        self.weight = new_parameter(out, within, *self.kernel_size, dtype=dtype)
+        self.register_parameter("bias", new_parameter(self.out_channels, dtype=dtype) if bias else None)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

@@ -26,8 +26,8 @@ from oneflow.frontend.optim.schedule import LRScheduler
 class Graph(Stateful):
     """A function of tensors, `build`, that is compiled when it is called.
 
-    Where it calls `backward`, the optimizers that were added take a step after it, in the same program, and forget
-    the gradients.
+    Where `build` calls `backward`, the added optimizers take a step after `build`, in the same program, and clear the
+    gradients.
     """
 
     def __init__(self) -> None:

@@ -2,7 +2,7 @@
 
     handle = layer.register_forward_hook(lambda module, args, result: print(result.shape))
 
-All are part of a function that is traced, hooks on gradients of its gradient.
+Hooks become part of a traced function, hooks on gradients part of its gradient.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ class ModuleHooks:
 
     @property
     def version(self) -> int:
-        """How often they have changed."""
+        """The number of changes of the hooks."""
         return self.before.version + self.after.version + self.backward.version
 
     def call(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """What a module gives, with its hooks."""
+        """The result of a module, with its hooks."""
         args, kwargs = self._prepared(module, args, kwargs)
-        passage = None
+        hooked = None
         if self.backward and MODE.recording:
-            passage = Passage(module, self.backward)
-            args = passage.entered(args)
+            hooked = HookedCall(module, self.backward)
+            args = hooked.watch_arguments(args)
         result = module.forward(*args, **kwargs)
         for hook in self.after:
             given = (args, kwargs) if hook.with_kwargs else (args,)
             changed = hook.function(module, *given, result)
             result = result if changed is None else changed
-        return result if passage is None else passage.left(result)
+        return result if hooked is None else hooked.watch_results(result)
 
     def _prepared(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The arguments as the hooks before want them."""
+        """The arguments after the hooks that run before `forward`."""
         for hook in self.before:
             changed = hook.function(module, args, kwargs) if hook.with_kwargs else hook.function(module, args)
             if changed is None:
@@ -59,43 +59,43 @@ class ModuleHooks:
         return args, kwargs
 
 
-class Passage:
-    """One call of a module whose gradients hooks see: those of its results on the way in, of its arguments out."""
+class HookedCall:
+    """One call of a module with hooks on the gradients of its results and of its arguments."""
 
     def __init__(self, module: Any, hooks: Hooks) -> None:
         self.module, self.hooks = module, hooks
         self.args: tuple[Any, ...] = ()
-        self.open = False
+        self.has_argument_gradients = False
         self.grad_outputs: tuple[Any, ...] = ()
 
-    def entered(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The arguments, their gradients watched."""
+    def watch_arguments(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The arguments, through the function that runs the hooks on their gradients."""
         places = [i for i, x in enumerate(args) if _flows_to(x)]
-        self.args, self.open = args, bool(places)
+        self.args, self.has_argument_gradients = args, bool(places)
         if not places:
             return args
-        watched = iter(Outgoing.apply(self, places, *(args[i] for i in places)))
+        watched = iter(ArgumentGradients.apply(self, places, *(args[i] for i in places)))
         return tuple(next(watched) if i in places else x for i, x in enumerate(args))
 
-    def left(self, result: Any) -> Any:
-        """The result, its gradients watched."""
+    def watch_results(self, result: Any) -> Any:
+        """The result, through the function that records its gradients."""
         leaves, tree = flatten(result)
         tensors = [i for i, x in enumerate(leaves) if isinstance(x, Tensor)]
         places = [n for n, i in enumerate(tensors) if _flows_to(leaves[i])]
         if not places:
             return result
-        watched = Incoming.apply(self, places, len(tensors), *(leaves[tensors[n]] for n in places))
+        watched = ResultGradients.apply(self, places, len(tensors), *(leaves[tensors[n]] for n in places))
         for n, x in zip(places, watched, strict=True):
             leaves[tensors[n]] = x
         return tree.unflatten(leaves)
 
-    def padded(self, places: list[int], grads: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Gradients at their places, zeros for other tensors, None for what is none."""
+    def all_gradients(self, places: list[int], grads: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The gradients of all arguments: zeros for tensors without one, None for what is no tensor."""
         found = dict(zip(places, grads, strict=True))
         others = (zeros_like(x) if isinstance(x, Tensor) else None for x in self.args)
         return tuple(found.get(i, other) for i, other in enumerate(others))
 
-    def called(self, grad_inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    def run_hooks(self, grad_inputs: tuple[Any, ...]) -> tuple[Any, ...]:
         """The gradients of the arguments after the hooks."""
         for hook in self.hooks:
             changed = hook.function(self.module, grad_inputs, self.grad_outputs)
@@ -117,37 +117,37 @@ def _flows_to(value: Any) -> bool:
     return isinstance(value, Tensor) and (value.requires_grad if builder.eager else builder.flows_to(value))
 
 
-class Outgoing(Function):
-    """Arguments of a module: gradients that reach them have gone through it."""
+class ArgumentGradients(Function):
+    """The arguments of a module: their gradients come out of the module."""
 
     @staticmethod
-    def forward(ctx: Any, passage: Passage, places: list[int], *tensors: Any) -> Any:
+    def forward(ctx: Any, hooked: HookedCall, places: list[int], *tensors: Any) -> Any:
         """The arguments."""
-        ctx.passage, ctx.places = passage, places
+        ctx.hooked, ctx.places = hooked, places
         return tensors
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        """Their gradients, as the hooks want them."""
-        whole = ctx.passage.called(ctx.passage.padded(ctx.places, grads))
+        """The gradients that the hooks give."""
+        whole = ctx.hooked.run_hooks(ctx.hooked.all_gradients(ctx.places, grads))
         return None, None, *(whole[i] for i in ctx.places)
 
 
-class Incoming(Function):
-    """Results of a module: gradients that reach them are about to go through it."""
+class ResultGradients(Function):
+    """The results of a module: their gradients enter the module."""
 
     @staticmethod
-    def forward(ctx: Any, passage: Passage, places: list[int], count: int, *tensors: Any) -> Any:
+    def forward(ctx: Any, hooked: HookedCall, places: list[int], count: int, *tensors: Any) -> Any:
         """The results."""
-        ctx.passage, ctx.places, ctx.count = passage, places, count
+        ctx.hooked, ctx.places, ctx.count = hooked, places, count
         ctx.set_materialize_grads(False)
         return tensors
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        """Their gradients, which the hooks are called with; at once where no argument has one."""
+        """Records the gradients for the hooks; runs the hooks where no argument has a gradient."""
         found = dict(zip(ctx.places, grads, strict=True))
-        ctx.passage.grad_outputs = tuple(found.get(i) for i in range(ctx.count))
-        if not ctx.passage.open:
-            ctx.passage.called((None,) * len(ctx.passage.args))
+        ctx.hooked.grad_outputs = tuple(found.get(i) for i in range(ctx.count))
+        if not ctx.hooked.has_argument_gradients:
+            ctx.hooked.run_hooks((None,) * len(ctx.hooked.args))
         return None, None, None, *grads

@@ -17,7 +17,7 @@ from oneflow.frontend import functional as F  # noqa: N812
 from oneflow.frontend.core.dispatch import as_tensor
 from oneflow.frontend.core.errors import fail
 from oneflow.frontend.eager.tensor import wrapped
-from oneflow.frontend.functional.padding import alone
+from oneflow.frontend.functional.padding import as_batch
 from oneflow.frontend.nn import init
 from oneflow.frontend.nn.module import Module, Parameter
 
@@ -27,7 +27,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def made(*shape: int, dtype: DType = dtypes.float32, value: float = 0.0) -> Parameter:
+def new_parameter(*shape: int, dtype: DType = dtypes.float32, value: float = 0.0) -> Parameter:
     """A parameter of one number."""
     return Parameter(np.full(shape, value, dtype.numpy))
 
@@ -40,8 +40,8 @@ class Linear(Module):
     ) -> None:
         super().__init__()
         self.in_features, self.out_features = in_features, out_features
-        self.weight = made(out_features, in_features, dtype=dtype)
-        self.register_parameter("bias", made(out_features, dtype=dtype) if bias else None)
+        self.weight = new_parameter(out_features, in_features, dtype=dtype)
+        self.register_parameter("bias", new_parameter(out_features, dtype=dtype) if bias else None)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -93,7 +93,7 @@ class Embedding(Module):
         self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
         self.padding_idx = padding_idx if padding_idx is None else padding_idx % num_embeddings
         self.max_norm, self.norm_type = max_norm, norm_type
-        self.weight = made(num_embeddings, embedding_dim, dtype=dtype)
+        self.weight = new_parameter(num_embeddings, embedding_dim, dtype=dtype)
         self.reset_parameters()
 
     @classmethod
@@ -104,7 +104,8 @@ class Embedding(Module):
         """A layer with the rows of a tensor, which share its memory and are trained unless `freeze`."""
         if embeddings.dim() != 2:
             raise ValueError(f"expected embeddings of 2 dimensions, got {embeddings.desc}")
-        layer = cls(*embeddings.shape, padding_idx, max_norm, norm_type, dtype=embeddings.dtype)
+        rows, width = embeddings.shape
+        layer = cls(rows, width, padding_idx, max_norm, norm_type, dtype=embeddings.dtype)
         layer.weight = Parameter(embeddings.detach(), requires_grad=not freeze)
         return layer
 
@@ -129,7 +130,7 @@ class PReLU(Module):
     def __init__(self, num_parameters: int = 1, init: float = 0.25, *, dtype: DType = dtypes.float32) -> None:
         super().__init__()
         self.num_parameters = num_parameters
-        self.weight = made(num_parameters, dtype=dtype, value=init)
+        self.weight = new_parameter(num_parameters, dtype=dtype, value=init)
 
     def forward(self, x: Any) -> Any:
         """The function of `x`."""
@@ -145,8 +146,8 @@ class _Affine(Module):
 
     def __init__(self, shape: Sequence[int], weight: bool, bias: bool, dtype: DType) -> None:
         super().__init__()
-        self.register_parameter("weight", made(*shape, dtype=dtype, value=1.0) if weight else None)
-        self.register_parameter("bias", made(*shape, dtype=dtype) if bias else None)
+        self.register_parameter("weight", new_parameter(*shape, dtype=dtype, value=1.0) if weight else None)
+        self.register_parameter("bias", new_parameter(*shape, dtype=dtype) if bias else None)
 
     def reset_parameters(self) -> None:
         """Ones and zeros again."""
@@ -315,10 +316,11 @@ class _InstanceNorm(_BatchNorm):
 
     def forward(self, x: Any) -> Any:
         """`x`, or one image without a batch, normalized; in training mode the running statistics move."""
-        images, taken_out = alone(x, self.spatial)
+        images, drop_batch = as_batch(x, self.spatial)
         statistics, own = (self.running_mean, self.running_var), self.training or self.running_mean is None
-        affine = self.weight, self.bias
-        return taken_out(F.instance_norm(images, *statistics, *affine, own, self.momentum, self.eps))
+        affine, momentum = (self.weight, self.bias), self.momentum
+        assert momentum is not None
+        return drop_batch(F.instance_norm(images, *statistics, *affine, own, momentum, self.eps))
 
 
 class InstanceNorm1d(_InstanceNorm):

@@ -51,7 +51,7 @@ class Parameter(EagerTensor):
 class Module(Stateful):
     """The base of every layer: `forward` says what it computes.
 
-    Parameters, modules and what `register_buffer` is given are found by the names of the attributes they are set as.
+    Parameters, modules and buffers (`register_buffer`) have the names of the attributes that hold them.
     """
 
     def __init__(self) -> None:
@@ -115,7 +115,7 @@ class Module(Stateful):
 
     @property
     def training(self) -> bool:
-        """Whether it is in training mode; what is compiled is for the mode that it was traced in."""
+        """Whether the module is in training mode, which is a guard of compiled functions."""
         mode: bool = current_builder().guard(lambda: self._training)
         return mode
 
@@ -158,7 +158,7 @@ class Module(Stateful):
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
     def _watched(self, part: Any) -> None:
-        """Has the program be for itself and a part of it as they are."""
+        """Makes the program depend on this module and a part of it as they are."""
         for owner in (self, part):
             if isinstance(owner, Module):
                 current_builder().watch(owner)
@@ -172,7 +172,7 @@ class Module(Stateful):
         object.__delattr__(self, name)
 
     def register_parameter(self, name: str, parameter: Parameter | None) -> None:
-        """Adds a parameter, or the place of one that is not there."""
+        """Adds a parameter; None declares a parameter that is absent."""
         self._place(self._tables()[0], name, parameter)
 
     def register_buffer(self, name: str, tensor: Any, persistent: bool = True) -> None:
@@ -351,7 +351,7 @@ class Module(Stateful):
         return self.to(Device("cpu"))
 
     def to_global(self: Self, placement: Placement, sbp: Any) -> Self:
-        """Has parameters and buffers lie on the ranks of a placement; itself. All ranks take those of rank 0.
+        """Moves parameters and buffers to the ranks of a placement; itself. All ranks take those of rank 0.
 
         Args:
             placement: the ranks.
@@ -365,7 +365,9 @@ class Module(Stateful):
                 f"{type(self).__name__} has no {', '.join(sorted(unknown))}; it has {', '.join(tensors)}"
             )
         for name, tensor in tensors.items():
-            tensor.data = to_global(tensor, placement, sbp if named is None else named.get(name, whole))
+            placed = to_global(tensor, placement, sbp if named is None else named.get(name, whole))
+            assert isinstance(placed, EagerTensor)
+            tensor.data = placed
         return self
 
     def half(self: Self) -> Self:

@@ -13,12 +13,12 @@ from oneflow.runtime.global_array import Placement
 
 
 class DistributedDataParallel(Module):
-    """A module whose parameters are whole on every rank, and whose arguments are split along the batch.
+    """Data parallelism: parameters are repeated on every rank, arguments are split along the batch.
 
-    All ranks pass the same whole batch; targets that the loss takes are best split like it (`to_global`). Results
-    along the batch stay split, their gradients too, so that gradients of parameters are sums over ranks and no
-    activations move. Losses and gradients are those of the whole batch: sums over ranks are part of the compiled
-    program. It is called within functions of `flow.compile` or `nn.Graph`.
+    All ranks pass the same whole batch; targets of the loss should be split like the batch (`to_global`). Results and
+    their gradients stay split along the batch, so that gradients of parameters are sums over ranks and no activations
+    move. Losses and gradients are those of the whole batch: the compiled program sums over ranks. The module is
+    called within functions of `flow.compile` or `nn.Graph`.
 
     Args:
         module: the module; its parameters become global tensors, those of rank 0.
@@ -44,7 +44,7 @@ class DistributedDataParallel(Module):
         return to_global(value, self.placement, S(0)) if isinstance(value, Tensor) and value.rank else value
 
     def _keep(self, value: Any, batches: set[Any]) -> Any:
-        """A result along the batch, cut along it on the way back too: what the loss asks for moves no activations."""
+        """A result split along the batch; its gradient is split likewise, so that no activations move."""
         if not isinstance(value, Tensor) or not value.rank or value.shape[0] not in batches:
             return value
         return to_global(value, self.placement, S(0), grad_sbp=S(0))

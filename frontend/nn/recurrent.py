@@ -1,6 +1,6 @@
-"""Recurrent layers and cells: RNN, LSTM, GRU. Parameters have PyTorch's names, shapes and initial distributions. A
-sequence is gone through step by step in Python, so a compiled function has the steps of one length; what the
-input gives to all of them is one product.
+"""Recurrent layers and cells: RNN, LSTM, GRU. Parameters have PyTorch's names, shapes and initial distributions. The
+steps of a sequence are a Python loop, so that a compiled function has the steps of one length; the input products of
+all steps are one product.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from oneflow.frontend import functional as F  # noqa: N812
 from oneflow.frontend.core.dispatch import dispatch_all
 from oneflow.frontend.core.errors import fail
 from oneflow.frontend.nn import init
-from oneflow.frontend.nn.layers import made
+from oneflow.frontend.nn.layers import new_parameter
 from oneflow.frontend.nn.module import Module
 
 __all__ = [
@@ -68,9 +68,9 @@ class _Recurrent(Module):
         """Makes the parameters of one direction of a layer: of the inputs and of the state before."""
         rows = self.gates * self.hidden_size
         for name, shape in (("ih", (rows, inputs)), ("hh", (rows, outputs))):
-            self.register_parameter(f"weight_{name}{suffix}", made(*shape, dtype=dtype))
+            self.register_parameter(f"weight_{name}{suffix}", new_parameter(*shape, dtype=dtype))
         for name in ("ih", "hh"):
-            self.register_parameter(f"bias_{name}{suffix}", made(rows, dtype=dtype) if self.bias else None)
+            self.register_parameter(f"bias_{name}{suffix}", new_parameter(rows, dtype=dtype) if self.bias else None)
 
     def reset_parameters(self) -> None:
         """Draws the parameters again: evenly within 1 / sqrt(hidden_size) on either side."""
@@ -78,11 +78,11 @@ class _Recurrent(Module):
         for parameter in self.parameters():
             init.uniform_(parameter, -bound, bound)
 
-    def of_all(self, suffix: str, x: Any) -> Any:
-        """What inputs give to the gates."""
+    def input_gates(self, suffix: str, x: Any) -> Any:
+        """The inputs' part of the gates."""
         return F.linear(x, getattr(self, f"weight_ih{suffix}"), getattr(self, f"bias_ih{suffix}"))
 
-    def stepped(self, suffix: str, given: Any, states: States) -> States:
+    def next_states(self, suffix: str, given: Any, states: States) -> States:
         """The states after one step."""
         before = F.linear(states[0], getattr(self, f"weight_hh{suffix}"), getattr(self, f"bias_hh{suffix}"))
         return self.step(given, before, states)
@@ -92,7 +92,7 @@ class _Recurrent(Module):
         return f"{self.input_size}, {self.hidden_size}"
 
 
-def _nothing(x: Any, *sizes: int) -> Any:
+def _zero_state(x: Any, *sizes: int) -> Any:
     """Zeros of the batch and element type of `x`, `(batch, features)`."""
     return F.expand(F.zeros_like(F.narrow(x, -1, 0, 1)), *sizes)
 
@@ -111,8 +111,10 @@ class _Cell(_Recurrent):
         """The states after the input: one tensor, or a pair of them for an LSTM."""
         if hx is None:
             sizes = [-1] * (input.dim() - 1)
-            hx = (_nothing(input, *sizes, self.hidden_size),) * self.states
-        states = self.stepped("", self.of_all("", input), hx if isinstance(hx, (tuple, list)) else (hx,))
+            hx = (_zero_state(input, *sizes, self.hidden_size),) * self.states
+        states = self.next_states(
+            "", self.input_gates("", input), tuple(hx) if isinstance(hx, (tuple, list)) else (hx,)
+        )
         return states if self.states > 1 else states[0]
 
 
@@ -191,45 +193,45 @@ class _Layers(_Recurrent):
                 inputs = outputs * len(self._directions) if layer else input_size
                 self.make(f"_l{layer}{direction}", inputs, outputs, dtype)
                 if proj_size:
-                    weight = made(proj_size, hidden_size, dtype=dtype)
+                    weight = new_parameter(proj_size, hidden_size, dtype=dtype)
                     self.register_parameter(f"weight_hr_l{layer}{direction}", weight)
         self.reset_parameters()
 
     def forward(self, input: Any, hx: Any = None) -> Any:
         """The states at every step, and those after the last: one tensor, or a pair of them for an LSTM."""
-        alone = input.dim() == 2
+        unbatched = input.dim() == 2
         if input.dim() not in (2, 3):
             raise fail(f"expected input of 2 or 3 dimensions, got {input.desc}")
-        at = 1 if alone or not self.batch_first else 0
-        x = F.unsqueeze(input, 1) if alone else F.transpose(input, 0, 1) if self.batch_first else input
-        first = self._first(x, hx, alone)
-        x, ends = self._through(x, first)
+        at = 1 if unbatched or not self.batch_first else 0
+        x = F.unsqueeze(input, 1) if unbatched else F.transpose(input, 0, 1) if self.batch_first else input
+        first = self._initial_states(x, hx, unbatched)
+        x, ends = self._run_layers(x, first)
         last = [F.stack(states) for states in zip(*ends, strict=True)]
-        last = [F.squeeze(state, 1) for state in last] if alone else last
-        x = F.squeeze(x, 1) if alone else x if at else F.transpose(x, 0, 1)
+        last = [F.squeeze(state, 1) for state in last] if unbatched else last
+        x = F.squeeze(x, 1) if unbatched else x if at else F.transpose(x, 0, 1)
         return x, (tuple(last) if self.states > 1 else last[0])
 
-    def _first(self, x: Any, hx: Any, alone: bool) -> list[States]:
+    def _initial_states(self, x: Any, hx: Any, unbatched: bool) -> list[States]:
         """The states of every layer and direction before the first step."""
         count = self.num_layers * len(self._directions)
         if hx is None:
             sizes = (self.proj_size or self.hidden_size, self.hidden_size)[: self.states]
-            return [tuple(_nothing(F.select(x, 0, 0), -1, size) for size in sizes)] * count
+            return [tuple(_zero_state(F.select(x, 0, 0), -1, size) for size in sizes)] * count
         given = hx if isinstance(hx, (tuple, list)) else (hx,)
-        wanted = 2 if alone else 3
+        wanted = 2 if unbatched else 3
         if len(given) != self.states or any(h.dim() != wanted or h.shape[0] != count for h in given):
             texts = [str(h.desc) for h in given]
             raise fail(f"expected {self.states} states of {wanted} dimensions, the first of {count}, got {texts}")
-        given = [F.unsqueeze(h, 1) if alone else h for h in given]
+        given = [F.unsqueeze(h, 1) if unbatched else h for h in given]
         return [tuple(F.select(h, 0, number) for h in given) for number in range(count)]
 
-    def _through(self, x: Any, first: Sequence[States]) -> tuple[Any, list[States]]:
+    def _run_layers(self, x: Any, first: Sequence[States]) -> tuple[Any, list[States]]:
         """The last layer's states at every step, and the states of all after the last."""
         ends: list[States] = []
         for layer in range(self.num_layers):
             both = []
             for direction in self._directions:
-                steps, end = self._along(x, f"_l{layer}{direction}", first[len(ends)], bool(direction))
+                steps, end = self._run_direction(x, f"_l{layer}{direction}", first[len(ends)], bool(direction))
                 both.append(steps)
                 ends.append(end)
             x = F.cat(both, -1) if len(both) > 1 else both[0]
@@ -237,12 +239,12 @@ class _Layers(_Recurrent):
                 x = F.dropout(x, self.dropout, self.training)
         return x, ends
 
-    def _along(self, x: Any, suffix: str, states: States, back: bool) -> tuple[Any, States]:
+    def _run_direction(self, x: Any, suffix: str, states: States, back: bool) -> tuple[Any, States]:
         """The states of one direction of a layer at every step, and those after the last."""
-        given = _steps(self.of_all(suffix, x))
+        given = _steps(self.input_gates(suffix, x))
         outputs = []
         for at in reversed(given) if back else given:
-            states = self.stepped(suffix, at, states)
+            states = self.next_states(suffix, at, states)
             if self.proj_size:
                 states = F.linear(states[0], getattr(self, f"weight_hr{suffix}")), *states[1:]
             outputs.append(states[0])

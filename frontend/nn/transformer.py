@@ -1,5 +1,5 @@
 """Transformers: encoders and decoders of layers with attention. Modules, parameters and their first values are
-PyTorch's; so are masks: true means not looked at.
+PyTorch's; so are masks: true means masked.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _activation(given: Activation) -> Callable[[Any], Any]:
 
 
 class _Layer(Module):
-    """Parts of a layer, each of whose results is added to what it got, with a norm before it or after the sum."""
+    """A layer of residual blocks, each with a norm before it or after the sum."""
 
     #: The names of the parts with attention, in order.
     attentions: tuple[str, ...]
@@ -66,15 +66,15 @@ class _Layer(Module):
             self.add_module(f"dropout{number}", Dropout(dropout))
         self.norm_first, self.activation = norm_first, _activation(activation)
 
-    def added(self, x: Any, number: int, part: Callable[[Any], Any]) -> Any:
+    def residual(self, x: Any, number: int, part: Callable[[Any], Any]) -> Any:
         """The sum of `x` and a part of it."""
         norm, dropout = getattr(self, f"norm{number}"), getattr(self, f"dropout{number}")
         if self.norm_first:
             return F.add(x, dropout(part(norm(x))))
         return norm(F.add(x, dropout(part(x))))
 
-    def spread(self, x: Any) -> Any:
-        """The part without attention."""
+    def feed_forward(self, x: Any) -> Any:
+        """The feed-forward block."""
         return self.linear2(self.dropout(self.activation(self.linear1(x))))
 
 
@@ -91,7 +91,7 @@ class TransformerEncoderLayer(_Layer):
         def attended(x: Any) -> Any:
             return self.self_attn(x, x, x, src_key_padding_mask, False, src_mask, is_causal=is_causal)[0]
 
-        return self.added(self.added(src, 1, attended), 2, self.spread)
+        return self.residual(self.residual(src, 1, attended), 2, self.feed_forward)
 
 
 class TransformerDecoderLayer(_Layer):
@@ -119,7 +119,7 @@ class TransformerDecoderLayer(_Layer):
             masks = memory_key_padding_mask, False, memory_mask
             return self.multihead_attn(x, memory, memory, *masks, is_causal=memory_is_causal)[0]
 
-        return self.added(self.added(self.added(tgt, 1, attended), 2, remembered), 3, self.spread)
+        return self.residual(self.residual(self.residual(tgt, 1, attended), 2, remembered), 3, self.feed_forward)
 
 
 class _Stack(Module):
@@ -130,7 +130,7 @@ class _Stack(Module):
         self.layers = ModuleList(copy.deepcopy(layer) for _ in range(num_layers))
         self.num_layers, self.norm = num_layers, norm
 
-    def through(self, x: Any, call: Callable[[Module, Any], Any]) -> Any:
+    def run_layers(self, x: Any, call: Callable[[Module, Any], Any]) -> Any:
         """The sequence after all layers."""
         for layer in self.layers:
             x = call(layer, x)
@@ -147,7 +147,7 @@ class TransformerEncoder(_Stack):
         self, src: Any, mask: Any = None, src_key_padding_mask: Any = None, is_causal: bool | None = None
     ) -> Any:
         """The sequence after all layers."""
-        return self.through(src, lambda layer, x: layer(x, mask, src_key_padding_mask, bool(is_causal)))
+        return self.run_layers(src, lambda layer, x: layer(x, mask, src_key_padding_mask, bool(is_causal)))
 
 
 class TransformerDecoder(_Stack):
@@ -169,7 +169,7 @@ class TransformerDecoder(_Stack):
     ) -> Any:
         """The sequence after all layers."""
         masks = tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask
-        return self.through(tgt, lambda layer, x: layer(x, memory, *masks, bool(tgt_is_causal), memory_is_causal))
+        return self.run_layers(tgt, lambda layer, x: layer(x, memory, *masks, bool(tgt_is_causal), memory_is_causal))
 
 
 class Transformer(Module):

@@ -44,7 +44,7 @@ class SGD(Optimizer):
         if group["nesterov"] and (group["momentum"] == 0 or group["dampening"] != 0):
             raise ValueError("expected a momentum and no dampening for nesterov")
 
-    def kept(self, p: EagerTensor, group: Group) -> dict[str, np.ndarray]:
+    def initial_state(self, p: EagerTensor, group: Group) -> dict[str, np.ndarray]:
         """The momentum, if there is one."""
         return {"momentum_buffer": zeros(p)} if group["momentum"] else {}
 
@@ -66,13 +66,13 @@ class SGD(Optimizer):
         state = super()._state(number, p, group)
         if not known:
             self._made |= {id(t): t for t in state.values()}
-        if len(self._made) > len(self.state):  # some are of states that were cleared or replaced since
+        if len(self._made) > len(self.state):  # states may have been cleared or replaced since
             held = {id(s.get("momentum_buffer")) for s in self.state.values()}
             self._made = {key: t for key, t in self._made.items() if key in held}
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Takes a state; what is kept of it is not what this made."""
+        """Loads a state, whose momenta are no longer the initial zeros."""
         super().load_state_dict(state)
         self._made.clear()
 
@@ -89,7 +89,7 @@ class Adaptive(Optimizer):
     ) -> None:
         super().__init__(params, {"lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": decay, **more})
 
-    def kept(self, p: EagerTensor, group: Group) -> dict[str, np.ndarray]:
+    def initial_state(self, p: EagerTensor, group: Group) -> dict[str, np.ndarray]:
         """Both means and the number of steps."""
         return {"step": no_steps(), "exp_avg": zeros(p), "exp_avg_sq": zeros(p)}
 
@@ -118,10 +118,10 @@ class Adam(Adaptive):
     ) -> None:
         super().__init__(params, lr, betas, eps, weight_decay, amsgrad=amsgrad, maximize=maximize)
 
-    def kept(self, p: EagerTensor, group: Group) -> dict[str, np.ndarray]:
+    def initial_state(self, p: EagerTensor, group: Group) -> dict[str, np.ndarray]:
         """Both means, the number of steps, and with `amsgrad` the largest mean square."""
         most = {"max_exp_avg_sq": zeros(p)} if group["amsgrad"] else {}
-        return {**super().kept(p, group), **most}
+        return {**super().initial_state(p, group), **most}
 
     def call(self, p: EagerTensor, grad: Tensor, group: Group, state: dict[str, Any], rate: Tensor) -> Any:
         """One step."""
@@ -133,7 +133,7 @@ class Adam(Adaptive):
 
 
 class AdamW(Adam):
-    """Adam whose `weight_decay` shrinks the parameter apart from the gradient."""
+    """Adam with decoupled weight decay: `weight_decay` shrinks the parameter and is not part of the gradient."""
 
     decay = "weight_decay"
 
@@ -152,7 +152,7 @@ class AdamW(Adam):
 
 
 class LAMB(Adaptive):
-    """Lamb: a step of Adam, as long in proportion to the parameter as its direction; the decay is apart from it."""
+    """LAMB: a step of Adam whose length is in proportion to the parameter's norm; the weight decay is decoupled."""
 
     operator = "lamb_update"
 
@@ -193,7 +193,7 @@ class Adagrad(Optimizer):
         numbers = {"lr": lr, "lr_decay": lr_decay, "weight_decay": weight_decay, "eps": eps, "maximize": maximize}
         super().__init__(params, {**numbers, "initial_accumulator_value": initial_accumulator_value})
 
-    def kept(self, p: EagerTensor, group: Group) -> dict[str, np.ndarray]:
+    def initial_state(self, p: EagerTensor, group: Group) -> dict[str, np.ndarray]:
         """The sum and the number of steps."""
         return {"step": no_steps(), "sum": zeros(p) + p.dtype.numpy.type(group["initial_accumulator_value"])}
 
@@ -228,7 +228,7 @@ class Adadelta(Optimizer):
         if not 0 <= group["rho"] <= 1:
             raise ValueError(f"expected rho of 0 to 1, got {group['rho']}")
 
-    def kept(self, p: EagerTensor, group: Group) -> dict[str, np.ndarray]:
+    def initial_state(self, p: EagerTensor, group: Group) -> dict[str, np.ndarray]:
         """The means of squares, of gradients and of changes, and the number of steps."""
         return {"step": no_steps(), "square_avg": zeros(p), "acc_delta": zeros(p)}
 
@@ -262,7 +262,7 @@ class RMSprop(Optimizer):
         numbers = {"lr": lr, "momentum": momentum, "alpha": alpha, "eps": eps, "weight_decay": weight_decay}
         super().__init__(params, {**numbers, "centered": centered, "maximize": maximize})
 
-    def kept(self, p: EagerTensor, group: Group) -> dict[str, np.ndarray]:
+    def initial_state(self, p: EagerTensor, group: Group) -> dict[str, np.ndarray]:
         """The mean of squares, that of gradients and the momentum where they are needed, and the number of steps."""
         wanted = {"square_avg": True, "grad_avg": group["centered"], "momentum_buffer": group["momentum"]}
         return {"step": no_steps(), **{name: zeros(p) for name, needed in wanted.items() if needed}}

@@ -1,4 +1,4 @@
-"""Schedules of the learning rate that turn momentum the other way: `OneCycleLR`, `CyclicLR`.
+"""Cyclic schedules of learning rate and momentum: `OneCycleLR`, `CyclicLR`.
 
 Momentum is the group's `momentum`, or its first beta. A group whose momentum is scheduled has the flag `cycled`, by
 which optimizers ask for the number at every run of a compiled step.
@@ -84,7 +84,7 @@ class OneCycleLR(_Cycle):
             raise ValueError(f'expected anneal_strategy to be "cos" or "linear", got {anneal_strategy!r}')
         if total_steps is None:
             total_steps = counted(epochs, "epochs") * counted(steps_per_epoch, "steps_per_epoch")
-        counted(total_steps, "total_steps")
+        total_steps = counted(total_steps, "total_steps")
         rise = pct_start * total_steps
         self.strategy = anneal_strategy
         self.ends = [rise - 1, 2 * rise - 2, total_steps - 1] if three_phase else [rise - 1, total_steps - 1]

@@ -1,6 +1,6 @@
-"""Steps of optimizers whose momentum a schedule changes, written out: it is asked for at every run.
+"""Optimizer steps with momentum as an input, for schedules that change the momentum.
 
-In the operators of optimizers momentum is an attribute, which is part of the program.
+In the operators of optimizers momentum is an attribute, and so a constant of the program.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from oneflow.frontend.optim.optimizer import Group
 
 
 def directed(grad: Any, group: Group) -> Any:
-    """The gradient, turned over where the loss is to grow."""
+    """The gradient, negated where the loss is maximized."""
     return -grad if group["maximize"] else grad
 
 
@@ -39,18 +39,25 @@ def momentum_step(
     return p - (along + kept * beta if group["nesterov"] else kept) * rate, kept
 
 
-def adam_step(p: Any, grad: Any, group: Group, state: dict[str, Any], rate: Any, apart: bool) -> tuple[Tensor, ...]:
-    """The new parameter and means of `Adam`, or with the decay `apart` from the gradient of `AdamW`."""
+def adam_step(
+    p: Any, grad: Any, group: Group, state: dict[str, Any], rate: Any, decoupled: bool
+) -> tuple[Tensor, ...]:
+    """The new parameter and means of `Adam`, or of `AdamW`, whose weight decay is `decoupled` from the gradient."""
     p, grad, state = widened(p, grad, state)
     first = current_builder().number(lambda: group["betas"][0], dtypes.float64)
-    beta = first.to(p.dtype)
+    beta = F.cast(first, p.dtype)
     second, decay = group["betas"][1], group["weight_decay"]
-    along = directed(grad, group) if apart else directed(grad, group) + p * decay
+    along = directed(grad, group) if decoupled else directed(grad, group) + p * decay
     mean = state["exp_avg"] * beta + along * (1.0 - beta)
     square = state["exp_avg_sq"] * second + along * (1.0 - second) * along
     most = F.maximum(state["max_exp_avg_sq"], square) if group["amsgrad"] else None
-    steps = (state["step"] + 1).to(dtypes.float64)  # differences from 1 in f32 would be wrong in the sixth digit
+    steps = F.cast(state["step"] + 1, dtypes.float64)  # 1 - beta ** steps cancels most digits of f32
     corrected, by_square = (1.0 - F.pow(b, steps) for b in (first, second))
-    size = F.sqrt(square if most is None else most) / F.sqrt(by_square).to(p.dtype) + group["eps"]
-    shrunk = p * (1.0 - rate * decay) if apart else p
-    return (shrunk - mean / size * (rate / corrected.to(p.dtype)), mean, square, *(() if most is None else (most,)))
+    size = F.sqrt(square if most is None else most) / F.cast(F.sqrt(by_square), p.dtype) + group["eps"]
+    shrunk = p * (1.0 - rate * decay) if decoupled else p
+    return (
+        shrunk - mean / size * (rate / F.cast(corrected, p.dtype)),
+        mean,
+        square,
+        *(() if most is None else (most,)),
+    )

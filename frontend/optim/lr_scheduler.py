@@ -67,7 +67,7 @@ class PolynomialLR(LRScheduler):
     """From the first rate to `end_learning_rate`: (1 - steps / total_iters)^power of what is between is left.
 
     `decay_batch` is OneFlow's name of `total_iters`, with which `end_learning_rate` is 1e-4 where it is not given,
-    and else 0. With `cycle` the steps are as many again whenever they are over, from where the power has come to.
+    and else 0. With `cycle` the number of steps grows to the next multiple of `total_iters` whenever it is reached.
     """
 
     def __init__(

@@ -1,11 +1,11 @@
-"""Optimizers: which parameters they update, by which operator, and what they keep.
+"""The base of optimizers: parameter groups, states and steps.
 
     optimizer = flow.optim.Adam(model.parameters(), lr=1e-3)
     optimizer.zero_grad(); loss.backward(); optimizer.step()
 
 A step calls one `*_update` operator per parameter and writes the results in place. In a compiled function the
-learning rate is an input of every run, so schedules work; other numbers are part of the program, which is made again
-when they change.
+learning rate is an input of every run, so that schedules work; other settings are constants of the program, which is
+compiled again when they change.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from oneflow.runtime.global_array import GlobalArray
 Group = dict[str, Any]
 #: Settings of PyTorch's groups that choose between implementations of the same formula.
 IMPLEMENTATION = {"foreach", "fused", "capturable", "differentiable", "decoupled_weight_decay"}
-#: What a group has beside the numbers that choose what a step computes.
+#: Entries of a group that are not part of what a step computes.
 RATES = ("params", "lr", "initial_lr")
 #: What says of a group that a schedule changes its momentum.
 CYCLED = "cycled"
@@ -105,7 +105,7 @@ class Optimizer(Stateful):
     def _all(self) -> list[Any]:
         return [p for group in self.param_groups for p in group["params"]]
 
-    def kept(self, p: EagerTensor, group: Group) -> dict[str, np.ndarray]:
+    def initial_state(self, p: EagerTensor, group: Group) -> dict[str, np.ndarray]:
         """The first state of a parameter: arrays by name, in the order of the operator's results after the first."""
         return {}
 
@@ -141,15 +141,15 @@ class Optimizer(Stateful):
                 steps.add_(1)
         numbers = [number for number, _, _ in updated if self.state[number]]
         if numbers:
-            builder.guard(_unchanged(lambda: self._kept(numbers)))
+            builder.guard(_unchanged(lambda: self._state_tensors(numbers)))
 
-    def _kept(self, numbers: list[int]) -> list[EagerTensor]:
-        """The tensors that are kept: a program, which holds those that it updates, is for no others."""
+    def _state_tensors(self, numbers: list[int]) -> list[EagerTensor]:
+        """The state tensors of parameters: a program is valid for the tensors that were traced."""
         states = map(self.state.get, numbers, itertools.repeat({}))
         return list(itertools.chain.from_iterable(map(dict.values, states)))
 
     def _state(self, number: int, p: EagerTensor, group: Group) -> dict[str, EagerTensor]:
-        """What is kept for a parameter as the group's numbers are now, made when it is first needed."""
+        """The state of a parameter for the group's present settings, made at the first use."""
         switches = tuple([bool(v) for k, v in group.items() if k not in RATES])
         known = self._needed.get(number)
         if number not in self.state or known is None or known[0] != switches:
@@ -158,13 +158,13 @@ class Optimizer(Stateful):
         return {name: held[name] for name in known[1]}
 
     def _completed(self, number: int, p: EagerTensor, group: Group) -> tuple[str, ...]:
-        """The names of what a step needs, whose first values are there now where they were missing."""
-        first, held = self.kept(p, group), self.state.setdefault(number, {})
-        held |= {k: wrapped(self._lying_like(p, a)) for k, a in first.items() if k not in held}
+        """The names of the states that a step needs; adds the initial values of missing states."""
+        first, held = self.initial_state(p, group), self.state.setdefault(number, {})
+        held |= {k: wrapped(self._in_layout_of(p, a)) for k, a in first.items() if k not in held}
         return tuple(first)
 
-    def _lying_like(self, p: EagerTensor, kept: np.ndarray) -> Data:
-        """A first state where its parameter is: on its device, or on its ranks as `to_global` says."""
+    def _in_layout_of(self, p: EagerTensor, kept: np.ndarray) -> Data:
+        """An initial state on the device of its parameter, or on its ranks with the layout of `to_global`."""
         found = layout_of(p)
         if found is None:
             return move(np.array(kept) if p.device.type == "cpu" else kept, p.device)
@@ -174,7 +174,7 @@ class Optimizer(Stateful):
         return GlobalArray.of(kept, placement, nd if kept.shape == p.shape else broadcast(placement.mesh))
 
     def to_global(self, sbp: Any) -> None:
-        """Has the states of global parameters lie as `sbp` says, not like their parameters.
+        """Gives the states of global parameters the layout `sbp`, instead of that of their parameters.
 
         With states that are split each rank updates its share of the parameters, as ZeRO does. States that are there
         already are laid out anew.
@@ -185,7 +185,7 @@ class Optimizer(Stateful):
         self._sbp = sbp
         for number, p in enumerate(self._all()):
             for name, state in self.state.get(number, {}).items():
-                self.state[number][name] = wrapped(self._lying_like(p, state.array))
+                self.state[number][name] = wrapped(self._in_layout_of(p, state.array))
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forgets the gradients, or sets them to zero."""
@@ -231,7 +231,7 @@ class Optimizer(Stateful):
 
     def _restored(self, n: int, p: EagerTensor, group: Group, given: Mapping[str, Any]) -> dict[str, EagerTensor]:
         """What is kept for parameter `n`, in this class's order: given values, and first ones for what is missing."""
-        kept = self.kept(p, group)
+        kept = self.initial_state(p, group)
         for name, first in kept.items():
             if given.get(name) is None:
                 continue
@@ -247,14 +247,14 @@ class Optimizer(Stateful):
 
 
 def _unchanged(get: Callable[[], list[Any]]) -> Callable[[], bool]:
-    """Whether things are the same objects that they are now."""
+    """A guard: `get` gives the same objects as now."""
     then = get()
     return lambda: len(now := get()) == len(then) and all(map(operator.is_, now, then))
 
 
 class _Settings:
-    """Whether the numbers of a group that are part of a program are what they were; one is asked for at every run if
-    a schedule changes it.
+    """A guard: the settings of a group that are constants of a program have not changed. A momentum that a schedule
+    changes is an input instead.
     """
 
     def __init__(self, group: Group, cycles: str) -> None:
@@ -280,7 +280,7 @@ def _unasked(momentum: Any) -> Any:
 
 
 def signed(group: Group) -> dict[str, float]:
-    """The attribute that turns the gradient over, where the loss is to grow."""
+    """The attribute that negates the gradient, where the loss is maximized."""
     return {"scale": -1.0} if group["maximize"] else {}
 
 
@@ -295,7 +295,7 @@ def no_steps() -> np.ndarray:
 
 
 def corrections(steps: Any, group: Group) -> tuple[Tensor, Tensor]:
-    """What Adam's moments are divided by."""
+    """The bias corrections of Adam's moments."""
     first, second = (dispatch_all("adam_bias_correction_factor", steps, beta=b)[0] for b in group["betas"])
     return first, second
 

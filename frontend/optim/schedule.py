@@ -9,7 +9,7 @@ from oneflow.frontend.core.mode import tracing
 from oneflow.frontend.optim.optimizer import Optimizer
 
 
-def counted(value: int, name: str) -> int:
+def counted(value: int | None, name: str) -> int:
     """A number of steps.
 
     Raises:

@@ -1,5 +1,5 @@
-"""Adamax, NAdam, RAdam and Rprop, whose steps are written out, with PyTorch's arguments. In a compiled function a
-step becomes one kernel all the same.
+"""Adamax, NAdam, RAdam and Rprop, whose steps are composed of other operators, with PyTorch's arguments. In a
+compiled function a step is one kernel too.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from oneflow.frontend.optim.optimizer import Group, Optimizer, no_steps, zeros
 
 
 def _decayed(p: Any, grad: Any, group: Group, rate: Any) -> tuple[Tensor, Tensor]:
-    """The parameter and its gradient after the weight decay, which is the gradient's or apart from it."""
+    """The parameter and its gradient after the weight decay, which is added to the gradient or decoupled from it."""
     along, decay = directed(grad, group), group["weight_decay"]
     if not decay:
         return p, along
@@ -27,8 +27,8 @@ def _decayed(p: Any, grad: Any, group: Group, rate: Any) -> tuple[Tensor, Tensor
 
 
 def _count(state: dict[str, Any]) -> Tensor:
-    """The number of this step, from 1: what follows from it in f32 would be wrong in the sixth digit."""
-    count: Tensor = (state["step"] + 1).to(dtypes.float64)
+    """The number of this step, from 1, in f64: bias corrections cancel most digits of f32."""
+    count: Tensor = F.cast(state["step"] + 1, dtypes.float64)
     return count
 
 
@@ -54,7 +54,7 @@ class Adamax(Adaptive):
     ) -> None:
         super().__init__(params, lr, betas, eps, weight_decay, maximize=maximize)
 
-    def kept(self, p: EagerTensor, group: Group) -> dict[str, np.ndarray]:
+    def initial_state(self, p: EagerTensor, group: Group) -> dict[str, np.ndarray]:
         """The mean, the largest gradient and the number of steps."""
         return {"step": no_steps(), "exp_avg": zeros(p), "exp_inf": zeros(p)}
 
@@ -65,7 +65,7 @@ class Adamax(Adaptive):
         _, along = _decayed(p, grad, group, rate)
         mean = state["exp_avg"] * first + along * (1.0 - first)
         largest = F.maximum(state["exp_inf"] * second, F.abs(along) + group["eps"])
-        corrected = (1.0 - F.pow(first, _count(state))).to(p.dtype)
+        corrected = F.cast(1.0 - F.pow(first, _count(state)), p.dtype)
         return p - mean / largest * (rate / corrected), mean, largest
 
 
@@ -73,7 +73,7 @@ class NAdam(Adaptive):
     """Adam that looks a step ahead along its mean, as Nesterov's momentum does.
 
     The share of the mean grows with the steps, as `momentum_decay` says. With `decoupled_weight_decay` the decay is
-    apart from the gradient.
+    not part of the gradient.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class NAdam(Adaptive):
         more = {"momentum_decay": momentum_decay, "decoupled_weight_decay": decoupled_weight_decay}
         super().__init__(params, lr, betas, eps, weight_decay, **more, maximize=maximize)
 
-    def kept(self, p: EagerTensor, group: Group) -> dict[str, np.ndarray]:
+    def initial_state(self, p: EagerTensor, group: Group) -> dict[str, np.ndarray]:
         """Both means, the product of all shares and the number of steps."""
         product = np.ones((), p.dtype.accumulator.numpy)
         return {"step": no_steps(), "mu_product": product, "exp_avg": zeros(p), "exp_avg_sq": zeros(p)}
@@ -105,16 +105,16 @@ class NAdam(Adaptive):
         now, ahead = (1.0 - F.pow(0.96, steps * group["momentum_decay"]) * 0.5 for steps in (count, count + 1.0))
         now, ahead = now * first, ahead * first
         product = state["mu_product"] * now
-        size = F.sqrt(square) / F.sqrt(1.0 - F.pow(second, count)).to(p.dtype) + group["eps"]
+        size = F.sqrt(square) / F.cast(F.sqrt(1.0 - F.pow(second, count)), p.dtype) + group["eps"]
         shares = (1.0 - now) / (1.0 - product), ahead / (1.0 - product * ahead)
-        own, kept = (share.to(p.dtype) * rate for share in shares)
-        return p_ - (along * own + mean * kept) / size, product.to(state["mu_product"].dtype), mean, square
+        own, kept = (F.cast(share, p.dtype) * rate for share in shares)
+        return p_ - (along * own + mean * kept) / size, F.cast(product, state["mu_product"].dtype), mean, square
 
 
 class RAdam(Adaptive):
-    """Adam that is told how far its mean square is to be trusted, and takes the mean alone at first.
+    """Rectified Adam: the mean square is used once its variance is bounded, before that the mean alone.
 
-    With `decoupled_weight_decay` the decay is apart from the gradient.
+    With `decoupled_weight_decay` the decay is not part of the gradient.
     """
 
     def __init__(
@@ -128,8 +128,8 @@ class RAdam(Adaptive):
         *,
         maximize: bool = False,
     ) -> None:
-        apart = {"decoupled_weight_decay": decoupled_weight_decay}
-        super().__init__(params, lr, betas, eps, weight_decay, **apart, maximize=maximize)
+        options = {"decoupled_weight_decay": decoupled_weight_decay}
+        super().__init__(params, lr, betas, eps, weight_decay, **options, maximize=maximize)
 
     def call(self, p: EagerTensor, grad: Tensor, group: Group, state: dict[str, Any], rate: Tensor) -> Any:
         """One step."""
@@ -142,8 +142,8 @@ class RAdam(Adaptive):
         length = most - count * kept * 2.0 / (1.0 - kept)
         trusted = F.clamp(length, min=5.0)
         ratio = (trusted - 4.0) * (trusted - 2.0) / trusted * (most / ((most - 4) * (most - 2)))
-        scaled = F.sqrt(ratio * (1.0 - kept)).to(p.dtype) / (F.sqrt(square) + group["eps"])
-        step = rate / (1.0 - F.pow(first, count)).to(p.dtype)
+        scaled = F.cast(F.sqrt(ratio * (1.0 - kept)), p.dtype) / (F.sqrt(square) + group["eps"])
+        step = rate / F.cast(1.0 - F.pow(first, count), p.dtype)
         return p_ - mean * step * F.where(length > 5.0, scaled, F.ones_like(square)), mean, square
 
 
@@ -172,7 +172,7 @@ class Rprop(Optimizer):
         if not 0 < group["etas"][0] < 1 < group["etas"][1]:
             raise ValueError(f"expected etas below and above 1, got {group['etas']}")
 
-    def kept(self, p: EagerTensor, group: Group) -> dict[str, np.ndarray]:
+    def initial_state(self, p: EagerTensor, group: Group) -> dict[str, np.ndarray]:
         """The gradient before, the sizes and the number of steps."""
         return {"step": no_steps(), "prev": zeros(p), "step_size": zeros(p) + p.dtype.numpy.type(group["lr"])}
 

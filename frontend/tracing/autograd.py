@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from oneflow.dialect.integer_ways import refuse_integers
+from oneflow.dialect.integer_paths import refuse_integers
 from oneflow.dialect.record import OperatorError
 from oneflow.dialect.reverse import (
     Entry,

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from oneflow.dialect.builder import Value
-from oneflow.dialect.integer_ways import refuse_integers
+from oneflow.dialect.integer_paths import refuse_integers
 from oneflow.dialect.record import Call, Operator, no_reference, no_sbp
 from oneflow.dialect.signature import parse_signature
 from oneflow.frontend.core.tree import flatten

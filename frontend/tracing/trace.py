@@ -226,7 +226,7 @@ class TraceBuilder(IRBuilder, TensorBuilder):
 
     def pull_back(self, tape: Sequence[Entry], seeds: Sequence[tuple[Any, Any]], wrt: Sequence[Any]) -> list[Any]:
         """The gradients by `wrt`; see `reverse.pull_back`. Hooks on tensors are called."""
-        return pull_back(self, tape, seeds, wrt, whole=self._hooked)
+        return pull_back(self, tape, seeds, wrt, finalize=self._hooked)
 
     def _hooked(self, value: Value, grad: Value) -> Value:
         """The gradient of a tensor after its hooks."""

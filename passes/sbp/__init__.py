@@ -1,1 +1,1 @@
-"""SBP: signatures of programs, and the way from one layout of a tensor to another."""
+"""SBP: signatures of programs, and the steps from one layout of a tensor to another."""

@@ -1,4 +1,4 @@
-"""What a program says of SBP: the mesh, and the nd-SBPs of arguments, results and operations.
+"""The SBP annotations of a program: the mesh, and the nd-SBPs of arguments, results and operations.
 
 | attribute | on | holds |
 | --- | --- | --- |
@@ -28,10 +28,10 @@ PLACEMENTS, PLACEMENT = "oneflow.placements", "oneflow.placement"
 ND_SBP, SHAPE = "oneflow.nd_sbp", "oneflow.logical_shape"
 IN, OUT = "oneflow.in_nd_sbp", "oneflow.out_nd_sbp"
 JOINED = "oneflow.joined"
-#: Limits of a mesh; signatures and ways between layouts are enumerated over its axes.
+#: Limits of a mesh; signatures and paths between layouts are enumerated over its axes.
 MOST_DEVICES, MOST_AXES = 1 << 16, 4
 ARGUMENTS, RESULTS = "arg_attrs", "res_attrs"
-#: The operations that say how a tensor has to lie.
+#: The operations that state a layout of a tensor.
 PARALLEL_CAST = "oneflow.hierarchical_parallel_cast"
 PARALLEL_CAST_LIKE = "oneflow.hierarchical_parallel_cast_like"
 
@@ -100,13 +100,13 @@ def _read(attr: ir.Attribute, op: ir.Operation) -> NdSbp:
 
 
 def write_operation(op: ir.Operation, inputs: Sequence[NdSbp], outputs: Sequence[NdSbp]) -> None:
-    """States how the operands and results of an operation lie."""
+    """States the layouts of the operands and results of an operation."""
     write_side(op, IN, inputs)
     write_side(op, OUT, outputs)
 
 
 def write_side(op: ir.Operation, name: str, layouts: Sequence[NdSbp]) -> None:
-    """States how the operands (`name` is `IN`) or results (`OUT`) of an operation lie."""
+    """States the layouts of the operands (`name` is `IN`) or results (`OUT`) of an operation."""
     op.attributes[name] = ir.ArrayAttr.get([write_nd_sbp(nd) for nd in layouts])
 
 
@@ -150,7 +150,7 @@ def _names(attrs: ir.DictAttr | Mapping[str, ir.Attribute]) -> list[str]:
 
 
 def expect_layout(nd: NdSbp, desc: TensorDesc, mesh: Mesh, what: str, location: ir.Location) -> None:
-    """Checks that the tensor called `what` can lie as `nd` says.
+    """Checks that the tensor called `what` can have the layout `nd`.
 
     Raises:
         PassError: the number of mesh axes or a split axis does not fit, or bools would be summed.

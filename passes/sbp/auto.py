@@ -4,7 +4,7 @@ Elimination of nodes (`elimination`) gives a choice in linear time; graphs of mo
 programming, which is exact.
 
 One variable says that a node has a signature; one for every tensor, use and pair of layouts says that the
-tensor has to get from the one to the other there. The latter are tied to the former by their sums, so that the
+tensor is transferred from one layout to the other for that use. Sums of the latter equal the former, so that the
 relaxation is tight; a tensor that several nodes want in one layout is moved once. SciPy's HiGHS solves it; without
 SciPy the choice by elimination stays.
 """
@@ -25,11 +25,11 @@ from oneflow.passes.sbp.cost import Choice, Costs, OutOfTime
 from oneflow.passes.sbp.elimination import choose_by_elimination
 from oneflow.passes.sbp.graph import Graph, Node, Tensor
 
-#: Larger programs than of so many variables for moves are not solved.
+#: The most variables for transfers in a program that the solver gets.
 MOST_MOVES = 20_000
-#: Seconds in which the costs of elimination are found, however little time the solver has.
+#: The least time, in seconds, for computing the costs that elimination needs.
 LEAST = 2.0
-#: How much a rounding of the solver may matter, relative to the cost.
+#: The relative rounding error of the solver's cost.
 TINY = 1e-9
 
 
@@ -74,8 +74,9 @@ def choose_cheapest(graph: Graph, costs: Costs, greedy: Choice, seconds: float) 
         graph: the nodes with their candidates.
         costs: what they cost on which machine.
         greedy: a choice to fall back to: the result is never worse.
-        seconds: how long the solver may search; then the best choice so far is taken. What tensors cost on their ways
-            is found as long, but for `LEAST` seconds at least; after that it is the greedy choice.
+        seconds: how long the solver may search; then the best choice so far is taken. Costs of
+            transfers are computed for at most as long, or `LEAST` seconds; where that does not do, the greedy choice
+            is taken.
     """
     start = dict(greedy) if costs.fits(graph, greedy) else None
     if not graph.nodes:
@@ -115,7 +116,7 @@ def _count_moves(graph: Graph) -> int:
 
 def _solve(graph: Graph, costs: Costs, seconds: float) -> dict[Node, NdSignature] | None:
     program = _Program()
-    chosen = {n: [program.variable(costs.alone(n, s), True) for s in n.choices.signatures] for n in graph.nodes}
+    chosen = {n: [program.variable(costs.node_cost(n, s), True) for s in n.choices.signatures] for n in graph.nodes}
     for columns in chosen.values():
         program.row([(c, 1.0) for c in columns], 1, 1)
     for tensor in dict.fromkeys(graph.tensors.values()):
@@ -129,7 +130,7 @@ def _solve(graph: Graph, costs: Costs, seconds: float) -> dict[Node, NdSignature
 
 
 def _add_transfers(program: _Program, tensor: Tensor, costs: Costs, chosen: dict[Node, list[int]]) -> None:
-    """Variables for how a tensor gets from its producer to every use, and once for all uses what that costs."""
+    """Variables for the transfers of a tensor to every use; uses with one layout share the cost."""
     producer = tensor.producer
     sources = _by_layout([s.outputs[tensor.number] for s in producer.choices.signatures], chosen[producer])
     shared: dict[tuple[NdSbp, NdSbp], int] = {}
@@ -162,7 +163,7 @@ def _equal(program: _Program, moves: Sequence[int], columns: Sequence[int]) -> N
 def _add_memory(program: _Program, costs: Costs, chosen: dict[Node, list[int]]) -> None:
     limit = costs.machine.memory * 1e9
     terms = [
-        (column, costs.stored(node, s) / limit)
+        (column, costs.bytes_stored(node, s) / limit)
         for node, columns in chosen.items()
         for column, s in zip(columns, node.choices.signatures, strict=True)
     ]

@@ -1,8 +1,7 @@
-"""Boxing: the cheapest way from one nd-SBP of a tensor to another on the same mesh.
+"""Boxing: the cheapest path from one nd-SBP of a tensor to another on the same mesh.
 
-A `Step` is what one collective does, or one local operation: it takes the SBP of one or several mesh axes that
-agree from one kind to another. `Boxing.path` finds the steps that move the fewest bytes, then those that wait
-for other ranks least.
+A `Step` is one collective or local operation: it changes the equal SBP of one or several mesh axes to another.
+`Boxing.path` finds the steps that move the fewest bytes, and among these the steps that wait least for other ranks.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ KINDS = {
     "MB": "all_max",
 }
 SEND_RECV = "send_recv"
-#: How often a step waits for other ranks, as far as it matters between ways of equal bytes.
+#: How often a step waits for other ranks: the order of paths of equal bytes.
 WAITS = {"narrow": 0, "pad": 0, "keep_first": 0, SEND_RECV: 2}
 
 
@@ -48,16 +47,16 @@ class Step:
 
 
 class BoxingError(ValueError):
-    """No way leads from one layout to the other."""
+    """No path leads from one layout to the other."""
 
 
-#: How a way ranks: bytes, waits, steps, and when it was found.
+#: How a path ranks: bytes, waits, steps, and when it was found.
 Rank = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True)
-class _Way:
-    """The best way to a layout; `after` is when a general exchange from there is found."""
+class _Path:
+    """The best path to a layout; `after` is when a general exchange from there is found."""
 
     rank: Rank
     layout: NdSbp
@@ -66,7 +65,7 @@ class _Way:
 
     @property
     def sums(self) -> bool:
-        """Whether a general exchange may be next: after any other step it moves no less than in the step's place."""
+        """Whether a general exchange may be next: after any other step it moves no less than instead of that step."""
         if not self.steps:
             return True
         last = self.steps[-1]
@@ -75,7 +74,7 @@ class _Way:
 
 @dataclass
 class Boxing:
-    """Ways between layouts on one mesh; each is searched once."""
+    """Paths between layouts on one mesh; each is searched once."""
 
     mesh: Mesh
     _paths: dict[tuple[NdSbp, NdSbp, tuple[int, ...], int], tuple[Step, ...]] = field(default_factory=dict)
@@ -97,7 +96,7 @@ class Boxing:
             start = (source, shape, width)
             if start not in self._searches:
                 self._searches[start] = _Search(self, *start)
-            self._paths[key] = self._searches[start].to(target)
+            self._paths[key] = self._searches[start].steps_to(target)
         return self._paths[key]
 
     def cost(self, source: NdSbp, target: NdSbp, shape: tuple[int, ...], width: int) -> int:
@@ -154,7 +153,7 @@ class Boxing:
     def _received(self, source: NdSbp, target: NdSbp, shape: tuple[int, ...]) -> int:
         """The elements that ranks need and do not have, over all ranks.
 
-        Tensor axes that no mesh axis joins are counted apart: their counts multiply.
+        Tensor axes that no mesh axis joins are counted separately: their counts multiply.
         """
         needed = common = math.prod(p for p, *pair in zip(self.mesh, source, target, strict=True) if not _cuts(pair))
         for dims, mesh_axes in _joined_axes(source, target, len(shape)):
@@ -179,40 +178,40 @@ def _overlap(sizes: tuple[int, ...], mesh: Mesh, source: NdSbp, target: NdSbp) -
 
 
 class _Search:
-    """Dijkstra's algorithm over layouts from one of them, as far as was asked for.
+    """Dijkstra's algorithm over layouts from one source, run as far as targets need.
 
-    A general exchange leads from every layout to the one that is asked for. Of equal ways the one is taken that is
-    found first.
+    A general exchange leads from every layout to the target. Of equal paths the
+    first one found is taken.
     """
 
     def __init__(self, boxing: Boxing, source: NdSbp, shape: tuple[int, ...], width: int) -> None:
         self.boxing, self.source, self.of = boxing, source, (shape, width)
         self.order = itertools.count()
         self.heap: list[tuple[Rank, NdSbp, tuple[Step, ...]]] = [((0, 0, 0, next(self.order)), source, ())]
-        self.done: dict[NdSbp, _Way] = {}
+        self.done: dict[NdSbp, _Path] = {}
 
-    def to(self, target: NdSbp) -> tuple[Step, ...]:
+    def steps_to(self, target: NdSbp) -> tuple[Step, ...]:
         """The steps to a layout.
 
         Raises:
             BoxingError: there are none.
         """
         best: tuple[Rank, tuple[Step, ...]] | None = None
-        for way in self._ways():
-            if best is not None and best[0] < way.rank:
+        for path in self._paths():
+            if best is not None and best[0] < path.rank:
                 break
-            if way.layout == target:
-                return way.steps
-            step = self.boxing.exchange(way.layout, target, *self.of) if way.sums else None
+            if path.layout == target:
+                return path.steps
+            step = self.boxing.exchange(path.layout, target, *self.of) if path.sums else None
             if step is not None:
-                found = (_further(way.rank, step, way.after), (*way.steps, step))
+                found = (_further(path.rank, step, path.after), (*path.steps, step))
                 best = found if best is None else min(best, found, key=lambda b: b[0])
         if best is None:
             raise BoxingError(f"no boxing leads from {format_nd_sbp(self.source)} to {format_nd_sbp(target)}")
         return best[1]
 
-    def _ways(self) -> Iterator[_Way]:
-        """The best way to each layout, in the order of their ranks."""
+    def _paths(self) -> Iterator[_Path]:
+        """The best path to each layout, in the order of their ranks."""
         yield from list(self.done.values())
         while self.heap:
             rank, layout, steps = heapq.heappop(self.heap)
@@ -222,12 +221,12 @@ class _Search:
                 if step.target not in self.done:
                     further = _further(rank, step, next(self.order))
                     heapq.heappush(self.heap, (further, step.target, (*steps, step)))
-            self.done[layout] = _Way(rank, layout, steps, next(self.order))
+            self.done[layout] = _Path(rank, layout, steps, next(self.order))
             yield self.done[layout]
 
 
 def _further(rank: Rank, step: Step, order: int) -> Rank:
-    """How a way ranks with one more step."""
+    """How a path ranks with one more step."""
     moved, waits, length, _ = rank
     return moved + step.bytes, waits + WAITS.get(step.kind, 1), length + 1, order
 
@@ -246,7 +245,7 @@ def _innermost(nd: NdSbp, axes: Sequence[int]) -> bool:
 def _exchange_axes(source: NdSbp, target: NdSbp) -> tuple[int, ...]:
     """The mesh axes that a general exchange from `source` to `target` concerns; none where it would have to add.
 
-    Beside the axes that change, these are the axes that cut the pieces which those have cut.
+    These are the axes that change, and the axes that split their pieces further.
     """
     pairs = list(zip(source, target, strict=True))
     if any(s != t and (s.is_partial or t.is_partial) for s, t in pairs):

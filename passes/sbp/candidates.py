@@ -16,7 +16,7 @@ def nd_signatures(call: Call, mesh: Mesh) -> list[NdSignature]:
     """Every signature of a call on descriptions: one of its signatures per mesh axis, in the records' order.
 
     Left out are those that split an axis into more pieces than it has elements, or into a number of pieces that the
-    record does not allow; the last is all-broadcast. An operator with the slot `nd_sbp` says itself which there are.
+    record does not allow; the last is all-broadcast. An operator with the slot `nd_sbp` lists its signatures itself.
     """
     alone = call.record.signatures(call)
     descs = [*call.operands, *call.results]
@@ -57,7 +57,7 @@ def can_split(shape: Shape, nd: NdSbp, mesh: Mesh) -> bool:
 
 
 def value_layouts(desc: TensorDesc, mesh: Mesh) -> list[NdSbp]:
-    """How a tensor without partial sums can lie: whole or split along each mesh axis; whole first."""
+    """The layouts of a tensor without partial sums: repeated or split along each mesh axis; repeated first."""
     choices: list[Sbp] = [B, *(S(i) for i in range(desc.rank))]
     every = itertools.product(choices, repeat=len(mesh))
     return [nd for nd in every if can_split(desc.shape or (), nd, mesh)]
@@ -82,7 +82,7 @@ def _position(rank: int, mesh: Mesh, axis: int) -> int:
 
 def _piece(desc: TensorDesc, sbp: Sbp, parts: int, at: int) -> tuple[TensorDesc, int]:
     """The piece of a tensor along one mesh axis, and where along its split axis it begins."""
-    region = local_region(desc.shape or (), (sbp,), (parts,), at)  # type: ignore[arg-type]
+    region = local_region(desc.static_shape, (sbp,), (parts,), at)
     begin = 0 if sbp.axis is None else region[sbp.axis][0]
     return TensorDesc(tuple(size for _, size in region), desc.dtype), begin
 

@@ -24,7 +24,7 @@ COLLECTIVE = "ccl_"
 
 
 @dataclass(frozen=True)
-class Place:
+class RankStep:
     """One rank's part in a step for a tensor of logical `shape`."""
 
     step: Step
@@ -35,7 +35,7 @@ class Place:
 
     @property
     def members(self) -> list[int]:
-        """The places of the group in the mesh."""
+        """The mesh ranks of the group."""
         return group(self.rank, self.mesh, self.step.axes)
 
     @property
@@ -46,66 +46,66 @@ class Place:
         return {"mesh_axes": self.step.axes, "members": len(members), "index": members.index(self.rank), **named}
 
     @property
-    def old(self) -> Sbp:
-        """What the concerned mesh axes have before."""
+    def source_sbp(self) -> Sbp:
+        """The SBP along the concerned mesh axes before the step."""
         return self.step.source[self.step.axes[0]]
 
     @property
-    def new(self) -> Sbp:
-        """What they have after."""
+    def target_sbp(self) -> Sbp:
+        """The SBP along the concerned mesh axes after the step."""
         return self.step.target[self.step.axes[0]]
 
     def sizes(self, sbp: Sbp, nd: tuple[Sbp, ...]) -> tuple[int, ...]:
-        """How long the members' pieces are along the axis of `sbp`."""
+        """The sizes of the members' pieces along the axis of `sbp`."""
         assert sbp.axis is not None, sbp
         return tuple(local_shape(self.shape, nd, self.mesh, m)[sbp.axis] for m in self.members)
 
     def regions(self) -> tuple[Region, Region]:
-        """Where this rank's pieces lie before and after."""
+        """The regions of this rank's pieces before and after the step."""
         before, after = (
             local_region(self.shape, n, self.mesh, self.rank) for n in (self.step.source, self.step.target)
         )
         return before, after
 
 
-def carry_out(ops: Builder, x: Value, place: Place) -> Value:
-    """What this rank has after the step, from `x`, which it has before."""
+def emit_step(ops: Builder, x: Value, place: RankStep) -> Value:
+    """This rank's piece after the step, from `x`, the piece before it."""
     if place.step.kind in JOINED:
-        return carry_out_together(ops, [x], [place])[0]
+        return emit_joined_step(ops, [x], [place])[0]
     return x if len(place.members) == 1 else _RULES[place.step.kind](ops, x, place)
 
 
-def carry_out_together(ops: Builder, xs: Sequence[Value], places: Sequence[Place]) -> Sequence[Value]:
-    """The same of several tensors by one collective; their steps are of one kind in `JOINED`, along the same axes."""
+def emit_joined_step(ops: Builder, xs: Sequence[Value], places: Sequence[RankStep]) -> Sequence[Value]:
+    """The pieces of several tensors after one collective; the steps have one kind in `JOINED` and the same axes."""
     first = places[0]
     return xs if len(first.members) == 1 else JOINED[first.step.kind](ops, xs, places)
 
 
-def _all_reduce(ops: Builder, xs: Sequence[Value], places: Sequence[Place]) -> Sequence[Value]:
+def _all_reduce(ops: Builder, xs: Sequence[Value], places: Sequence[RankStep]) -> Sequence[Value]:
     return ops.call("ccl_all_reduce", xs, **places[0].group)
 
 
-def _all_max(ops: Builder, xs: Sequence[Value], places: Sequence[Place]) -> Sequence[Value]:
+def _all_max(ops: Builder, xs: Sequence[Value], places: Sequence[RankStep]) -> Sequence[Value]:
     return ops.call("ccl_all_reduce", xs, reduce_type="max", **places[0].group)
 
 
-def _reduce_scatter(ops: Builder, xs: Sequence[Value], places: Sequence[Place]) -> Sequence[Value]:
-    axis, sizes = places[0].new.axis, [n for p in places for n in p.sizes(p.new, p.step.target)]
+def _reduce_scatter(ops: Builder, xs: Sequence[Value], places: Sequence[RankStep]) -> Sequence[Value]:
+    axis, sizes = places[0].target_sbp.axis, [n for p in places for n in p.sizes(p.target_sbp, p.step.target)]
     return ops.call("ccl_reduce_scatter", xs, axis=axis, sizes=sizes, **places[0].group)
 
 
-def _all_gather(ops: Builder, xs: Sequence[Value], places: Sequence[Place]) -> Sequence[Value]:
-    axis, sizes = places[0].old.axis, [n for p in places for n in p.sizes(p.old, p.step.source)]
+def _all_gather(ops: Builder, xs: Sequence[Value], places: Sequence[RankStep]) -> Sequence[Value]:
+    axis, sizes = places[0].source_sbp.axis, [n for p in places for n in p.sizes(p.source_sbp, p.step.source)]
     return ops.call("ccl_all_gather", xs, axis=axis, sizes=sizes, **places[0].group)
 
 
-def _all_to_all(ops: Builder, x: Value, place: Place) -> Value:
-    before = {"in_axis": place.old.axis, "in_sizes": place.sizes(place.old, place.step.source)}
-    after = {"out_axis": place.new.axis, "out_sizes": place.sizes(place.new, place.step.target)}
+def _all_to_all(ops: Builder, x: Value, place: RankStep) -> Value:
+    before = {"in_axis": place.source_sbp.axis, "in_sizes": place.sizes(place.source_sbp, place.step.source)}
+    after = {"out_axis": place.target_sbp.axis, "out_sizes": place.sizes(place.target_sbp, place.step.target)}
     return ops.call("ccl_all_to_all", x, **before, **after, **place.group)[0]
 
 
-def _send_recv(ops: Builder, x: Value, place: Place) -> Value:
+def _send_recv(ops: Builder, x: Value, place: RankStep) -> Value:
     axes, step = place.step.axes, place.step
     others = tuple(B if k in axes else s for k, s in enumerate(step.source))
     attrs = {
@@ -117,32 +117,32 @@ def _send_recv(ops: Builder, x: Value, place: Place) -> Value:
     return ops.call("ccl_send_recv", x, **attrs, **place.group)[0]
 
 
-def _narrow(ops: Builder, x: Value, place: Place) -> Value:
+def _narrow(ops: Builder, x: Value, place: RankStep) -> Value:
     before, after = place.regions()
-    axis = place.new.axis or 0
+    axis = place.target_sbp.axis or 0
     start = after[axis][0] - before[axis][0]
     return ops.call("narrow", x, dim=axis, start=start, length=after[axis][1])[0]
 
 
-def _pad(ops: Builder, x: Value, place: Place) -> Value:
+def _pad(ops: Builder, x: Value, place: RankStep) -> Value:
     before, after = place.regions()
     front = [b - a for (b, _), (a, _) in zip(before, after, strict=True)]
     back = [m - f - n for (_, n), (_, m), f in zip(before, after, front, strict=True)]
     return ops.call("pad", x, padding_before=front, padding_after=back)[0]
 
 
-def _keep_first(ops: Builder, x: Value, place: Place) -> Value:
+def _keep_first(ops: Builder, x: Value, place: RankStep) -> Value:
     return x if place.rank == place.members[0] else ops.call("zero_like", x)[0]
 
 
 #: Steps that are one collective for several tensors.
-JOINED: dict[str, Callable[[Builder, Sequence[Value], Sequence[Place]], Sequence[Value]]] = {
+JOINED: dict[str, Callable[[Builder, Sequence[Value], Sequence[RankStep]], Sequence[Value]]] = {
     "all_reduce": _all_reduce,
     "all_max": _all_max,
     "reduce_scatter": _reduce_scatter,
     "all_gather": _all_gather,
 }
-_RULES: dict[str, Callable[[Builder, Value, Place], Value]] = {
+_RULES: dict[str, Callable[[Builder, Value, RankStep], Value]] = {
     "all_to_all": _all_to_all,
     "send_recv": _send_recv,
     "narrow": _narrow,
@@ -153,7 +153,7 @@ _RULES: dict[str, Callable[[Builder, Value, Place], Value]] = {
 
 @dataclass(frozen=True)
 class Crossing:
-    """The way of a tensor of logical `shape` from one placement to another."""
+    """The transfer of a tensor of logical `shape` from one placement to another."""
 
     shape: tuple[int, ...]
     source: Submesh
@@ -163,17 +163,17 @@ class Crossing:
 
     @property
     def is_local(self) -> bool:
-        """Whether all who get a piece have the whole."""
+        """Whether all target ranks have the whole tensor already."""
         return all(s == B for s in self.source_nd) and set(self.target.members) <= set(self.source.members)
 
     @property
     def ranks(self) -> tuple[int, ...]:
-        """Those who take part."""
+        """The ranks that take part."""
         at = self.target.members if self.is_local else (*self.source.members, *self.target.members)
         return tuple(sorted(set(at)))
 
-    def carry_out(self, ops: Builder, x: Value, rank: int) -> Value:
-        """What `rank`, which takes part, has after it, from what it has before."""
+    def emit_step(self, ops: Builder, x: Value, rank: int) -> Value:
+        """The piece of `rank`, which takes part, after the transfer, from its piece before."""
         if not self.is_local:
             return ops.call("ccl_send_recv", x, **self._attributes(rank))[0]
         region = local_region(self.shape, self.target_nd, self.target.mesh, self.target.members.index(rank))
@@ -218,13 +218,13 @@ def check_same_collectives(modules: Sequence[ir.Module | ir.Operation], registry
     Members of one group agree in all attributes but the index, and in element types; others may differ in sizes.
 
     Raises:
-        PassError: ranks would not meet, or not understand each other; both and the place are named.
+        PassError: ranks issue different collectives, or disagree on one; the message names both and the place.
     """
     programs = [collectives_of(m, registry) for m in modules]
     at = [0] * len(programs)
     while any(n < len(p) for n, p in zip(at, programs, strict=True)):
         waiting = [p[n] if n < len(p) else None for n, p in zip(at, programs, strict=True)]
-        met = next((g for r in range(len(waiting)) if (g := _met(waiting, r, mesh))), None)
+        met = next((g for r in range(len(waiting)) if (g := _matching_members(waiting, r, mesh))), None)
         if met is None:
             _fail_to_meet(programs, at, mesh)
             return
@@ -234,13 +234,13 @@ def check_same_collectives(modules: Sequence[ir.Module | ir.Operation], registry
 
 
 def members_of(op: ir.Operation, rank: int, mesh: Mesh) -> list[int]:
-    """The ranks that meet `rank` at a collective of its program."""
+    """The ranks of the group of `rank` at a collective of its program."""
     stated = list(op.attributes["ranks"]) if "ranks" in op.attributes else []
     return stated or group(rank, mesh, list(op.attributes["mesh_axes"]))
 
 
-def _met(waiting: Sequence[ir.Operation | None], rank: int, mesh: Mesh) -> list[int] | None:
-    """The members of the group that `rank` waits for, where all of them wait there; None where they do not."""
+def _matching_members(waiting: Sequence[ir.Operation | None], rank: int, mesh: Mesh) -> list[int] | None:
+    """The group of the collective at which `rank` waits, if all members wait at it; else None."""
     op = waiting[rank]
     if op is None:
         return None
@@ -249,7 +249,7 @@ def _met(waiting: Sequence[ir.Operation | None], rank: int, mesh: Mesh) -> list[
 
 
 def _fail_to_meet(programs: Sequence[Sequence[ir.Operation]], at: Sequence[int], mesh: Mesh) -> None:
-    """Says who waits for whom.
+    """Raises the error that names the waiting ranks.
 
     Raises:
         PassError: always.
@@ -272,8 +272,8 @@ def _fail_to_meet(programs: Sequence[Sequence[ir.Operation]], at: Sequence[int],
 
 
 def _check_agreement(number: int, one: tuple[int, Any], two: tuple[int, Any]) -> None:
-    """Checks that two members of one group say the same of a collective."""
-    (a, x), (b, y) = ((rank, _said(op)) for rank, op in (one, two))
+    """Checks that two members of one group agree on a collective."""
+    (a, x), (b, y) = ((rank, _agreed_attributes(op)) for rank, op in (one, two))
     for name in sorted(x.keys() | y.keys()):
         if x.get(name) != y.get(name):
             raise PassError(
@@ -283,15 +283,15 @@ def _check_agreement(number: int, one: tuple[int, Any], two: tuple[int, Any]) ->
             )
 
 
-def _said(op: ir.Operation) -> dict[str, str]:
-    """What all members of a group have to say alike."""
+def _agreed_attributes(op: ir.Operation) -> dict[str, str]:
+    """The attributes on which all members of a group have to agree."""
     stated = {name: str(op.attributes[name]) for name in op.attributes if name != "index"}
     element = str(ir.ShapedType(op.operands[0].type).element_type)
     return stated | {"element type": element, "number of tensors": str(len(op.operands))}
 
 
 def meeting(op: ir.Operation) -> str:
-    """Which collective this is, and with whom: the same on all ranks that meet."""
+    """The collective and its group as text, equal on all members."""
     if "ranks" in op.attributes:
         return f"{op.name} between ranks {list(op.attributes['ranks'])}"
     return f"{op.name} along mesh axes {op.attributes['mesh_axes']}"

@@ -1,4 +1,4 @@
-"""What a choice of signatures costs on a machine: computing, moving bytes, and memory."""
+"""The cost of a choice of signatures on a machine: computation, transfers and memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Choice = Mapping[Node, NdSignature]
 
 
 def moves(graph: Graph, choice: Choice) -> Iterator[tuple[Tensor, NdSbp, NdSbp]]:
-    """The tensors that are moved, from which layout to which: once for all nodes that want one in a layout."""
+    """The transfers of a choice (tensor, source, target): one for all uses of a tensor in one layout."""
     for tensor in dict.fromkeys(graph.tensors.values()):
         source = choice[tensor.producer].outputs[tensor.number]
         for target in dict.fromkeys(choice[n].inputs[i] for n, i in tensor.uses):
@@ -26,8 +26,11 @@ def moves(graph: Graph, choice: Choice) -> Iterator[tuple[Tensor, NdSbp, NdSbp]]
 
 @dataclass(frozen=True)
 class Machine:
-    """One device and its links: GB/s it receives at, microseconds a collective waits, giga multiply-adds per second
-    it computes, and gigabytes it has (0: as many as wanted)."""
+    """One device and its links.
+
+    `bandwidth` is in GB/s received, `latency` in microseconds for each collective, `compute` in giga multiply-adds
+    per second, `memory` in gigabytes (0: no limit).
+    """
 
     bandwidth: float = 10.0
     latency: float = 10.0
@@ -36,7 +39,7 @@ class Machine:
 
 
 class OutOfTime(Exception):
-    """Transfers are not known, and finding them would take longer than was allowed."""
+    """The cost of a transfer is not known yet, and the time for computing costs is over."""
 
 
 @dataclass
@@ -52,10 +55,10 @@ class Costs:
     _crossings: dict[tuple[Crossing, tuple[int, ...], NdSbp], int] = field(default_factory=dict)
 
     def transfer(self, tensor: Tensor, source: NdSbp, target: NdSbp) -> float:
-        """Moving a tensor from one layout to another.
+        """The time of a tensor's transfer from one layout to another, in microseconds.
 
         Raises:
-            OutOfTime: that is not known, and the time is over.
+            OutOfTime: the transfer is not known, and the time is over.
         """
         key = (source, target, tensor.shape, tensor.width)
         if key not in self._transfers:
@@ -67,14 +70,14 @@ class Costs:
             self._transfers[key] = waits * self.machine.latency + moved / (self.machine.bandwidth * 1e3)
         return self._transfers[key]
 
-    def computing(self, node: Node, signature: NdSignature) -> float:
-        """What one device computes of a node: its part along the mesh axes that split something."""
+    def compute_time(self, node: Node, signature: NdSignature) -> float:
+        """The microseconds in which one device computes its share of a node."""
         axes = range(len(self.mesh))
         layouts = (*signature.inputs, *signature.outputs)
         parts = math.prod(self.mesh[k] for k in axes if any(nd[k].kind == "S" for nd in layouts))
         return node.choices.work / parts / (self.machine.compute * 1e3)
 
-    def sent(self, node: Node, signature: NdSignature) -> int:
+    def bytes_sent(self, node: Node, signature: NdSignature) -> int:
         """The bytes that go from a node to another placement, as all ranks there together receive them."""
         if node.crossing is None:
             return 0
@@ -84,19 +87,19 @@ class Costs:
             self._crossings[key] = node.crossing.elements(tensor.shape, given)
         return self._crossings[key] * max(tensor.width, 1)
 
-    def sending(self, node: Node, signature: NdSignature) -> float:
-        """What that takes."""
-        moved = self.sent(node, signature)
+    def send_time(self, node: Node, signature: NdSignature) -> float:
+        """The time in microseconds of what `bytes_sent` counts."""
+        moved = self.bytes_sent(node, signature)
         if node.crossing is None or not moved:
             return 0.0
         received = moved / len(node.crossing.target.members)
         return WAITS[SEND_RECV] * self.machine.latency + received / (self.machine.bandwidth * 1e3)
 
-    def alone(self, node: Node, signature: NdSignature) -> float:
-        """What a node costs beside the moves of its operands."""
-        return self.computing(node, signature) + self.sending(node, signature)
+    def node_cost(self, node: Node, signature: NdSignature) -> float:
+        """The cost of a node without the transfers of its operands, in microseconds."""
+        return self.compute_time(node, signature) + self.send_time(node, signature)
 
-    def stored(self, node: Node, signature: NdSignature) -> float:
+    def bytes_stored(self, node: Node, signature: NdSignature) -> float:
         """The bytes of a node's results on one device."""
         pairs = zip(node.outputs, signature.outputs, strict=True)
         return sum(self._piece(t, nd) for t, nd in pairs)
@@ -106,18 +109,18 @@ class Costs:
         return tensor.bytes / parts
 
     def total(self, graph: Graph, choice: Choice) -> float:
-        """What a whole graph costs."""
+        """The cost of a graph, in microseconds."""
         moving = sum(self.transfer(*move) for move in moves(graph, choice))
-        return sum(self.alone(n, choice[n]) for n in graph.nodes) + moving
+        return sum(self.node_cost(n, choice[n]) for n in graph.nodes) + moving
 
-    def moved(self, graph: Graph, choice: Choice) -> int:
+    def bytes_moved(self, graph: Graph, choice: Choice) -> int:
         """The bytes that all ranks together receive."""
-        between = sum(self.sent(n, choice[n]) for n in graph.nodes)
+        between = sum(self.bytes_sent(n, choice[n]) for n in graph.nodes)
         return between + sum(self.boxing.cost(s, t, x.shape, x.width) for x, s, t in moves(graph, choice))
 
     def memory(self, graph: Graph, choice: Choice) -> float:
         """The bytes of all tensors on one device."""
-        return sum(self.stored(n, choice[n]) for n in graph.nodes)
+        return sum(self.bytes_stored(n, choice[n]) for n in graph.nodes)
 
     def fits(self, graph: Graph, choice: Choice) -> bool:
         """Whether the tensors fit in a device's memory."""

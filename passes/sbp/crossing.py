@@ -1,4 +1,4 @@
-"""The way of a tensor from one placement to another, and the bytes that go it."""
+"""The transfer of a tensor from one placement to another, and its size."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from oneflow.passes.sbp.submeshes import Submesh
 
 @dataclass(frozen=True)
 class Crossing:
-    """From which placement to which, and how the tensor lies there."""
+    """The placements of a transfer, and the layout on the target."""
 
     source: Submesh
     target: Submesh
     layout: NdSbp
 
     def elements(self, shape: tuple[int, ...], given: NdSbp) -> int:
-        """The elements that ranks of the target need and do not have, for a tensor that lies as `given` before."""
+        """The elements that ranks of the target need and do not have, for a tensor that is `given` on the source."""
         return sum(self._missing(shape, given, place, rank) for place, rank in enumerate(self.target.members))
 
     def _missing(self, shape: tuple[int, ...], given: NdSbp, place: int, rank: int) -> int:

@@ -1,10 +1,10 @@
 """The cheapest signatures of large graphs: nodes are eliminated one after the other, as OneFlow's planner does.
 
 A node with at most two neighbours is replaced by a table between them: for each pair of their signatures, what its
-best one costs. That is exact, and takes chains, branches and ladders (forward beside backward) away whole. Where
+best one costs. That is exact, and takes chains, branches and ladders (forward next to backward) away whole. Where
 every node has more neighbours, the one with most is held at its present signature. A tensor that several nodes want
-in one layout is moved once, which tables of two nodes cannot say: its uses pay alone or share, and further passes
-count only the moves that the last one did not make.
+in one layout is transferred once, which tables of two nodes cannot express: each use pays the whole cost or a
+share, and further passes count only the transfers that the last pass did not make.
 """
 
 from __future__ import annotations
@@ -44,33 +44,33 @@ def choose_by_elimination(graph: Graph, costs: Costs, start: Choice) -> dict[Nod
 
 
 def _passes(graph: Graph, costs: Costs, start: Choice, price: float) -> Iterator[dict[Node, NdSignature]]:
-    """Choices in which each use pays its move alone, then all uses together, each improved in further passes."""
+    """Choices in which each use pays its whole transfer, then an equal share; further passes improve each."""
     tables = _Tables(costs, price)
     present: Choice = {n: s if s in n.choices.signatures else n.choices.signatures[-1] for n, s in start.items()}
-    for first in (_alone, _together):
+    for first in (_full_share, _equal_share):
         known, shares = present, first
         for _ in range(PASSES):
             chosen = _Elimination(graph, tables, known, shares).run()
             yield chosen
             if chosen == known:
                 break
-            known, shares = chosen, _beside
+            known, shares = chosen, _marginal_share
 
 
-#: How much of its cost each use of a tensor pays, by signature of the node, after the last choice.
+#: The share of a tensor's transfer cost that each use pays, by signature of the using node, given the last choice.
 Shares = Callable[[Tensor, Choice], "list[Table]"]
 
 
-def _alone(tensor: Tensor, known: Choice) -> list[Table]:
+def _full_share(tensor: Tensor, known: Choice) -> list[Table]:
     return [np.ones(1)] * len(tensor.uses)
 
 
-def _together(tensor: Tensor, known: Choice) -> list[Table]:
+def _equal_share(tensor: Tensor, known: Choice) -> list[Table]:
     return [np.full(1, 1 / len(tensor.uses)) for _ in tensor.uses]
 
 
-def _beside(tensor: Tensor, known: Choice) -> list[Table]:
-    """All where no other use has made the same move."""
+def _marginal_share(tensor: Tensor, known: Choice) -> list[Table]:
+    """The full cost where no other use makes the same transfer, else nothing."""
     made = Counter(known[node].inputs[number] for node, number in tensor.uses)
     found = []
     for node, number in tensor.uses:
@@ -81,39 +81,39 @@ def _beside(tensor: Tensor, known: Choice) -> list[Table]:
 
 @dataclass
 class _Tables:
-    """What nodes cost, and moving a tensor between two of them, as arrays over their signatures."""
+    """The costs of nodes and of transfers between two nodes, as arrays over their signatures."""
 
     costs: Costs
     price: float
-    _alone: dict[int, Table] = field(default_factory=dict)
-    _moves: dict[tuple[object, ...], Table] = field(default_factory=dict)
+    _nodes: dict[int, Table] = field(default_factory=dict)
+    _edges: dict[tuple[object, ...], Table] = field(default_factory=dict)
 
-    def alone(self, node: Node) -> Table:
-        """The cost of a node by itself and of storing what it makes, by signature."""
+    def node_cost(self, node: Node) -> Table:
+        """The cost of a node and of storing its results, by signature."""
         key = id(node.choices)
-        if key not in self._alone:
+        if key not in self._nodes:
             signatures = node.choices.signatures
-            self._alone[key] = np.array(
-                [self.costs.alone(node, s) + self.price * self.costs.stored(node, s) for s in signatures]
+            self._nodes[key] = np.array(
+                [self.costs.node_cost(node, s) + self.price * self.costs.bytes_stored(node, s) for s in signatures]
             )
-        return self._alone[key]
+        return self._nodes[key]
 
-    def move(self, tensor: Tensor, node: Node, number: int) -> Table:
+    def edge_cost(self, tensor: Tensor, node: Node, number: int) -> Table:
         """The cost of moving a tensor, by signature of its producer and of the node that takes it."""
         given, wanted = tensor.producer.choices, node.choices
         key = (id(given), tensor.number, id(wanted), number, tensor.shape, tensor.width)
-        if key not in self._moves:
+        if key not in self._edges:
             sources, rows = _numbered([s.outputs[tensor.number] for s in given.signatures])
             targets, columns = _numbered([s.inputs[number] for s in wanted.signatures])
             cost = np.array(
                 [[self.costs.transfer(tensor, s, t) if s != t else 0.0 for t in targets] for s in sources]
             )
-            self._moves[key] = cost[np.ix_(rows, columns)]
-        return self._moves[key]
+            self._edges[key] = cost[np.ix_(rows, columns)]
+        return self._edges[key]
 
 
 def _numbered(layouts: list[NdSbp]) -> tuple[list[NdSbp], list[int]]:
-    """The layouts that are there, and which of them each is."""
+    """The distinct layouts, and the number of each layout among them."""
     distinct = list(dict.fromkeys(layouts))
     place = {nd: i for i, nd in enumerate(distinct)}
     return distinct, [place[nd] for nd in layouts]
@@ -126,17 +126,17 @@ class _Elimination:
         self.nodes = graph.nodes
         self.number = {node: i for i, node in enumerate(self.nodes)}
         self.held = [n.choices.signatures.index(known[n]) for n in self.nodes]
-        self.alone = [tables.alone(n) for n in self.nodes]
-        self.near: list[dict[int, Table]] = [{} for _ in self.nodes]
+        self.node_costs = [tables.node_cost(n) for n in self.nodes]
+        self.neighbours: list[dict[int, Table]] = [{} for _ in self.nodes]
         for tensor in dict.fromkeys(graph.tensors.values()):
             for use, share in zip(tensor.uses, shares(tensor, known), strict=True):
-                cost = tables.move(tensor, *use) * share
+                cost = tables.edge_cost(tensor, *use) * share
                 self._join(self.number[tensor.producer], self.number[use[0]], cost)
 
     def _join(self, a: int, b: int, cost: Table) -> None:
         """Adds a table between two nodes."""
-        total = cost + self.near[a][b] if b in self.near[a] else cost
-        self.near[a][b], self.near[b][a] = total, total.T
+        total = cost + self.neighbours[a][b] if b in self.neighbours[a] else cost
+        self.neighbours[a][b], self.neighbours[b][a] = total, total.T
 
     def run(self) -> dict[Node, NdSignature]:
         """Eliminates all nodes, then chooses back from the last to the first."""
@@ -150,7 +150,7 @@ class _Elimination:
             if degree > 2:
                 heapq.heappush(order, (degree, i))
                 i = max((n for n in range(len(self.nodes)) if n not in steps), key=self._degree)
-            neighbours = list(self.near[i])
+            neighbours = list(self.neighbours[i])
             held = degree > 2 or len(neighbours) > 2
             steps[i] = ([], self._hold(i)) if held else (neighbours, self._eliminate(i))
             for n in neighbours:
@@ -159,35 +159,35 @@ class _Elimination:
 
     def _degree(self, i: int) -> int:
         """How many neighbours a node has; none count where it has one signature only."""
-        return len(self.near[i]) if len(self.alone[i]) > 1 else 0
+        return len(self.neighbours[i]) if len(self.node_costs[i]) > 1 else 0
 
     def _eliminate(self, i: int) -> Table:
-        """Puts a table between the neighbours of a node in its place; its best signature for each pair of theirs."""
+        """Replaces a node by a table between its neighbours; gives its best signature for each pair of theirs."""
         neighbours = self._leave(i)
-        cost = self.alone[i]
+        cost = self.node_costs[i]
         for _, table in neighbours:
             cost = cost[..., None] + np.expand_dims(table, tuple(range(1, cost.ndim)))
         best: Table = cost.argmin(axis=0)
         least = cost.min(axis=0)
         if len(neighbours) == 1:
             n = neighbours[0][0]
-            self.alone[n] = self.alone[n] + least
+            self.node_costs[n] = self.node_costs[n] + least
         elif neighbours:
             self._join(neighbours[0][0], neighbours[1][0], least)
         return best
 
     def _hold(self, i: int) -> Table:
-        """Leaves a node at its present signature, whatever its neighbours have."""
+        """Fixes a node at its present signature."""
         for n, table in self._leave(i):
-            self.alone[n] = self.alone[n] + table[self.held[i]]
+            self.node_costs[n] = self.node_costs[n] + table[self.held[i]]
         return np.array(self.held[i])
 
     def _leave(self, i: int) -> list[tuple[int, Table]]:
-        """Takes a node out of the graph; its neighbours, with the tables between."""
-        neighbours = list(self.near[i].items())
+        """Removes a node from the graph; gives its neighbours with their tables."""
+        neighbours = list(self.neighbours[i].items())
         for n, _ in neighbours:
-            del self.near[n][i]
-        self.near[i] = {}
+            del self.neighbours[n][i]
+        self.neighbours[i] = {}
         return neighbours
 
     def _back(self, steps: Mapping[int, tuple[list[int], Table]]) -> dict[Node, NdSignature]:

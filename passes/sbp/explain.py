@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from oneflow.dialect.nd_sbp import NdSignature
+from oneflow.dialect.nd_sbp import NdSbp, NdSignature
 from oneflow.dialect.reader import place_of
 from oneflow.passes.sbp.cost import Choice, Costs
-from oneflow.passes.sbp.graph import Graph, Node
+from oneflow.passes.sbp.graph import Graph, Node, Tensor
 from oneflow.passes.sbp.greedy import priority
 
 
@@ -17,12 +17,12 @@ def explain(name: str, graph: Graph, choice: Choice, costs: Costs) -> str:
     for node in graph.nodes:
         lines += [f"  {place_of(node.op.location)}: {node}"]
         lines += candidates(node, choice, costs)
-    lines.append(f"  total: {costs.total(graph, choice):.1f} us, {costs.moved(graph, choice)} bytes moved,"
+    lines.append(f"  total: {costs.total(graph, choice):.1f} us, {costs.bytes_moved(graph, choice)} bytes moved,"
                  f" {costs.memory(graph, choice):.0f} bytes on a device")  # fmt: skip
     return "\n".join(lines)
 
 
-def _operands(node: Node, signature: NdSignature, choice: Choice) -> Iterator[tuple]:  # type: ignore[type-arg]
+def _operands(node: Node, signature: NdSignature, choice: Choice) -> Iterator[tuple[Tensor, NdSbp, NdSbp]]:
     for tensor, wanted in zip(node.inputs, signature.inputs, strict=True):
         yield tensor, choice[tensor.producer].outputs[tensor.number], wanted
 
@@ -34,11 +34,13 @@ def candidates(node: Node, choice: Choice, costs: Costs) -> Iterator[str]:
     given = [nd for _, nd, _ in _operands(node, chosen, choice)]
     for signature in listed:
         moves = list(_operands(node, signature, choice))
-        moved = sum(costs.boxing.cost(a, b, t.shape, t.width) for t, a, b in moves) + costs.sent(node, signature)
-        time = sum(costs.transfer(t, a, b) for t, a, b in moves) + costs.sending(node, signature)
+        moved = sum(costs.boxing.cost(a, b, t.shape, t.width) for t, a, b in moves) + costs.bytes_sent(
+            node, signature
+        )
+        time = sum(costs.transfer(t, a, b) for t, a, b in moves) + costs.send_time(node, signature)
         order, _ = priority(node, signature, given, costs.mesh)
         mark = "*" if signature == chosen else " "
         yield (
             f"    {mark} {signature}: order {order}, {moved} bytes,"
-            f" {time:.1f} us moving, {costs.computing(node, signature):.3g} us computing"
+            f" {time:.1f} us moving, {costs.compute_time(node, signature):.3g} us computing"
         )

@@ -1,7 +1,7 @@
-"""A function as SBP inference sees it: nodes that produce and take tensors, each with its candidate signatures.
+"""The graph of a function for SBP inference: nodes that produce and use tensors, with candidate signatures.
 
-Arguments and returned values are nodes as well. A `tensor.cast` that says less passes its tensor on. What is
-not an operator (constants, control flow, calls) computes on whole tensors, or as its callee is annotated.
+Arguments and returned values are nodes as well. A `tensor.cast` to a less specific type is its operand. Constants,
+control flow and calls have repeated tensors; calls of annotated functions the layouts of these.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NOTHING: Mapping[str, Any] = {}
 
 @dataclass(eq=False)
 class Tensor:
-    """A value, the nodes that take it, and the node that produces it."""
+    """A value, the node that produces it and the nodes that use it."""
 
     value: ir.Value
     desc: TensorDesc
@@ -39,7 +39,7 @@ class Tensor:
     @property
     def shape(self) -> tuple[int, ...]:
         """The logical shape, which is static."""
-        return self.desc.shape  # type: ignore[return-value]
+        return self.desc.static_shape
 
     @property
     def width(self) -> int:
@@ -59,7 +59,7 @@ def width_of(desc: TensorDesc) -> int:
 
 @dataclass(eq=False)
 class Choices:
-    """What nodes that make equal calls share: the signatures, and the multiply-adds of the whole call."""
+    """What nodes of equal calls share: the signatures, and the multiply-adds of the logical call."""
 
     signatures: list[NdSignature]
     work: int = 0
@@ -69,7 +69,8 @@ class Choices:
 class Node:
     """An operator, an argument (`role` "argument"), a returned value ("result"), or other code ("fixed").
 
-    A tensor that goes to another placement is given there ("sent"), by the `crossing`, and made here ("received").
+    A tensor that goes to another placement has a node with the role "sent" in the graph of its source, which has the
+    `crossing`, and one with the role "received" in the graph of the target.
     """
 
     op: ir.Operation
@@ -136,7 +137,7 @@ def static_desc(value: ir.Value) -> TensorDesc | None:
 class GraphReader:
     """Reads functions into graphs; equal calls get the same `Choices`.
 
-    Of a program of several placements, `submeshes`, each has graphs of its own; `place` says which are read.
+    Of a program with several placements, `submeshes`, the graphs of the placement `place` are read.
     """
 
     def __init__(
@@ -150,7 +151,8 @@ class GraphReader:
         self.mesh, self.registry, self.functions = mesh, registry, functions
         self.submeshes, self.place = submeshes, place
         self._choices: dict[Any, tuple[Call, Choices]] = {}
-        self._whole = broadcast(mesh)
+        self._layout_choices: dict[Any, Choices] = {}
+        self._repeated = broadcast(mesh)
 
     def read(self, function: Function) -> Graph:
         """The graph of a function.
@@ -184,11 +186,11 @@ class GraphReader:
     def _value_choices(self, desc: TensorDesc, nd: NdSbp | None, produced: bool) -> Choices:
         """Signatures of a node with one tensor, which it produces or takes."""
         key = (desc, nd, produced)
-        if key not in self._choices:
+        if key not in self._layout_choices:
             layouts = value_layouts(desc, self.mesh) if nd is None else [nd]
             signatures = [NdSignature((), (o,)) if produced else NdSignature((o,), ()) for o in layouts]
-            self._choices[key] = (None, Choices(signatures))  # type: ignore[assignment]
-        return self._choices[key][1]
+            self._layout_choices[key] = Choices(signatures)
+        return self._layout_choices[key]
 
     def _visit(self, graph: Graph, function: Function, op: ir.Operation) -> None:
         name = op.name
@@ -209,12 +211,12 @@ class GraphReader:
 
     @staticmethod
     def _passes_on(graph: Graph, op: ir.Operation) -> bool:
-        """Whether a cast only forgets what is known of its operand."""
+        """Whether a cast is to a less specific type than its operand's."""
         source, result = op.operands[0], from_mlir(op.results[0].type)
         return source in graph.tensors and result is not None and graph.tensors[source].desc.refines(result)
 
     def _visit_crossing(self, graph: Graph, op: ir.Operation) -> None:
-        """A cast to another placement: what it takes is decided there, and what it gives here, or the reverse."""
+        """A cast to another placement: a sink of the source's graph and a source of the target's."""
         tensor = graph.tensors.get(op.operands[0])
         if tensor is not None:
             choices, target = self._value_choices(tensor.desc, None, False), self.submeshes[placement_of(op)]
@@ -254,7 +256,7 @@ class GraphReader:
 
     @staticmethod
     def _constrain(op: ir.Operation, call: Call, signatures: list[NdSignature]) -> list[NdSignature]:
-        """The signatures that agree with what the program says of this operation."""
+        """The signatures that agree with the annotations of this operation."""
         inputs, outputs = notes.read_operation(op, notes.IN), notes.read_operation(op, notes.OUT)
         found = [s for s in signatures if _agrees(s.inputs, inputs) and _agrees(s.outputs, outputs)]
         if found:
@@ -274,7 +276,7 @@ class GraphReader:
             notes.expect_static(from_mlir(kind), function.op)
         for number, (value, stated) in enumerate(zip(op.operands, annotated, strict=True)):
             tensor = graph.tensors.get(value)
-            nd = self._whole if stated is None and several else stated
+            nd = self._repeated if stated is None and several else stated
             if tensor is not None:
                 self._check(nd, tensor.desc, f"result {number}", op)
                 choices = self._value_choices(tensor.desc, nd, False)
@@ -285,22 +287,22 @@ class GraphReader:
         outputs = [(v, d) for v in op.results if (d := static_desc(v)) is not None]
         layouts = self._call_layouts(op) if op.name == "func.call" else None
         if layouts is None:
-            layouts = NdSignature((self._whole,) * len(inputs), (self._whole,) * len(outputs))
+            layouts = NdSignature((self._repeated,) * len(inputs), (self._repeated,) * len(outputs))
         if inputs or outputs:
             node = Node(op, "fixed", inputs, Choices([layouts]), constrained=True)
             graph.add(node, [v for v, _ in outputs], [d for _, d in outputs])
         self._add_block_arguments(graph, op)
 
     def _add_block_arguments(self, graph: Graph, op: ir.Operation, skipped: int = 0) -> None:
-        """What blocks of an operation take is whole."""
+        """Block arguments of an operation are repeated."""
         for value in block_arguments(op, skipped):
             desc = static_desc(value)
             if desc is not None:
-                whole = Choices([NdSignature((), (self._whole,))])
+                whole = Choices([NdSignature((), (self._repeated,))])
                 graph.add(Node(op, "fixed", [], whole, constrained=True), [value], [desc])
 
     def _call_layouts(self, op: ir.Operation) -> NdSignature | None:
-        """How a call takes and gives tensors: as its callee is annotated."""
+        """The layouts of a call's operands and results: those of the annotated callee."""
         callee = self.functions.get(op.attributes["callee"].value)
         if callee is None:
             return None

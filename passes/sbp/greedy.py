@@ -8,16 +8,16 @@ from oneflow.dialect.nd_sbp import Mesh, NdSbp, NdSignature
 from oneflow.dialect.sbp import B
 from oneflow.passes.sbp.graph import Graph, Node, Tensor
 
-#: What OneFlow counts for making partial sums, and for cutting what is whole, on a mesh of one axis.
+#: OneFlow's costs of making partial sums, and of splitting a repeated tensor, on a mesh of one axis.
 NEVER, RARELY = 2**63 - 1, 2**31 - 1
 
 
 def choose_greedily(graph: Graph, mesh: Mesh) -> dict[Node, NdSignature]:
     """A signature for every node.
 
-    On a mesh of one axis: the most operands that already lie as the signature says (unless the program
-    constrains the operator), then the fewest bytes as OneFlow counts them. On others: the first signature all of
-    whose operands agree, else the cheapest. Ties go to the earlier candidate. What has no operands is whole.
+    On a mesh of one axis: the signature with the most operands in its layouts (unless the program constrains the
+    operator), then with the fewest bytes as OneFlow counts them. On other meshes: the first signature whose operands
+    all agree, else the cheapest. Ties go to the earlier candidate. Nodes without operands are repeated.
     """
     chosen: dict[Node, NdSignature] = {}
     known: dict[tuple[object, ...], NdSignature] = {}
@@ -40,7 +40,7 @@ def _choose(node: Node, given: Sequence[NdSbp], mesh: Mesh) -> NdSignature:
 
 
 def priority(node: Node, signature: NdSignature, given: Sequence[NdSbp], mesh: Mesh) -> tuple[int, int]:
-    """How a signature ranks for a node whose operands lie as `given`: order, then cost; smaller is better."""
+    """The rank of a signature for operands in the layouts `given`: order, then cost; smaller is better."""
     matches = sum(a == b for a, b in zip(signature.inputs, given, strict=True))
     operands = list(zip(node.inputs, given, signature.inputs, strict=True))
     if len(mesh) == 1:

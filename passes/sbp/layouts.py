@@ -1,6 +1,6 @@
-"""How the values of an annotated program lie, and how operations want them.
+"""The layouts of values in an annotated program, and those that operations require.
 
-What `oneflow-infer-sbp` wrote, read back: `Layouts.of` a function.
+They are read from the annotations of `oneflow-infer-sbp`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from oneflow.passes.structure import Function
 
 @dataclass
 class Layouts:
-    """The layouts of a function's values so far, filled in program order by `visit`."""
+    """The layouts of a function's values so far, filled in program order by `enter` and `leave`."""
 
     submeshes: Submeshes
     registry: Registry
@@ -41,35 +41,35 @@ class Layouts:
         places = placements_of(function.op, notes.ARGUMENTS, len(function.inputs))
         for number, (value, nd, place) in enumerate(zip(function.arguments, stated, places, strict=True)):
             if notes.is_tensor(value.type):
-                self.set(value, _given(nd, function.op, f"argument {number}"), place)
+                self.set(value, _required(nd, function.op, f"argument {number}"), place)
         self._enter_blocks(function.op, 1)
 
     def _enter_blocks(self, op: ir.Operation, skipped: int = 0) -> None:
-        """Takes the arguments of an operation's blocks, which are whole."""
+        """Takes the arguments of an operation's blocks, which are repeated."""
         for value in block_arguments(op, skipped):
             if notes.is_tensor(value.type):
-                self.set(value, self._whole)
+                self.set(value, self._repeated)
 
     @property
-    def _whole(self) -> NdSbp:
+    def _repeated(self) -> NdSbp:
         return broadcast(self.submeshes[WHOLE].mesh)
 
     def set(self, value: ir.Value, nd: NdSbp, place: str = WHOLE) -> None:
-        """States how a value lies, and on which placement."""
+        """Sets the layout and the placement of a value."""
         desc = static_desc(value)
         assert desc is not None, value
         self.values[value], self.descs[value] = nd, desc
         self.places[value] = self.submeshes[place]
 
     def passes_on(self, op: ir.Operation) -> bool:
-        """Whether a `tensor.cast` gives its operand with less known of it."""
+        """Whether an operation is a `tensor.cast` to a less specific type."""
         if op.name != dialect.CAST or op.operands[0] not in self.descs:
             return False
         result = from_mlir(op.results[0].type)
         return result is not None and self.descs[op.operands[0]].refines(result)
 
-    def wanted(self, function: Function, op: ir.Operation) -> list[NdSbp | None]:
-        """How an operation wants each of its operands; None for what is no tensor.
+    def operand_layouts(self, function: Function, op: ir.Operation) -> list[NdSbp | None]:
+        """The layout that an operation requires of each operand; None for what is no tensor.
 
         Raises:
             PassError: it is not annotated, or for another number of operands.
@@ -83,8 +83,8 @@ class Layouts:
             stated = self._of_call(op, notes.ARGUMENTS, op.operands)
         return [self._if_tensor(v, nd, op) for v, nd in zip(op.operands, stated, strict=True)]
 
-    def made(self, op: ir.Operation) -> list[NdSbp | None]:
-        """How each result of an operation lies; None for what is no tensor.
+    def result_layouts(self, op: ir.Operation) -> list[NdSbp | None]:
+        """The layout of each result of an operation; None for what is no tensor.
 
         Raises:
             PassError: it is not annotated, or for another number of results.
@@ -99,10 +99,10 @@ class Layouts:
 
     def _of_call(self, op: ir.Operation, name: str, values: Sequence[ir.Value]) -> Sequence[NdSbp | None]:
         callee = self.functions.get(op.attributes["callee"].value) if op.name == "func.call" else None
-        return [self._whole] * len(values) if callee is None else notes.read_values(callee, name, len(values))
+        return [self._repeated] * len(values) if callee is None else notes.read_values(callee, name, len(values))
 
     def _if_tensor(self, value: ir.Value, nd: NdSbp | None, op: ir.Operation) -> NdSbp | None:
-        return _given(nd, op, "every tensor") if notes.is_tensor(value.type) else None
+        return _required(nd, op, "every tensor") if notes.is_tensor(value.type) else None
 
     def leave(self, op: ir.Operation) -> None:
         """Takes the results of an operation, and the arguments of its blocks."""
@@ -111,7 +111,7 @@ class Layouts:
             self.values[op.results[0]], self.descs[op.results[0]] = self.values[source], self.descs[source]
             self.places[op.results[0]] = self.places[source]
             return
-        for value, nd in zip(op.results, self.made(op), strict=True):
+        for value, nd in zip(op.results, self.result_layouts(op), strict=True):
             if nd is not None:
                 self.set(value, nd, placement_of(op))
         self._enter_blocks(op)
@@ -127,7 +127,7 @@ def _counted(found: list[NdSbp] | None, values: Sequence[ir.Value], op: ir.Opera
     return found
 
 
-def _given(nd: NdSbp | None, op: ir.Operation, what: str) -> NdSbp:
+def _required(nd: NdSbp | None, op: ir.Operation, what: str) -> NdSbp:
     if nd is None:
         raise PassError(f"{op.name}: expected {notes.ND_SBP} of {what}; run oneflow-infer-sbp first", op.location)
     return nd

@@ -1,8 +1,8 @@
-"""Where the values of a program on several placements lie.
+"""The placement of every value of a program on several placements.
 
-Arguments say where they lie, and `hierarchical_parallel_cast` with the attribute `placement` takes a tensor to other
-ranks. `assign_placements` finds out the rest: an operator is where its operands are, and what nothing is said of is
-on all ranks, in the placement `mesh`, from which it is brought where it is needed.
+Arguments are annotated with their placement, and `hierarchical_parallel_cast` with the attribute `placement` moves a
+tensor to other ranks. `assign_placements` infers the rest: an operator has the placement of its operands. A value
+without annotation is on all ranks, the placement `mesh`, and is moved where it is needed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from oneflow.passes.structure import Function
 
 
 def assign_placements(function: Function, submeshes: Submeshes, registry: Registry) -> None:
-    """Says of every operation and result where it is, and brings tensors there.
+    """Annotates every operation and result with its placement, and inserts casts between placements.
 
     Raises:
         PassError: operands lie on different placements, a placement is not known, or there is control flow.
@@ -65,7 +65,7 @@ class _Assignment:
             self._place(op)
 
     def _place(self, op: ir.Operation) -> None:
-        """Has an operation be where its operands are."""
+        """Gives an operation the placement of its operands."""
         if len(op.regions) or op.name == "func.call":
             raise PassError(
                 f"{op.name}: expected operators alone in a program of several placements; inline calls", op.location
@@ -80,7 +80,7 @@ class _Assignment:
         self._set(op, place)
 
     def _wait(self, op: ir.Operation) -> None:
-        """Has a barrier be where its first operand is, for which others that are elsewhere cannot be waited."""
+        """Gives a barrier the placement of its first operand; operands on other placements are not waited for."""
         place = self._at(op.operands[0])
         if all(self._at(v) == place for v in op.operands):
             self._set(op, place)
@@ -114,7 +114,7 @@ class _Assignment:
         return self.brought[value, place]
 
     def _cast(self, op: ir.Operation) -> None:
-        """A cast of the program: to other ranks it goes without partial sums, which are made there."""
+        """A cast of the program; between placements no partial sums are sent, the target makes them."""
         source = self._at(op.operands[0])
         place = self._known(placement_of(op), op) if crosses(op) else source
         if crosses(op) and place == source:
@@ -127,7 +127,7 @@ class _Assignment:
         self._set(op, place)
 
     def _go_back(self, op: ir.Operation) -> None:
-        """A gradient, to the ranks of what it is the gradient of."""
+        """Moves a gradient to the placement of the value that it is the gradient of."""
         value, like = op.operands
         place = self._at(like)
         said = dialect.read_attributes(op, dialect.record_of(op, self.registry))
@@ -144,7 +144,7 @@ class _Assignment:
         op.erase()
 
     def _return(self, op: ir.Operation) -> None:
-        """Results are where they are stated to be, else where they are."""
+        """Moves results to their annotated placement; results without annotation stay."""
         side, count = notes.RESULTS, len(self.function.results)
         if len(self.submeshes) == 1:
             return

@@ -25,7 +25,7 @@ class Submesh:
     members: tuple[int, ...]
 
     def place(self, rank: int) -> int | None:
-        """Where in it a rank of the program stands; None where it does not belong to it."""
+        """The number in this placement of a rank of the program; None where the placement does not have it."""
         return self.members.index(rank) if rank in self.members else None
 
     def __str__(self) -> str:
@@ -90,7 +90,7 @@ def placement_of(op: ir.Operation) -> str:
 
 
 def write_placement(op: ir.Operation, place: str) -> None:
-    """States where an operation is."""
+    """States the placement of an operation."""
     if place != WHOLE:
         op.attributes[notes.PLACEMENT] = ir.StringAttr.get(place, op.context)
 

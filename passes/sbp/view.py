@@ -1,7 +1,7 @@
-"""What `view` draws: a page with the graph of every function, how each tensor lies, and what is moved between.
+"""What `view` draws: a page with the graph of every function, the layout of each tensor, and the transfers.
 
-Operators stand below what they take. A mark per mesh axis says how a result lies; an edge along which a tensor is
-moved is coloured, and names the steps and the bytes. The page stands alone: no script, nothing loaded.
+Operators are below their operands. A mark per mesh axis shows the layout of a result; the edge of a transfer is
+coloured, and names the steps and the bytes. The page has no script and loads nothing.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Drawing:
     costs: Costs
 
     def places(self) -> dict[Node, tuple[int, int]]:
-        """Levels by the longest way from an argument, columns in program order."""
+        """Levels by the longest path from an argument, columns in program order."""
         levels: dict[Node, int] = {}
         filled: Counter[int] = Counter()
         found = {}
@@ -110,7 +110,7 @@ def _totals(drawing: Drawing) -> str:
             moved[step.kind] += step.bytes
     for node in (n for n in drawing.graph.nodes if n.crossing is not None):
         times[BETWEEN] += 1
-        moved[BETWEEN] += drawing.costs.sent(node, choice[node])
+        moved[BETWEEN] += drawing.costs.bytes_sent(node, choice[node])
     rows = "".join(f"<tr><td>{k}</td><td>{n}</td><td>{moved[k]:,}</td></tr>" for k, n in sorted(times.items()))
     total = drawing.costs.total(drawing.graph, drawing.choice)
     return f"<table><tr><th>step</th><th>times</th><th>bytes</th></tr>{rows}</table><p>{total:.1f} us</p>"

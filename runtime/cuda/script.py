@@ -219,7 +219,7 @@ class Recorder:
             if kernel.recorded and self._is_result(a) and n <= MAX_STAGED_BYTES
         }
         memory = [a for a, _ in inputs] + [staging.get(a, a) for a, _ in results]
-        memory += [self._scratch(kernel.room)] if kernel.room else []
+        memory += [self._scratch(kernel.workspace)] if kernel.workspace else []
         self.add(External(number, tuple(memory), len(inputs)))
         for address, size in results:
             if address in staging:

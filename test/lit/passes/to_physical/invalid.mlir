@@ -2,7 +2,7 @@
 
 module attributes {oneflow.mesh = array<i64: 2>} {
   func.func @unboxed(%x: tensor<8xf32> {oneflow.nd_sbp = [#sbp.split<0>]}) {
-    // expected-error@below {{oneflow.relu: operands lie otherwise; run oneflow-insert-boxing first}}
+    // expected-error@below {{oneflow.relu: expected operands in the layouts of the signature; run oneflow-insert-boxing first}}
     %0 = "oneflow.relu"(%x) {oneflow.in_nd_sbp = [[#sbp.broadcast]], oneflow.out_nd_sbp = [[#sbp.broadcast]]}
       : (tensor<8xf32>) -> tensor<8xf32>
     return

@@ -101,8 +101,8 @@ REFUSED = {
         lambda x: x.sum(1.0),
         r"expected a dimension in \[-2, 2\) of tensor<2x3xi64>, got 1.0",
     ),
-    "an integer to a negative power": (lambda x: x**-1, "expected an exponent of at least 0 beside integers, got -1"),
-    "a float alpha beside integers": (lambda x: x.add(x, alpha=1.5), "expected an integer as alpha beside integers"),
+    "an integer to a negative power": (lambda x: x**-1, "expected an exponent of at least 0 for integers, got -1"),
+    "a float alpha of integers": (lambda x: x.add(x, alpha=1.5), "expected an integer as alpha of integers"),
     "alpha as text": (lambda x: x.add(x, alpha="2"), "expected alpha to be a number, got '2'"),
     "steps": (lambda _: flow.linspace(0, 1, 2.5), "expected steps of linspace as an integer of at least 0, got 2.5"),
     "a border of no kind": (

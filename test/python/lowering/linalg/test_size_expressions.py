@@ -75,8 +75,8 @@ def test_computed_sizes_are_what_python_gives(number: int, n: int, static: bool)
 
 #: Sizes that the algebra does not take, and what is said of them for a size that is unknown.
 WRONG: list[tuple[Callable[[Any], Any], str]] = [
-    (lambda n: n * 1.5, "expected a whole number beside index, got 1.5"),
-    (lambda n: n + float("nan"), "expected a whole number beside index, got nan"),
+    (lambda n: n * 1.5, "expected a whole number with an operand of index, got 1.5"),
+    (lambda n: n + float("nan"), "expected a whole number with an operand of index, got nan"),
     (lambda n: n / 2, "expected a float for div, got index: cast it, or divide integers by //"),
     (lambda n: s.sqrt(c.as_expr(n)), "expected a float for sqrt, got index"),
     (lambda n: real(n), "expected a whole number or an expression of type index as a size, got f64"),
@@ -105,5 +105,5 @@ def test_numbers_beside_integers_are_whole() -> None:
     """A number takes the type of the other operand, which for a fraction would change it."""
     x = s.arg(0, dtypes.int32)
     assert (x + 2.0).args[1].value == 2
-    with pytest.raises(s.BodyError, match=r"expected a whole number beside i32, got 0\.5"):
+    with pytest.raises(s.BodyError, match=r"expected a whole number with an operand of i32, got 0\.5"):
         s.maximum(0.5, x)

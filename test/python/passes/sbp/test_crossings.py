@@ -74,4 +74,6 @@ def test_auto_counts_what_crosses(machine, want, context):
         for found in (choose_cheapest(graph, costs, greedy, 60.0), choose_by_elimination(graph, costs, greedy)):
             assert costs.total(graph, found) == pytest.approx(best)
             assert next(str(s) for n, s in found.items() if n.role == "operator") == want
-        assert costs.moved(graph, choose_cheapest(graph, costs, greedy, 60.0)) == (96 if want == "B -> B" else 144)
+        assert costs.bytes_moved(graph, choose_cheapest(graph, costs, greedy, 60.0)) == (
+            96 if want == "B -> B" else 144
+        )

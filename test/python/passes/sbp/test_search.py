@@ -25,7 +25,7 @@ LISTED = {name for names in COINCIDENCES.values() for name in names.split()}
 
 #: The operands of each of several parameters, and numbers that some updates do not read.
 EACH = """model model_diff model_copy momentum_buf m v learning_rate scale_by_tensor skip_if"""
-#: Operands that may lie otherwise than records say, where they withhold that.
+#: Operands whose valid layouts the records leave out as unoffered.
 UNOFFERED = {
     "bernoulli": "in",
     "hierarchical_parallel_cast_like": "in like",

@@ -1,7 +1,7 @@
-"""Operators written out where an axis is split that they want whole.
+"""Operators that are decomposed where an operand is split along an axis that no signature splits.
 
-`softmax` offers no signature that splits its rows, but the operators it consists of do: maxima and sums of the pieces
-are put together, not the pieces themselves.
+`softmax` has no signature that splits rows, but the operators of its decomposition have: only row maxima and row sums
+are reduced over devices, and the rows stay split.
 """
 
 from __future__ import annotations
@@ -16,18 +16,22 @@ from oneflow.passes.sbp.cost import Choice
 from oneflow.passes.sbp.graph import Graph, Node
 
 
-def split_against_their_will(graph: Graph, choice: Choice, registry: Registry) -> list[Node]:
-    """The operators that can be written out, an operand of which lies split along an axis that they want whole."""
-    return [n for n in written_out(graph, registry) if any(not _can_take(n, i, nd) for i, nd in _given(n, choice))]
+def operators_to_reshard(graph: Graph, choice: Choice, registry: Registry) -> list[Node]:
+    """The decomposable operators with an operand that is split along an axis that no signature splits."""
+    return [
+        n
+        for n in decomposable_operators(graph, registry)
+        if any(not _accepts(n, i, nd) for i, nd in _operand_layouts(n, choice))
+    ]
 
 
-def written_out(graph: Graph, registry: Registry) -> list[Node]:
-    """The operators that can be written out and want some axis of an operand whole that can be split."""
+def decomposable_operators(graph: Graph, registry: Registry) -> list[Node]:
+    """The operators that can be decomposed and have an operand with an axis that no signature splits."""
     free = (n for n in graph.nodes if n.role == "operator" and not n.constrained and _rule(n, registry) is not None)
-    return [n for n in free if any(len(_split_axes(n, i)) < _long_axes(n, i) for i in range(len(n.inputs)))]
+    return [n for n in free if any(len(_split_axes(n, i)) < _count_long_axes(n, i) for i in range(len(n.inputs)))]
 
 
-def write_out(nodes: list[Node], registry: Registry) -> None:
+def decompose_operators(nodes: list[Node], registry: Registry) -> None:
     """Replaces operators by others that can be split along more axes.
 
     Raises:
@@ -44,13 +48,13 @@ def _rule(node: Node, registry: Registry) -> Rule | None:
     return record.sharded_decomposition or record.decompose
 
 
-def _given(node: Node, choice: Choice) -> Iterator[tuple[int, NdSbp]]:
+def _operand_layouts(node: Node, choice: Choice) -> Iterator[tuple[int, NdSbp]]:
     for number, tensor in enumerate(node.inputs):
         yield number, choice[tensor.producer].outputs[tensor.number]
 
 
-def _can_take(node: Node, number: int, given: NdSbp) -> bool:
-    """Whether a signature splits an operand along every axis along which it lies split."""
+def _accepts(node: Node, number: int, given: NdSbp) -> bool:
+    """Whether signatures split an operand along every axis along which `given` splits it."""
     return {s.axis for s in given if s.axis is not None} <= _split_axes(node, number)
 
 
@@ -60,5 +64,5 @@ def _split_axes(node: Node, number: int) -> set[int]:
     return {s.axis for nd in layouts for s in nd if s.axis is not None}
 
 
-def _long_axes(node: Node, number: int) -> int:
+def _count_long_axes(node: Node, number: int) -> int:
     return sum(size > 1 for size in node.inputs[number].shape)

@@ -1,6 +1,6 @@
-"""What has no gradient because every way to it leads through integers: an error that names the way.
+"""The error for an input that reaches the results through integers alone: it names the path.
 
-Beside `reverse`, whose entries these are.
+The entries are those of `reverse`.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from oneflow.dialect.reverse import Entry, NotDifferentiable, Seeds, Segment, na
 def refuse_integers(
     entries: Sequence[Entry], seeds: Seeds, wrt: Sequence[Value], grads: Sequence[Value | None]
 ) -> None:
-    """Checks that inputs without a gradient reach what has a cotangent by no way at all.
+    """Checks that no path leads from an input without a gradient to a value with a cotangent.
 
     Raises:
-        NotDifferentiable: the only ways from an input lead through integers or bools, which have no gradient.
+        NotDifferentiable: every path from an input leads through integers or bools, which have no gradient.
     """
     for number, (value, grad) in enumerate(zip(wrt, grads, strict=True)):
         if grad is None:
@@ -27,20 +27,20 @@ def refuse_integers(
 
 
 def _refuse_integers(entries: Sequence[Entry], targets: Sequence[Value], start: Value, number: int) -> None:
-    came: dict[int, tuple[Entry, Value]] = {}
+    reached: dict[int, tuple[Entry, Value]] = {}
     for entry in entries:
-        sources = [v for v in _read(entry) if v is start or id(v) in came]
+        sources = [v for v in _read(entry) if v is start or id(v) in reached]
         if sources and not _is_flat(entry) and not _only_chooses(entry, sources):
-            came.update((id(r), (entry, sources[0])) for r in entry.results if id(r) not in came)
-    at = next((v for v in targets if id(v) in came), None)
-    way: list[tuple[Entry, Value]] = []
+            reached.update((id(r), (entry, sources[0])) for r in entry.results if id(r) not in reached)
+    at = next((v for v in targets if id(v) in reached), None)
+    path_back: list[tuple[Entry, Value]] = []
     while at is not None and at is not start:
-        entry, source = came[id(at)]
-        way.append((entry, at))
+        entry, source = reached[id(at)]
+        path_back.append((entry, at))
         at = source
-    culprit = next(((e, v) for e, v in reversed(way) if not v.dtype.is_float), None)
+    culprit = next(((e, v) for e, v in reversed(path_back) if not v.dtype.is_float), None)
     if culprit is not None:
-        names = filter(None, (name_of(e) for e, _ in reversed(way)))
+        names = filter(None, (name_of(e) for e, _ in reversed(path_back)))
         path = [f"input {number}", *names, "result"]
         raise NotDifferentiable(
             f"{name_of(culprit[0])} gives {culprit[1].dtype}, which has no gradient, and every way from input"
@@ -50,13 +50,13 @@ def _refuse_integers(entries: Sequence[Entry], targets: Sequence[Value], start: 
 
 
 def _flat(entries: Iterable[Entry]) -> Iterable[Entry]:
-    """The entries with those of segments in their place."""
+    """The entries, segments replaced by their own entries."""
     for entry in entries:
         yield from _flat(entry.entries) if isinstance(entry, Segment) else (entry,)
 
 
 def _is_flat(entry: Entry) -> bool:
-    """Whether the results do not depend on the operands, or in steps: then zero is the gradient."""
+    """Whether the gradient is zero: the results are constant, or a step function of the operands."""
     return isinstance(entry, Call) and entry.record.grad in (zero_grad, flat_gradient)
 
 
@@ -68,5 +68,5 @@ def _read(entry: Entry) -> Iterable[Value]:
 
 
 def _only_chooses(entry: Entry, sources: Sequence[Value]) -> bool:
-    """Whether an operator on floats chooses by `sources` alone, as conditions or positions: a step as well."""
+    """Whether `sources` are only conditions or positions of an operator on floats: a step function of them."""
     return any(v.dtype.is_float for v in _read(entry)) and not any(v.dtype.is_float for v in sources)

@@ -1,0 +1,61 @@
+"""SBP rules as factors: addends, biases and linear operands."""
+
+from types import SimpleNamespace
+
+from oneflow.dialect.sbp import Factors, common_axes
+from oneflow.dialect.tensor_desc import TensorDesc, parse_desc
+
+SUMS = Factors("r c, r c -> r c")
+
+
+def texts(factors: Factors) -> list[str]:
+    return [str(s) for s in factors.signatures()]
+
+
+def desc(text: str) -> TensorDesc:
+    found = parse_desc(text)
+    assert found is not None
+    return found
+
+
+def test_a_bias_is_split_with_the_result_and_is_a_partial_sum_beside_partial_sums():
+    assert texts(Factors("m k, n k -> m n", "each").plus("n")) == [
+        "S(0), B, B -> S(0)",
+        "S(1), S(1), P -> P",
+        "B, S(0), S(0) -> S(1)",
+        "P, B, P -> P",
+        "B, P, P -> P",
+    ]
+
+
+def test_addends_follow_the_operands_in_order():
+    assert texts(Factors("m k, k n -> m n").plus("n").plus("m n"))[2] == "B, S(1), S(0), S(1) -> S(1)"
+
+
+def test_sides_have_the_addends():
+    assert Factors("m k, n k -> m n").plus("n").sides() == ([["m", "k"], ["n", "k"], ["n"]], [["m", "n"]])
+
+
+def test_linear_operands_are_partial_sums_together():
+    op = SimpleNamespace(inputs={"dy": 1, "x": 2})
+    assert texts(SUMS.linear_in(op, "dy").linear_in(op, "dy", "x"))[2:] == ["P, B -> P", "P, P -> P"]
+
+
+def test_missing_operands_are_skipped_and_repeated_ones_counted():
+    op = SimpleNamespace(inputs={"x": (1, 2), "weight": None})
+    assert SUMS.linear_in(op, "weight") == SUMS
+    assert texts(SUMS.linear_in(op, "x"))[2:] == ["P, P -> P"]
+
+
+def test_results_that_stay_whole():
+    op = SimpleNamespace(inputs={"x": 1})
+    assert texts(Factors("_ -> _, _").linear_in(op, "x", results=(1,))) == ["P -> B, P"]
+
+
+def test_a_size_of_one_is_no_split_with_addends():
+    found = Factors("m k, n k -> m n").plus("n").signatures([(1, 4), (2, 4), (2,)])
+    assert [str(s) for s in found] == ["S(1), S(1), P -> P", "B, S(0), S(0) -> S(1)"]
+
+
+def test_common_axes_are_those_of_all_tensors():
+    assert common_axes([desc("tensor<4x1x2xf32>"), desc("tensor<3x5xf32>")]) == ["d0 _ _", "d0 _"]
