@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 
-from oneflow.frontend.core.devices import CHOSEN, Device, device
+from oneflow.frontend.core.devices import COMPILE_OPTIONS, Device, device
 from oneflow.lowering.triton.names import AUTOTUNE, DETERMINISTIC, PRECISION, PRECISIONS
 from oneflow.runtime.cuda import driver
 from oneflow.runtime.cuda import stream as streams
@@ -33,7 +33,7 @@ def set_matmul_precision(precision: str) -> None:
     """
     if precision not in PRECISIONS:
         raise ValueError(f"expected precision to be one of {', '.join(PRECISIONS)}, got {precision!r}")
-    CHOSEN[PRECISION] = precision
+    COMPILE_OPTIONS[PRECISION] = precision
 
 
 def set_deterministic(deterministic: bool) -> None:
@@ -43,7 +43,7 @@ def set_deterministic(deterministic: bool) -> None:
     additions take their turns in any order; with this they are done one after the other, which is slower. All else
     gives the same bits in any case.
     """
-    CHOSEN[DETERMINISTIC] = str(bool(deterministic)).lower()
+    COMPILE_OPTIONS[DETERMINISTIC] = str(bool(deterministic)).lower()
 
 
 def set_autotune(autotune: bool) -> None:
@@ -52,7 +52,7 @@ def set_autotune(autotune: bool) -> None:
     The first run times a few ways for each product and each reduction of rows on the device, and keeps the fastest in
     the cache on disk, by device, kernel and sizes. Without it a model chooses, the same on every machine.
     """
-    CHOSEN[AUTOTUNE] = str(bool(autotune)).lower()
+    COMPILE_OPTIONS[AUTOTUNE] = str(bool(autotune)).lower()
 
 
 def is_available() -> bool:

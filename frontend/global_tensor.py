@@ -78,7 +78,7 @@ class Lie(Function):
 
 def _cast(builder: Any, x: Tensor, placement: Placement | None, sbp: Any, grad_sbp: Any) -> Tensor:
     """A cast in a program that is traced."""
-    name = builder.lie_on(placement)
+    name = builder.add_placement(placement)
     at: Placement | None = placement or builder.placements.fitting(sbp)
     if at is None:
         raise fail("expected a placement: pass one, or give it to flow.compile")

@@ -12,9 +12,9 @@ import numpy as np
 
 from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
-from oneflow.frontend.core.errors import user_place
+from oneflow.frontend.core.errors import user_location
 from oneflow.runtime.cuda.array import DeviceArray, from_other
-from oneflow.runtime.cuda.array import is_on_device as speaks_of_device
+from oneflow.runtime.cuda.array import is_on_device as is_on_any_device
 from oneflow.runtime.dlpack import to_numpy
 from oneflow.runtime.failures import RunError
 from oneflow.runtime.global_array import GlobalArray
@@ -66,7 +66,7 @@ def to_data(value: Any) -> Data:
     """
     if isinstance(value, GlobalArray):
         return value
-    if isinstance(value, np.ndarray) or not speaks_of_device(value):
+    if isinstance(value, np.ndarray) or not is_on_any_device(value):
         return to_array(value)
     try:
         return from_other(value)
@@ -85,7 +85,7 @@ def to_array(value: Any) -> np.ndarray:
         try:
             return value.numpy()
         except RunError as error:
-            raise located(error, late=True) from None
+            raise with_user_line(error, asynchronous=True) from None
     if not isinstance(value, (np.ndarray, np.generic)) and hasattr(value, "__dlpack__"):
         array = _from_dlpack(value)
     else:
@@ -94,10 +94,10 @@ def to_array(value: Any) -> np.ndarray:
     return array
 
 
-def located(error: RunError, late: bool) -> RunError:
-    """An error of a run with the user's line: on a device that is where it is found out, `late`."""
-    at = user_place()
-    return type(error)(f"{error} ({'found at ' if late else ''}{at}:{at.column})")
+def with_user_line(error: RunError, asynchronous: bool) -> RunError:
+    """An error of a run with the user's line: on a device that is where it is found out, `asynchronous`."""
+    at = user_location()
+    return type(error)(f"{error} ({'found at ' if asynchronous else ''}{at}:{at.column})")
 
 
 def _from_dlpack(value: Any) -> np.ndarray:
@@ -113,7 +113,7 @@ def dtype_of(data: Data) -> DType:
     return dtypes.from_numpy(data.dtype) if isinstance(data, np.ndarray) else data.dtype
 
 
-def place_of(data: Data) -> str:
+def device_name(data: Data) -> str:
     """Where an array is: `cpu`, or the device, such as `cuda:0`."""
     return str(data.device) if isinstance(data, DeviceArray) else "cpu"
 

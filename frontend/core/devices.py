@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from oneflow.dialect._mlir import ir
-from oneflow.frontend.core.arrays import Data, place_of
+from oneflow.frontend.core.arrays import Data, device_name
 from oneflow.runtime.cuda import driver
 from oneflow.runtime.cuda.array import DeviceArray
 from oneflow.runtime.global_array import GlobalArray
@@ -71,24 +71,24 @@ def move(data: Data, target: Device) -> Data:
         raise ValueError(f"expected a tensor of this process to move to {target}; use to_global, or to_local() first")
     if target.type == "cpu":
         return data.numpy() if isinstance(data, DeviceArray) else data
-    found = driver.device(target.index)
-    return data.to(found) if isinstance(data, DeviceArray) else DeviceArray.of(data, found)
+    driver_device = driver.device(target.index)
+    return data.to(driver_device) if isinstance(data, DeviceArray) else DeviceArray.of(data, driver_device)
 
 
 #: Attributes that programs for devices get, which say how they compute; see `flow.cuda`.
-CHOSEN: dict[str, str] = {}
+COMPILE_OPTIONS: dict[str, str] = {}
 
 
-def state_choices(module: ir.Module) -> None:
-    """Writes `CHOSEN` on a module that is compiled for devices, where it does not say otherwise itself."""
-    for name, value in CHOSEN.items():
+def write_compile_options(module: ir.Module) -> None:
+    """Writes `COMPILE_OPTIONS` on a module that is compiled for devices, where it does not say otherwise itself."""
+    for name, value in COMPILE_OPTIONS.items():
         if name not in module.operation.attributes:
             module.operation.attributes[name] = ir.StringAttr.get(value, module.context)
 
 
-def choose(module: ir.Module, name: str, wanted: bool) -> None:
+def set_compile_option(module: ir.Module, name: str, value: bool) -> None:
     """Writes on a module whether it is compiled in one of these ways."""
-    module.operation.attributes[name] = ir.StringAttr.get(str(bool(wanted)).lower(), module.context)
+    module.operation.attributes[name] = ir.StringAttr.get(str(bool(value)).lower(), module.context)
 
 
 def compile_for(place: Device, module: ir.Module, entry: str) -> Executable:
@@ -101,11 +101,11 @@ def compile_for(place: Device, module: ir.Module, entry: str) -> Executable:
     """
     if place.type == "cpu":
         return compile_program(module, entry)
-    state_choices(module)
+    write_compile_options(module)
     return compile_cuda_program(module, entry, device=place.index)
 
 
-def common(named: Sequence[tuple[str, Data]]) -> str | None:
+def common_device(named: Sequence[tuple[str, Data]]) -> str | None:
     """The device that arrays are on, None if all are on the host.
 
     Raises:
@@ -114,17 +114,17 @@ def common(named: Sequence[tuple[str, Data]]) -> str | None:
     first = next(((n, d) for n, d in named if isinstance(d, DeviceArray)), None)
     if first is None:
         return None
-    place = place_of(first[1])
+    place = device_name(first[1])
     for name, data in named:
-        if place_of(data) != place and (data.ndim or isinstance(data, DeviceArray)):
+        if device_name(data) != place and (data.ndim or isinstance(data, DeviceArray)):
             raise ValueError(
-                f"expected all tensors on one device: {first[0]} is on {place}, {name} is on {place_of(data)}; "
+                f"expected all tensors on one device: {first[0]} is on {place}, {name} is on {device_name(data)}; "
                 f'move it there, {name}.to("{place}")'
             )
     return place
 
 
-def placed(function: F) -> F:
+def tensor_factory(function: F) -> F:
     """A function that makes a tensor, with `device`, or `placement` and `sbp`, where it lies, and `requires_grad`.
 
     A tensor that a traced function makes is no leaf, whatever is asked for.

@@ -74,10 +74,10 @@ class TensorBuilder(Builder):
     def watch_hooks(self, version: Callable[[], int]) -> None:
         """Has what is built hold while hooks, whose changes `version` counts, are the same."""
 
-    def viewed(self, name: str, operands: Sequence[Any], attrs: dict[str, Any], result: Tensor) -> None:
+    def note_view(self, name: str, operands: Sequence[Any], attrs: dict[str, Any], result: Tensor) -> None:
         """Notes that a result shows elements of the first operand, where that may be updated."""
 
-    def unlink(self, result: Tensor) -> None:
+    def drop_view(self, result: Tensor) -> None:
         """Notes that a result shows nobody's elements, though its operator is one of `VIEWS`."""
 
     @abstractmethod
@@ -102,7 +102,7 @@ def set_default(builder: TensorBuilder) -> None:
 
 
 @contextmanager
-def using(builder: TensorBuilder) -> Iterator[None]:
+def use_builder(builder: TensorBuilder) -> Iterator[None]:
     """Makes `builder` the one that functions build with."""
     token = BUILDER.set(builder)
     try:
@@ -139,14 +139,14 @@ def dispatch_all(name: str, *operands: Any, **attrs: Any) -> tuple[Tensor, ...]:
         raise fail(str(error)) from None
     given = tuple(map(builder.give, results))
     if name in VIEWS:
-        builder.viewed(name, operands, attrs, given[0])
+        builder.note_view(name, operands, attrs, given[0])
     return given
 
 
 def detached(x: Tensor) -> Tensor:
     """The same elements as a tensor of a trace through which no gradient flows."""
     found = dispatch("stop_gradient", x)
-    current_builder().viewed("stop_gradient", [x], {}, found)
+    current_builder().note_view("stop_gradient", [x], {}, found)
     return found
 
 

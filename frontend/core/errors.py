@@ -15,7 +15,7 @@ _OURS = __name__.partition(".")[0], "contextlib"
 
 
 @dataclass(frozen=True)
-class Place:
+class SourceLocation:
     """A position in a Python program; `line` and `column` count from 1."""
 
     file: str
@@ -29,10 +29,10 @@ class Place:
 class OneFlowError(ValueError):
     """Something that a line of the user's program asks for in vain: where, what, and what to write instead."""
 
-    def __init__(self, text: str, place: Place | None = None) -> None:
-        source = linecache.getline(place.file, place.line).strip() if place else ""
-        super().__init__((f"{place}: {text}" if place else text) + (f"\n    {source}" if source else ""))
-        self.text, self.place = text, place
+    def __init__(self, text: str, location: SourceLocation | None = None) -> None:
+        source = linecache.getline(location.file, location.line).strip() if location else ""
+        super().__init__((f"{location}: {text}" if location else text) + (f"\n    {source}" if source else ""))
+        self.text, self.location = text, location
 
 
 class TraceError(OneFlowError):
@@ -43,14 +43,14 @@ class CallError(OneFlowError):
     """A compiled function was called with arguments that it does not take."""
 
 
-def fail(text: str, place: Place | None = None) -> OneFlowError:
+def fail(text: str, location: SourceLocation | None = None) -> OneFlowError:
     """The error at the user's line, or elsewhere, to raise: `raise fail("expected .., got ..")`."""
-    return (TraceError if tracing() else OneFlowError)(text, place or user_place())
+    return (TraceError if tracing() else OneFlowError)(text, location or user_location())
 
 
 def refuse(text: str) -> RuntimeError:
     """The error of what tensors with values do not allow, at the user's line: `raise refuse("expected ..")`."""
-    return RuntimeError(f"{user_place()}: {text}")
+    return RuntimeError(f"{user_location()}: {text}")
 
 
 def called_by_user() -> bool:
@@ -62,12 +62,12 @@ def _is_ours(frame: FrameType) -> bool:
     return frame.f_globals.get("__name__", "").partition(".")[0] in _OURS
 
 
-def user_place() -> Place:
+def user_location() -> SourceLocation:
     """Where the innermost frame outside this package stands."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and _is_ours(frame):
         frame = frame.f_back
     if frame is None:
-        return Place("<unknown>", 1, 1)
+        return SourceLocation("<unknown>", 1, 1)
     line, _, column, _ = next(itertools.islice(frame.f_code.co_positions(), frame.f_lasti // 2, None))
-    return Place(frame.f_code.co_filename, line or frame.f_lineno, (column or 0) + 1)
+    return SourceLocation(frame.f_code.co_filename, line or frame.f_lineno, (column or 0) + 1)

@@ -34,7 +34,7 @@ class Hooks:
         return handle
 
     @staticmethod
-    def touch() -> None:
+    def invalidate_guards() -> None:
         """Has all be looked at that watches hooks or attributes."""
         Hooks.changes += 1
 
@@ -48,7 +48,7 @@ class Hooks:
         self.version += 1
         Hooks.changes += 1
 
-    def through(self, grad: Any) -> Any:
+    def apply(self, grad: Any) -> Any:
         """A gradient, a tensor, after all of them.
 
         Raises:
@@ -85,7 +85,7 @@ class Handle:
         self.remove()
 
 
-class Unchanged:
+class VersionGuard:
     """Whether some hooks are what they were: one comparison, as long as none of any object changes.
 
     So it is for attributes of modules, whose changes count as those of hooks do.

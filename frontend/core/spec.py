@@ -54,7 +54,7 @@ class TensorSpec:
             self, "sbp", given if given is None or placement is None else placement.layout(given, self.desc)
         )
 
-    def lying(self, home: Placement) -> tuple[Placement | None, NdSbp | None]:
+    def layout_on(self, home: Placement) -> tuple[Placement | None, NdSbp | None]:
         """Where it lies, None for on `home`, and how, as far as that is said.
 
         Raises:

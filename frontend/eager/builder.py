@@ -15,8 +15,8 @@ import numpy as np
 from oneflow.dialect.builder import Builder, Scalar, Value, describe
 from oneflow.dialect.record import Call, OperatorError, attribute_values, flatten, infer
 from oneflow.dialect.tensor_desc import TensorDesc
-from oneflow.frontend.core.arrays import dtype_of, located, to_data
-from oneflow.frontend.core.devices import common, device
+from oneflow.frontend.core.arrays import dtype_of, to_data, with_user_line
+from oneflow.frontend.core.devices import common_device, device
 from oneflow.frontend.core.errors import fail, refuse
 from oneflow.frontend.eager.kernels import Kernel, Ranks, compile_call, describe_result, intern
 from oneflow.frontend.eager.tape import MODE, Variable, no_grad, record
@@ -69,7 +69,7 @@ class EagerBuilder(Builder):
         try:
             arrays = kernel.run([v.handle for v in read])
         except RunError as error:
-            raise located(error, late=place is not None) from None
+            raise with_user_line(error, asynchronous=place is not None) from None
         results = [Variable(self, a, describe_result(a, d)) for a, d in zip(arrays, kernel.results, strict=True)]
         if MODE.recording:
             slots += [None] * (len(kernel.op.inputs) - len(slots))
@@ -86,7 +86,7 @@ class EagerBuilder(Builder):
         named = [(slot.name, v) for slot, x in zip(inputs, operands, strict=False) for v in flatten([x])]
         try:
             ranks = Ranks.of([v.handle for v in read])
-            return ranks or common([(n, v.handle) for n, v in named if isinstance(v, Variable)])
+            return ranks or common_device([(n, v.handle) for n, v in named if isinstance(v, Variable)])
         except ValueError as error:
             raise refuse(f"oneflow.{name}: {error}") from None
 

@@ -30,7 +30,7 @@ from oneflow.dialect.elementwise import sum_to
 from oneflow.dialect.record import Call, Operator, no_reference, no_sbp
 from oneflow.dialect.record import no_grad as no_gradient
 from oneflow.dialect.signature import parse_signature
-from oneflow.frontend.core.arrays import place_of
+from oneflow.frontend.core.arrays import device_name
 from oneflow.frontend.core.devices import Device, device, move
 from oneflow.frontend.core.dispatch import current_builder
 from oneflow.frontend.core.errors import fail, refuse
@@ -171,7 +171,7 @@ class Function:
     @classmethod
     def _traced(cls, builder: Any, args: tuple[Any, ...]) -> Any:
         """A call in a function that is traced: `backward` is called when the gradient is built."""
-        if builder.repeats:
+        if builder.in_checkpoint:
             raise fail(f"{cls.__name__}: expected no autograd.Function within flow.checkpoint; call it outside")
         tensors = [a for a in args if isinstance(a, Tensor)]
         operands = tuple(map(builder.read, tensors))
@@ -339,7 +339,7 @@ def _filled(ops: Any, result: Any, cotangent: Value | None) -> Tensor:
 def zeros_of(variable: Variable) -> EagerTensor:
     """Zeros of its type, where it is."""
     zeros = np.zeros([d or 0 for d in variable.desc.shape or ()], variable.desc.dtype.numpy)
-    return EagerTensor(BUILDER.wrap(move(zeros, device(place_of(variable.handle)))))
+    return EagerTensor(BUILDER.wrap(move(zeros, device(device_name(variable.handle)))))
 
 
 def _read(ops: Any, grad: Any) -> Value | None:

@@ -9,13 +9,13 @@ import numpy as np
 from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
 from oneflow.frontend.core.arrays import is_array, to_array
-from oneflow.frontend.core.devices import placed
+from oneflow.frontend.core.devices import tensor_factory
 from oneflow.frontend.core.dispatch import as_tensor, current_builder
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.eager.tensor import EagerTensor, wrapped
 
 
-@placed
+@tensor_factory
 def tensor(data: Any, *, dtype: DType | None = None) -> Tensor:
     """A tensor of Python numbers, nested lists of them, or a copy of an array; floats become float32.
 

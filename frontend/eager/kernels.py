@@ -23,7 +23,7 @@ from oneflow.dialect.record import REGISTRY, Call, flatten
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.core.arrays import Data, is_on_ranks, ranks_of
 from oneflow.frontend.core.devices import Device, compile_for
-from oneflow.frontend.core.layouts import Places, annotate
+from oneflow.frontend.core.layouts import ProgramPlacements, annotate
 from oneflow.frontend.core.placements import GlobalProgram
 from oneflow.lowering.kernels.donation import offer
 from oneflow.runtime.global_array import Placement
@@ -69,7 +69,7 @@ class _Function:
 
     module: ir.Module
     entry: str
-    places: Places
+    placements: ProgramPlacements
 
 
 class Kernel:
@@ -99,10 +99,10 @@ def compile_call(op: Call, results: Sequence[TensorDesc], place: Device | Ranks,
         if over is not None:
             offer(entry.operation, [(over, 0)])
         if isinstance(place, Ranks):
-            places = Places(place.placement)
+            placements = ProgramPlacements(place.placement)
             arguments = [(place.placement, nd) for nd in place.layouts]
-            annotate(entry.operation, places, arguments, [(None, None)] * len(results))
-            return Kernel(op, results, GlobalProgram.of(_Function(module, ENTRY, places), "greedy"))
+            annotate(entry.operation, placements, arguments, [(None, None)] * len(results))
+            return Kernel(op, results, GlobalProgram.of(_Function(module, ENTRY, placements), "greedy"))
         return Kernel(op, results, compile_for(place, module, ENTRY))
 
 

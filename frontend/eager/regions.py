@@ -89,8 +89,8 @@ def region_of(tensor: EagerTensor) -> Region:
     """Where the elements of a tensor are, of a view in its root."""
     if not tensor.is_view:
         return region_in(tensor.handle.handle)
-    first, shape, steps = tensor.shows.lies()
-    place, begin = memory_of(tensor.shows.root.handle.handle)
+    first, shape, steps = tensor.view_meta.strided_layout()
+    place, begin = memory_of(tensor.view_meta.root.handle.handle)
     size = tensor.dtype.numpy.itemsize
     return Region(place, begin + first * size, shape, tuple(step * size for step in steps), tensor.dtype)
 

@@ -206,7 +206,7 @@ class Variable(Value):
         if self.node is not None:
             self.node.move(self)
 
-    def renewed(self) -> Variable:
+    def refreshed(self) -> Variable:
         """Its memory as it is now, after updates through other tensors; the gradient goes on."""
         fresh = self.alias()
         fresh.version, fresh.leaf = self.shared_memory().version, self.leaf
@@ -332,7 +332,7 @@ def hooked(value: Value, grad: Value) -> Value:
     if owner is None or not owner.hooks:
         return grad
     builder: Any = value.builder
-    found: Value = builder.read(owner.hooks.through(builder.give(grad)))
+    found: Value = builder.read(owner.hooks.apply(builder.give(grad)))
     return found
 
 

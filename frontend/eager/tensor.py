@@ -21,7 +21,7 @@ from oneflow.dialect.builder import Value
 from oneflow.dialect.dtypes import DType
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.core import dispatch as dispatching
-from oneflow.frontend.core.arrays import Data, place_of, to_array
+from oneflow.frontend.core.arrays import Data, device_name, to_array
 from oneflow.frontend.core.devices import Device, device, move
 from oneflow.frontend.core.dispatch import current_builder
 from oneflow.frontend.core.errors import fail, refuse
@@ -57,26 +57,26 @@ class Eager(EagerBuilder, dispatching.TensorBuilder):
         if old.leaf is not None and old.node is None and MODE.recording:
             raise refuse(f"{writer} would update a leaf that requires grad; do that within flow.no_grad()")
         if tensor.is_view:
-            return tensor.shows.write(self, old, new, writer)
+            return tensor.view_meta.write(self, old, new, writer)
         if old.node is not None and not MODE.recording:
-            new = views.continued(old, new)
+            new = views.with_gradient_of(old, new)
         views.write(old, new, writer)
         tensor.handle = new
 
-    def viewed(self, name: str, operands: Sequence[Any], attrs: dict[str, Any], result: Tensor) -> None:
+    def note_view(self, name: str, operands: Sequence[Any], attrs: dict[str, Any], result: Tensor) -> None:
         """Links a result to the tensor that it is a view of."""
         if isinstance(operands[0], EagerTensor):
             views.link(name, operands[0], attrs, result)
 
-    def unlink(self, result: Tensor) -> None:
+    def drop_view(self, result: Tensor) -> None:
         """Makes a result no view."""
         assert isinstance(result, EagerTensor)
-        result.shows = None
+        result.view_meta = None
 
     def is_contiguous(self, tensor: Tensor) -> bool:
         """Whether element follows element in the memory of a tensor."""
         assert isinstance(tensor, EagerTensor)
-        return tensor.shows is None or tensor.shows.is_contiguous
+        return tensor.view_meta is None or tensor.view_meta.is_contiguous
 
     def number(self, get: Callable[[], float], dtype: DType) -> EagerTensor:
         """A tensor of the number."""
@@ -150,32 +150,32 @@ class EagerTensor(Tensor):
     requires none any more, that is in `unused_leaf`.
     """
 
-    __slots__ = ("__weakref__", "shows", "unused_leaf")
+    __slots__ = ("__weakref__", "unused_leaf", "view_meta")
     handle: Variable
 
     def __init__(self, variable: Variable) -> None:
         self.builder, self.handle, self.desc = BUILDER, variable, variable.desc
-        self.shows: Any = None
+        self.view_meta: Any = None
         self.unused_leaf: Leaf | None = None
 
     @property
     def variable(self) -> Variable:
         """What it is now: updates through other tensors of its memory show."""
-        shows = self.shows
-        if shows is not None and shows.is_stale(self.handle):
-            with views.RENEWING.now:
-                if shows.is_stale(self.handle):
+        view_meta = self.view_meta
+        if view_meta is not None and view_meta.is_stale(self.handle):
+            with views.REFRESHING.now:
+                if view_meta.is_stale(self.handle):
                     # In this order: other threads read what is there when the version says that it is of now.
-                    self.handle, shows.version = shows.renewed(BUILDER, self.handle)
+                    self.handle, view_meta.version = view_meta.refreshed(BUILDER, self.handle)
         held = self.handle
         if held.memory is not None and held.memory.version != held.version:
-            self.handle = held = held.renewed()
+            self.handle = held = held.refreshed()
         return held
 
     @property
     def is_view(self) -> bool:
         """Whether it shows elements of another tensor, which updates of it update."""
-        return self.shows is not None
+        return self.view_meta is not None
 
     @property
     def storage(self) -> Data:
@@ -186,7 +186,7 @@ class EagerTensor(Tensor):
         """
         if not current_builder().eager:
             raise fail("the values of a tensor from outside are not known while the function is traced; pass it in")
-        data: Data = (self.handle if self.shows is None else self.variable).handle
+        data: Data = (self.handle if self.view_meta is None else self.variable).handle
         return data
 
     @property
@@ -197,7 +197,7 @@ class EagerTensor(Tensor):
     @property
     def device(self) -> Device:
         """Where it is."""
-        return device(place_of(self.handle.handle))
+        return device(device_name(self.handle.handle))
 
     @property
     def is_cuda(self) -> bool:
@@ -207,7 +207,7 @@ class EagerTensor(Tensor):
     @property
     def requires_grad(self) -> bool:
         """Whether a gradient flows to it."""
-        return (self.handle if self.shows is None else self.variable).requires_grad
+        return (self.handle if self.view_meta is None else self.variable).requires_grad
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
@@ -251,9 +251,9 @@ class EagerTensor(Tensor):
 
         Its views stay in the memory that it had.
         """
-        if self.shows is None:
-            views.keep(self, EagerTensor(self.variable))
-        leaf, self.handle, self.shows = self.handle.leaf, value.variable.alias(), views.detached(value)
+        if self.view_meta is None:
+            views.keep_views(self, EagerTensor(self.variable))
+        leaf, self.handle, self.view_meta = self.handle.leaf, value.variable.alias(), views.detached(value)
         self.desc = self.handle.desc
         self.handle.leaf = leaf
         if self.grad is not None and self.grad.desc != self.desc:
@@ -264,7 +264,7 @@ class EagerTensor(Tensor):
         if not current_builder().eager:
             return dispatching.detached(self)
         detached = EagerTensor(self.variable.alias())
-        detached.shows = views.detached(self)
+        detached.view_meta = views.detached(self)
         return detached
 
     def requires_grad_(self, requires_grad: bool = True) -> EagerTensor:
@@ -282,10 +282,10 @@ class EagerTensor(Tensor):
 
     def overwrite(self, array: Data, writer: str) -> None:
         """Takes values that a program has computed for it, in its memory or elsewhere."""
-        old = self.handle if self.shows is None else self.variable
+        old = self.handle if self.view_meta is None else self.variable
         if self.is_view:
             with no_grad():
-                self.shows.write(BUILDER, old, BUILDER.wrap(array), writer)
+                self.view_meta.write(BUILDER, old, BUILDER.wrap(array), writer)
         elif array is old.handle:
             old.shared_memory().write(writer)
         else:

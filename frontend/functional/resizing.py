@@ -163,9 +163,9 @@ def fold(
         raise fail(f"expected {wanted} of static sizes for fold, got {x.desc}")
     batch, channels = x.shape[0], x.shape[1] // count
     parts = unbind(reshape(x, (batch, channels, count, *counts)), 2)
-    shape, placed = [batch, channels, *wide], []
+    shape, tensor_factory = [batch, channels, *wide], []
     for part, at in zip(parts, blocks.slices(counts), strict=True):
         start, stop, step = zip((0, batch, 1), (0, channels, 1), *at, strict=True)
-        placed.append(dispatch("slice_grad", part, like_shape=shape, start=start, stop=stop, step=step))
-    whole = placed[0] if count == 1 else dispatch("add_n", placed)
+        tensor_factory.append(dispatch("slice_grad", part, like_shape=shape, start=start, stop=stop, step=step))
+    whole = tensor_factory[0] if count == 1 else dispatch("add_n", tensor_factory)
     return taken_out(pad(whole, blocks.border(-1)))

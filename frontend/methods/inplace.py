@@ -19,13 +19,13 @@ from oneflow.dialect.dtypes import DType
 from oneflow.frontend import functional as F  # noqa: N812
 from oneflow.frontend.core.devices import Device, move
 from oneflow.frontend.core.dispatch import as_tensor, current_builder, dispatch
-from oneflow.frontend.core.errors import fail, user_place
+from oneflow.frontend.core.errors import fail, user_location
 from oneflow.frontend.core.promotion import as_number, fitting, is_number
 from oneflow.frontend.core.tensor import Size, Tensor
 from oneflow.frontend.eager.function import to_device
 from oneflow.frontend.eager.tape import MODE
 from oneflow.frontend.eager.tensor import BUILDER, EagerTensor, wrapped
-from oneflow.frontend.eager.views import detached, part_of
+from oneflow.frontend.eager.views import detached, view_of
 from oneflow.frontend.functional.rules import constant
 from oneflow.frontend.methods import methods
 from oneflow.frontend.methods.assignment import Write, anew, assigned
@@ -79,7 +79,7 @@ def zero_(self: Tensor) -> Tensor:
 
 def detach_(self: EagerTensor) -> EagerTensor:
     """Forgets what made it; itself."""
-    self.handle, self.shows = self.variable.alias(), detached(self)
+    self.handle, self.view_meta = self.variable.alias(), detached(self)
     return self
 
 
@@ -139,7 +139,7 @@ def getitem(self: EagerTensor, key: Any) -> Any:
     found = _taken(self, key)
     if _is_basic(key):
         whole = _whole(key if isinstance(key, tuple) else (key,))
-        found.shows = part_of(self, lambda a: a[whole])
+        found.view_meta = view_of(self, lambda a: a[whole])
     return found
 
 
@@ -201,14 +201,14 @@ def _settled(x: EagerTensor, key: Any, value: Tensor) -> Any:
 
 def _write(x: EagerTensor, key: Any, value: np.ndarray) -> None:
     """Writes into memory on the host."""
-    target = x.shows.elements("__setitem__") if x.is_view else x.array
+    target = x.view_meta.root_elements("__setitem__") if x.is_view else x.array
     try:
         first, rest = singles_first(key)
         # NumPy does not take an array of a dimension for one element.
         target[first][rest] = value.reshape(()) if value.size == 1 else value
     except (IndexError, ValueError, TypeError) as error:
-        raise type(error)(f"{user_place()}: x[..] = ..: {error}") from None
-    memory = x.shows.memory if x.is_view else x.variable.shared_memory()
+        raise type(error)(f"{user_location()}: x[..] = ..: {error}") from None
+    memory = x.view_meta.memory if x.is_view else x.variable.shared_memory()
     memory.write("__setitem__")
 
 

@@ -146,7 +146,7 @@ def register_hook(self: Tensor, hook: Hook) -> Handle:
         TraceError: a tensor from outside while a function is traced, or one that a checkpoint computes again.
     """
     variable, builder = self.handle, current_builder()
-    if isinstance(builder, TraceBuilder) and not isinstance(variable, Variable) and not builder.repeats:
+    if isinstance(builder, TraceBuilder) and not isinstance(variable, Variable) and not builder.in_checkpoint:
         return builder.hooks_of(self).add(hook)
     if not isinstance(variable, Variable) or not builder.eager:
         raise fail(

@@ -13,11 +13,11 @@ from oneflow.dialect import dtypes
 from oneflow.frontend import functional
 from oneflow.frontend.core import tensor
 from oneflow.frontend.core.arrays import is_array, to_array
-from oneflow.frontend.core.devices import placed
+from oneflow.frontend.core.devices import tensor_factory
 from oneflow.frontend.eager import given
 
 
-@placed
+@tensor_factory
 def _made(*data: Any) -> tensor.Tensor:
     """A float32 tensor of data, or of zeros with the sizes that integers give."""
     sizes = all(isinstance(d, int) for d in data)

@@ -128,7 +128,7 @@ class Module(Stateful):
 
     def __setattr__(self, name: str, value: Any) -> None:
         parameters, buffers, modules = self._tables()
-        Hooks.touch()
+        Hooks.invalidate_guards()
         if isinstance(value, Parameter):
             self._place(parameters, name, value)
         elif isinstance(value, Module):
@@ -147,7 +147,7 @@ class Module(Stateful):
             if other is not table:
                 other.pop(name, None)
         table[name] = value
-        Hooks.touch()
+        Hooks.invalidate_guards()
 
     def __getattr__(self, name: str) -> Any:
         for table in self._tables():
@@ -164,7 +164,7 @@ class Module(Stateful):
                 current_builder().watch(owner)
 
     def __delattr__(self, name: str) -> None:
-        Hooks.touch()
+        Hooks.invalidate_guards()
         for table in self._tables():
             if name in table:
                 del table[name]

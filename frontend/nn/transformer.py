@@ -130,7 +130,7 @@ class _Stack(Module):
         self.layers = ModuleList(copy.deepcopy(layer) for _ in range(num_layers))
         self.num_layers, self.norm = num_layers, norm
 
-    def through(self, x: Any, call: Callable[[Module, Any], Any]) -> Any:
+    def apply(self, x: Any, call: Callable[[Module, Any], Any]) -> Any:
         """The sequence after all layers."""
         for layer in self.layers:
             x = call(layer, x)
@@ -147,7 +147,7 @@ class TransformerEncoder(_Stack):
         self, src: Any, mask: Any = None, src_key_padding_mask: Any = None, is_causal: bool | None = None
     ) -> Any:
         """The sequence after all layers."""
-        return self.through(src, lambda layer, x: layer(x, mask, src_key_padding_mask, bool(is_causal)))
+        return self.apply(src, lambda layer, x: layer(x, mask, src_key_padding_mask, bool(is_causal)))
 
 
 class TransformerDecoder(_Stack):
@@ -169,7 +169,7 @@ class TransformerDecoder(_Stack):
     ) -> Any:
         """The sequence after all layers."""
         masks = tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask
-        return self.through(tgt, lambda layer, x: layer(x, memory, *masks, bool(tgt_is_causal), memory_is_causal))
+        return self.apply(tgt, lambda layer, x: layer(x, memory, *masks, bool(tgt_is_causal), memory_is_causal))
 
 
 class Transformer(Module):

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from oneflow.dialect.dtypes import DType, float32
-from oneflow.frontend.core.dispatch import using
+from oneflow.frontend.core.dispatch import use_builder
 from oneflow.frontend.core.errors import CallError
 from oneflow.frontend.eager.tensor import BUILDER, EagerTensor, wrapped
 from oneflow.frontend.nn import init
@@ -57,7 +57,7 @@ def get_variable(
     if made is None:
         if shape is None:
             raise CallError(f"flow.get_variable: expected a shape for {name!r}, which does not exist yet")
-        with using(BUILDER):
+        with use_builder(BUILDER):
             made = wrapped(np.zeros(tuple(shape), dtype.numpy))
             if initializer is not None:
                 initializer(made)

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.core.arrays import Data
-from oneflow.frontend.core.errors import CallError, user_place
+from oneflow.frontend.core.errors import CallError, user_location
 from oneflow.frontend.eager.regions import region_in, region_of, span_of
 from oneflow.frontend.eager.tape import Leaf
 from oneflow.frontend.eager.tensor import EagerTensor
@@ -48,59 +48,61 @@ class GradientOf(EagerTensor):
         return desc
 
     @property
-    def shows(self) -> Any:  # type: ignore[override]
+    def view_meta(self) -> Any:  # type: ignore[override]
         """What the tensor is a view of."""
-        return self.present.shows
+        return self.present.view_meta
 
 
 def is_root(given: Any) -> bool:
     """Whether it is a tensor, always the same, and no view: so it stays."""
-    return isinstance(given, EagerTensor) and not isinstance(given, GradientOf) and given.shows is None
+    return isinstance(given, EagerTensor) and not isinstance(given, GradientOf) and given.view_meta is None
 
 
-class Found(Generic[T]):
-    """What `find` makes of the spans of tensors, again when one of them lies elsewhere.
+class SpanCache(Generic[T]):
+    """What `compute` makes of the spans of tensors, again when one of them lies elsewhere.
 
     Arrays are known weakly: who gives up a tensor gives up its memory.
     """
 
-    def __init__(self, tensors: Sequence[EagerTensor], find: Callable[[list[Span]], T]) -> None:
+    def __init__(self, tensors: Sequence[EagerTensor], compute: Callable[[list[Span]], T]) -> None:
         self._roots = [t for t in tensors if is_root(t)]
         self._others = [t for t in tensors if not is_root(t)]
-        self._find = find
-        self._last: tuple[list[weakref.ref[Any]], list[Span], Any] = [], [], None
+        self._compute = compute
+        self._cached: tuple[list[weakref.ref[Any]], list[Span], Any] = [], [], None
 
     def __call__(self) -> T:
-        arrays, others = [t.handle.handle for t in self._roots], list(map(_lying, self._others))
-        arrays += itertools.chain.from_iterable(others)
-        last = self._last
-        if len(arrays) != len(last[0]) or not all(map(operator.is_, arrays, map(operator.call, last[0]))):
-            last = self._last = self._renewed(arrays, others)
-        return last[2]
+        arrays, other_memories = [t.handle.handle for t in self._roots], list(map(_identity_of_memory, self._others))
+        arrays += itertools.chain.from_iterable(other_memories)
+        cached = self._cached
+        if len(arrays) != len(cached[0]) or not all(map(operator.is_, arrays, map(operator.call, cached[0]))):
+            cached = self._cached = self._recompute(arrays, other_memories)
+        return cached[2]
 
-    def _renewed(self, arrays: list[Any], others: list[Any]) -> tuple[list[weakref.ref[Any]], list[Span], T]:
-        last, count = self._last, len(self._roots)
-        stayed = last[0] and all(map(operator.is_, arrays[:count], map(operator.call, last[0])))
-        spans = last[1][:count] if stayed else list(map(span_of, arrays[:count]))
-        pairs = zip(self._others, others, strict=True)
-        spans += [span_of(lying[0]) if len(lying) == 1 else region_of(t).span for t, lying in pairs]
-        return list(map(weakref.ref, arrays)), spans, self._find(spans)
+    def _recompute(
+        self, arrays: list[Any], other_memories: list[Any]
+    ) -> tuple[list[weakref.ref[Any]], list[Span], T]:
+        cached, count = self._cached, len(self._roots)
+        stayed = cached[0] and all(map(operator.is_, arrays[:count], map(operator.call, cached[0])))
+        spans = cached[1][:count] if stayed else list(map(span_of, arrays[:count]))
+        pairs = zip(self._others, other_memories, strict=True)
+        spans += [span_of(memory[0]) if len(memory) == 1 else region_of(t).span for t, memory in pairs]
+        return list(map(weakref.ref, arrays)), spans, self._compute(spans)
 
 
-def _lying(tensor: EagerTensor) -> tuple[Any, ...]:
+def _identity_of_memory(tensor: EagerTensor) -> tuple[Any, ...]:
     """The array that elements are in, and which of that they are."""
-    shown = tensor.shows
-    return (tensor.handle.handle,) if shown is None else (shown.root.handle.handle, shown)
+    view = tensor.view_meta
+    return (tensor.handle.handle,) if view is None else (view.root.handle.handle, view)
 
 
-class Unaltered:
+class AliasGuard:
     """Whether tensors from outside have the types and leaves that they were captured with, and share memory alike."""
 
     def __init__(self) -> None:
         self._tensors: dict[int, tuple[EagerTensor, Leaf | None, TensorDesc, EagerTensor]] = {}
         self._watched: list[tuple[EagerTensor, Leaf | None, TensorDesc]] = []
         self._gradients: list[GradientOf] = []
-        self._links: Found[Any] | None = None
+        self._shared_pairs: SpanCache[Any] | None = None
 
     def watch(self, tensor: EagerTensor, owner: EagerTensor) -> None:
         """Adds a tensor with the elements of `owner`, the first one that was captured of those."""
@@ -110,25 +112,25 @@ class Unaltered:
             if isinstance(tensor, GradientOf):
                 self._gradients.append(tensor)
 
-    def settle(self) -> None:
+    def seal(self) -> None:
         """Notes how all of them share memory: programs are for that."""
         tensors = sorted((tensor for tensor, *_ in self._watched), key=is_root, reverse=True)
-        self._seen, self._leaves = [t for t, *_ in self._watched], [leaf for _, leaf, _ in self._watched]
-        self._links = Found(tensors, lambda spans: _links(tensors, spans))
-        self._linked = self._links()
+        self._guarded, self._leaves = [t for t, *_ in self._watched], [leaf for _, leaf, _ in self._watched]
+        self._shared_pairs = SpanCache(tensors, lambda spans: _shared_pairs(tensors, spans))
+        self._expected_pairs = self._shared_pairs()
 
-    def apart(self) -> Iterator[EagerTensor]:
+    def representatives(self) -> Iterator[EagerTensor]:
         """One tensor of each memory and leaf."""
         yield from {leaf or id(owner): t for t, leaf, _, owner in reversed(self._tensors.values())}.values()
 
-    def looks_at(self, tensors: Sequence[EagerTensor]) -> bool:
+    def covers_exactly(self, tensors: Sequence[EagerTensor]) -> bool:
         """Whether those are all that it is about, and none of them is a view."""
         return {id(t) for t in tensors} == self._tensors.keys() and all(map(is_root, tensors))
 
     @property
     def has_leaves(self) -> bool:
         """Whether the tensors have the leaves that they were captured with."""
-        return [tensor.handle.leaf for tensor in self._seen] == self._leaves
+        return [tensor.handle.leaf for tensor in self._guarded] == self._leaves
 
     @property
     def want_gradients(self) -> bool:
@@ -146,21 +148,21 @@ class Unaltered:
             now = tensor.handle
             if (now.leaf is not leaf and leaves) or (now.desc is not desc and now.desc != desc):
                 return False
-        assert self._links is not None
-        return self._links() == self._linked
+        assert self._shared_pairs is not None
+        return self._shared_pairs() == self._expected_pairs
 
 
-def _links(tensors: Sequence[EagerTensor], spans: Sequence[Span]) -> list[tuple[Any, ...]]:
+def _shared_pairs(tensors: Sequence[EagerTensor], spans: Sequence[Span]) -> list[tuple[Any, ...]]:
     """The pairs of tensors that share memory, and how the two lie in it."""
-    return sorted((a, b, *_beside(tensors[a], tensors[b])) for a, b in meeting(spans))
+    return sorted((a, b, *_relative_layout(tensors[a], tensors[b])) for a, b in meeting(spans))
 
 
-def _beside(one: EagerTensor, other: EagerTensor) -> tuple[Any, ...]:
+def _relative_layout(one: EagerTensor, other: EagerTensor) -> tuple[Any, ...]:
     first, second = region_of(one), region_of(other)
     return second.begin - first.begin, first.strides, second.strides
 
 
-class Apart:
+class NoAliasCheck:
     """Whether what a function is called with lies apart from the tensors from outside that it updates.
 
     Its program reads arguments as they were before. Where one of them is what the function updates it would give
@@ -169,7 +171,7 @@ class Apart:
 
     def __init__(self, updated: Sequence[EagerTensor]) -> None:
         self._updated = updated
-        self._spans = Found(updated, Spans)
+        self._spans = SpanCache(updated, Spans)
 
     def check(
         self, arrays: Sequence[Data], views: Mapping[int, EagerTensor], names: Sequence[str], name: str
@@ -188,5 +190,5 @@ class Apart:
                     f"{name}: expected argument {names[number]} apart from the tensors from outside that it updates, "
                     f"got one in their memory: pass {names[number]}.clone(), or use that tensor in the function "
                     "without passing it",
-                    user_place(),
+                    user_location(),
                 )

@@ -26,7 +26,7 @@ from oneflow.dialect.reverse import (
 )
 from oneflow.frontend.core.arrays import is_array
 from oneflow.frontend.core.dispatch import as_tensor, current_builder, dispatch
-from oneflow.frontend.core.errors import OneFlowError, Place, fail
+from oneflow.frontend.core.errors import OneFlowError, SourceLocation, fail
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.core.tree import Tree, flatten
 from oneflow.frontend.eager.tape import enable_grad
@@ -171,7 +171,7 @@ def checkpoint(fn: Function, *args: Any) -> Any:
         if not isinstance(builder, TraceBuilder):
             return recomputed(fn, *args, **kwargs)
         given = [v for v in flatten((args, kwargs))[0] if isinstance(v, Tensor)]
-        with builder.apart() as inner:
+        with builder.isolated_tape() as inner:
             value = fn(*args, **kwargs)
         made = {id(r) for entry in inner for r in entry.results}
         results = tuple(v for v in (*map(_present, flatten(value)[0]), *builder.lasting()) if id(v) in made)
@@ -288,7 +288,7 @@ def _traced_pull_back(builder: Any, tape: Sequence[Entry], seeds: Seeds, wrt: Se
 def _located(error: NotDifferentiable) -> OneFlowError:
     """The error at the line that called the operator."""
     place = error.entry.results[0].handle.owner.location
-    return fail(str(error), Place(place.filename, place.start_line, place.start_col))
+    return fail(str(error), SourceLocation(place.filename, place.start_line, place.start_col))
 
 
 def _loss(name: str, value: Any) -> Tensor:

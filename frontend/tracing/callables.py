@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from oneflow.frontend.core.errors import CallError, user_place
+from oneflow.frontend.core.errors import CallError, user_location
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Kept:
         return Kept, ()
 
 
-def told_apart(value: Any) -> Any:
+def value_key(value: Any) -> Any:
     """What tells one plain value from another: 1, 1.0 and True differ, and -0.0 from 0.0; NaN is itself."""
     return type(value), repr(value) if isinstance(value, float) else value
 
@@ -94,7 +94,7 @@ def settings_of(fn: Callable[..., Any]) -> dict[str, Any]:
     owner = owner_of(fn)
     if inspect.isfunction(owner) or inspect.isclass(owner) or inspect.ismodule(owner):
         return {}
-    return {k: told_apart(v) for k, v in simple_attributes(owner).items()}
+    return {k: value_key(v) for k, v in simple_attributes(owner).items()}
 
 
 def filled(arguments: inspect.BoundArguments, values: dict[str, Any]) -> inspect.BoundArguments:
@@ -160,7 +160,7 @@ def bind(fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) ->
     try:
         bound = signature.bind(*args, **kwargs)
     except TypeError as error:
-        raise CallError(f"{entry_name(fn)}{signature}: {error} ({user_place()})") from None
+        raise CallError(f"{entry_name(fn)}{signature}: {error} ({user_location()})") from None
     bound.apply_defaults()
     return bound
 

@@ -22,19 +22,19 @@ from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.core.arrays import Data, is_on_ranks
 from oneflow.frontend.core.dispatch import Stateful, dispatch
 from oneflow.frontend.core.errors import fail
-from oneflow.frontend.core.hooks import Unchanged
-from oneflow.frontend.core.layouts import Lying, Places
+from oneflow.frontend.core.hooks import VersionGuard
+from oneflow.frontend.core.layouts import ProgramPlacements, ValueLayout
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.eager.kernels import intern
 from oneflow.frontend.eager.tape import MODE, Leaf, is_grad_enabled
 from oneflow.frontend.eager.tensor import EagerTensor, from_program, wrapped
-from oneflow.frontend.tracing.alias_guards import GradientOf, Unaltered
-from oneflow.frontend.tracing.callables import told_apart
-from oneflow.frontend.tracing.guards import Guard, Presence
-from oneflow.frontend.tracing.states import Key, State, States, changing, key_of
+from oneflow.frontend.tracing.alias_guards import AliasGuard, GradientOf
+from oneflow.frontend.tracing.callables import value_key
+from oneflow.frontend.tracing.guards import GradientPresence, Guard
+from oneflow.frontend.tracing.states import Key, MemoryState, MemoryStates, changed_states, key_of
 
 
-class Asked:
+class RuntimeNumber:
     """A number as an array, the same one as long as it is the same float."""
 
     def __init__(self, get: Callable[[], float], dtype: DType) -> None:
@@ -76,18 +76,18 @@ class Captures:
 
     `bind` makes an input of a type. `inputs` are arrays, tensors and functions that give numbers, in the order of the
     inputs. `leaves` are tensors of the trace whose gradients are added up outside; `hooks` those that were called.
-    The program holds while the tensors are `unaltered`.
+    The program holds while the tensors are `alias_guard`.
     """
 
     bind: Callable[[Any], Tensor]
     inputs: list[Any] = field(default_factory=list)
-    states: States = field(default_factory=States)
+    states: MemoryStates = field(default_factory=MemoryStates)
     gradients: dict[int, Gradient] = field(default_factory=dict)
     leaves: list[tuple[Tensor, Leaf]] = field(default_factory=list)
     guards: list[Guard] = field(default_factory=list)
-    hooks: Unchanged = field(default_factory=Unchanged)
-    presence: Presence = field(default_factory=Presence)
-    unaltered: Unaltered = field(default_factory=Unaltered)
+    hooks: VersionGuard = field(default_factory=VersionGuard)
+    presence: GradientPresence = field(default_factory=GradientPresence)
+    alias_guard: AliasGuard = field(default_factory=AliasGuard)
     owners: dict[int, tuple[Stateful, dict[Any, Any]]] = field(default_factory=dict)
 
     def add(self, given: Any, desc: Any) -> Tensor:
@@ -95,7 +95,7 @@ class Captures:
         self.inputs.append(given)
         return self.bind(desc)
 
-    def state(self, tensor: EagerTensor) -> State:
+    def state(self, tensor: EagerTensor) -> MemoryState:
         """The state that a tensor from outside is; those of the same elements and the same gradients are one."""
         variable = tensor.variable
         if MODE.recording and (variable.node is not None or _is_part_of_leaf(tensor)):
@@ -103,25 +103,25 @@ class Captures:
                 f"{variable.desc} from outside was computed and has a gradient: write x.detach(), or pass it in"
             )
         known = self.states.get(key := key_of(tensor)) or self._add_state(key, tensor)
-        self.unaltered.watch(tensor, known.outside)
+        self.alias_guard.watch(tensor, known.outside)
         return known
 
-    def _add_state(self, key: Key, tensor: EagerTensor, value: Tensor | None = None) -> State:
+    def _add_state(self, key: Key, tensor: EagerTensor, value: Tensor | None = None) -> MemoryState:
         """A state, with `value` or as the input that it is, which it may share with others of the same elements."""
-        beside = self.states.beside(key.region)
-        same = next((s for s in beside if s.region == key.region), None)
+        overlapping = self.states.overlapping(key.region)
+        same = next((s for s in overlapping if s.region == key.region), None)
         if value is not None:
             argument = -1
         elif same is not None:
             argument, value = same.argument, Tensor(same.input.builder, same.input.handle, same.input.desc)
         else:
             argument, value = len(self.inputs), self.add(tensor, tensor.variable.desc)
-        return self.states.add(key, State(tensor, argument, value, key, beside))
+        return self.states.add(key, MemoryState(tensor, argument, value, key, overlapping))
 
     def present(self, tensor: EagerTensor) -> Tensor:
         """The value of a tensor from outside in the trace; that of a leaf is what its gradient is asked by."""
         state, leaf = self.state(tensor), tensor.variable.leaf
-        state.catch_up()
+        state.synchronize()
         if leaf is None:
             return state.now
         if leaf not in state.views:
@@ -130,17 +130,17 @@ class Captures:
         return state.views[leaf]
 
     @contextmanager
-    def standing_in(self, values: Sequence[tuple[EagerTensor, Tensor]]) -> Iterator[None]:
+    def substituted(self, values: Sequence[tuple[EagerTensor, Tensor]]) -> Iterator[None]:
         """Within it tensors from outside have other values, and what updates them changes nothing outside."""
-        outer, self.states = self.states, States()
+        outer, self.states = self.states, MemoryStates()
         try:
             for tensor, value in values:
-                self._stand_in(tensor, value)
+                self._substitute(tensor, value)
             yield
         finally:
             self.states = outer
 
-    def _stand_in(self, tensor: EagerTensor, value: Tensor) -> None:
+    def _substitute(self, tensor: EagerTensor, value: Tensor) -> None:
         key, leaf = key_of(tensor), tensor.variable.leaf
         state = self.states.get(key) or self._add_state(key, tensor, value)
         if leaf is None:
@@ -156,26 +156,30 @@ class Captures:
     def all_guards(self) -> list[Guard]:
         """All that has to be as it was; nothing where the function depends on its arguments alone."""
         for owner, before in self.owners.values():
-            self.hooks.watch(_unchanging(owner, before))
+            self.hooks.watch(_facts_guard(owner, before))
         watched = [Guard(self.hooks, True)] if self.hooks else []
         watched += [Guard(self.presence, True)] if self.presence else []
-        self.unaltered.settle()
-        returns = functools.partial(self.unaltered, leaves=False)
-        watched += [Guard(self.unaltered, True, False, returns)] if self.unaltered else []
-        watched += [Guard(is_grad_enabled, is_grad_enabled())] if self.unaltered.want_gradients else []
+        self.alias_guard.seal()
+        may_return = functools.partial(self.alias_guard, leaves=False)
+        watched += [Guard(self.alias_guard, True, False, may_return)] if self.alias_guard else []
+        watched += [Guard(is_grad_enabled, is_grad_enabled())] if self.alias_guard.want_gradients else []
         return [*self.guards, *watched]
 
-    def lying(
-        self, places: Places, arguments: Sequence[Lying], results: Sequence[tuple[str, Tensor]], effects: Effects
-    ) -> tuple[list[Lying], list[Lying]]:
+    def value_layouts(
+        self,
+        placements: ProgramPlacements,
+        arguments: Sequence[ValueLayout],
+        results: Sequence[tuple[str, Tensor]],
+        effects: Effects,
+    ) -> tuple[list[ValueLayout], list[ValueLayout]]:
         """How all arguments and results lie: what is updated as it is outside, single numbers on every rank."""
-        whole: Lying = None, broadcast(places.home.mesh)
-        captured: list[Lying] = [layout_of(given) or whole for given in self.inputs]
-        layouts: list[Lying] = [(None, None) if v.rank else whole for _, v in results]
+        whole: ValueLayout = None, broadcast(placements.home.mesh)
+        captured: list[ValueLayout] = [layout_of(given) or whole for given in self.inputs]
+        layouts: list[ValueLayout] = [(None, None) if v.rank else whole for _, v in results]
         first = len(results) - len(effects.results)
         for number, state in enumerate(effects.updated, first):
             layouts[number] = captured[state.argument]
-        for result, number in enumerate(effects.numbers, len(results) - len(effects.passed)):
+        for result, number in enumerate(effects.numbers, len(results) - len(effects.mutated_arguments)):
             layouts[result] = arguments[number]
         return [*arguments, *captured], layouts
 
@@ -211,7 +215,7 @@ class Captures:
         """Adds gradients of leaves to what they have: in place, unless they can be differentiated `again`."""
         for leaf, grad in found:
             self.hooks.watch(leaf.hook_changes)
-            grad = leaf.hooks.through(grad) if leaf.hooks else grad
+            grad = leaf.hooks.apply(grad) if leaf.hooks else grad
             held = self.gradient(leaf)
             total = grad if held.now is None else dispatch("broadcast_add", held.now, grad)
             if held.now is None:
@@ -222,22 +226,22 @@ class Captures:
             else:
                 builder.assign(held.now, total, "backward")
 
-    def effects(self, builder: Any, passed: Sequence[tuple[int, Tensor]]) -> Effects:
-        """What a run changes outside, after all that the function does; `passed` are arguments that it updates."""
-        updated = changing(self.states.values())
+    def effects(self, builder: Any, mutated_arguments: Sequence[tuple[int, Tensor]]) -> Effects:
+        """What a run changes outside, after all that the function does; `mutated_arguments` are arguments that it updates."""
+        updated = changed_states(self.states.values())
         for state in updated:
-            state.catch_up()
+            state.synchronize()
         changed = [g for g in self.gradients.values() if g.now is not g.before]
-        made = [g for g in changed if isinstance(g.now, Tensor) and not isinstance(g.now, EagerTensor)]
-        kept = [(g.leaf, g.now) for g in changed if g not in made]
-        for gradient in made:
+        new_gradients = [g for g in changed if isinstance(g.now, Tensor) and not isinstance(g.now, EagerTensor)]
+        set_gradients = [(g.leaf, g.now) for g in changed if g not in new_gradients]
+        for gradient in new_gradients:
             gradient.now = builder.read(gradient.now)
-        return Effects(updated, made, kept, passed)
+        return Effects(updated, new_gradients, set_gradients, mutated_arguments)
 
 
 def _is_part_of_leaf(tensor: EagerTensor) -> bool:
     """Whether gradients go through a view to a leaf, which it may have been taken of before that was one."""
-    return tensor.is_view and tensor.shows.recorded and tensor.shows.root.variable.leaf is not None
+    return tensor.is_view and tensor.view_meta.recorded and tensor.view_meta.root.variable.leaf is not None
 
 
 def _check_view(tensor: EagerTensor, writer: str) -> None:
@@ -247,24 +251,24 @@ def _check_view(tensor: EagerTensor, writer: str) -> None:
         TraceError: it is such a view.
     """
     try:
-        tensor.shows.check(writer)
+        tensor.view_meta.check(writer)
     except RuntimeError as error:
         raise fail(str(error)) from None
 
 
-def _alike(a: Any, b: Any) -> bool:
+def _same_value(a: Any, b: Any) -> bool:
     """Whether facts are the same: plain values are compared, anything else has to be the same object."""
-    return a is b or (isinstance(a, (bool, int, float, str)) and told_apart(a) == told_apart(b))
+    return a is b or (isinstance(a, (bool, int, float, str)) and value_key(a) == value_key(b))
 
 
-def _unchanging(owner: Stateful, before: dict[Any, Any]) -> Callable[[], bool]:
+def _facts_guard(owner: Stateful, before: dict[Any, Any]) -> Callable[[], bool]:
     """Whether those facts of `owner` are the same that were when it was traced."""
     after = owner.facts()
-    kept = {k: v for k, v in after.items() if k in before and _alike(before[k], v)}
+    set_gradients = {k: v for k, v in after.items() if k in before and _same_value(before[k], v)}
 
     def same() -> bool:
         now = owner.facts()
-        return all(_alike(now.get(k), v) for k, v in kept.items()) and now.keys() == after.keys()
+        return all(_same_value(now.get(k), v) for k, v in set_gradients.items()) and now.keys() == after.keys()
 
     return same
 
@@ -273,28 +277,32 @@ def _unchanging(owner: Stateful, before: dict[Any, Any]) -> Callable[[], bool]:
 class Effects:
     """What a run changes outside: tensors that are updated, gradients that are results, and others that are set.
 
-    `passed` are the numbers of arguments that are updated, and their values.
+    `mutated_arguments` are the numbers of arguments that are updated, and their values.
     """
 
-    updated: Sequence[State]
-    made: Sequence[Gradient]
-    kept: Sequence[tuple[Leaf, Any]]
-    passed: Sequence[tuple[int, Tensor]]
+    updated: Sequence[MemoryState]
+    new_gradients: Sequence[Gradient]
+    set_gradients: Sequence[tuple[Leaf, Any]]
+    mutated_arguments: Sequence[tuple[int, Tensor]]
 
     @property
     def results(self) -> list[Tensor]:
         """The further results of the program."""
-        return [s.now for s in self.updated] + [g.now for g in self.made] + [value for _, value in self.passed]
+        return (
+            [s.now for s in self.updated]
+            + [g.now for g in self.new_gradients]
+            + [value for _, value in self.mutated_arguments]
+        )
 
     @functools.cached_property
     def count(self) -> int:
         """How many further results there are."""
-        return len(self.updated) + len(self.made) + len(self.passed)
+        return len(self.updated) + len(self.new_gradients) + len(self.mutated_arguments)
 
     @functools.cached_property
     def numbers(self) -> list[int]:
         """Which arguments are updated."""
-        return [number for number, _ in self.passed]
+        return [number for number, _ in self.mutated_arguments]
 
     @functools.cached_property
     def arguments(self) -> list[int]:
@@ -302,23 +310,27 @@ class Effects:
         return [state.argument for state in self.updated]
 
     @functools.cached_property
-    def changed(self) -> list[State]:
+    def changed(self) -> list[MemoryState]:
         """The tensors that get other values: those that are updated, and what shares memory with them."""
-        return list(dict.fromkeys(s for updated in self.updated for s in (updated, *updated.beside)))
+        return list(dict.fromkeys(s for updated in self.updated for s in (updated, *updated.overlapping)))
 
     @functools.cached_property
     def sets_leaves(self) -> bool:
         """Whether gradients are set, or leaves updated, which a program is for."""
-        return bool(self.made or self.kept) or any(s.outside.handle.leaf is not None for s in self.changed)
+        return bool(self.new_gradients or self.set_gradients) or any(
+            s.outside.handle.leaf is not None for s in self.changed
+        )
 
     @functools.cached_property
     def descs(self) -> list[TensorDesc | None]:
         """The types of gradients that are results, None where a size is known at run time alone."""
-        return [intern(g.now.desc) if g.now.desc.is_static else None for g in self.made]
+        return [intern(g.now.desc) if g.now.desc.is_static else None for g in self.new_gradients]
 
     def names(self) -> list[str]:
         """Their names."""
-        names = [f"updated.{s.argument}" for s in self.updated] + [f"grad.{i}" for i in range(len(self.made))]
+        names = [f"updated.{s.argument}" for s in self.updated] + [
+            f"grad.{i}" for i in range(len(self.new_gradients))
+        ]
         return [*names, *(f"passed.{number}" for number in self.numbers)]
 
     def apply(self, arrays: Sequence[Data], writer: str) -> None:
@@ -326,22 +338,24 @@ class Effects:
         for outside, array in zip(self._outside, arrays, strict=False):
             variable = outside.handle
             memory = variable.memory
-            if memory is not None and variable.handle is array and outside.shows is None:
+            if memory is not None and variable.handle is array and outside.view_meta is None:
                 memory.version += 1  # what `write` does: a call for each would take as long as all the rest
                 memory.writer = writer
             else:
                 outside.overwrite(array, writer)
-        if self.made:
-            self._give(arrays[len(self.updated) : len(self.updated) + len(self.made)])
-        given = [(leaf, value.present if isinstance(value, GradientOf) else value) for leaf, value in self._set]
-        for leaf in self._forgotten:
+        if self.new_gradients:
+            self._set_new_gradients(arrays[len(self.updated) : len(self.updated) + len(self.new_gradients)])
+        given = [
+            (leaf, value.present if isinstance(value, GradientOf) else value) for leaf, value in self._leaves_set
+        ]
+        for leaf in self._cleared_leaves:
             leaf.grad = None
         for leaf, value in given:
             leaf.grad = value
 
-    def _give(self, arrays: Sequence[Data]) -> None:
+    def _set_new_gradients(self, arrays: Sequence[Data]) -> None:
         """Makes arrays the gradients of leaves."""
-        for gradient, desc, array in zip(self.made, self.descs, arrays, strict=True):
+        for gradient, desc, array in zip(self.new_gradients, self.descs, arrays, strict=True):
             gradient.leaf.grad = wrapped(array) if desc is None else from_program(array, desc)
 
     @functools.cached_property
@@ -350,11 +364,11 @@ class Effects:
         return [state.outside for state in self.updated]
 
     @functools.cached_property
-    def _forgotten(self) -> list[Leaf]:
+    def _cleared_leaves(self) -> list[Leaf]:
         """The leaves that have no gradient afterwards."""
-        return [leaf for leaf, value in self.kept if value is None]
+        return [leaf for leaf, value in self.set_gradients if value is None]
 
     @functools.cached_property
-    def _set(self) -> list[tuple[Leaf, Any]]:
+    def _leaves_set(self) -> list[tuple[Leaf, Any]]:
         """Those that have one from outside."""
-        return [(leaf, value) for leaf, value in self.kept if value is not None]
+        return [(leaf, value) for leaf, value in self.set_gradients if value is not None]

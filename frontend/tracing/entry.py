@@ -29,7 +29,7 @@ def finish(
 def donate(entry: func.FuncOp, first_input: int, first_result: int, effects: Effects) -> None:
     """Says at each argument that is updated which result may take its memory."""
     pairs = [(first_input + state.argument, first_result + n) for n, state in enumerate(effects.updated)]
-    last = first_result + effects.count - len(effects.passed)
+    last = first_result + effects.count - len(effects.mutated_arguments)
     pairs += [(number, result) for result, number in enumerate(effects.numbers, last)]
     if pairs:
         offer(entry.operation, pairs)

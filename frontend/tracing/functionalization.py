@@ -16,9 +16,9 @@ from oneflow.frontend.core.errors import fail
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.eager.tape import MODE, set_grad_enabled
 from oneflow.frontend.eager.tensor import EagerTensor
-from oneflow.frontend.eager.views import PARTS
-from oneflow.frontend.tracing.states import going_on
-from oneflow.frontend.tracing.view_inverses import UNDONE
+from oneflow.frontend.eager.views import VIEW_FUNCTIONS
+from oneflow.frontend.tracing.states import with_gradient_of
+from oneflow.frontend.tracing.view_inverses import VIEW_INVERSES
 
 #: Operators whose results are copies where elements do not follow each other.
 RESHAPES = frozenset(("reshape", "reshape_like"))
@@ -27,7 +27,7 @@ DENSE = RESHAPES | {"squeeze", "expand_dims", "stop_gradient"}
 
 
 @dataclass
-class Made:
+class TracedView:
     """A view: the call that makes it, what its first operand was then, and what came of that.
 
     `recorded` says whether gradients see the view.
@@ -42,44 +42,44 @@ class Made:
     value: Tensor
 
 
-class Shown:
+class Functionalization:
     """The tensors of one trace that are not what they were made as."""
 
     def __init__(self, builder: Any) -> None:
         self._builder = builder
-        self._made: dict[int, Made] = {}
-        self._settled: set[int] = set()
-        self._written: dict[int, tuple[Tensor, Tensor]] = {}
+        self._views: dict[int, TracedView] = {}
+        self._confirmed: set[int] = set()
+        self._updated: dict[int, tuple[Tensor, Tensor]] = {}
 
     def add(self, name: str, operands: Sequence[Any], attrs: Mapping[str, Any], result: Tensor) -> None:
         """Notes the result of an operator that may show elements of its first operand."""
         if isinstance(operands[0], Tensor):
             read = self._builder.read(operands[0])
             recorded = MODE.recording and name != "stop_gradient"
-            self._made[id(result)] = Made(result, name, operands, attrs, recorded, read, result)
+            self._views[id(result)] = TracedView(result, name, operands, attrs, recorded, read, result)
 
     def forget(self, result: Tensor) -> None:
         """Notes that a result shows nobody's elements."""
-        self._made.pop(id(result), None)
+        self._views.pop(id(result), None)
 
     def values(self) -> Iterator[Tensor]:
         """What updated tensors are, and what views were when they were read last."""
-        yield from (now for _, now in self._written.values())
-        yield from (made.value for made in self._made.values())
+        yield from (now for _, now in self._updated.values())
+        yield from (view.value for view in self._views.values())
 
     def present(self, tensor: Tensor) -> Tensor:
         """What a tensor of the trace is now."""
-        made = self._made.get(id(tensor))
-        if made is None:
-            return self._written.get(id(tensor), (tensor, tensor))[1]
-        now = self._builder.read(made.operands[0])
-        if now is not made.read:
+        view = self._views.get(id(tensor))
+        if view is None:
+            return self._updated.get(id(tensor), (tensor, tensor))[1]
+        now = self._builder.read(view.operands[0])
+        if now is not view.read:
             if self._view(tensor) is None:
                 return tensor
-            rest = [self._builder.read(x) if isinstance(x, Tensor) else x for x in made.operands[1:]]
-            with set_grad_enabled(made.recorded):
-                made.read, made.value = now, self._builder.call(made.name, now, *rest, **made.attrs)[0]
-        return made.value
+            rest = [self._builder.read(x) if isinstance(x, Tensor) else x for x in view.operands[1:]]
+            with set_grad_enabled(view.recorded):
+                view.read, view.value = now, self._builder.call(view.name, now, *rest, **view.attrs)[0]
+        return view.value
 
     def assign(self, tensor: Tensor, value: Tensor, writer: str) -> None:
         """Gives a tensor of the trace another value, and what it shows elements of.
@@ -90,50 +90,50 @@ class Shown:
         if not value.desc.compatible(tensor.desc):
             raise fail(f"{writer} gives {value.desc}, which does not fit into {tensor.desc}")
         value = self._builder.retype(value, tensor.desc)
-        made = self._view(tensor)
-        if made is not None:
-            self._assign_to_base(made, value, writer)
+        view = self._view(tensor)
+        if view is not None:
+            self._assign_to_base(view, value, writer)
             return
-        now = value if MODE.recording else going_on(self.present(tensor), value)
-        self._written[id(tensor)] = tensor, now
+        now = value if MODE.recording else with_gradient_of(self.present(tensor), value)
+        self._updated[id(tensor)] = tensor, now
 
-    def _assign_to_base(self, made: Made, value: Tensor, writer: str) -> None:
-        base, builder = made.operands[0], self._builder
-        if MODE.recording and not made.recorded and builder.flows_to(value):
+    def _assign_to_base(self, view: TracedView, value: Tensor, writer: str) -> None:
+        base, builder = view.operands[0], self._builder
+        if MODE.recording and not view.recorded and builder.flows_to(value):
             raise fail(
                 f"{writer} would give a gradient to a view that was made by detach() or within flow.no_grad(); "
                 "update the tensor that it is of, as in x[0] = value"
             )
-        shown = MODE.recording and made.recorded
-        with set_grad_enabled(shown):
-            whole = UNDONE[made.name](builder, builder.read(base), value, made.attrs)
+        recorded = MODE.recording and view.recorded
+        with set_grad_enabled(recorded):
+            whole = VIEW_INVERSES[view.name](builder, builder.read(base), value, view.attrs)
             if whole is None:
                 raise fail(
                     f"{writer} would update an expanded tensor, of which several elements are one in memory; "
                     "write x.clone() before"
                 )
             builder.assign(base, builder.give(whole), writer)
-        if shown:
-            made.read, made.value = builder.read(base), value
+        if recorded:
+            view.read, view.value = builder.read(base), value
 
-    def _view(self, tensor: Tensor) -> Made | None:
+    def _view(self, tensor: Tensor) -> TracedView | None:
         """The view that a tensor is; None for one that has elements of its own, as reshaped copies have."""
-        made = self._made.get(id(tensor))
-        if made is None or id(tensor) in self._settled:
-            return made
-        if made.name in RESHAPES and not self._shares(made):
-            del self._made[id(tensor)]
-            self._written.setdefault(id(tensor), (tensor, made.value))
+        view = self._views.get(id(tensor))
+        if view is None or id(tensor) in self._confirmed:
+            return view
+        if view.name in RESHAPES and not self._shares(view):
+            del self._views[id(tensor)]
+            self._updated.setdefault(id(tensor), (tensor, view.value))
             return None
-        self._settled.add(id(tensor))
-        return made
+        self._confirmed.add(id(tensor))
+        return view
 
-    def _shares(self, made: Made) -> bool:
+    def _shares(self, view: TracedView) -> bool:
         """Whether a reshaped tensor is no copy in eager mode either."""
-        like = self._like(made.operands[0])
+        like = self._like(view.operands[0])
         if like is None:
-            return self._is_dense(made.operands[0])
-        return np.may_share_memory(like.reshape(made.tensor.desc.shape), like)
+            return self._is_dense(view.operands[0])
+        return np.may_share_memory(like.reshape(view.tensor.desc.shape), like)
 
     def is_contiguous(self, tensor: Tensor) -> bool:
         """Whether element follows element in the memory that a tensor has in eager mode."""
@@ -143,21 +143,25 @@ class Shown:
     def _like(self, tensor: Any) -> np.ndarray | None:
         """An array that lies in another as a tensor does in what it is a view of; None where sizes are not known."""
         if isinstance(tensor, EagerTensor):
-            lies: np.ndarray = tensor.shows.like() if tensor.is_view else _any(tensor.handle.handle.shape)
-            return lies
+            layout: np.ndarray = (
+                tensor.view_meta.layout_array() if tensor.is_view else _uninitialized(tensor.handle.handle.shape)
+            )
+            return layout
         if None in (tensor.desc.shape or ()):
             return None
-        made = self._view(tensor)
-        outer = None if made is None else self._like(made.operands[0])
-        if made is None or outer is None:
-            return None if made is not None else _any(tensor.desc.shape)
-        return PARTS[made.name](made.attrs, tensor.desc.shape)(outer) if made.name in PARTS else outer
+        view = self._view(tensor)
+        outer = None if view is None else self._like(view.operands[0])
+        if view is None or outer is None:
+            return None if view is not None else _uninitialized(tensor.desc.shape)
+        return (
+            VIEW_FUNCTIONS[view.name](view.attrs, tensor.desc.shape)(outer) if view.name in VIEW_FUNCTIONS else outer
+        )
 
     def _is_dense(self, tensor: Any) -> bool:
         """Whether element follows element, whatever the sizes are."""
-        made = None if isinstance(tensor, EagerTensor) else self._view(tensor)
-        return made is None or (made.name in DENSE and self._is_dense(made.operands[0]))
+        view = None if isinstance(tensor, EagerTensor) else self._view(tensor)
+        return view is None or (view.name in DENSE and self._is_dense(view.operands[0]))
 
 
-def _any(shape: Sequence[int]) -> np.ndarray:
+def _uninitialized(shape: Sequence[int]) -> np.ndarray:
     return np.empty(shape, np.bool_)

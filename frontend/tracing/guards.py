@@ -14,19 +14,19 @@ from oneflow.frontend.eager.tape import Leaf
 class Guard:
     """Something that was so when the function was traced: the program is for that alone.
 
-    What is not `lasting` is never so again once it is not, unless it `returns`; a program that depends on it is given
+    What is not `lasting` is never so again once it is not, unless it `may_return`; a program that depends on it is given
     up then.
     """
 
     get: Callable[[], Any]
     value: Any
     lasting: bool = True
-    returns: Callable[[], bool] | None = None
+    may_return: Callable[[], bool] | None = None
 
     @property
-    def lasts(self) -> bool:
+    def may_hold_again(self) -> bool:
         """Whether it is still so, or may be again."""
-        return self.lasting or (self.holds if self.returns is None else self.returns())
+        return self.lasting or (self.holds if self.may_return is None else self.may_return())
 
     @property
     def holds(self) -> bool:
@@ -39,7 +39,7 @@ class Guard:
         return now is not then and (isinstance(now, Tensor) or isinstance(then, Tensor) or bool(now != then))
 
 
-class Presence:
+class GradientPresence:
     """Whether leaves have gradients that had one when that was read, and others have none."""
 
     def __init__(self) -> None:

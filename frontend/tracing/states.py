@@ -25,7 +25,7 @@ from oneflow.frontend.tracing.alias_guards import GradientOf
 from oneflow.runtime.spans import Placed
 
 #: In how many pieces values are put together from others; more of them are gathered one by one.
-PIECES = 64
+MAX_SLICES = 64
 _updates = itertools.count(1)
 
 
@@ -33,16 +33,16 @@ class Key(NamedTuple):
     """What tells states apart: where their elements are, and with which others they have gradients in common."""
 
     region: Region
-    family: int
+    gradient_family: int
 
 
 def key_of(tensor: EagerTensor) -> Key:
     """Gradients know of views, but for those made by `detach()` or within `no_grad`, not of other shared memory."""
     held: Any = tensor.present if isinstance(tensor, GradientOf) else tensor
-    return Key(region_of(tensor), id(held.shows.root if held.is_view and held.shows.recorded else held))
+    return Key(region_of(tensor), id(held.view_meta.root if held.is_view and held.view_meta.recorded else held))
 
 
-def going_on(old: Tensor, value: Tensor) -> Tensor:
+def with_gradient_of(old: Tensor, value: Tensor) -> Tensor:
     """A value as one whose gradient is that of an old one."""
     fresh, builder = Tensor(value.builder, value.handle, value.desc), cast(Any, value.builder)
     with enable_grad():
@@ -50,58 +50,60 @@ def going_on(old: Tensor, value: Tensor) -> Tensor:
     return fresh
 
 
-class State:
+class MemoryState:
     """Elements from outside: a tensor of them, the input that they are, and their present value in the trace.
 
     Each leaf in that memory has the value as an object of its own in `views`, by which it is told from the others,
-    and from tensors in the same memory that no gradient flows to. `beside` are states that have elements of this one,
-    `written` says which update in the trace was its last, and `seen` which its value has, those of others included.
+    and from tensors in the same memory that no gradient flows to. `overlapping` are states that have elements of this one,
+    `last_update` says which update in the trace was its last, and `synchronized_at` which its value has, those of others included.
     """
 
     def __init__(
-        self, outside: EagerTensor, argument: int, made: Tensor, key: Key, beside: Sequence[State] = ()
+        self, outside: EagerTensor, argument: int, made: Tensor, key: Key, overlapping: Sequence[MemoryState] = ()
     ) -> None:
         self.outside, self.argument = outside, argument
-        self.region, self.family = key
+        self.region, self.gradient_family = key
         self.input = self.now = made
         self.views: dict[Leaf, Tensor] = {}
-        self.written = self.seen = 0
-        self.beside = list(beside)
-        for state in beside:
-            state.beside.append(self)
+        self.last_update = self.synchronized_at = 0
+        self.overlapping = list(overlapping)
+        for state in overlapping:
+            state.overlapping.append(self)
 
     def write(self, value: Tensor) -> None:
         """Gives it another value."""
         self.now = value
         self.views.clear()
-        self.written = self.seen = next(_updates)
+        self.last_update = self.synchronized_at = next(_updates)
 
     def write_unrecorded(self, value: Tensor) -> None:
         """Gives it another value, through which gradients go on to the present one, as in eager mode."""
-        self.catch_up()
-        self.write(going_on(self.now, value))
+        self.synchronize()
+        self.write(with_gradient_of(self.now, value))
 
-    def catch_up(self) -> None:
+    def synchronize(self) -> None:
         """Takes over what has been updated through others since.
 
         Raises:
             TraceError: one of those has other elements in the same memory.
         """
-        later = sorted((s for s in self.beside if s.written > self.seen), key=lambda s: s.written)
-        for is_known, states in itertools.groupby(later, lambda s: s.family == self.family):
-            self._take_over(list(states), is_known)
+        later = sorted(
+            (s for s in self.overlapping if s.last_update > self.synchronized_at), key=lambda s: s.last_update
+        )
+        for is_known, states in itertools.groupby(later, lambda s: s.gradient_family == self.gradient_family):
+            self._take_values(list(states), is_known)
 
-    def _take_over(self, others: Sequence[State], is_known: bool) -> None:
+    def _take_values(self, others: Sequence[MemoryState], is_known: bool) -> None:
         """Puts values of others into its own; gradients flow to those if they know of them."""
         for state in others:
             self._check_fits(state)
         with enable_grad() if is_known else no_grad():
-            value = _merged(self, others)
-        self.now = value if is_known else going_on(self.now, value)
+            value = _combined(self, others)
+        self.now = value if is_known else with_gradient_of(self.now, value)
         self.views.clear()
-        self.seen = others[-1].written
+        self.synchronized_at = others[-1].last_update
 
-    def _check_fits(self, other: State) -> None:
+    def _check_fits(self, other: MemoryState) -> None:
         if not self.region.fits(other.region):
             raise fail(
                 "expected tensors from outside that share memory to have the same elements in it, got "
@@ -110,51 +112,51 @@ class State:
             )
 
 
-class States(dict[Key, State]):
+class MemoryStates(dict[Key, MemoryState]):
     """The states of a trace, or of a part of it in which tensors have other values."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._placed: Placed[State] = Placed()
+        self._placed: Placed[MemoryState] = Placed()
 
-    def beside(self, region: Region) -> list[State]:
+    def overlapping(self, region: Region) -> list[MemoryState]:
         """Those that have elements of a region."""
         return [s for s in self._placed.find(region.span) if region.meets(s.region)]
 
-    def add(self, key: Key, state: State) -> State:
+    def add(self, key: Key, state: MemoryState) -> MemoryState:
         """Adds a state; it is given back."""
         self._placed.add(state.region.span, state)
         self[key] = state
         return state
 
 
-def changing(states: Iterable[State]) -> list[State]:
+def changed_states(states: Iterable[MemoryState]) -> list[MemoryState]:
     """The states that get another value, but for those all of whose elements are others' that do."""
-    found = [s for s in states if s.written and s.now.handle != s.input.handle]
-    kept: set[State] = set()
+    found = [s for s in states if s.last_update and s.now.handle != s.input.handle]
+    kept: set[MemoryState] = set()
     for state in sorted(found, key=lambda s: (-s.region.size, s.outside.is_view)):
-        if not any(s in kept and s.region.covers(state.region) for s in state.beside):
+        if not any(s in kept and s.region.covers(state.region) for s in state.overlapping):
             kept.add(state)
     return [s for s in found if s in kept]
 
 
-def _merged(state: State, later: Sequence[State]) -> Tensor:
+def _combined(state: MemoryState, later: Sequence[MemoryState]) -> Tensor:
     """The value of a state with those of others where they have its elements, the last of them first."""
-    places = state.region.positions()
-    picked, count = np.arange(places.size), places.size
+    positions = state.region.positions()
+    chosen, count = np.arange(positions.size), positions.size
     for other in later:
-        found = other.region.find(places)
-        picked = np.where(found >= 0, found + count, picked)
+        found = other.region.find(positions)
+        chosen = np.where(found >= 0, found + count, chosen)
         count += other.region.size
-    return _picked(state.now, [state.now, *(s.now for s in later)], picked)
+    return _gathered(state.now, [state.now, *(s.now for s in later)], chosen)
 
 
-def _picked(like: Tensor, sources: Sequence[Tensor], numbers: np.ndarray) -> Tensor:
+def _gathered(like: Tensor, sources: Sequence[Tensor], numbers: np.ndarray) -> Tensor:
     """A tensor of the elements with these numbers, counted over all sources."""
     builder: Any = like.builder
     flat = [builder.call("reshape", x, shape=[x.desc.element_count])[0] for x in sources]
     pieces = list(_runs(sources, numbers))
-    if len(pieces) > PIECES:
+    if len(pieces) > MAX_SLICES:
         taken = builder.call("gather", builder.call("cat", flat, axis=0)[0], numbers, axis=0)[0]
     else:
         parts = [builder.call("narrow", flat[i], dim=0, start=at, length=n)[0] for i, at, n in pieces]

@@ -27,16 +27,16 @@ from oneflow.dialect.record import REGISTRY, Call, OperatorError, distribute
 from oneflow.dialect.reverse import Entry, Renamed, one_of, pull_back
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.core.arrays import is_array, to_array
-from oneflow.frontend.core.dispatch import Stateful, TensorBuilder, as_tensor, using
-from oneflow.frontend.core.errors import Place, TraceError, fail, user_place
+from oneflow.frontend.core.dispatch import Stateful, TensorBuilder, as_tensor, use_builder
+from oneflow.frontend.core.errors import SourceLocation, TraceError, fail, user_location
 from oneflow.frontend.core.hooks import Hooks
-from oneflow.frontend.core.layouts import Placements, annotate
+from oneflow.frontend.core.layouts import PlacementCollector, annotate
 from oneflow.frontend.core.spec import TensorSpec
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.core.tree import flatten
 from oneflow.frontend.eager.tape import MODE, Leaf, set_grad_enabled
 from oneflow.frontend.eager.tensor import EagerTensor
-from oneflow.frontend.tracing.activity import Reach, behind
+from oneflow.frontend.tracing.activity import Activity, propagate
 from oneflow.frontend.tracing.callables import (
     Callee,
     bind,
@@ -44,13 +44,13 @@ from oneflow.frontend.tracing.callables import (
     filled,
     owner_of,
     settings_of,
-    told_apart,
+    value_key,
 )
-from oneflow.frontend.tracing.capture import Asked, Captures, layout_of
+from oneflow.frontend.tracing.capture import Captures, RuntimeNumber, layout_of
 from oneflow.frontend.tracing.entry import donate, finish
-from oneflow.frontend.tracing.functionalization import Shown
+from oneflow.frontend.tracing.functionalization import Functionalization
 from oneflow.frontend.tracing.guards import Guard
-from oneflow.frontend.tracing.traced import Given, Traced
+from oneflow.frontend.tracing.traced import ReturnedArgument, Traced
 from oneflow.runtime.global_array import Placement
 
 #: Captured arrays of more bytes than this become inputs of a compiled function.
@@ -60,7 +60,7 @@ INLINE_BYTES = 1024
 class TraceBuilder(IRBuilder, TensorBuilder):
     """Emits the operations of one function, each at the line of the user's program that asked for it.
 
-    What it builds is noted on each of `tapes`, for gradients; `repeats` says that a checkpoint will build it again.
+    What it builds is noted on each of `tapes`, for gradients; `in_checkpoint` says that a checkpoint will build it again.
     `owned` are the tensors by which `flow.grad` and its like take gradients, `arguments` what the function is called
     with.
     """
@@ -68,20 +68,20 @@ class TraceBuilder(IRBuilder, TensorBuilder):
     def __init__(self, block: ir.Block, inline_bytes: float, placement: Placement | None = None) -> None:
         super().__init__(REGISTRY, ir.InsertionPoint(block))
         self.block, self.inline_bytes = block, inline_bytes
-        self.placements = Placements(placement)
+        self.placements = PlacementCollector(placement)
         self.captures = Captures(self._input)
         self.tapes: list[list[Entry]] = []
         self.leaf_tape: list[Entry] = []
-        self.repeats = False
+        self.in_checkpoint = False
         self.owned: list[Tensor] = []
         self.arguments: list[Tensor] = []
-        self.shown = Shown(self)
+        self.functionalization = Functionalization(self)
         self._hooks: dict[int, tuple[Tensor, Hooks]] = {}
         self._constants: dict[int, tuple[Any, np.ndarray, Tensor]] = {}
 
     def emit(self, op: Call, results: Sequence[TensorDesc]) -> list[Value]:
         """Creates the operation with the user's line as its location."""
-        self.loc = location(user_place())
+        self.loc = location(user_location())
         for desc in results:
             if desc.is_too_large:
                 raise fail(f"oneflow.{op.record.name}: a result has more than 2^63 - 1 elements: {desc}")
@@ -99,7 +99,7 @@ class TraceBuilder(IRBuilder, TensorBuilder):
         return renamed
 
     def _input(self, desc: TensorDesc) -> Tensor:
-        return Tensor(self, self.block.add_argument(desc.to_mlir(), location(user_place())), desc)
+        return Tensor(self, self.block.add_argument(desc.to_mlir(), location(user_location())), desc)
 
     @property
     def inlines(self) -> bool:
@@ -112,30 +112,30 @@ class TraceBuilder(IRBuilder, TensorBuilder):
             if self.inlines:
                 return self.constant(tensor.variable.handle)
             if (found := layout_of(tensor)) is not None:
-                self.lie_on(found[0])
+                self.add_placement(found[0])
             return self.captures.present(tensor)
         if tensor.builder is not self:
             raise fail("a tensor of another trace: it was kept from a function whose tracing has ended; pass it in")
-        return self.shown.present(tensor)
+        return self.functionalization.present(tensor)
 
-    def viewed(self, name: str, operands: Sequence[Any], attrs: dict[str, Any], result: Tensor) -> None:
+    def note_view(self, name: str, operands: Sequence[Any], attrs: dict[str, Any], result: Tensor) -> None:
         """Notes what shows elements of another tensor, which the function may update."""
         if not (self.inlines and isinstance(operands[0], EagerTensor)):
-            self.shown.add(name, operands, attrs, result)
+            self.functionalization.add(name, operands, attrs, result)
 
     def lasting(self) -> list[Tensor]:
         """The present values of tensors that are updated, and of views: what functions read later."""
-        return [*(state.now for state in self.captures.states.values()), *self.shown.values()]
+        return [*(state.now for state in self.captures.states.values()), *self.functionalization.values()]
 
-    def unlink(self, result: Tensor) -> None:
+    def drop_view(self, result: Tensor) -> None:
         """Notes that a result shows nobody's elements."""
-        self.shown.forget(result)
+        self.functionalization.forget(result)
 
     def is_contiguous(self, tensor: Tensor) -> bool:
         """Whether element follows element in what a tensor is in eager mode."""
-        return self.shown.is_contiguous(tensor)
+        return self.functionalization.is_contiguous(tensor)
 
-    def lie_on(self, placement: Placement | None) -> str:
+    def add_placement(self, placement: Placement | None) -> str:
         """Notes the placement of a tensor of the function; its name in the program.
 
         Raises:
@@ -161,7 +161,7 @@ class TraceBuilder(IRBuilder, TensorBuilder):
         now = self.give(self.read(value))
         if not isinstance(tensor, EagerTensor):
             self._check_own(tensor, writer)
-            self.shown.assign(tensor, now, writer)
+            self.functionalization.assign(tensor, now, writer)
         elif self.inlines:
             raise fail(f"{writer} of {tensor.desc}: only flow.compile updates tensors from outside of the function")
         else:
@@ -178,14 +178,14 @@ class TraceBuilder(IRBuilder, TensorBuilder):
 
     def updated_arguments(self) -> list[tuple[int, Tensor]]:
         """The arguments that the function updates, by their numbers, and their values at the end."""
-        found = ((n, x, self.shown.present(x)) for n, x in enumerate(self.arguments))
+        found = ((n, x, self.functionalization.present(x)) for n, x in enumerate(self.arguments))
         return [(n, now) for n, x, now in found if now.handle != x.handle]
 
     def number(self, get: Callable[[], float], dtype: DType) -> Tensor:
         """A tensor of one number, which is asked for at every run."""
         if self.inlines:
             return self.constant(np.asarray(get(), dtype.numpy))
-        return self.captures.add(Asked(get, dtype), TensorDesc((), dtype))
+        return self.captures.add(RuntimeNumber(get, dtype), TensorDesc((), dtype))
 
     def guard(self, get: Callable[[], Any]) -> Any:
         """A value from outside that the program is made for."""
@@ -231,7 +231,7 @@ class TraceBuilder(IRBuilder, TensorBuilder):
     def _hooked(self, value: Value, grad: Value) -> Value:
         """The gradient of a tensor after its hooks."""
         _, hooks = self._hooks.get(id(value), (None, None))
-        return self.read(hooks.through(self.give(grad))) if hooks else grad
+        return self.read(hooks.apply(self.give(grad))) if hooks else grad
 
     def hooks_of(self, tensor: Tensor) -> Hooks:
         """The hooks on the gradient of a tensor of this trace."""
@@ -247,7 +247,7 @@ class TraceBuilder(IRBuilder, TensorBuilder):
         """Whether a gradient that is taken may flow to a tensor."""
         seen = {id(v) for v in (*self.owned, *(v for v, _ in self.captures.leaves))}
         for tape in (self.leaf_tape, *self.tapes):
-            behind(seen, tape)
+            propagate(seen, tape)
         return id(self.read(tensor)) in seen
 
     def _seed(self, result: Tensor, weight: Any) -> Value:
@@ -258,14 +258,14 @@ class TraceBuilder(IRBuilder, TensorBuilder):
         return one_of(self, result.desc)
 
     @contextmanager
-    def apart(self) -> Iterator[list[Entry]]:
+    def isolated_tape(self) -> Iterator[list[Entry]]:
         """A tape of its own for what is built meanwhile, in place of all others."""
-        outer, inner = (self.tapes, self.leaf_tape, self.repeats), list[Entry]()
-        self.tapes, self.leaf_tape, self.repeats = [inner], [], True
+        outer, inner = (self.tapes, self.leaf_tape, self.in_checkpoint), list[Entry]()
+        self.tapes, self.leaf_tape, self.in_checkpoint = [inner], [], True
         try:
             yield inner
         finally:
-            self.tapes, self.leaf_tape, self.repeats = outer
+            self.tapes, self.leaf_tape, self.in_checkpoint = outer
 
     def note(self, entry: Entry) -> None:
         """Adds an entry to the tapes."""
@@ -296,11 +296,11 @@ class TraceBuilder(IRBuilder, TensorBuilder):
         desc = describe_array(array)
         element = ir.Type.parse(desc.dtype.mlir)
         dense = ir.DenseElementsAttr.get(array, type=element, shape=list(array.shape))
-        value = arith.ConstantOp(desc.to_mlir(), dense, ip=self.ip, loc=location(user_place())).result
+        value = arith.ConstantOp(desc.to_mlir(), dense, ip=self.ip, loc=location(user_location())).result
         return Tensor(self, value, desc)
 
 
-def location(place: Place) -> ir.Location:
+def location(place: SourceLocation) -> ir.Location:
     """A place as an MLIR location in the current context."""
     return ir.Location.file(place.file, place.line, place.column)
 
@@ -355,12 +355,12 @@ def trace_call(
         arguments = filled(arguments, tree.unflatten(passed))
         if isinstance(owner := owner_of(fn), Stateful):
             builder.watch(owner)
-        with using(builder):
+        with use_builder(builder):
             for spec in specs:
-                builder.lie_on(spec.placement)
+                builder.add_placement(spec.placement)
             returned, outputs = flatten(fn(*arguments.args, **arguments.kwargs))
             updated = builder.updated_arguments()
-            returned = [_given_back(builder, v, updated) for v in returned]
+            returned = [_returned_value(builder, v, updated) for v in returned]
             effects = builder.captures.effects(builder, updated)
         results = [(p, v) for p, v in zip(outputs.paths(), returned, strict=True) if isinstance(v, Tensor)]
         results += list(zip(effects.names(), effects.results, strict=True))
@@ -370,26 +370,32 @@ def trace_call(
             raise TraceError(f"{name} returned no tensor{static or '; return what it computes'}", home)
         finish(entry, builder.captures, names, results)
         donate(entry, len(names), len(results) - len(effects.results), effects)
-        places = builder.placements.places()
-        if places is not None:
-            lying = [s.lying(places.home) for s in specs]
-            annotate(entry.operation, places, *builder.captures.lying(places, lying, results, effects))
+        placements = builder.placements.program_placements()
+        if placements is not None:
+            layouts = [s.layout_on(placements.home) for s in specs]
+            annotate(
+                entry.operation, placements, *builder.captures.value_layouts(placements, layouts, results, effects)
+            )
         module.operation.verify()
-    statics = tuple(None if isinstance(v, Tensor) else v if isinstance(v, Given) else (v,) for v in returned)
+    statics = tuple(
+        None if isinstance(v, Tensor) else v if isinstance(v, ReturnedArgument) else (v,) for v in returned
+    )
     captures, tensors = builder.captures, [v for v in returned if isinstance(v, Tensor)]
     guards = (*captures.all_guards(), *_settings(fn, before))
-    reach = Reach.of(captures, effects.changed, builder.leaf_tape, tensors)
+    activity = Activity.of(captures, effects.changed, builder.leaf_tape, tensors)
     spelled = tuple(p for s, p in zip(leaves, tree.spelled(), strict=True) if isinstance(s, TensorSpec))
-    return Traced(module, name, spelled, tuple(captures.inputs), outputs, statics, effects, reach, guards, places)
+    return Traced(
+        module, name, spelled, tuple(captures.inputs), outputs, statics, effects, activity, guards, placements
+    )
 
 
-def _given_back(builder: TraceBuilder, value: Any, updated: Sequence[tuple[int, Tensor]]) -> Any:
+def _returned_value(builder: TraceBuilder, value: Any, updated: Sequence[tuple[int, Tensor]]) -> Any:
     """What a function returns as a tensor of the trace, if it is one: one from outside as it is at the end. An
     argument that is updated stays the caller's.
     """
     number = next((n for n, _ in updated if builder.arguments[n] is value), None)
     if number is not None:
-        return Given(number)
+        return ReturnedArgument(number)
     if isinstance(value, Tensor):
         return builder.give(builder.read(value))
     return as_tensor(value) if is_array(value) else value
@@ -400,9 +406,9 @@ def _settings(fn: Callable[..., Any], before: dict[str, Any]) -> Iterator[Guard]
     kept = {k: v for k, v in settings_of(fn).items() if before.get(k) == v}
     if kept:
         owner = owner_of(fn)
-        yield Guard(lambda: {k: told_apart(getattr(owner, k, None)) for k in kept}, kept)
+        yield Guard(lambda: {k: value_key(getattr(owner, k, None)) for k in kept}, kept)
 
 
-def _definition(fn: Callable[..., Any]) -> Place:
+def _definition(fn: Callable[..., Any]) -> SourceLocation:
     code = getattr(inspect.unwrap(fn), "__code__", None)
-    return Place(code.co_filename, code.co_firstlineno, 1) if code else user_place()
+    return SourceLocation(code.co_filename, code.co_firstlineno, 1) if code else user_location()

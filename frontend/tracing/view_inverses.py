@@ -43,7 +43,7 @@ def _itself(builder: Any, base: Value, value: Value, attrs: Attrs) -> Any:
 
 
 #: What the first operand of an operator becomes for another result; None where one element of it is several there.
-UNDONE: dict[str, Callable[[Any, Value, Value, Attrs], Any]] = {
+VIEW_INVERSES: dict[str, Callable[[Any, Value, Value, Attrs], Any]] = {
     "reshape": _reshaped, "reshape_like": _reshaped, "squeeze": _reshaped, "expand_dims": _reshaped,
     "expand": _expanded, "broadcast_like": _expanded, "transpose": _transposed, "slice": _sliced,
     "narrow": _narrowed, "stop_gradient": _itself,
