@@ -18,7 +18,7 @@ from oneflow.dialect.signature import parse_signature
 from oneflow.frontend.core.dispatch import current_builder
 from oneflow.frontend.core.errors import refuse
 from oneflow.frontend.core.tree import Tree, flatten
-from oneflow.frontend.eager.builder import spoiled
+from oneflow.frontend.eager.builder import stale_value_error
 from oneflow.frontend.eager.function import OPERANDS
 from oneflow.frontend.eager.tape import MODE, enable_grad, record, set_grad_enabled
 from oneflow.frontend.eager.tensor import BUILDER, EagerTensor
@@ -92,7 +92,7 @@ class RecordedCall:
         """
         for variable in (*self.operands, *(t.handle for t in self.snapshots)):
             if variable.stale:
-                raise spoiled(self.name, variable)
+                raise stale_value_error(self.name, variable)
         with enable_grad():
             if not all(guard.holds for guard in self.traced.guards if guard.lasting):
                 raise refuse(
@@ -152,7 +152,7 @@ def _why_no_gradient(name: str, traced: Traced) -> str | None:
     """Why a function cannot run again for its gradient; None where it can."""
     effects = traced.effects
     advice = f"call backward, or flow.grad, inside of the compiled function {name}"
-    if effects.new_gradients or effects.set_gradients:
+    if effects.new_gradients or effects.replaced_gradients:
         return f"it computes or sets gradients of tensors from outside itself; {advice}"
     if any(s.outside.requires_grad for s in effects.changed):
         return f"it updates tensors from outside that require grad; {advice}"

@@ -43,7 +43,7 @@ class GuardFastPath:
         seen = self._seen
         if seen is None or self._alias_guard is None:
             return None
-        return seen if seen.holds(arrays) and self._alias_guard.has_leaves else None
+        return seen if seen.holds(arrays) and self._alias_guard.leaves_match else None
 
     def holds(self, arrays: Sequence[Data]) -> bool:
         """Whether the alias guard holds for the tensors as they are now, and none of their arrays is global."""

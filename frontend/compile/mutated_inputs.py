@@ -30,7 +30,7 @@ def check(traced: Traced, given: Sequence[Any], arrays: Sequence[Data], name: st
             f"{name} updates arguments in place, and a gradient flows to what it reads: call it "
             "within flow.no_grad(), or have it return what it computes of x.clone()"
         )
-    for number in traced.effects.numbers:
+    for number in traced.effects.mutated_numbers:
         array, path = arrays[number], traced.names[number]
         if isinstance(array, np.ndarray) and not array.flags.writeable:
             raise CallError(f"{name}: expected argument {path} to be writable, as it is updated", user_location())

@@ -70,7 +70,7 @@ class Specialization:
     @functools.cached_property
     def _updates(self) -> bool:
         effects = self.traced.effects
-        return bool(effects.count or effects.set_gradients)
+        return bool(effects.count or effects.replaced_gradients)
 
     def holds(self, required: Device | None) -> bool:
         """Whether all guards hold; `required` is the device on which the call has to run, None where any will do."""
@@ -170,7 +170,7 @@ class Specialization:
     @functools.cached_property
     def _host_fast_path(self) -> FastPath:
         traced, call = self.traced, self.executable.fast_path
-        outside = traced.captured or traced.guards or traced.effects.results or traced.effects.set_gradients
+        outside = traced.captured or traced.guards or traced.effects.results or traced.effects.replaced_gradients
         if outside or call is None:
             return no_fast_path
         rebuild = traced.rebuild
@@ -225,7 +225,7 @@ class Specialization:
         views = {n: x for n, x in enumerate(given) if isinstance(x, EagerTensor) and x.is_view}
         results = self._run(self._inputs(arrays, self._captured_arrays()), arrays, views, name)
         count = len(results) - len(effects.mutated_arguments)
-        for number, result in zip(effects.numbers, results[count:], strict=True):
+        for number, result in zip(effects.mutated_numbers, results[count:], strict=True):
             mutated_inputs.write_back(given[number], arrays[number], result, name)
         return results[:count]
 
@@ -328,6 +328,7 @@ def matching_arrays(expected: Sequence[tuple[type, Any, Any, Any]], args: Sequen
     if len(args) != len(expected):
         return None
     found: list[Data] = []
+    data: Any
     for data, (kind, shape, dtype, device) in zip(args, expected, strict=True):
         if type(data) is not kind:
             return None

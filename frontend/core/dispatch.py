@@ -56,8 +56,10 @@ class TensorBuilder(Builder):
         """Updates a tensor in place to a result that nothing else holds; `writer` is what messages call that."""
 
     @abstractmethod
-    def backward(self, tensors: Sequence[Tensor], weights: Sequence[Any], retain: bool, again: bool, by: Any) -> None:
-        """Adds up gradients at the leaves behind `tensors`, or those of them in `by`; see `autograd.backward`."""
+    def backward(
+        self, tensors: Sequence[Tensor], weights: Sequence[Any], retain_graph: bool, create_graph: bool, inputs: Any
+    ) -> None:
+        """Adds up gradients at the leaves behind `tensors`, or those of them in `inputs`; see `autograd.backward`."""
 
     @abstractmethod
     def number(self, get: Callable[[], float], dtype: DType) -> Tensor:

@@ -65,7 +65,7 @@ class EagerBuilder(Builder):
         )
         for number, variable in enumerate(read):
             if variable.memory is not None and variable.memory.version != variable.version and kernel.reads(number):
-                raise spoiled(name, variable)
+                raise stale_value_error(name, variable)
         try:
             arrays = kernel.run([v.handle for v in read])
         except RunError as error:
@@ -136,7 +136,7 @@ def _identity(slot: Any) -> Any:
     return 0 if slot is None else id(slot.desc)
 
 
-def spoiled(reader: str, variable: Variable) -> RuntimeError:
+def stale_value_error(reader: str, variable: Variable) -> RuntimeError:
     """The error of a value that is needed as it was before an update in place."""
     memory = variable.memory
     assert memory is not None

@@ -97,26 +97,28 @@ class Eager(EagerBuilder, dispatching.TensorBuilder):
         """Gives a leaf another gradient."""
         leaf.grad = grad
 
-    def backward(self, tensors: Sequence[Tensor], weights: Sequence[Any], retain: bool, again: bool, by: Any) -> None:
+    def backward(
+        self, tensors: Sequence[Tensor], weights: Sequence[Any], retain: bool, create_graph: bool, by: Any
+    ) -> None:
         """Adds up gradients at the leaves; see `autograd.backward`."""
         seeds = self.seeds(tensors, weights)
         leaves = functools.partial(leaves_of, roots=[v for v, _ in seeds], by=by)
-        found = gradients(self, seeds, leaves, retain_graph=retain, create_graph=again)
-        with ADDING.held():
+        found = gradients(self, seeds, leaves, retain_graph=retain, create_graph=create_graph)
+        with ADDING.current():
             for variable, grad in found:
                 if grad is not None and variable.leaf is not None:
-                    self._accumulate(variable.leaf, EagerTensor(grad), again)
+                    self._accumulate(variable.leaf, EagerTensor(grad), create_graph)
 
-    def _accumulate(self, leaf: Leaf, grad: EagerTensor, again: bool) -> None:
+    def _accumulate(self, leaf: Leaf, grad: EagerTensor, create_graph: bool) -> None:
         """Adds a gradient: in place, unless it can be differentiated again."""
         if leaf.grad is None:
             leaf.grad = grad
-        elif again:
+        elif create_graph:
             leaf.grad = leaf.grad + grad
         else:
-            held = leaf.grad
-            total = self.binary("add", held.variable.alias(), grad.variable)
-            self.assign(held, EagerTensor(total), "backward")
+            current = leaf.grad
+            total = self.binary("add", current.variable.alias(), grad.variable)
+            self.assign(current, EagerTensor(total), "backward")
 
     def seeds(self, tensors: Sequence[Tensor], weights: Sequence[Any]) -> list[tuple[Variable, Variable]]:
         """The variables of results, and their cotangents.
@@ -167,10 +169,10 @@ class EagerTensor(Tensor):
                 if view_meta.is_stale(self.handle):
                     # In this order: other threads read what is there when the version says that it is of now.
                     self.handle, view_meta.version = view_meta.refreshed(BUILDER, self.handle)
-        held = self.handle
-        if held.memory is not None and held.memory.version != held.version:
-            self.handle = held = held.refreshed()
-        return held
+        current = self.handle
+        if current.memory is not None and current.memory.version != current.version:
+            self.handle = current = current.refreshed()
+        return current
 
     @property
     def is_view(self) -> bool:

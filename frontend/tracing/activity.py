@@ -1,4 +1,4 @@
-"""How far gradients reach in a trace: from which of its results, to which tensors from outside."""
+"""Activity analysis: which results of a trace a gradient may flow from, and which captured tensors it may flow to."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from oneflow.frontend.tracing.states import MemoryState
 
 @dataclass(frozen=True)
 class Activity:
-    """What a call of a program is recorded with.
+    """What a gradient can reach in one program.
 
-    `tensors` are those that it takes from outside, one of each memory and leaf; `needs_grad` says which of them get a
-    gradient, `updated` which get other values, `results` which of its result tensors the gradients come from.
+    `tensors` are the captured tensors, one for each memory and leaf. `needs_grad` says which of them get a gradient,
+    `updated` which of them the program updates, `results` from which of the result tensors a gradient may flow.
     """
 
     tensors: tuple[EagerTensor, ...]
@@ -34,7 +34,11 @@ class Activity:
     def of(
         cls, captures: Captures, changed: Iterable[MemoryState], tape: Sequence[Entry], results: Iterable[Any]
     ) -> Activity:
-        """The reach of gradients in what a tape has, back from results; `changed` get other values."""
+        """The activity of a trace.
+
+        A backward walk over `tape` finds the leaves that `results` depend on, a forward walk the results that depend
+        on leaves. `changed` are the states that the program updates.
+        """
         differentiable = [e for e in tape if _is_differentiable(e)]
         given = [id(r) for r in results]
         needed = set(given)
@@ -56,12 +60,12 @@ class Activity:
 
 
 def propagate(seen: set[int], tape: Iterable[Entry]) -> None:
-    """Adds to the identities of values those of all that a tape says gradients flow to them from."""
+    """Adds to `seen`, identities of values, every value of the tape that depends on one of them differentiably."""
     for entry in tape:
         if _is_differentiable(entry) and any(id(v) in seen for v in entry.operands):
             seen.update(id(r) for r in entry.results if r.dtype.is_float)
 
 
 def _is_differentiable(entry: Entry) -> bool:
-    """Whether gradients may go through an entry."""
+    """Whether a gradient may flow through an entry of a tape."""
     return not (isinstance(entry, Opaque) or (isinstance(entry, Call) and entry.record.grad is zero_grad))

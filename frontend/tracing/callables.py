@@ -67,13 +67,13 @@ class Callee:
         key = f"{self.name} (compiled)"
         found = getattr(target, "__dict__", {}).get(key)
         if found is None or found.target is not target or found.own is not own:
-            found = Kept(target, own, make(MethodType(self.function, target)))
-            _keep(target, key, found)
+            found = CompiledMethod(target, own, make(MethodType(self.function, target)))
+            _store(target, key, found)
         return found.compiled
 
 
 @dataclass(frozen=True)
-class Kept:
+class CompiledMethod:
     """What was compiled for a method of `target`; copies and pickles of the target have nothing of it."""
 
     target: Any = None
@@ -81,7 +81,7 @@ class Kept:
     compiled: Any = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Kept, ()
+        return CompiledMethod, ()
 
 
 def value_key(value: Any) -> Any:
@@ -119,7 +119,7 @@ def _is_simple(value: Any) -> bool:
     return isinstance(value, (bool, int, float, str))
 
 
-def _keep(target: Any, key: str, value: Any) -> None:
+def _store(target: Any, key: str, value: Any) -> None:
     if isinstance(target, type):
         type.__setattr__(target, key, value)
     elif hasattr(target, "__dict__"):

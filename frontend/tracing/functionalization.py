@@ -1,7 +1,7 @@
-"""What tensors of a trace are by now: those that the function updates in place, and views, which show that.
+"""Functionalization: updates in place and views in a trace become values.
 
-An update gives a tensor another value; programs stay functions of values. A view is computed again, where it is read,
-from what its tensor is by then, and an update of it is one of that tensor.
+An update gives a tensor another value, so that programs stay functions of values. A view is computed again, when it
+is read, from the current value of its base; an update of a view updates its base by the view inverse.
 """
 
 from __future__ import annotations
@@ -20,17 +20,18 @@ from oneflow.frontend.eager.views import VIEW_FUNCTIONS
 from oneflow.frontend.tracing.states import with_gradient_of
 from oneflow.frontend.tracing.view_inverses import VIEW_INVERSES
 
-#: Operators whose results are copies where elements do not follow each other.
+#: Operators that copy an operand that is not contiguous.
 RESHAPES = frozenset(("reshape", "reshape_like"))
-#: Operators after which element follows element where that was so before.
+#: Operators that give a contiguous result for a contiguous operand.
 DENSE = RESHAPES | {"squeeze", "expand_dims", "stop_gradient"}
 
 
 @dataclass
 class TracedView:
-    """A view: the call that makes it, what its first operand was then, and what came of that.
+    """A view in a trace: the call that makes it, the value of its base at that time (`read`), and the value of the
+    view.
 
-    `recorded` says whether gradients see the view.
+    `recorded` says whether gradients flow through the view.
     """
 
     tensor: Tensor
@@ -43,7 +44,7 @@ class TracedView:
 
 
 class Functionalization:
-    """The tensors of one trace that are not what they were made as."""
+    """The current values of views and of updated tensors of one trace."""
 
     def __init__(self, builder: Any) -> None:
         self._builder = builder
@@ -52,23 +53,23 @@ class Functionalization:
         self._updated: dict[int, tuple[Tensor, Tensor]] = {}
 
     def add(self, name: str, operands: Sequence[Any], attrs: Mapping[str, Any], result: Tensor) -> None:
-        """Notes the result of an operator that may show elements of its first operand."""
+        """Adds the result of a view operator, which may share elements with its first operand."""
         if isinstance(operands[0], Tensor):
             read = self._builder.read(operands[0])
             recorded = MODE.recording and name != "stop_gradient"
             self._views[id(result)] = TracedView(result, name, operands, attrs, recorded, read, result)
 
     def forget(self, result: Tensor) -> None:
-        """Notes that a result shows nobody's elements."""
+        """Notes that a result shares no elements with another tensor."""
         self._views.pop(id(result), None)
 
     def values(self) -> Iterator[Tensor]:
-        """What updated tensors are, and what views were when they were read last."""
+        """The values of updated tensors, and of views as they were read last."""
         yield from (now for _, now in self._updated.values())
         yield from (view.value for view in self._views.values())
 
     def present(self, tensor: Tensor) -> Tensor:
-        """What a tensor of the trace is now."""
+        """The current value of a tensor of the trace."""
         view = self._views.get(id(tensor))
         if view is None:
             return self._updated.get(id(tensor), (tensor, tensor))[1]
@@ -82,7 +83,7 @@ class Functionalization:
         return view.value
 
     def assign(self, tensor: Tensor, value: Tensor, writer: str) -> None:
-        """Gives a tensor of the trace another value, and what it shows elements of.
+        """Gives a tensor of the trace another value, and its base if the tensor is a view.
 
         Raises:
             TraceError: the value has another type, or it shows elements several times.
@@ -117,7 +118,7 @@ class Functionalization:
             view.read, view.value = builder.read(base), value
 
     def _view(self, tensor: Tensor) -> TracedView | None:
-        """The view that a tensor is; None for one that has elements of its own, as reshaped copies have."""
+        """The view that a tensor is; None for a tensor with elements of its own, as a reshape that copies gives."""
         view = self._views.get(id(tensor))
         if view is None or id(tensor) in self._confirmed:
             return view
@@ -129,19 +130,19 @@ class Functionalization:
         return view
 
     def _shares(self, view: TracedView) -> bool:
-        """Whether a reshaped tensor is no copy in eager mode either."""
-        like = self._like(view.operands[0])
-        if like is None:
+        """Whether a reshape in eager mode would share memory with its operand."""
+        layout = self._eager_layout(view.operands[0])
+        if layout is None:
             return self._is_dense(view.operands[0])
-        return np.may_share_memory(like.reshape(view.tensor.desc.shape), like)
+        return np.may_share_memory(layout.reshape(view.tensor.desc.shape), layout)
 
     def is_contiguous(self, tensor: Tensor) -> bool:
-        """Whether element follows element in the memory that a tensor has in eager mode."""
-        like = self._like(tensor)
-        return self._is_dense(tensor) if like is None else like.flags.c_contiguous
+        """Whether a tensor would be contiguous in eager mode."""
+        layout = self._eager_layout(tensor)
+        return self._is_dense(tensor) if layout is None else layout.flags.c_contiguous
 
-    def _like(self, tensor: Any) -> np.ndarray | None:
-        """An array that lies in another as a tensor does in what it is a view of; None where sizes are not known."""
+    def _eager_layout(self, tensor: Any) -> np.ndarray | None:
+        """An array with the strides that a tensor would have in eager mode; None where sizes are dynamic."""
         if isinstance(tensor, EagerTensor):
             layout: np.ndarray = (
                 tensor.view_meta.layout_array() if tensor.is_view else _uninitialized(tensor.handle.handle.shape)
@@ -150,7 +151,7 @@ class Functionalization:
         if None in (tensor.desc.shape or ()):
             return None
         view = self._view(tensor)
-        outer = None if view is None else self._like(view.operands[0])
+        outer = None if view is None else self._eager_layout(view.operands[0])
         if view is None or outer is None:
             return None if view is not None else _uninitialized(tensor.desc.shape)
         return (
@@ -158,7 +159,7 @@ class Functionalization:
         )
 
     def _is_dense(self, tensor: Any) -> bool:
-        """Whether element follows element, whatever the sizes are."""
+        """Whether a tensor would be contiguous in eager mode whatever its sizes are."""
         view = None if isinstance(tensor, EagerTensor) else self._view(tensor)
         return view is None or (view.name in DENSE and self._is_dense(view.operands[0]))
 

@@ -1,10 +1,8 @@
-"""Memory from outside a function that is traced: its values in the trace, whichever tensors they are updated
-through.
+"""The values of captured memory in a trace, whichever tensors update it.
 
-Tensors with the same elements are one state, unless gradients tell them apart. States that have some elements in
-common catch up with each other: what is read has the values of later updates in their places, and their gradients
-where it knows of those. States that lie apart know nothing of each other, so that updates of many parts of one buffer
-cost no more than they do alone.
+Tensors with the same elements share one state, unless gradients tell them apart. States that overlap are synchronized
+when they are read: each takes the values of later updates where elements are in common, and the gradients where its
+family knows them. States that do not overlap cost nothing, however many parts of one buffer there are.
 """
 
 from __future__ import annotations
@@ -24,26 +22,28 @@ from oneflow.frontend.eager.tensor import EagerTensor
 from oneflow.frontend.tracing.alias_guards import GradientOf
 from oneflow.runtime.spans import Placed
 
-#: In how many pieces values are put together from others; more of them are gathered one by one.
+#: The most runs that are combined by slices; more runs are gathered element by element.
 MAX_SLICES = 64
 _updates = itertools.count(1)
 
 
 class Key(NamedTuple):
-    """What tells states apart: where their elements are, and with which others they have gradients in common."""
+    """What distinguishes states: the region of their elements, and the family of tensors that gradients connect."""
 
     region: Region
     gradient_family: int
 
 
 def key_of(tensor: EagerTensor) -> Key:
-    """Gradients know of views, but for those made by `detach()` or within `no_grad`, not of other shared memory."""
+    """The key of a tensor. Gradients connect a view with its base, unless the view was made by `detach()` or within
+    `no_grad`; they connect no other tensors that share memory.
+    """
     held: Any = tensor.present if isinstance(tensor, GradientOf) else tensor
     return Key(region_of(tensor), id(held.view_meta.root if held.is_view and held.view_meta.recorded else held))
 
 
 def with_gradient_of(old: Tensor, value: Tensor) -> Tensor:
-    """A value as one whose gradient is that of an old one."""
+    """`value` as a tensor whose gradient flows to `old`."""
     fresh, builder = Tensor(value.builder, value.handle, value.desc), cast(Any, value.builder)
     with enable_grad():
         builder.note(Updated((old,), (fresh,)))
@@ -51,11 +51,12 @@ def with_gradient_of(old: Tensor, value: Tensor) -> Tensor:
 
 
 class MemoryState:
-    """Elements from outside: a tensor of them, the input that they are, and their present value in the trace.
+    """Captured elements: a tensor that holds them, the program input, and the current value in the trace.
 
-    Each leaf in that memory has the value as an object of its own in `views`, by which it is told from the others,
-    and from tensors in the same memory that no gradient flows to. `overlapping` are states that have elements of this one,
-    `last_update` says which update in the trace was its last, and `synchronized_at` which its value has, those of others included.
+    Each leaf in that memory has the value as an object of its own in `views`, which gradients distinguish from the
+    other leaves and from tensors that require no grad. `overlapping` are the states that share elements with this
+    one. `last_update` is the number of the last update of this state, `synchronized_at` that of the last update, of
+    this or an overlapping state, that the value includes.
     """
 
     def __init__(
@@ -71,21 +72,21 @@ class MemoryState:
             state.overlapping.append(self)
 
     def write(self, value: Tensor) -> None:
-        """Gives it another value."""
+        """Gives the state another value."""
         self.now = value
         self.views.clear()
         self.last_update = self.synchronized_at = next(_updates)
 
     def write_unrecorded(self, value: Tensor) -> None:
-        """Gives it another value, through which gradients go on to the present one, as in eager mode."""
+        """Gives the state another value whose gradient flows on to the current one, as in eager mode."""
         self.synchronize()
         self.write(with_gradient_of(self.now, value))
 
     def synchronize(self) -> None:
-        """Takes over what has been updated through others since.
+        """Takes the values of later updates of overlapping states.
 
         Raises:
-            TraceError: one of those has other elements in the same memory.
+            TraceError: an overlapping state has elements of another type or at other offsets.
         """
         later = sorted(
             (s for s in self.overlapping if s.last_update > self.synchronized_at), key=lambda s: s.last_update
@@ -94,7 +95,7 @@ class MemoryState:
             self._take_values(list(states), is_known)
 
     def _take_values(self, others: Sequence[MemoryState], is_known: bool) -> None:
-        """Puts values of others into its own; gradients flow to those if they know of them."""
+        """Puts values of overlapping states into this one; gradients flow to them if they are of the same family."""
         for state in others:
             self._check_fits(state)
         with enable_grad() if is_known else no_grad():
@@ -113,25 +114,25 @@ class MemoryState:
 
 
 class MemoryStates(dict[Key, MemoryState]):
-    """The states of a trace, or of a part of it in which tensors have other values."""
+    """The states of a trace, or of a part of a trace in which tensors have substitute values."""
 
     def __init__(self) -> None:
         super().__init__()
         self._placed: Placed[MemoryState] = Placed()
 
     def overlapping(self, region: Region) -> list[MemoryState]:
-        """Those that have elements of a region."""
+        """The states that share elements with a region."""
         return [s for s in self._placed.find(region.span) if region.meets(s.region)]
 
     def add(self, key: Key, state: MemoryState) -> MemoryState:
-        """Adds a state; it is given back."""
+        """Adds a state and gives it back."""
         self._placed.add(state.region.span, state)
         self[key] = state
         return state
 
 
 def changed_states(states: Iterable[MemoryState]) -> list[MemoryState]:
-    """The states that get another value, but for those all of whose elements are others' that do."""
+    """The states that get another value, without those whose elements are all part of other changed states."""
     found = [s for s in states if s.last_update and s.now.handle != s.input.handle]
     kept: set[MemoryState] = set()
     for state in sorted(found, key=lambda s: (-s.region.size, s.outside.is_view)):
@@ -141,7 +142,7 @@ def changed_states(states: Iterable[MemoryState]) -> list[MemoryState]:
 
 
 def _combined(state: MemoryState, later: Sequence[MemoryState]) -> Tensor:
-    """The value of a state with those of others where they have its elements, the last of them first."""
+    """The value of a state with the values of others where they share elements, later updates over earlier ones."""
     positions = state.region.positions()
     chosen, count = np.arange(positions.size), positions.size
     for other in later:
@@ -166,7 +167,7 @@ def _gathered(like: Tensor, sources: Sequence[Tensor], numbers: np.ndarray) -> T
 
 
 def _runs(sources: Sequence[Tensor], numbers: np.ndarray) -> Iterator[tuple[int, int, int]]:
-    """Elements as pieces of sources: which of them, from where on, and how many."""
+    """The numbers as runs of consecutive elements: the source, the first element, and the count."""
     ends = np.cumsum([x.desc.element_count for x in sources])
     source = np.searchsorted(ends, numbers, "right")
     cuts = np.flatnonzero((np.diff(numbers) != 1) | (np.diff(source) != 0)) + 1

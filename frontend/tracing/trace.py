@@ -60,9 +60,9 @@ INLINE_BYTES = 1024
 class TraceBuilder(IRBuilder, TensorBuilder):
     """Emits the operations of one function, each at the line of the user's program that asked for it.
 
-    What it builds is noted on each of `tapes`, for gradients; `in_checkpoint` says that a checkpoint will build it again.
-    `owned` are the tensors by which `flow.grad` and its like take gradients, `arguments` what the function is called
-    with.
+    Every operation is noted on each of `tapes`, for gradients. `in_checkpoint` says that the operations are part of a
+    checkpoint, whose gradient builds them again. `owned` are the tensors by which `flow.grad` and its like take
+    gradients, `arguments` those that the function is called with.
     """
 
     def __init__(self, block: ir.Block, inline_bytes: float, placement: Placement | None = None) -> None:
@@ -80,7 +80,7 @@ class TraceBuilder(IRBuilder, TensorBuilder):
         self._constants: dict[int, tuple[Any, np.ndarray, Tensor]] = {}
 
     def emit(self, op: Call, results: Sequence[TensorDesc]) -> list[Value]:
-        """Creates the operation with the user's line as its location."""
+        """Creates the operation, with the user's line as its location."""
         self.loc = location(user_location())
         for desc in results:
             if desc.is_too_large:
@@ -103,11 +103,11 @@ class TraceBuilder(IRBuilder, TensorBuilder):
 
     @property
     def inlines(self) -> bool:
-        """Whether everything from outside is written into the program."""
+        """Whether everything that is captured is written into the program."""
         return self.inline_bytes == float("inf")
 
     def read(self, tensor: Tensor) -> Value:
-        """A tensor of this trace, or what one from outside is now."""
+        """The current value of a tensor of this trace, or of a captured tensor."""
         if isinstance(tensor, EagerTensor):
             if self.inlines:
                 return self.constant(tensor.variable.handle)
@@ -119,27 +119,27 @@ class TraceBuilder(IRBuilder, TensorBuilder):
         return self.functionalization.present(tensor)
 
     def note_view(self, name: str, operands: Sequence[Any], attrs: dict[str, Any], result: Tensor) -> None:
-        """Notes what shows elements of another tensor, which the function may update."""
+        """Notes a result that shares elements with the first operand, which the function may update."""
         if not (self.inlines and isinstance(operands[0], EagerTensor)):
             self.functionalization.add(name, operands, attrs, result)
 
     def lasting(self) -> list[Tensor]:
-        """The present values of tensors that are updated, and of views: what functions read later."""
+        """The current values of updated tensors and of views, which the function may read later."""
         return [*(state.now for state in self.captures.states.values()), *self.functionalization.values()]
 
     def drop_view(self, result: Tensor) -> None:
-        """Notes that a result shows nobody's elements."""
+        """Notes that a result shares no elements with another tensor."""
         self.functionalization.forget(result)
 
     def is_contiguous(self, tensor: Tensor) -> bool:
-        """Whether element follows element in what a tensor is in eager mode."""
+        """Whether a tensor would be contiguous in eager mode."""
         return self.functionalization.is_contiguous(tensor)
 
     def add_placement(self, placement: Placement | None) -> str:
-        """Notes the placement of a tensor of the function; its name in the program.
+        """Notes the placement of a tensor of the function; gives its name in the program.
 
         Raises:
-            TraceError: others are on another kind of device.
+            TraceError: its ranks are on another kind of device than those of other tensors.
         """
         try:
             return self.placements.add(placement)
@@ -148,11 +148,11 @@ class TraceBuilder(IRBuilder, TensorBuilder):
 
     @property
     def has_placements(self) -> bool:  # type: ignore[override]
-        """Whether tensors of the function lie on several placements, as far as is known."""
+        """Whether the tensors known so far lie on several placements."""
         return len(self.placements.known) > 1
 
     def give(self, value: Value) -> Tensor:
-        """Values of a trace are its tensors."""
+        """A value of the trace as a tensor, which it is already."""
         assert isinstance(value, Tensor)
         return value
 
@@ -168,7 +168,9 @@ class TraceBuilder(IRBuilder, TensorBuilder):
             self.captures.assign(tensor, now, writer)
 
     def _check_own(self, tensor: Tensor, writer: str) -> None:
-        """Refuses updates of what a gradient is taken by, and of arguments where the caller does not see them."""
+        """Refuses updates of tensors that a gradient is taken by, and of arguments whose caller would not see the
+        update.
+        """
         if self.inlines and any(tensor is x for x in self.arguments):
             raise fail(f"{writer} of {tensor.desc}: only flow.compile updates arguments; update x.clone()")
         if any(tensor is x for x in self.owned):
@@ -177,47 +179,51 @@ class TraceBuilder(IRBuilder, TensorBuilder):
             )
 
     def updated_arguments(self) -> list[tuple[int, Tensor]]:
-        """The arguments that the function updates, by their numbers, and their values at the end."""
+        """The arguments that the function updates, by their numbers, with their values at the end."""
         found = ((n, x, self.functionalization.present(x)) for n, x in enumerate(self.arguments))
         return [(n, now) for n, x, now in found if now.handle != x.handle]
 
     def number(self, get: Callable[[], float], dtype: DType) -> Tensor:
-        """A tensor of one number, which is asked for at every run."""
+        """A tensor of one number, which is read at every run."""
         if self.inlines:
             return self.constant(np.asarray(get(), dtype.numpy))
         return self.captures.add(RuntimeNumber(get, dtype), TensorDesc((), dtype))
 
     def guard(self, get: Callable[[], Any]) -> Any:
-        """A value from outside that the program is made for."""
+        """A value from outside; the program is guarded on it."""
         self.captures.guards.append(Guard(get, value := get()))
         return value
 
     def watch_hooks(self, version: Callable[[], int]) -> None:
-        """Hooks that the program is made with."""
+        """Guards the program on hooks, whose changes `version` counts."""
         self.captures.hooks.watch(version)
 
     def watch(self, owner: Stateful) -> None:
-        """What the program is made for."""
+        """Guards the program on the facts of `owner`."""
         self.captures.watch(owner)
 
     def get_grad(self, leaf: Leaf) -> Any:
-        """The gradient that a leaf has."""
+        """The current gradient of a leaf."""
         return self.captures.gradient(leaf).now
 
     def set_grad(self, leaf: Leaf, grad: Any) -> None:
-        """Gives a leaf another gradient."""
+        """Replaces the gradient of a leaf."""
         self.captures.gradient(leaf, read=False).now = grad
 
-    def backward(self, tensors: Sequence[Tensor], weights: Sequence[Any], retain: bool, again: bool, by: Any) -> None:
-        """Adds up gradients at the leaves from outside; see `autograd.backward`."""
-        found = [g for g in self.gradients(tensors, weights, again) if by is None or g[0] in by]
-        with set_grad_enabled(again):
-            self.captures.accumulate(self, found, again)
+    def backward(
+        self, tensors: Sequence[Tensor], weights: Sequence[Any], retain: bool, create_graph: bool, by: Any
+    ) -> None:
+        """Accumulates gradients at captured leaves; see `autograd.backward`."""
+        found = [g for g in self.gradients(tensors, weights, create_graph) if by is None or g[0] in by]
+        with set_grad_enabled(create_graph):
+            self.captures.accumulate(self, found, create_graph)
 
-    def gradients(self, tensors: Sequence[Tensor], weights: Sequence[Any], again: bool) -> list[tuple[Leaf, Tensor]]:
-        """The gradients by leaves from outside, of which there is one for each state that a leaf has had."""
+    def gradients(
+        self, tensors: Sequence[Tensor], weights: Sequence[Any], create_graph: bool
+    ) -> list[tuple[Leaf, Tensor]]:
+        """The gradients by captured leaves: one for each value that a leaf has had in the trace."""
         seeds = [(self.read(t), self._seed(t, w)) for t, w in zip(tensors, weights, strict=True)]
-        with set_grad_enabled(again):
+        with set_grad_enabled(create_graph):
             try:
                 grads = self.pull_back(self.leaf_tape, seeds, [t for t, _ in self.captures.leaves])
             except OperatorError as error:
@@ -225,11 +231,11 @@ class TraceBuilder(IRBuilder, TensorBuilder):
         return [(leaf, g) for (_, leaf), g in zip(self.captures.leaves, grads, strict=True) if isinstance(g, Tensor)]
 
     def pull_back(self, tape: Sequence[Entry], seeds: Sequence[tuple[Any, Any]], wrt: Sequence[Any]) -> list[Any]:
-        """The gradients by `wrt`; see `reverse.pull_back`. Hooks on tensors are called."""
-        return pull_back(self, tape, seeds, wrt, whole=self._hooked)
+        """The gradients by `wrt`, after the hooks of the tensors on the way; see `reverse.pull_back`."""
+        return pull_back(self, tape, seeds, wrt, whole=self._apply_hooks)
 
-    def _hooked(self, value: Value, grad: Value) -> Value:
-        """The gradient of a tensor after its hooks."""
+    def _apply_hooks(self, value: Value, grad: Value) -> Value:
+        """The gradient of a tensor after the hooks of the tensor."""
         _, hooks = self._hooks.get(id(value), (None, None))
         return self.read(hooks.apply(self.give(grad))) if hooks else grad
 
@@ -239,12 +245,12 @@ class TraceBuilder(IRBuilder, TensorBuilder):
         return self._hooks.setdefault(id(value), (value, Hooks()))[1]
 
     def renamed(self, tensor: Tensor) -> Tensor:
-        """The same elements as a tensor that gradients tell from the other."""
+        """The same elements as another object, which gradients distinguish from `tensor`."""
         inside = self.give(self.read(tensor))
         return Tensor(self, inside.handle, inside.desc)
 
     def flows_to(self, tensor: Tensor) -> bool:
-        """Whether a gradient that is taken may flow to a tensor."""
+        """Whether a gradient that is asked for may flow to a tensor."""
         seen = {id(v) for v in (*self.owned, *(v for v, _ in self.captures.leaves))}
         for tape in (self.leaf_tape, *self.tapes):
             propagate(seen, tape)
@@ -259,7 +265,7 @@ class TraceBuilder(IRBuilder, TensorBuilder):
 
     @contextmanager
     def isolated_tape(self) -> Iterator[list[Entry]]:
-        """A tape of its own for what is built meanwhile, in place of all others."""
+        """Within it a tape of its own takes the place of all others."""
         outer, inner = (self.tapes, self.leaf_tape, self.in_checkpoint), list[Entry]()
         self.tapes, self.leaf_tape, self.in_checkpoint = [inner], [], True
         try:
@@ -275,11 +281,11 @@ class TraceBuilder(IRBuilder, TensorBuilder):
             self.leaf_tape.append(entry)
 
     def wrap(self, value: Any) -> Value:
-        """An MLIR value, or an array from outside the function as a constant."""
+        """An MLIR value as a value of the builder, or an array as a constant."""
         return super().wrap(value) if isinstance(value, ir.Value) else self.constant(value)
 
     def constant(self, value: Any) -> Tensor:
-        """An array as it is now; the same array, unchanged, gives the same tensor again."""
+        """The present values of an array; the same array, unchanged, gives the same tensor again."""
         array = to_array(value)
         known = self._constants.get(id(value))
         if known is not None and np.array_equal(known[1], array):
@@ -301,7 +307,7 @@ class TraceBuilder(IRBuilder, TensorBuilder):
 
 
 def location(place: SourceLocation) -> ir.Location:
-    """A place as an MLIR location in the current context."""
+    """A source location as an MLIR location in the current context."""
     return ir.Location.file(place.file, place.line, place.column)
 
 
@@ -332,8 +338,8 @@ def trace_call(
 ) -> Traced:
     """Traces a call whose tensors are given as `TensorSpec`s.
 
-    Arrays that the function captures and that have more than `inline_bytes` become further arguments. `placement` are
-    the ranks that tensors lie on, if that is said.
+    Captured arrays of more than `inline_bytes` become inputs of the program. `placement` are the ranks of tensors
+    that say nothing else.
 
     Raises:
         TraceError: at the user's line, what cannot become a program.
@@ -390,8 +396,8 @@ def trace_call(
 
 
 def _returned_value(builder: TraceBuilder, value: Any, updated: Sequence[tuple[int, Tensor]]) -> Any:
-    """What a function returns as a tensor of the trace, if it is one: one from outside as it is at the end. An
-    argument that is updated stays the caller's.
+    """A returned value as a tensor of the trace, if it is a tensor or an array; an argument that is updated stays the
+    caller's tensor.
     """
     number = next((n for n, _ in updated if builder.arguments[n] is value), None)
     if number is not None:
@@ -402,7 +408,9 @@ def _returned_value(builder: TraceBuilder, value: Any, updated: Sequence[tuple[i
 
 
 def _settings(fn: Callable[..., Any], before: dict[str, Any]) -> Iterator[Guard]:
-    """What of an object's settings a trace depends on: those that it does not change itself, such as counters."""
+    """Guards on the settings of the object that a method belongs to, except those that the function itself changes,
+    such as counters.
+    """
     kept = {k: v for k, v in settings_of(fn).items() if before.get(k) == v}
     if kept:
         owner = owner_of(fn)

@@ -46,11 +46,11 @@ def test_arrays_that_need_a_look(double, make):
 
 
 def test_calls_with_arrays_alone_are_quick(double):
-    np.testing.assert_array_equal(double._quick((X,)), X * 2)
+    np.testing.assert_array_equal(double._fast_path((X,)), X * 2)
     scale = flow.tensor(3.0)
     captured = flow.compile(lambda x: x * scale)
     captured(X)
-    assert captured._quick((X,)) is NotImplemented
+    assert captured._fast_path((X,)) is NotImplemented
 
 
 def test_lists_are_no_arrays(double):
@@ -84,7 +84,7 @@ def test_results_keep_their_structure_and_other_values():
         np.testing.assert_array_equal(got["sum"], X + X)
         np.testing.assert_array_equal(got["rest"][0], X - X)
         assert got["rest"][1] == "text"
-    assert compiled._quick((X, X)) is not NotImplemented
+    assert compiled._fast_path((X, X)) is not NotImplemented
 
 
 def test_numbers_beside_arrays_choose_the_program():
@@ -95,7 +95,7 @@ def test_numbers_beside_arrays_choose_the_program():
         np.testing.assert_array_equal(compiled(X, k=5.0), X * 5)
 
 
-def test_a_quick_function_becomes_part_of_a_trace(double):
+def test_a_function_with_a_fast_path_becomes_part_of_a_trace(double):
     outer = flow.compile(lambda x: double(x) + double(X))
     for _ in range(2):
         np.testing.assert_array_equal(outer(X), X * 4)

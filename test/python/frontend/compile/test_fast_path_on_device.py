@@ -41,8 +41,8 @@ class Training:
         self.looked = 0
         self.step = flow.compile(lambda x, y: self.one(x, y)) if compiled else self.one
         if compiled:
-            finish = self.step._finish
-            self.step._finish = lambda *given: self.counted(finish, *given)
+            run = self.step._run
+            self.step._run = lambda *given: self.counted(run, *given)
 
     def counted(self, finish, *given):
         self.looked += 1

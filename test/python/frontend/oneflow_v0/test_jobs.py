@@ -57,7 +57,7 @@ def test_a_train_job_follows_its_schedule():
         w -= (0.1 if run < 2 else 0.01) * X.T @ error * 2 / 3
     np.testing.assert_allclose(variables._variables["w"].detach().numpy(), w, rtol=1e-5)
     assert len(seen) == len(grads) == 4
-    assert sum(map(len, job._known.values())) == 1
+    assert sum(map(len, job._specializations.values())) == 1
 
 
 def test_a_variable_is_watched():
