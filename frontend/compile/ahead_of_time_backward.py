@@ -91,7 +91,7 @@ class RecordedCall:
             RuntimeError: an operand or a guarded setting has changed since the call.
         """
         for variable in (*self.operands, *(t.handle for t in self.snapshots)):
-            if variable.stale:
+            if variable.is_stale:
                 raise stale_value_error(self.name, variable)
         with enable_grad():
             if not all(guard.holds for guard in self.traced.guards if guard.lasting):

@@ -46,7 +46,7 @@ def check(traced: Traced, given: Sequence[Any], arrays: Sequence[Data], name: st
 def _share_elements(given: Any, array: Data, other: tuple[Any, Any]) -> bool:
     """Whether an argument shares elements with another input."""
     mine, region = _region(given, array), _region(*other)
-    return share(mine.span, region.span) and mine.meets(region)
+    return share(mine.span, region.span) and mine.overlaps(region)
 
 
 def _region(given: Any, array: Any) -> Region:

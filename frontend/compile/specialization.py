@@ -328,10 +328,10 @@ def matching_arrays(expected: Sequence[tuple[type, Any, Any, Any]], args: Sequen
     if len(args) != len(expected):
         return None
     found: list[Data] = []
-    data: Any
-    for data, (kind, shape, dtype, device) in zip(args, expected, strict=True):
-        if type(data) is not kind:
+    for argument, (kind, shape, dtype, device) in zip(args, expected, strict=True):
+        if type(argument) is not kind:
             return None
+        data: Any = argument
         if kind is EagerTensor:
             variable = data.handle
             if data.view_meta is not None or variable.node is not None or variable.leaf is not None:

@@ -50,24 +50,24 @@ class EagerBuilder(Builder):
             return self._call(name, operands, attrs, number)[0]
 
     def _call(
-        self, name: str, operands: Sequence[Any], attrs: dict[str, Any], over: int | None = None
+        self, name: str, operands: Sequence[Any], attrs: dict[str, Any], in_place_operand: int | None = None
     ) -> tuple[Value, ...]:
-        slots = [x if type(x) is Variable or x is None else self._slot(x) for x in operands]
-        read = flatten(slots)
+        slots = [x if type(x) is Variable or x is None else self._as_values(x) for x in operands]
+        operand_variables = flatten(slots)
         place = None
-        for variable in read:
+        for variable in operand_variables:
             if type(variable.handle) is not np.ndarray:
-                place = self._place(name, operands, read)
+                place = self._device_or_ranks(name, operands, operand_variables)
                 break
-        key = (place, name, over, repr(attrs) if attrs else "", *map(_identity, slots))
+        key = (place, name, in_place_operand, repr(attrs) if attrs else "", *map(_type_key, slots))
         kernel = self._kernels.get(key) or self._kernels.setdefault(
-            key, self._compile(name, slots, attrs, place, over)
+            key, self._compile(name, slots, attrs, place, in_place_operand)
         )
-        for number, variable in enumerate(read):
+        for number, variable in enumerate(operand_variables):
             if variable.memory is not None and variable.memory.version != variable.version and kernel.reads(number):
                 raise stale_value_error(name, variable)
         try:
-            arrays = kernel.run([v.handle for v in read])
+            arrays = kernel.run([v.handle for v in operand_variables])
         except RunError as error:
             raise with_user_line(error, asynchronous=place is not None) from None
         results = [Variable(self, a, describe_result(a, d)) for a, d in zip(arrays, kernel.results, strict=True)]
@@ -76,7 +76,9 @@ class EagerBuilder(Builder):
             record(kernel.op.record, dict(zip(kernel.op.inputs, slots, strict=True)), kernel.op.attrs, results)
         return tuple(results)
 
-    def _place(self, name: str, operands: Sequence[Any], read: Sequence[Variable]) -> str | Ranks | None:
+    def _device_or_ranks(
+        self, name: str, operands: Sequence[Any], operand_variables: Sequence[Variable]
+    ) -> str | Ranks | None:
         """The device that the tensors among the operands are on, or the ranks that those lie on.
 
         Raises:
@@ -85,12 +87,12 @@ class EagerBuilder(Builder):
         inputs = self.registry[name].signature.inputs if name in self.registry else ()
         named = [(slot.name, v) for slot, x in zip(inputs, operands, strict=False) for v in flatten([x])]
         try:
-            ranks = Ranks.of([v.handle for v in read])
+            ranks = Ranks.of([v.handle for v in operand_variables])
             return ranks or common_device([(n, v.handle) for n, v in named if isinstance(v, Variable)])
         except ValueError as error:
             raise refuse(f"oneflow.{name}: {error}") from None
 
-    def _slot(self, operand: Any) -> Any:
+    def _as_values(self, operand: Any) -> Any:
         if isinstance(operand, Value) or operand is None:
             return operand
         if isinstance(operand, (tuple, list)):
@@ -98,7 +100,12 @@ class EagerBuilder(Builder):
         return self.wrap(operand)
 
     def _compile(
-        self, name: str, slots: Sequence[Any], attrs: dict[str, Any], place: str | Ranks | None, over: int | None
+        self,
+        name: str,
+        slots: Sequence[Any],
+        attrs: dict[str, Any],
+        place: str | Ranks | None,
+        in_place_operand: int | None,
     ) -> Kernel:
         if name not in self.registry:
             raise OperatorError(self.registry.unknown(name))
@@ -107,7 +114,9 @@ class EagerBuilder(Builder):
         op = Call(entry, {k: describe(v) for k, v in named.items()}, attribute_values(entry, attrs))
         results = infer(entry, op)
         try:
-            return compile_call(op, results, place if isinstance(place, Ranks) else device(place or "cpu"), over)
+            return compile_call(
+                op, results, place if isinstance(place, Ranks) else device(place or "cpu"), in_place_operand
+            )
         except PassError as error:
             raise fail(error.message) from None
 
@@ -129,7 +138,7 @@ class EagerBuilder(Builder):
         return Variable(self, array, intern(TensorDesc(array.shape, dtype_of(array))))
 
 
-def _identity(slot: Any) -> Any:
+def _type_key(slot: Any) -> Any:
     """What tells the types of operands apart; descriptions are interned."""
     if type(slot) is tuple:
         return tuple([id(v.desc) for v in slot])

@@ -43,7 +43,7 @@ SIGNATURE = parse_signature(f"function({OPERANDS}*) -> {RESULTS}*")
 
 
 #: What the gradients of a `backward` that is not to be differentiated come from.
-_ONCE = Operator(
+_ONCE_DIFFERENTIABLE = Operator(
     SIGNATURE, "A backward part that is differentiable once.", lambda op: (), no_sbp("is Python"),
     no_gradient("its backward is once_differentiable"), no_reference("is Python"),
 )  # fmt: skip
@@ -54,39 +54,41 @@ class Context:
 
     def __init__(self, name: str, needs: Sequence[bool]) -> None:
         self.needs_input_grad = tuple(needs)
-        self.fills = True
-        self.without: tuple[Any, ...] = ()
-        self.updated: tuple[Any, ...] = ()
+        self.materializes_grads = True
+        self.non_differentiable: tuple[Any, ...] = ()
+        self.dirty: tuple[Any, ...] = ()
         self._name = name
         self._saved: tuple[tuple[Variable | None, Any], ...] = ()
-        self._places: tuple[int | None, ...] = ()
+        self._result_numbers: tuple[int | None, ...] = ()
         self._results: tuple[Any, ...] = ()
 
     def set_materialize_grads(self, value: bool) -> None:
         """Whether `backward` gets zeros for results without a gradient, as it does at first, or None."""
-        self.fills = value
+        self.materializes_grads = value
 
     def mark_non_differentiable(self, *tensors: Any) -> None:
         """Says which results have no gradient."""
-        self.without = tensors
+        self.non_differentiable = tensors
 
     def mark_dirty(self, *tensors: Any) -> None:
         """Says which arguments are updated in place; they are results too, and stay the tensors that they are."""
-        self.updated = tensors
+        self.dirty = tensors
 
     def save_for_backward(self, *tensors: Any) -> None:
         """Keeps tensors; an update in place of one of them is found out."""
-        self._saved = tuple(_kept(t) for t in tensors)
-        self._places = (None,) * len(tensors)
+        self._saved = tuple(_saved_value(t) for t in tensors)
+        self._result_numbers = (None,) * len(tensors)
 
-    def settle(self, args: Sequence[Any], outputs: Sequence[Any]) -> None:
+    def link_results(self, args: Sequence[Any], outputs: Sequence[Any]) -> None:
         """Notes which kept tensors are results: their gradients go on through the function itself."""
-        fixed = [a for a in args if not _is_in(self.updated, a)]
-        places = {id(t): i for i, t in enumerate(outputs) if not _is_in(fixed, t)}
-        self._places = tuple(None if v is None or v.stale else places.get(id(t)) for v, t in self._saved)
+        fixed = [a for a in args if not _is_in(self.dirty, a)]
+        positions = {id(t): i for i, t in enumerate(outputs) if not _is_in(fixed, t)}
+        self._result_numbers = tuple(
+            None if v is None or v.is_stale else positions.get(id(t)) for v, t in self._saved
+        )
 
     @contextmanager
-    def giving(self, results: Sequence[Any]) -> Iterator[None]:
+    def with_results(self, results: Sequence[Any]) -> Iterator[None]:
         """Within it these are the results of the function."""
         self._results = tuple(results)
         try:
@@ -101,9 +103,9 @@ class Context:
         Raises:
             RuntimeError: one was updated in place since.
         """
-        kept = [self._present(v, n) for (v, _), n in zip(self._saved, self._places, strict=True)]
+        kept = [self._as_gradients_see_it(v, n) for (v, _), n in zip(self._saved, self._result_numbers, strict=True)]
         for variable in kept:
-            if variable is not None and variable.stale:
+            if variable is not None and variable.is_stale:
                 assert variable.memory is not None
                 raise refuse(
                     f"the gradient of {self._name} needs {variable.desc} as it was, but {variable.memory.writer} has "
@@ -111,14 +113,14 @@ class Context:
                 )
         return tuple(t if v is None else EagerTensor(v) for v, (_, t) in zip(kept, self._saved, strict=True))
 
-    def settle_traced(self, outputs: Sequence[Any], results: Sequence[Any]) -> None:
+    def link_traced_results(self, outputs: Sequence[Any], results: Sequence[Any]) -> None:
         """Puts results in the place of the outputs that they are of, among what was kept."""
         instead = {id(t): r for t, r in zip(outputs, results, strict=True)}
         self._saved = tuple((None, instead.get(id(t), t)) for _, t in self._saved)
 
-    def _present(self, variable: Variable | None, place: int | None) -> Variable | None:
+    def _as_gradients_see_it(self, variable: Variable | None, position: int | None) -> Variable | None:
         """What was kept, as the gradient knows it."""
-        return variable if place is None or not self._results else self._results[place]
+        return variable if position is None or not self._results else self._results[position]
 
 
 class Function:
@@ -160,13 +162,13 @@ class Function:
         with no_grad():
             given = cls._forward(ctx, args)
         outputs = cls._tensors(given)
-        ctx.settle(args, outputs)
+        ctx.link_results(args, outputs)
         results = [BUILDER.read(t).alias() for t in outputs]
         slot = cls._operator(ctx, args, given)
         if MODE.recording:
             operands = [cls._read(ctx, t, v) for t, v in zip(tensors, before, strict=True)]
             record(slot, {OPERANDS: tuple(operands)}, {}, results)
-        return _in_place_of(given, [_given(ctx, t, v) for t, v in zip(outputs, results, strict=True)])
+        return _with_tensors(given, [_result_tensor(ctx, t, v) for t, v in zip(outputs, results, strict=True)])
 
     @classmethod
     def _traced(cls, builder: Any, args: tuple[Any, ...]) -> Any:
@@ -178,15 +180,15 @@ class Function:
         ctx = Context(cls.__name__, [isinstance(a, Tensor) and a.dtype.is_float for a in args])
         with no_grad():
             given = cls._forward(ctx, args)
-        if ctx.updated:
+        if ctx.dirty:
             raise fail(f"{cls.__name__}: mark_dirty is for eager mode; return a new tensor")
         outputs = cls._tensors(given)
         results = tuple(builder.renamed(t) for t in outputs)
-        ctx.settle_traced(outputs, results)
+        ctx.link_traced_results(outputs, results)
         slot = cls._operator(ctx, args, given)
         builder.note(Call(slot, {OPERANDS: operands}, {}, {RESULTS: results}))
-        return _in_place_of(
-            given, [t if _is_in(ctx.without, t) else r for t, r in zip(outputs, results, strict=True)]
+        return _with_tensors(
+            given, [t if _is_in(ctx.non_differentiable, t) else r for t, r in zip(outputs, results, strict=True)]
         )
 
     @classmethod
@@ -208,7 +210,7 @@ class Function:
     @classmethod
     def _read(cls, ctx: Context, tensor: EagerTensor, before: Variable) -> Variable:
         """What an argument is to the gradient: as it was, where the function has updated it."""
-        if not _is_in(ctx.updated, tensor):
+        if not _is_in(ctx.dirty, tensor):
             return tensor.variable
         if before.leaf is not None and before.node is None:
             raise refuse(f"{cls.__name__} updates a leaf that requires grad; do that within flow.no_grad()")
@@ -217,21 +219,21 @@ class Function:
     @classmethod
     def _operator(cls, ctx: Context, args: tuple[Any, ...], outputs: Any) -> Operator:
         """The record of one call, whose gradient slot is `backward`."""
-        positions = [i for i, a in enumerate(args) if isinstance(a, Tensor)]
-        places = [i for i, t in enumerate(_results(outputs)) if isinstance(t, Tensor)]
+        argument_positions = [i for i, a in enumerate(args) if isinstance(a, Tensor)]
+        positions = [i for i, t in enumerate(_results(outputs)) if isinstance(t, Tensor)]
         wanted = [None] * len(_results(outputs))
 
         def grad(ops: Any, op: Call, *cotangents: Value | None) -> dict[str, Any]:
             given: list[Tensor | None] = list(wanted)
-            for place, result, cotangent in zip(places, op.results, cotangents, strict=True):
-                if cotangent is not None or ctx.fills:
-                    given[place] = _filled(ops, result, cotangent)
-            with ctx.giving(op.results):
+            for position, result, cotangent in zip(positions, op.results, cotangents, strict=True):
+                if cotangent is not None or ctx.materializes_grads:
+                    given[position] = _materialized(ops, result, cotangent)
+            with ctx.with_results(op.results):
                 grads = cls.backward(ctx, *given)
             found = _results(grads)
             if len(found) < len(args) or any(g is not None for g in found[len(args) :]):
                 raise refuse(f"expected backward of {cls.__name__} to give {len(args)} gradients, got {len(found)}")
-            return {OPERANDS: tuple(_fitted(ops, found[i], x) for i, x in zip(positions, op.operands, strict=True))}
+            return {OPERANDS: tuple(_fitted(ops, found[i], x) for i, x in zip(argument_positions, op.operands, strict=True))}
 
         missing = no_sbp("is Python"), no_reference("is Python")
         return Operator(SIGNATURE, cls.__doc__ or "", lambda op: (), missing[0], grad, missing[1])
@@ -241,7 +243,7 @@ def _results(given: Any) -> tuple[Any, ...]:
     return given if isinstance(given, tuple) else (given,)
 
 
-def _in_place_of(given: Any, tensors: Sequence[Any]) -> Any:
+def _with_tensors(given: Any, tensors: Sequence[Any]) -> Any:
     """What a function gave, with these in place of its tensors."""
     left = iter(tensors)
     found = tuple(next(left) if isinstance(t, Tensor) else t for t in _results(given))
@@ -271,9 +273,9 @@ def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
         found = given if isinstance(given, tuple) else (given,)
         inputs, results = ([builder.read(g) for g in gs if isinstance(g, Tensor)] for gs in (grads, found))
         if not builder.eager:
-            builder.note(Call(_ONCE, {OPERANDS: tuple(inputs)}, {}, {RESULTS: tuple(results)}))
+            builder.note(Call(_ONCE_DIFFERENTIABLE, {OPERANDS: tuple(inputs)}, {}, {RESULTS: tuple(results)}))
         elif MODE.recording:
-            record(_ONCE, {OPERANDS: tuple(inputs)}, {}, results)
+            record(_ONCE_DIFFERENTIABLE, {OPERANDS: tuple(inputs)}, {}, results)
         return given
 
     return function
@@ -310,17 +312,17 @@ def _is_in(tensors: Sequence[Any], tensor: Any) -> bool:
     return any(t is tensor for t in tensors)
 
 
-def _given(ctx: Context, tensor: EagerTensor, result: Variable) -> EagerTensor:
+def _result_tensor(ctx: Context, tensor: EagerTensor, result: Variable) -> EagerTensor:
     """A result as a tensor: the argument itself, where that was updated."""
-    if _is_in(ctx.without, tensor):
+    if _is_in(ctx.non_differentiable, tensor):
         result.node = None
-    if not _is_in(ctx.updated, tensor):
+    if not _is_in(ctx.dirty, tensor):
         return EagerTensor(result)
     tensor.handle = result
     return tensor
 
 
-def _kept(value: Any) -> tuple[Variable | None, Any]:
+def _saved_value(value: Any) -> tuple[Variable | None, Any]:
     """What `save_for_backward` keeps: a tensor with the variable that it is, in a trace its present value."""
     builder: Any = current_builder()
     if not isinstance(value, Tensor):
@@ -328,7 +330,7 @@ def _kept(value: Any) -> tuple[Variable | None, Any]:
     return (builder.read(value), value) if builder.eager else (None, builder.give(builder.read(value)))
 
 
-def _filled(ops: Any, result: Any, cotangent: Value | None) -> Tensor:
+def _materialized(ops: Any, result: Any, cotangent: Value | None) -> Tensor:
     """The gradient of a result, zeros where there is none."""
     if cotangent is not None:
         given: Tensor = ops.give(cotangent)

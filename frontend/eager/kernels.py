@@ -32,12 +32,12 @@ from oneflow.runtime.protocol import Executable
 #: The name of the function around the operator; none that a mathematical library has.
 ENTRY = "operator_call"
 _lock = Lock()
-_known: dict[TensorDesc, TensorDesc] = {}
+_interned: dict[TensorDesc, TensorDesc] = {}
 
 
 def intern(desc: TensorDesc) -> TensorDesc:
     """The one object that stands for equal descriptions, so that they can be told apart by identity."""
-    return _known.setdefault(desc, desc)
+    return _interned.setdefault(desc, desc)
 
 
 @dataclass(frozen=True)
@@ -83,10 +83,12 @@ class Kernel:
         self.results = tuple(map(intern, results))
 
 
-def compile_call(op: Call, results: Sequence[TensorDesc], place: Device | Ranks, over: int | None = None) -> Kernel:
+def compile_call(
+    op: Call, results: Sequence[TensorDesc], place: Device | Ranks, in_place_operand: int | None = None
+) -> Kernel:
     """Compiles a call on descriptions for a device, or for the ranks that operands lie on; see the module.
 
-    The first result may take the memory of operand number `over`.
+    The first result may take the memory of operand number `in_place_operand`.
 
     Raises:
         PassError: the operator cannot be lowered.
@@ -96,8 +98,8 @@ def compile_call(op: Call, results: Sequence[TensorDesc], place: Device | Ranks,
         module = ir.Module.create()
         entry = func.FuncOp(ENTRY, ([d.to_mlir() for d in descs], []), ip=ir.InsertionPoint(module.body))
         _fill(entry, op, results)
-        if over is not None:
-            offer(entry.operation, [(over, 0)])
+        if in_place_operand is not None:
+            offer(entry.operation, [(in_place_operand, 0)])
         if isinstance(place, Ranks):
             placements = ProgramPlacements(place.placement)
             arguments = [(place.placement, nd) for nd in place.layouts]
@@ -112,14 +114,14 @@ def _fill(entry: func.FuncOp, op: Call, results: Sequence[TensorDesc]) -> None:
     builder = IRBuilder(ip=ir.InsertionPoint(block))
     descs = flatten(op.inputs.values())
     values = iter([Value(builder, a, d) for a, d in zip(block.arguments, descs, strict=True)])
-    inputs = {name: _taken(given, values) for name, given in op.inputs.items()}
+    inputs = {name: _take_values(given, values) for name, given in op.inputs.items()}
     given = builder.emit(Call(op.record, inputs, op.attrs), results)
     func.ReturnOp([v.handle for v in given], ip=builder.ip)
     types = [v.handle.type for v in given]
     entry.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get([d.to_mlir() for d in descs], types))
 
 
-def _taken(given: Any, values: Any) -> Any:
+def _take_values(given: Any, values: Any) -> Any:
     """As many values as an operand slot has."""
     if isinstance(given, tuple):
         return tuple(next(values) for _ in given)

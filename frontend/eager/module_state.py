@@ -14,7 +14,7 @@ from oneflow.frontend.core.errors import refuse
 from oneflow.frontend.eager.tensor import EagerTensor, wrapped
 
 
-class Unmatched(NamedTuple):
+class IncompatibleKeys(NamedTuple):
     """The names that a state lacks, and those that it has beside."""
 
     missing_keys: list[str]
@@ -40,7 +40,9 @@ def as_array(value: Any) -> np.ndarray:
     return to_array(value) if is_array(value) else np.asarray(value)
 
 
-def compared(owner: str, own: Mapping[str, EagerTensor], state: Mapping[str, Any], strict: bool) -> Unmatched:
+def compare_names(
+    owner: str, own: Mapping[str, EagerTensor], state: Mapping[str, Any], strict: bool
+) -> IncompatibleKeys:
     """The names of a state that differ from the module's own.
 
     Raises:
@@ -53,10 +55,10 @@ def compared(owner: str, own: Mapping[str, EagerTensor], state: Mapping[str, Any
         wrong += [f"missing {n}" for n in missing] + [f"unexpected {n}" for n in unexpected]
     if wrong:
         raise refuse(f"state of {owner} does not fit: {'; '.join(wrong)}")
-    return Unmatched(missing, unexpected)
+    return IncompatibleKeys(missing, unexpected)
 
 
-def fill(tensor: EagerTensor, value: Any, assign: bool) -> None:
+def load_values(tensor: EagerTensor, value: Any, assign: bool) -> None:
     """Gives a parameter or buffer values: copies in its memory, or with `assign` the memory of the values."""
     if assign:
         tensor.data = value if isinstance(value, EagerTensor) else wrapped(as_array(value))

@@ -46,10 +46,10 @@ class Region:
     @functools.cached_property
     def is_dense(self) -> bool:
         """Whether element follows element."""
-        pairs = zip(self.shape, self.strides, _dense(self.shape, self.dtype), strict=True)
+        pairs = zip(self.shape, self.strides, _dense_strides(self.shape, self.dtype), strict=True)
         return all(n == 1 or stride == wanted for n, stride, wanted in pairs)
 
-    def fits(self, other: Region) -> bool:
+    def is_element_aligned(self, other: Region) -> bool:
         """Whether elements of the two are the same ones or lie apart."""
         return self.dtype == other.dtype and (self.begin - other.begin) % self.dtype.numpy.itemsize == 0
 
@@ -69,18 +69,18 @@ class Region:
             found = numbers[np.where(outside, 0, found)]
         return np.where(outside, -1, found)
 
-    def meets(self, other: Region) -> bool:
+    def overlaps(self, other: Region) -> bool:
         """Whether the two have elements, or parts of some, in common."""
         if not share(self.span, other.span):
             return False
         dense = self.is_dense and other.is_dense
-        return dense or not self.fits(other) or bool((self._numbers(other) >= 0).any())
+        return dense or not self.is_element_aligned(other) or bool((self._element_numbers(other) >= 0).any())
 
     def covers(self, other: Region) -> bool:
         """Whether all elements of the other are among these."""
-        return self.fits(other) and bool((self._numbers(other) >= 0).all())
+        return self.is_element_aligned(other) and bool((self._element_numbers(other) >= 0).all())
 
-    def _numbers(self, other: Region) -> np.ndarray:
+    def _element_numbers(self, other: Region) -> np.ndarray:
         """Which of these elements each of the other's is."""
         return self.find(other.positions())
 
@@ -98,7 +98,7 @@ def region_of(tensor: EagerTensor) -> Region:
 def region_in(data: Data) -> Region:
     """Where the elements of an array are."""
     dtype, shape = dtype_of(data), tuple(data.shape)
-    strides = data.strides if isinstance(data, np.ndarray) else _dense(shape, dtype)
+    strides = data.strides if isinstance(data, np.ndarray) else _dense_strides(shape, dtype)
     return Region(*memory_of(data), shape, strides, dtype)
 
 
@@ -119,7 +119,7 @@ def span_of(data: Data) -> Span:
     return place, begin, begin + data.nbytes
 
 
-def _dense(shape: Sequence[int], dtype: DType) -> tuple[int, ...]:
+def _dense_strides(shape: Sequence[int], dtype: DType) -> tuple[int, ...]:
     """The bytes from one element to the next where they follow each other."""
     size = dtype.numpy.itemsize
     return tuple(size * math.prod(shape[axis + 1 :]) for axis in range(len(shape)))

@@ -39,8 +39,8 @@ class Mode(threading.local):
 
 MODE = Mode()
 #: Held while gradients are added up at leaves, which threads may share.
-ADDING = Lock()
-_numbers = itertools.count()
+ACCUMULATING = Lock()
+_node_numbers = itertools.count()
 
 
 class _Recording(ContextDecorator):
@@ -190,7 +190,7 @@ class Variable(Value):
         return (self.node is not None or self.leaf is not None) and self.desc.dtype.is_float
 
     @property
-    def stale(self) -> bool:
+    def is_stale(self) -> bool:
         """Whether its array has been updated since."""
         return self.memory is not None and self.memory.version != self.version
 
@@ -224,26 +224,26 @@ class Variable(Value):
 class Node:
     """A recorded call. Its results are known weakly, so that what is no longer used is freed at once."""
 
-    __slots__ = ("attrs", "inputs", "kept", "number", "record", "results")
+    __slots__ = ("attrs", "inputs", "number", "record", "result_values", "results")
 
     def __init__(self, record: Operator, inputs: dict[str, Any], attrs: dict[str, Any]) -> None:
         self.record, self.attrs = record, attrs
         self.inputs: dict[str, Any] | None = inputs
-        self.number = next(_numbers)
+        self.number = next(_node_numbers)
         self.results: list[weakref.ref[Variable]] = []
-        self.kept: list[tuple[Any, TensorDesc, Memory, int]] = []
+        self.result_values: list[tuple[Any, TensorDesc, Memory, int]] = []
 
-    def give(self, variable: Variable) -> None:
+    def add_result(self, variable: Variable) -> None:
         """Adds a result."""
         memory = variable.shared_memory()
         variable.node = self
         self.results.append(weakref.ref(variable))
-        self.kept.append((variable.handle, variable.desc, memory, variable.version))
+        self.result_values.append((variable.handle, variable.desc, memory, variable.version))
 
     def move(self, variable: Variable) -> None:
         """Notes that a result lies in other memory now."""
         at = next(i for i, r in enumerate(self.results) if r() is variable)
-        self.kept[at] = (variable.handle, variable.desc, variable.shared_memory(), variable.version)
+        self.result_values[at] = (variable.handle, variable.desc, variable.shared_memory(), variable.version)
 
     def sources(self) -> Iterator[Variable]:
         """The variables that it read.
@@ -277,7 +277,7 @@ class Node:
         known = self.results[number]()
         if known is not None:
             return known
-        handle, desc, memory, version = self.kept[number]
+        handle, desc, memory, version = self.result_values[number]
         again = Variable(builder, handle, desc)
         again.node, again.memory, again.version = self, memory, version
         self.results[number] = weakref.ref(again)  # a gradient that reads it has to be found by the next call too
@@ -286,12 +286,12 @@ class Node:
     def arrays(self) -> Iterator[int]:
         """The identities of the arrays that it keeps."""
         yield from (id(v.handle) for v in self.sources())
-        yield from (id(kept[0]) for kept in self.kept)
+        yield from (id(value[0]) for value in self.result_values)
 
     def free(self, builder: Builder) -> None:
         """Forgets what it read and gave, unless its gradient reads none of that and may be asked for again."""
         if gradient_reads_any(self.call(builder)):
-            self.inputs, self.kept = None, []
+            self.inputs, self.result_values = None, []
 
 
 def record(op: Operator, inputs: dict[str, Any], attrs: dict[str, Any], results: Sequence[Variable]) -> None:
@@ -308,7 +308,7 @@ def record(op: Operator, inputs: dict[str, Any], attrs: dict[str, Any], results:
         return
     node = Node(op, inputs, attrs)
     for variable in results:
-        node.give(variable)
+        node.add_result(variable)
         if not variable.desc.dtype.is_float and not MODE.depth:
             variable.node = None
 
@@ -325,7 +325,7 @@ def nodes_behind(roots: Sequence[Variable]) -> list[Node]:
     return [found[number] for number in sorted(found)]
 
 
-def hooked(value: Value, grad: Value) -> Value:
+def apply_hooks(value: Value, grad: Value) -> Value:
     """The gradient of a variable after its hooks."""
     assert isinstance(value, Variable)
     owner = value if value.node is not None else value.leaf
@@ -343,7 +343,7 @@ def gradients(
     *,
     retain_graph: bool,
     create_graph: bool,
-    seen: Callable[[Value, Value], Value] = hooked,
+    seen: Callable[[Value, Value], Value] = apply_hooks,
 ) -> list[tuple[Variable, Variable | None]]:
     """The gradients of what has the cotangents `seeds`, by the variables that `wrt` picks from the nodes behind it.
 
@@ -358,30 +358,30 @@ def gradients(
     entries: list[Entry] = [node.call(builder) for node in nodes]
     with set_grad_enabled(create_graph):
         try:
-            grads = pull_back(builder, entries, seeds, targets, _enter, seen)
+            grads = pull_back(builder, entries, seeds, targets, _set_gradient_of, seen)
         except OperatorError as error:
             raise fail(str(error)) from None
         finally:
             MODE.gradient_of = ""
-        taken = {id(v.handle) for _, v in seeds} | {i for node in nodes for i in node.arrays()}
-        owned = [None if g is None else _own(builder, g, taken) for g in grads]
+        used_arrays = {id(v.handle) for _, v in seeds} | {i for node in nodes for i in node.arrays()}
+        owned = [None if g is None else _copied_if_shared(builder, g, used_arrays) for g in grads]
     for node in () if retain_graph else nodes:
         node.free(builder)
     return list(zip(targets, owned, strict=True))
 
 
-def _enter(entry: Entry) -> None:
+def _set_gradient_of(entry: Entry) -> None:
     MODE.gradient_of = name_of(entry)
 
 
-def _own(builder: Builder, grad: Value, taken: set[int]) -> Variable:
+def _copied_if_shared(builder: Builder, grad: Value, used_arrays: set[int]) -> Variable:
     """A gradient, copied where something else has the same array."""
     assert isinstance(grad, Variable)
-    if id(grad.handle) in taken:
+    if id(grad.handle) in used_arrays:
         copied = builder.binary("mul", grad, 1.0)
         assert isinstance(copied, Variable)
         grad = copied
-    taken.add(id(grad.handle))
+    used_arrays.add(id(grad.handle))
     return grad
 
 

@@ -28,7 +28,7 @@ from oneflow.frontend.core.errors import fail, refuse
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.eager import views
 from oneflow.frontend.eager.builder import EagerBuilder
-from oneflow.frontend.eager.tape import ADDING, MODE, Leaf, Variable, gradients, leaves_of, no_grad
+from oneflow.frontend.eager.tape import ACCUMULATING, MODE, Leaf, Variable, gradients, leaves_of, no_grad
 from oneflow.runtime.cuda.array import DeviceArray
 from oneflow.runtime.dlpack import capsule_of
 from oneflow.runtime.global_array import GlobalArray
@@ -104,7 +104,7 @@ class Eager(EagerBuilder, dispatching.TensorBuilder):
         seeds = self.seeds(tensors, weights)
         leaves = functools.partial(leaves_of, roots=[v for v, _ in seeds], by=by)
         found = gradients(self, seeds, leaves, retain_graph=retain, create_graph=create_graph)
-        with ADDING.current():
+        with ACCUMULATING.held():
             for variable, grad in found:
                 if grad is not None and variable.leaf is not None:
                     self._accumulate(variable.leaf, EagerTensor(grad), create_graph)

@@ -192,7 +192,7 @@ class NoAliasCheck:
         found = [(number, region_in(a)) for number, a in enumerate(arrays) if spans.meet(span_of(a))]
         found += [(n, region) for n, v in views.items() if spans.meet((region := region_of(v)).span)]
         for number, region in found:
-            if any(region_of(t).meets(region) for t in self._updated):
+            if any(region_of(t).overlaps(region) for t in self._updated):
                 raise CallError(
                     f"{name}: expected argument {names[number]} apart from the tensors from outside that it updates, "
                     f"got one in their memory: pass {names[number]}.clone(), or use that tensor in the function "

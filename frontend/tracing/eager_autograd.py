@@ -20,7 +20,7 @@ from oneflow.frontend.eager.tape import (
     Variable,
     enable_grad,
     gradients,
-    hooked,
+    apply_hooks,
     leaves_of,
     no_grad,
     nodes_behind,
@@ -129,7 +129,7 @@ def recomputed(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         pairs = [(v, s) for v, s in zip(made, seeds, strict=True) if s is not None and v.requires_grad]
         found = gradients(
             BUILDER, pairs, lambda _: list(inputs.values()), retain_graph=True, create_graph=differentiable,
-            seen=lambda value, grad: grad if id(value) in inputs else hooked(value, grad),
+            seen=lambda value, grad: grad if id(value) in inputs else apply_hooks(value, grad),
         )  # fmt: skip
         return [g for _, g in found]
 
@@ -154,7 +154,7 @@ def _read(passed: Sequence[Variable], nodes: Sequence[Node]) -> list[Variable]:
     found = {id(v): v for v in (*passed, *sources)}
     for variable in found.values():
         variable.shared_memory()
-    return [v for v in found.values() if not v.stale]
+    return [v for v in found.values() if not v.is_stale]
 
 
 def _check_versions(read: Sequence[Variable]) -> None:
@@ -163,7 +163,7 @@ def _check_versions(read: Sequence[Variable]) -> None:
     Raises:
         RuntimeError: one was updated in place.
     """
-    wrong = next((v for v in read if v.stale), None)
+    wrong = next((v for v in read if v.is_stale), None)
     if wrong is not None:
         raise stale_value_error(_CHECKPOINT.name, wrong)
 

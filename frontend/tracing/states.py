@@ -105,7 +105,7 @@ class MemoryState:
         self.synchronized_at = others[-1].last_update
 
     def _check_fits(self, other: MemoryState) -> None:
-        if not self.region.fits(other.region):
+        if not self.region.is_element_aligned(other.region):
             raise fail(
                 "expected tensors from outside that share memory to have the same elements in it, got "
                 f"{self.input.desc}, which is read or updated after {other.input.desc} in its memory was updated: "
@@ -122,7 +122,7 @@ class MemoryStates(dict[Key, MemoryState]):
 
     def overlapping(self, region: Region) -> list[MemoryState]:
         """The states that share elements with a region."""
-        return [s for s in self._placed.find(region.span) if region.meets(s.region)]
+        return [s for s in self._placed.find(region.span) if region.overlaps(s.region)]
 
     def add(self, key: Key, state: MemoryState) -> MemoryState:
         """Adds a state and gives it back."""
