@@ -15,16 +15,16 @@ import numpy as np
 
 from oneflow.dialect.nd_sbp import NdSbp
 from oneflow.dialect.sbp import Sbp
-from oneflow.frontend.core.arrays import to_array
+from oneflow.frontend.core.arrays import is_on_device, is_on_ranks, to_array
 from oneflow.frontend.core.dispatch import current_builder, dispatch
 from oneflow.frontend.core.errors import fail, refuse
+from oneflow.frontend.core.placements import from_piece, redistribute
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.eager.function import Function
 from oneflow.frontend.eager.tensor import BUILDER, EagerTensor, wrapped
 from oneflow.frontend.tracing.capture import layout_of
-from oneflow.runtime.cuda.array import DeviceArray
 from oneflow.runtime.distributed import Layout
-from oneflow.runtime.global_array import GlobalArray, Placement, shared
+from oneflow.runtime.global_array import Placement
 
 
 def to_global(x: Tensor, placement: Placement | None = None, sbp: Any = None, *, grad_sbp: Any = None) -> Tensor:
@@ -53,11 +53,11 @@ def to_global(x: Tensor, placement: Placement | None = None, sbp: Any = None, *,
     source = known or (None, ())
     if grad_sbp is not None:
         source = source[0], (source[0] or at).layout(grad_sbp, x.desc)
-    lying: Tensor = Lie.apply(x, at, nd, source)
-    return lying
+    layout: Tensor = ToPlacement.apply(x, at, nd, source)
+    return layout
 
 
-class Lie(Function):
+class ToPlacement(Function):
     """A tensor on ranks, or with None whole in every process; its gradient comes back to where it was."""
 
     @staticmethod
@@ -66,14 +66,12 @@ class Lie(Function):
         ctx.source, ctx.at, data = source, (at, nd), x.storage
         if at is None:
             return wrapped(to_array(data))
-        if isinstance(data, GlobalArray):
-            return EagerTensor(BUILDER.wrap(data.to(at, nd)))
-        return EagerTensor(BUILDER.wrap(GlobalArray.of(shared(to_array(data), at, nd), at, nd)))
+        return EagerTensor(BUILDER.wrap(redistribute(data, at, nd)))
 
     @staticmethod
     def backward(ctx: Any, grad: EagerTensor) -> Any:
         """The gradient, moved back."""
-        return Lie.apply(grad, *ctx.source, ctx.at), None, None, None
+        return ToPlacement.apply(grad, *ctx.source, ctx.at), None, None, None
 
 
 def _cast(builder: Any, x: Tensor, placement: Placement | None, sbp: Any, grad_sbp: Any) -> Tensor:
@@ -83,13 +81,13 @@ def _cast(builder: Any, x: Tensor, placement: Placement | None, sbp: Any, grad_s
     if at is None:
         raise fail("expected a placement: pass one, or give it to flow.compile")
     try:
-        said: dict[str, Any] = {"nd_sbp": at.layout(sbp, x.desc)}
+        attributes: dict[str, Any] = {"nd_sbp": at.layout(sbp, x.desc)}
         if grad_sbp is not None:
             home = builder.placements.fitting(grad_sbp)
-            said |= {"grad_mode": "manual", "grad_nd_sbp": home.layout(grad_sbp, x.desc)}
+            attributes |= {"grad_mode": "manual", "grad_nd_sbp": home.layout(grad_sbp, x.desc)}
     except (TypeError, ValueError) as error:
         raise fail(f"to_global: {error}") from None
-    return dispatch("hierarchical_parallel_cast", x, **said, **({"placement": name} if name else {}))
+    return dispatch("hierarchical_parallel_cast", x, **attributes, **({"placement": name} if name else {}))
 
 
 def to_local(x: EagerTensor) -> Tensor:
@@ -101,17 +99,17 @@ def to_local(x: EagerTensor) -> Tensor:
         RuntimeError: it is no global tensor, or this rank has no piece of it.
     """
     data = x.storage
-    if not isinstance(data, GlobalArray):
+    if not is_on_ranks(data):
         raise refuse("expected a global tensor; x.to_global(placement, sbp) makes one")
     try:
         data.local()
     except ValueError as error:
         raise refuse(str(error)) from None
-    piece: Tensor = Piece.apply(x)
+    piece: Tensor = LocalPiece.apply(x)
     return piece
 
 
-def _no_piece(x: Tensor) -> Tensor:
+def _refuse_in_trace(x: Tensor) -> Tensor:
     """Says that compiled functions compute with whole tensors.
 
     Raises:
@@ -121,31 +119,31 @@ def _no_piece(x: Tensor) -> Tensor:
                "and call to_local() on the result")  # fmt: skip
 
 
-class Piece(Function):
+class LocalPiece(Function):
     """This rank's piece of a global tensor."""
 
     @staticmethod
     def forward(ctx: Any, x: EagerTensor) -> EagerTensor:
         """The piece, in the same memory."""
         data: Any = x.storage
-        ctx.lying, piece = (data.placement, data.layout), data.local()
-        return EagerTensor(BUILDER.wrap(piece)) if isinstance(piece, DeviceArray) else wrapped(piece)
+        ctx.layout, piece = (data.placement, data.layout), data.local()
+        return EagerTensor(BUILDER.wrap(piece)) if is_on_device(piece) else wrapped(piece)
 
     @staticmethod
     def backward(ctx: Any, grad: EagerTensor) -> Any:
         """The pieces of the ranks together."""
-        return Assembled.apply(grad, *ctx.lying)
+        return FromLocalPiece.apply(grad, *ctx.layout)
 
 
-class Assembled(Function):
+class FromLocalPiece(Function):
     """The global tensor of which every rank has a piece."""
 
     @staticmethod
     def forward(ctx: Any, piece: EagerTensor, placement: Placement, layout: Layout) -> EagerTensor:
         """The pieces as they are."""
         ctx.at, data = (placement, layout.nd), piece.storage
-        pieces = data.copy() if isinstance(data, DeviceArray) else np.array(to_array(data), order="C")
-        return EagerTensor(BUILDER.wrap(GlobalArray.of_piece(pieces, placement, layout)))
+        copy = data.copy() if is_on_device(data) else np.array(to_array(data), order="C")
+        return EagerTensor(BUILDER.wrap(from_piece(copy, placement, layout)))
 
     @staticmethod
     def backward(ctx: Any, grad: EagerTensor) -> Any:
@@ -166,7 +164,7 @@ def _sbp(x: EagerTensor) -> tuple[Sbp, ...] | None:
 
 
 Tensor.to_global = to_global  # type: ignore[attr-defined]
-Tensor.to_local = _no_piece  # type: ignore[attr-defined]
+Tensor.to_local = _refuse_in_trace  # type: ignore[attr-defined]
 EagerTensor.to_local = to_local  # type: ignore[attr-defined]
 EagerTensor.placement = property(_placement)  # type: ignore[attr-defined]
 EagerTensor.sbp = property(_sbp)  # type: ignore[attr-defined]

@@ -122,7 +122,7 @@ def _guarded(signature: Signature, slots: dict[str, Any]) -> dict[str, Any]:
         SignatureError: one is neither a function nor what may stand in its place, or another slot is not its kind.
     """
     check_slots(signature.name, slots)
-    found = {}
+    found: dict[str, Any] = {}
     for slot in ("types", "sbp", "grad", "decompose", "compute", "scalar"):
         given = slots.get(slot)
         if isinstance(given, Factors):

@@ -23,10 +23,9 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_bytes
 
-from oneflow.frontend.core.arrays import is_array, to_array
+from oneflow.frontend.core.arrays import is_array, is_on_ranks, to_array
 from oneflow.frontend.eager.tensor import EagerTensor, wrapped
 from oneflow.frontend.nn.module import Parameter
-from oneflow.runtime.global_array import GlobalArray
 
 STRUCTURE = "oneflow.structure"
 
@@ -39,7 +38,7 @@ def _reduced(tensor: EagerTensor) -> _Reduced:
     Raises:
         TypeError: it lies on ranks, or a gradient flows through it.
     """
-    if isinstance(tensor.storage, GlobalArray):
+    if is_on_ranks(tensor.storage):
         raise TypeError("expected a tensor of one device to pickle, got a global one; pickle x.to_local()")
     if tensor.requires_grad and not tensor.is_leaf:
         raise TypeError(f"expected a leaf to pickle, got the result {tensor.desc} of an operator; pickle x.detach()")

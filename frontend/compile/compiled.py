@@ -275,7 +275,7 @@ def _flatten_arguments(arguments: inspect.BoundArguments) -> tuple[list[Any], Tr
 
 
 def _quick_signature(args: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    """What distinguishes calls that pass arrays, numbers and strings alone, without flattening; None for other calls."""
+    """A key for calls that pass arrays, numbers and strings alone, made without flattening; None for other calls."""
     signature: list[tuple[Any, ...]] = []
     for x in args:
         data = x.variable.handle if isinstance(x, EagerTensor) else x

@@ -6,6 +6,7 @@ over the ranks of a mesh; the functions here do to all what eager mode needs.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy as np
 from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
 from oneflow.frontend.core.errors import user_location
+from oneflow.runtime.arguments import address_of as host_address_of
 from oneflow.runtime.cuda.array import DeviceArray, from_other
 from oneflow.runtime.cuda.array import is_on_device as is_on_any_device
 from oneflow.runtime.dlpack import to_numpy
@@ -20,7 +22,8 @@ from oneflow.runtime.failures import RunError
 from oneflow.runtime.global_array import GlobalArray
 
 _PROTOCOLS = ("__dlpack__", "__array_interface__", "__array__", "__cuda_array_interface__")
-Data: TypeAlias = np.ndarray | DeviceArray | GlobalArray
+LocalData: TypeAlias = np.ndarray | DeviceArray
+Data: TypeAlias = LocalData | GlobalArray
 
 
 def is_array(value: Any) -> bool:
@@ -51,6 +54,13 @@ def device_of(data: Data) -> Any:
 def ranks_of(data: Data) -> tuple[Any, Any]:
     """The placement and layout of an array; of one that lies on no ranks (None, None)."""
     return (data.placement, data.layout.nd) if type(data) is GlobalArray else (None, None)
+
+
+def memory_of(data: Data) -> tuple[Hashable, int]:
+    """The memory that an array is in, to be compared, and the address of its first element there."""
+    if isinstance(data, DeviceArray):
+        return data.stream.device, data.address
+    return (data, 0) if isinstance(data, GlobalArray) else (None, host_address_of(data))
 
 
 def to_host(data: Data) -> Data:

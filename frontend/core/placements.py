@@ -7,15 +7,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
+import numpy as np
+
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.nd_sbp import NdSbp
 from oneflow.dialect.tensor_desc import TensorDesc
-from oneflow.frontend.core.arrays import Data, to_array
+from oneflow.frontend.core.arrays import Data, LocalData, to_array
 from oneflow.frontend.core.devices import Device, compile_for, write_compile_options
 from oneflow.frontend.core.layouts import ProgramPlacements
-from oneflow.runtime.distributed import DistributedExecutable, PlacedLayout, compile_distributed, lay_out
+from oneflow.runtime.distributed import DistributedExecutable, Layout, PlacedLayout, compile_distributed, lay_out
 from oneflow.runtime.footprint import Footprint
-from oneflow.runtime.global_array import GlobalArray, Placement
+from oneflow.runtime.global_array import GlobalArray, Placement, shared
 from oneflow.runtime.protocol import Executable
 
 #: On which ranks of the job a tensor lies, and how.
@@ -49,6 +51,23 @@ def compile_function(function: PlacedFunction, device: Device, strategy: str) ->
     if function.placements is None:
         return compile_for(device, function.module, function.entry)
     return GlobalProgram.of(function, strategy)
+
+
+def distribute(array: np.ndarray, placement: Placement, nd: NdSbp) -> Data:
+    """A whole array, the same on every rank, as a global one with a layout."""
+    return GlobalArray.of(array, placement, nd)
+
+
+def redistribute(data: Data, placement: Placement, nd: NdSbp) -> Data:
+    """An array as a global one with a layout: a global one is resharded, of any other the values of rank 0 count."""
+    if isinstance(data, GlobalArray):
+        return data.to(placement, nd)
+    return GlobalArray.of(shared(to_array(data), placement, nd), placement, nd)
+
+
+def from_piece(piece: LocalData, placement: Placement, layout: Layout) -> Data:
+    """The global array of which each rank has a piece."""
+    return GlobalArray.of_piece(piece, placement, layout)
 
 
 @dataclass(frozen=True)

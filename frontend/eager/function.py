@@ -233,7 +233,11 @@ class Function:
             found = _results(grads)
             if len(found) < len(args) or any(g is not None for g in found[len(args) :]):
                 raise refuse(f"expected backward of {cls.__name__} to give {len(args)} gradients, got {len(found)}")
-            return {OPERANDS: tuple(_fitted(ops, found[i], x) for i, x in zip(argument_positions, op.operands, strict=True))}
+            return {
+                OPERANDS: tuple(
+                    _fitted(ops, found[i], x) for i, x in zip(argument_positions, op.operands, strict=True)
+                )
+            }
 
         missing = no_sbp("is Python"), no_reference("is Python")
         return Operator(SIGNATURE, cls.__doc__ or "", lambda op: (), missing[0], grad, missing[1])

@@ -13,11 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from oneflow.dialect.dtypes import DType
-from oneflow.frontend.core.arrays import Data, dtype_of
+from oneflow.frontend.core.arrays import Data, dtype_of, is_on_device, memory_of
 from oneflow.frontend.eager.tensor import EagerTensor
-from oneflow.runtime.arguments import address_of
-from oneflow.runtime.cuda.array import DeviceArray
-from oneflow.runtime.global_array import GlobalArray
 from oneflow.runtime.spans import Span, share
 
 
@@ -56,7 +53,10 @@ class Region:
     def positions(self) -> np.ndarray:
         """Where each element begins, in row-major order."""
         steps = [np.arange(n) * stride for n, stride in zip(self.shape, self.strides, strict=True)]
-        return np.ravel(functools.reduce(np.add.outer, steps, np.int64(self.begin)))
+        positions = np.asarray(self.begin, np.int64)
+        for step in steps:
+            positions = np.add.outer(positions, step)
+        return np.ravel(positions)
 
     def find(self, positions: np.ndarray) -> np.ndarray:
         """The numbers of the elements that begin at positions, -1 where there is none."""
@@ -102,16 +102,9 @@ def region_in(data: Data) -> Region:
     return Region(*memory_of(data), shape, strides, dtype)
 
 
-def memory_of(data: Data) -> tuple[Hashable, int]:
-    """Which memory an array is in, and where it begins."""
-    if isinstance(data, DeviceArray):
-        return data.stream.device, data.address
-    return (data, 0) if isinstance(data, GlobalArray) else (None, address_of(data))
-
-
 def span_of(data: Data) -> Span:
     """The bytes from the first element of an array to the last."""
-    if type(data) is DeviceArray:  # asked for at every call of a step
+    if is_on_device(data):  # the common case in a training step, without the detour by `memory_of`
         return data.stream.device, data.address, data.address + math.prod(data.shape) * data.dtype.numpy.itemsize
     if isinstance(data, np.ndarray) and not data.flags.c_contiguous:
         return region_in(data).span

@@ -13,7 +13,7 @@ import inspect
 import itertools
 import threading
 import weakref
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Generator, Iterator, Sequence
 from contextlib import ContextDecorator
 from typing import Any
 
@@ -64,7 +64,7 @@ class _Recording(ContextDecorator):
         """A generator function each of whose steps is within."""
 
         @functools.wraps(function)
-        def generator(*args: Any, **kwargs: Any) -> Iterator[Any]:
+        def generator(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
             made = function(*args, **kwargs)
             step = functools.partial(next, made)
             while True:

@@ -21,7 +21,7 @@ from oneflow.dialect.builder import Value
 from oneflow.dialect.dtypes import DType
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.core import dispatch as dispatching
-from oneflow.frontend.core.arrays import Data, device_name, to_array
+from oneflow.frontend.core.arrays import Data, LocalData, device_name, is_on_device, is_on_ranks, to_array
 from oneflow.frontend.core.devices import Device, device, move
 from oneflow.frontend.core.dispatch import current_builder
 from oneflow.frontend.core.errors import fail, refuse
@@ -29,9 +29,7 @@ from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.eager import views
 from oneflow.frontend.eager.builder import EagerBuilder
 from oneflow.frontend.eager.tape import ACCUMULATING, MODE, Leaf, Variable, gradients, leaves_of, no_grad
-from oneflow.runtime.cuda.array import DeviceArray
 from oneflow.runtime.dlpack import capsule_of
-from oneflow.runtime.global_array import GlobalArray
 
 
 class Eager(EagerBuilder, dispatching.TensorBuilder):
@@ -57,7 +55,8 @@ class Eager(EagerBuilder, dispatching.TensorBuilder):
         if old.leaf is not None and old.node is None and MODE.recording:
             raise refuse(f"{writer} would update a leaf that requires grad; do that within flow.no_grad()")
         if tensor.is_view:
-            return tensor.view_meta.write(self, old, new, writer)
+            tensor.view_meta.write(self, old, new, writer)
+            return
         if old.node is not None and not MODE.recording:
             new = views.with_gradient_of(old, new)
         views.write(old, new, writer)
@@ -118,7 +117,7 @@ class Eager(EagerBuilder, dispatching.TensorBuilder):
         else:
             current = leaf.grad
             total = self.binary("add", current.variable.alias(), grad.variable)
-            self.assign(current, EagerTensor(total), "backward")
+            self.assign(current, self.give(total), "backward")
 
     def seeds(self, tensors: Sequence[Tensor], weights: Sequence[Any]) -> list[tuple[Variable, Variable]]:
         """The variables of results, and their cotangents.
@@ -351,15 +350,16 @@ class EagerTensor(Tensor):
     def __dlpack_device__(self) -> tuple[int, int]:
         return self._local().__dlpack_device__()
 
-    def _local(self) -> np.ndarray | DeviceArray:
+    def _local(self) -> LocalData:
         """Its memory, where that is all in one place."""
-        if isinstance(self.storage, GlobalArray):
+        if is_on_ranks(self.storage):
             raise BufferError("expected a tensor of one device for DLPack, got a global one; pass x.to_local()")
-        return views.exposed(self)
+        data: LocalData = views.exposed(self)
+        return data
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        if not isinstance(self.storage, DeviceArray):
+        if not is_on_device(self.storage):
             raise AttributeError(f"expected a tensor on a CUDA device, it is on {self.device}")
         return self.storage.__cuda_array_interface__
 
@@ -370,7 +370,7 @@ class EagerTensor(Tensor):
         return copied.requires_grad_() if self.handle.leaf is not None else copied
 
     def __repr__(self) -> str:
-        if isinstance(self.handle.handle, GlobalArray):  # ranks would have to meet to show its values
+        if is_on_ranks(self.handle.handle):  # ranks would have to meet to show its values
             return f"tensor({self.handle.handle})"
         values = np.array2string(to_array(self.variable.handle), separator=", ", prefix="tensor(")
         dtype = "" if self.dtype in (dtypes.float32, dtypes.int64, dtypes.bool_) else f", dtype={self.dtype!r}"

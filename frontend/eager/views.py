@@ -17,11 +17,10 @@ from numpy.lib.stride_tricks import as_strided
 
 from oneflow.dialect.builder import Value
 from oneflow.dialect.locks import Lock
-from oneflow.frontend.core.arrays import address_of, device_name, overwrite, to_array
+from oneflow.frontend.core.arrays import address_of, device_name, is_on_ranks, overwrite, to_array
 from oneflow.frontend.core.devices import device, move
 from oneflow.frontend.core.errors import refuse
-from oneflow.frontend.eager.tape import MODE, Variable, record, set_grad_enabled
-from oneflow.runtime.global_array import GlobalArray
+from oneflow.frontend.eager.tape import MODE, Memory, Variable, record, set_grad_enabled
 
 ViewFunction = Callable[[np.ndarray], np.ndarray]
 #: Held while a view is taken anew, which threads do one after the other.
@@ -35,7 +34,7 @@ class ViewMeta:
 
     def __init__(self, root: Any, view_fn: ViewFunction, dense: bool, recorded: bool) -> None:
         self.root, self.view_fn, self.dense, self.recorded = root, view_fn, dense, recorded
-        self.memory = root.variable.shared_memory()
+        self.memory: Memory = root.variable.shared_memory()
         self.version = self.memory.version
         if self.memory.views is None:
             self.memory.views = weakref.WeakSet()
@@ -52,7 +51,7 @@ class ViewMeta:
             return memory.version != self.version
         root = self.root.variable
         is_known = self.recorded and root.requires_grad and isinstance(root.handle, np.ndarray)
-        return not (is_known and np.array_equal(self.view_fn(root.handle), held.handle))
+        return not (is_known and bool(np.array_equal(self.view_fn(root.handle), held.handle)))
 
     def layout_array(self) -> np.ndarray:
         """An array that lies in another as this does in the root, of any values."""
@@ -77,7 +76,7 @@ class ViewMeta:
         Raises:
             RuntimeError: the root is on several ranks, or some of its elements are several here.
         """
-        if isinstance(self.root.handle.handle, GlobalArray):
+        if is_on_ranks(self.root.handle.handle):
             raise refuse(
                 f"{writer} would update a part of a global tensor; write x.copy_(..) with the whole values instead"
             )
@@ -112,10 +111,10 @@ class ViewMeta:
 
     def _scattered(self, builder: Any, root: Variable, value: Variable) -> Variable:
         """The root's values with `value` where this is a part of it."""
-        shape = [d or 0 for d in root.desc.shape or ()]
+        shape = _sizes(root)
         mask, source = np.zeros(shape, np.bool_), np.zeros(shape, np.int64)
         self.view_fn(mask)[...] = True
-        self.view_fn(source)[...] = np.arange(value.desc.element_count).reshape(self.view_fn(source).shape)
+        self.view_fn(source)[...] = np.arange(value.desc.element_count or 0).reshape(self.view_fn(source).shape)
         new = _gathered(builder, value, source) if value.desc.element_count else root
         merged: Variable = builder.call("where", _on_same_device(builder, root, mask), new, root)[0]
         return merged
@@ -134,7 +133,12 @@ class ViewMeta:
         if isinstance(root.handle, np.ndarray) and not (self.recorded and root.requires_grad):
             taken: Variable = builder.wrap(np.array(self.view_fn(root.handle), order="C"))
             return taken
-        return _gathered(builder, root, self.view_fn(np.arange(root.desc.element_count).reshape(root.desc.shape)))
+        return _gathered(builder, root, self.view_fn(np.arange(root.desc.element_count or 0).reshape(_sizes(root))))
+
+
+def _sizes(variable: Variable) -> list[int]:
+    """The shape of a variable, which is static as the variable has values."""
+    return [d or 0 for d in variable.desc.shape or ()]
 
 
 def _gathered(builder: Any, values: Variable, positions: np.ndarray) -> Variable:
@@ -222,7 +226,8 @@ def _narrowed(attrs: Mapping[str, Any], shape: tuple[int, ...]) -> ViewFunction:
     def view_fn(a: np.ndarray) -> np.ndarray:
         at = dim % a.ndim
         first = start % max(a.shape[at], 1) if start < 0 else start
-        return a[(slice(None),) * at + (slice(first, first + attrs["length"]),)]
+        taken: np.ndarray = a[(slice(None),) * at + (slice(first, first + attrs["length"]),)]
+        return taken
 
     return view_fn
 

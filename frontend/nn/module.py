@@ -267,7 +267,9 @@ class Module(Stateful):
             state |= module.state_dict(f"{prefix}{name}.")
         return state
 
-    def load_state_dict(self, state: Mapping[str, Any], strict: bool = True, assign: bool = False) -> IncompatibleKeys:
+    def load_state_dict(
+        self, state: Mapping[str, Any], strict: bool = True, assign: bool = False
+    ) -> IncompatibleKeys:
         """Copies values into the parameters and buffers of the same names; the missing and the unexpected names.
 
         With `assign` these take the memory, the element types and the devices of the values instead.

@@ -22,7 +22,8 @@ from typing import Any
 
 from oneflow.dialect.dtypes import DType, float32
 from oneflow.frontend import cuda
-from oneflow.frontend.compile.compiled import CompiledFunction, Specialization
+from oneflow.frontend.compile.compiled import CompiledFunction
+from oneflow.frontend.compile.specialization import Specialization
 from oneflow.frontend.core.devices import Device, device
 from oneflow.frontend.core.dispatch import current_builder
 from oneflow.frontend.core.errors import CallError, fail

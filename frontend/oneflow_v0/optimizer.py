@@ -16,6 +16,7 @@ from typing import Any
 from oneflow.frontend.core.errors import CallError
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.functional import mean
+from oneflow.frontend.methods.backward import backward
 from oneflow.frontend.oneflow_v0.jobs import current_job
 from oneflow.frontend.optim import algorithms
 from oneflow.frontend.optim.optimizer import Optimizer
@@ -51,7 +52,7 @@ class JobOptimizer:
         """Traces one update."""
         if self._base is None:
             self._base = self._make(list(variables), lr=self.schedule(0), **self._numbers)
-        mean(loss).backward()
+        backward([mean(loss)])
         self._base.step()
         for v in variables:
             v.grad = None

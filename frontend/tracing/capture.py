@@ -191,8 +191,8 @@ class Captures:
         """Gives a captured tensor a new value.
 
         Raises:
-            TraceError: the value has another type, the tensor is a leaf that requires grad while operators are recorded, or it
-                is expanded.
+            TraceError: the value has another type, the tensor is a leaf that requires grad while operators are
+                recorded, or the tensor is expanded.
         """
         if MODE.recording and (tensor.variable.leaf is not None or _is_part_of_leaf(tensor)):
             raise fail(f"{writer} would update a leaf that requires grad; do that within flow.no_grad()")
@@ -226,7 +226,7 @@ class Captures:
             gradient_outside = self.gradient(leaf)
             total = grad if gradient_outside.now is None else dispatch("broadcast_add", gradient_outside.now, grad)
             if gradient_outside.now is None:
-                # One value may be the gradient of several leaves, whose gradients are updated in place later: each needs its own.
+                # Each leaf needs a value of its own: one may be the gradient of several, which are updated in place later.
                 gradient_outside.now = total if create_graph else builder.renamed(total)
             elif create_graph and not isinstance(gradient_outside.now, EagerTensor):
                 gradient_outside.now = total

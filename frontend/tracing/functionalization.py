@@ -134,7 +134,7 @@ class Functionalization:
         layout = self._eager_layout(view.operands[0])
         if layout is None:
             return self._is_dense(view.operands[0])
-        return np.may_share_memory(layout.reshape(view.tensor.desc.shape), layout)
+        return np.may_share_memory(layout.reshape(view.tensor.sizes()), layout)
 
     def is_contiguous(self, tensor: Tensor) -> bool:
         """Whether a tensor would be contiguous in eager mode."""

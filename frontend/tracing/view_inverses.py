@@ -42,8 +42,8 @@ def _itself(builder: Any, base: Value, value: Value, attrs: Attrs) -> Any:
     return value
 
 
-#: For each view operator, the function of builder, base, updated view and attributes that gives the updated base; None
-#: where several elements of the view are one element of the base.
+#: For each view operator, a function of the builder, the base, the updated view and the attributes that gives the
+#: updated base; None where several elements of the view are one element of the base.
 VIEW_INVERSES: dict[str, Callable[[Any, Value, Value, Attrs], Any]] = {
     "reshape": _reshaped, "reshape_like": _reshaped, "squeeze": _reshaped, "expand_dims": _reshaped,
     "expand": _expanded, "broadcast_like": _expanded, "transpose": _transposed, "slice": _sliced,
