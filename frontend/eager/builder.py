@@ -1,8 +1,8 @@
-"""The builder of eager mode: every call runs at once.
+"""The eager builder: every call runs at once.
 
-An operator is compiled once per attributes and operand types (`kernels.py`); what it read and gave is recorded for
-gradients (`tape.py`), which the same builder runs. Operators on global tensors run on the ranks that these lie on;
-beside them a tensor of this process is whole, and the same, on every rank.
+An operator is compiled once for its attributes and operand types (`kernels.py`); its operands and results are
+recorded for gradients (`tape.py`), which the same builder computes. Operators on global tensors run on the ranks of
+these; a tensor of this process beside them has to be whole, and the same, on every rank.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class EagerBuilder(Builder):
         return self._call(name, operands, attrs)
 
     def update(self, name: str, number: int, *operands: Any, **attrs: Any) -> Value:
-        """The result of operator `name`, in the memory of operand `number` where that is whole on one device.
+        """The result of operator `name`, in the memory of operand `number` if that is on one device.
 
-        What it had is lost, so that no gradient may flow: nothing is recorded.
+        The old values are lost, so nothing is recorded for gradients.
         """
         with no_grad():
             return self._call(name, operands, attrs, number)[0]
@@ -79,10 +79,10 @@ class EagerBuilder(Builder):
     def _device_or_ranks(
         self, name: str, operands: Sequence[Any], operand_variables: Sequence[Variable]
     ) -> str | Ranks | None:
-        """The device that the tensors among the operands are on, or the ranks that those lie on.
+        """The device of the tensors among the operands, or the ranks of the global ones; None for the host.
 
         Raises:
-            RuntimeError: they are in different places.
+            RuntimeError: the tensors are in different places.
         """
         inputs = self.registry[name].signature.inputs if name in self.registry else ()
         named = [(slot.name, v) for slot, x in zip(inputs, operands, strict=False) for v in flatten([x])]
@@ -125,13 +125,13 @@ class EagerBuilder(Builder):
         return list(self.call(op.record.name, *op.inputs.values(), **op.attrs))
 
     def binary(self, kind: str, a: Value, b: Value | Scalar) -> Value:
-        """`a` and `b` combined; a number is a tensor, so that another number is no other kernel."""
+        """`a` and `b` combined; a number becomes a tensor, so that one kernel serves every number."""
         if not isinstance(b, Value) and a.dtype.bits != 16:
             b = self.wrap(np.asarray(b, a.dtype.numpy))
         return super().binary(kind, a, b)
 
     def wrap(self, value: Any) -> Variable:
-        """An array as a variable that shares its memory."""
+        """An array as a variable that shares its memory, if the array is contiguous and in native byte order."""
         array = to_data(value)
         if isinstance(array, np.ndarray) and not (array.flags.c_contiguous and array.dtype.isnative):
             array = np.array(array, dtype=array.dtype.newbyteorder("="), order="C")
@@ -139,14 +139,14 @@ class EagerBuilder(Builder):
 
 
 def _type_key(slot: Any) -> Any:
-    """What tells the types of operands apart; descriptions are interned."""
+    """What distinguishes the types of operands; descriptions are interned."""
     if type(slot) is tuple:
         return tuple([id(v.desc) for v in slot])
     return 0 if slot is None else id(slot.desc)
 
 
 def stale_value_error(reader: str, variable: Variable) -> RuntimeError:
-    """The error of a value that is needed as it was before an update in place."""
+    """The error for a value that is needed but was updated in place."""
     memory = variable.memory
     assert memory is not None
     whose = f"the gradient of {MODE.gradient_of}" if MODE.gradient_of else f"oneflow.{reader}"

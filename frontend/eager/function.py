@@ -1,4 +1,4 @@
-"""Gradients by hand: `flow.autograd.Function`.
+"""User-defined gradients: `flow.autograd.Function`.
 
     class Double(flow.autograd.Function):
         @staticmethod
@@ -12,8 +12,8 @@
 
     Double.apply(x)
 
-A function is recorded as one operator whose gradient slot calls its `backward`, in a trace too. Moving a tensor to
-another device is one.
+A call is recorded as one operator whose gradient slot calls `backward`, in a trace too. Moving a tensor to another
+device is such a function.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ OPERANDS, RESULTS = "x", "y"
 SIGNATURE = parse_signature(f"function({OPERANDS}*) -> {RESULTS}*")
 
 
-#: What the gradients of a `backward` that is not to be differentiated come from.
+#: The operator that stands for a `backward` which can be differentiated only once.
 _ONCE_DIFFERENTIABLE = Operator(
     SIGNATURE, "A backward part that is differentiable once.", lambda op: (), no_sbp("is Python"),
     no_gradient("its backward is once_differentiable"), no_reference("is Python"),
@@ -50,7 +50,7 @@ _ONCE_DIFFERENTIABLE = Operator(
 
 
 class Context:
-    """What the forward part of a function keeps for its backward part; other attributes can be set at will."""
+    """What `forward` keeps for `backward`; users may set other attributes."""
 
     def __init__(self, name: str, needs: Sequence[bool]) -> None:
         self.needs_input_grad = tuple(needs)
@@ -63,24 +63,24 @@ class Context:
         self._results: tuple[Any, ...] = ()
 
     def set_materialize_grads(self, value: bool) -> None:
-        """Whether `backward` gets zeros for results without a gradient, as it does at first, or None."""
+        """Whether `backward` gets zeros (the default) or None for results without a gradient."""
         self.materializes_grads = value
 
     def mark_non_differentiable(self, *tensors: Any) -> None:
-        """Says which results have no gradient."""
+        """Declares results that have no gradient."""
         self.non_differentiable = tensors
 
     def mark_dirty(self, *tensors: Any) -> None:
-        """Says which arguments are updated in place; they are results too, and stay the tensors that they are."""
+        """Declares arguments that are updated in place; they are results too."""
         self.dirty = tensors
 
     def save_for_backward(self, *tensors: Any) -> None:
-        """Keeps tensors; an update in place of one of them is found out."""
+        """Keeps tensors; `saved_tensors` detects updates of them in place."""
         self._saved = tuple(_saved_value(t) for t in tensors)
         self._result_numbers = (None,) * len(tensors)
 
     def link_results(self, args: Sequence[Any], outputs: Sequence[Any]) -> None:
-        """Notes which kept tensors are results: their gradients go on through the function itself."""
+        """Notes which saved tensors are results: their gradients flow through the function itself."""
         fixed = [a for a in args if not _is_in(self.dirty, a)]
         positions = {id(t): i for i, t in enumerate(outputs) if not _is_in(fixed, t)}
         self._result_numbers = tuple(
@@ -89,7 +89,7 @@ class Context:
 
     @contextmanager
     def with_results(self, results: Sequence[Any]) -> Iterator[None]:
-        """Within it these are the results of the function."""
+        """Within it the variables of the results are known, which saved results stand for."""
         self._results = tuple(results)
         try:
             yield
@@ -114,27 +114,27 @@ class Context:
         return tuple(t if v is None else EagerTensor(v) for v, (_, t) in zip(kept, self._saved, strict=True))
 
     def link_traced_results(self, outputs: Sequence[Any], results: Sequence[Any]) -> None:
-        """Puts results in the place of the outputs that they are of, among what was kept."""
+        """Replaces outputs among the saved tensors by the results of the recorded call."""
         instead = {id(t): r for t, r in zip(outputs, results, strict=True)}
         self._saved = tuple((None, instead.get(id(t), t)) for _, t in self._saved)
 
     def _as_gradients_see_it(self, variable: Variable | None, position: int | None) -> Variable | None:
-        """What was kept, as the gradient knows it."""
+        """A saved variable, or the result of the recorded call that it is."""
         return variable if position is None or not self._results else self._results[position]
 
 
 class Function:
-    """A function with a gradient of its own: static methods `forward(ctx, *args)` and `backward(ctx, *grads)`.
+    """A function with a gradient of its own: static methods `forward(ctx, *args)` and `backward(ctx, *grads)`, called
+    by `apply`.
 
-    With a static method `setup_context(ctx, inputs, output)` beside it `forward` takes no `ctx`.
-    `backward` gets the gradient of each result (zeros where there is none, unless `ctx.set_materialize_grads` says
-    otherwise, and None for what is no tensor) and gives that of each argument, None for what is no tensor.
-    Called with `apply`.
+    With a static method `setup_context(ctx, inputs, output)` beside it, `forward` takes no `ctx`. `backward` gets the
+    gradient of each result: zeros where there is none (None after `ctx.set_materialize_grads(False)`), and None for a
+    result that is no tensor. It returns the gradient by each argument, None for an argument that is no tensor.
     """
 
     @staticmethod
     def forward(ctx: Any, *args: Any) -> Any:
-        """The results: a tensor, or a tuple of them and of whatever else it likes."""
+        """The results: a tensor, or a tuple of tensors and other values."""
         raise NotImplementedError("expected a static method forward(ctx, *args)")
 
     @staticmethod
@@ -144,7 +144,7 @@ class Function:
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        """Keeps for `backward` what it needs, where `forward` takes no `ctx`."""
+        """Keeps what `backward` needs, where `forward` takes no `ctx`."""
 
     @classmethod
     def apply(cls, *args: Any) -> Any:
@@ -172,7 +172,7 @@ class Function:
 
     @classmethod
     def _traced(cls, builder: Any, args: tuple[Any, ...]) -> Any:
-        """A call in a function that is traced: `backward` is called when the gradient is built."""
+        """A call in a traced function: `backward` is called when the gradient is built."""
         if builder.in_checkpoint:
             raise fail(f"{cls.__name__}: expected no autograd.Function within flow.checkpoint; call it outside")
         tensors = [a for a in args if isinstance(a, Tensor)]
@@ -209,7 +209,7 @@ class Function:
 
     @classmethod
     def _read(cls, ctx: Context, tensor: EagerTensor, before: Variable) -> Variable:
-        """What an argument is to the gradient: as it was, where the function has updated it."""
+        """An argument as the gradient sees it: as it was before the function updated it."""
         if not _is_in(ctx.dirty, tensor):
             return tensor.variable
         if before.leaf is not None and before.node is None:
@@ -218,7 +218,7 @@ class Function:
 
     @classmethod
     def _operator(cls, ctx: Context, args: tuple[Any, ...], outputs: Any) -> Operator:
-        """The record of one call, whose gradient slot is `backward`."""
+        """The operator record of one call; its gradient slot calls `backward`."""
         argument_positions = [i for i, a in enumerate(args) if isinstance(a, Tensor)]
         positions = [i for i, t in enumerate(_results(outputs)) if isinstance(t, Tensor)]
         wanted = [None] * len(_results(outputs))
@@ -248,14 +248,14 @@ def _results(given: Any) -> tuple[Any, ...]:
 
 
 def _with_tensors(given: Any, tensors: Sequence[Any]) -> Any:
-    """What a function gave, with these in place of its tensors."""
+    """The results of a function with other tensors in place of its own."""
     left = iter(tensors)
     found = tuple(next(left) if isinstance(t, Tensor) else t for t in _results(given))
     return found if isinstance(given, tuple) else found[0]
 
 
 def _fitted(ops: Any, grad: Any, operand: Value) -> Value | None:
-    """A gradient as one of `operand`: of its element type, and summed where that may have been broadcast to it."""
+    """A gradient with the element type of `operand`, summed over the dimensions that broadcasting may have added."""
     value = _read(ops, grad)
     if value is None:
         return None
@@ -267,7 +267,7 @@ def _fitted(ops: Any, grad: Any, operand: Value) -> Value | None:
 
 
 def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
-    """A decorator of `backward`: nothing in it is recorded, and the gradients of what it gives are an error."""
+    """A decorator of `backward`: nothing in it is recorded, and a gradient of what it returns is an error."""
 
     @functools.wraps(backward)
     def function(ctx: Any, *grads: Any) -> Any:
@@ -286,7 +286,7 @@ def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Move(Function):
-    """A tensor on another device; its gradient comes back to where it was."""
+    """The copy of a tensor on another device; the gradient is copied back."""
 
     @staticmethod
     def forward(ctx: Any, x: EagerTensor, target: Device) -> EagerTensor:
@@ -301,7 +301,7 @@ class Move(Function):
 
 
 def to_device(self: EagerTensor, target: str | Device) -> EagerTensor:
-    """Itself where it is on that device, else a copy there, through which gradients flow.
+    """The tensor itself if it is on that device, else a copy there, through which gradients flow.
 
     Raises:
         CudaError: there is no such device.
@@ -317,7 +317,7 @@ def _is_in(tensors: Sequence[Any], tensor: Any) -> bool:
 
 
 def _result_tensor(ctx: Context, tensor: EagerTensor, result: Variable) -> EagerTensor:
-    """A result as a tensor: the argument itself, where that was updated."""
+    """A result as a tensor: the argument itself, if that was updated."""
     if _is_in(ctx.non_differentiable, tensor):
         result.node = None
     if not _is_in(ctx.dirty, tensor):
@@ -327,7 +327,7 @@ def _result_tensor(ctx: Context, tensor: EagerTensor, result: Variable) -> Eager
 
 
 def _saved_value(value: Any) -> tuple[Variable | None, Any]:
-    """What `save_for_backward` keeps: a tensor with the variable that it is, in a trace its present value."""
+    """What `save_for_backward` keeps: a tensor with its variable, in a trace its present value."""
     builder: Any = current_builder()
     if not isinstance(value, Tensor):
         return None, value
@@ -343,7 +343,7 @@ def _materialized(ops: Any, result: Any, cotangent: Value | None) -> Tensor:
 
 
 def zeros_of(variable: Variable) -> EagerTensor:
-    """Zeros of its type, where it is."""
+    """Zeros of the type of a variable, on its device."""
     zeros = np.zeros([d or 0 for d in variable.desc.shape or ()], variable.desc.dtype.numpy)
     return EagerTensor(BUILDER.wrap(move(zeros, device(device_name(variable.handle)))))
 

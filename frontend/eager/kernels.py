@@ -1,9 +1,8 @@
-"""Operators compiled one by one: each once per attributes and operand types, then kept.
+"""Kernels of eager mode: operators compiled one by one, once for each set of attributes and operand types.
 
     compile_call(call, results, device).run(arrays)
 
-An operator on global tensors is a program of their ranks, whose results lie as they are cheapest. An operator that
-cannot be compiled is an error.
+An operator on global tensors is a program of their ranks, which chooses the layouts of its results by cost.
 """
 
 from __future__ import annotations
@@ -29,30 +28,32 @@ from oneflow.lowering.kernels.donation import offer
 from oneflow.runtime.global_array import Placement
 from oneflow.runtime.protocol import Executable
 
-#: The name of the function around the operator; none that a mathematical library has.
+#: The name of the function around the operator; a mathematical function of that name would clash with it.
 ENTRY = "operator_call"
 _lock = Lock()
 _interned: dict[TensorDesc, TensorDesc] = {}
 
 
 def intern(desc: TensorDesc) -> TensorDesc:
-    """The one object that stands for equal descriptions, so that they can be told apart by identity."""
+    """The one object for equal descriptions, so that these can be compared by identity."""
     return _interned.setdefault(desc, desc)
 
 
 @dataclass(frozen=True)
 class Ranks:
-    """Where a call on global tensors runs; `layouts` are those of its operands, None for tensors of every rank."""
+    """The ranks on which a call on global tensors runs; `layouts` are those of its operands, None for a tensor that
+    is whole on every rank.
+    """
 
     placement: Placement
     layouts: tuple[NdSbp | None, ...]
 
     @classmethod
     def of(cls, arrays: Sequence[Data]) -> Ranks | None:
-        """The ranks that arrays lie on; None where all are of this process.
+        """The ranks of global arrays; None where no array is global.
 
         Raises:
-            ValueError: they lie on several placements.
+            ValueError: the arrays lie on several placements.
         """
         found = list(dict.fromkeys(a.placement for a in arrays if is_on_ranks(a)))
         if len(found) > 1:
@@ -73,7 +74,7 @@ class _Function:
 
 
 class Kernel:
-    """A compiled call: `op` is the call on descriptions, `results` what it gives."""
+    """A compiled call: `op` is the call on descriptions, `results` are the types of its results."""
 
     __slots__ = ("executable", "op", "reads", "results", "run")
 
@@ -86,9 +87,9 @@ class Kernel:
 def compile_call(
     op: Call, results: Sequence[TensorDesc], place: Device | Ranks, in_place_operand: int | None = None
 ) -> Kernel:
-    """Compiles a call on descriptions for a device, or for the ranks that operands lie on; see the module.
+    """Compiles a call on descriptions for a device, or for the ranks of its operands.
 
-    The first result may take the memory of operand number `in_place_operand`.
+    The first result may take the memory of the operand with the number `in_place_operand`.
 
     Raises:
         PassError: the operator cannot be lowered.
@@ -109,7 +110,7 @@ def compile_call(
 
 
 def _fill(entry: func.FuncOp, op: Call, results: Sequence[TensorDesc]) -> None:
-    """Writes the body: the one operation, and its results returned."""
+    """Writes the body of the function: the operation, and the return of its results."""
     block = entry.add_entry_block()
     builder = IRBuilder(ip=ir.InsertionPoint(block))
     descs = flatten(op.inputs.values())
@@ -130,10 +131,10 @@ def _take_values(given: Any, values: Any) -> Any:
 
 @functools.lru_cache(maxsize=1)
 def _context(names: tuple[str, ...]) -> ir.Context:
-    """The context of all calls while these are the operators."""
+    """The MLIR context of all calls while the set of operators stays the same."""
     return dialect.create_context()
 
 
 def describe_result(array: Data, desc: TensorDesc) -> TensorDesc:
-    """The description of a result that is described by `desc` as far as types tell."""
+    """The type of a result: `desc`, with the sizes of the array if `desc` is dynamic."""
     return desc if desc.is_static else intern(TensorDesc(tuple(array.shape), desc.dtype))

@@ -1,9 +1,9 @@
-"""What eager mode remembers for gradients: variables, the operators that made them, and the way back.
+"""The tape of eager mode: variables, the calls that made them, and the backward pass.
 
-A `Variable` is a value that was computed. Where it depends on something that wants a gradient it knows the `Node`
-that made it, the call of an operator with what that read and gave. `backward` collects the nodes behind a result and
-hands them to `dialect.reverse`, whose gradient rules are the operators' slots; so eager gradients are those of the
-compiled program. Memory that is updated in place counts its versions: a node that has to read an older one says so.
+A `Variable` is a computed value. If it depends on a leaf, it knows the `Node` that made it: a call of an operator
+with its operands and results. `backward` collects the nodes behind a result and hands them to `dialect.reverse`,
+which runs the gradient slots of the operators, so eager gradients are those of a compiled program. Memory that is
+updated in place counts its versions; a gradient that needs an older version is an error.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from oneflow.frontend.core.probe import gradient_reads, gradient_reads_any
 
 
 class Mode(threading.local):
-    """What this thread does with operators: whether it records them, and whose gradient it computes.
+    """The state of this thread: whether operators are recorded, and whose gradient is being computed.
 
-    `depth` is how many calls of `flow.grad` in eager mode are running inside of each other.
+    `depth` is the nesting level of calls of `flow.grad` in eager mode.
     """
 
     def __init__(self) -> None:
@@ -38,13 +38,13 @@ class Mode(threading.local):
 
 
 MODE = Mode()
-#: Held while gradients are added up at leaves, which threads may share.
+#: Held while gradients are accumulated at leaves, which threads may share.
 ACCUMULATING = Lock()
 _node_numbers = itertools.count()
 
 
 class _Recording(ContextDecorator):
-    """Within it operators are recorded for gradients, or not; also a decorator, of generators too."""
+    """A context in which operators are recorded for gradients or not; also a decorator, of generators too."""
 
     def __init__(self, enabled: bool) -> None:
         self._enabled = enabled
@@ -61,7 +61,7 @@ class _Recording(ContextDecorator):
         return self._steps_of(function) if inspect.isgeneratorfunction(function) else super().__call__(function)
 
     def _steps_of(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """A generator function each of whose steps is within."""
+        """A generator function each of whose steps runs within the context."""
 
         @functools.wraps(function)
         def generator(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
@@ -82,7 +82,7 @@ class _Recording(ContextDecorator):
 
 
 class set_grad_enabled(_Recording):  # noqa: N801 (PyTorch's name)
-    """From now on operators are recorded for gradients, or not; in `with` until that ends. Also a decorator."""
+    """Turns recording for gradients on or off, as a call for good, in `with` until its end. Also a decorator."""
 
     def __init__(self, mode: bool) -> None:
         super().__init__(mode)
@@ -99,28 +99,28 @@ class set_grad_enabled(_Recording):  # noqa: N801 (PyTorch's name)
 
 
 class _Decorator(_Recording):
-    """One that decorates without parentheses too."""
+    """A context that decorates without parentheses too."""
 
     def __new__(cls, function: Any = None) -> Any:
         return cls()(function) if callable(function) else super().__new__(cls)
 
 
 class no_grad(_Decorator):  # noqa: N801 (PyTorch's name)
-    """Within it nothing is recorded for gradients; also a decorator."""
+    """A context in which nothing is recorded for gradients; also a decorator."""
 
     def __init__(self) -> None:
         super().__init__(False)
 
 
 class enable_grad(_Decorator):  # noqa: N801 (PyTorch's name)
-    """Within it operators are recorded again, inside of `no_grad`; also a decorator."""
+    """A context in which operators are recorded, even within `no_grad`; also a decorator."""
 
     def __init__(self) -> None:
         super().__init__(True)
 
 
 class inference_mode(_Decorator):  # noqa: N801 (PyTorch's name)
-    """The same as `no_grad`, or with a `mode` of False as `enable_grad`; also a decorator."""
+    """The same as `no_grad`, or as `enable_grad` with `mode` False; also a decorator."""
 
     def __init__(self, mode: bool = True) -> None:
         super().__init__(not mode)
@@ -132,9 +132,10 @@ def is_grad_enabled() -> bool:
 
 
 class Memory:
-    """What tensors that share memory know of it: how often it was updated in place, and by what last.
+    """The version counter of memory that tensors share: how often it was updated in place, and by which operator
+    last.
 
-    Where arrays that the user has are `exposed` it may be updated without being counted; `views` are parts of it.
+    Memory whose arrays a user holds is `exposed`: it may change without being counted. `views` are the views of it.
     """
 
     __slots__ = ("exposed", "version", "views", "writer")
@@ -150,7 +151,7 @@ class Memory:
 
 
 class Leaf:
-    """Where the gradient of a tensor that wants one is added up."""
+    """Where the gradient of a tensor that requires grad is accumulated."""
 
     __slots__ = ("grad", "hooks")
 
@@ -159,7 +160,7 @@ class Leaf:
         self.hooks: Hooks | None = None
 
     def hook_changes(self) -> int:
-        """How often its hooks have changed."""
+        """How often the hooks have changed."""
         return 0 if self.hooks is None else self.hooks.version
 
 
@@ -167,11 +168,11 @@ class Variable(Value):
     """A computed value; `handle` is its array.
 
     Attributes:
-        hooks: what sees its gradient, where it was computed; those of a leaf are the leaf's.
-        node: what made it, where it depends on a leaf.
-        leaf: where its gradient goes, where it is a leaf.
-        memory: the versions of its array, where that was ever updated or may be read again for a gradient.
-        version: the version that it is the value of.
+        hooks: hooks on the gradient of a computed value; those of a leaf are in the leaf.
+        node: the call that made it, if the value depends on a leaf.
+        leaf: where its gradient is accumulated, if it is a leaf.
+        memory: the version counter of its array, once the array was updated or is needed for a gradient.
+        version: the version of the memory that the value is of.
     """
 
     __slots__ = ("__weakref__", "hooks", "leaf", "memory", "node", "version")
@@ -191,23 +192,23 @@ class Variable(Value):
 
     @property
     def is_stale(self) -> bool:
-        """Whether its array has been updated since."""
+        """Whether the array has been updated since."""
         return self.memory is not None and self.memory.version != self.version
 
     def shared_memory(self) -> Memory:
-        """The versions of its array."""
+        """The version counter of the array."""
         if self.memory is None:
             self.memory = Memory()
         return self.memory
 
     def move(self, array: Any) -> None:
-        """Puts its values elsewhere: updates of the memory that it had do not spoil it."""
+        """Gives the variable another array with the same values, which updates of the old memory do not touch."""
         self.handle, self.memory, self.version = array, None, 0
         if self.node is not None:
             self.node.move(self)
 
     def refreshed(self) -> Variable:
-        """Its memory as it is now, after updates through other tensors; the gradient goes on."""
+        """The same memory at its present version, after updates through other tensors; gradients flow on."""
         fresh = self.alias()
         fresh.version, fresh.leaf = self.shared_memory().version, self.leaf
         if self.node is not None:
@@ -215,14 +216,14 @@ class Variable(Value):
         return fresh
 
     def alias(self) -> Variable:
-        """A value of the same array and version that nothing depends on."""
+        """A variable of the same array and version without node and leaf."""
         other = Variable(self.builder, self.handle, self.desc)
         other.memory, other.version = self.shared_memory(), self.version
         return other
 
 
 class Node:
-    """A recorded call. Its results are known weakly, so that what is no longer used is freed at once."""
+    """A recorded call. It references its results weakly, so that unused memory is freed at once."""
 
     __slots__ = ("attrs", "inputs", "number", "record", "result_values", "results")
 
@@ -241,12 +242,12 @@ class Node:
         self.result_values.append((variable.handle, variable.desc, memory, variable.version))
 
     def move(self, variable: Variable) -> None:
-        """Notes that a result lies in other memory now."""
+        """Notes that a result has another array."""
         at = next(i for i, r in enumerate(self.results) if r() is variable)
         self.result_values[at] = (variable.handle, variable.desc, variable.shared_memory(), variable.version)
 
     def sources(self) -> Iterator[Variable]:
-        """The variables that it read.
+        """The variables that the call read.
 
         Raises:
             RuntimeError: a backward pass has freed them.
@@ -259,7 +260,7 @@ class Node:
         return iter(flatten(self.inputs.values()))
 
     def reads(self, variable: Variable) -> bool:
-        """Whether it needs the elements of a variable for its gradient."""
+        """Whether the gradient needs the elements of a variable."""
         numbers = [i for i, v in enumerate(self.sources()) if v is variable]
         if not numbers:
             return False
@@ -267,7 +268,7 @@ class Node:
         return any(read[i] for i in numbers)
 
     def call(self, builder: Builder) -> Call:
-        """The call, on the same variables as other calls name."""
+        """The call, with the same variable objects that other calls have."""
         assert self.inputs is not None
         results = [self._result(builder, i) for i in range(len(self.results))]
         outputs = distribute(self.record.signature.outputs, results, None)
@@ -280,24 +281,26 @@ class Node:
         handle, desc, memory, version = self.result_values[number]
         again = Variable(builder, handle, desc)
         again.node, again.memory, again.version = self, memory, version
-        self.results[number] = weakref.ref(again)  # a gradient that reads it has to be found by the next call too
+        self.results[number] = weakref.ref(again)  # the next call has to find the same object
         return again
 
     def arrays(self) -> Iterator[int]:
-        """The identities of the arrays that it keeps."""
+        """The identities of the arrays that the node keeps."""
         yield from (id(v.handle) for v in self.sources())
         yield from (id(value[0]) for value in self.result_values)
 
     def free(self, builder: Builder) -> None:
-        """Forgets what it read and gave, unless its gradient reads none of that and may be asked for again."""
+        """Drops operands and results, unless the gradient reads none of them and may be asked for again."""
         if gradient_reads_any(self.call(builder)):
             self.inputs, self.result_values = None, []
 
 
 def record(op: Operator, inputs: dict[str, Any], attrs: dict[str, Any], results: Sequence[Variable]) -> None:
-    """Makes `results` depend on what the call read, if that wants a gradient and the operator passes one on.
+    """Makes `results` depend on the operands of a call, if one of these requires grad and the operator has a
+    gradient.
 
-    Integers depend on nothing, but for what `flow.grad` says about them where they stand in the only way.
+    Integer results depend on nothing, except within `flow.grad`, which reports them where they are the only way to an
+    input.
     """
     for variable in flatten(inputs.values()):
         if variable.node is not None or variable.leaf is not None:
@@ -314,7 +317,7 @@ def record(op: Operator, inputs: dict[str, Any], attrs: dict[str, Any], results:
 
 
 def nodes_behind(roots: Sequence[Variable]) -> list[Node]:
-    """Every node that leads to `roots`, in the order in which they were recorded."""
+    """All nodes that `roots` depend on, in the order in which they were recorded."""
     found: dict[int, Node] = {}
     waiting = [v.node for v in roots if v.node is not None]
     while waiting:
@@ -345,9 +348,9 @@ def gradients(
     create_graph: bool,
     seen: Callable[[Value, Value], Value] = apply_hooks,
 ) -> list[tuple[Variable, Variable | None]]:
-    """The gradients of what has the cotangents `seeds`, by the variables that `wrt` picks from the nodes behind it.
+    """The gradients for the cotangents `seeds`, by the variables that `wrt` picks given the nodes behind the seeds.
 
-    Each gradient has memory of its own. `seen` may exchange the gradient of a value when it is known: hooks do.
+    Each gradient has memory of its own. `seen` may replace the gradient of a value once it is known, as hooks do.
 
     Raises:
         RuntimeError: a value that a gradient reads was updated in place, or freed.
@@ -375,7 +378,7 @@ def _set_gradient_of(entry: Entry) -> None:
 
 
 def _copied_if_shared(builder: Builder, grad: Value, used_arrays: set[int]) -> Variable:
-    """A gradient, copied where something else has the same array."""
+    """A gradient, copied if its array is used elsewhere."""
     assert isinstance(grad, Variable)
     if id(grad.handle) in used_arrays:
         copied = builder.binary("mul", grad, 1.0)
@@ -386,13 +389,13 @@ def _copied_if_shared(builder: Builder, grad: Value, used_arrays: set[int]) -> V
 
 
 def leaves_of(nodes: Sequence[Node], roots: Sequence[Variable], by: Container[Leaf] | None = None) -> list[Variable]:
-    """The variables behind `nodes`, and among `roots`, whose gradients are added up somewhere: in one of `by`."""
+    """The variables behind `nodes`, and among `roots`, that are leaves; only those of `by`, if given."""
     found = {id(v): v for node in nodes for v in node.sources() if v.leaf is not None}
     found |= {id(v): v for v in roots if v.leaf is not None}
     return [v for v in found.values() if by is None or v.leaf in by]
 
 
 def uses_of(variable: Variable, nodes: Sequence[Node], roots: Sequence[Variable]) -> list[Variable]:
-    """What `nodes` know a variable as: a leaf that is updated is another one each time."""
+    """The variables that `nodes` have for a leaf, one for each update of it; the variable itself if it is no leaf."""
     same = [v for v in leaves_of(nodes, roots) if v.leaf is variable.leaf] if variable.leaf is not None else []
     return same or [variable]

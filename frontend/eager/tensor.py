@@ -4,8 +4,8 @@
     (x * x).sum().backward()
     x.grad                                # tensor([2, 4])
 
-`EagerTensor` is what a program holds: the variable that it is now. An update in place gives it another variable in
-the same memory.
+An `EagerTensor` is what a user's program holds; its variable is its present value. An update in place gives the
+tensor another variable in the same memory.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Eager(EagerBuilder, dispatching.TensorBuilder):
     eager = True
 
     def read(self, tensor: Tensor) -> Variable:
-        """What a tensor is now."""
+        """The present variable of a tensor."""
         if not isinstance(tensor, EagerTensor):
             raise fail("a tensor of a trace outside of it: it was kept from a function whose tracing has ended")
         return tensor.variable
@@ -49,7 +49,7 @@ class Eager(EagerBuilder, dispatching.TensorBuilder):
         return EagerTensor(value)
 
     def assign(self, tensor: Tensor, value: Tensor, writer: str) -> None:
-        """Writes a result into the memory of a tensor, whose gradient goes on through it."""
+        """Writes a result into the memory of a tensor; the gradient of the tensor flows on through the result."""
         assert isinstance(tensor, EagerTensor)
         new, old = self.read(value), tensor.variable
         if old.leaf is not None and old.node is None and MODE.recording:
@@ -63,7 +63,7 @@ class Eager(EagerBuilder, dispatching.TensorBuilder):
         tensor.handle = new
 
     def note_view(self, name: str, operands: Sequence[Any], attrs: dict[str, Any], result: Tensor) -> None:
-        """Links a result to the tensor that it is a view of."""
+        """Makes a result a view of the first operand."""
         if isinstance(operands[0], EagerTensor):
             views.link(name, operands[0], attrs, result)
 
@@ -73,7 +73,7 @@ class Eager(EagerBuilder, dispatching.TensorBuilder):
         result.view_meta = None
 
     def is_contiguous(self, tensor: Tensor) -> bool:
-        """Whether element follows element in the memory of a tensor."""
+        """Whether the elements of a tensor are contiguous in memory."""
         assert isinstance(tensor, EagerTensor)
         return tensor.view_meta is None or tensor.view_meta.is_contiguous
 
@@ -86,20 +86,20 @@ class Eager(EagerBuilder, dispatching.TensorBuilder):
         return get()
 
     def watch_hooks(self, version: Callable[[], int]) -> None:
-        """Nothing: hooks are looked at when it runs."""
+        """Nothing: eager mode looks at hooks when it runs."""
 
     def get_grad(self, leaf: Leaf) -> Any:
-        """The gradient that a leaf has."""
+        """The gradient of a leaf."""
         return leaf.grad
 
     def set_grad(self, leaf: Leaf, grad: Any) -> None:
-        """Gives a leaf another gradient."""
+        """Replaces the gradient of a leaf."""
         leaf.grad = grad
 
     def backward(
         self, tensors: Sequence[Tensor], weights: Sequence[Any], retain: bool, create_graph: bool, by: Any
     ) -> None:
-        """Adds up gradients at the leaves; see `autograd.backward`."""
+        """Accumulates gradients at the leaves; see `autograd.backward`."""
         seeds = self.seeds(tensors, weights)
         leaves = functools.partial(leaves_of, roots=[v for v, _ in seeds], by=by)
         found = gradients(self, seeds, leaves, retain_graph=retain, create_graph=create_graph)
@@ -109,7 +109,7 @@ class Eager(EagerBuilder, dispatching.TensorBuilder):
                     self._accumulate(variable.leaf, EagerTensor(grad), create_graph)
 
     def _accumulate(self, leaf: Leaf, grad: EagerTensor, create_graph: bool) -> None:
-        """Adds a gradient: in place, unless it can be differentiated again."""
+        """Adds a gradient: in place, unless the sum can be differentiated again."""
         if leaf.grad is None:
             leaf.grad = grad
         elif create_graph:
@@ -147,8 +147,8 @@ dispatching.set_default(BUILDER)
 class EagerTensor(Tensor):
     """A tensor with values: operators on it run at once.
 
-    With `requires_grad` a tensor that the user made is a leaf: `backward` adds its gradient to `grad`. While it
-    requires none any more, that is in `unused_leaf`.
+    A tensor with `requires_grad` that the user made is a leaf: `backward` adds to its `grad`. `unused_leaf` keeps the
+    leaf of a tensor that requires no grad any more.
     """
 
     __slots__ = ("__weakref__", "unused_leaf", "view_meta")
@@ -161,12 +161,12 @@ class EagerTensor(Tensor):
 
     @property
     def variable(self) -> Variable:
-        """What it is now: updates through other tensors of its memory show."""
+        """The present value, which includes updates through other tensors in the same memory."""
         view_meta = self.view_meta
         if view_meta is not None and view_meta.is_stale(self.handle):
             with views.REFRESHING.now:
                 if view_meta.is_stale(self.handle):
-                    # In this order: other threads read what is there when the version says that it is of now.
+                    # The handle first: another thread reads it as soon as the version is the present one.
                     self.handle, view_meta.version = view_meta.refreshed(BUILDER, self.handle)
         current = self.handle
         if current.memory is not None and current.memory.version != current.version:
@@ -175,12 +175,12 @@ class EagerTensor(Tensor):
 
     @property
     def is_view(self) -> bool:
-        """Whether it shows elements of another tensor, which updates of it update."""
+        """Whether the tensor is a view of another one, so that updates of either change both."""
         return self.view_meta is not None
 
     @property
     def storage(self) -> Data:
-        """The array that its values are in, on the host or on a device.
+        """The array that holds the values, on the host, on a device or on ranks.
 
         Raises:
             TraceError: a function is being traced: it will run with other values.
@@ -192,22 +192,22 @@ class EagerTensor(Tensor):
 
     @property
     def array(self) -> np.ndarray:
-        """Its memory as an array on the host; a copy where that is on a device."""
+        """The values as an array on the host; a copy where they are on a device."""
         return to_array(self.storage)
 
     @property
     def device(self) -> Device:
-        """Where it is."""
+        """The device that the tensor is on."""
         return device(device_name(self.handle.handle))
 
     @property
     def is_cuda(self) -> bool:
-        """Whether it is on a CUDA device."""
+        """Whether the tensor is on a CUDA device."""
         return self.device.type == "cuda"
 
     @property
     def requires_grad(self) -> bool:
-        """Whether a gradient flows to it."""
+        """Whether a gradient flows to the tensor."""
         return (self.handle if self.view_meta is None else self.variable).requires_grad
 
     @requires_grad.setter
@@ -216,12 +216,12 @@ class EagerTensor(Tensor):
 
     @property
     def is_leaf(self) -> bool:
-        """Whether no recorded operator made it."""
+        """Whether no recorded operator made the tensor."""
         return self.variable.node is None
 
     @property
     def grad(self) -> Any:
-        """The gradient that `backward` has added up, or None."""
+        """The gradient that `backward` has accumulated, or None."""
         leaf = self.handle.leaf or self.unused_leaf
         return None if leaf is None else current_builder().get_grad(leaf)
 
@@ -237,7 +237,7 @@ class EagerTensor(Tensor):
 
     @property
     def grad_fn(self) -> str | None:
-        """The operator that made it, where it was recorded."""
+        """The operator that made the tensor, if the call was recorded."""
         node = self.variable.node
         return None if node is None else f"oneflow.{node.record.name}"
 
@@ -269,7 +269,9 @@ class EagerTensor(Tensor):
         return detached
 
     def requires_grad_(self, requires_grad: bool = True) -> EagerTensor:
-        """Makes it a leaf whose gradient is added up, or not, and keeps the gradient that it has; itself."""
+        """Makes the tensor a leaf that accumulates its gradient, or not; an accumulated gradient is kept. Gives the
+        tensor.
+        """
         variable = self.variable
         if variable.node is not None and not requires_grad:
             raise refuse("expected a leaf: this was computed; use detach() for a tensor without a gradient")
@@ -282,7 +284,7 @@ class EagerTensor(Tensor):
         return self
 
     def overwrite(self, array: Data, writer: str) -> None:
-        """Takes values that a program has computed for it, in its memory or elsewhere."""
+        """Takes values that a program has computed for the tensor, in its memory or in other memory."""
         old = self.handle if self.view_meta is None else self.variable
         if self.is_view:
             with no_grad():
@@ -294,15 +296,16 @@ class EagerTensor(Tensor):
             self.handle = new
 
     def retain_grad(self) -> None:
-        """Has `backward` keep the gradient of a tensor that was computed, in `grad`."""
+        """Has `backward` keep the gradient of a computed tensor in `grad`."""
         if not self.requires_grad:
             raise refuse("expected a tensor that requires grad")
         self.handle.leaf = self.handle.leaf or Leaf()
 
     def numpy(self) -> np.ndarray:  # type: ignore[override]
-        """Its values, in the same memory where that is the host's, of a view too: updates in place show.
+        """The values as an array of NumPy, which shares the memory of a tensor on the host; a view's array shares
+        that of its root.
 
-        No gradient flows to what is computed of them.
+        No gradient flows through the array.
         """
         return to_array(views.exposed(self))
 
@@ -351,7 +354,7 @@ class EagerTensor(Tensor):
         return self._local().__dlpack_device__()
 
     def _local(self) -> LocalData:
-        """Its memory, where that is all in one place."""
+        """The memory of the tensor, if that is all in one place."""
         if is_on_ranks(self.storage):
             raise BufferError("expected a tensor of one device for DLPack, got a global one; pass x.to_local()")
         data: LocalData = views.exposed(self)
@@ -370,7 +373,7 @@ class EagerTensor(Tensor):
         return copied.requires_grad_() if self.handle.leaf is not None else copied
 
     def __repr__(self) -> str:
-        if is_on_ranks(self.handle.handle):  # ranks would have to meet to show its values
+        if is_on_ranks(self.handle.handle):  # values on other ranks need a collective
             return f"tensor({self.handle.handle})"
         values = np.array2string(to_array(self.variable.handle), separator=", ", prefix="tensor(")
         dtype = "" if self.dtype in (dtypes.float32, dtypes.int64, dtypes.bool_) else f", dtype={self.dtype!r}"
@@ -381,10 +384,10 @@ class EagerTensor(Tensor):
 
 
 def wrapped(array: Any) -> EagerTensor:
-    """A tensor in the memory of an array, where that is contiguous and in native byte order."""
+    """A tensor in the memory of an array, if the array is contiguous and in native byte order; else a copy."""
     return EagerTensor(BUILDER.wrap(array))
 
 
 def from_program(array: Data, desc: TensorDesc) -> EagerTensor:
-    """A tensor of values that a program has computed; `desc` is their type, interned."""
+    """A tensor of values that a program has computed; `desc` is their interned type."""
     return EagerTensor(Variable(BUILDER, array, desc))

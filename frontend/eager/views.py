@@ -1,8 +1,8 @@
-"""Views: parts of a tensor, and its elements under another shape, which are updated with it.
+"""Views: parts of a tensor, or its elements under another shape, that are updated together with it.
 
-A view has a copy of its elements, as every kernel takes whole arrays. It knows the tensor that it is of, the root,
-and how NumPy takes the same part of an array. An update in place of a view is one of the root; a view whose root was
-updated since is taken anew when it is read.
+A view keeps its own contiguous copy of its elements, since every kernel takes contiguous arrays. Its `ViewMeta` knows
+the root and the function by which NumPy takes the same part of an array. An update of a view in place is one of its
+root; a view whose root was updated since is refreshed when it is read.
 """
 
 from __future__ import annotations
@@ -23,12 +23,16 @@ from oneflow.frontend.core.errors import refuse
 from oneflow.frontend.eager.tape import MODE, Memory, Variable, record, set_grad_enabled
 
 ViewFunction = Callable[[np.ndarray], np.ndarray]
-#: Held while a view is taken anew, which threads do one after the other.
+#: Held while a view is refreshed, so that threads do so one after the other.
 REFRESHING = Lock(reentrant=True)
 
 
 class ViewMeta:
-    """What a tensor is of another: `view_fn` takes it of an array like the root's; `recorded` as gradients see it."""
+    """How a tensor is a view of its root: `view_fn` takes the same part of an array of the root's shape.
+
+    `recorded` says whether gradients flow from the view to the root, `dense` whether the view only reshapes a
+    contiguous root, and `version` of which version of the root's memory the copy is.
+    """
 
     __slots__ = ("__weakref__", "_strided_layout", "dense", "memory", "recorded", "root", "version", "view_fn")
 
@@ -42,28 +46,29 @@ class ViewMeta:
         self._strided_layout: Any = None
 
     def is_stale(self, held: Variable) -> bool:
-        """Whether the root may have other values than `held`, which were taken of it.
+        """Whether the root may have other values than `held`, the copy of this view.
 
-        What a gradient flows through is taken anew where the values differ, so that it is not recorded at every read.
+        Memory that is exposed may change without a new version. If a gradient flows, the values are compared first: a
+        refresh is recorded, and should not be at every read.
         """
         memory = self.memory
         if memory.version != self.version or not memory.exposed:
-            return memory.version != self.version
+            return bool(memory.version != self.version)
         root = self.root.variable
         is_known = self.recorded and root.requires_grad and isinstance(root.handle, np.ndarray)
         return not (is_known and bool(np.array_equal(self.view_fn(root.handle), held.handle)))
 
     def layout_array(self) -> np.ndarray:
-        """An array that lies in another as this does in the root, of any values."""
+        """An array with the strides that the view has in its root; its values are undefined."""
         return self.view_fn(np.empty(self.root.handle.handle.shape, np.bool_))
 
     @property
     def is_contiguous(self) -> bool:
-        """Whether element follows element in the root."""
+        """Whether the elements of the view are contiguous in the root."""
         return self.layout_array().flags.c_contiguous
 
     def strided_layout(self) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
-        """Where its first element is in the root, its shape, and how far it is from one element to the next."""
+        """The offset of the first element in the root, the shape, and the strides, all in elements."""
         if self._strided_layout is None:
             root = np.empty(self.root.handle.handle.shape, np.bool_)
             array = self.view_fn(root)
@@ -71,10 +76,10 @@ class ViewMeta:
         return self._strided_layout  # type: ignore[no-any-return]
 
     def check(self, writer: str) -> None:
-        """Refuses updates.
+        """Refuses updates of the view.
 
         Raises:
-            RuntimeError: the root is on several ranks, or some of its elements are several here.
+            RuntimeError: the root is a global tensor, or several elements of the view are one in memory.
         """
         if is_on_ranks(self.root.handle.handle):
             raise refuse(
@@ -87,12 +92,12 @@ class ViewMeta:
             )
 
     def root_elements(self, writer: str) -> np.ndarray:
-        """Its elements in the root's memory on the host, to be written."""
+        """The view's elements in the memory of a root on the host, to be written."""
         self.check(writer)
         return self.view_fn(self.root.variable.handle)
 
     def write(self, builder: Any, old: Variable, value: Variable, writer: str) -> None:
-        """Updates the root where `old` is a part of it."""
+        """Updates the root so that the view, which is `old`, becomes `value`."""
         check_type(old, value, writer)
         self.check(writer)
         root = self.root.variable
@@ -110,7 +115,7 @@ class ViewMeta:
             builder.assign(self.root, builder.give(self._scattered(builder, root, value)), writer)
 
     def _scattered(self, builder: Any, root: Variable, value: Variable) -> Variable:
-        """The root's values with `value` where this is a part of it."""
+        """The root's values with `value` in place of the view's elements."""
         shape = _sizes(root)
         mask, source = np.zeros(shape, np.bool_), np.zeros(shape, np.int64)
         self.view_fn(mask)[...] = True
@@ -120,8 +125,9 @@ class ViewMeta:
         return merged
 
     def refreshed(self, builder: Any, old: Variable) -> tuple[Variable, int]:
-        """What the root's present values make of it, and the version that they are of at least: an update meanwhile,
-        by another thread, is a later one.
+        """The view's values by the root's present values, and the version that they are of.
+
+        The version is read first: an update by another thread meanwhile leaves the view stale.
         """
         version, root = self.memory.version, self.root.variable
         with set_grad_enabled(self.recorded):
@@ -142,20 +148,20 @@ def _sizes(variable: Variable) -> list[int]:
 
 
 def _gathered(builder: Any, values: Variable, positions: np.ndarray) -> Variable:
-    """The elements of `values` at places counted in row-major order, in the shape of `positions`."""
+    """The elements of `values` at positions in row-major order, in the shape of `positions`."""
     flat = builder.call("reshape", values, shape=[values.desc.element_count])[0]
     taken: Variable = builder.call("gather", flat, _on_same_device(builder, values, np.array(positions)), axis=0)[0]
     return taken
 
 
 def _on_same_device(builder: Any, variable: Variable, array: np.ndarray) -> Variable:
-    """An array where a variable is."""
+    """An array as a variable on the device of another."""
     wrapped: Variable = builder.wrap(move(array, device(device_name(variable.handle))))
     return wrapped
 
 
 def view_of(tensor: Any, view_fn: ViewFunction, *, dense: bool = False, recorded: bool | None = None) -> ViewMeta:
-    """The view that `view_fn` takes of a tensor, which may be a view itself."""
+    """The `ViewMeta` by which `view_fn` takes a part of a tensor, which may be a view itself."""
     is_recorded = MODE.recording if recorded is None else recorded
     outer = tensor.view_meta
     if outer is None:
@@ -166,14 +172,16 @@ def view_of(tensor: Any, view_fn: ViewFunction, *, dense: bool = False, recorded
 
 
 def keep_views(root: Any, successor: Any) -> None:
-    """Has the views of a tensor that gets other memory be of `successor`, which has the memory that they are in."""
+    """Makes the views of `root`, which is about to get other memory, views of `successor`, which has the old memory."""
     for view in list(successor.handle.shared_memory().views or ()):
         if view.root is root:
             view.root = successor
 
 
 def exposed(tensor: Any) -> Any:
-    """The memory of a tensor for whoever writes into it: of a view that of its root, where one array can show it."""
+    """The memory of a tensor for a writer outside: for a view the part of the root's memory, where one array can be
+    that part.
+    """
     data = tensor.storage
     if not isinstance(data, np.ndarray):
         return data
@@ -187,7 +195,9 @@ def exposed(tensor: Any) -> Any:
 
 
 def detached(tensor: Any) -> ViewMeta | None:
-    """What a tensor is of another, without a gradient."""
+    """The `ViewMeta` of `detach()`: the same part of the root, through which no gradient flows; None for a tensor
+    that is no view.
+    """
     return view_of(tensor, lambda a: a, dense=True, recorded=False) if tensor.is_view else None
 
 
@@ -199,14 +209,14 @@ def _expanded(attrs: Mapping[str, Any], shape: tuple[int, ...]) -> ViewFunction:
     def view_fn(a: np.ndarray) -> np.ndarray:
         if a.size == math.prod(shape):
             return a.reshape(shape)
-        # NumPy's own array may not be written, and neither may parts of it in which each element is there once.
+        # The array of `np.broadcast_to` is read-only, and so are parts of it without repeated elements.
         return as_strided(a, shape, np.broadcast_to(a, shape).strides)
 
     return view_fn
 
 
 def _has_overlap(array: np.ndarray) -> bool:
-    """Whether several elements are one in memory."""
+    """Whether several elements of an array are one in memory."""
     return any(stride == 0 and size > 1 for stride, size in zip(array.strides, array.shape, strict=True))
 
 
@@ -241,7 +251,7 @@ VIEW_FUNCTIONS: dict[str, Callable[[Mapping[str, Any], tuple[int, ...]], ViewFun
 
 
 def link(name: str, tensor: Any, attrs: Mapping[str, Any], result: Any) -> None:
-    """Makes the result of an operator a view of a tensor; one that PyTorch has to copy for is none."""
+    """Makes the result of an operator a view of a tensor, unless PyTorch copies in that case."""
     shape = tuple(result.handle.handle.shape)
     view_fn, dense = VIEW_FUNCTIONS[name](attrs, shape), VIEW_FUNCTIONS[name] is _reshaped
     outer = tensor.view_meta
@@ -251,7 +261,7 @@ def link(name: str, tensor: Any, attrs: Mapping[str, Any], result: Any) -> None:
 
 
 def _shares(array: np.ndarray, shape: tuple[int, ...]) -> bool:
-    """Whether an array has another shape without a copy."""
+    """Whether a reshape of an array shares its memory."""
     return np.may_share_memory(array.reshape(shape), array)
 
 
@@ -275,7 +285,7 @@ def write(old: Variable, new: Value, writer: str) -> None:
 
 
 def with_gradient_of(old: Variable, new: Variable) -> Variable:
-    """The values of `new`, through which gradients go on to `old`: an update that is not recorded."""
+    """The values of `new` with a gradient that flows to `old`: an update that is not recorded."""
     fresh = Variable(old.builder, new.handle, new.desc)
     record(old.builder.registry["depend"], {"in": old, "depend_tensor": new}, {}, [fresh])
     return fresh

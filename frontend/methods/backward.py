@@ -67,8 +67,8 @@ def grad(
     `relu`. In a compiled function `inputs` are captured leaves; `flow.grad` gives gradients by other tensors.
 
     Raises:
-        RuntimeError: as `backward`; or the outputs do not depend on an input, unless `allow_unused` (its gradient is None)
-            or `materialize_grads` (zeros).
+        RuntimeError: as `backward`; or the outputs do not depend on an input, unless `allow_unused` (its gradient is
+            None) or `materialize_grads` (zeros).
     """
     roots, wanted = ([x] if isinstance(x, Tensor) else list(x) for x in (outputs, inputs))
     compute = _eager_grad if current_builder().eager else _traced_grad
