@@ -1,10 +1,10 @@
-"""Global tensors: whole tensors that lie on the ranks of a placement.
+"""Global tensors: tensors whose pieces lie on the ranks of a placement.
 
     placement = flow.placement("cpu", ranks=[0, 1])
     x = flow.tensor(data).to_global(placement, flow.sbp.split(0))      x.sbp      x.to_local()
 
-Every rank has the whole tensor before `to_global` and its piece after it. In compiled functions `to_global` says how
-a value has to lie from here on. Gives tensors these methods.
+Every rank has the whole tensor before `to_global` and a piece of it afterwards. In compiled functions `to_global`
+states the layout of a value from there on. Importing this module gives tensors these methods.
 """
 
 from __future__ import annotations
@@ -28,14 +28,13 @@ from oneflow.runtime.global_array import Placement
 
 
 def to_global(x: Tensor, placement: Placement | None = None, sbp: Any = None, *, grad_sbp: Any = None) -> Tensor:
-    """The whole tensor `x`, lying on `placement` as `sbp` says.
+    """The tensor `x` on a placement with an SBP layout.
 
     Args:
-        x: outside of compiled functions the same on every rank (that of rank 0 counts), or a global tensor.
-        placement: the ranks; None for those that it lies on, or that the compiled function is for.
+        x: outside of compiled functions the same on every rank (the values of rank 0 count), or a global tensor.
+        placement: the ranks; None for those of `x`, or those of the compiled function.
         sbp: `flow.sbp.split(axis)`, `flow.sbp.broadcast` or `flow.sbp.partial_sum`, one for each axis of the mesh.
-        grad_sbp: how the gradient lies that comes back to `x`; None for as `x` does, and in compiled functions for
-            as is cheapest.
+        grad_sbp: the layout of the gradient by `x`; None for that of `x`, in compiled functions for the cheapest.
 
     Raises:
         ValueError: the layout does not fit the tensor and the mesh, or there is no placement.
@@ -58,11 +57,13 @@ def to_global(x: Tensor, placement: Placement | None = None, sbp: Any = None, *,
 
 
 class ToPlacement(Function):
-    """A tensor on ranks, or with None whole in every process; its gradient comes back to where it was."""
+    """A tensor with another placement and layout, or with placement None whole in every process; the gradient is
+    moved back.
+    """
 
     @staticmethod
     def forward(ctx: Any, x: EagerTensor, at: Placement | None, nd: NdSbp, source: Any) -> EagerTensor:
-        """The pieces; `source` says where the gradient goes."""
+        """The global tensor; `source` is the placement and layout of the gradient."""
         ctx.source, ctx.at, data = source, (at, nd), x.storage
         if at is None:
             return wrapped(to_array(data))
@@ -75,7 +76,7 @@ class ToPlacement(Function):
 
 
 def _cast(builder: Any, x: Tensor, placement: Placement | None, sbp: Any, grad_sbp: Any) -> Tensor:
-    """A cast in a program that is traced."""
+    """A cast to a layout, in a trace."""
     name = builder.add_placement(placement)
     at: Placement | None = placement or builder.placements.fitting(sbp)
     if at is None:
@@ -91,12 +92,13 @@ def _cast(builder: Any, x: Tensor, placement: Placement | None, sbp: Any, grad_s
 
 
 def to_local(x: EagerTensor) -> Tensor:
-    """This rank's piece of a global tensor, in the same memory; of all ranks in one process, the first one's.
+    """The piece of a global tensor on this rank, in the same memory; if one process has all ranks, the piece of the
+    first.
 
-    Its gradient is a piece of the gradient of `x`, which lies as `x` does: every rank gives its own.
+    The gradient by `x` has the layout of `x`: every rank gives the gradient of its own piece.
 
     Raises:
-        RuntimeError: it is no global tensor, or this rank has no piece of it.
+        RuntimeError: `x` is no global tensor, or this rank has no piece of it.
     """
     data = x.storage
     if not is_on_ranks(data):
@@ -110,7 +112,7 @@ def to_local(x: EagerTensor) -> Tensor:
 
 
 def _refuse_in_trace(x: Tensor) -> Tensor:
-    """Says that compiled functions compute with whole tensors.
+    """Refuses `to_local` in compiled functions, whose tensors are whole.
 
     Raises:
         TraceError: always.
@@ -120,7 +122,7 @@ def _refuse_in_trace(x: Tensor) -> Tensor:
 
 
 class LocalPiece(Function):
-    """This rank's piece of a global tensor."""
+    """The piece of a global tensor on this rank."""
 
     @staticmethod
     def forward(ctx: Any, x: EagerTensor) -> EagerTensor:
@@ -131,7 +133,7 @@ class LocalPiece(Function):
 
     @staticmethod
     def backward(ctx: Any, grad: EagerTensor) -> Any:
-        """The pieces of the ranks together."""
+        """The gradients of all pieces as one global tensor."""
         return FromLocalPiece.apply(grad, *ctx.layout)
 
 
@@ -140,25 +142,25 @@ class FromLocalPiece(Function):
 
     @staticmethod
     def forward(ctx: Any, piece: EagerTensor, placement: Placement, layout: Layout) -> EagerTensor:
-        """The pieces as they are."""
+        """The pieces as one global tensor."""
         ctx.at, data = (placement, layout.nd), piece.storage
         copy = data.copy() if is_on_device(data) else np.array(to_array(data), order="C")
         return EagerTensor(BUILDER.wrap(from_piece(copy, placement, layout)))
 
     @staticmethod
     def backward(ctx: Any, grad: EagerTensor) -> Any:
-        """This rank's piece."""
+        """The piece of the gradient on this rank."""
         return to_local(to_global(grad, *ctx.at)), None, None  # type: ignore[arg-type]
 
 
 def _placement(x: EagerTensor) -> Placement | None:
-    """The ranks that a global tensor lies on; None for others."""
+    """The placement of a global tensor; None for any other."""
     found = layout_of(x)
     return None if found is None else found[0]
 
 
 def _sbp(x: EagerTensor) -> tuple[Sbp, ...] | None:
-    """How a global tensor lies, one SBP for each axis of the mesh; None for others."""
+    """The layout of a global tensor, one SBP for each axis of the mesh; None for any other."""
     found = layout_of(x)
     return None if found is None else found[1]
 

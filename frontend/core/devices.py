@@ -1,9 +1,9 @@
-"""Where tensors are: `flow.device`, and programs compiled for a device.
+"""Devices: `flow.device`, and programs compiled for a device.
 
     x = flow.ones(2, 3, device="cuda")      x.device        x.to("cpu")
 
-A program runs where its tensors are; tensors in different places do not mix, but for those without dimensions, which
-are copied.
+A program runs where its tensors are. Tensors on different devices do not mix, except tensors without dimensions,
+which are copied.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Device:
-    """A place for tensors: `type` is "cpu" or "cuda", `index` which of them. Equal to its name."""
+    """A device: `type` is "cpu" or "cuda", `index` its number. It is equal to its name."""
 
     type: str
     index: int = 0
@@ -47,10 +47,10 @@ class Device:
 
 
 def device(name: str | Device, index: int | None = None) -> Device:
-    """The device "cpu", "cuda" (the first one) or "cuda:1".
+    """The device "cpu", "cuda" (the first one) or such as "cuda:1".
 
     Raises:
-        ValueError: it is none of these.
+        ValueError: the name is none of these.
     """
     if isinstance(name, Device):
         return name
@@ -61,11 +61,11 @@ def device(name: str | Device, index: int | None = None) -> Device:
 
 
 def move(data: Data, target: Device) -> Data:
-    """An array on a device: itself where it is there, else a copy.
+    """An array on a device: the array itself if it is there, else a copy.
 
     Raises:
         CudaError: there is no such device.
-        ValueError: the array lies on several ranks.
+        ValueError: the array is global.
     """
     if isinstance(data, GlobalArray):
         raise ValueError(f"expected a tensor of this process to move to {target}; use to_global, or to_local() first")
@@ -75,19 +75,19 @@ def move(data: Data, target: Device) -> Data:
     return data.to(driver_device) if isinstance(data, DeviceArray) else DeviceArray.of(data, driver_device)
 
 
-#: Attributes that programs for devices get, which say how they compute; see `flow.cuda`.
+#: Attributes that every program for a device gets; `flow.cuda` sets them.
 COMPILE_OPTIONS: dict[str, str] = {}
 
 
 def write_compile_options(module: ir.Module) -> None:
-    """Writes `COMPILE_OPTIONS` on a module that is compiled for devices, where it does not say otherwise itself."""
+    """Writes `COMPILE_OPTIONS` as attributes of a module, where the module has none of its own."""
     for name, value in COMPILE_OPTIONS.items():
         if name not in module.operation.attributes:
             module.operation.attributes[name] = ir.StringAttr.get(value, module.context)
 
 
 def set_compile_option(module: ir.Module, name: str, value: bool) -> None:
-    """Writes on a module whether it is compiled in one of these ways."""
+    """Writes an option that is on or off as an attribute of a module."""
     module.operation.attributes[name] = ir.StringAttr.get(str(bool(value)).lower(), module.context)
 
 
@@ -97,7 +97,7 @@ def compile_for(place: Device, module: ir.Module, entry: str) -> Executable:
     Raises:
         CudaError: there is no such device.
         CompileError: a kernel does not compile.
-        PassError: a pass could not do its work.
+        PassError: a pass failed.
     """
     if place.type == "cpu":
         return compile_program(module, entry)
@@ -109,7 +109,7 @@ def common_device(named: Sequence[tuple[str, Data]]) -> str | None:
     """The device that arrays are on, None if all are on the host.
 
     Raises:
-        ValueError: they are in different places; the first that is not where most others before it are is named.
+        ValueError: they are on different devices; the message names two of them.
     """
     first = next(((n, d) for n, d in named if isinstance(d, DeviceArray)), None)
     if first is None:
@@ -125,9 +125,9 @@ def common_device(named: Sequence[tuple[str, Data]]) -> str | None:
 
 
 def tensor_factory(function: F) -> F:
-    """A function that makes a tensor, with `device`, or `placement` and `sbp`, where it lies, and `requires_grad`.
+    """A decorator of functions that make a tensor: adds `device`, `placement` with `sbp`, and `requires_grad`.
 
-    A tensor that a traced function makes is no leaf, whatever is asked for.
+    A tensor that a traced function makes is no leaf, even with `requires_grad`.
     """
 
     @functools.wraps(function)

@@ -10,7 +10,7 @@ from types import FrameType
 
 from oneflow.frontend.core.mode import tracing
 
-#: Modules whose frames are no user's; functions that `no_grad` and its like decorate are called from the second.
+#: Packages whose frames are not the user's; decorators such as `no_grad` call functions from `contextlib`.
 _OURS = __name__.partition(".")[0], "contextlib"
 
 
@@ -27,7 +27,7 @@ class SourceLocation:
 
 
 class OneFlowError(ValueError):
-    """Something that a line of the user's program asks for in vain: where, what, and what to write instead."""
+    """An error at a line of the user's program: what was expected, what came, and what to write instead."""
 
     def __init__(self, text: str, location: SourceLocation | None = None) -> None:
         source = linecache.getline(location.file, location.line).strip() if location else ""
@@ -36,7 +36,7 @@ class OneFlowError(ValueError):
 
 
 class TraceError(OneFlowError):
-    """The same while a Python function is traced: it cannot become a program."""
+    """A Python function cannot become a program."""
 
 
 class CallError(OneFlowError):
@@ -44,17 +44,19 @@ class CallError(OneFlowError):
 
 
 def fail(text: str, location: SourceLocation | None = None) -> OneFlowError:
-    """The error at the user's line, or elsewhere, to raise: `raise fail("expected .., got ..")`."""
+    """The error to raise at the user's line, or at `place`: `raise fail("expected .., got ..")`. It is a `TraceError`
+    while a function is traced.
+    """
     return (TraceError if tracing() else OneFlowError)(text, location or user_location())
 
 
 def refuse(text: str) -> RuntimeError:
-    """The error of what tensors with values do not allow, at the user's line: `raise refuse("expected ..")`."""
+    """The error to raise for what eager tensors do not allow, at the user's line: `raise refuse("expected ..")`."""
     return RuntimeError(f"{user_location()}: {text}")
 
 
 def called_by_user() -> bool:
-    """Whether what called the caller is outside of this package."""
+    """Whether the function that calls the caller is outside of this package."""
     return not _is_ours(sys._getframe(2))
 
 
@@ -63,7 +65,7 @@ def _is_ours(frame: FrameType) -> bool:
 
 
 def user_location() -> SourceLocation:
-    """Where the innermost frame outside this package stands."""
+    """The location of the innermost frame outside of this package."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and _is_ours(frame):
         frame = frame.f_back

@@ -1,4 +1,4 @@
-"""How the tensors of a traced function lie on ranks: its placements, and annotations of arguments and results."""
+"""Layouts of traced functions: the placements of a program, and the SBP annotations of its arguments and results."""
 
 from __future__ import annotations
 
@@ -13,14 +13,17 @@ from oneflow.passes.sbp import annotations as sbp_annotations
 from oneflow.passes.sbp.submeshes import WHOLE, crosses, placement_of, write_submeshes
 from oneflow.runtime.global_array import Placement
 
-#: Where an argument or result lies, None for the home, and how, as far as that is said.
+#: The placement of an argument or result, None for the home, and its layout, None where that is open.
 ValueLayout = tuple[Placement | None, NdSbp | None]
 
 
 @dataclass(frozen=True)
 class ProgramPlacements:
-    """The placements of a program: `home` is that of its mesh, on which lies what nothing is said of; the others are
-    parts of it, which have names where there are several."""
+    """The placements of a program.
+
+    `home` is that of the mesh of the program, and of everything without a placement; `named` are parts of it, by the
+    names that the program has for them.
+    """
 
     home: Placement
     named: Mapping[str, Placement] = field(default_factory=dict)
@@ -30,13 +33,13 @@ class ProgramPlacements:
         return next((n for n, p in self.named.items() if p == placement), None)
 
     def of(self, name: str) -> Placement:
-        """The placement of a name."""
+        """The placement with a name."""
         return self.named.get(name, self.home)
 
 
 @dataclass
 class PlacementCollector:
-    """The placements that come up while a function is traced; `given` is that of what nothing is said of."""
+    """The placements that come up while a function is traced; `given` is that of tensors without one."""
 
     given: Placement | None
     known: list[Placement] = field(default_factory=list)
@@ -59,12 +62,12 @@ class PlacementCollector:
         return f"p{self.known.index(placement)}"
 
     def with_axes_of(self, sbp: object) -> Placement | None:
-        """A placement whose mesh has as many axes as a layout; any where there is none, None before there is one."""
+        """A placement whose mesh has as many axes as a layout; else any placement, None if there is none."""
         axes = len(sbp) if isinstance(sbp, Sequence) else 1
         return next((p for p in self.known if len(p.mesh) == axes), next(iter(self.known), None))
 
     def program_placements(self) -> ProgramPlacements | None:
-        """All of them; None where nothing lies on ranks."""
+        """All placements of the program; None where no tensor is global."""
         if len(self.known) < 2:
             return ProgramPlacements(self.known[0]) if self.known else None
         ranks = sorted({r for p in self.known for r in p.members})
@@ -79,7 +82,7 @@ def annotate(
     arguments: Sequence[ValueLayout],
     results: Sequence[ValueLayout],
 ) -> None:
-    """States the placements of a module, and how arguments and results of its entry lie, where that is given."""
+    """Writes the placements as attributes of a module, and the layouts of the arguments and results of its entry."""
     module, at = entry.parent, program_placements.home.members.index
     assert module is not None
     sbp_annotations.write_mesh(module, program_placements.home.mesh)
@@ -101,7 +104,7 @@ def _layout_attributes(
 
 
 def _name_placements(entry: ir.Operation, program_placements: ProgramPlacements) -> None:
-    """Has casts say nothing of the only placement, and call the home what all programs call it."""
+    """Removes the placement of casts where there is only one, and gives casts to the home its fixed name."""
 
     def visit(op: ir.Operation) -> ir.WalkResult:
         if crosses(op) and placement_of(op) not in program_placements.named:

@@ -1,4 +1,4 @@
-"""Compiled functions, and single operators, whose tensors lie on several ranks."""
+"""Programs of several ranks: compiled functions and single operators on global tensors."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from oneflow.runtime.footprint import Footprint
 from oneflow.runtime.global_array import GlobalArray, Placement, shared
 from oneflow.runtime.protocol import Executable
 
-#: On which ranks of the job a tensor lies, and how.
+#: The placement of a tensor, and its layout there.
 PlacedSbp = tuple[Placement, NdSbp]
 
 
 class PlacedFunction(Protocol):
-    """A function of a module, annotated, whose tensors lie on a placement."""
+    """An annotated function of a module, whose tensors lie on placements."""
 
     @property
     def module(self) -> ir.Module:
@@ -37,14 +37,14 @@ class PlacedFunction(Protocol):
 
     @property
     def placements(self) -> ProgramPlacements | None:
-        """Where its tensors lie."""
+        """The placements of its tensors, None where no tensor is global."""
 
 
 def compile_function(function: PlacedFunction, device: Device, strategy: str) -> Executable:
-    """Compiles a function for the ranks that its tensors lie on, or for a device where they lie on none.
+    """Compiles a function for the ranks of its tensors, or for a device where no tensor is global.
 
     Raises:
-        PassError: a pass could not do its work.
+        PassError: a pass failed.
         CudaError: there is no such device.
         WorldError: the job has too few ranks, or other ranks have another program.
     """
@@ -103,7 +103,7 @@ class GlobalProgram:
     def run(self, given: Sequence[Data]) -> list[Data]:
         """The results as global arrays, of arguments that are global arrays or whole on every rank.
 
-        One whose pieces the run has updated in place is that argument.
+        A result whose pieces are those of an argument, updated in place, is that argument.
         """
         placed = [
             x if type(x) is GlobalArray and x.placement is on and x.layout.nd is nd else self._place_argument(i, x)
@@ -116,14 +116,18 @@ class GlobalProgram:
         return self._collect_results(placed, arguments, self.executable.run_programs(arguments))
 
     def replay(self, given: Sequence[Data], seen: Any = None) -> None:
-        """None: every run checks how its arguments lie."""
+        """None: every run checks the layouts of its arguments."""
 
     def reads(self, number: int) -> bool:
         """True: ranks agree on the layout of every argument."""
         return True
 
     def _place_argument(self, number: int, data: Data) -> GlobalArray:
-        """An argument as it has to lie. What says that of one which does is what the next one is looked at by."""
+        """An argument with the layout that the program needs.
+
+        The placement and layout objects of an argument that fits are kept, so that the next one is compared by
+        identity.
+        """
         placement, nd = self._arguments[number]
         if not isinstance(data, GlobalArray):
             layout = self.executable.arguments[number]
@@ -166,14 +170,16 @@ class GlobalProgram:
 
     @functools.cached_property
     def _layout_numbers(self) -> list[list[int]]:
-        """For each argument, and for each result, a number that those have which lie in the same way."""
+        """A number for each argument and for each result; equal numbers mean equal layouts."""
         known: dict[PlacedSbp, int] = {}
         sides = self.executable.arguments, self.executable.results
         return [[known.setdefault(self._placement_of(at), len(known)) for at in side] for side in sides]
 
     @functools.cached_property
     def _pieces_of_programs(self) -> dict[int, list[tuple[int | None, Any]]]:
-        """Which piece of each argument a program takes, and what it takes where it has none."""
+        """For each program of this process, which piece of each argument it takes, and what it takes in place of a
+        missing one.
+        """
         programs, arguments = self.executable.programs, self.executable.arguments
         return {p: [(at.place.place(p), at.nothing) for at in arguments] for p in programs}
 

@@ -172,7 +172,7 @@ def view_of(tensor: Any, view_fn: ViewFunction, *, dense: bool = False, recorded
 
 
 def keep_views(root: Any, successor: Any) -> None:
-    """Makes the views of `root`, which is about to get other memory, views of `successor`, which has the old memory."""
+    """The memory of a tensor for a writer outside: for a view the part of the root, where one array can be that."""
     for view in list(successor.handle.shared_memory().views or ()):
         if view.root is root:
             view.root = successor

@@ -102,7 +102,7 @@ def _scattered(index: Index, box: Tensor, value: Tensor, write: Write) -> Tensor
 
 
 def _to_rows(index: Index, value: Tensor, sizes: Sequence[Any]) -> Tensor:
-    """A value for positions: dimensions of the positions, then of the box, with size 1 where the index has integers."""
+    """A value for positions: dimensions of the positions, then of the box; size 1 where the index has integers."""
     at, count = index.result_dims.index(POSITIONS), len(index.positions_shape)
     numbers = {
         part: i if i < at else i + count - 1 for i, part in enumerate(index.result_dims) if isinstance(part, int)

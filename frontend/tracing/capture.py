@@ -226,7 +226,7 @@ class Captures:
             gradient_outside = self.gradient(leaf)
             total = grad if gradient_outside.now is None else dispatch("broadcast_add", gradient_outside.now, grad)
             if gradient_outside.now is None:
-                # Each leaf needs a value of its own: one may be the gradient of several, which are updated in place later.
+                # Each leaf needs a value of its own: its gradient is updated in place later.
                 gradient_outside.now = total if create_graph else builder.renamed(total)
             elif create_graph and not isinstance(gradient_outside.now, EagerTensor):
                 gradient_outside.now = total
