@@ -172,16 +172,16 @@ def view_of(tensor: Any, view_fn: ViewFunction, *, dense: bool = False, recorded
 
 
 def keep_views(root: Any, successor: Any) -> None:
-    """The memory of a tensor for a writer outside: for a view the part of the root, where one array can be that."""
+    """Keeps views in the old memory of `root`, which is about to get other memory: `successor`, with the old memory,
+    becomes their root.
+    """
     for view in list(successor.handle.shared_memory().views or ()):
         if view.root is root:
             view.root = successor
 
 
 def exposed(tensor: Any) -> Any:
-    """The memory of a tensor for a writer outside: for a view the part of the root's memory, where one array can be
-    that part.
-    """
+    """The memory of a tensor for a writer outside: for a view the part of the root, where one array can be that."""
     data = tensor.storage
     if not isinstance(data, np.ndarray):
         return data

@@ -1,8 +1,8 @@
-"""Variables of jobs: `flow.get_variable`, and functions that give their first values.
+"""Variables of jobs: `flow.get_variable`, and initializers.
 
     w = flow.get_variable("w", shape=(4, 2), initializer=flow.random_normal_initializer(stddev=0.1))
 
-A variable is a tensor of eager mode with a name, which lives as long as the process.
+A variable is an eager tensor with a name; it lives as long as the process.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ def get_variable(
     """The variable `name`, made by the first call; jobs that name the same variable share it.
 
     Args:
-        name: its name.
-        shape: its shape, which the first call has to give.
-        dtype: its element type.
-        initializer: gives its first values, which are 0 without one.
-        regularizer: none; give the optimizer `weight_decay`.
+        name: the name.
+        shape: the shape, which the first call has to give.
+        dtype: the element type.
+        initializer: sets the first values, which are 0 without it.
+        regularizer: not supported; give the optimizer `weight_decay`.
         trainable: whether optimizers update it.
 
     Raises:
-        CallError: it has another shape or element type, or is not in a job.
+        CallError: the variable has another shape or element type, or the call is not in a job.
     """
     job = current_job("flow.get_variable")
     if regularizer is not None:
@@ -92,20 +92,20 @@ def random_uniform_initializer(minval: float = 0.0, maxval: float = 1.0) -> Init
 
 
 def random_normal_initializer(mean: float = 0.0, stddev: float = 1.0) -> Initializer:
-    """Normal."""
+    """Normally distributed."""
     return lambda x: init.normal_(x, mean, stddev)
 
 
 def truncated_normal_initializer(mean: float = 0.0, stddev: float = 1.0) -> Initializer:
-    """Normal, within two standard deviations."""
+    """Normally distributed, within two standard deviations."""
     return lambda x: init.trunc_normal_(x, mean, stddev, mean - 2 * stddev, mean + 2 * stddev)
 
 
 def xavier_uniform_initializer() -> Initializer:
-    """Uniform, as wide as the sizes of a layer ask for."""
+    """Xavier (Glorot) initialization, uniform."""
     return init.xavier_uniform_
 
 
 def xavier_normal_initializer() -> Initializer:
-    """Normal, as wide as the sizes of a layer ask for."""
+    """Xavier (Glorot) initialization, normal."""
     return init.xavier_normal_
