@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from shared_memory import Here, There, counted
+from shared_memory import OnDevice, OnHost, counted
 
 import oneflow as flow
 from oneflow.frontend.core.errors import CallError, TraceError
@@ -59,7 +59,7 @@ def argument_cases():
 
 
 @pytest.mark.parametrize("name", [name for name, *_ in argument_cases()])
-def test_arguments_are_apart_from_what_is_updated(name):
+def test_arguments_must_not_alias_updated_tensors(name):
     _, state, given, shares = next(case for case in argument_cases() if case[0] == name)
 
     @flow.compile
@@ -80,7 +80,7 @@ def test_arguments_are_apart_from_what_is_updated(name):
         assert state.tolist() == [v + 1 for v in before]
 
 
-def test_arguments_may_share_memory_with_each_other_and_with_what_is_read():
+def test_arguments_may_alias_each_other_and_tensors_that_are_read():
     c = flow.tensor(counted(6))
     f = flow.compile(lambda x, y: x.sum() + y * c.sum())
     for _ in range(2):
@@ -88,8 +88,8 @@ def test_arguments_may_share_memory_with_each_other_and_with_what_is_read():
         c.add_(0)
 
 
-@pytest.mark.parametrize("on", [Here(), There()])
-def test_what_is_given_back_is_a_copy(cuda, on):
+@pytest.mark.parametrize("on", [OnHost(), OnDevice()])
+def test_returned_tensors_are_copies(cuda, on):
     """Of what the function updates as of what it is called with."""
     c, x = on.tensor(counted(4, 6)), on.tensor(counted(6))
     v, results = c[1:3], []

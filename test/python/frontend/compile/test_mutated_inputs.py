@@ -22,7 +22,7 @@ def arithmetic(x, y):
     return before, x[0]
 
 
-def nothing_given_back(x, y):
+def nothing_returned(x, y):
     x.copy_(y)
 
 
@@ -38,7 +38,7 @@ def masked(x, y):
     return x
 
 
-FUNCTIONS = [rows, arithmetic, nothing_given_back, both, masked]
+FUNCTIONS = [rows, arithmetic, nothing_returned, both, masked]
 
 
 @pytest.fixture(params=["cpu", "cuda"])
@@ -80,7 +80,7 @@ def test_arrays(cuda, function, target):
 
 
 @pytest.mark.parametrize("given", [of_tensors, of_views, lambda device: (X.copy(), X[2].copy())])
-def test_an_argument_that_is_given_back_is_the_callers(given, device):
+def test_a_returned_argument_is_the_tensor_of_the_caller(given, device):
     def update(x, y):
         x.add_(y)
         return {"kept": y, "both": (x, x * 2)}
@@ -102,7 +102,7 @@ def test_parts_of_arrays_and_nested_arguments():
     assert array.sum() == 8 and array[:, 1:3].min() == 1
 
 
-def test_the_memory_of_an_argument_is_what_is_written():
+def test_updates_are_written_into_the_memory_of_an_argument():
     cache = flow.zeros(1000, 8)
     memory = cache.numpy()
     put = flow.compile(lambda cache, at: cache.__setitem__(at, 1.0) or at + 1)
@@ -170,7 +170,7 @@ def test_a_training_step_updates_what_it_is_called_with():
     np.testing.assert_allclose(run(flow.compile), run(lambda f: f), 1e-5)
 
 
-def test_other_shapes_make_other_programs():
+def test_other_shapes_get_other_specializations():
     add = flow.compile(lambda x: x.add_(1))
     for size in (2, 3, 2):
         x = flow.zeros(size)

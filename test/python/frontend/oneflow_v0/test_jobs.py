@@ -130,9 +130,9 @@ def test_where_jobs_run(monkeypatch):
     monkeypatch.setattr(cuda, "is_available", lambda: True)
     monkeypatch.setattr(cuda, "device_count", lambda: 2)
     assert flow.scope.placement("gpu", "0:1").device == "cuda:1"
-    assert jobs._default() == "cuda"
+    assert jobs._default_device() == "cuda"
     flow.config.gpu_device_num(0)
-    assert jobs._default() == "cpu"
+    assert jobs._default_device() == "cpu"
     flow.config.gpu_device_num(1)
     with pytest.raises(ValueError, match="at least 0, got -1"):
         flow.config.gpu_device_num(-1)

@@ -80,7 +80,7 @@ def test_sizes_that_are_not_used_leave_nothing() -> None:
         (lambda x: x * len(x), "dimension 0 of .* is only known at run time"),
     ],
 )
-def test_what_needs_a_number_now(function: Callable[..., Any], text: str) -> None:
+def test_python_numbers_of_dynamic_sizes_are_refused(function: Callable[..., Any], text: str) -> None:
     """An error at the user's line that says what to write."""
     with pytest.raises(flow.TraceError, match=f"test_sizes.py:[0-9]+: {text}"):
         flow.compile(function, ROWS)(X)

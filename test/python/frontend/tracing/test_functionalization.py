@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
 
 
-def views_show(lib, x, w):
+def views_see_updates(lib, x, w):
     y = x * w
     row, turned, flat = y[1], y.T, y.view(-1)
     y[:, 0] = 7
@@ -30,7 +30,7 @@ def views_of_views(lib, x, w):
     return y * y
 
 
-def copies_are_their_own(lib, x, w):
+def copies_are_independent(lib, x, w):
     y = x * w
     copied, flat, same = y.clone(), y.T.reshape(-1), y.contiguous()
     copied[0] = 0
@@ -109,7 +109,7 @@ def of_positions(lib, x, w):
 
 
 FUNCTIONS = [
-    views_show, views_of_views, copies_are_their_own, copies_from_before, detached, arithmetic, running, filled,
+    views_see_updates, views_of_views, copies_are_independent, copies_from_before, detached, arithmetic, running, filled,
     of_another_type, moved_along, of_positions,
 ]  # fmt: skip
 
@@ -154,7 +154,7 @@ def test_gradients_of_functions(function, recomputed):
     np.testing.assert_allclose(got, results_of(function, torch)[-1], 1e-4, 1e-4)
 
 
-def test_sizes_that_only_the_run_knows():
+def test_dynamic_sizes():
     def f(x):
         y = x * 1
         y[1] = -1
