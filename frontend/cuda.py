@@ -108,8 +108,8 @@ def synchronize(place: str | Device | int | None = None) -> None:
 
 def memory_allocated(place: str | Device | int | None = None) -> int:
     """The bytes on a device that tensors and the workspace of programs take."""
-    found = _driver_device(place)
-    return found.memory()[0] - streams.kept(found)
+    handle = _driver_device(place)
+    return handle.memory()[0] - streams.kept(handle)
 
 
 def max_memory_allocated(place: str | Device | int | None = None) -> int:
@@ -127,7 +127,7 @@ def reset_peak_memory_stats(place: str | Device | int | None = None) -> None:
 
 def empty_cache(place: str | Device | int | None = None) -> None:
     """Gives unused memory back to the system."""
-    found = _driver_device(place)
-    streams.clear_spares(found)
-    streams.trim(found)
-    found.trim()
+    handle = _driver_device(place)
+    streams.clear_spares(handle)
+    streams.trim(handle)
+    handle.trim()

@@ -124,16 +124,16 @@ def _guarded(signature: Signature, slots: dict[str, Any]) -> dict[str, Any]:
         SignatureError: a slot is neither a function nor a value that is allowed there.
     """
     check_slots(signature.name, slots)
-    found: dict[str, Any] = {}
+    guarded: dict[str, Any] = {}
     for slot in ("types", "sbp", "grad", "decompose", "compute", "scalar"):
-        given = slots.get(slot)
-        if isinstance(given, Factors):
-            found[slot] = check_factors(signature, given)
-        elif callable(given):
-            found[slot] = guard(signature.name, slot, given)
-        elif given and not isinstance(given, Absent):
-            raise SignatureError(f"operator {signature.name}: the slot {slot}: expected a function, got {given!r}")
-    return found
+        value = slots.get(slot)
+        if isinstance(value, Factors):
+            guarded[slot] = check_factors(signature, value)
+        elif callable(value):
+            guarded[slot] = guard(signature.name, slot, value)
+        elif value and not isinstance(value, Absent):
+            raise SignatureError(f"operator {signature.name}: the slot {slot}: expected a function, got {value!r}")
+    return guarded
 
 
 def _check_kernel(signature: Signature, kernel: Any) -> None:

@@ -64,8 +64,8 @@ def get_cuda_version() -> int:
     """The version of the CUDA compiler, 13000 for 13.0; 0 where there is none."""
     nvcc = shutil.which("nvcc")
     text = subprocess.run([nvcc, "--version"], capture_output=True, text=True, check=False).stdout if nvcc else ""
-    found = re.search(r"release (\d+)\.(\d+)", text)
-    return 1000 * int(found[1]) + 10 * int(found[2]) if found else 0
+    match = re.search(r"release (\d+)\.(\d+)", text)
+    return 1000 * int(match[1]) + 10 * int(match[2]) if match else 0
 
 
 def get_liboneflow_link_flags() -> list[str]:

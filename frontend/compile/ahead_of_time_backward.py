@@ -70,19 +70,21 @@ class RecordedCall:
         """
         results, tree = flatten(value)
         tensors = [i for i, r in enumerate(results) if isinstance(r, EagerTensor)]
-        given = [i for i, wants in zip(tensors, self.traced.activity.results, strict=True) if wants or self.positions]
+        recorded_results = [
+            i for i, wants in zip(tensors, self.traced.activity.results, strict=True) if wants or self.positions
+        ]
         count = len(results)  # the closure keeps no results: a cycle would leave them to the garbage collector
 
         def grad(_: Any, op: Call, *cotangents: Any) -> dict[str, Any]:
             wanted: list[Any] = [None] * count
-            for i, cotangent in zip(given, cotangents, strict=True):
+            for i, cotangent in zip(recorded_results, cotangents, strict=True):
                 wanted[i] = None if cotangent is None else EagerTensor(cotangent)
             return {OPERANDS: tuple(g.variable for g in self._gradients(pullback(), tree.unflatten(wanted)))}
 
         slot = grad if self.reason is None else no_gradient(self.reason)
         absent = no_sbp("is Python"), no_reference("is Python")
         op = Operator(SIGNATURE, "A compiled function.", lambda op: (), absent[0], slot, absent[1])
-        record(op, {OPERANDS: tuple(self.operands)}, {}, [results[i].variable for i in given])
+        record(op, {OPERANDS: tuple(self.operands)}, {}, [results[i].variable for i in recorded_results])
 
     def _gradients(self, pullback: Callable[..., Any], cotangents: Any) -> list[Any]:
         """The gradients by the operands of the recorded call.
@@ -134,18 +136,18 @@ def make_pullback(fn: Callable[..., Any], tree: Tree, activity: Activity) -> Cal
                 return fn(*bound.args, **bound.kwargs)
 
         wanted = [*(leaves[i] for i in positions), *(snapshots[i] for i in captured_positions)]
-        found = vjp(of_wanted, *wanted)[1](cotangents)
-        return [found] if len(wanted) == 1 else list(found)
+        gradients = vjp(of_wanted, *wanted)[1](cotangents)
+        return [gradients] if len(wanted) == 1 else list(gradients)
 
     return pullback
 
 
 def _replaced(values: Sequence[Any], positions: Sequence[int], others: Sequence[Any]) -> list[Any]:
     """The values, with others at some positions."""
-    found = list(values)
+    replaced = list(values)
     for i, other in zip(positions, others, strict=True):
-        found[i] = other
-    return found
+        replaced[i] = other
+    return replaced
 
 
 def _why_no_gradient(name: str, traced: Traced) -> str | None:

@@ -105,8 +105,8 @@ class CompiledFunction:
 
     def __repr__(self) -> str:
         programs = sum(map(len, self._specializations.values()))
-        held = f"{programs} program{'' if programs == 1 else 's'}"
-        return f"<compiled {self.__name__}{inspect.signature(self._fn)}, {held}>"
+        count = f"{programs} program{'' if programs == 1 else 's'}"
+        return f"<compiled {self.__name__}{inspect.signature(self._fn)}, {count}>"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Runs the function on arrays.
@@ -122,12 +122,12 @@ class CompiledFunction:
         if value is not NotImplemented:
             return value
         key = None if kwargs or self._spec is not None else _quick_signature(args)
-        found = None if key is None else self._by_signature.get(key)
-        if found is None or not found[0].holds(found[1]):
+        cached = None if key is None else self._by_signature.get(key)
+        if cached is None or not cached[0].holds(cached[1]):
             return self._call(key, bind(self._fn, args, kwargs))
-        if found[0] is not self._last or self._fast_path is not found[2]:
-            self._last, self._fast_path = found[0], found[2]
-        return self._run(found[0], args, [x.storage if isinstance(x, EagerTensor) else x for x in args])
+        if cached[0] is not self._last or self._fast_path is not cached[2]:
+            self._last, self._fast_path = cached[0], cached[2]
+        return self._run(cached[0], args, [x.storage if isinstance(x, EagerTensor) else x for x in args])
 
     def _call(self, key: Any, arguments: inspect.BoundArguments) -> Any:
         """Finds or makes the program for arguments, runs it, and keeps it under a key."""
@@ -161,9 +161,9 @@ class CompiledFunction:
         with specialization.exclusive:
             recorded = recorded_call(self.__name__, specialization.traced, leaves) if eager else None
             pairs = [(x, v) for x, v in zip(leaves, values, strict=True) if is_data(v)]
-            given = [x for x, _ in pairs]
-            results = specialization.run(given, [v for _, v in pairs], self.__name__)
-        value = specialization.rebuild(results, eager, given)
+            array_arguments = [x for x, _ in pairs]
+            results = specialization.run(array_arguments, [v for _, v in pairs], self.__name__)
+        value = specialization.rebuild(results, eager, array_arguments)
         if recorded is not None:
             recorded.give(value, lambda: self._pullback(specialization, leaves, tree))
         return value
@@ -174,8 +174,8 @@ class CompiledFunction:
         """The compiled gradient of a program whose arguments `leaves` have the structure `tree`."""
         tree = tree or _flatten_arguments(bind(self._fn, leaves, {}))[1]
         if tree not in specialization.pullbacks:
-            made = make_pullback(self._fn, tree, specialization.traced.activity)
-            specialization.pullbacks[tree] = CompiledFunction(made, None, *self._options)
+            pullback = make_pullback(self._fn, tree, specialization.traced.activity)
+            specialization.pullbacks[tree] = CompiledFunction(pullback, None, *self._options)
         return specialization.pullbacks[tree]
 
     def _choose_device(self, leaves: list[Any], values: list[Any], paths: list[str]) -> Device | None:
@@ -184,12 +184,12 @@ class CompiledFunction:
         Raises:
             CallError: an argument is on another device; the argument is named.
         """
-        given = [(path, v) for path, v in zip(paths, values, strict=True) if is_on_device(v)]
-        if not given:
+        on_device = [(path, v) for path, v in zip(paths, values, strict=True) if is_on_device(v)]
+        if not on_device:
             return self.device
-        device = str(self.device or device_name(given[0][1]))
+        device = str(self.device or device_name(on_device[0][1]))
         tensors = [(path, v) for path, v, x in zip(paths, values, leaves, strict=True) if isinstance(x, EagerTensor)]
-        for path, value in (*given, *tensors):
+        for path, value in (*on_device, *tensors):
             if device_name(value) != device and (value.ndim or is_on_device(value)):
                 raise CallError(
                     f"{self.__name__} runs on {device}, argument {path} is on {device_name(value)}: pass "
@@ -242,24 +242,24 @@ class CompiledFunction:
         key = (tree, tuple(_leaf_key(s) for s in specs))
         with self._lock.held():
             candidates = self._specializations.setdefault(key, [])
-            found = next((s for s in candidates if s.holds(device)), None)
-            if found is None:
+            specialization = next((s for s in candidates if s.holds(device)), None)
+            if specialization is None:
                 candidates[:] = [s for s in candidates if s.may_hold_again]
-                found = self._trace_and_compile(filled(arguments, tree.unflatten(specs)), device)
-                candidates.append(found)
-            self._last = found
-        return found
+                specialization = self._trace_and_compile(filled(arguments, tree.unflatten(specs)), device)
+                candidates.append(specialization)
+            self._last = specialization
+        return specialization
 
     @without_garbage_collection()
     def _trace_and_compile(self, given: inspect.BoundArguments, device: Device | None) -> Specialization:
         traced = trace_call(self._fn, given, entry_name(self._fn), INLINE_BYTES, self.placement)
         return self._compile(traced, device or named_device(device_of_captures(traced.captured) or "cpu"))
 
-    def _compile(self, traced: Traced, where: Device) -> Specialization:
+    def _compile(self, traced: Traced, device: Device) -> Specialization:
         if self._autotune is not None:
             set_compile_option(traced.module, AUTOTUNE, self._autotune)
-        made = compile_function(traced, where, self._strategy)
-        return Specialization(traced, made, where, [layout_of(c) for c in traced.captured], self._updating)
+        executable = compile_function(traced, device, self._strategy)
+        return Specialization(traced, executable, device, [layout_of(c) for c in traced.captured], self._updating)
 
 
 def _bind_specs(fn: Callable[..., Any], specs: Sequence[Any] | Mapping[str, Any]) -> inspect.BoundArguments:

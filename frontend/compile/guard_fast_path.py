@@ -28,8 +28,8 @@ class GuardFastPath:
         tensors: Sequence[EagerTensor],
         numbers: Sequence[int],
     ) -> None:
-        found = next((g.get for g in guards if isinstance(g.get, AliasGuard)), None)
-        self._alias_guard = found if found is not None and found.covers_exactly(tensors) else None
+        alias_guard = next((g.get for g in guards if isinstance(g.get, AliasGuard)), None)
+        self._alias_guard = alias_guard if alias_guard is not None and alias_guard.covers_exactly(tensors) else None
         #: The other guards, which every call evaluates.
         self.guards = [g for g in guards if g.get is not self._alias_guard]
         self._executable, self._numbers = executable, numbers

@@ -94,15 +94,15 @@ class Specialization:
 
     def _is_on_last_device(self) -> bool:
         """Whether the first captured tensor is on the device on which it was when `_is_compiled_for` held last."""
-        found = None if self._first_tensor is None else device_of(self._first_tensor.handle.handle)
-        return found is not None and self.last_device == [found]
+        current = None if self._first_tensor is None else device_of(self._first_tensor.handle.handle)
+        return current is not None and self.last_device == [current]
 
     def _is_compiled_for(self, required: Device | None) -> bool:
         """Whether the program is compiled for the required device; the device of the captures is remembered if so."""
         if (required or named_device(device_of_captures(self.traced.captured) or "cpu")) != self.device:
             return False
-        found = None if self._first_tensor is None else device_of(self._first_tensor.handle.handle)
-        self.last_device[:] = [] if found is None else [found]
+        current = None if self._first_tensor is None else device_of(self._first_tensor.handle.handle)
+        self.last_device[:] = [] if current is None else [current]
         return True
 
     @functools.cached_property
@@ -136,10 +136,10 @@ class Specialization:
             return from_program(results[0], self._single_desc)
         if eager:
             pairs = zip(results, self._descs, strict=True)
-            found: list[Any] = [wrapped(x) if d is None else from_program(x, d) for x, d in pairs]
+            values: list[Any] = [wrapped(x) if d is None else from_program(x, d) for x, d in pairs]
         else:
-            found = list(results) if self.traced.placements is None else list(map(to_host, results))
-        return found[0] if self._is_single else self.traced.rebuild(found, given)
+            values = list(results) if self.traced.placements is None else list(map(to_host, results))
+        return values[0] if self._is_single else self.traced.rebuild(values, given)
 
     @functools.cached_property
     def _is_single(self) -> bool:
@@ -182,10 +182,10 @@ class Specialization:
 
     def _device_fast_path(self, leaves: Sequence[Any], name: str) -> FastPath:
         """The fast path where every argument is an array or a tensor on a device and the call is not recorded."""
-        given = [x.storage if isinstance(x, EagerTensor) else x for x in leaves]
-        if not all(map(is_on_device, given)) or self.traced.effects.mutated_arguments:
+        example_arrays = [x.storage if isinstance(x, EagerTensor) else x for x in leaves]
+        if not all(map(is_on_device, example_arrays)) or self.traced.effects.mutated_arguments:
             return no_fast_path
-        expected = [(type(x), a.shape, a.dtype, device_of(a)) for x, a in zip(leaves, given, strict=True)]
+        expected = [(type(x), a.shape, a.dtype, device_of(a)) for x, a in zip(leaves, example_arrays, strict=True)]
         eager = self.uses_tensors or EagerTensor in map(type, leaves)
         is_recorded = bool(self.traced.activity) and not self.traced.effects.sets_leaves
         executable, fast = self.executable, self._guard_fast_path(len(expected))
@@ -202,10 +202,12 @@ class Specialization:
                     return NotImplemented
                 inputs = self._inputs(arrays, tensors)
                 results = executable.replay(inputs, seen)
-                found = self._run(inputs, arrays, {}, name) if results is None else self._apply_effects(results, name)
+                values = (
+                    self._run(inputs, arrays, {}, name) if results is None else self._apply_effects(results, name)
+                )
                 if fast.last_run is not executable.last_run:
                     fast.note(tensors)
-            return self.rebuild(found, eager)
+            return self.rebuild(values, eager)
 
         return call
 
@@ -260,17 +262,17 @@ class Specialization:
         """
         captured = self.traced.captured
         tensors = [c for c in captured if isinstance(c, EagerTensor)]
-        others = [(n, c) for n, c in enumerate(tensors) if not is_root(c)]
-        rest = [(n, c) for n, c in enumerate(captured) if not isinstance(c, EagerTensor)]
-        return list(filter(is_root, tensors)), others, rest
+        views = [(n, c) for n, c in enumerate(tensors) if not is_root(c)]
+        no_tensors = [(n, c) for n, c in enumerate(captured) if not isinstance(c, EagerTensor)]
+        return list(filter(is_root, tensors)), views, no_tensors
 
     def _captured_arrays(self) -> list[Data]:
         """The arrays of the captured tensors."""
-        roots, others, _ = self._input_sources
-        found = [tensor.handle.handle for tensor in roots]
-        for number, tensor in others:
-            found.insert(number, tensor.storage)
-        return found
+        roots, views, _ = self._input_sources
+        arrays = [tensor.handle.handle for tensor in roots]
+        for number, tensor in views:
+            arrays.insert(number, tensor.storage)
+        return arrays
 
     def _inputs(self, arrays: Sequence[Data], tensors: Sequence[Data]) -> list[Data]:
         """All inputs of the program. Random seeds are drawn here, so that the program has to run afterwards."""
@@ -327,7 +329,7 @@ def matching_arrays(expected: Sequence[tuple[type, Any, Any, Any]], args: Sequen
     """
     if len(args) != len(expected):
         return None
-    found: list[Data] = []
+    arrays: list[Data] = []
     for argument, (kind, shape, dtype, device) in zip(args, expected, strict=True):
         if type(argument) is not kind:
             return None
@@ -341,8 +343,8 @@ def matching_arrays(expected: Sequence[tuple[type, Any, Any, Any]], args: Sequen
             return None
         if data.shape != shape or data.dtype is not dtype:
             return None
-        found.append(data)
-    return found
+        arrays.append(data)
+    return arrays
 
 
 def device_of_captures(captured: Sequence[Any]) -> str | None:

@@ -141,17 +141,17 @@ def dispatch_all(name: str, *operands: Any, **attrs: Any) -> tuple[Tensor, ...]:
         results = builder.call(name, *values, **attrs)
     except OperatorError as error:
         raise fail(str(error)) from None
-    given = tuple(map(builder.give, results))
+    tensors = tuple(map(builder.give, results))
     if name in VIEWS:
-        builder.note_view(name, operands, attrs, given[0])
-    return given
+        builder.note_view(name, operands, attrs, tensors[0])
+    return tensors
 
 
 def detached(x: Tensor) -> Tensor:
     """The same elements of a tensor of a trace, through which no gradient flows."""
-    found = dispatch("stop_gradient", x)
-    current_builder().note_view("stop_gradient", [x], {}, found)
-    return found
+    result = dispatch("stop_gradient", x)
+    current_builder().note_view("stop_gradient", [x], {}, result)
+    return result
 
 
 def _value(builder: TensorBuilder, operand: Any) -> Any:

@@ -132,10 +132,10 @@ class GlobalProgram:
         if not isinstance(data, GlobalArray):
             layout = self.executable.arguments[number]
             return GlobalArray(placement, layout, self.executable.pieces_of(number, to_array(data)))
-        found = data.to(placement, nd)
-        if found is data:
+        placed = data.to(placement, nd)
+        if placed is data:
             self._arguments[number] = data.placement, data.nd
-        return found
+        return placed
 
     def _collect_results(
         self,
@@ -143,18 +143,18 @@ class GlobalProgram:
         arguments: Mapping[int, Sequence[Any]],
         results_by_program: Mapping[int, Sequence[Any]],
     ) -> list[Data]:
-        found: list[GlobalArray | None] = [None] * len(self.executable.results)
+        collected: list[GlobalArray | None] = [None] * len(self.executable.results)
         if results_by_program:
             first, (given, results) = next(iter(results_by_program)), self._layout_numbers
             updated = {id(piece): number for number, piece in enumerate(arguments[first])}
             for number, piece in enumerate(results_by_program[first]):
-                known = updated.get(id(piece))
-                if known is not None and given[known] == results[number]:
+                argument_of = updated.get(id(piece))
+                if argument_of is not None and given[argument_of] == results[number]:
                     same = len(results_by_program) == 1 or all(
-                        results_by_program[p][number] is arguments[p][known] for p in results_by_program
+                        results_by_program[p][number] is arguments[p][argument_of] for p in results_by_program
                     )
-                    found[number] = placed[known] if same else None
-        return [self._result(i, results_by_program) if x is None else x for i, x in enumerate(found)]
+                    collected[number] = placed[argument_of] if same else None
+        return [self._result(i, results_by_program) if x is None else x for i, x in enumerate(collected)]
 
     def _result(self, number: int, results_by_program: Mapping[int, Sequence[Any]]) -> GlobalArray:
         layout = self.executable.results[number]

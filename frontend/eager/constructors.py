@@ -39,6 +39,6 @@ def from_numpy(array: Any) -> EagerTensor:
     Raises:
         TypeError: the element type is none of ours.
     """
-    made = wrapped(array)
-    made.variable.shared_memory().exposed = True
-    return made
+    result = wrapped(array)
+    result.variable.shared_memory().exposed = True
+    return result

@@ -103,15 +103,17 @@ class Context:
         Raises:
             RuntimeError: one was updated in place since.
         """
-        kept = [self._as_gradients_see_it(v, n) for (v, _), n in zip(self._saved, self._result_numbers, strict=True)]
-        for variable in kept:
+        variables = [
+            self._as_gradients_see_it(v, n) for (v, _), n in zip(self._saved, self._result_numbers, strict=True)
+        ]
+        for variable in variables:
             if variable is not None and variable.is_stale:
                 assert variable.memory is not None
                 raise refuse(
                     f"the gradient of {self._name} needs {variable.desc} as it was, but {variable.memory.writer} has "
                     f"updated it in place since (version {variable.version}, now {variable.memory.version})"
                 )
-        return tuple(t if v is None else EagerTensor(v) for v, (_, t) in zip(kept, self._saved, strict=True))
+        return tuple(t if v is None else EagerTensor(v) for v, (_, t) in zip(variables, self._saved, strict=True))
 
     def link_traced_results(self, outputs: Sequence[Any], results: Sequence[Any]) -> None:
         """Replaces outputs among the saved tensors by the results of the recorded call."""
@@ -160,15 +162,15 @@ class Function:
         ctx = Context(cls.__name__, [isinstance(a, EagerTensor) and a.requires_grad for a in args])
         before = [t.variable for t in tensors]
         with no_grad():
-            given = cls._forward(ctx, args)
-        outputs = cls._tensors(given)
+            returned = cls._forward(ctx, args)
+        outputs = cls._tensors(returned)
         ctx.link_results(args, outputs)
         results = [BUILDER.read(t).alias() for t in outputs]
-        slot = cls._operator(ctx, args, given)
+        slot = cls._operator(ctx, args, returned)
         if MODE.recording:
             operands = [cls._read(ctx, t, v) for t, v in zip(tensors, before, strict=True)]
             record(slot, {OPERANDS: tuple(operands)}, {}, results)
-        return _with_tensors(given, [_result_tensor(ctx, t, v) for t, v in zip(outputs, results, strict=True)])
+        return _with_tensors(returned, [_result_tensor(ctx, t, v) for t, v in zip(outputs, results, strict=True)])
 
     @classmethod
     def _traced(cls, builder: Any, args: tuple[Any, ...]) -> Any:
@@ -179,33 +181,33 @@ class Function:
         operands = tuple(map(builder.read, tensors))
         ctx = Context(cls.__name__, [isinstance(a, Tensor) and a.dtype.is_float for a in args])
         with no_grad():
-            given = cls._forward(ctx, args)
+            returned = cls._forward(ctx, args)
         if ctx.dirty:
             raise fail(f"{cls.__name__}: mark_dirty is for eager mode; return a new tensor")
-        outputs = cls._tensors(given)
+        outputs = cls._tensors(returned)
         results = tuple(builder.renamed(t) for t in outputs)
         ctx.link_traced_results(outputs, results)
-        slot = cls._operator(ctx, args, given)
+        slot = cls._operator(ctx, args, returned)
         builder.note(Call(slot, {OPERANDS: operands}, {}, {RESULTS: results}))
         return _with_tensors(
-            given, [t if _is_in(ctx.non_differentiable, t) else r for t, r in zip(outputs, results, strict=True)]
+            returned, [t if _is_in(ctx.non_differentiable, t) else r for t, r in zip(outputs, results, strict=True)]
         )
 
     @classmethod
-    def _tensors(cls, given: Any) -> list[Any]:
+    def _tensors(cls, returned: Any) -> list[Any]:
         """The tensors among the results."""
-        found = [t for t in _results(given) if isinstance(t, Tensor)]
-        if not found:
-            raise fail(f"{cls.__name__}: expected forward to give a tensor or a tuple with tensors, got {given!r}")
-        return found
+        tensors = [t for t in _results(returned) if isinstance(t, Tensor)]
+        if not tensors:
+            raise fail(f"{cls.__name__}: expected forward to give a tensor or a tuple with tensors, got {returned!r}")
+        return tensors
 
     @classmethod
     def _forward(cls, ctx: Context, args: tuple[Any, ...]) -> Any:
         if cls.setup_context is Function.setup_context:
             return cls.forward(ctx, *args)
-        given = cls.forward(*args)
-        cls.setup_context(ctx, args, given)
-        return given
+        returned = cls.forward(*args)
+        cls.setup_context(ctx, args, returned)
+        return returned
 
     @classmethod
     def _read(cls, ctx: Context, tensor: EagerTensor, before: Variable) -> Variable:
@@ -224,18 +226,22 @@ class Function:
         wanted = [None] * len(_results(outputs))
 
         def grad(ops: Any, op: Call, *cotangents: Value | None) -> dict[str, Any]:
-            given: list[Tensor | None] = list(wanted)
+            result_gradients: list[Tensor | None] = list(wanted)
             for position, result, cotangent in zip(positions, op.results, cotangents, strict=True):
                 if cotangent is not None or ctx.materializes_grads:
-                    given[position] = _materialized(ops, result, cotangent)
+                    result_gradients[position] = _materialized(ops, result, cotangent)
             with ctx.with_results(op.results):
-                grads = cls.backward(ctx, *given)
-            found = _results(grads)
-            if len(found) < len(args) or any(g is not None for g in found[len(args) :]):
-                raise refuse(f"expected backward of {cls.__name__} to give {len(args)} gradients, got {len(found)}")
+                grads = cls.backward(ctx, *result_gradients)
+            argument_gradients = _results(grads)
+            if len(argument_gradients) < len(args) or any(g is not None for g in argument_gradients[len(args) :]):
+                raise refuse(
+                    f"expected backward of {cls.__name__} to give {len(args)} gradients, "
+                    f"got {len(argument_gradients)}"
+                )
             return {
                 OPERANDS: tuple(
-                    _fitted(ops, found[i], x) for i, x in zip(argument_positions, op.operands, strict=True)
+                    _fitted(ops, argument_gradients[i], x)
+                    for i, x in zip(argument_positions, op.operands, strict=True)
                 )
             }
 
@@ -243,15 +249,15 @@ class Function:
         return Operator(SIGNATURE, cls.__doc__ or "", lambda op: (), missing[0], grad, missing[1])
 
 
-def _results(given: Any) -> tuple[Any, ...]:
-    return given if isinstance(given, tuple) else (given,)
+def _results(returned: Any) -> tuple[Any, ...]:
+    return returned if isinstance(returned, tuple) else (returned,)
 
 
-def _with_tensors(given: Any, tensors: Sequence[Any]) -> Any:
+def _with_tensors(returned: Any, tensors: Sequence[Any]) -> Any:
     """The results of a function with other tensors in place of its own."""
-    left = iter(tensors)
-    found = tuple(next(left) if isinstance(t, Tensor) else t for t in _results(given))
-    return found if isinstance(given, tuple) else found[0]
+    remaining = iter(tensors)
+    replaced = tuple(next(remaining) if isinstance(t, Tensor) else t for t in _results(returned))
+    return replaced if isinstance(returned, tuple) else replaced[0]
 
 
 def _fitted(ops: Any, grad: Any, operand: Value) -> Value | None:
@@ -272,15 +278,15 @@ def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(backward)
     def function(ctx: Any, *grads: Any) -> Any:
         with no_grad():
-            given = backward(ctx, *grads)
+            returned = backward(ctx, *grads)
         builder: Any = current_builder()
-        found = given if isinstance(given, tuple) else (given,)
-        inputs, results = ([builder.read(g) for g in gs if isinstance(g, Tensor)] for gs in (grads, found))
+        gradients = returned if isinstance(returned, tuple) else (returned,)
+        inputs, results = ([builder.read(g) for g in gs if isinstance(g, Tensor)] for gs in (grads, gradients))
         if not builder.eager:
             builder.note(Call(_ONCE_DIFFERENTIABLE, {OPERANDS: tuple(inputs)}, {}, {RESULTS: tuple(results)}))
         elif MODE.recording:
             record(_ONCE_DIFFERENTIABLE, {OPERANDS: tuple(inputs)}, {}, results)
-        return given
+        return returned
 
     return function
 
@@ -307,8 +313,8 @@ def to_device(self: EagerTensor, target: str | Device) -> EagerTensor:
         CudaError: there is no such device.
         ValueError: that is no device.
     """
-    found = device(target)
-    moved: EagerTensor = self if self.device == found else Move.apply(self, found)
+    wanted = device(target)
+    moved: EagerTensor = self if self.device == wanted else Move.apply(self, wanted)
     return moved
 
 

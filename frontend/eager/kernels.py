@@ -55,13 +55,14 @@ class Ranks:
         Raises:
             ValueError: the arrays lie on several placements.
         """
-        found = list(dict.fromkeys(a.placement for a in arrays if is_on_ranks(a)))
-        if len(found) > 1:
+        placements = list(dict.fromkeys(a.placement for a in arrays if is_on_ranks(a)))
+        if len(placements) > 1:
             raise ValueError(
-                f"expected all tensors on one placement, got {found[0]} and {found[1]}; move one with x.to_global(..)"
+                f"expected all tensors on one placement, got {placements[0]} and {placements[1]}; "
+                "move one with x.to_global(..)"
             )
         layouts = tuple(ranks_of(a)[1] for a in arrays)
-        return cls(found[0], layouts) if found else None
+        return cls(placements[0], layouts) if placements else None
 
 
 @dataclass(frozen=True)
@@ -115,10 +116,10 @@ def _fill(entry: func.FuncOp, op: Call, results: Sequence[TensorDesc]) -> None:
     builder = IRBuilder(ip=ir.InsertionPoint(block))
     descs = flatten(op.inputs.values())
     values = iter([Value(builder, a, d) for a, d in zip(block.arguments, descs, strict=True)])
-    inputs = {name: _take_values(given, values) for name, given in op.inputs.items()}
-    given = builder.emit(Call(op.record, inputs, op.attrs), results)
-    func.ReturnOp([v.handle for v in given], ip=builder.ip)
-    types = [v.handle.type for v in given]
+    inputs = {name: _take_values(results_emitted, values) for name, results_emitted in op.inputs.items()}
+    results_emitted = builder.emit(Call(op.record, inputs, op.attrs), results)
+    func.ReturnOp([v.handle for v in results_emitted], ip=builder.ip)
+    types = [v.handle.type for v in results_emitted]
     entry.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get([d.to_mlir() for d in descs], types))
 
 

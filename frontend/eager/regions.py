@@ -61,13 +61,13 @@ class Region:
     def find(self, positions: np.ndarray) -> np.ndarray:
         """The numbers of the elements at these addresses, -1 where there is none."""
         _, low, high = self.span
-        found = (positions - low) // self.dtype.numpy.itemsize
+        numbers_of_positions = (positions - low) // self.dtype.numpy.itemsize
         outside = (positions < low) | (positions >= high)
         if not self.is_dense:
-            numbers = np.full((high - low) // self.dtype.numpy.itemsize, -1)
-            numbers[(self.positions() - low) // self.dtype.numpy.itemsize] = np.arange(self.size)
-            found = numbers[np.where(outside, 0, found)]
-        return np.where(outside, -1, found)
+            numbers_by_offset = np.full((high - low) // self.dtype.numpy.itemsize, -1)
+            numbers_by_offset[(self.positions() - low) // self.dtype.numpy.itemsize] = np.arange(self.size)
+            numbers_of_positions = numbers_by_offset[np.where(outside, 0, numbers_of_positions)]
+        return np.where(outside, -1, numbers_of_positions)
 
     def overlaps(self, other: Region) -> bool:
         """Whether the two regions have bytes of elements in common."""

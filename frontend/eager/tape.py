@@ -65,8 +65,8 @@ class _Recording(ContextDecorator):
 
         @functools.wraps(function)
         def generator(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
-            made = function(*args, **kwargs)
-            step = functools.partial(next, made)
+            steps = function(*args, **kwargs)
+            step = functools.partial(next, steps)
             while True:
                 try:
                     with _Recording(self._enabled):
@@ -74,9 +74,9 @@ class _Recording(ContextDecorator):
                 except StopIteration as end:
                     return end.value
                 try:
-                    step = functools.partial(made.send, (yield value))
+                    step = functools.partial(steps.send, (yield value))
                 except BaseException as error:
-                    step = functools.partial(made.throw, error)
+                    step = functools.partial(steps.throw, error)
 
         return generator
 
@@ -318,14 +318,14 @@ def record(op: Operator, inputs: dict[str, Any], attrs: dict[str, Any], results:
 
 def nodes_behind(roots: Sequence[Variable]) -> list[Node]:
     """All nodes that `roots` depend on, in the order in which they were recorded."""
-    found: dict[int, Node] = {}
+    nodes: dict[int, Node] = {}
     waiting = [v.node for v in roots if v.node is not None]
     while waiting:
         node = waiting.pop()
-        if node.number not in found:
-            found[node.number] = node
+        if node.number not in nodes:
+            nodes[node.number] = node
             waiting.extend(v.node for v in node.sources() if v.node is not None)
-    return [found[number] for number in sorted(found)]
+    return [nodes[number] for number in sorted(nodes)]
 
 
 def apply_hooks(value: Value, grad: Value) -> Value:
@@ -390,9 +390,9 @@ def _copied_if_shared(builder: Builder, grad: Value, used_arrays: set[int]) -> V
 
 def leaves_of(nodes: Sequence[Node], roots: Sequence[Variable], by: Container[Leaf] | None = None) -> list[Variable]:
     """The variables behind `nodes`, and among `roots`, that are leaves; only those of `by`, if given."""
-    found = {id(v): v for node in nodes for v in node.sources() if v.leaf is not None}
-    found |= {id(v): v for v in roots if v.leaf is not None}
-    return [v for v in found.values() if by is None or v.leaf in by]
+    leaves = {id(v): v for node in nodes for v in node.sources() if v.leaf is not None}
+    leaves |= {id(v): v for v in roots if v.leaf is not None}
+    return [v for v in leaves.values() if by is None or v.leaf in by]
 
 
 def uses_of(variable: Variable, nodes: Sequence[Node], roots: Sequence[Variable]) -> list[Variable]:

@@ -102,9 +102,9 @@ class Eager(EagerBuilder, dispatching.TensorBuilder):
         """Accumulates gradients at the leaves; see `autograd.backward`."""
         seeds = self.seeds(tensors, weights)
         leaves = functools.partial(leaves_of, roots=[v for v, _ in seeds], by=by)
-        found = gradients(self, seeds, leaves, retain_graph=retain, create_graph=create_graph)
+        grads = gradients(self, seeds, leaves, retain_graph=retain, create_graph=create_graph)
         with ACCUMULATING.held():
-            for variable, grad in found:
+            for variable, grad in grads:
                 if grad is not None and variable.leaf is not None:
                     self._accumulate(variable.leaf, EagerTensor(grad), create_graph)
 
@@ -378,8 +378,8 @@ class EagerTensor(Tensor):
         values = np.array2string(to_array(self.variable.handle), separator=", ", prefix="tensor(")
         dtype = "" if self.dtype in (dtypes.float32, dtypes.int64, dtypes.bool_) else f", dtype={self.dtype!r}"
         dtype += "" if self.device == "cpu" else f", device='{self.device}'"
-        made = self.handle.node is not None
-        suffix = f", grad_fn={self.grad_fn}" if made else ", requires_grad=True" if self.handle.leaf else ""
+        is_computed = self.handle.node is not None
+        suffix = f", grad_fn={self.grad_fn}" if is_computed else ", requires_grad=True" if self.handle.leaf else ""
         return f"tensor({values}{dtype}{suffix})"
 
 

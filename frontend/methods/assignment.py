@@ -97,8 +97,8 @@ def _scattered(index: Index, box: Tensor, value: Tensor, write: Write) -> Tensor
     permuted = _permuted(box, order)
     write = write if permuted is box else out_of_place
     rows = _to_rows(index, value, [*index.positions_shape, *permuted.sizes()[len(axes) :]])
-    found = write("tensor_scatter_nd_update", 0, permuted, rows, _on_same_device(box, _indices(index)))
-    return _permuted(found, np.argsort(order).tolist())
+    updated = write("tensor_scatter_nd_update", 0, permuted, rows, _on_same_device(box, _indices(index)))
+    return _permuted(updated, np.argsort(order).tolist())
 
 
 def _to_rows(index: Index, value: Tensor, sizes: Sequence[Any]) -> Tensor:
@@ -108,14 +108,14 @@ def _to_rows(index: Index, value: Tensor, sizes: Sequence[Any]) -> Tensor:
         part: i if i < at else i + count - 1 for i, part in enumerate(index.result_dims) if isinstance(part, int)
     }
     order = [*range(at, at + count), *numbers.values()]
-    rest = [axis for axis in range(len(index.ranges)) if axis not in index.positions]
+    other_axes = [axis for axis in range(len(index.ranges)) if axis not in index.positions]
     value_sizes = [
         *map(value.size, range(at, at + count)),
-        *(value.size(numbers[a]) if a in numbers else 1 for a in rest),
+        *(value.size(numbers[a]) if a in numbers else 1 for a in other_axes),
     ]
     value = _reshaped(_permuted(value, [*order, *(i for i in range(value.rank) if i not in order)]), value_sizes)
     rows = value if _has_sizes(value, sizes) else F.expand(value, *sizes)
-    flipped = [count + rest.index(axis) for axis in index.flipped]
+    flipped = [count + other_axes.index(axis) for axis in index.flipped]
     return F.flip(rows, flipped) if flipped else rows
 
 

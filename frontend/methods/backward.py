@@ -40,14 +40,14 @@ def backward(
 
 
 def _leaves_of(inputs: Tensor | Sequence[Tensor]) -> set[Leaf]:
-    given = [inputs] if isinstance(inputs, Tensor) else list(inputs)
-    if not given:
+    tensors = [inputs] if isinstance(inputs, Tensor) else list(inputs)
+    if not tensors:
         raise fail("expected at least one tensor as inputs of backward, got none; leave inputs out for all leaves")
-    leaves = [x.handle.leaf if isinstance(x, EagerTensor) else None for x in given]
+    leaves = [x.handle.leaf if isinstance(x, EagerTensor) else None for x in tensors]
     if None in leaves:
         raise fail(
             "expected leaves that require grad as inputs of backward, or tensors with retain_grad(), got "
-            f"{given[leaves.index(None)]!r}; flow.autograd.grad gives gradients by others"
+            f"{tensors[leaves.index(None)]!r}; flow.autograd.grad gives gradients by others"
         )
     return {leaf for leaf in leaves if leaf is not None}
 
@@ -131,8 +131,8 @@ def _weights(roots: Sequence[Tensor], weights: Any) -> list[Any]:
     """One weight for each root, None where there is none."""
     if weights is None:
         return [None] * len(roots)
-    given = [weights] if isinstance(weights, Tensor) or is_array(weights) else list(weights)
-    return [None if w is None else _weight(root, as_tensor(w)) for root, w in zip(roots, given, strict=True)]
+    weight_list = [weights] if isinstance(weights, Tensor) or is_array(weights) else list(weights)
+    return [None if w is None else _weight(root, as_tensor(w)) for root, w in zip(roots, weight_list, strict=True)]
 
 
 def _weight(root: Tensor, weight: Tensor) -> Tensor:

@@ -73,12 +73,14 @@ class Index:
         if size is None:
             self.ranges.append(_dynamic_range(self.tensor, axis, bounds))
             return
-        found = range(*bounds.indices(size))
-        if found.step < 0:
-            found = found[::-1]
+        positions = range(*bounds.indices(size))
+        if positions.step < 0:
+            positions = positions[::-1]
             self.flipped.append(axis)
-        whole = found == range(size)
-        self.ranges.append(FULL_RANGE if whole else (found.start, max(found.stop, found.start), found.step))
+        is_full_range = positions == range(size)
+        self.ranges.append(
+            FULL_RANGE if is_full_range else (positions.start, max(positions.stop, positions.start), positions.step)
+        )
 
     def add_integer(self, number: int) -> None:
         """Adds an integer for the next dimension, whose size is static."""

@@ -136,11 +136,11 @@ def getitem(self: EagerTensor, key: Any) -> Any:
     if not current_builder().eager:
         return F.getitem(self, key)
     key = _concrete_index(key)
-    found = _indexed(self, key)
+    result = _indexed(self, key)
     if _is_basic(key):
-        whole = _keeping_arrays(key if isinstance(key, tuple) else (key,))
-        found.view_meta = view_of(self, lambda a: a[whole])
-    return found
+        array_key = _keeping_arrays(key if isinstance(key, tuple) else (key,))
+        result.view_meta = view_of(self, lambda a: a[array_key])
+    return result
 
 
 def _keeping_arrays(key: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -182,10 +182,10 @@ def _converted(x: Tensor, value: Any) -> Tensor:
     """A value with the element type and on the device of a tensor."""
     if is_number(value):
         value = constant(fitting(as_number(value), x.dtype), x.dtype)
-    given = as_tensor(value)
-    if isinstance(x, EagerTensor) and isinstance(given, EagerTensor) and current_builder().eager:
-        given = to_device(given, x.device)
-    return F.cast(given, x.dtype)
+    tensor = as_tensor(value)
+    if isinstance(x, EagerTensor) and isinstance(tensor, EagerTensor) and current_builder().eager:
+        tensor = to_device(tensor, x.device)
+    return F.cast(tensor, x.dtype)
 
 
 def _prepared_index(x: EagerTensor, key: Any, value: Tensor) -> Any:

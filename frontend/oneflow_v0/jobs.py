@@ -121,12 +121,12 @@ class Job(CompiledFunction):
             self._minimized = 0
             token = _current_job.set(self)
             try:
-                found = fn(*args, **kwargs)
+                result = fn(*args, **kwargs)
             finally:
                 _current_job.reset(token)
             if self.type == "train" and not self.optimizers:
                 raise CallError(f"{fn.__name__}: expected a train job to call minimize(loss) of a flow.optimizer")
-            return found, tuple(self._watched_values)
+            return result, tuple(self._watched_values)
 
         return traced
 
@@ -262,12 +262,12 @@ def placement(device_tag: str, machine_device_ids: Any = "0:0", hierarchy: Any =
 
 def _device_number(ids: Any, asked: str) -> int:
     texts = [ids] if isinstance(ids, str) else list(ids)
-    found = _PLACE.fullmatch(texts[0]) if len(texts) == 1 else None
-    if found is None or found[1] != "0" or found[3] is not None:
+    match = _PLACE.fullmatch(texts[0]) if len(texts) == 1 else None
+    if match is None or match[1] != "0" or match[3] is not None:
         raise CallError(
             f'{asked}: expected one device such as "0:0"; programs on several are compiled for a flow.placement'
         )
-    return int(found[2])
+    return int(match[2])
 
 
 def watch(blob: Tensor, handler_or_prompt: Callable[[Any], None] | str) -> None:

@@ -52,10 +52,10 @@ class UserOpConfBuilder:
         arg = self._arg(name, self._record.signature.inputs, "operand")
         if not isinstance(tensors, (list, tuple)):
             raise CallError(f"oneflow.{self._op}: expected a list of tensors for {name}, got {tensors!r}")
-        given = [*self._inputs.get(name, ()), *tensors]
-        if not arg.is_variadic and len(given) != 1:
-            raise CallError(f"oneflow.{self._op}: expected 1 tensor for {name}, got {len(given)}")
-        self._inputs[name] = [as_tensor(t) for t in given]
+        all_tensors = [*self._inputs.get(name, ()), *tensors]
+        if not arg.is_variadic and len(all_tensors) != 1:
+            raise CallError(f"oneflow.{self._op}: expected 1 tensor for {name}, got {len(all_tensors)}")
+        self._inputs[name] = [as_tensor(t) for t in all_tensors]
         return self
 
     def InputSize(self, name: str, size: int) -> UserOpConfBuilder:
@@ -102,9 +102,9 @@ class UserOpConfBuilder:
             CallError: no operator is set, or an operand has not as many tensors as `InputSize` says.
         """
         for name, size in self._sizes.items():
-            given = len(self._inputs.get(name, []))
-            if given != size:
-                raise CallError(f"oneflow.{self._record.name}: expected {size} tensors for {name}, got {given}")
+            count = len(self._inputs.get(name, []))
+            if count != size:
+                raise CallError(f"oneflow.{self._record.name}: expected {size} tensors for {name}, got {count}")
         return self
 
     def Build(self) -> UserOp:
@@ -116,8 +116,8 @@ class UserOpConfBuilder:
         self.CheckAndComplete()
         slots = []
         for arg in self._record.signature.inputs:
-            given = self._inputs.get(arg.name, [])
-            slots.append(given if arg.is_variadic else given[0] if given else None)
+            tensors = self._inputs.get(arg.name, [])
+            slots.append(tensors if arg.is_variadic else tensors[0] if tensors else None)
         while slots and slots[-1] is None:
             slots.pop()
         return UserOp(self._op, slots, self._attrs, self._outputs, self._renamed)
@@ -129,11 +129,11 @@ class UserOpConfBuilder:
         return REGISTRY[self._op]
 
     def _arg(self, name: str, args: Sequence[ArgDef], what: str) -> ArgDef:
-        found = next((a for a in args if a.name == name), None)
-        if found is None:
+        arg = next((a for a in args if a.name == name), None)
+        if arg is None:
             near = suggestion(name, [a.name for a in args])
             raise CallError(f"oneflow.{self._op} has no {what} {name!r}{near}")
-        return found
+        return arg
 
 
 class UserOp:

@@ -53,22 +53,22 @@ def get_variable(
     job = current_job("flow.get_variable")
     if regularizer is not None:
         raise CallError("flow.get_variable: expected no regularizer, got one; give the optimizer weight_decay")
-    made = _variables.get(name)
-    if made is None:
+    variable = _variables.get(name)
+    if variable is None:
         if shape is None:
             raise CallError(f"flow.get_variable: expected a shape for {name!r}, which does not exist yet")
         with use_builder(BUILDER):
-            made = wrapped(np.zeros(tuple(shape), dtype.numpy))
+            variable = wrapped(np.zeros(tuple(shape), dtype.numpy))
             if initializer is not None:
-                initializer(made)
-            made.requires_grad_(trainable and dtype.is_float)
-        _variables[name] = made
-    if made.dtype != dtype or (shape is not None and tuple(made.shape) != tuple(shape)):
+                initializer(variable)
+            variable.requires_grad_(trainable and dtype.is_float)
+        _variables[name] = variable
+    if variable.dtype != dtype or (shape is not None and tuple(variable.shape) != tuple(shape)):
         raise CallError(
-            f"flow.get_variable: {name!r} is {made.desc}, it was asked for as {tuple(shape or ())} {dtype}"
+            f"flow.get_variable: {name!r} is {variable.desc}, it was asked for as {tuple(shape or ())} {dtype}"
         )
-    job.variables[name] = made
-    return made
+    job.variables[name] = variable
+    return variable
 
 
 def constant_initializer(value: float = 0.0) -> Initializer:

@@ -40,8 +40,8 @@ class Activity:
         on leaves. `changed` are the states that the program updates.
         """
         differentiable = [e for e in tape if _is_differentiable(e)]
-        given = [id(r) for r in results]
-        needed = set(given)
+        result_ids = [id(r) for r in results]
+        needed = set(result_ids)
         for entry in reversed(differentiable):
             if any(id(r) in needed for r in entry.results):
                 needed.update(id(v) for v in entry.operands if v.dtype.is_float)
@@ -55,7 +55,7 @@ class Activity:
             tensors,
             tuple(t.variable.leaf in leaves for t in tensors),
             tuple(region_of(t) in regions for t in tensors),
-            tuple(number in dependent for number in given),
+            tuple(number in dependent for number in result_ids),
         )
 
 

@@ -189,9 +189,9 @@ class NoAliasCheck:
             CallError: one of them shares memory with what is updated.
         """
         spans = self._spans()
-        found = [(number, region_in(a)) for number, a in enumerate(arrays) if spans.meet(span_of(a))]
-        found += [(n, region) for n, v in views.items() if spans.meet((region := region_of(v)).span)]
-        for number, region in found:
+        overlapping = [(number, region_in(a)) for number, a in enumerate(arrays) if spans.meet(span_of(a))]
+        overlapping += [(n, region) for n, v in views.items() if spans.meet((region := region_of(v)).span)]
+        for number, region in overlapping:
             if any(region_of(t).overlaps(region) for t in self._updated):
                 raise CallError(
                     f"{name}: expected argument {names[number]} apart from the tensors from outside that it updates, "

@@ -170,12 +170,12 @@ def checkpoint(fn: Function, *args: Any) -> Any:
         builder = current_builder()
         if not isinstance(builder, TraceBuilder):
             return recomputed(fn, *args, **kwargs)
-        given = [v for v in flatten((args, kwargs))[0] if isinstance(v, Tensor)]
+        operands = [v for v in flatten((args, kwargs))[0] if isinstance(v, Tensor)]
         with builder.isolated_tape() as inner:
             value = fn(*args, **kwargs)
-        made = {id(r) for entry in inner for r in entry.results}
-        results = tuple(v for v in (*map(_current_value, flatten(value)[0]), *builder.lasting()) if id(v) in made)
-        builder.note(Segment(tuple(inner), tuple(map(builder.read, given)), results))
+        built = {id(r) for entry in inner for r in entry.results}
+        results = tuple(v for v in (*map(_current_value, flatten(value)[0]), *builder.lasting()) if id(v) in built)
+        builder.note(Segment(tuple(inner), tuple(map(builder.read, operands)), results))
         return value
 
     return function(*args) if args else function
@@ -190,10 +190,10 @@ def _non_negative(name: str, count: int, argnums: Sequence[int]) -> list[int]:
     for number in argnums:
         if not -count <= number < count:
             raise fail(f"{name}: expected argnums in [{-count}, {count}) for {count} arguments, got {number}")
-    found = [number % count for number in argnums]
-    if len(set(found)) < len(found):
+    positions = [number % count for number in argnums]
+    if len(set(positions)) < len(positions):
         raise fail(f"{name}: expected each argument once in argnums, got {list(argnums)}")
-    return found
+    return positions
 
 
 class _Inputs:
@@ -210,8 +210,8 @@ class _Inputs:
 
     def gradients(self, tape: Sequence[Entry], seeds: Seeds) -> list[Any]:
         """The gradients in the structure of the arguments."""
-        found = iter(_pull_back(tape, seeds, [v for v in self.leaves if _is_float(v)]))
-        grads: list[Any] = self.tree.unflatten([next(found) if _is_float(v) else None for v in self.leaves])
+        gradients = iter(_pull_back(tape, seeds, [v for v in self.leaves if _is_float(v)]))
+        grads: list[Any] = self.tree.unflatten([next(gradients) if _is_float(v) else None for v in self.leaves])
         return grads
 
     def released(self, value: Any) -> Any:
@@ -300,8 +300,8 @@ def _checked_loss(name: str, value: Any) -> Tensor:
 
 def _leaves_of_structure(value: Any, tree: Tree) -> list[Any]:
     """The leaves of a value, which has to have a structure."""
-    leaves, found = flatten(value)
-    if found != tree:
+    leaves, structure = flatten(value)
+    if structure != tree:
         raise fail(f"expected the structure of the result, of {len(list(tree.paths()))} tensors, got {value!r}")
     return leaves
 

@@ -65,11 +65,11 @@ class Callee:
         if target is None or self.kind is staticmethod:
             return own
         key = f"{self.name} (compiled)"
-        found = getattr(target, "__dict__", {}).get(key)
-        if found is None or found.target is not target or found.own is not own:
-            found = CompiledMethod(target, own, make(MethodType(self.function, target)))
-            _store(target, key, found)
-        return found.compiled
+        method = getattr(target, "__dict__", {}).get(key)
+        if method is None or method.target is not target or method.own is not own:
+            method = CompiledMethod(target, own, make(MethodType(self.function, target)))
+            _store(target, key, method)
+        return method.compiled
 
 
 @dataclass(frozen=True)
@@ -111,8 +111,8 @@ def simple_attributes(owner: Any) -> dict[str, Any]:
     """The numbers, strings and flags of an object as it is read: its own, and those that its classes give."""
     names = {name: None for base in reversed(type(owner).__mro__) for name, v in vars(base).items() if _is_simple(v)}
     names |= {name: None for name, v in getattr(owner, "__dict__", {}).items() if _is_simple(v)}
-    found = {name: getattr(owner, name, None) for name in names if not name.startswith("__")}
-    return {name: v for name, v in found.items() if _is_simple(v)}
+    values = {name: getattr(owner, name, None) for name in names if not name.startswith("__")}
+    return {name: v for name, v in values.items() if _is_simple(v)}
 
 
 def _is_simple(value: Any) -> bool:

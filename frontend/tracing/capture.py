@@ -48,9 +48,9 @@ class RuntimeNumber:
         return self._array
 
 
-def layout_of(given: Any) -> Any:
+def layout_of(captured: Any) -> Any:
     """The placement and layout of a global tensor, None for any other tensor."""
-    data = given.handle.handle if isinstance(given, EagerTensor) else None
+    data = captured.handle.handle if isinstance(captured, EagerTensor) else None
     return (data.placement, data.nd) if is_on_ranks(data) else None
 
 
@@ -218,20 +218,20 @@ class Captures:
                 self.gradient_presence.watch(leaf)
         return known
 
-    def accumulate(self, builder: Any, found: Sequence[tuple[Leaf, Tensor]], create_graph: bool) -> None:
+    def accumulate(self, builder: Any, gradients: Sequence[tuple[Leaf, Tensor]], create_graph: bool) -> None:
         """Adds gradients to those of leaves: in place, unless they can be differentiated again (`create_graph`)."""
-        for leaf, grad in found:
+        for leaf, grad in gradients:
             self.hooks.watch(leaf.hook_changes)
             grad = leaf.hooks.apply(grad) if leaf.hooks else grad
-            gradient_outside = self.gradient(leaf)
-            total = grad if gradient_outside.now is None else dispatch("broadcast_add", gradient_outside.now, grad)
-            if gradient_outside.now is None:
+            accumulated = self.gradient(leaf)
+            total = grad if accumulated.now is None else dispatch("broadcast_add", accumulated.now, grad)
+            if accumulated.now is None:
                 # Each leaf needs a value of its own: its gradient is updated in place later.
-                gradient_outside.now = total if create_graph else builder.renamed(total)
-            elif create_graph and not isinstance(gradient_outside.now, EagerTensor):
-                gradient_outside.now = total
+                accumulated.now = total if create_graph else builder.renamed(total)
+            elif create_graph and not isinstance(accumulated.now, EagerTensor):
+                accumulated.now = total
             else:
-                builder.assign(gradient_outside.now, total, "backward")
+                builder.assign(accumulated.now, total, "backward")
 
     def effects(self, builder: Any, mutated_arguments: Sequence[tuple[int, Tensor]]) -> Effects:
         """What a run changes outside. `mutated_arguments` are the arguments that the function updates, with their new
@@ -356,12 +356,12 @@ class Effects:
                 outside.overwrite(array, writer)
         if self.new_gradients:
             self._set_new_gradients(arrays[len(self.updated) : len(self.updated) + len(self.new_gradients)])
-        given = [
+        assignments = [
             (leaf, value.present if isinstance(value, GradientOf) else value) for leaf, value in self._leaves_set
         ]
         for leaf in self._cleared_leaves:
             leaf.grad = None
-        for leaf, value in given:
+        for leaf, value in assignments:
             leaf.grad = value
 
     def _set_new_gradients(self, arrays: Sequence[Data]) -> None:

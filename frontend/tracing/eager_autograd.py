@@ -76,11 +76,13 @@ def pull_back(seeds: Sequence[tuple[Any, Any]], wrt: Sequence[EagerTensor]) -> l
     """
     pairs = [(BUILDER.read(t), BUILDER.read(c)) for t, c in seeds if t.requires_grad]
     wanted = [BUILDER.read(t) for t in wrt]
-    found = [g for _, g in gradients(BUILDER, pairs, lambda _: wanted, retain_graph=True, create_graph=True)]
-    if None in found:
+    found_gradients = [
+        g for _, g in gradients(BUILDER, pairs, lambda _: wanted, retain_graph=True, create_graph=True)
+    ]
+    if None in found_gradients:
         calls = [node.call(BUILDER) for node in nodes_behind([v for v, _ in pairs])]
-        refuse_integers(calls, pairs, wanted, found)
-    return [None if g is None else EagerTensor(g) for g in found]
+        refuse_integers(calls, pairs, wanted, found_gradients)
+    return [None if g is None else EagerTensor(g) for g in found_gradients]
 
 
 def released(value: Any, depth: int) -> Any:
@@ -103,38 +105,38 @@ def recomputed(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     what `fn` reads has to be the same.
     """
     state = get_rng_state()
-    given, call = flatten((args, kwargs))
+    argument_leaves, call = flatten((args, kwargs))
     # views are other variables after an update of what they show
-    given = [v.variable if isinstance(v, EagerTensor) else v for v in given]
+    argument_leaves = [v.variable if isinstance(v, EagerTensor) else v for v in argument_leaves]
     value = fn(*args, **kwargs)
     leaves, tree = flatten(value)
-    places = [i for i, v in enumerate(leaves) if isinstance(v, EagerTensor) and v.requires_grad]
-    if not places:
+    positions = [i for i, v in enumerate(leaves) if isinstance(v, EagerTensor) and v.requires_grad]
+    if not positions:
         return value
-    roots = [leaves[i].variable for i in places]
-    passed = [v for v in given if isinstance(v, Variable)]
-    inputs = {id(v): v for v in passed}
+    roots = [leaves[i].variable for i in positions]
+    argument_variables = [v for v in argument_leaves if isinstance(v, Variable)]
+    inputs = {id(v): v for v in argument_variables}
     nodes = _between(roots, inputs)
     inputs |= {id(v): v for v in leaves_of(nodes, roots)}
     fresh = [r.alias() for r in roots]
-    read = _read(passed, nodes)
+    read = _read(argument_variables, nodes)
 
     def recompute(seeds: Sequence[Value | None]) -> list[Value | None]:
         differentiable = MODE.recording
         _check_versions(read)
-        args, kwargs = call.unflatten([EagerTensor(v) if isinstance(v, Variable) else v for v in given])
+        args, kwargs = call.unflatten([EagerTensor(v) if isinstance(v, Variable) else v for v in argument_leaves])
         with restored(state), enable_grad():
             values = flatten(fn(*args, **kwargs))[0]
-        made = [values[i].variable for i in places]
-        pairs = [(v, s) for v, s in zip(made, seeds, strict=True) if s is not None and v.requires_grad]
-        found = gradients(
+        recomputed_results = [values[i].variable for i in positions]
+        pairs = [(v, s) for v, s in zip(recomputed_results, seeds, strict=True) if s is not None and v.requires_grad]
+        grads = gradients(
             BUILDER, pairs, lambda _: list(inputs.values()), retain_graph=True, create_graph=differentiable,
             seen=lambda value, grad: grad if id(value) in inputs else apply_hooks(value, grad),
         )  # fmt: skip
-        return [g for _, g in found]
+        return [g for _, g in grads]
 
     record(_operator(recompute), {OPERANDS: tuple(inputs.values())}, {}, fresh)
-    for i, variable in zip(places, fresh, strict=True):
+    for i, variable in zip(positions, fresh, strict=True):
         leaves[i] = EagerTensor(variable)
     return tree.unflatten(leaves)
 
@@ -149,12 +151,12 @@ def _read(passed: Sequence[Variable], nodes: Sequence[Node]) -> list[Variable]:
     """The variables that `nodes` read from outside and those that were passed, without those that the nodes
     themselves updated.
     """
-    made = {node.number for node in nodes}
-    sources = [v for node in nodes for v in node.sources() if v.node is None or v.node.number not in made]
-    found = {id(v): v for v in (*passed, *sources)}
-    for variable in found.values():
+    own_nodes = {node.number for node in nodes}
+    sources = [v for node in nodes for v in node.sources() if v.node is None or v.node.number not in own_nodes]
+    variables = {id(v): v for v in (*passed, *sources)}
+    for variable in variables.values():
         variable.shared_memory()
-    return [v for v in found.values() if not v.is_stale]
+    return [v for v in variables.values() if not v.is_stale]
 
 
 def _check_versions(read: Sequence[Variable]) -> None:
@@ -163,9 +165,9 @@ def _check_versions(read: Sequence[Variable]) -> None:
     Raises:
         RuntimeError: one was updated in place.
     """
-    wrong = next((v for v in read if v.is_stale), None)
-    if wrong is not None:
-        raise stale_value_error(_CHECKPOINT.name, wrong)
+    stale = next((v for v in read if v.is_stale), None)
+    if stale is not None:
+        raise stale_value_error(_CHECKPOINT.name, stale)
 
 
 def _operator(recompute: Callable[..., list[Value | None]]) -> Operator:

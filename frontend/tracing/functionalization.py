@@ -77,9 +77,9 @@ class Functionalization:
         if now is not view.read:
             if self._view(tensor) is None:
                 return tensor
-            rest = [self._builder.read(x) if isinstance(x, Tensor) else x for x in view.operands[1:]]
+            other_operands = [self._builder.read(x) if isinstance(x, Tensor) else x for x in view.operands[1:]]
             with set_grad_enabled(view.recorded):
-                view.read, view.value = now, self._builder.call(view.name, now, *rest, **view.attrs)[0]
+                view.read, view.value = now, self._builder.call(view.name, now, *other_operands, **view.attrs)[0]
         return view.value
 
     def assign(self, tensor: Tensor, value: Tensor, writer: str) -> None:

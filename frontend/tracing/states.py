@@ -133,12 +133,12 @@ class MemoryStates(dict[Key, MemoryState]):
 
 def changed_states(states: Iterable[MemoryState]) -> list[MemoryState]:
     """The states that get another value, without those whose elements are all part of other changed states."""
-    found = [s for s in states if s.last_update and s.now.handle != s.input.handle]
+    changed = [s for s in states if s.last_update and s.now.handle != s.input.handle]
     kept: set[MemoryState] = set()
-    for state in sorted(found, key=lambda s: (-s.region.size, s.outside.is_view)):
+    for state in sorted(changed, key=lambda s: (-s.region.size, s.outside.is_view)):
         if not any(s in kept and s.region.covers(state.region) for s in state.overlapping):
             kept.add(state)
-    return [s for s in found if s in kept]
+    return [s for s in changed if s in kept]
 
 
 def _combined(state: MemoryState, later: Sequence[MemoryState]) -> Tensor:
@@ -146,8 +146,8 @@ def _combined(state: MemoryState, later: Sequence[MemoryState]) -> Tensor:
     positions = state.region.positions()
     chosen, count = np.arange(positions.size), positions.size
     for other in later:
-        found = other.region.find(positions)
-        chosen = np.where(found >= 0, found + count, chosen)
+        numbers = other.region.find(positions)
+        chosen = np.where(numbers >= 0, numbers + count, chosen)
         count += other.region.size
     return _gathered(state.now, [state.now, *(s.now for s in later)], chosen)
 
@@ -158,12 +158,12 @@ def _gathered(like: Tensor, sources: Sequence[Tensor], numbers: np.ndarray) -> T
     flat = [builder.call("reshape", x, shape=[x.desc.element_count])[0] for x in sources]
     pieces = list(_runs(sources, numbers))
     if len(pieces) > MAX_SLICES:
-        taken = builder.call("gather", builder.call("cat", flat, axis=0)[0], numbers, axis=0)[0]
+        elements = builder.call("gather", builder.call("cat", flat, axis=0)[0], numbers, axis=0)[0]
     else:
         parts = [builder.call("narrow", flat[i], dim=0, start=at, length=n)[0] for i, at, n in pieces]
-        taken = builder.call("cat", parts, axis=0)[0] if len(parts) > 1 else parts[0]
-    made: Tensor = builder.call("reshape", taken, shape=list(like.desc.shape or ()))[0]
-    return made
+        elements = builder.call("cat", parts, axis=0)[0] if len(parts) > 1 else parts[0]
+    result: Tensor = builder.call("reshape", elements, shape=list(like.desc.shape or ()))[0]
+    return result
 
 
 def _runs(sources: Sequence[Tensor], numbers: np.ndarray) -> Iterator[tuple[int, int, int]]:

@@ -180,8 +180,8 @@ class TraceBuilder(IRBuilder, TensorBuilder):
 
     def updated_arguments(self) -> list[tuple[int, Tensor]]:
         """The arguments that the function updates, by their numbers, with their values at the end."""
-        found = ((n, x, self.functionalization.present(x)) for n, x in enumerate(self.arguments))
-        return [(n, now) for n, x, now in found if now.handle != x.handle]
+        current_values = ((n, x, self.functionalization.present(x)) for n, x in enumerate(self.arguments))
+        return [(n, now) for n, x, now in current_values if now.handle != x.handle]
 
     def number(self, get: Callable[[], float], dtype: DType) -> Tensor:
         """A tensor of one number, which is read at every run."""
@@ -211,12 +211,12 @@ class TraceBuilder(IRBuilder, TensorBuilder):
         self.captures.gradient(leaf, read=False).now = grad
 
     def backward(
-        self, tensors: Sequence[Tensor], weights: Sequence[Any], retain: bool, create_graph: bool, by: Any
+        self, tensors: Sequence[Tensor], weights: Sequence[Any], retain: bool, create_graph: bool, leaves: Any
     ) -> None:
         """Accumulates gradients at captured leaves; see `autograd.backward`."""
-        found = [g for g in self.gradients(tensors, weights, create_graph) if by is None or g[0] in by]
+        grads = [g for g in self.gradients(tensors, weights, create_graph) if leaves is None or g[0] in leaves]
         with set_grad_enabled(create_graph):
-            self.captures.accumulate(self, found, create_graph)
+            self.captures.accumulate(self, grads, create_graph)
 
     def gradients(
         self, tensors: Sequence[Tensor], weights: Sequence[Any], create_graph: bool
@@ -348,17 +348,17 @@ def trace_call(
     before = settings_of(fn)
     paths = zip(leaves, tree.paths(), strict=True)
     names = [s.name or path for s, path in paths if isinstance(s, TensorSpec)]
-    home = _definition(fn)
-    with dialect.create_context(), location(home):
+    definition = _definition(fn)
+    with dialect.create_context(), location(definition):
         module = ir.Module.create()
         types = [s.desc.to_mlir() for s in leaves if isinstance(s, TensorSpec)]
         entry = func.FuncOp(name, (types, []), ip=ir.InsertionPoint(module.body))
         builder = TraceBuilder(entry.add_entry_block(), inline_bytes, placement)
         specs = [s for s in leaves if isinstance(s, TensorSpec)]
         inputs = iter(list(builder.block.arguments))
-        passed = [Tensor(builder, next(inputs), s.desc) if isinstance(s, TensorSpec) else s for s in leaves]
-        builder.arguments = [x for x in passed if isinstance(x, Tensor)]
-        arguments = filled(arguments, tree.unflatten(passed))
+        traced_leaves = [Tensor(builder, next(inputs), s.desc) if isinstance(s, TensorSpec) else s for s in leaves]
+        builder.arguments = [x for x in traced_leaves if isinstance(x, Tensor)]
+        arguments = filled(arguments, tree.unflatten(traced_leaves))
         if isinstance(owner := owner_of(fn), Stateful):
             builder.watch(owner)
         with use_builder(builder):
@@ -373,7 +373,7 @@ def trace_call(
         if not results:
             got = ", ".join(repr(v) for v in returned if v is not None)
             static = f"; it returned {got}: strings and numbers that it is called with are no tensors" if got else ""
-            raise TraceError(f"{name} returned no tensor{static or '; return what it computes'}", home)
+            raise TraceError(f"{name} returned no tensor{static or '; return what it computes'}", definition)
         finish(entry, builder.captures, names, results)
         donate(entry, len(names), len(results) - len(effects.results), effects)
         placements = builder.placements.program_placements()
@@ -411,10 +411,10 @@ def _settings(fn: Callable[..., Any], before: dict[str, Any]) -> Iterator[Guard]
     """Guards on the settings of the object that a method belongs to, except those that the function itself changes,
     such as counters.
     """
-    kept = {k: v for k, v in settings_of(fn).items() if before.get(k) == v}
-    if kept:
+    unchanged = {k: v for k, v in settings_of(fn).items() if before.get(k) == v}
+    if unchanged:
         owner = owner_of(fn)
-        yield Guard(lambda: {k: value_key(getattr(owner, k, None)) for k in kept}, kept)
+        yield Guard(lambda: {k: value_key(getattr(owner, k, None)) for k in unchanged}, unchanged)
 
 
 def _definition(fn: Callable[..., Any]) -> SourceLocation:

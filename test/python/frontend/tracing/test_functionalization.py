@@ -109,8 +109,8 @@ def of_positions(lib, x, w):
 
 
 FUNCTIONS = [
-    views_see_updates, views_of_views, copies_are_independent, copies_from_before, detached, arithmetic, running, filled,
-    of_another_type, moved_along, of_positions,
+    views_see_updates, views_of_views, copies_are_independent, copies_from_before, detached, arithmetic, running,
+    filled, of_another_type, moved_along, of_positions,
 ]  # fmt: skip
 
 
