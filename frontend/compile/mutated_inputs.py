@@ -37,8 +37,8 @@ def check(traced: Traced, given: Sequence[Any], arrays: Sequence[Data], name: st
         others = [x for i, x in enumerate(zip(given, arrays, strict=True)) if i != number]
         if any(_share_elements(given[number], array, x) for x in (*others, *((t, None) for t in outside))):
             raise CallError(
-                f"{name}: expected argument {path}, which it updates, apart from all else that it reads, got one "
-                f"that shares memory: pass {path}.clone()",
+                f"{name}: expected argument {path}, which it updates, not to share memory with its other inputs; "
+                f"pass {path}.clone()",
                 user_location(),
             )
 

@@ -32,7 +32,7 @@ class OneFlowError(ValueError):
     def __init__(self, text: str, location: SourceLocation | None = None) -> None:
         source = linecache.getline(location.file, location.line).strip() if location else ""
         super().__init__((f"{location}: {text}" if location else text) + (f"\n    {source}" if source else ""))
-        self.text, self.location = text, location
+        self.text, self.place = text, location
 
 
 class TraceError(OneFlowError):

@@ -194,8 +194,8 @@ class NoAliasCheck:
         for number, region in overlapping:
             if any(region_of(t).overlaps(region) for t in self._updated):
                 raise CallError(
-                    f"{name}: expected argument {names[number]} apart from the tensors from outside that it updates, "
-                    f"got one in their memory: pass {names[number]}.clone(), or use that tensor in the function "
-                    "without passing it",
+                    f"{name}: expected argument {names[number]} not to share memory with captured tensors that the "
+                    f"function updates; pass {names[number]}.clone(), or use that tensor in the function without "
+                    "passing it",
                     user_location(),
                 )

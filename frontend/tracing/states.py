@@ -107,7 +107,7 @@ class MemoryState:
     def _check_fits(self, other: MemoryState) -> None:
         if not self.region.is_element_aligned(other.region):
             raise fail(
-                "expected tensors from outside that share memory to have the same elements in it, got "
+                "expected captured tensors that share memory to have the same elements in it, got "
                 f"{self.input.desc}, which is read or updated after {other.input.desc} in its memory was updated: "
                 "use one of the two alone in the function, or a copy (clone()) of one made outside of it"
             )

@@ -1,4 +1,6 @@
-"""Functions that read and update tensors in the memory of arrays, of NumPy and on a device; as in `shared_views`."""
+"""Functions that read and update tensors which share the memory of arrays, of NumPy and on a device; as in
+`shared_views`.
+"""
 
 import numpy as np
 from shared_memory import counted

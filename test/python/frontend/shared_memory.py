@@ -1,4 +1,4 @@
-"""Where tests of shared memory have their tensors, and what is in them."""
+"""Where tests of shared memory have their tensors, on the host or on a device, and the first values."""
 
 import numpy as np
 

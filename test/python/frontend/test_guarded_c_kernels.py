@@ -1,4 +1,4 @@
-"""Kernels in C in debug mode: what they write where they may not is found."""
+"""C kernels in debug mode: writes out of bounds and to inputs are errors."""
 
 from __future__ import annotations
 

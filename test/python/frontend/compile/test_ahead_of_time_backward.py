@@ -1,4 +1,4 @@
-"""Gradients through compiled functions that are called with tensors which require grad."""
+"""Backward ahead of time: gradients of compiled functions that are called with tensors which require grad."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,6 @@
-"""Arguments and results of compiled functions beside memory that they update, and what is refused."""
+"""Alias checks: arguments and results of compiled functions that share memory with updated tensors, and what is
+refused.
+"""
 
 import numpy as np
 import pytest
@@ -9,7 +11,7 @@ from oneflow.frontend.core.errors import CallError, TraceError
 
 
 def refused(f, match):
-    with pytest.raises(TraceError, match=rf"(?s)test_beside_what_is_updated.py:\d+: .*{match}"):
+    with pytest.raises(TraceError, match=rf"(?s)test_alias_checks.py:\d+: .*{match}"):
         flow.compile(f)()
 
 
@@ -71,7 +73,7 @@ def test_arguments_must_not_alias_updated_tensors(name):
     before, wanted = state.tolist(), (given * 2).tolist()
     if shares:
         with pytest.raises(
-            CallError, match=r"test_beside_what_is_updated.py:\d+: f: expected argument .* apart .*\.clone()"
+            CallError, match=r"test_alias_checks.py:\d+: f: expected argument .* not to share memory .*\.clone()"
         ):
             f(given)
         assert state.tolist() == before

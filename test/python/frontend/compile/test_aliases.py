@@ -1,4 +1,4 @@
-"""Compiled functions of tensors that share memory, and update some of it: as in eager mode."""
+"""Compiled functions of tensors that share memory and are updated: the same results as in eager mode."""
 
 import numpy as np
 import pytest

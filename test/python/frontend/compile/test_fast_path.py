@@ -1,4 +1,4 @@
-"""Calls of compiled functions with arrays that are just what they take, and with such as are not."""
+"""The fast path of compiled functions on arrays, and calls that need the full checks."""
 
 from __future__ import annotations
 

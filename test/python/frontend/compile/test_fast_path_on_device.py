@@ -1,6 +1,6 @@
-"""Compiled training steps on a device that are called again, after something has changed: each change is seen.
+"""The fast path on a device: training steps that are called again after a change, which has to take effect.
 
-The same steps on the host, without compiling, say what is right.
+The same steps on the host, without compiling, give the expected values.
 """
 
 import threading
@@ -30,7 +30,7 @@ def on_device(array):
 
 
 class Training:
-    """A model and its steps; `slow_calls` counts calls that were looked at as if they were the first."""
+    """A model and its steps; `slow_calls` counts calls that did not take the fast path."""
 
     def __init__(self, compiled, algorithm=flow.optim.SGD, **numbers):
         flow.manual_seed(3)
@@ -229,9 +229,9 @@ def test_arguments_must_not_alias_updated_tensors(training):
 
     for seed in range(3):
         grow(on_device(floats(5, 4, seed=seed)))
-    with pytest.raises(CallError, match="apart from the tensors"):
+    with pytest.raises(CallError, match="not to share memory with captured tensors"):
         grow(weight.detach())
-    with pytest.raises(CallError, match="apart from the tensors"):
+    with pytest.raises(CallError, match="not to share memory with captured tensors"):
         grow(flow.from_numpy(_Alias(weight.storage)))
     grow(weight.clone())
 

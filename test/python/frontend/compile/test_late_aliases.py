@@ -1,4 +1,6 @@
-"""Memory that comes to be shared, gradients of calls that update some, and parts that are not shared."""
+"""Alias guards: memory that is shared after the trace, gradients of updating calls, threads, and parts without
+overlap.
+"""
 
 import threading
 

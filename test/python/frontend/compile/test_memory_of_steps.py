@@ -1,4 +1,4 @@
-"""The memory of compiled functions: parameters updated where they are, and what checkpoints save."""
+"""The memory of compiled functions: parameters updated in place, and memory that checkpoints save."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Arguments that a compiled function updates in place: the caller's tensors and arrays are, as in eager mode."""
+"""Mutated inputs: a compiled function updates the caller's tensors and arrays in place, as in eager mode."""
 
 import numpy as np
 import pytest
@@ -116,10 +116,12 @@ def test_what_is_refused():
     x, w = flow.tensor(X), flow.tensor(X).requires_grad_()
     frozen = X.copy()
     frozen.flags.writeable = False
-    with pytest.raises(CallError, match=r"test_updated_arguments.py:\d+: .*to be writable"):
+    with pytest.raises(CallError, match=r"test_mutated_inputs.py:\d+: .*to be writable"):
         add(frozen, X)
     for other in (x, x[1], x.detach().numpy()):
-        with pytest.raises(CallError, match=r"test_updated_arguments.py:\d+: .*which it updates, apart from"):
+        with pytest.raises(
+            CallError, match=r"test_mutated_inputs.py:\d+: .*which it updates, not to share memory with"
+        ):
             add(x, other)
     nested = flow.compile(lambda given, y: given["w"][0].add_(y))
     with pytest.raises(CallError, match=r'expected argument given\["w"\]\[0\] to be writable'):
@@ -129,10 +131,12 @@ def test_what_is_refused():
     ):
         nested({"w": [x]}, x)
     outside = flow.compile(lambda given: x.add_(given["w"][1]))
-    with pytest.raises(CallError, match=r'expected argument given\["w"\]\[1\] apart from the tensors from outside'):
+    with pytest.raises(
+        CallError, match=r'expected argument given\["w"\]\[1\] not to share memory with captured tensors'
+    ):
         outside({"w": [X, x[0]]})
     used = flow.compile(lambda y: y.add_(x))
-    with pytest.raises(CallError, match="which it updates, apart from"):
+    with pytest.raises(CallError, match="which it updates, not to share memory with"):
         used(x)
     for args in ((w, X), (flow.tensor(X), w), (w * 1, X)):
         with pytest.raises(RuntimeError, match=r"updates arguments in place.*flow.no_grad\(\)"):

@@ -1,6 +1,6 @@
-"""Random functions that update and read tensors which share memory, compiled and as they are.
+"""Random functions that update and read tensors which share memory, compiled and in eager mode.
 
-`ONEFLOW_ALIASES=200 pytest test/python/frontend/compile/test_random_aliases.py` tries that many of each kind.
+`ONEFLOW_ALIASES=200 pytest test/python/frontend/compile/test_random_aliases.py` runs that many of each kind.
 """
 
 import os

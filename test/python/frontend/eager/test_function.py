@@ -1,4 +1,4 @@
-"""`flow.autograd.Function`: gradients written by hand."""
+"""`flow.autograd.Function`: user-defined gradients."""
 
 import numpy as np
 import pytest

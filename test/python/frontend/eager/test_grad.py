@@ -1,4 +1,4 @@
-"""`flow.grad` and its like on tensors that have values, and `checkpoint` in both modes."""
+"""`flow.grad` and its like in eager mode, and `checkpoint` in both modes."""
 
 import sys
 from concurrent.futures import ThreadPoolExecutor

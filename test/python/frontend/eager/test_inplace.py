@@ -1,4 +1,4 @@
-"""Updates in place: values, gradients through them, and values that they would spoil."""
+"""Updates in place: values, gradients through them, and stale values that gradients read."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Tensors that compiled functions take from outside, which change between calls: as in eager mode."""
+"""Captures: tensors that compiled functions take from outside and that change between calls, as in eager mode."""
 
 import numpy as np
 import pytest

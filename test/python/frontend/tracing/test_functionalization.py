@@ -1,4 +1,4 @@
-"""Updates in place of tensors that a compiled function makes: as in eager mode, and as PyTorch's."""
+"""Functionalization: updates in place of tensors that a compiled function makes, as in eager mode and in PyTorch."""
 
 import numpy as np
 import pytest
@@ -188,20 +188,20 @@ def test_refused(name):
     update, text = REFUSED[name]
     with pytest.raises(flow.TraceError, match=text) as info:
         flow.compile(lambda x: update(x * 1))(X)
-    assert "test_updates_inside.py" in info.value.place.file
+    assert "test_functionalization.py" in info.value.place.file
 
 
 def test_what_is_refused_in_eager_mode_names_the_line():
     w, x = flow.ones(3, 4).requires_grad_(), flow.ones(3, 4)
     with pytest.raises(RuntimeError, match="__setitem__ would update a leaf that requires grad"):
         w[0] = 1
-    with pytest.raises(IndexError, match=r"test_updates_inside.py:\d+: .*out of bounds"):
+    with pytest.raises(IndexError, match=r"test_functionalization.py:\d+: .*out of bounds"):
         x[3] = 1
-    with pytest.raises(ValueError, match=r"test_updates_inside.py:\d+: .*broadcast"):
+    with pytest.raises(ValueError, match=r"test_functionalization.py:\d+: .*broadcast"):
         x[0] = flow.ones(3)
     y = w * 1
     for key, value in ((3, 1.0), (0, flow.ones(3))):
-        with pytest.raises(OneFlowError, match=r"test_updates_inside.py:\d+: expected"):
+        with pytest.raises(OneFlowError, match=r"test_functionalization.py:\d+: expected"):
             y[key] = value
     with pytest.raises(flow.TraceError, match=r"gradient to a view that was made by detach\(\)"):
         flow.compile(lambda v: (w * v).detach().mul_(w))(X)
