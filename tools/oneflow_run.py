@@ -21,7 +21,7 @@ from oneflow.dialect.nd_sbp import Mesh
 from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.reader import ProgramError, read_module
 from oneflow.dialect.record import REGISTRY, suggestion
-from oneflow.frontend.core.devices import Device, set_compile_option, compile_for, device
+from oneflow.frontend.core.devices import Device, compile_for, device, set_compile_option
 from oneflow.lowering.pipelines import STAGES, pipeline_between
 from oneflow.lowering.triton.names import AUTOTUNE
 from oneflow.passes.infer_sbp import STRATEGIES

@@ -1,6 +1,6 @@
 """Functions that read and update views and the tensors that they are of.
 
-Each is made on `Here()` or `There()` and comes with the tensors to look at after a call.
+Each is made on `OnHost()` or `OnDevice()` and comes with the tensors to look at after a call.
 """
 
 from shared_memory import counted
