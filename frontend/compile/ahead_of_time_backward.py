@@ -48,13 +48,8 @@ class RecordedCall:
     def __init__(
         self, name: str, traced: Traced, leaves: Sequence[Any], positions: tuple[int, ...], reason: str | None
     ) -> None:
-        self.name, self.traced, self.leaves, self.positions, self.reason = (
-            name,
-            traced,
-            list(leaves),
-            positions,
-            reason,
-        )
+        self.name, self.traced, self.leaves = name, traced, list(leaves)
+        self.positions, self.reason = positions, reason
         self.random_state = get_rng_state()
         activity = traced.activity
         self.snapshots = (
@@ -106,8 +101,8 @@ class RecordedCall:
             filled[i] = tensor
         recording = MODE.recording
         with restored(self.random_state), set_grad_enabled(recording):
-            found: list[Any] = pullback(filled, cotangents, self.positions, self.snapshots)
-        return found
+            gradients: list[Any] = pullback(filled, cotangents, self.positions, self.snapshots)
+        return gradients
 
 
 def _snapshot(tensor: EagerTensor, wanted: bool, updated: bool) -> EagerTensor:
@@ -121,11 +116,12 @@ def make_pullback(fn: Callable[..., Any], tree: Tree, activity: Activity) -> Cal
     """The function that gives the gradients of `fn` for arguments of the structure `tree`.
 
     The gradients are those by the arguments at some positions, then those by the captured tensors that need one.
+    Programs of it are called `pull`.
     """
     signature = inspect.signature(fn)
     captured_positions = [i for i, wanted in enumerate(activity.needs_grad) if wanted]
 
-    def pullback(leaves: list[Any], cotangents: Any, positions: tuple[int, ...], snapshots: list[Any]) -> list[Any]:
+    def pull(leaves: list[Any], cotangents: Any, positions: tuple[int, ...], snapshots: list[Any]) -> list[Any]:
         def of_wanted(*tensors: Any) -> Any:
             filled = _replaced(leaves, positions, tensors[: len(positions)])
             values = _replaced(snapshots, captured_positions, tensors[len(positions) :])
@@ -139,7 +135,7 @@ def make_pullback(fn: Callable[..., Any], tree: Tree, activity: Activity) -> Cal
         gradients = vjp(of_wanted, *wanted)[1](cotangents)
         return [gradients] if len(wanted) == 1 else list(gradients)
 
-    return pullback
+    return pull
 
 
 def _replaced(values: Sequence[Any], positions: Sequence[int], others: Sequence[Any]) -> list[Any]:

@@ -307,7 +307,7 @@ class EagerTensor(Tensor):
 
         No gradient flows through the array.
         """
-        return to_array(views.exposed(self))
+        return to_array(views.exposed_memory(self))
 
     def item(self) -> Any:
         """The one element as a Python number."""
@@ -357,7 +357,7 @@ class EagerTensor(Tensor):
         """The memory of the tensor, if that is all in one place."""
         if is_on_ranks(self.storage):
             raise BufferError("expected a tensor of one device for DLPack, got a global one; pass x.to_local()")
-        data: LocalData = views.exposed(self)
+        data: LocalData = views.exposed_memory(self)
         return data
 
     @property

@@ -22,7 +22,10 @@ from oneflow.frontend.core.devices import device, move
 from oneflow.frontend.core.errors import refuse
 from oneflow.frontend.eager.tape import MODE, Memory, Variable, record, set_grad_enabled
 
+#: Takes the part of an array that a view is of its root.
 ViewFunction = Callable[[np.ndarray], np.ndarray]
+#: The offset of the first element, the shape, and the strides, all in elements.
+StridedLayout = tuple[int, tuple[int, ...], tuple[int, ...]]
 #: Held while a view is refreshed, so that threads do so one after the other.
 REFRESHING = Lock(reentrant=True)
 
@@ -43,7 +46,7 @@ class ViewMeta:
         if self.memory.views is None:
             self.memory.views = weakref.WeakSet()
         self.memory.views.add(self)
-        self._strided_layout: Any = None
+        self._strided_layout: StridedLayout | None = None
 
     def is_stale(self, held: Variable) -> bool:
         """Whether the root may have other values than `held`, the copy of this view.
@@ -67,13 +70,14 @@ class ViewMeta:
         """Whether the elements of the view are contiguous in the root."""
         return self.layout_array().flags.c_contiguous
 
-    def strided_layout(self) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
+    def strided_layout(self) -> StridedLayout:
         """The offset of the first element in the root, the shape, and the strides, all in elements."""
-        if self._strided_layout is None:
+        layout = self._strided_layout
+        if layout is None:
             root = np.empty(self.root.handle.handle.shape, np.bool_)
             array = self.view_fn(root)
-            self._strided_layout = array.ctypes.data - root.ctypes.data, array.shape, array.strides
-        return self._strided_layout  # type: ignore[no-any-return]
+            layout = self._strided_layout = array.ctypes.data - root.ctypes.data, array.shape, array.strides
+        return layout
 
     def check(self, writer: str) -> None:
         """Refuses updates of the view.
@@ -180,15 +184,15 @@ def keep_views(root: Any, successor: Any) -> None:
             view.root = successor
 
 
-def exposed(tensor: Any) -> Any:
+def exposed_memory(tensor: Any) -> Any:
     """The memory of a tensor for a writer outside: for a view the part of the root, where one array can be that."""
     data = tensor.storage
     if not isinstance(data, np.ndarray):
         return data
     array = data
     if tensor.is_view and isinstance(tensor.view_meta.root.variable.handle, np.ndarray):
-        view_fn = tensor.view_meta.view_fn(tensor.view_meta.root.variable.handle)
-        array = data if _has_overlap(view_fn) else view_fn
+        part = tensor.view_meta.view_fn(tensor.view_meta.root.variable.handle)
+        array = data if _has_overlap(part) else part
     memory = tensor.handle.shared_memory() if array is data else tensor.view_meta.memory
     memory.exposed = True
     return array

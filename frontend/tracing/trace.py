@@ -1,10 +1,9 @@
-"""Functions become modules: called once with tensors that have shapes and no values.
+"""Tracing: a function becomes a module by one call with tensors that have shapes and no values.
 
     flow.trace(fn, flow.TensorSpec((None, 64), flow.float32))
 
-Arrays that the function takes from outside its arguments are copied when they are first used. `trace` writes
-them into the program; `compile` binds those above `INLINE_BYTES` as further inputs, so that weights are not part
-of the program's text.
+Arrays that the function captures are copied when they are first used. `trace` writes them into the program;
+`compile` makes those above `INLINE_BYTES` inputs, so that weights are not part of the program's text.
 """
 
 from __future__ import annotations
