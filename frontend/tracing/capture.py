@@ -63,7 +63,7 @@ class LeafGradient:
 
     leaf: Leaf
     before: Any
-    now: Any
+    current: Any
 
 
 #: Stands for the earlier gradient where the function has not read it.
@@ -125,9 +125,9 @@ class Captures:
         state, leaf = self.state(tensor), tensor.variable.leaf
         state.synchronize()
         if leaf is None:
-            return state.now
+            return state.current
         if leaf not in state.views:
-            state.views[leaf] = view = Tensor(state.now.builder, state.now.handle, state.now.desc)
+            state.views[leaf] = view = Tensor(state.current.builder, state.current.handle, state.current.desc)
             self.leaves.append((view, leaf))
         return state.views[leaf]
 
@@ -146,7 +146,7 @@ class Captures:
         key, leaf = key_of(tensor), tensor.variable.leaf
         state = self.states.get(key) or self._add_state(key, tensor, value)
         if leaf is None:
-            state.now = value
+            state.current = value
         else:
             state.views[leaf] = value
 
@@ -224,14 +224,14 @@ class Captures:
             self.hooks.watch(leaf.hook_changes)
             grad = leaf.hooks.apply(grad) if leaf.hooks else grad
             accumulated = self.gradient(leaf)
-            total = grad if accumulated.now is None else dispatch("broadcast_add", accumulated.now, grad)
-            if accumulated.now is None:
+            total = grad if accumulated.current is None else dispatch("broadcast_add", accumulated.current, grad)
+            if accumulated.current is None:
                 # Each leaf needs a value of its own: its gradient is updated in place later.
-                accumulated.now = total if create_graph else builder.renamed(total)
-            elif create_graph and not isinstance(accumulated.now, EagerTensor):
-                accumulated.now = total
+                accumulated.current = total if create_graph else builder.renamed(total)
+            elif create_graph and not isinstance(accumulated.current, EagerTensor):
+                accumulated.current = total
             else:
-                builder.assign(accumulated.now, total, "backward")
+                builder.assign(accumulated.current, total, "backward")
 
     def effects(self, builder: Any, mutated_arguments: Sequence[tuple[int, Tensor]]) -> Effects:
         """What a run changes outside. `mutated_arguments` are the arguments that the function updates, with their new
@@ -240,11 +240,13 @@ class Captures:
         updated = changed_states(self.states.values())
         for state in updated:
             state.synchronize()
-        changed = [g for g in self.gradients.values() if g.now is not g.before]
-        new_gradients = [g for g in changed if isinstance(g.now, Tensor) and not isinstance(g.now, EagerTensor)]
-        replaced_gradients = [(g.leaf, g.now) for g in changed if g not in new_gradients]
+        changed = [g for g in self.gradients.values() if g.current is not g.before]
+        new_gradients = [
+            g for g in changed if isinstance(g.current, Tensor) and not isinstance(g.current, EagerTensor)
+        ]
+        replaced_gradients = [(g.leaf, g.current) for g in changed if g not in new_gradients]
         for gradient in new_gradients:
-            gradient.now = builder.read(gradient.now)
+            gradient.current = builder.read(gradient.current)
         return Effects(updated, new_gradients, replaced_gradients, mutated_arguments)
 
 
@@ -300,8 +302,8 @@ class Effects:
     def results(self) -> list[Tensor]:
         """The further results of the program."""
         return (
-            [s.now for s in self.updated]
-            + [g.now for g in self.new_gradients]
+            [s.current for s in self.updated]
+            + [g.current for g in self.new_gradients]
             + [value for _, value in self.mutated_arguments]
         )
 
@@ -335,7 +337,7 @@ class Effects:
     @functools.cached_property
     def descs(self) -> list[TensorDesc | None]:
         """The types of gradients that are results, None for each that has a dynamic size."""
-        return [intern(g.now.desc) if g.now.desc.is_static else None for g in self.new_gradients]
+        return [intern(g.current.desc) if g.current.desc.is_static else None for g in self.new_gradients]
 
     def names(self) -> list[str]:
         """The names of the further results."""

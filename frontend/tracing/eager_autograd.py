@@ -106,7 +106,7 @@ def recomputed(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """
     state = get_rng_state()
     argument_leaves, call = flatten((args, kwargs))
-    # views are other variables after an update of what they show
+    # The variables as they are now: a view gets another one when its root is updated.
     argument_leaves = [v.variable if isinstance(v, EagerTensor) else v for v in argument_leaves]
     value = fn(*args, **kwargs)
     leaves, tree = flatten(value)

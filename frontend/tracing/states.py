@@ -64,7 +64,7 @@ class MemoryState:
     ) -> None:
         self.outside, self.argument = outside, argument
         self.region, self.gradient_family = key
-        self.input = self.now = made
+        self.input = self.current = made
         self.views: dict[Leaf, Tensor] = {}
         self.last_update = self.synchronized_at = 0
         self.overlapping = list(overlapping)
@@ -73,14 +73,14 @@ class MemoryState:
 
     def write(self, value: Tensor) -> None:
         """Gives the state another value."""
-        self.now = value
+        self.current = value
         self.views.clear()
         self.last_update = self.synchronized_at = next(_updates)
 
     def write_unrecorded(self, value: Tensor) -> None:
         """Gives the state another value whose gradient flows on to the current one, as in eager mode."""
         self.synchronize()
-        self.write(with_gradient_of(self.now, value))
+        self.write(with_gradient_of(self.current, value))
 
     def synchronize(self) -> None:
         """Takes the values of later updates of overlapping states.
@@ -100,7 +100,7 @@ class MemoryState:
             self._check_fits(state)
         with enable_grad() if is_known else no_grad():
             value = _combined(self, others)
-        self.now = value if is_known else with_gradient_of(self.now, value)
+        self.current = value if is_known else with_gradient_of(self.current, value)
         self.views.clear()
         self.synchronized_at = others[-1].last_update
 
@@ -133,7 +133,7 @@ class MemoryStates(dict[Key, MemoryState]):
 
 def changed_states(states: Iterable[MemoryState]) -> list[MemoryState]:
     """The states that get another value, without those whose elements are all part of other changed states."""
-    changed = [s for s in states if s.last_update and s.now.handle != s.input.handle]
+    changed = [s for s in states if s.last_update and s.current.handle != s.input.handle]
     kept: set[MemoryState] = set()
     for state in sorted(changed, key=lambda s: (-s.region.size, s.outside.is_view)):
         if not any(s in kept and s.region.covers(state.region) for s in state.overlapping):
@@ -149,7 +149,7 @@ def _combined(state: MemoryState, later: Sequence[MemoryState]) -> Tensor:
         numbers = other.region.find(positions)
         chosen = np.where(numbers >= 0, numbers + count, chosen)
         count += other.region.size
-    return _gathered(state.now, [state.now, *(s.now for s in later)], chosen)
+    return _gathered(state.current, [state.current, *(s.current for s in later)], chosen)
 
 
 def _gathered(like: Tensor, sources: Sequence[Tensor], numbers: np.ndarray) -> Tensor:

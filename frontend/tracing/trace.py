@@ -124,7 +124,7 @@ class TraceBuilder(IRBuilder, TensorBuilder):
 
     def lasting(self) -> list[Tensor]:
         """The current values of updated tensors and of views, which the function may read later."""
-        return [*(state.now for state in self.captures.states.values()), *self.functionalization.values()]
+        return [*(state.current for state in self.captures.states.values()), *self.functionalization.values()]
 
     def drop_view(self, result: Tensor) -> None:
         """Notes that a result shares no elements with another tensor."""
@@ -203,11 +203,11 @@ class TraceBuilder(IRBuilder, TensorBuilder):
 
     def get_grad(self, leaf: Leaf) -> Any:
         """The current gradient of a leaf."""
-        return self.captures.gradient(leaf).now
+        return self.captures.gradient(leaf).current
 
     def set_grad(self, leaf: Leaf, grad: Any) -> None:
         """Replaces the gradient of a leaf."""
-        self.captures.gradient(leaf, read=False).now = grad
+        self.captures.gradient(leaf, read=False).current = grad
 
     def backward(
         self, tensors: Sequence[Tensor], weights: Sequence[Any], retain: bool, create_graph: bool, leaves: Any
