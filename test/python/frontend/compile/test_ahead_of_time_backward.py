@@ -57,7 +57,7 @@ def test_functions_that_cannot_run_again_are_refused():
     for reason, function in {"it computes or sets gradients": trained, "it updates tensors": updated}.items():
         w = leaf()
         result = flow.compile(function)(w)
-        message = f"outside.py:.* oneflow.compiled has no gradient: {reason}.*inside of the"
+        message = f"test_ahead_of_time_backward.py:.* oneflow.compiled has no gradient: {reason}.*inside of the"
         with pytest.raises(flow.OneFlowError, match=message):
             (result.sum() + w.sum()).backward()
         assert not flow.compile(function)(w.detach()).requires_grad
