@@ -56,7 +56,7 @@ def product(x, w):
 
 
 def program_of(function):
-    return function._current().executable.program
+    return function._latest().executable.program
 
 
 @pytest.mark.parametrize("way", [1, 2, 3])
