@@ -141,7 +141,7 @@ def first_call() -> None:
     begin = time.perf_counter()
     step(*given).item()
     took = time.perf_counter() - begin
-    peak = step._current().executable.peak_bytes
+    peak = step._latest().executable.peak_bytes
     parts = ", ".join(f"{name} {seconds:.2f}" for name, seconds in spent.items())
     print(f"{took:.2f} s, of which {parts}; workspace {peak / 2**20:.0f} MiB")
 

@@ -121,7 +121,7 @@ def measure(case: Case, harness: Any) -> Measured:
     functions = [flow.compile(case.function, device="cuda", autotune=tuned) for tuned in (False, True)]
     results = [torch.from_dlpack(function(*given).detach()) for function in functions]
     compare(Row(case.name, lambda: None, {}), *results)
-    chosen, tuned = (function._current().executable.program.sources for function in functions)
+    chosen, tuned = (function._latest().executable.program.sources for function in functions)
     changed = sum(chosen[name] != source for name, source in tuned.items())
     actions: list[Action] = [lambda f=f: f(*given) for f in functions]
     times = [[harness.microseconds(action, True) for action in actions] for _ in range(harness.rounds)]

@@ -1,4 +1,3 @@
-"""Python functions become programs: tracing, tensors, the functional API, compiled functions.
-
-`api.py` lists what `import oneflow as flow` offers.
+"""Python functions become programs: eager mode, tracing, the functional API, compiled functions. `api.py` lists what
+`import oneflow as flow` offers.
 """

@@ -20,7 +20,7 @@ from oneflow.frontend.compile.compiled import CompiledFunction, compile
 from oneflow.frontend.core.devices import Device, device
 from oneflow.frontend.core.errors import CallError, OneFlowError, TraceError
 from oneflow.frontend.core.spec import TensorSpec
-from oneflow.frontend.eager.given import from_numpy, tensor
+from oneflow.frontend.eager.constructors import from_numpy, tensor
 from oneflow.frontend.eager.tape import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
 from oneflow.frontend.functional import *  # noqa: F403
 from oneflow.frontend.functional.random import get_rng_state, set_rng_state

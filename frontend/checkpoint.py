@@ -19,11 +19,11 @@ from oneflow.frontend.serialization import load, save
 
 
 class Checkpoint:
-    """A file with the states of named parts, of the random numbers, and values of the caller's.
+    """A file with the states of named parts, the state of the random numbers, and values of the caller.
 
     Args:
-        path: the file; its folder is made when it is first written.
-        parts: modules, optimizers, schedules: whatever has `state_dict` and `load_state_dict`, by name.
+        path: the file; its folder is made when the file is first written.
+        parts: modules, optimizers, schedules: objects with `state_dict` and `load_state_dict`, by name.
 
     Raises:
         TypeError: a part has no state.
@@ -36,16 +36,16 @@ class Checkpoint:
         self.path, self.parts = Path(path), parts
 
     def save(self, **values: Any) -> None:
-        """Writes the states as they are now, and `values`: nested tensors, arrays and plain values.
+        """Writes the present states, and `values`: nested tensors, arrays and plain values.
 
-        A program that is killed meanwhile leaves the file as it was.
+        If the program is killed meanwhile, the file stays as it was.
         """
         self.path.parent.mkdir(parents=True, exist_ok=True)
         states = {name: part.state_dict() for name, part in self.parts.items()}
         save({"parts": states, "random": get_rng_state(), "values": values}, self.path)
 
     def load(self) -> dict[str, Any] | None:
-        """Gives every part the state that it had when the file was written; the caller's values, None without a file.
+        """Loads the state of every part from the file; gives the values of the caller, None without a file.
 
         Raises:
             ValueError: the file is no checkpoint, or has other parts.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 
-from oneflow.frontend.core.devices import CHOSEN, Device, device
+from oneflow.frontend.core.devices import COMPILE_OPTIONS, Device, device
 from oneflow.lowering.triton.names import AUTOTUNE, DETERMINISTIC, PRECISION, PRECISIONS
 from oneflow.runtime.cuda import driver
 from oneflow.runtime.cuda import stream as streams
@@ -22,37 +22,38 @@ __all__ = [
 
 
 def set_matmul_precision(precision: str) -> None:
-    """How products of float32 are computed by what is compiled from now on.
+    """Sets how products of float32 are computed by programs compiled from now on.
 
     Args:
-        precision: "ieee", exact products (the default); "tf32", on tensor cores with 10 bits of mantissa; or
-            "tf32x3", three such products, which come near float32.
+        precision: "ieee", exact products (the default); "tf32", tensor cores with 10 bits of mantissa; or "tf32x3",
+            three such products, which come near float32.
 
     Raises:
         ValueError: there is no such precision.
     """
     if precision not in PRECISIONS:
         raise ValueError(f"expected precision to be one of {', '.join(PRECISIONS)}, got {precision!r}")
-    CHOSEN[PRECISION] = precision
+    COMPILE_OPTIONS[PRECISION] = precision
 
 
 def set_deterministic(deterministic: bool) -> None:
-    """Whether what is compiled from now on gives the same bits in every run.
+    """Sets whether programs compiled from now on give the same bits in every run.
 
-    Where several elements are added to one place (the gradients of embeddings and of indexing, scatters), atomic
-    additions take their turns in any order; with this they are done one after the other, which is slower. All else
-    gives the same bits in any case.
+    Where several elements are added to one position (gradients of embeddings and of indexing, scatters), the order of
+    atomic additions differs from run to run. In deterministic mode they are done one after the other, which is
+    slower. All other operators are deterministic anyway.
     """
-    CHOSEN[DETERMINISTIC] = str(bool(deterministic)).lower()
+    COMPILE_OPTIONS[DETERMINISTIC] = str(bool(deterministic)).lower()
 
 
 def set_autotune(autotune: bool) -> None:
-    """Whether the fastest way to compute a kernel is measured, for what is compiled from now on.
+    """Sets whether programs compiled from now on measure the fastest configuration of a kernel.
 
-    The first run times a few ways for each product and each reduction of rows on the device, and keeps the fastest in
-    the cache on disk, by device, kernel and sizes. Without it a model chooses, the same on every machine.
+    The first run times a few configurations of each product and each reduction of rows on the device. The fastest is
+    kept in the cache on disk, by device, kernel and sizes. Without autotuning a cost model chooses, the same on every
+    machine.
     """
-    CHOSEN[AUTOTUNE] = str(bool(autotune)).lower()
+    COMPILE_OPTIONS[AUTOTUNE] = str(bool(autotune)).lower()
 
 
 def is_available() -> bool:
@@ -68,8 +69,8 @@ def device_count() -> int:
         return 0
 
 
-def _found(place: str | Device | int | None) -> driver.Device:
-    """A device of the driver."""
+def _driver_device(place: str | Device | int | None) -> driver.Device:
+    """The device of the driver for a device, its name or its number."""
     return driver.device(place if isinstance(place, int) else device(place or "cuda").index)
 
 
@@ -79,53 +80,54 @@ def Stream(place: str | Device | int | None = None) -> streams.Stream:  # noqa: 
     Raises:
         CudaError: there is no such device.
     """
-    return streams.Stream(_found(place))
+    return streams.Stream(_driver_device(place))
 
 
-def stream(chosen: streams.Stream) -> AbstractContextManager[streams.Stream]:
-    """Within it, what this thread computes on the stream's device goes to that stream."""
-    return streams.using(chosen)
+def stream(target: streams.Stream) -> AbstractContextManager[streams.Stream]:
+    """A context in which this thread's work on the stream's device goes to that stream."""
+    return streams.using(target)
 
 
 def current_stream(place: str | Device | int | None = None) -> streams.Stream:
-    """The stream that work for a device goes to in this thread; `handle` is CUDA's.
+    """The stream to which this thread's work on a device goes; `handle` is CUDA's.
 
     Raises:
         CudaError: there is no such device.
     """
-    return streams.current(_found(place))
+    return streams.current(_driver_device(place))
 
 
 def synchronize(place: str | Device | int | None = None) -> None:
-    """Waits until everything on a device is done.
+    """Waits until all work on a device is done.
 
     Raises:
         CudaError: there is no such device, or work on it failed.
     """
-    streams.synchronize(_found(place))
+    streams.synchronize(_driver_device(place))
 
 
 def memory_allocated(place: str | Device | int | None = None) -> int:
-    """The bytes of tensors, and of the programs' workspace, on a device."""
-    found = _found(place)
-    return found.memory()[0] - streams.cached_bytes(found)
+    """The bytes on a device that tensors and the workspace of programs take."""
+    handle = _driver_device(place)
+    return handle.memory()[0] - streams.cached_bytes(handle)
 
 
 def max_memory_allocated(place: str | Device | int | None = None) -> int:
-    """The most bytes that were allocated at one time since `reset_peak_memory_stats`, with the memory of results that
-    streams and programs keep for later, which `memory_allocated` leaves out.
+    """The most bytes that were allocated at one time since `reset_peak_memory_stats`.
+
+    They include memory that streams and programs keep for later results, which `memory_allocated` leaves out.
     """
-    return _found(place).memory()[1]
+    return _driver_device(place).memory()[1]
 
 
 def reset_peak_memory_stats(place: str | Device | int | None = None) -> None:
-    """Counts `max_memory_allocated` from here on."""
-    _found(place).reset_peak()
+    """Starts the peak of `max_memory_allocated` anew."""
+    _driver_device(place).reset_peak()
 
 
 def empty_cache(place: str | Device | int | None = None) -> None:
-    """Gives memory that nothing uses back to the system."""
-    found = _found(place)
-    streams.clear_result_pools(found)
-    streams.trim(found)
-    found.trim()
+    """Gives unused memory back to the system."""
+    handle = _driver_device(place)
+    streams.clear_result_pools(handle)
+    streams.trim(handle)
+    handle.trim()

@@ -1,4 +1,4 @@
-"""`flow.env`: which rank of a job this process is."""
+"""`flow.env`: the rank of this process in its job."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["get_local_rank", "get_rank", "get_world_size"]
 
 
 def get_rank() -> int:
-    """The number of this process in its job, 0 where no launcher has started it.
+    """The rank of this process, 0 without a launcher.
 
     Raises:
         WorldError: there is a launcher, but mpi4py is not installed.
@@ -17,7 +17,7 @@ def get_rank() -> int:
 
 
 def get_world_size() -> int:
-    """How many ranks the job has.
+    """The number of ranks of the job, 1 without a launcher.
 
     Raises:
         WorldError: there is a launcher, but mpi4py is not installed.

@@ -28,7 +28,7 @@ from oneflow.runtime.user_ops.numpy_kernel import numpy_kernel
 
 
 class CustomOpModule:
-    """One folder of an operator; `build_load` makes what was asked for usable."""
+    """The folder of one operator; `build_load` builds and loads what was asked for."""
 
     def __init__(self, op_type_name: str, module_path: str) -> None:
         self.name, self.folder = op_type_name, Path(module_path) / op_type_name
@@ -79,12 +79,12 @@ class CustomOpModule:
 
 
 def custom_op_module(op_type_name: str, module_path: str) -> CustomOpModule:
-    """The operator in the folder `op_type_name` of `module_path`; see the module."""
+    """The operator in the folder `op_type_name` of `module_path`; see the description of this module."""
     return CustomOpModule(op_type_name, module_path)
 
 
 def _build(name: str, sources: list[Path]) -> Path:
-    """A library of C++ files, which is kept as long as the system keeps temporary files."""
+    """A library of C++ files, in a temporary folder."""
     compiler = shutil.which("g++") or shutil.which("c++")
     if compiler is None:
         raise LibraryError(f"expected a C++ compiler to build {name} (g++ or c++), found none")
@@ -106,7 +106,7 @@ def _import(path: Path) -> ModuleType:
 
 
 def _set_kernels(name: str, path: Path) -> None:
-    """Makes the functions of a file the kernels of the operators of their names."""
+    """Makes the functions of a file the kernels of the operators with their names."""
     if f"{name}_forward" not in REGISTRY:
         raise LibraryError(
             f"{path}: expected an operator {name}_forward for its kernel; register it and call cpp_def()"
@@ -117,20 +117,20 @@ def _set_kernels(name: str, path: Path) -> None:
         if record is None:
             continue
         if callable(kernel := getattr(module, function, None)):
-            kernel = numpy_kernel(_on_tuple(kernel))
+            kernel = numpy_kernel(_taking_a_tuple(kernel))
             REGISTRY.operators[record.name] = dataclasses.replace(record, kernel=kernel, in_place=None)
-        elif _in_python(record):
+        elif _declares_python_kernel(record):
             raise LibraryError(f"{path} has no {function}, the kernel of {record.name}; add `def {function}(args):`")
 
 
-def _in_python(record: Operator) -> bool:
-    """Whether an operator says that its kernel is in Python."""
+def _declares_python_kernel(record: Operator) -> bool:
+    """Whether an operator declares that its kernel is in Python."""
     tag = record.signature.attr_by_name.get("device_sub_tag")
     return tag is not None and tag.default == "py"
 
 
-def _on_tuple(function: Callable[[tuple[Any, ...]], Any]) -> Callable[..., Any]:
-    """A function of a tuple of all arrays, as one of operands, groups of which are spread."""
+def _taking_a_tuple(function: Callable[[tuple[Any, ...]], Any]) -> Callable[..., Any]:
+    """A function of one tuple of all arrays, as a function of the operands of a call."""
 
     def kernel(*operands: Any) -> Any:
         arrays: list[Any] = []

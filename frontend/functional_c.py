@@ -1,4 +1,4 @@
-"""`flow._C`: the functions that `functional_api.yaml` files declare, computed by functors of C++ libraries."""
+"""`flow._C`: functions that `functional_api.yaml` files declare, computed by functors of C++ libraries."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ from oneflow.runtime.user_ops.functions import Argument, call_function
 
 
 class Functions:
-    """A namespace of functions; `load` adds those of a file that say `bind_python: True`."""
+    """A namespace of functions; `load` adds those of a file with `bind_python: True`."""
 
     def __init__(self) -> None:
         self._entries: dict[str, FunctionEntry] = {}
         self._unbound: dict[str, FunctionEntry] = {}
 
     def load(self, path: str | Path) -> None:
-        """Adds the functions of a file; the same file again does nothing.
+        """Adds the functions of a file; loading the same file again does nothing.
 
         Raises:
-            FunctionalApiError: it is not well formed, or a function is declared already, elsewhere.
+            FunctionalApiError: the file is malformed, or declares a function that another file declares.
         """
-        every = read_functional_api(path)
-        entries = {e.name: e for e in every if e.bind_python}
+        all_entries = read_functional_api(path)
+        entries = {e.name: e for e in all_entries if e.bind_python}
         for name, entry in entries.items():
-            taken = self._entries.get(name)
-            if taken is not None and taken.where != entry.where:
+            declared = self._entries.get(name)
+            if declared is not None and declared.where != entry.where:
                 raise FunctionalApiError(
-                    f"{name} is declared twice: at {taken.where} and at {entry.where}; rename one"
+                    f"{name} is declared twice: at {declared.where} and at {entry.where}; rename one"
                 )
         self._entries.update(entries)
-        self._unbound.update((e.name, e) for e in every if not e.bind_python)
+        self._unbound.update((e.name, e) for e in all_entries if not e.bind_python)
 
     def __getattr__(self, name: str) -> Any:
         entry = self._entries.get(name)
@@ -79,7 +79,7 @@ def _call(entry: FunctionEntry, args: Sequence[Any], kwargs: dict[str, Any]) -> 
         results = call_function(builder, signature.functor, [_read(builder, a) for a in arguments])
     except OperatorError as error:
         raise fail(str(error)) from None
-    return _shaped(entry, signature, [builder.give(value) for value in results])
+    return _as_signature_says(entry, signature, [builder.give(value) for value in results])
 
 
 def _read(builder: TensorBuilder, argument: Argument) -> Argument:
@@ -89,8 +89,8 @@ def _read(builder: TensorBuilder, argument: Argument) -> Argument:
     return Argument(None, tuple(builder.read(as_tensor(v)) for v in values))
 
 
-def _shaped(entry: FunctionEntry, signature: FunctionSignature, results: list[Tensor]) -> Any:
-    """Results as the signature says: nothing, one tensor, or a tuple whose fields may have names."""
+def _as_signature_says(entry: FunctionEntry, signature: FunctionSignature, results: list[Tensor]) -> Any:
+    """Results as the signature declares them: nothing, one tensor, or a tuple whose fields may have names."""
     if signature.returns == "Void":
         return None
     if signature.returns == "Tensor":

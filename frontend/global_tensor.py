@@ -1,10 +1,10 @@
-"""Global tensors: whole tensors that lie on the ranks of a placement.
+"""Global tensors: tensors whose pieces lie on the ranks of a placement.
 
     placement = flow.placement("cpu", ranks=[0, 1])
     x = flow.tensor(data).to_global(placement, flow.sbp.split(0))      x.sbp      x.to_local()
 
-Every rank has the whole tensor before `to_global` and its piece after it. In compiled functions `to_global` says how
-a value has to lie from here on. Gives tensors these methods.
+Every rank has the whole tensor before `to_global` and a piece of it afterwards. In compiled functions `to_global`
+states the layout of a value from there on. Importing this module gives tensors these methods.
 """
 
 from __future__ import annotations
@@ -15,27 +15,26 @@ import numpy as np
 
 from oneflow.dialect.nd_sbp import NdSbp
 from oneflow.dialect.sbp import Sbp
-from oneflow.frontend.core.arrays import to_array
+from oneflow.frontend.core.arrays import is_on_device, is_on_ranks, to_array
 from oneflow.frontend.core.dispatch import current_builder, dispatch
 from oneflow.frontend.core.errors import fail, refuse
+from oneflow.frontend.core.placements import from_piece, redistribute
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.eager.function import Function
 from oneflow.frontend.eager.tensor import BUILDER, EagerTensor, wrapped
 from oneflow.frontend.tracing.capture import layout_of
-from oneflow.runtime.cuda.array import DeviceArray
 from oneflow.runtime.distributed import Layout
-from oneflow.runtime.global_array import GlobalArray, Placement, shared
+from oneflow.runtime.global_array import Placement
 
 
 def to_global(x: Tensor, placement: Placement | None = None, sbp: Any = None, *, grad_sbp: Any = None) -> Tensor:
-    """The whole tensor `x`, lying on `placement` as `sbp` says.
+    """The tensor `x` on a placement with an SBP layout.
 
     Args:
-        x: outside of compiled functions the same on every rank (that of rank 0 counts), or a global tensor.
-        placement: the ranks; None for those that it lies on, or that the compiled function is for.
+        x: outside of compiled functions the same on every rank (the values of rank 0 count), or a global tensor.
+        placement: the ranks; None for those of `x`, or those of the compiled function.
         sbp: `flow.sbp.split(axis)`, `flow.sbp.broadcast` or `flow.sbp.partial_sum`, one for each axis of the mesh.
-        grad_sbp: how the gradient lies that comes back to `x`; None for as `x` does, and in compiled functions for
-            as is cheapest.
+        grad_sbp: the layout of the gradient by `x`; None for that of `x`, in compiled functions for the cheapest.
 
     Raises:
         ValueError: the layout does not fit the tensor and the mesh, or there is no placement.
@@ -53,66 +52,67 @@ def to_global(x: Tensor, placement: Placement | None = None, sbp: Any = None, *,
     source = known or (None, ())
     if grad_sbp is not None:
         source = source[0], (source[0] or at).layout(grad_sbp, x.desc)
-    lying: Tensor = Lie.apply(x, at, nd, source)
-    return lying
+    layout: Tensor = ToPlacement.apply(x, at, nd, source)
+    return layout
 
 
-class Lie(Function):
-    """A tensor on ranks, or with None whole in every process; its gradient comes back to where it was."""
+class ToPlacement(Function):
+    """A tensor with another placement and layout, or with placement None whole in every process; the gradient is
+    moved back.
+    """
 
     @staticmethod
     def forward(ctx: Any, x: EagerTensor, at: Placement | None, nd: NdSbp, source: Any) -> EagerTensor:
-        """The pieces; `source` says where the gradient goes."""
+        """The global tensor; `source` is the placement and layout of the gradient."""
         ctx.source, ctx.at, data = source, (at, nd), x.storage
         if at is None:
             return wrapped(to_array(data))
-        if isinstance(data, GlobalArray):
-            return EagerTensor(BUILDER.wrap(data.to(at, nd)))
-        return EagerTensor(BUILDER.wrap(GlobalArray.of(shared(to_array(data), at, nd), at, nd)))
+        return EagerTensor(BUILDER.wrap(redistribute(data, at, nd)))
 
     @staticmethod
     def backward(ctx: Any, grad: EagerTensor) -> Any:
         """The gradient, moved back."""
-        return Lie.apply(grad, *ctx.source, ctx.at), None, None, None
+        return ToPlacement.apply(grad, *ctx.source, ctx.at), None, None, None
 
 
 def _cast(builder: Any, x: Tensor, placement: Placement | None, sbp: Any, grad_sbp: Any) -> Tensor:
-    """A cast in a program that is traced."""
-    name = builder.lie_on(placement)
+    """A cast to a layout, in a trace."""
+    name = builder.add_placement(placement)
     at: Placement | None = placement or builder.placements.fitting(sbp)
     if at is None:
         raise fail("expected a placement: pass one, or give it to flow.compile")
     try:
-        said: dict[str, Any] = {"nd_sbp": at.layout(sbp, x.desc)}
+        attributes: dict[str, Any] = {"nd_sbp": at.layout(sbp, x.desc)}
         if grad_sbp is not None:
             home = builder.placements.fitting(grad_sbp)
-            said |= {"grad_mode": "manual", "grad_nd_sbp": home.layout(grad_sbp, x.desc)}
+            attributes |= {"grad_mode": "manual", "grad_nd_sbp": home.layout(grad_sbp, x.desc)}
     except (TypeError, ValueError) as error:
         raise fail(f"to_global: {error}") from None
-    return dispatch("hierarchical_parallel_cast", x, **said, **({"placement": name} if name else {}))
+    return dispatch("hierarchical_parallel_cast", x, **attributes, **({"placement": name} if name else {}))
 
 
 def to_local(x: EagerTensor) -> Tensor:
-    """This rank's piece of a global tensor, in the same memory; of all ranks in one process, the first one's.
+    """The piece of a global tensor on this rank, in the same memory; if one process has all ranks, the piece of the
+    first.
 
-    Its gradient is a piece of the gradient of `x`, which lies as `x` does: every rank gives its own.
+    The gradient by `x` has the layout of `x`: every rank gives the gradient of its own piece.
 
     Raises:
-        RuntimeError: it is no global tensor, or this rank has no piece of it.
+        RuntimeError: `x` is no global tensor, or this rank has no piece of it.
     """
     data = x.storage
-    if not isinstance(data, GlobalArray):
+    if not is_on_ranks(data):
         raise refuse("expected a global tensor; x.to_global(placement, sbp) makes one")
     try:
         data.local()
     except ValueError as error:
         raise refuse(str(error)) from None
-    piece: Tensor = Piece.apply(x)
+    piece: Tensor = LocalPiece.apply(x)
     return piece
 
 
-def _no_piece(x: Tensor) -> Tensor:
-    """Says that compiled functions compute with whole tensors.
+def _refuse_in_trace(x: Tensor) -> Tensor:
+    """Refuses `to_local` in compiled functions, whose tensors are whole.
 
     Raises:
         TraceError: always.
@@ -121,52 +121,52 @@ def _no_piece(x: Tensor) -> Tensor:
                "and call to_local() on the result")  # fmt: skip
 
 
-class Piece(Function):
-    """This rank's piece of a global tensor."""
+class LocalPiece(Function):
+    """The piece of a global tensor on this rank."""
 
     @staticmethod
     def forward(ctx: Any, x: EagerTensor) -> EagerTensor:
         """The piece, in the same memory."""
         data: Any = x.storage
-        ctx.lying, piece = (data.placement, data.layout), data.local()
-        return EagerTensor(BUILDER.wrap(piece)) if isinstance(piece, DeviceArray) else wrapped(piece)
+        ctx.layout, piece = (data.placement, data.layout), data.local()
+        return EagerTensor(BUILDER.wrap(piece)) if is_on_device(piece) else wrapped(piece)
 
     @staticmethod
     def backward(ctx: Any, grad: EagerTensor) -> Any:
-        """The pieces of the ranks together."""
-        return Assembled.apply(grad, *ctx.lying)
+        """The gradients of all pieces as one global tensor."""
+        return FromLocalPiece.apply(grad, *ctx.layout)
 
 
-class Assembled(Function):
+class FromLocalPiece(Function):
     """The global tensor of which every rank has a piece."""
 
     @staticmethod
     def forward(ctx: Any, piece: EagerTensor, placement: Placement, layout: Layout) -> EagerTensor:
-        """The pieces as they are."""
+        """The pieces as one global tensor."""
         ctx.at, data = (placement, layout.nd), piece.storage
-        pieces = data.copy() if isinstance(data, DeviceArray) else np.array(to_array(data), order="C")
-        return EagerTensor(BUILDER.wrap(GlobalArray.of_piece(pieces, placement, layout)))
+        copy = data.copy() if is_on_device(data) else np.array(to_array(data), order="C")
+        return EagerTensor(BUILDER.wrap(from_piece(copy, placement, layout)))
 
     @staticmethod
     def backward(ctx: Any, grad: EagerTensor) -> Any:
-        """This rank's piece."""
+        """The piece of the gradient on this rank."""
         return to_local(to_global(grad, *ctx.at)), None, None  # type: ignore[arg-type]
 
 
 def _placement(x: EagerTensor) -> Placement | None:
-    """The ranks that a global tensor lies on; None for others."""
+    """The placement of a global tensor; None for any other."""
     found = layout_of(x)
     return None if found is None else found[0]
 
 
 def _sbp(x: EagerTensor) -> tuple[Sbp, ...] | None:
-    """How a global tensor lies, one SBP for each axis of the mesh; None for others."""
+    """The layout of a global tensor, one SBP for each axis of the mesh; None for any other."""
     found = layout_of(x)
     return None if found is None else found[1]
 
 
 Tensor.to_global = to_global  # type: ignore[attr-defined]
-Tensor.to_local = _no_piece  # type: ignore[attr-defined]
+Tensor.to_local = _refuse_in_trace  # type: ignore[attr-defined]
 EagerTensor.to_local = to_local  # type: ignore[attr-defined]
 EagerTensor.placement = property(_placement)  # type: ignore[attr-defined]
 EagerTensor.sbp = property(_sbp)  # type: ignore[attr-defined]

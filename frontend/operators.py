@@ -55,7 +55,7 @@ def operator(signature: str, *, registry: Registry = REGISTRY, **options: Any) -
     def wrap(body: type) -> Operator:
         slots = {k: v for k, v in vars(body).items() if not k.startswith("__")} | options
         doc = inspect.getdoc(body) or f"A user's operator, {body.__name__}."
-        return define(signature, registry=registry, depth=2, doc=doc, **_filled(signature, registry, slots))
+        return define(signature, registry=registry, depth=2, doc=doc, **_with_defaults(signature, registry, slots))
 
     return wrap
 
@@ -85,12 +85,14 @@ def elementwise(signature: str, **options: Any) -> Callable[[Callable[..., Any]]
     return wrap
 
 
-#: Why an operator has no gradient whose definition says none.
+#: The reason that an operator without the slot grad has no gradient.
 NO_GRADIENT = "its slot grad is not filled; give it grad = lambda ops, op, *cotangents: {operand: gradient}"
 
 
-def _filled(signature: str, registry: Registry, slots: dict[str, Any]) -> dict[str, Any]:
-    """Slots with those left out, text for functions, and functions with their errors told as the user's."""
+def _with_defaults(signature: str, registry: Registry, slots: dict[str, Any]) -> dict[str, Any]:
+    """The slots with defaults for those left out, parsed text, and functions guarded so that their errors name the
+    slot.
+    """
     parsed = parse_signature(signature)
     slots.setdefault("sbp", Absent("sbp", "none was given"))
     if slots.get("decompose") is not None:
@@ -116,22 +118,22 @@ def _filled(signature: str, registry: Registry, slots: dict[str, Any]) -> dict[s
 
 
 def _guarded(signature: Signature, slots: dict[str, Any]) -> dict[str, Any]:
-    """The slots that are functions, guarded.
+    """The slots that are functions, guarded so that their errors name the slot.
 
     Raises:
-        SignatureError: one is neither a function nor what may stand in its place, or another slot is not its kind.
+        SignatureError: a slot is neither a function nor a value that is allowed there.
     """
     check_slots(signature.name, slots)
-    found = {}
+    guarded: dict[str, Any] = {}
     for slot in ("types", "sbp", "grad", "decompose", "compute", "scalar"):
-        given = slots.get(slot)
-        if isinstance(given, Factors):
-            found[slot] = check_factors(signature, given)
-        elif callable(given):
-            found[slot] = guard(signature.name, slot, given)
-        elif given and not isinstance(given, Absent):
-            raise SignatureError(f"operator {signature.name}: the slot {slot}: expected a function, got {given!r}")
-    return found
+        value = slots.get(slot)
+        if isinstance(value, Factors):
+            guarded[slot] = check_factors(signature, value)
+        elif callable(value):
+            guarded[slot] = guard(signature.name, slot, value)
+        elif value and not isinstance(value, Absent):
+            raise SignatureError(f"operator {signature.name}: the slot {slot}: expected a function, got {value!r}")
+    return guarded
 
 
 def _check_kernel(signature: Signature, kernel: Any) -> None:
@@ -158,7 +160,7 @@ def _check_factors_of_type(signature: Signature, operand: str, sbp: Any) -> None
 
 
 def _type_of(signature: Signature, operand: str) -> Callable[[Call], Any]:
-    """The rule by which the result has the type of an operand."""
+    """The type rule by which the result has the type of an operand."""
     names = [a.name for a in signature.inputs]
     if operand not in names:
         raise SignatureError(
@@ -169,7 +171,7 @@ def _type_of(signature: Signature, operand: str) -> Callable[[Call], Any]:
 
 
 def run_by_meaning(registry: Registry, name: str, *operands: Any, **attrs: Any) -> Any:
-    """The results of an operator on arrays by its meaning, for operators that have no reference of their own."""
+    """The results of an operator on arrays, computed by its meaning; the reference of operators without one."""
     record = registry[name]
     inputs = {a.name: x for a, x in zip(record.signature.inputs, operands, strict=True)}
     op = Call(record, inputs, attrs)
@@ -208,7 +210,7 @@ class Operators:
 
 
 def _operands(record: Operator, operands: tuple[Any, ...], attrs: dict[str, Any]) -> list[Any]:
-    """Operands in order; those given by name are taken out of `attrs`."""
+    """The operands in order; those given by name are removed from `attrs`."""
     names = [a.name for a in record.signature.inputs]
     if len(operands) > len(names):
         raise CallError(

@@ -1,4 +1,4 @@
-"""`flow.sbp`: how a tensor lies along one axis of a mesh."""
+"""`flow.sbp`: the layout of a tensor along one axis of a mesh."""
 
 import operator
 
@@ -6,15 +6,15 @@ from oneflow.dialect.sbp import B, P, S, Sbp
 
 #: Whole on every rank.
 broadcast = B
-#: Every rank has a term of the sum that the tensor is.
+#: Every rank has one term of a sum; the tensor is the sum.
 partial_sum = P
 
 
 def split(axis: int) -> Sbp:
-    """Cut along an axis, a negative one counted from the last.
+    """Cut along an axis; a negative axis counts from the last.
 
     Raises:
-        ValueError: it is no integer.
+        ValueError: the axis is no integer.
     """
     try:
         return S(operator.index(axis))

@@ -1,9 +1,9 @@
 """Saving and loading: nested dicts and lists of tensors and plain values, as safetensors.
 
-A flat dict of tensors, as `state_dict` gives, becomes the file that PyTorch's users write of theirs, with the same
-names. Anything else keeps its structure in the file's metadata. A file is written beside its place and then renamed,
-so that a program that is killed leaves the old one; what else it leaves the next writer removes. `pickle` takes
-tensors and modules too.
+A flat dict of tensors, such as `state_dict` gives, becomes a file with the same names as PyTorch's users write. Any
+other structure is kept in the metadata of the file. A file is written under a temporary name and then renamed: a
+program that is killed leaves the old file, and the next writer removes the temporary one. `pickle` takes tensors and
+modules too.
 """
 
 from __future__ import annotations
@@ -23,23 +23,22 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_bytes
 
-from oneflow.frontend.core.arrays import is_array, to_array
+from oneflow.frontend.core.arrays import is_array, is_on_ranks, to_array
 from oneflow.frontend.eager.tensor import EagerTensor, wrapped
 from oneflow.frontend.nn.module import Parameter
-from oneflow.runtime.global_array import GlobalArray
 
 STRUCTURE = "oneflow.structure"
 
-_Reduced = tuple[Callable[..., EagerTensor], tuple[Any, ...]]
+_Pickled = tuple[Callable[..., EagerTensor], tuple[Any, ...]]
 
 
-def _reduced(tensor: EagerTensor) -> _Reduced:
-    """What `pickle` keeps: values, element type and whether it is a leaf, but not on which device it lies.
+def _reduced(tensor: EagerTensor) -> _Pickled:
+    """What `pickle` keeps: values, element type and whether the tensor is a leaf, but not the device.
 
     Raises:
-        TypeError: it lies on ranks, or a gradient flows through it.
+        TypeError: the tensor is global, or a gradient flows through it.
     """
-    if isinstance(tensor.storage, GlobalArray):
+    if is_on_ranks(tensor.storage):
         raise TypeError("expected a tensor of one device to pickle, got a global one; pickle x.to_local()")
     if tensor.requires_grad and not tensor.is_leaf:
         raise TypeError(f"expected a leaf to pickle, got the result {tensor.desc} of an operator; pickle x.detach()")
@@ -71,7 +70,7 @@ def save(value: Any, path: str | os.PathLike[str]) -> None:
 
 
 def load(path: str | os.PathLike[str]) -> Any:
-    """What a file written by `save` has, or the dict of tensors of any other safetensors file.
+    """The contents of a file written by `save`, or the dict of tensors of any other safetensors file.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -94,7 +93,7 @@ def _read(path: str | os.PathLike[str]) -> Any:
 
 
 def _pack(value: Any, path: str, tensors: dict[str, np.ndarray]) -> Any:
-    """The structure with tensors named; the tensors are put aside."""
+    """The structure with names in place of tensors; the tensors are added to `tensors`."""
     if isinstance(value, EagerTensor) or is_array(value):
         array = value.array if isinstance(value, EagerTensor) else to_array(value)
         tensors[path] = np.array(array, order="C")
@@ -126,7 +125,7 @@ def _unpack(structure: dict[str, Any], tensors: dict[str, EagerTensor]) -> Any:
 
 def _replace(path: Path, data: bytes) -> None:
     """Writes a file whole or not at all."""
-    _remove_left(path)
+    _remove_unfinished(path)
     name = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         with open(name, "xb") as file:
@@ -135,23 +134,23 @@ def _replace(path: Path, data: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
             os.replace(name, path)
-        _settle(path.parent)
+        _sync_folder(path.parent)
     except BaseException:
         name.unlink(missing_ok=True)
         raise
 
 
-def _remove_left(path: Path) -> None:
-    """Removes the unfinished files beside a file whose writers were killed: nobody holds their locks."""
-    for left in path.parent.glob(f".{glob.escape(path.name)}.{'[0-9a-f]' * 8}"):
+def _remove_unfinished(path: Path) -> None:
+    """Removes temporary files of killed writers; nobody holds their locks."""
+    for unfinished in path.parent.glob(f".{glob.escape(path.name)}.{'[0-9a-f]' * 8}"):
         # an empty one may be about to be locked
-        with contextlib.suppress(OSError), open(left, "rb") as file:
+        with contextlib.suppress(OSError), open(unfinished, "rb") as file:
             if os.fstat(file.fileno()).st_size and _lock(file):
-                left.unlink()
+                unfinished.unlink()
 
 
 def _lock(file: BinaryIO) -> bool:
-    """Whether the file is now locked until it is closed, or its writer is killed."""
+    """Whether the file is now locked, until it is closed or its writer is killed."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -159,8 +158,8 @@ def _lock(file: BinaryIO) -> bool:
     return True
 
 
-def _settle(folder: Path) -> None:
-    """Has the names in a folder written to the disk, where the system can."""
+def _sync_folder(folder: Path) -> None:
+    """Writes the names in a folder to the disk, where the system supports it."""
     if os.name != "posix":
         return
     handle = os.open(folder, os.O_RDONLY)

@@ -31,10 +31,10 @@ def get_lib() -> str:
 
 
 def get_compile_flags() -> list[str]:
-    """What a compiler needs besides `-fPIC` and the language standard.
+    """Compiler flags besides `-fPIC` and the language standard.
 
-    The headers need C++11. The ones of CUDA 13 need C++17, so where there is nvcc, that is asked for: of several
-    `-std` compilers take the last.
+    The headers need C++11, those of CUDA 13 need C++17. If there is nvcc, the flags ask for C++17: of several `-std`
+    compilers take the last.
     """
     cuda = ["-DWITH_CUDA", "-std=c++17"] if with_cuda() else []
     return [f"-I{get_include()}", "-D_GLIBCXX_USE_CXX11_ABI=1", *cuda]
@@ -56,16 +56,16 @@ def with_mlir_cuda_codegen() -> bool:
 
 
 def with_rdma() -> bool:
-    """Whether there is a transport over RDMA of its own; MPI and NCCL bring theirs."""
+    """Whether there is an RDMA transport; MPI and NCCL bring theirs."""
     return False
 
 
 def get_cuda_version() -> int:
     """The version of the CUDA compiler, 13000 for 13.0; 0 where there is none."""
     nvcc = shutil.which("nvcc")
-    told = subprocess.run([nvcc, "--version"], capture_output=True, text=True, check=False).stdout if nvcc else ""
-    found = re.search(r"release (\d+)\.(\d+)", told)
-    return 1000 * int(found[1]) + 10 * int(found[2]) if found else 0
+    text = subprocess.run([nvcc, "--version"], capture_output=True, text=True, check=False).stdout if nvcc else ""
+    match = re.search(r"release (\d+)\.(\d+)", text)
+    return 1000 * int(match[1]) + 10 * int(match[2]) if match else 0
 
 
 def get_liboneflow_link_flags() -> list[str]:
@@ -78,7 +78,7 @@ def get_liboneflow_link_flags() -> list[str]:
 
 
 def get_link_flags() -> list[str]:
-    """What a linker needs besides `-shared`.
+    """Linker flags besides `-shared`.
 
     Raises:
         FrameworkError: the library is not there.

@@ -22,7 +22,7 @@ from oneflow.dialect.nd_sbp import Mesh
 from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.reader import ProgramError, read_module
 from oneflow.dialect.record import REGISTRY, suggestion
-from oneflow.frontend.core.devices import Device, choose, compile_for, device
+from oneflow.frontend.core.devices import Device, compile_for, device, set_compile_option
 from oneflow.lowering.pipelines import STAGES, pipeline_between
 from oneflow.lowering.triton.names import AUTOTUNE
 from oneflow.passes.infer_sbp import STRATEGIES
@@ -162,7 +162,7 @@ def _run_program(arguments: argparse.Namespace) -> int:
     if module is None:
         return 1
     if arguments.autotune:
-        choose(module, AUTOTUNE, True)
+        set_compile_option(module, AUTOTUNE, True)
     entry = find_entry(module, arguments.entry_point, text)
     if arguments.output is not None:
         check_output(arguments.output, entry.outputs)

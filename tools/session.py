@@ -9,7 +9,7 @@ from pathlib import Path
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.reader import Diagnostic, ProgramError, read_module
 from oneflow.dialect.record import REGISTRY
-from oneflow.frontend.core.devices import choose
+from oneflow.frontend.core.devices import set_compile_option
 from oneflow.lowering.targets.gpu import DEFAULT, GpuTarget, gpu_target_named, using_gpu
 from oneflow.lowering.triton.launch.program import read_program
 from oneflow.lowering.triton.names import AUTOTUNE
@@ -74,7 +74,7 @@ class Session:
         try:
             module = read_module(text, self.context, self.source.name)
             if self.arguments.is_on("autotune"):
-                choose(module, AUTOTUNE, True)
+                set_compile_option(module, AUTOTUNE, True)
             with using_gpu(self.gpu):
                 self.pipeline.run(module, REGISTRY, self.watch)
         except ProgramError as error:

@@ -1,9 +1,9 @@
-"""Gradients of compiled functions that are called outside of what they compile, as one operator each.
+"""Backward ahead of time: the gradient of a compiled function is a compiled function.
 
-A call is recorded where an argument wants a gradient, or a tensor does that the function takes from outside and its
-results depend on. The gradient is a compiled function too, made of the function's `vjp` when it is first asked for;
-so it has gradients of its own. The function runs again in it, on the same arguments, values from outside and random
-numbers, and updates nothing. One that calls `backward` or updates leaves has no such gradient.
+A call outside of a trace is recorded as one operator if an argument requires grad, or if a captured tensor does on
+which results depend. The gradient is compiled from the function's `vjp` when it is first asked for, so it has
+gradients of its own. The gradient runs the function again, on the same arguments, captured values and random numbers,
+without its updates. A function that calls `backward` or updates leaves has no such gradient.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from oneflow.dialect.signature import parse_signature
 from oneflow.frontend.core.dispatch import current_builder
 from oneflow.frontend.core.errors import refuse
 from oneflow.frontend.core.tree import Tree, flatten
-from oneflow.frontend.eager.builder import spoiled
+from oneflow.frontend.eager.builder import stale_value_error
 from oneflow.frontend.eager.function import OPERANDS
 from oneflow.frontend.eager.tape import MODE, enable_grad, record, set_grad_enabled
 from oneflow.frontend.eager.tensor import BUILDER, EagerTensor
 from oneflow.frontend.functional.random import get_rng_state
-from oneflow.frontend.tracing.activity import Reach
+from oneflow.frontend.tracing.activity import Activity
 from oneflow.frontend.tracing.autograd import vjp
 from oneflow.frontend.tracing.eager_autograd import restored
 from oneflow.frontend.tracing.traced import Traced
@@ -31,58 +31,65 @@ from oneflow.frontend.tracing.traced import Traced
 SIGNATURE = parse_signature(f"compiled({OPERANDS}*) -> y*")
 
 
-def recorded_call(name: str, traced: Traced, leaves: Sequence[Any]) -> Recorded | None:
-    """What a call is recorded as that is about to run; None where nothing wants its gradient."""
+def recorded_call(name: str, traced: Traced, leaves: Sequence[Any]) -> RecordedCall | None:
+    """The record of a call that is about to run; None where nothing requires its gradient."""
     if not MODE.recording:
         return None
-    at = tuple(i for i, x in enumerate(leaves) if isinstance(x, EagerTensor) and x.requires_grad)
-    if not at and (traced.effects.sets_leaves or not traced.reach):
+    positions = tuple(i for i, x in enumerate(leaves) if isinstance(x, EagerTensor) and x.requires_grad)
+    if not positions and (traced.effects.sets_leaves or not traced.activity):
         return None
-    reason = _unrepeatable(name, traced)
-    return Recorded(name, traced, leaves, at, reason) if at or reason is None else None
+    reason = _why_no_gradient(name, traced)
+    return RecordedCall(name, traced, leaves, positions, reason) if positions or reason is None else None
 
 
-class Recorded:
-    """A call, with what it reads as that is before it runs: `at` are the arguments that want a gradient."""
+class RecordedCall:
+    """A call and what it reads, before it runs: `positions` are those of the arguments that require grad."""
 
     def __init__(
-        self, name: str, traced: Traced, leaves: Sequence[Any], at: tuple[int, ...], reason: str | None
+        self, name: str, traced: Traced, leaves: Sequence[Any], positions: tuple[int, ...], reason: str | None
     ) -> None:
-        self.name, self.traced, self.leaves, self.at, self.reason = name, traced, list(leaves), at, reason
-        self.random = get_rng_state()
-        reach = traced.reach
-        self.held = [] if reason else list(map(_held, reach.tensors, reach.wanting, reach.updated))
-        wanting = [t for t, wanted in zip(self.held, reach.wanting, strict=False) if wanted]
-        self.operands = [*(leaves[i].variable for i in at), *(t.variable for t in wanting)]
-        self.kept = [EagerTensor(v) for v in self.operands[: len(at)]]
+        self.name, self.traced, self.leaves = name, traced, list(leaves)
+        self.positions, self.reason = positions, reason
+        self.random_state = get_rng_state()
+        activity = traced.activity
+        self.snapshots = (
+            [] if reason else list(map(_snapshot, activity.tensors, activity.needs_grad, activity.updated))
+        )
+        captured = [t for t, wanted in zip(self.snapshots, activity.needs_grad, strict=False) if wanted]
+        self.operands = [*(leaves[i].variable for i in positions), *(t.variable for t in captured)]
+        self.argument_tensors = [EagerTensor(v) for v in self.operands[: len(positions)]]
 
-    def give(self, value: Any, pull: Callable[[], Callable[..., Any]]) -> None:
-        """Makes results depend on what was read; `pull()(leaves, cotangents, at, held)` gives gradients."""
+    def give(self, value: Any, pullback: Callable[[], Callable[..., Any]]) -> None:
+        """Makes results depend on what the call read; `pullback()(leaves, cotangents, positions, snapshots)` gives
+        gradients.
+        """
         results, tree = flatten(value)
         tensors = [i for i, r in enumerate(results) if isinstance(r, EagerTensor)]
-        given = [i for i, wants in zip(tensors, self.traced.reach.results, strict=True) if wants or self.at]
-        count = len(results)  # results themselves, held here, would be freed by the garbage collector alone
+        recorded_results = [
+            i for i, wants in zip(tensors, self.traced.activity.results, strict=True) if wants or self.positions
+        ]
+        count = len(results)  # the closure keeps no results: a cycle would leave them to the garbage collector
 
         def grad(_: Any, op: Call, *cotangents: Any) -> dict[str, Any]:
             wanted: list[Any] = [None] * count
-            for i, cotangent in zip(given, cotangents, strict=True):
+            for i, cotangent in zip(recorded_results, cotangents, strict=True):
                 wanted[i] = None if cotangent is None else EagerTensor(cotangent)
-            return {OPERANDS: tuple(g.variable for g in self._pulled(pull(), tree.unflatten(wanted)))}
+            return {OPERANDS: tuple(g.variable for g in self._gradients(pullback(), tree.unflatten(wanted)))}
 
         slot = grad if self.reason is None else no_gradient(self.reason)
         absent = no_sbp("is Python"), no_reference("is Python")
         op = Operator(SIGNATURE, "A compiled function.", lambda op: (), absent[0], slot, absent[1])
-        record(op, {OPERANDS: tuple(self.operands)}, {}, [results[i].variable for i in given])
+        record(op, {OPERANDS: tuple(self.operands)}, {}, [results[i].variable for i in recorded_results])
 
-    def _pulled(self, pull: Callable[..., Any], cotangents: Any) -> list[Any]:
-        """The gradients by what was read.
+    def _gradients(self, pullback: Callable[..., Any], cotangents: Any) -> list[Any]:
+        """The gradients by the operands of the recorded call.
 
         Raises:
-            RuntimeError: something of that has changed since.
+            RuntimeError: an operand or a guarded setting has changed since the call.
         """
-        for variable in (*self.operands, *(t.handle for t in self.held)):
-            if variable.stale:
-                raise spoiled(self.name, variable)
+        for variable in (*self.operands, *(t.handle for t in self.snapshots)):
+            if variable.is_stale:
+                raise stale_value_error(self.name, variable)
         with enable_grad():
             if not all(guard.holds for guard in self.traced.guards if guard.lasting):
                 raise refuse(
@@ -90,59 +97,60 @@ class Recorded:
                     "or hooks have changed since the call: call backward before train(), eval() and their like"
                 )
         filled = list(self.leaves)
-        for i, tensor in zip(self.at, self.kept, strict=True):
+        for i, tensor in zip(self.positions, self.argument_tensors, strict=True):
             filled[i] = tensor
         recording = MODE.recording
-        with restored(self.random), set_grad_enabled(recording):
-            found: list[Any] = pull(filled, cotangents, self.at, self.held)
-        return found
+        with restored(self.random_state), set_grad_enabled(recording):
+            gradients: list[Any] = pullback(filled, cotangents, self.positions, self.snapshots)
+        return gradients
 
 
-def _held(tensor: EagerTensor, wanted: bool, updated: bool) -> EagerTensor:
-    """A tensor from outside as it is: a copy of what is about to be updated."""
+def _snapshot(tensor: EagerTensor, wanted: bool, updated: bool) -> EagerTensor:
+    """A captured tensor as it is now: a copy of one that the call is about to update."""
     if updated:
         return EagerTensor(BUILDER.wrap(tensor.storage.copy()))
     return EagerTensor(tensor.variable if wanted else tensor.variable.alias())
 
 
-def puller(fn: Callable[..., Any], tree: Tree, reach: Reach) -> Callable[..., Any]:
-    """The function that gives gradients of `fn`, whose arguments have a structure.
+def make_pullback(fn: Callable[..., Any], tree: Tree, activity: Activity) -> Callable[..., Any]:
+    """The function that gives the gradients of `fn` for arguments of the structure `tree`.
 
-    They are those by some leaves of the arguments, and by the tensors from outside that want one.
+    The gradients are those by the arguments at some positions, then those by the captured tensors that need one.
+    Programs of it are called `pull`.
     """
     signature = inspect.signature(fn)
-    inner = [i for i, wanted in enumerate(reach.wanting) if wanted]
+    captured_positions = [i for i, wanted in enumerate(activity.needs_grad) if wanted]
 
-    def pull(leaves: list[Any], cotangents: Any, at: tuple[int, ...], held: list[Any]) -> list[Any]:
-        def part(*tensors: Any) -> Any:
-            filled = _replaced(leaves, at, tensors[: len(at)])
-            values = _replaced(held, inner, tensors[len(at) :])
+    def pull(leaves: list[Any], cotangents: Any, positions: tuple[int, ...], snapshots: list[Any]) -> list[Any]:
+        def of_wanted(*tensors: Any) -> Any:
+            filled = _replaced(leaves, positions, tensors[: len(positions)])
+            values = _replaced(snapshots, captured_positions, tensors[len(positions) :])
             bound = signature.bind_partial()
             bound.arguments.update(tree.unflatten(filled))
             builder: Any = current_builder()
-            with builder.captures.standing_in(list(zip(reach.tensors, values, strict=True))):
+            with builder.captures.substituted(list(zip(activity.tensors, values, strict=True))):
                 return fn(*bound.args, **bound.kwargs)
 
-        wanted = [*(leaves[i] for i in at), *(held[i] for i in inner)]
-        found = vjp(part, *wanted)[1](cotangents)
-        return [found] if len(wanted) == 1 else list(found)
+        wanted = [*(leaves[i] for i in positions), *(snapshots[i] for i in captured_positions)]
+        gradients = vjp(of_wanted, *wanted)[1](cotangents)
+        return [gradients] if len(wanted) == 1 else list(gradients)
 
     return pull
 
 
-def _replaced(values: Sequence[Any], at: Sequence[int], others: Sequence[Any]) -> list[Any]:
-    """The values, with others in some places."""
-    found = list(values)
-    for i, other in zip(at, others, strict=True):
-        found[i] = other
-    return found
+def _replaced(values: Sequence[Any], positions: Sequence[int], others: Sequence[Any]) -> list[Any]:
+    """The values, with others at some positions."""
+    replaced = list(values)
+    for i, other in zip(positions, others, strict=True):
+        replaced[i] = other
+    return replaced
 
 
-def _unrepeatable(name: str, traced: Traced) -> str | None:
-    """Why a function cannot be run again for its gradient; None where it can."""
+def _why_no_gradient(name: str, traced: Traced) -> str | None:
+    """Why a function cannot run again for its gradient; None where it can."""
     effects = traced.effects
     advice = f"call backward, or flow.grad, inside of the compiled function {name}"
-    if effects.made or effects.kept:
+    if effects.new_gradients or effects.replaced_gradients:
         return f"it computes or sets gradients of tensors from outside itself; {advice}"
     if any(s.outside.requires_grad for s in effects.changed):
         return f"it updates tensors from outside that require grad; {advice}"

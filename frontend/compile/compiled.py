@@ -16,20 +16,20 @@ import numpy as np
 from oneflow.dialect import dtypes
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.locks import Lock
-from oneflow.frontend.compile.ahead_of_time_backward import puller, recorded_call
-from oneflow.frontend.compile.specialization import Quick, Specialization, place_of_tensors, unknown
+from oneflow.frontend.compile.ahead_of_time_backward import make_pullback, recorded_call
+from oneflow.frontend.compile.specialization import FastPath, Specialization, device_of_captures, no_fast_path
 from oneflow.frontend.core.arrays import (
     Data,
+    device_name,
     device_of,
     dtype_of,
     is_array,
     is_data,
     is_on_device,
-    place_of,
     ranks_of,
     to_data,
 )  # fmt: skip
-from oneflow.frontend.core.devices import Device, choose
+from oneflow.frontend.core.devices import Device, set_compile_option
 from oneflow.frontend.core.devices import device as named_device
 from oneflow.frontend.core.dispatch import Stateful
 from oneflow.frontend.core.errors import CallError
@@ -38,7 +38,7 @@ from oneflow.frontend.core.placements import compile_function
 from oneflow.frontend.core.spec import TensorSpec
 from oneflow.frontend.core.tree import Tree, flatten
 from oneflow.frontend.eager.tensor import EagerTensor
-from oneflow.frontend.tracing.callables import Callee, bind, entry_name, filled, told_apart
+from oneflow.frontend.tracing.callables import Callee, bind, entry_name, filled, value_key
 from oneflow.frontend.tracing.capture import layout_of
 from oneflow.frontend.tracing.trace import INLINE_BYTES, trace, trace_call
 from oneflow.frontend.tracing.traced import Traced
@@ -48,19 +48,18 @@ from oneflow.passes.pipeline import without_garbage_collection
 from oneflow.runtime.footprint import Footprint
 from oneflow.runtime.global_array import Placement
 
-STATIC = (bool, int, float, complex, str, bytes, type(None), dtypes.DType, Stateful)
+STATIC_TYPES = (bool, int, float, complex, str, bytes, type(None), dtypes.DType, Stateful)
 
 
 class CompiledFunction:
-    """A Python function that runs as compiled code, once per input signature.
+    """A Python function that runs as compiled code, with one program for each input signature.
 
     Arrays (NumPy, DLPack) are tensors: their shapes and element types are the signature, unless `specs` were given.
-    Python numbers, strings and None are part of the signature by value. Results are arrays in the structure that the
-    function returns: NumPy's, on a device `DeviceArray`s, and tensors where it is called with or uses those. Called
-    with tensors while another function is traced, it becomes part of that.
+    Python numbers, strings and None are part of the signature by value. Results have the structure that the function
+    returns: arrays of NumPy, arrays on a device, or tensors where the function is called with tensors or captures
+    them. A call with tensors while another function is traced becomes part of that trace.
 
-    Arrays that the function takes from outside its arguments are copied when it is traced; later changes to them
-    are not seen.
+    Arrays that the function captures are copied when it is traced; later changes to them are not seen.
     """
 
     __name__: str
@@ -79,35 +78,35 @@ class CompiledFunction:
         functools.update_wrapper(self, fn, updated=())
         self.__name__ = callee.name
         self.device, self.placement, self._strategy, self._autotune = device, placement, strategy, autotune
-        self._given = specs
-        self._spec = None if specs is None or callee.awaits_self else _flat(_bind_specs(fn, specs))
-        self._known: dict[Any, list[Specialization]] = {}
-        self._seen: dict[Any, tuple[Specialization, Device | None, Quick]] = {}
+        self._requested_specs = specs
+        self._spec = None if specs is None or callee.awaits_self else _flatten_arguments(_bind_specs(fn, specs))
+        self._specializations: dict[Any, list[Specialization]] = {}
+        self._by_signature: dict[Any, tuple[Specialization, Device | None, FastPath]] = {}
         self._last: Specialization | None = None
-        self._quick: Quick = unknown
+        self._fast_path: FastPath = no_fast_path
         self._lock, self._updating = Lock(), Lock(reentrant=True)
 
     def __get__(self, instance: Any, owner: type | None = None) -> CompiledFunction:
-        """The function as a method of `instance`, of which it has programs of its own."""
-        bound: CompiledFunction = self._callee.bound(instance, owner, self, self._of)
+        """The function as a method of `instance`; every instance has programs of its own."""
+        bound: CompiledFunction = self._callee.bound(instance, owner, self, self._compile_method)
         return bound
 
-    def _of(self, fn: Callable[..., Any]) -> CompiledFunction:
-        return CompiledFunction(fn, self._given, *self._how)
+    def _compile_method(self, fn: Callable[..., Any]) -> CompiledFunction:
+        return CompiledFunction(fn, self._requested_specs, *self._options)
 
     @property
-    def _how(self) -> tuple[Any, ...]:
-        """What was asked for besides specs."""
+    def _options(self) -> tuple[Any, ...]:
+        """The options besides specs."""
         return self.device, self.placement, self._strategy, self._autotune
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy has no programs yet."""
-        return CompiledFunction, (self._fn, self._given, *self._how)
+        return CompiledFunction, (self._fn, self._requested_specs, *self._options)
 
     def __repr__(self) -> str:
-        programs = sum(map(len, self._known.values()))
-        held = f"{programs} program{'' if programs == 1 else 's'}"
-        return f"<compiled {self.__name__}{inspect.signature(self._fn)}, {held}>"
+        programs = sum(map(len, self._specializations.values()))
+        count = f"{programs} program{'' if programs == 1 else 's'}"
+        return f"<compiled {self.__name__}{inspect.signature(self._fn)}, {count}>"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Runs the function on arrays.
@@ -119,76 +118,84 @@ class CompiledFunction:
         if tracing():
             bind(self._fn, args, kwargs)
             return self._fn(*args, **kwargs)
-        value = NotImplemented if kwargs else self._quick(args)
+        value = NotImplemented if kwargs else self._fast_path(args)
         if value is not NotImplemented:
             return value
-        key = None if kwargs or self._spec is not None else _tokens(args)
-        found = None if key is None else self._seen.get(key)
-        if found is None or not found[0].holds(found[1]):
+        key = None if kwargs or self._spec is not None else _quick_signature(args)
+        cached = None if key is None else self._by_signature.get(key)
+        if cached is None or not cached[0].holds(cached[1]):
             return self._call(key, bind(self._fn, args, kwargs))
-        if found[0] is not self._last or self._quick is not found[2]:
-            self._last, self._quick = found[0], found[2]
-        return self._finish(found[0], args, [x.storage if isinstance(x, EagerTensor) else x for x in args])
+        if cached[0] is not self._last or self._fast_path is not cached[2]:
+            self._last, self._fast_path = cached[0], cached[2]
+        return self._run(cached[0], args, [x.storage if isinstance(x, EagerTensor) else x for x in args])
 
     def _call(self, key: Any, arguments: inspect.BoundArguments) -> Any:
         """Finds or makes the program for arguments, runs it, and keeps it under a key."""
-        leaves, tree = _flat(arguments)
+        leaves, tree = _flatten_arguments(arguments)
         paths = list(tree.spelled())
-        values = [_leaf(x, path) for x, path in zip(leaves, paths, strict=True)]
+        values = [_argument_value(x, path) for x, path in zip(leaves, paths, strict=True)]
         specs = self._signature(values, paths, tree)
-        place = self._place(leaves, values, paths)
-        special = self._specialize(arguments, specs, tree, place)
+        device = self._choose_device(leaves, values, paths)
+        specialization = self._specialize(arguments, specs, tree, device)
         if key is not None:
-            self._keep(special, leaves)
-            self._seen[key] = special, None if place is None else special.device, self._quick
-        return self._finish(special, leaves, values, tree)
+            self._remember(specialization, leaves)
+            self._by_signature[key] = (
+                specialization,
+                None if device is None else specialization.device,
+                self._fast_path,
+            )
+        return self._run(specialization, leaves, values, tree)
 
-    def _keep(self, special: Specialization, args: Sequence[Any]) -> None:
-        """Notes the program of the latest call, and the quick way into it for others like that."""
-        self._last = special
-        self._quick = special.quick(args, self.__name__)
+    def _remember(self, specialization: Specialization, args: Sequence[Any]) -> None:
+        """Keeps the specialization of the latest call, and its fast path for like calls."""
+        self._last = specialization
+        self._fast_path = specialization.fast_path(args, self.__name__)
 
-    def _finish(
-        self, special: Specialization, leaves: Sequence[Any], values: Sequence[Any], tree: Tree | None = None
+    def _run(
+        self, specialization: Specialization, leaves: Sequence[Any], values: Sequence[Any], tree: Tree | None = None
     ) -> Any:
-        """What the function returns for `values`, which `leaves` are in; they are arguments of a structure."""
-        eager = special.uses_tensors or any(isinstance(x, EagerTensor) for x in leaves)
-        with special.running:
-            recorded = recorded_call(self.__name__, special.traced, leaves) if eager else None
+        """What the function returns for `values`, the arrays and static values of the arguments `leaves`, whose
+        structure is `tree`.
+        """
+        eager = specialization.uses_tensors or any(isinstance(x, EagerTensor) for x in leaves)
+        with specialization.exclusive:
+            recorded = recorded_call(self.__name__, specialization.traced, leaves) if eager else None
             pairs = [(x, v) for x, v in zip(leaves, values, strict=True) if is_data(v)]
-            given = [x for x, _ in pairs]
-            results = special.run(given, [v for _, v in pairs], self.__name__)
-        value = special.rebuild(results, eager, given)
+            array_arguments = [x for x, _ in pairs]
+            results = specialization.run(array_arguments, [v for _, v in pairs], self.__name__)
+        value = specialization.rebuild(results, eager, array_arguments)
         if recorded is not None:
-            recorded.give(value, lambda: self._pull(special, leaves, tree))
+            recorded.give(value, lambda: self._pullback(specialization, leaves, tree))
         return value
 
-    def _pull(self, special: Specialization, leaves: Sequence[Any], tree: Tree | None) -> Callable[..., Any]:
-        """The function of the gradients of a program, whose arguments `leaves` have a structure."""
-        tree = tree or _flat(bind(self._fn, leaves, {}))[1]
-        if tree not in special.pulls:
-            made = puller(self._fn, tree, special.traced.reach)
-            special.pulls[tree] = CompiledFunction(made, None, *self._how)
-        return special.pulls[tree]
+    def _pullback(
+        self, specialization: Specialization, leaves: Sequence[Any], tree: Tree | None
+    ) -> Callable[..., Any]:
+        """The compiled gradient of a program whose arguments `leaves` have the structure `tree`."""
+        tree = tree or _flatten_arguments(bind(self._fn, leaves, {}))[1]
+        if tree not in specialization.pullbacks:
+            pullback = make_pullback(self._fn, tree, specialization.traced.activity)
+            specialization.pullbacks[tree] = CompiledFunction(pullback, None, *self._options)
+        return specialization.pullbacks[tree]
 
-    def _place(self, leaves: list[Any], values: list[Any], paths: list[str]) -> Device | None:
-        """The device that was chosen, or that arguments are on; None where all are on the host.
+    def _choose_device(self, leaves: list[Any], values: list[Any], paths: list[str]) -> Device | None:
+        """The device that was asked for, or the one that arguments are on; None where all are on the host.
 
         Raises:
-            CallError: an argument is elsewhere; it is named.
+            CallError: an argument is on another device; the argument is named.
         """
-        given = [(path, v) for path, v in zip(paths, values, strict=True) if is_on_device(v)]
-        if not given:
+        on_device = [(path, v) for path, v in zip(paths, values, strict=True) if is_on_device(v)]
+        if not on_device:
             return self.device
-        place = str(self.device or place_of(given[0][1]))
+        device = str(self.device or device_name(on_device[0][1]))
         tensors = [(path, v) for path, v, x in zip(paths, values, leaves, strict=True) if isinstance(x, EagerTensor)]
-        for path, value in (*given, *tensors):
-            if place_of(value) != place and (value.ndim or is_on_device(value)):
+        for path, value in (*on_device, *tensors):
+            if device_name(value) != device and (value.ndim or is_on_device(value)):
                 raise CallError(
-                    f"{self.__name__} runs on {place}, argument {path} is on {place_of(value)}: pass "
-                    f'{path}.to("{place}"), or compile for another device'
+                    f"{self.__name__} runs on {device}, argument {path} is on {device_name(value)}: pass "
+                    f'{path}.to("{device}"), or compile for another device'
                 )
-        return named_device(place)
+        return named_device(device)
 
     def trace(self, *specs: Any) -> ir.Module:
         """The module of the function for `specs`, as `flow.trace` gives it."""
@@ -197,19 +204,21 @@ class CompiledFunction:
     @property
     def module(self) -> ir.Module:
         """The module of the given specs, or of the latest call."""
-        return self._current().traced.module
+        return self._latest().traced.module
 
     @property
     def memory(self) -> Footprint:
-        """The bytes that a run takes, for arguments, results and the workspace; of the latest call, or the specs."""
-        return self._current().executable.memory
+        """The bytes that a run takes for arguments, results and the workspace; of the latest call, or of the given
+        specs.
+        """
+        return self._latest().executable.memory
 
     def ir(self, stage: str = "oneflow") -> str:
-        """The program at a stage of `lowering.pipelines.STAGES`; of the latest call, or the specs."""
-        special = self._current()
-        return str(special.traced.module) if stage == "oneflow" else special.executable.ir(stage)
+        """The program at a stage of `lowering.pipelines.STAGES`; of the latest call, or of the given specs."""
+        specialization = self._latest()
+        return str(specialization.traced.module) if stage == "oneflow" else specialization.executable.ir(stage)
 
-    def _current(self) -> Specialization:
+    def _latest(self) -> Specialization:
         if self._last is None and self._spec is not None:
             leaves, tree = self._spec
             arguments = filled(inspect.signature(self._fn).bind_partial(), tree.unflatten(leaves))
@@ -219,38 +228,38 @@ class CompiledFunction:
         return self._last
 
     def _signature(self, values: list[Any], paths: list[str], tree: Tree) -> list[Any]:
-        """The specs of a call: the given ones where they were given, those of its arrays otherwise."""
+        """The specs of a call: those that were given to `flow.compile`, or those of the arrays of the call."""
         if self._spec is None:
             return [_spec_of(v) if is_data(v) else v for v in values]
         given, given_tree = self._spec
         if tree != given_tree:
-            raise CallError(f"{self.__name__}: expected arguments nested as in specs, {_outline(given, given_tree)}")
-        return [_checked(s, v, path) for s, v, path in zip(given, values, paths, strict=True)]
+            raise CallError(f"{self.__name__}: expected arguments nested as in specs, {_describe(given, given_tree)}")
+        return [_checked_spec(s, v, path) for s, v, path in zip(given, values, paths, strict=True)]
 
     def _specialize(
-        self, arguments: inspect.BoundArguments, specs: list[Any], tree: Tree, place: Device | None
+        self, arguments: inspect.BoundArguments, specs: list[Any], tree: Tree, device: Device | None
     ) -> Specialization:
-        key = (tree, tuple(_key(s) for s in specs))
+        key = (tree, tuple(_leaf_key(s) for s in specs))
         with self._lock.held():
-            known = self._known.setdefault(key, [])
-            found = next((s for s in known if s.holds(place)), None)
-            if found is None:
-                known[:] = [s for s in known if s.lasts]
-                found = self._new(filled(arguments, tree.unflatten(specs)), place)
-                known.append(found)
-            self._last = found
-        return found
+            candidates = self._specializations.setdefault(key, [])
+            specialization = next((s for s in candidates if s.holds(device)), None)
+            if specialization is None:
+                candidates[:] = [s for s in candidates if s.may_hold_again]
+                specialization = self._trace_and_compile(filled(arguments, tree.unflatten(specs)), device)
+                candidates.append(specialization)
+            self._last = specialization
+        return specialization
 
     @without_garbage_collection()
-    def _new(self, given: inspect.BoundArguments, place: Device | None) -> Specialization:
+    def _trace_and_compile(self, given: inspect.BoundArguments, device: Device | None) -> Specialization:
         traced = trace_call(self._fn, given, entry_name(self._fn), INLINE_BYTES, self.placement)
-        return self._compile(traced, place or named_device(place_of_tensors(traced.captured) or "cpu"))
+        return self._compile(traced, device or named_device(device_of_captures(traced.captured) or "cpu"))
 
-    def _compile(self, traced: Traced, where: Device) -> Specialization:
+    def _compile(self, traced: Traced, device: Device) -> Specialization:
         if self._autotune is not None:
-            choose(traced.module, AUTOTUNE, self._autotune)
-        made = compile_function(traced, where, self._strategy)
-        return Specialization(traced, made, where, [layout_of(c) for c in traced.captured], self._updating)
+            set_compile_option(traced.module, AUTOTUNE, self._autotune)
+        executable = compile_function(traced, device, self._strategy)
+        return Specialization(traced, executable, device, [layout_of(c) for c in traced.captured], self._updating)
 
 
 def _bind_specs(fn: Callable[..., Any], specs: Sequence[Any] | Mapping[str, Any]) -> inspect.BoundArguments:
@@ -261,29 +270,29 @@ def _bind_specs(fn: Callable[..., Any], specs: Sequence[Any] | Mapping[str, Any]
     return bind(fn, (), dict(specs)) if isinstance(specs, Mapping) else bind(fn, specs, {})
 
 
-def _flat(arguments: inspect.BoundArguments) -> tuple[list[Any], Tree]:
+def _flatten_arguments(arguments: inspect.BoundArguments) -> tuple[list[Any], Tree]:
     return flatten(dict(arguments.arguments))
 
 
-def _tokens(args: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    """What tells calls apart that are made of arrays and numbers alone, at once; None for any others."""
-    tokens: list[tuple[Any, ...]] = []
+def _quick_signature(args: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """A key for calls that pass arrays, numbers and strings alone, made without flattening; None for other calls."""
+    signature: list[tuple[Any, ...]] = []
     for x in args:
         data = x.variable.handle if isinstance(x, EagerTensor) else x
         if is_on_device(data):
-            tokens.append((type(x), data.shape, data.dtype.name, device_of(data)))
+            signature.append((type(x), data.shape, data.dtype.name, device_of(data)))
         elif type(data) is np.ndarray:
-            tokens.append((type(x), data.shape, data.dtype))
+            signature.append((type(x), data.shape, data.dtype))
         elif isinstance(data, (bool, int, str)) or data is None:
-            tokens.append((type(data), data))
+            signature.append((type(data), data))
         else:
             return None
-    return tuple(tokens)
+    return tuple(signature)
 
 
-def _leaf(value: Any, path: str) -> Any:
-    """An argument as an array on the host or on a device, or as the static value it is."""
-    if isinstance(value, STATIC) and not isinstance(value, np.generic):
+def _argument_value(value: Any, path: str) -> Any:
+    """An argument as an array on the host or on a device, or as the static value that it is."""
+    if isinstance(value, STATIC_TYPES) and not isinstance(value, np.generic):
         return value
     if isinstance(value, EagerTensor):
         return value.storage
@@ -303,8 +312,8 @@ def _spec_of(array: Data) -> TensorSpec:
     return TensorSpec(array.shape, dtype_of(array), placement=placement, sbp=nd)
 
 
-def _checked(spec: Any, value: Any, path: str) -> Any:
-    """The spec that a value has to fit, or the value where the spec is no tensor's."""
+def _checked_spec(spec: Any, value: Any, path: str) -> Any:
+    """The spec that a value has to fit; the value itself where the spec is a static value."""
     if not isinstance(spec, TensorSpec):
         if is_data(value):
             raise CallError(f"expected {path} to be no array, as in the specs ({spec!r}), got {_spec_of(value)}")
@@ -316,17 +325,17 @@ def _checked(spec: Any, value: Any, path: str) -> Any:
     return spec
 
 
-def _key(leaf: Any) -> Any:
-    """What tells one argument from another."""
-    return leaf if isinstance(leaf, TensorSpec) else told_apart(leaf)
+def _leaf_key(leaf: Any) -> Any:
+    """What distinguishes one spec or static value from another."""
+    return leaf if isinstance(leaf, TensorSpec) else value_key(leaf)
 
 
-def _outline(leaves: Sequence[Any], tree: Tree) -> str:
+def _describe(leaves: Sequence[Any], tree: Tree) -> str:
     return ", ".join(f"{path}: {leaf}" for path, leaf in zip(tree.spelled(), leaves, strict=True))
 
 
 def _expect_layouts(placement: object, strategy: object) -> None:
-    """Checks what is said of the ranks."""
+    """Checks the placement and the strategy."""
     if not isinstance(placement, Placement | None):
         raise CallError(f'expected placement=flow.placement("cpu", ranks=[0, 1]) or the like, got {placement!r}')
     if strategy not in STRATEGIES:
@@ -387,7 +396,7 @@ def compile(
         autotune: whether its kernels on a GPU are the fastest of several that are timed in the first run; without it
             as `flow.cuda.set_autotune` says.
     """
-    place = None if device is None else named_device(device)
+    device = None if device is None else named_device(device)
     _expect_layouts(placement, strategy)
     decorates = fn is None or isinstance(fn, TensorSpec)
     given = (fn, *positional) if isinstance(fn, TensorSpec) else positional
@@ -395,5 +404,5 @@ def compile(
         raise CallError(f"expected specs by position or as specs=.., got both: {given} and {specs!r}")
     wanted = given or specs
     if decorates:
-        return lambda function: CompiledFunction(function, wanted, place, placement, strategy, autotune)
-    return CompiledFunction(fn, wanted, place, placement, strategy, autotune)  # type: ignore[arg-type]
+        return lambda function: CompiledFunction(function, wanted, device, placement, strategy, autotune)
+    return CompiledFunction(fn, wanted, device, placement, strategy, autotune)  # type: ignore[arg-type]

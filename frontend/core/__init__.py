@@ -1,1 +1,1 @@
-"""What every part of the frontend stands on: tensors, dispatch, arrays, devices, errors."""
+"""The base of the frontend: tensors, dispatch, arrays, devices, errors."""

@@ -1,30 +1,33 @@
-"""What counts as an array: NumPy arrays and scalars, and whatever speaks DLPack or the array interfaces.
+"""Arrays: NumPy arrays and scalars, and objects with DLPack or an array interface.
 
-`Data` is what a tensor's values are in: an array of NumPy on the host, a `DeviceArray` on a device, a `GlobalArray`
-over the ranks of a mesh; the functions here do to all what eager mode needs.
+`Data` holds the values of a tensor: a NumPy array on the host, a `DeviceArray` on a device, or a `GlobalArray` over
+the ranks of a mesh. The rest of the frontend names none of these classes; it asks the functions of this module.
 """
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
 
 from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
-from oneflow.frontend.core.errors import user_place
+from oneflow.frontend.core.errors import user_location
+from oneflow.runtime.arguments import address_of as host_address_of
 from oneflow.runtime.cuda.array import DeviceArray, from_other
-from oneflow.runtime.cuda.array import is_on_device as speaks_of_device
+from oneflow.runtime.cuda.array import is_on_device as is_on_any_device
 from oneflow.runtime.dlpack import to_numpy
 from oneflow.runtime.failures import RunError
 from oneflow.runtime.global_array import GlobalArray
 
 _PROTOCOLS = ("__dlpack__", "__array_interface__", "__array__", "__cuda_array_interface__")
-Data: TypeAlias = np.ndarray | DeviceArray | GlobalArray
+LocalData: TypeAlias = np.ndarray | DeviceArray
+Data: TypeAlias = LocalData | GlobalArray
 
 
 def is_array(value: Any) -> bool:
-    """Whether `value` is an array of some kind (Python numbers and lists are not)."""
+    """Whether `value` is an array of any library (Python numbers and lists are not)."""
     return isinstance(value, (np.ndarray, np.generic)) or any(hasattr(type(value), p) for p in _PROTOCOLS)
 
 
@@ -34,39 +37,46 @@ def is_data(value: Any) -> bool:
 
 
 def is_on_device(data: Any) -> TypeGuard[DeviceArray]:
-    """Whether an array lies in the memory of a device."""
+    """Whether an array is in the memory of a device."""
     return type(data) is DeviceArray
 
 
 def is_on_ranks(data: Any) -> TypeGuard[GlobalArray]:
-    """Whether an array lies on the ranks of a placement."""
+    """Whether an array is global: in pieces on the ranks of a placement."""
     return type(data) is GlobalArray
 
 
 def device_of(data: Data) -> Any:
-    """The device of an array, to be compared by identity; None on the host and on ranks."""
+    """The device of an array, to be compared by identity; None for an array on the host or on ranks."""
     return data.stream.device if type(data) is DeviceArray else None
 
 
 def ranks_of(data: Data) -> tuple[Any, Any]:
-    """The placement and layout of an array; of one that lies on no ranks (None, None)."""
+    """The placement and layout of a global array; (None, None) for any other."""
     return (data.placement, data.layout.nd) if type(data) is GlobalArray else (None, None)
 
 
+def memory_of(data: Data) -> tuple[Hashable, int]:
+    """The memory that an array is in, to be compared, and the address of its first element there."""
+    if isinstance(data, DeviceArray):
+        return data.stream.device, data.address
+    return (data, 0) if isinstance(data, GlobalArray) else (None, host_address_of(data))
+
+
 def to_host(data: Data) -> Data:
-    """An array of one device or of ranks as an array of NumPy; one on the host as it is."""
+    """An array as one of NumPy: a copy of an array on a device or on ranks, else the array itself."""
     return data if isinstance(data, np.ndarray) else data.numpy()
 
 
 def to_data(value: Any) -> Data:
-    """An array of any kind, in the same memory where that can be shared: on the device where it is there.
+    """An array of any library as `Data`, in the same memory where that can be shared.
 
     Raises:
-        TypeError: its element type is none of ours, or it is on a device and has gaps.
+        TypeError: the element type is not supported, or an array on a device is not contiguous.
     """
     if isinstance(value, GlobalArray):
         return value
-    if isinstance(value, np.ndarray) or not speaks_of_device(value):
+    if isinstance(value, np.ndarray) or not is_on_any_device(value):
         return to_array(value)
     try:
         return from_other(value)
@@ -75,17 +85,17 @@ def to_data(value: Any) -> Data:
 
 
 def to_array(value: Any) -> np.ndarray:
-    """An array of any kind as a NumPy array, without a copy where its memory can be shared.
+    """An array of any library as one of NumPy, without a copy where its memory can be shared.
 
     Raises:
-        RunError: the program that computes it on a device has failed.
-        TypeError: its element type is none of ours.
+        RunError: the program that computes the array on a device has failed.
+        TypeError: the element type is not supported.
     """
     if isinstance(value, (DeviceArray, GlobalArray)):
         try:
             return value.numpy()
         except RunError as error:
-            raise located(error, late=True) from None
+            raise with_user_line(error, asynchronous=True) from None
     if not isinstance(value, (np.ndarray, np.generic)) and hasattr(value, "__dlpack__"):
         array = _from_dlpack(value)
     else:
@@ -94,10 +104,12 @@ def to_array(value: Any) -> np.ndarray:
     return array
 
 
-def located(error: RunError, late: bool) -> RunError:
-    """An error of a run with the user's line: on a device that is where it is found out, `late`."""
-    at = user_place()
-    return type(error)(f"{error} ({'found at ' if late else ''}{at}:{at.column})")
+def with_user_line(error: RunError, asynchronous: bool) -> RunError:
+    """An error of a run with the user's line. On a device the error is `asynchronous`: the line is where it was
+    detected.
+    """
+    at = user_location()
+    return type(error)(f"{error} ({'found at ' if asynchronous else ''}{at}:{at.column})")
 
 
 def _from_dlpack(value: Any) -> np.ndarray:
@@ -113,20 +125,20 @@ def dtype_of(data: Data) -> DType:
     return dtypes.from_numpy(data.dtype) if isinstance(data, np.ndarray) else data.dtype
 
 
-def place_of(data: Data) -> str:
-    """Where an array is: `cpu`, or the device, such as `cuda:0`."""
+def device_name(data: Data) -> str:
+    """The name of the device of an array: `cpu`, or such as `cuda:0`."""
     return str(data.device) if isinstance(data, DeviceArray) else "cpu"
 
 
 def address_of(data: Data) -> int:
-    """Where the elements of an array begin; of one on several ranks, a number that no other has."""
+    """The address of the first element of an array; of a global one, a number that no other array has."""
     if isinstance(data, GlobalArray):
         return id(data)
     return data.address if isinstance(data, DeviceArray) else int(data.ctypes.data)
 
 
 def overwrite(target: Data, source: Data) -> None:
-    """Puts the elements of `source` into `target`, wherever the two are."""
+    """Copies the elements of `source` into `target`, wherever the two are."""
     if isinstance(target, GlobalArray):
         target.take(source if isinstance(source, GlobalArray) else to_array(source))
     elif isinstance(target, DeviceArray):

@@ -1,9 +1,9 @@
-"""Where tensors are: `flow.device`, and programs compiled for a device.
+"""Devices: `flow.device`, and programs compiled for a device.
 
     x = flow.ones(2, 3, device="cuda")      x.device        x.to("cpu")
 
-A program runs where its tensors are; tensors in different places do not mix, but for those without dimensions, which
-are copied.
+A program runs where its tensors are. Tensors on different devices do not mix, except tensors without dimensions,
+which are copied.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from oneflow.dialect._mlir import ir
-from oneflow.frontend.core.arrays import Data, place_of
+from oneflow.frontend.core.arrays import Data, device_name
 from oneflow.runtime.cuda import driver
 from oneflow.runtime.cuda.array import DeviceArray
 from oneflow.runtime.global_array import GlobalArray
@@ -26,7 +26,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Device:
-    """A place for tensors: `type` is "cpu" or "cuda", `index` which of them. Equal to its name."""
+    """A device: `type` is "cpu" or "cuda", `index` its number. It is equal to its name."""
 
     type: str
     index: int = 0
@@ -47,10 +47,10 @@ class Device:
 
 
 def device(name: str | Device, index: int | None = None) -> Device:
-    """The device "cpu", "cuda" (the first one) or "cuda:1".
+    """The device "cpu", "cuda" (the first one) or such as "cuda:1".
 
     Raises:
-        ValueError: it is none of these.
+        ValueError: the name is none of these.
     """
     if isinstance(name, Device):
         return name
@@ -61,34 +61,34 @@ def device(name: str | Device, index: int | None = None) -> Device:
 
 
 def move(data: Data, target: Device) -> Data:
-    """An array on a device: itself where it is there, else a copy.
+    """An array on a device: the array itself if it is there, else a copy.
 
     Raises:
         CudaError: there is no such device.
-        ValueError: the array lies on several ranks.
+        ValueError: the array is global.
     """
     if isinstance(data, GlobalArray):
         raise ValueError(f"expected a tensor of this process to move to {target}; use to_global, or to_local() first")
     if target.type == "cpu":
         return data.numpy() if isinstance(data, DeviceArray) else data
-    found = driver.device(target.index)
-    return data.to(found) if isinstance(data, DeviceArray) else DeviceArray.of(data, found)
+    driver_device = driver.device(target.index)
+    return data.to(driver_device) if isinstance(data, DeviceArray) else DeviceArray.of(data, driver_device)
 
 
-#: Attributes that programs for devices get, which say how they compute; see `flow.cuda`.
-CHOSEN: dict[str, str] = {}
+#: Attributes that every program for a device gets; `flow.cuda` sets them.
+COMPILE_OPTIONS: dict[str, str] = {}
 
 
-def state_choices(module: ir.Module) -> None:
-    """Writes `CHOSEN` on a module that is compiled for devices, where it does not say otherwise itself."""
-    for name, value in CHOSEN.items():
+def write_compile_options(module: ir.Module) -> None:
+    """Writes `COMPILE_OPTIONS` as attributes of a module, where the module has none of its own."""
+    for name, value in COMPILE_OPTIONS.items():
         if name not in module.operation.attributes:
             module.operation.attributes[name] = ir.StringAttr.get(value, module.context)
 
 
-def choose(module: ir.Module, name: str, wanted: bool) -> None:
-    """Writes on a module whether it is compiled in one of these ways."""
-    module.operation.attributes[name] = ir.StringAttr.get(str(bool(wanted)).lower(), module.context)
+def set_compile_option(module: ir.Module, name: str, value: bool) -> None:
+    """Writes an option that is on or off as an attribute of a module."""
+    module.operation.attributes[name] = ir.StringAttr.get(str(bool(value)).lower(), module.context)
 
 
 def compile_for(place: Device, module: ir.Module, entry: str) -> Executable:
@@ -97,37 +97,37 @@ def compile_for(place: Device, module: ir.Module, entry: str) -> Executable:
     Raises:
         CudaError: there is no such device.
         CompileError: a kernel does not compile.
-        PassError: a pass could not do its work.
+        PassError: a pass failed.
     """
     if place.type == "cpu":
         return compile_program(module, entry)
-    state_choices(module)
+    write_compile_options(module)
     return compile_cuda_program(module, entry, device=place.index)
 
 
-def common(named: Sequence[tuple[str, Data]]) -> str | None:
+def common_device(named: Sequence[tuple[str, Data]]) -> str | None:
     """The device that arrays are on, None if all are on the host.
 
     Raises:
-        ValueError: they are in different places; the first that is not where most others before it are is named.
+        ValueError: they are on different devices; the message names two of them.
     """
     first = next(((n, d) for n, d in named if isinstance(d, DeviceArray)), None)
     if first is None:
         return None
-    place = place_of(first[1])
+    place = device_name(first[1])
     for name, data in named:
-        if place_of(data) != place and (data.ndim or isinstance(data, DeviceArray)):
+        if device_name(data) != place and (data.ndim or isinstance(data, DeviceArray)):
             raise ValueError(
-                f"expected all tensors on one device: {first[0]} is on {place}, {name} is on {place_of(data)}; "
+                f"expected all tensors on one device: {first[0]} is on {place}, {name} is on {device_name(data)}; "
                 f'move it there, {name}.to("{place}")'
             )
     return place
 
 
-def placed(function: F) -> F:
-    """A function that makes a tensor, with `device`, or `placement` and `sbp`, where it lies, and `requires_grad`.
+def tensor_factory(function: F) -> F:
+    """A decorator of functions that make a tensor: adds `device`, `placement` with `sbp`, and `requires_grad`.
 
-    A tensor that a traced function makes is no leaf, whatever is asked for.
+    A tensor that a traced function makes is no leaf, even with `requires_grad`.
     """
 
     @functools.wraps(function)

@@ -1,7 +1,7 @@
-"""The one way from the functional API to operators.
+"""Dispatch: the one way from the functional API to operators.
 
-`dispatch("matmul", a, b, transpose_b=True)` calls the operator with the builder in force: the one of the trace that
-is running, or that of eager mode.
+`dispatch("matmul", a, b, transpose_b=True)` calls the operator with the builder in force: that of the running trace,
+or that of eager mode.
 """
 
 from __future__ import annotations
@@ -21,30 +21,32 @@ from oneflow.frontend.core.errors import fail
 from oneflow.frontend.core.mode import BUILDER
 from oneflow.frontend.core.tensor import Tensor
 
-#: Operators whose results show elements of their first operand.
+#: View operators: their results share elements with their first operand.
 VIEWS = frozenset("reshape reshape_like squeeze expand_dims expand broadcast_like transpose slice narrow".split())
 
 
 class Stateful:
-    """What holds tensors of its own, as modules and optimizers do; compiled functions take it as it is."""
+    """An object that holds tensors, as modules and optimizers do; compiled functions take it as a static argument."""
 
     def facts(self) -> dict[Any, Any]:
-        """What programs that use it are made for, by name: plain values, or what is compared by identity."""
+        """What a program that uses the object is specialized to, by name: plain values, or objects compared by
+        identity.
+        """
         return {}
 
 
 class TensorBuilder(Builder):
-    """A builder that functions of tensors build with."""
+    """A builder that the functions of tensors build with."""
 
     #: Whether tensors have values.
     eager = False
 
     @abstractmethod
     def read(self, tensor: Tensor) -> Value:
-        """What a tensor is to this builder.
+        """The value of a tensor in this builder.
 
         Raises:
-            OneFlowError: it belongs to another one.
+            OneFlowError: the tensor belongs to another builder.
         """
 
     @abstractmethod
@@ -53,57 +55,59 @@ class TensorBuilder(Builder):
 
     @abstractmethod
     def assign(self, tensor: Tensor, value: Tensor, writer: str) -> None:
-        """Updates a tensor in place to a result that nothing else holds; `writer` is what messages call that."""
+        """Updates a tensor in place to a result that nothing else refers to; messages call the update `writer`."""
 
     @abstractmethod
-    def backward(self, tensors: Sequence[Tensor], weights: Sequence[Any], retain: bool, again: bool, by: Any) -> None:
-        """Adds up gradients at the leaves behind `tensors`, or those of them in `by`; see `autograd.backward`."""
+    def backward(
+        self, tensors: Sequence[Tensor], weights: Sequence[Any], retain_graph: bool, create_graph: bool, inputs: Any
+    ) -> None:
+        """Accumulates gradients at the leaves behind `tensors`, or at those in `inputs`; see `autograd.backward`."""
 
     @abstractmethod
     def number(self, get: Callable[[], float], dtype: DType) -> Tensor:
-        """A tensor of one number that may change: in a compiled function it is asked for at every run."""
+        """A tensor of one number that may change; a compiled function reads it at every run."""
 
     @abstractmethod
     def guard(self, get: Callable[[], Any]) -> Any:
-        """What `get` gives, which something that is not a tensor depends on; compiled functions watch it."""
+        """What `get` gives, which is no tensor; a compiled function is guarded on it."""
 
     def watch(self, owner: Stateful) -> None:
-        """Has what is built hold while the `facts` of `owner` are the same."""
+        """Guards a trace on the `facts` of `owner`."""
 
     @abstractmethod
     def watch_hooks(self, version: Callable[[], int]) -> None:
-        """Has what is built hold while hooks, whose changes `version` counts, are the same."""
+        """Guards a trace on hooks, whose changes `version` counts."""
 
-    def viewed(self, name: str, operands: Sequence[Any], attrs: dict[str, Any], result: Tensor) -> None:
-        """Notes that a result shows elements of the first operand, where that may be updated."""
+    def note_view(self, name: str, operands: Sequence[Any], attrs: dict[str, Any], result: Tensor) -> None:
+        """Notes that a result shares elements with the first operand."""
 
-    def unlink(self, result: Tensor) -> None:
-        """Notes that a result shows nobody's elements, though its operator is one of `VIEWS`."""
+    def drop_view(self, result: Tensor) -> None:
+        """Notes that a result shares no elements with another tensor, though its operator is in `VIEWS`."""
 
     @abstractmethod
     def is_contiguous(self, tensor: Tensor) -> bool:
-        """Whether element follows element in the memory of a tensor; False where only the run knows."""
+        """Whether a tensor is contiguous in memory; False where sizes are dynamic."""
 
     @abstractmethod
     def get_grad(self, leaf: Any) -> Any:
-        """The gradient that a leaf has."""
+        """The gradient of a leaf."""
 
     @abstractmethod
     def set_grad(self, leaf: Any, grad: Any) -> None:
-        """Gives a leaf another gradient."""
+        """Replaces the gradient of a leaf."""
 
 
 _default: list[TensorBuilder] = []
 
 
 def set_default(builder: TensorBuilder) -> None:
-    """Makes `builder` the one that functions build with where none is in force."""
+    """Sets the builder that is in force outside of `use_builder`."""
     _default[:] = [builder]
 
 
 @contextmanager
-def using(builder: TensorBuilder) -> Iterator[None]:
-    """Makes `builder` the one that functions build with."""
+def use_builder(builder: TensorBuilder) -> Iterator[None]:
+    """Within it `builder` is in force."""
     token = BUILDER.set(builder)
     try:
         yield
@@ -118,13 +122,13 @@ def current_builder() -> TensorBuilder:
 
 
 def dispatch(name: str, *operands: Any, **attrs: Any) -> Tensor:
-    """The result of an operator that has one.
+    """The only result of an operator.
 
     Operands follow the operator's signature: tensors or arrays, None for a missing optional one, a list for a
-    repeated one.
+    variadic one.
 
     Raises:
-        OneFlowError: the operator does not allow the call; the message is its own.
+        OneFlowError: the operator does not allow the call.
     """
     return dispatch_all(name, *operands, **attrs)[0]
 
@@ -137,17 +141,17 @@ def dispatch_all(name: str, *operands: Any, **attrs: Any) -> tuple[Tensor, ...]:
         results = builder.call(name, *values, **attrs)
     except OperatorError as error:
         raise fail(str(error)) from None
-    given = tuple(map(builder.give, results))
+    tensors = tuple(map(builder.give, results))
     if name in VIEWS:
-        builder.viewed(name, operands, attrs, given[0])
-    return given
+        builder.note_view(name, operands, attrs, tensors[0])
+    return tensors
 
 
 def detached(x: Tensor) -> Tensor:
-    """The same elements as a tensor of a trace through which no gradient flows."""
-    found = dispatch("stop_gradient", x)
-    current_builder().viewed("stop_gradient", [x], {}, found)
-    return found
+    """The same elements of a tensor of a trace, through which no gradient flows."""
+    result = dispatch("stop_gradient", x)
+    current_builder().note_view("stop_gradient", [x], {}, result)
+    return result
 
 
 def _value(builder: TensorBuilder, operand: Any) -> Any:
@@ -159,10 +163,10 @@ def _value(builder: TensorBuilder, operand: Any) -> Any:
 
 
 def as_tensor(value: Any, what: str = "a tensor") -> Tensor:
-    """A tensor, or a constant made of an array; a Python number becomes int64, float32 or bool.
+    """A tensor, or a constant made of an array or number; a Python number becomes int64, float32 or bool.
 
     Raises:
-        OneFlowError: it is nothing of the kind.
+        OneFlowError: the value is none of these.
     """
     if isinstance(value, Tensor):
         return value

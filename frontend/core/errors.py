@@ -10,12 +10,12 @@ from types import FrameType
 
 from oneflow.frontend.core.mode import tracing
 
-#: Modules whose frames are no user's; functions that `no_grad` and its like decorate are called from the second.
+#: Packages whose frames are not the user's; decorators such as `no_grad` call functions from `contextlib`.
 _OURS = __name__.partition(".")[0], "contextlib"
 
 
 @dataclass(frozen=True)
-class Place:
+class SourceLocation:
     """A position in a Python program; `line` and `column` count from 1."""
 
     file: str
@@ -27,34 +27,36 @@ class Place:
 
 
 class OneFlowError(ValueError):
-    """Something that a line of the user's program asks for in vain: where, what, and what to write instead."""
+    """An error at a line of the user's program: what was expected, what came, and what to write instead."""
 
-    def __init__(self, text: str, place: Place | None = None) -> None:
-        source = linecache.getline(place.file, place.line).strip() if place else ""
-        super().__init__((f"{place}: {text}" if place else text) + (f"\n    {source}" if source else ""))
-        self.text, self.place = text, place
+    def __init__(self, text: str, location: SourceLocation | None = None) -> None:
+        source = linecache.getline(location.file, location.line).strip() if location else ""
+        super().__init__((f"{location}: {text}" if location else text) + (f"\n    {source}" if source else ""))
+        self.text, self.place = text, location
 
 
 class TraceError(OneFlowError):
-    """The same while a Python function is traced: it cannot become a program."""
+    """A Python function cannot become a program."""
 
 
 class CallError(OneFlowError):
     """A compiled function was called with arguments that it does not take."""
 
 
-def fail(text: str, place: Place | None = None) -> OneFlowError:
-    """The error at the user's line, or elsewhere, to raise: `raise fail("expected .., got ..")`."""
-    return (TraceError if tracing() else OneFlowError)(text, place or user_place())
+def fail(text: str, location: SourceLocation | None = None) -> OneFlowError:
+    """The error to raise at the user's line, or at `place`: `raise fail("expected .., got ..")`. It is a `TraceError`
+    while a function is traced.
+    """
+    return (TraceError if tracing() else OneFlowError)(text, location or user_location())
 
 
 def refuse(text: str) -> RuntimeError:
-    """The error of what tensors with values do not allow, at the user's line: `raise refuse("expected ..")`."""
-    return RuntimeError(f"{user_place()}: {text}")
+    """The error to raise for what eager tensors do not allow, at the user's line: `raise refuse("expected ..")`."""
+    return RuntimeError(f"{user_location()}: {text}")
 
 
 def called_by_user() -> bool:
-    """Whether what called the caller is outside of this package."""
+    """Whether the function that calls the caller is outside of this package."""
     return not _is_ours(sys._getframe(2))
 
 
@@ -62,12 +64,12 @@ def _is_ours(frame: FrameType) -> bool:
     return frame.f_globals.get("__name__", "").partition(".")[0] in _OURS
 
 
-def user_place() -> Place:
-    """Where the innermost frame outside this package stands."""
+def user_location() -> SourceLocation:
+    """The location of the innermost frame outside of this package."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and _is_ours(frame):
         frame = frame.f_back
     if frame is None:
-        return Place("<unknown>", 1, 1)
+        return SourceLocation("<unknown>", 1, 1)
     line, _, column, _ = next(itertools.islice(frame.f_code.co_positions(), frame.f_lasti // 2, None))
-    return Place(frame.f_code.co_filename, line or frame.f_lineno, (column or 0) + 1)
+    return SourceLocation(frame.f_code.co_filename, line or frame.f_lineno, (column or 0) + 1)

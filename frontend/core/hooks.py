@@ -1,4 +1,4 @@
-"""Functions that users hang on tensors and modules, and the handles that take them off again."""
+"""Hooks: functions that users register on tensors and modules, and the handles that remove them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ Hook = Callable[..., Any]
 
 
 class Hooks:
-    """Functions in the order in which they are called; `version` counts changes, `changes` those of all hooks."""
+    """Hooks in the order in which they are called.
+
+    `version` counts the changes of these hooks, `changes` those of all hooks.
+    """
 
     __slots__ = ("_functions", "version")
     changes = 0
@@ -21,10 +24,10 @@ class Hooks:
         self.version = 0
 
     def add(self, function: Hook, *, prepend: bool = False, with_kwargs: bool = False) -> Handle:
-        """Adds a function behind the others, or before them; the handle removes it.
+        """Adds a hook after the others, or before them; the handle removes it.
 
         Raises:
-            TypeError: it cannot be called.
+            TypeError: `function` is not callable.
         """
         if not callable(function):
             raise TypeError(f"expected a function to call as a hook, got {function!r}")
@@ -34,12 +37,12 @@ class Hooks:
         return handle
 
     @staticmethod
-    def touch() -> None:
-        """Has all be looked at that watches hooks or attributes."""
+    def invalidate_guards() -> None:
+        """Has every `VersionGuard` compare its versions again."""
         Hooks.changes += 1
 
     def discard(self, handle: Handle) -> None:
-        """Removes a function, if it is there."""
+        """Removes a hook, if it is there."""
         if handle in self._functions:
             self._functions.remove(handle)
             self._changed()
@@ -48,11 +51,11 @@ class Hooks:
         self.version += 1
         Hooks.changes += 1
 
-    def through(self, grad: Any) -> Any:
-        """A gradient, a tensor, after all of them.
+    def apply(self, grad: Any) -> Any:
+        """A gradient, as a tensor, after all hooks.
 
         Raises:
-            RuntimeError: one gives something else than a gradient or None.
+            RuntimeError: a hook gives something else than a gradient or None.
         """
         for hook in self:
             changed = hook.function(grad)
@@ -69,13 +72,13 @@ class Hooks:
 
 
 class Handle:
-    """One hook: `remove()`, or the end of a `with`, takes it off."""
+    """One hook: `remove()`, or the end of a `with`, removes it."""
 
     def __init__(self, hooks: Hooks, function: Hook, with_kwargs: bool) -> None:
         self._hooks, self.function, self.with_kwargs = hooks, function, with_kwargs
 
     def remove(self) -> None:
-        """Takes the hook off; a second time does nothing."""
+        """Removes the hook; a second time does nothing."""
         self._hooks.discard(self)
 
     def __enter__(self) -> Handle:
@@ -85,10 +88,10 @@ class Handle:
         self.remove()
 
 
-class Unchanged:
-    """Whether some hooks are what they were: one comparison, as long as none of any object changes.
+class VersionGuard:
+    """The guard that versions are unchanged: one comparison, as long as no hook of any object changes.
 
-    So it is for attributes of modules, whose changes count as those of hooks do.
+    Attributes of modules, whose changes count as those of hooks do, are guarded likewise.
     """
 
     def __init__(self) -> None:
@@ -96,7 +99,7 @@ class Unchanged:
         self._seen = Hooks.changes
 
     def watch(self, version: Callable[[], Any]) -> None:
-        """Adds what is the same as long as `version` gives the same."""
+        """Adds a version, as `version` gives it now."""
         self._versions.append((version, version()))
 
     def __bool__(self) -> bool:

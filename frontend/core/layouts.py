@@ -1,4 +1,4 @@
-"""How the tensors of a traced function lie on ranks: its placements, and annotations of arguments and results."""
+"""Layouts of traced functions: the placements of a program, and the SBP annotations of its arguments and results."""
 
 from __future__ import annotations
 
@@ -9,18 +9,21 @@ import numpy as np
 
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.nd_sbp import NdSbp, write_nd_sbp
-from oneflow.passes.sbp import annotations as notes
+from oneflow.passes.sbp import annotations as sbp_annotations
 from oneflow.passes.sbp.submeshes import WHOLE, crosses, placement_of, write_submeshes
 from oneflow.runtime.global_array import Placement
 
-#: Where an argument or result lies, None for the home, and how, as far as that is said.
-Lying = tuple[Placement | None, NdSbp | None]
+#: The placement of an argument or result, None for the home, and its layout, None where that is open.
+ValueLayout = tuple[Placement | None, NdSbp | None]
 
 
 @dataclass(frozen=True)
-class Places:
-    """The placements of a program: `home` is that of its mesh, on which lies what nothing is said of; the others are
-    parts of it, which have names where there are several."""
+class ProgramPlacements:
+    """The placements of a program.
+
+    `home` is that of the mesh of the program, and of everything without a placement; `named` are parts of it, by the
+    names that the program has for them.
+    """
 
     home: Placement
     named: Mapping[str, Placement] = field(default_factory=dict)
@@ -30,13 +33,13 @@ class Places:
         return next((n for n, p in self.named.items() if p == placement), None)
 
     def of(self, name: str) -> Placement:
-        """The placement of a name."""
+        """The placement with a name."""
         return self.named.get(name, self.home)
 
 
 @dataclass
-class Placements:
-    """The placements that come up while a function is traced; `given` is that of what nothing is said of."""
+class PlacementCollector:
+    """The placements that come up while a function is traced; `given` is that of tensors without one."""
 
     given: Placement | None
     known: list[Placement] = field(default_factory=list)
@@ -58,47 +61,54 @@ class Placements:
             raise ValueError(f"expected placements of one type in a function, got {self.known[0]} and {placement}")
         return f"p{self.known.index(placement)}"
 
-    def fitting(self, sbp: object) -> Placement | None:
-        """A placement whose mesh has as many axes as a layout; any where there is none, None before there is one."""
+    def with_axes_of(self, sbp: object) -> Placement | None:
+        """A placement whose mesh has as many axes as a layout; else any placement, None if there is none."""
         axes = len(sbp) if isinstance(sbp, Sequence) else 1
         return next((p for p in self.known if len(p.mesh) == axes), next(iter(self.known), None))
 
-    def places(self) -> Places | None:
-        """All of them; None where nothing lies on ranks."""
+    def program_placements(self) -> ProgramPlacements | None:
+        """All placements of the program; None where no tensor is global."""
         if len(self.known) < 2:
-            return Places(self.known[0]) if self.known else None
+            return ProgramPlacements(self.known[0]) if self.known else None
         ranks = sorted({r for p in self.known for r in p.members})
         covers = self.given is not None and set(ranks) == set(self.given.members)
         home = self.given if self.given is not None and covers else Placement(self.known[0].type, ranks)
-        return Places(home, {f"p{i}": p for i, p in enumerate(self.known) if p != self.given})
+        return ProgramPlacements(home, {f"p{i}": p for i, p in enumerate(self.known) if p != self.given})
 
 
-def annotate(entry: ir.Operation, places: Places, arguments: Sequence[Lying], results: Sequence[Lying]) -> None:
-    """States the placements of a module, and how arguments and results of its entry lie, where that is given."""
-    module, at = entry.parent, places.home.members.index
+def annotate(
+    entry: ir.Operation,
+    program_placements: ProgramPlacements,
+    arguments: Sequence[ValueLayout],
+    results: Sequence[ValueLayout],
+) -> None:
+    """Writes the placements as attributes of a module, and the layouts of the arguments and results of its entry."""
+    module, at = entry.parent, program_placements.home.members.index
     assert module is not None
-    notes.write_mesh(module, places.home.mesh)
-    if places.named:
-        ranks = {name: np.vectorize(at)(p.ranks) for name, p in places.named.items()}
+    sbp_annotations.write_mesh(module, program_placements.home.mesh)
+    if program_placements.named:
+        ranks = {name: np.vectorize(at)(p.ranks) for name, p in program_placements.named.items()}
         write_submeshes(module, ranks)
-    _name_placements(entry, places)
-    for side, lying in ((notes.ARGUMENTS, arguments), (notes.RESULTS, results)):
-        stated = [_stated(places, *at) for at in lying]
-        notes.annotate_values(entry, side, len(stated), stated.__getitem__)
+    _name_placements(entry, program_placements)
+    for side, layouts in ((sbp_annotations.ARGUMENTS, arguments), (sbp_annotations.RESULTS, results)):
+        attributes_of_values = [_layout_attributes(program_placements, *at) for at in layouts]
+        sbp_annotations.annotate_values(entry, side, len(attributes_of_values), attributes_of_values.__getitem__)
 
 
-def _stated(places: Places, placement: Placement | None, nd: NdSbp | None) -> dict[str, ir.Attribute]:
-    name = places.name(placement)
-    said = {} if name is None else {notes.PLACEMENT: ir.StringAttr.get(name)}
-    return said if nd is None else {notes.ND_SBP: write_nd_sbp(nd), **said}
+def _layout_attributes(
+    program_placements: ProgramPlacements, placement: Placement | None, nd: NdSbp | None
+) -> dict[str, ir.Attribute]:
+    name = program_placements.name(placement)
+    attributes = {} if name is None else {sbp_annotations.PLACEMENT: ir.StringAttr.get(name)}
+    return attributes if nd is None else {sbp_annotations.ND_SBP: write_nd_sbp(nd), **attributes}
 
 
-def _name_placements(entry: ir.Operation, places: Places) -> None:
-    """Has casts say nothing of the only placement, and call the home what all programs call it."""
+def _name_placements(entry: ir.Operation, program_placements: ProgramPlacements) -> None:
+    """Removes the placement of casts where there is only one, and gives casts to the home its fixed name."""
 
     def visit(op: ir.Operation) -> ir.WalkResult:
-        if crosses(op) and placement_of(op) not in places.named:
-            if places.named:
+        if crosses(op) and placement_of(op) not in program_placements.named:
+            if program_placements.named:
                 op.attributes["placement"] = ir.StringAttr.get(WHOLE)
             else:
                 del op.attributes["placement"]

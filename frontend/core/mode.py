@@ -1,15 +1,15 @@
-"""Whether functions of tensors run at once or become part of a program: by the builder in force."""
+"""The builder in force decides whether functions of tensors run at once or become part of a program."""
 
 from __future__ import annotations
 
 from contextvars import ContextVar
 from typing import Any
 
-#: The builder that functions build with; None for that of eager mode.
+#: The builder in force; None for that of eager mode.
 BUILDER: ContextVar[Any] = ContextVar("oneflow_builder", default=None)
 
 
 def tracing() -> bool:
-    """Whether a builder whose tensors have no values is in force."""
+    """Whether the builder in force is that of a trace."""
     builder = BUILDER.get()
     return builder is not None and not builder.eager

@@ -1,4 +1,4 @@
-"""Compiled functions, and single operators, whose tensors lie on several ranks."""
+"""Programs of several ranks: compiled functions and single operators on global tensors."""
 
 from __future__ import annotations
 
@@ -7,23 +7,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
+import numpy as np
+
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.nd_sbp import NdSbp
 from oneflow.dialect.tensor_desc import TensorDesc
-from oneflow.frontend.core.arrays import Data, to_array
-from oneflow.frontend.core.devices import Device, compile_for, state_choices
-from oneflow.frontend.core.layouts import Places
-from oneflow.runtime.distributed import DistributedExecutable, PlacedLayout, compile_distributed, lay_out
+from oneflow.frontend.core.arrays import Data, LocalData, to_array
+from oneflow.frontend.core.devices import Device, compile_for, write_compile_options
+from oneflow.frontend.core.layouts import ProgramPlacements
+from oneflow.runtime.distributed import DistributedExecutable, Layout, PlacedLayout, compile_distributed, lay_out
 from oneflow.runtime.footprint import Footprint
-from oneflow.runtime.global_array import GlobalArray, Placement
+from oneflow.runtime.global_array import GlobalArray, Placement, shared
 from oneflow.runtime.protocol import Executable
 
-#: On which ranks of the job a tensor lies, and how.
-Place = tuple[Placement, NdSbp]
+#: The placement of a tensor, and its layout there.
+PlacedSbp = tuple[Placement, NdSbp]
 
 
-class OnRanks(Protocol):
-    """A function of a module, annotated, whose tensors lie on a placement."""
+class PlacedFunction(Protocol):
+    """An annotated function of a module, whose tensors lie on placements."""
 
     @property
     def module(self) -> ir.Module:
@@ -34,21 +36,38 @@ class OnRanks(Protocol):
         """The name of the function."""
 
     @property
-    def places(self) -> Places | None:
-        """Where its tensors lie."""
+    def placements(self) -> ProgramPlacements | None:
+        """The placements of its tensors, None where no tensor is global."""
 
 
-def compile_function(function: OnRanks, device: Device, strategy: str) -> Executable:
-    """Compiles a function for the ranks that its tensors lie on, or for a device where they lie on none.
+def compile_function(function: PlacedFunction, device: Device, strategy: str) -> Executable:
+    """Compiles a function for the ranks of its tensors, or for a device where no tensor is global.
 
     Raises:
-        PassError: a pass could not do its work.
+        PassError: a pass failed.
         CudaError: there is no such device.
         WorldError: the job has too few ranks, or other ranks have another program.
     """
-    if function.places is None:
+    if function.placements is None:
         return compile_for(device, function.module, function.entry)
     return GlobalProgram.of(function, strategy)
+
+
+def distribute(array: np.ndarray, placement: Placement, nd: NdSbp) -> Data:
+    """A whole array, the same on every rank, as a global one with a layout."""
+    return GlobalArray.of(array, placement, nd)
+
+
+def redistribute(data: Data, placement: Placement, nd: NdSbp) -> Data:
+    """An array as a global one with a layout: a global one is resharded, of any other the values of rank 0 count."""
+    if isinstance(data, GlobalArray):
+        return data.to(placement, nd)
+    return GlobalArray.of(shared(to_array(data), placement, nd), placement, nd)
+
+
+def from_piece(piece: LocalData, placement: Placement, layout: Layout) -> Data:
+    """The global array of which each rank has a piece."""
+    return GlobalArray.of_piece(piece, placement, layout)
 
 
 @dataclass(frozen=True)
@@ -61,95 +80,106 @@ class GlobalProgram:
     last_run: ClassVar[None] = None
     outputs: ClassVar[tuple[TensorDesc, ...]] = ()
 
-    places: Places
+    placements: ProgramPlacements
     executable: DistributedExecutable
 
     @classmethod
-    def of(cls, traced: OnRanks, strategy: str) -> GlobalProgram:
+    def of(cls, traced: PlacedFunction, strategy: str) -> GlobalProgram:
         """Compiles what the ranks of this process run.
 
         Raises:
             PassError: annotations do not fit, or shapes are not static.
             WorldError: the job has too few ranks, or other ranks have another program.
         """
-        places = traced.places
-        assert places is not None
-        placement = places.home
+        placements = traced.placements
+        assert placements is not None
+        placement = placements.home
         if placement.type == "cuda":
-            state_choices(traced.module)
+            write_compile_options(traced.module)
         boxed = lay_out(traced.module, strategy)
         ranks = placement.world, placement.members
-        return cls(places, compile_distributed(boxed, traced.entry, *ranks, device=placement.type))
+        return cls(placements, compile_distributed(boxed, traced.entry, *ranks, device=placement.type))
 
     def run(self, given: Sequence[Data]) -> list[Data]:
         """The results as global arrays, of arguments that are global arrays or whole on every rank.
 
-        One whose pieces the run has updated in place is that argument.
+        A result whose pieces are those of an argument, updated in place, is that argument.
         """
-        laid = [
-            x if type(x) is GlobalArray and x.placement is on and x.layout.nd is nd else self._laid(i, x)
+        placed = [
+            x if type(x) is GlobalArray and x.placement is on and x.layout.nd is nd else self._place_argument(i, x)
             for i, (x, (on, nd)) in enumerate(zip(given, self._arguments, strict=True))
         ]
         arguments = {
-            p: [none if at is None else x.pieces[at] for x, (at, none) in zip(laid, takes, strict=True)]
-            for p, takes in self._takes.items()
+            p: [none if at is None else x.pieces[at] for x, (at, none) in zip(placed, takes, strict=True)]
+            for p, takes in self._pieces_of_programs.items()
         }
-        return self._results_of(laid, arguments, self.executable.run_programs(arguments))
+        return self._collect_results(placed, arguments, self.executable.run_programs(arguments))
 
     def replay(self, given: Sequence[Data], seen: Any = None) -> None:
-        """None: every run checks how its arguments lie."""
+        """None: every run checks the layouts of its arguments."""
 
     def reads(self, number: int) -> bool:
         """True: ranks agree on the layout of every argument."""
         return True
 
-    def _laid(self, number: int, data: Data) -> GlobalArray:
-        """An argument as it has to lie. What says that of one which does is what the next one is looked at by."""
+    def _place_argument(self, number: int, data: Data) -> GlobalArray:
+        """An argument with the layout that the program needs.
+
+        The placement and layout objects of an argument that fits are kept, so that the next one is compared by
+        identity.
+        """
         placement, nd = self._arguments[number]
         if not isinstance(data, GlobalArray):
             layout = self.executable.arguments[number]
             return GlobalArray(placement, layout, self.executable.pieces_of(number, to_array(data)))
-        found = data.to(placement, nd)
-        if found is data:
+        placed = data.to(placement, nd)
+        if placed is data:
             self._arguments[number] = data.placement, data.nd
-        return found
+        return placed
 
-    def _results_of(
-        self, laid: Sequence[GlobalArray], arguments: Mapping[int, Sequence[Any]], made: Mapping[int, Sequence[Any]]
+    def _collect_results(
+        self,
+        placed: Sequence[GlobalArray],
+        arguments: Mapping[int, Sequence[Any]],
+        results_by_program: Mapping[int, Sequence[Any]],
     ) -> list[Data]:
-        found: list[GlobalArray | None] = [None] * len(self.executable.results)
-        if made:
-            first, (given, results) = next(iter(made)), self._kinds
+        collected: list[GlobalArray | None] = [None] * len(self.executable.results)
+        if results_by_program:
+            first, (given, results) = next(iter(results_by_program)), self._layout_numbers
             updated = {id(piece): number for number, piece in enumerate(arguments[first])}
-            for number, piece in enumerate(made[first]):
-                known = updated.get(id(piece))
-                if known is not None and given[known] == results[number]:
-                    same = len(made) == 1 or all(made[p][number] is arguments[p][known] for p in made)
-                    found[number] = laid[known] if same else None
-        return [self._result(i, made) if x is None else x for i, x in enumerate(found)]
+            for number, piece in enumerate(results_by_program[first]):
+                argument_of = updated.get(id(piece))
+                if argument_of is not None and given[argument_of] == results[number]:
+                    same = len(results_by_program) == 1 or all(
+                        results_by_program[p][number] is arguments[p][argument_of] for p in results_by_program
+                    )
+                    collected[number] = placed[argument_of] if same else None
+        return [self._result(i, results_by_program) if x is None else x for i, x in enumerate(collected)]
 
-    def _result(self, number: int, made: Mapping[int, Sequence[Any]]) -> GlobalArray:
+    def _result(self, number: int, results_by_program: Mapping[int, Sequence[Any]]) -> GlobalArray:
         layout = self.executable.results[number]
-        pieces = {p: results[number] for p, results in made.items()}
-        return GlobalArray(self._place(layout)[0], layout, self.executable.gather(layout, pieces))
+        pieces = {p: results[number] for p, results in results_by_program.items()}
+        return GlobalArray(self._placement_of(layout)[0], layout, self.executable.gather(layout, pieces))
 
     @functools.cached_property
-    def _arguments(self) -> list[Place]:
-        return [self._place(at) for at in self.executable.arguments]
+    def _arguments(self) -> list[PlacedSbp]:
+        return [self._placement_of(at) for at in self.executable.arguments]
 
-    def _place(self, layout: PlacedLayout) -> Place:
-        return self.places.of(layout.place.name), layout.nd
+    def _placement_of(self, layout: PlacedLayout) -> PlacedSbp:
+        return self.placements.of(layout.place.name), layout.nd
 
     @functools.cached_property
-    def _kinds(self) -> list[list[int]]:
-        """For each argument, and for each result, a number that those have which lie in the same way."""
-        known: dict[Place, int] = {}
+    def _layout_numbers(self) -> list[list[int]]:
+        """A number for each argument and for each result; equal numbers mean equal layouts."""
+        known: dict[PlacedSbp, int] = {}
         sides = self.executable.arguments, self.executable.results
-        return [[known.setdefault(self._place(at), len(known)) for at in side] for side in sides]
+        return [[known.setdefault(self._placement_of(at), len(known)) for at in side] for side in sides]
 
     @functools.cached_property
-    def _takes(self) -> dict[int, list[tuple[int | None, Any]]]:
-        """Which piece of each argument a program takes, and what it takes where it has none."""
+    def _pieces_of_programs(self) -> dict[int, list[tuple[int | None, Any]]]:
+        """For each program of this process, which piece of each argument it takes, and what it takes in place of a
+        missing one.
+        """
         programs, arguments = self.executable.programs, self.executable.arguments
         return {p: [(at.place.place(p), at.nothing) for at in arguments] for p in programs}
 
@@ -161,7 +191,7 @@ class GlobalProgram:
             ValueError: this process runs no rank of the placement.
         """
         if not self.executable.programs:
-            raise ValueError(f"expected a rank of {self.places.home} in this process")
+            raise ValueError(f"expected a rank of {self.placements.home} in this process")
         return next(iter(self.executable.programs.values())).executable.memory
 
     def ir(self, stage: str) -> str:

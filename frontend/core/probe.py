@@ -1,4 +1,4 @@
-"""Which values a gradient rule reads: it is run on descriptions alone."""
+"""A probe of gradient rules: which values a rule reads, found by running it on types alone."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from oneflow.dialect.record import REGISTRY, Absent, Call, distribute, flatten
 from oneflow.dialect.reverse import placed
 from oneflow.dialect.tensor_desc import TensorDesc
 
-#: Operands of which operators read nothing but the shape.
+#: The names of operands of which operators read only the shape.
 SHAPES = frozenset({"like", "depend_tensor"})
 
 
 class Probe(Builder):
-    """Infers the results of calls and notes what their operands are."""
+    """A builder that infers the types of results and notes which values are operands."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -53,12 +53,12 @@ def _reads(op: Call, asked: Sequence[Value]) -> list[bool]:
     return [id(values[id(v)]) in probe.read for v in asked]
 
 
-#: Whether the gradient of an operator reads elements, by its name: found out at its first call.
+#: Whether the gradient of an operator reads elements, by its name; computed at the first call.
 _reading: dict[str, bool] = {}
 
 
 def gradient_reads_any(op: Call) -> bool:
-    """Whether the gradient of a call may read elements of its operands or results: True of what users define."""
+    """Whether the gradient of a call may read elements of operands or results; True for operators of users."""
     if REGISTRY.operators.get(op.record.name) is not op.record:
         return True
     if op.record.name not in _reading:

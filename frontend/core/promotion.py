@@ -1,8 +1,8 @@
-"""Which element type operands of different types share.
+"""Type promotion: the element type that operands of different types share.
 
-Tensors: bool < integers < floats; within a kind the wider one; f16 with bf16 gives f32, ui8 with i8 gives i32
-(the next type that holds both). The number of dimensions does not matter. Python numbers are weak: they only
-raise the kind (a float beside integers gives f32, an int beside bools i64).
+Tensors: bool < integers < floats; within a kind the wider type; float16 with bfloat16 gives float32, uint8 with int8
+gives int32 (the next type that holds both). The number of dimensions does not matter. Python numbers are weak: they
+only raise the kind (a float with integers gives float32, an int with bools int64).
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ def is_number(value: Any) -> bool:
 
 
 def as_number(value: Any) -> bool | int | float:
-    """A number as Python's own."""
+    """A number as one of Python's."""
     number: bool | int | float = value.item() if isinstance(value, np.generic) else value
     return number
 
 
 def result_dtype(strong: Sequence[DType], numbers: Sequence[Any] = ()) -> DType:
-    """The type that tensors of the types `strong` and Python numbers share; without tensors, the numbers' own."""
+    """The type that tensors of the types `strong` and Python numbers share; without tensors, that of the numbers."""
     weak = [DEFAULTS[type(as_number(n))] for n in numbers]
     highest = functools.reduce(common_dtype, weak) if weak else dtypes.bool_
     if not strong:
@@ -58,12 +58,11 @@ def result_dtype(strong: Sequence[DType], numbers: Sequence[Any] = ()) -> DType:
 
 
 def fitting(number: Any, dtype: DType) -> Any:
-    """A number beside tensors of `dtype`: a negative one beside a type without a sign counts from the top, -1 as 255.
-
-    Any but 0 is true.
+    """A number as an element of `dtype`: a negative one of an unsigned type wraps, -1 to 255; for bool any but 0 is
+    true.
 
     Raises:
-        OneFlowError: `dtype` cannot hold it.
+        OneFlowError: `dtype` cannot hold the number.
     """
     if dtype == dtypes.bool_:
         return bool(number)

@@ -1,4 +1,4 @@
-"""What a function is traced for: shapes, element types and layouts of its arguments."""
+"""Specs: what a function is traced for, shapes, element types and layouts of its arguments."""
 
 from __future__ import annotations
 
@@ -54,18 +54,18 @@ class TensorSpec:
             self, "sbp", given if given is None or placement is None else placement.layout(given, self.desc)
         )
 
-    def lying(self, home: Placement) -> tuple[Placement | None, NdSbp | None]:
-        """Where it lies, None for on `home`, and how, as far as that is said.
+    def layout_on(self, home: Placement) -> tuple[Placement | None, NdSbp | None]:
+        """The placement, None for `home`, and the layout, None where it is open.
 
         Raises:
-            ValueError: its layout does not fit there.
+            ValueError: the layout does not fit the placement.
         """
         at = self.placement or home
         return self.placement, None if self.sbp is None else at.layout(self.sbp, self.desc)
 
     @property
     def desc(self) -> TensorDesc:
-        """The same as the dialect's description."""
+        """The dialect's description of the type."""
         return TensorDesc(self.shape, self.dtype)
 
     def __str__(self) -> str:
@@ -73,7 +73,7 @@ class TensorSpec:
 
 
 def _size(size: Any, shape: tuple[Any, ...]) -> int | None:
-    """One size of a shape: anything that is an integer, such as NumPy's."""
+    """One size of a shape: any integer, such as one of NumPy."""
     if size is None:
         return None
     try:

@@ -1,7 +1,7 @@
-"""The tensor that a traced function computes with.
+"""The tensor of a trace: a shape and an element type, and no values.
 
-It has a shape and an element type and no values yet. `methods.py` gives it its operators and methods, which
-are the functional API's; here is what it knows of itself, and what it refuses.
+`methods.py` adds operators and methods, which are those of the functional API; this module has what a tensor knows of
+itself, and what a trace refuses.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Tensor(Value):
 
     @property
     def shape(self) -> tuple[Any, ...]:
-        """The sizes. One that is only known at run time is a number of the program to users (`Size`), None inside."""
+        """The shape. To users a dynamic size is a `Size`, a number of the program; within this package it is None."""
         known = super().shape
         if None not in known or not called_by_user():
             return known
@@ -48,7 +48,7 @@ class Tensor(Value):
         return self.rank
 
     def size(self, dim: int | None = None) -> Any:
-        """The shape, or the size of one dimension: a `Size` where it is only known at run time.
+        """The shape, or the size of one dimension, a `Size` where it is dynamic.
 
         Raises:
             OneFlowError: there is no such dimension.
@@ -61,12 +61,12 @@ class Tensor(Value):
         return sizes[dim]
 
     def sizes(self) -> tuple[Any, ...]:
-        """The shape, with a `Size` for each dimension that is only known at run time."""
+        """The shape, with a `Size` for each dynamic dimension."""
         known = super().shape
         return tuple(Size("", self, i) if d is None else d for i, d in enumerate(known))
 
     def numel(self) -> Any:
-        """The number of elements: a `Size` where it is only known at run time."""
+        """The number of elements, a `Size` where it is dynamic."""
         return math.prod(self.sizes())
 
     def is_floating_point(self) -> bool:
@@ -75,7 +75,7 @@ class Tensor(Value):
 
     @property
     def requires_grad(self) -> bool:
-        """Whether a gradient flows to it; a tensor of a trace does not say, and `flow.grad` asks for one."""
+        """False: in a trace `flow.grad` asks for gradients."""
         return False
 
     def _known(self, dim: int, advice: str) -> int:
@@ -114,22 +114,22 @@ class Tensor(Value):
         raise _no_value("float()", "keep it a tensor, x.float(), or pass a Python float as an argument")
 
     def __format__(self, spec: str) -> str:
-        """As text; with a `spec`, such as ".3f", the one value."""
+        """The tensor as text; with a `spec` such as ".3f", its one value."""
         return format(self.item(), spec) if spec else str(self)
 
     def __complex__(self) -> NoReturn:
         raise _no_value("complex()", "keep it a tensor")
 
     def item(self) -> NoReturn:
-        """Refused: a traced tensor has no value yet."""
+        """Refused: the value is not known in a trace."""
         raise _no_value("item()", "return the tensor and read the number from the result")
 
     def tolist(self) -> NoReturn:
-        """Refused: a traced tensor has no values yet."""
+        """Refused: the values are not known in a trace."""
         raise _no_value("tolist()", "return the tensor and read the numbers from the result")
 
     def numpy(self) -> NoReturn:
-        """Refused: a traced tensor has no values yet."""
+        """Refused: the values are not known in a trace."""
         raise _no_value("numpy()", "return the tensor; the compiled function gives NumPy arrays")
 
     def __array__(self, *_: Any, **__: Any) -> NoReturn:
@@ -144,37 +144,37 @@ class Tensor(Value):
 
 
 #: What sizes are computed by, and the operators that do the same to tensors.
-_COMPUTED = {
+_OPERATORS = {
     "+": "broadcast_add", "-": "broadcast_sub", "*": "broadcast_mul", "//": "floordiv", "%": "broadcast_floor_mod",
     "min": "broadcast_minimum", "max": "broadcast_maximum",
 }  # fmt: skip
 
 
 class Size(Tensor):
-    """A size that is only known at run time: that of a dimension, or one computed from such and integers.
+    """A dynamic size: that of a dimension, or one computed from such sizes and integers.
 
-    It is a tensor of one int64, made when it is first used as such. `kind` is "" for dimension `b` of the tensor `a`,
-    else how `a` and `b` are put together.
+    It becomes a tensor of one int64 when it is first used as a tensor. `kind` is "" for dimension `b` of the tensor
+    `a`, else the operation that combines `a` and `b`.
     """
 
-    __slots__ = ("_made", "a", "b", "kind")
+    __slots__ = ("_value", "a", "b", "kind")
 
     def __init__(self, kind: str, a: Any, b: Any) -> None:
         self.builder = (a if isinstance(a, Tensor) else b).builder
         self.desc = TensorDesc((), dtypes.int64)
-        self.kind, self.a, self.b, self._made = kind, a, b, None
+        self.kind, self.a, self.b, self._value = kind, a, b, None
 
     @property
     def handle(self) -> Any:
         """The number in the program."""
-        if self._made is None:
-            self._made = self._make()[0].handle
-        return self._made
+        if self._value is None:
+            self._value = self._build()[0].handle
+        return self._value
 
-    def _make(self) -> tuple[Value, ...]:
+    def _build(self) -> tuple[Value, ...]:
         if not self.kind:
             return self.builder.call("dim_size", self.a, dim=self.b)
-        return self.builder.call(_COMPUTED[self.kind], *(self._number(x) for x in (self.a, self.b)))
+        return self.builder.call(_OPERATORS[self.kind], *(self._number(x) for x in (self.a, self.b)))
 
     def _number(self, operand: Any) -> Value:
         if isinstance(operand, Size):
@@ -185,7 +185,7 @@ class Size(Tensor):
         return self
 
     def dimensions(self) -> list[tuple[Tensor, int]]:
-        """The dimensions that it is computed from."""
+        """The dimensions that the size is computed from."""
         if not self.kind:
             return [(self.a, self.b)]
         return [d for x in (self.a, self.b) if isinstance(x, Size) for d in x.dimensions()]
@@ -194,11 +194,11 @@ class Size(Tensor):
         """Whether it is the size of dimension `at` of `x`."""
         return not self.kind and self.a is x and self.b == at
 
-    def written(self, name: Callable[[Tensor, int], str]) -> str:
-        """It as text, dimensions by the names that they are given."""
+    def to_text(self, name: Callable[[Tensor, int], str]) -> str:
+        """The size as text, with names for dimensions as `name` gives them."""
         if not self.kind:
             return name(self.a, self.b)
-        a, b = (x.written(name) if isinstance(x, Size) else str(x) for x in (self.a, self.b))
+        a, b = (x.to_text(name) if isinstance(x, Size) else str(x) for x in (self.a, self.b))
         return f"{self.kind}({a}, {b})" if self.kind in ("min", "max") else f"({a} {self.kind} {b})"
 
     def __neg__(self) -> Size:
@@ -216,7 +216,7 @@ class Size(Tensor):
         raise self._unknown("a Python float")
 
     def __str__(self) -> str:
-        return self.written(lambda of, at: f"dimension {at} of {of.desc}")
+        return self.to_text(lambda of, at: f"dimension {at} of {of.desc}")
 
     def __repr__(self) -> str:
         return f"Size({self}, only known at run time)"
@@ -228,8 +228,8 @@ class Size(Tensor):
         )
 
 
-def _computing(kind: str, name: str, swapped: bool) -> Callable[[Size, Any], Any]:
-    """A Python operator of sizes: beside sizes and integers it gives a size, beside anything else a tensor."""
+def _arithmetic(kind: str, name: str, swapped: bool) -> Callable[[Size, Any], Any]:
+    """A Python operator of sizes: with a size or an integer it gives a size, with anything else a tensor."""
 
     def method(self: Size, other: Any) -> Any:
         if isinstance(other, Size):
@@ -243,8 +243,8 @@ def _computing(kind: str, name: str, swapped: bool) -> Callable[[Size, Any], Any
 
 
 for _kind, _name in {"+": "add", "-": "sub", "*": "mul", "//": "floordiv", "%": "mod"}.items():
-    setattr(Size, f"__{_name}__", _computing(_kind, f"__{_name}__", swapped=False))
-    setattr(Size, f"__r{_name}__", _computing(_kind, f"__r{_name}__", swapped=True))
+    setattr(Size, f"__{_name}__", _arithmetic(_kind, f"__{_name}__", swapped=False))
+    setattr(Size, f"__r{_name}__", _arithmetic(_kind, f"__r{_name}__", swapped=True))
 
 
 def _no_value(what: str, advice: str) -> Exception:

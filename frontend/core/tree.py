@@ -20,7 +20,7 @@ class Tree:
     children: tuple[Tree, ...] = ()
 
     def paths(self, prefix: str = "") -> Iterator[str]:
-        """The name of each leaf: the keys that lead to it, between dots."""
+        """The name of each leaf: the keys that lead to it, joined by dots."""
         if self.kind is None:
             yield prefix
         for key, child in zip(self.keys, self.children, strict=True):
@@ -54,7 +54,7 @@ LEAF = Tree()
 
 
 def is_record(value: Any) -> bool:
-    """Whether a value is a dataclass of a user that is not itself an array."""
+    """Whether a value is a user's dataclass that is not itself an array."""
     kind = type(value)
     own = kind.__module__.partition(".")[0] == __name__.partition(".")[0]
     return is_dataclass(kind) and not own and not hasattr(kind, "__dlpack__") and not hasattr(kind, "__array__")

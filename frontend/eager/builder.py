@@ -1,8 +1,8 @@
-"""The builder of eager mode: every call runs at once.
+"""The eager builder: every call runs at once.
 
-An operator is compiled once per attributes and operand types (`kernels.py`); what it read and gave is recorded for
-gradients (`tape.py`), which the same builder runs. Operators on global tensors run on the ranks that these lie on;
-beside them a tensor of this process is whole, and the same, on every rank.
+An operator is compiled once for its attributes and operand types (`kernels.py`); its operands and results are
+recorded for gradients (`tape.py`), which the same builder computes. Operators on global tensors run on the ranks of
+these; a tensor of this process beside them has to be whole, and the same, on every rank.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import numpy as np
 from oneflow.dialect.builder import Builder, Scalar, Value, describe
 from oneflow.dialect.record import Call, OperatorError, attribute_values, flatten, infer
 from oneflow.dialect.tensor_desc import TensorDesc
-from oneflow.frontend.core.arrays import dtype_of, located, to_data
-from oneflow.frontend.core.devices import common, device
+from oneflow.frontend.core.arrays import dtype_of, to_data, with_user_line
+from oneflow.frontend.core.devices import common_device, device
 from oneflow.frontend.core.errors import fail, refuse
 from oneflow.frontend.eager.kernels import Kernel, Ranks, compile_call, describe_result, intern
 from oneflow.frontend.eager.tape import MODE, Variable, no_grad, record
@@ -42,55 +42,57 @@ class EagerBuilder(Builder):
         return self._call(name, operands, attrs)
 
     def update(self, name: str, number: int, *operands: Any, **attrs: Any) -> Value:
-        """The result of operator `name`, in the memory of operand `number` where that is whole on one device.
+        """The result of operator `name`, in the memory of operand `number` if that is on one device.
 
-        What it had is lost, so that no gradient may flow: nothing is recorded.
+        The old values are lost, so nothing is recorded for gradients.
         """
         with no_grad():
             return self._call(name, operands, attrs, number)[0]
 
     def _call(
-        self, name: str, operands: Sequence[Any], attrs: dict[str, Any], over: int | None = None
+        self, name: str, operands: Sequence[Any], attrs: dict[str, Any], in_place_operand: int | None = None
     ) -> tuple[Value, ...]:
-        slots = [x if type(x) is Variable or x is None else self._slot(x) for x in operands]
-        read = flatten(slots)
+        slots = [x if type(x) is Variable or x is None else self._as_values(x) for x in operands]
+        operand_variables = flatten(slots)
         place = None
-        for variable in read:
+        for variable in operand_variables:
             if type(variable.handle) is not np.ndarray:
-                place = self._place(name, operands, read)
+                place = self._device_or_ranks(name, operands, operand_variables)
                 break
-        key = (place, name, over, repr(attrs) if attrs else "", *map(_identity, slots))
+        key = (place, name, in_place_operand, repr(attrs) if attrs else "", *map(_type_key, slots))
         kernel = self._kernels.get(key) or self._kernels.setdefault(
-            key, self._compile(name, slots, attrs, place, over)
+            key, self._compile(name, slots, attrs, place, in_place_operand)
         )
-        for number, variable in enumerate(read):
+        for number, variable in enumerate(operand_variables):
             if variable.memory is not None and variable.memory.version != variable.version and kernel.reads(number):
-                raise spoiled(name, variable)
+                raise stale_value_error(name, variable)
         try:
-            arrays = kernel.run([v.handle for v in read])
+            arrays = kernel.run([v.handle for v in operand_variables])
         except RunError as error:
-            raise located(error, late=place is not None) from None
+            raise with_user_line(error, asynchronous=place is not None) from None
         results = [Variable(self, a, describe_result(a, d)) for a, d in zip(arrays, kernel.results, strict=True)]
         if MODE.recording:
             slots += [None] * (len(kernel.op.inputs) - len(slots))
             record(kernel.op.record, dict(zip(kernel.op.inputs, slots, strict=True)), kernel.op.attrs, results)
         return tuple(results)
 
-    def _place(self, name: str, operands: Sequence[Any], read: Sequence[Variable]) -> str | Ranks | None:
-        """The device that the tensors among the operands are on, or the ranks that those lie on.
+    def _device_or_ranks(
+        self, name: str, operands: Sequence[Any], operand_variables: Sequence[Variable]
+    ) -> str | Ranks | None:
+        """The device of the tensors among the operands, or the ranks of the global ones; None for the host.
 
         Raises:
-            RuntimeError: they are in different places.
+            RuntimeError: the tensors are in different places.
         """
         inputs = self.registry[name].signature.inputs if name in self.registry else ()
         named = [(slot.name, v) for slot, x in zip(inputs, operands, strict=False) for v in flatten([x])]
         try:
-            ranks = Ranks.of([v.handle for v in read])
-            return ranks or common([(n, v.handle) for n, v in named if isinstance(v, Variable)])
+            ranks = Ranks.of([v.handle for v in operand_variables])
+            return ranks or common_device([(n, v.handle) for n, v in named if isinstance(v, Variable)])
         except ValueError as error:
             raise refuse(f"oneflow.{name}: {error}") from None
 
-    def _slot(self, operand: Any) -> Any:
+    def _as_values(self, operand: Any) -> Any:
         if isinstance(operand, Value) or operand is None:
             return operand
         if isinstance(operand, (tuple, list)):
@@ -98,7 +100,12 @@ class EagerBuilder(Builder):
         return self.wrap(operand)
 
     def _compile(
-        self, name: str, slots: Sequence[Any], attrs: dict[str, Any], place: str | Ranks | None, over: int | None
+        self,
+        name: str,
+        slots: Sequence[Any],
+        attrs: dict[str, Any],
+        place: str | Ranks | None,
+        in_place_operand: int | None,
     ) -> Kernel:
         if name not in self.registry:
             raise OperatorError(self.registry.unknown(name))
@@ -107,7 +114,9 @@ class EagerBuilder(Builder):
         op = Call(entry, {k: describe(v) for k, v in named.items()}, attribute_values(entry, attrs))
         results = infer(entry, op)
         try:
-            return compile_call(op, results, place if isinstance(place, Ranks) else device(place or "cpu"), over)
+            return compile_call(
+                op, results, place if isinstance(place, Ranks) else device(place or "cpu"), in_place_operand
+            )
         except PassError as error:
             raise fail(error.message) from None
 
@@ -116,28 +125,28 @@ class EagerBuilder(Builder):
         return list(self.call(op.record.name, *op.inputs.values(), **op.attrs))
 
     def binary(self, kind: str, a: Value, b: Value | Scalar) -> Value:
-        """`a` and `b` combined; a number is a tensor, so that another number is no other kernel."""
+        """`a` and `b` combined; a number becomes a tensor, so that one kernel serves every number."""
         if not isinstance(b, Value) and a.dtype.bits != 16:
             b = self.wrap(np.asarray(b, a.dtype.numpy))
         return super().binary(kind, a, b)
 
     def wrap(self, value: Any) -> Variable:
-        """An array as a variable that shares its memory."""
+        """An array as a variable that shares its memory, if the array is contiguous and in native byte order."""
         array = to_data(value)
         if isinstance(array, np.ndarray) and not (array.flags.c_contiguous and array.dtype.isnative):
             array = np.array(array, dtype=array.dtype.newbyteorder("="), order="C")
         return Variable(self, array, intern(TensorDesc(array.shape, dtype_of(array))))
 
 
-def _identity(slot: Any) -> Any:
-    """What tells the types of operands apart; descriptions are interned."""
+def _type_key(slot: Any) -> Any:
+    """What distinguishes the types of operands; descriptions are interned."""
     if type(slot) is tuple:
         return tuple([id(v.desc) for v in slot])
     return 0 if slot is None else id(slot.desc)
 
 
-def spoiled(reader: str, variable: Variable) -> RuntimeError:
-    """The error of a value that is needed as it was before an update in place."""
+def stale_value_error(reader: str, variable: Variable) -> RuntimeError:
+    """The error for a value that is needed but was updated in place."""
     memory = variable.memory
     assert memory is not None
     whose = f"the gradient of {MODE.gradient_of}" if MODE.gradient_of else f"oneflow.{reader}"

@@ -1,4 +1,4 @@
-"""Gradients by hand: `flow.autograd.Function`.
+"""User-defined gradients: `flow.autograd.Function`.
 
     class Double(flow.autograd.Function):
         @staticmethod
@@ -12,8 +12,8 @@
 
     Double.apply(x)
 
-A function is recorded as one operator whose gradient slot calls its `backward`, in a trace too. Moving a tensor to
-another device is one.
+A call is recorded as one operator whose gradient slot calls `backward`, in a trace too. Moving a tensor to another
+device is such a function.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from oneflow.dialect.elementwise import sum_to
 from oneflow.dialect.record import Call, Operator, no_reference, no_sbp
 from oneflow.dialect.record import no_grad as no_gradient
 from oneflow.dialect.signature import parse_signature
-from oneflow.frontend.core.arrays import place_of
+from oneflow.frontend.core.arrays import device_name
 from oneflow.frontend.core.devices import Device, device, move
 from oneflow.frontend.core.dispatch import current_builder
 from oneflow.frontend.core.errors import fail, refuse
@@ -42,52 +42,54 @@ OPERANDS, RESULTS = "x", "y"
 SIGNATURE = parse_signature(f"function({OPERANDS}*) -> {RESULTS}*")
 
 
-#: What the gradients of a `backward` that is not to be differentiated come from.
-_ONCE = Operator(
+#: The operator that stands for a `backward` which can be differentiated only once.
+_ONCE_DIFFERENTIABLE = Operator(
     SIGNATURE, "A backward part that is differentiable once.", lambda op: (), no_sbp("is Python"),
     no_gradient("its backward is once_differentiable"), no_reference("is Python"),
 )  # fmt: skip
 
 
 class Context:
-    """What the forward part of a function keeps for its backward part; other attributes can be set at will."""
+    """What `forward` keeps for `backward`; users may set other attributes."""
 
     def __init__(self, name: str, needs: Sequence[bool]) -> None:
         self.needs_input_grad = tuple(needs)
-        self.fills = True
-        self.without: tuple[Any, ...] = ()
-        self.updated: tuple[Any, ...] = ()
+        self.materializes_grads = True
+        self.non_differentiable: tuple[Any, ...] = ()
+        self.dirty: tuple[Any, ...] = ()
         self._name = name
         self._saved: tuple[tuple[Variable | None, Any], ...] = ()
-        self._places: tuple[int | None, ...] = ()
+        self._result_numbers: tuple[int | None, ...] = ()
         self._results: tuple[Any, ...] = ()
 
     def set_materialize_grads(self, value: bool) -> None:
-        """Whether `backward` gets zeros for results without a gradient, as it does at first, or None."""
-        self.fills = value
+        """Whether `backward` gets zeros (the default) or None for results without a gradient."""
+        self.materializes_grads = value
 
     def mark_non_differentiable(self, *tensors: Any) -> None:
-        """Says which results have no gradient."""
-        self.without = tensors
+        """Declares results that have no gradient."""
+        self.non_differentiable = tensors
 
     def mark_dirty(self, *tensors: Any) -> None:
-        """Says which arguments are updated in place; they are results too, and stay the tensors that they are."""
-        self.updated = tensors
+        """Declares arguments that are updated in place; they are results too."""
+        self.dirty = tensors
 
     def save_for_backward(self, *tensors: Any) -> None:
-        """Keeps tensors; an update in place of one of them is found out."""
-        self._saved = tuple(_kept(t) for t in tensors)
-        self._places = (None,) * len(tensors)
+        """Keeps tensors; `saved_tensors` detects updates of them in place."""
+        self._saved = tuple(_saved_value(t) for t in tensors)
+        self._result_numbers = (None,) * len(tensors)
 
-    def settle(self, args: Sequence[Any], outputs: Sequence[Any]) -> None:
-        """Notes which kept tensors are results: their gradients go on through the function itself."""
-        fixed = [a for a in args if not _is_in(self.updated, a)]
-        places = {id(t): i for i, t in enumerate(outputs) if not _is_in(fixed, t)}
-        self._places = tuple(None if v is None or v.stale else places.get(id(t)) for v, t in self._saved)
+    def link_results(self, args: Sequence[Any], outputs: Sequence[Any]) -> None:
+        """Notes which saved tensors are results: their gradients flow through the function itself."""
+        fixed = [a for a in args if not _is_in(self.dirty, a)]
+        positions = {id(t): i for i, t in enumerate(outputs) if not _is_in(fixed, t)}
+        self._result_numbers = tuple(
+            None if v is None or v.is_stale else positions.get(id(t)) for v, t in self._saved
+        )
 
     @contextmanager
-    def giving(self, results: Sequence[Any]) -> Iterator[None]:
-        """Within it these are the results of the function."""
+    def with_results(self, results: Sequence[Any]) -> Iterator[None]:
+        """Within it the variables of the results are known, which saved results stand for."""
         self._results = tuple(results)
         try:
             yield
@@ -101,38 +103,40 @@ class Context:
         Raises:
             RuntimeError: one was updated in place since.
         """
-        kept = [self._present(v, n) for (v, _), n in zip(self._saved, self._places, strict=True)]
-        for variable in kept:
-            if variable is not None and variable.stale:
+        variables = [
+            self._as_gradients_see_it(v, n) for (v, _), n in zip(self._saved, self._result_numbers, strict=True)
+        ]
+        for variable in variables:
+            if variable is not None and variable.is_stale:
                 assert variable.memory is not None
                 raise refuse(
                     f"the gradient of {self._name} needs {variable.desc} as it was, but {variable.memory.writer} has "
                     f"updated it in place since (version {variable.version}, now {variable.memory.version})"
                 )
-        return tuple(t if v is None else EagerTensor(v) for v, (_, t) in zip(kept, self._saved, strict=True))
+        return tuple(t if v is None else EagerTensor(v) for v, (_, t) in zip(variables, self._saved, strict=True))
 
-    def settle_traced(self, outputs: Sequence[Any], results: Sequence[Any]) -> None:
-        """Puts results in the place of the outputs that they are of, among what was kept."""
+    def link_traced_results(self, outputs: Sequence[Any], results: Sequence[Any]) -> None:
+        """Replaces outputs among the saved tensors by the results of the recorded call."""
         instead = {id(t): r for t, r in zip(outputs, results, strict=True)}
         self._saved = tuple((None, instead.get(id(t), t)) for _, t in self._saved)
 
-    def _present(self, variable: Variable | None, place: int | None) -> Variable | None:
-        """What was kept, as the gradient knows it."""
-        return variable if place is None or not self._results else self._results[place]
+    def _as_gradients_see_it(self, variable: Variable | None, position: int | None) -> Variable | None:
+        """A saved variable, or the result of the recorded call that it is."""
+        return variable if position is None or not self._results else self._results[position]
 
 
 class Function:
-    """A function with a gradient of its own: static methods `forward(ctx, *args)` and `backward(ctx, *grads)`.
+    """A function with a gradient of its own: static methods `forward(ctx, *args)` and `backward(ctx, *grads)`, called
+    by `apply`.
 
-    With a static method `setup_context(ctx, inputs, output)` beside it `forward` takes no `ctx`.
-    `backward` gets the gradient of each result (zeros where there is none, unless `ctx.set_materialize_grads` says
-    otherwise, and None for what is no tensor) and gives that of each argument, None for what is no tensor.
-    Called with `apply`.
+    With a static method `setup_context(ctx, inputs, output)` beside it, `forward` takes no `ctx`. `backward` gets the
+    gradient of each result: zeros where there is none (None after `ctx.set_materialize_grads(False)`), and None for a
+    result that is no tensor. It returns the gradient by each argument, None for an argument that is no tensor.
     """
 
     @staticmethod
     def forward(ctx: Any, *args: Any) -> Any:
-        """The results: a tensor, or a tuple of them and of whatever else it likes."""
+        """The results: a tensor, or a tuple of tensors and other values."""
         raise NotImplementedError("expected a static method forward(ctx, *args)")
 
     @staticmethod
@@ -142,7 +146,7 @@ class Function:
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        """Keeps for `backward` what it needs, where `forward` takes no `ctx`."""
+        """Keeps what `backward` needs, where `forward` takes no `ctx`."""
 
     @classmethod
     def apply(cls, *args: Any) -> Any:
@@ -158,57 +162,57 @@ class Function:
         ctx = Context(cls.__name__, [isinstance(a, EagerTensor) and a.requires_grad for a in args])
         before = [t.variable for t in tensors]
         with no_grad():
-            given = cls._forward(ctx, args)
-        outputs = cls._tensors(given)
-        ctx.settle(args, outputs)
+            returned = cls._forward(ctx, args)
+        outputs = cls._tensors(returned)
+        ctx.link_results(args, outputs)
         results = [BUILDER.read(t).alias() for t in outputs]
-        slot = cls._operator(ctx, args, given)
+        slot = cls._operator(ctx, args, returned)
         if MODE.recording:
             operands = [cls._read(ctx, t, v) for t, v in zip(tensors, before, strict=True)]
             record(slot, {OPERANDS: tuple(operands)}, {}, results)
-        return _in_place_of(given, [_given(ctx, t, v) for t, v in zip(outputs, results, strict=True)])
+        return _with_tensors(returned, [_result_tensor(ctx, t, v) for t, v in zip(outputs, results, strict=True)])
 
     @classmethod
     def _traced(cls, builder: Any, args: tuple[Any, ...]) -> Any:
-        """A call in a function that is traced: `backward` is called when the gradient is built."""
-        if builder.repeats:
+        """A call in a traced function: `backward` is called when the gradient is built."""
+        if builder.in_checkpoint:
             raise fail(f"{cls.__name__}: expected no autograd.Function within flow.checkpoint; call it outside")
         tensors = [a for a in args if isinstance(a, Tensor)]
         operands = tuple(map(builder.read, tensors))
         ctx = Context(cls.__name__, [isinstance(a, Tensor) and a.dtype.is_float for a in args])
         with no_grad():
-            given = cls._forward(ctx, args)
-        if ctx.updated:
+            returned = cls._forward(ctx, args)
+        if ctx.dirty:
             raise fail(f"{cls.__name__}: mark_dirty is for eager mode; return a new tensor")
-        outputs = cls._tensors(given)
+        outputs = cls._tensors(returned)
         results = tuple(builder.renamed(t) for t in outputs)
-        ctx.settle_traced(outputs, results)
-        slot = cls._operator(ctx, args, given)
+        ctx.link_traced_results(outputs, results)
+        slot = cls._operator(ctx, args, returned)
         builder.note(Call(slot, {OPERANDS: operands}, {}, {RESULTS: results}))
-        return _in_place_of(
-            given, [t if _is_in(ctx.without, t) else r for t, r in zip(outputs, results, strict=True)]
+        return _with_tensors(
+            returned, [t if _is_in(ctx.non_differentiable, t) else r for t, r in zip(outputs, results, strict=True)]
         )
 
     @classmethod
-    def _tensors(cls, given: Any) -> list[Any]:
+    def _tensors(cls, returned: Any) -> list[Any]:
         """The tensors among the results."""
-        found = [t for t in _results(given) if isinstance(t, Tensor)]
-        if not found:
-            raise fail(f"{cls.__name__}: expected forward to give a tensor or a tuple with tensors, got {given!r}")
-        return found
+        tensors = [t for t in _results(returned) if isinstance(t, Tensor)]
+        if not tensors:
+            raise fail(f"{cls.__name__}: expected forward to give a tensor or a tuple with tensors, got {returned!r}")
+        return tensors
 
     @classmethod
     def _forward(cls, ctx: Context, args: tuple[Any, ...]) -> Any:
         if cls.setup_context is Function.setup_context:
             return cls.forward(ctx, *args)
-        given = cls.forward(*args)
-        cls.setup_context(ctx, args, given)
-        return given
+        returned = cls.forward(*args)
+        cls.setup_context(ctx, args, returned)
+        return returned
 
     @classmethod
     def _read(cls, ctx: Context, tensor: EagerTensor, before: Variable) -> Variable:
-        """What an argument is to the gradient: as it was, where the function has updated it."""
-        if not _is_in(ctx.updated, tensor):
+        """An argument as the gradient sees it: as it was before the function updated it."""
+        if not _is_in(ctx.dirty, tensor):
             return tensor.variable
         if before.leaf is not None and before.node is None:
             raise refuse(f"{cls.__name__} updates a leaf that requires grad; do that within flow.no_grad()")
@@ -216,40 +220,48 @@ class Function:
 
     @classmethod
     def _operator(cls, ctx: Context, args: tuple[Any, ...], outputs: Any) -> Operator:
-        """The record of one call, whose gradient slot is `backward`."""
-        positions = [i for i, a in enumerate(args) if isinstance(a, Tensor)]
-        places = [i for i, t in enumerate(_results(outputs)) if isinstance(t, Tensor)]
+        """The operator record of one call; its gradient slot calls `backward`."""
+        argument_positions = [i for i, a in enumerate(args) if isinstance(a, Tensor)]
+        positions = [i for i, t in enumerate(_results(outputs)) if isinstance(t, Tensor)]
         wanted = [None] * len(_results(outputs))
 
         def grad(ops: Any, op: Call, *cotangents: Value | None) -> dict[str, Any]:
-            given: list[Tensor | None] = list(wanted)
-            for place, result, cotangent in zip(places, op.results, cotangents, strict=True):
-                if cotangent is not None or ctx.fills:
-                    given[place] = _filled(ops, result, cotangent)
-            with ctx.giving(op.results):
-                grads = cls.backward(ctx, *given)
-            found = _results(grads)
-            if len(found) < len(args) or any(g is not None for g in found[len(args) :]):
-                raise refuse(f"expected backward of {cls.__name__} to give {len(args)} gradients, got {len(found)}")
-            return {OPERANDS: tuple(_fitted(ops, found[i], x) for i, x in zip(positions, op.operands, strict=True))}
+            result_gradients: list[Tensor | None] = list(wanted)
+            for position, result, cotangent in zip(positions, op.results, cotangents, strict=True):
+                if cotangent is not None or ctx.materializes_grads:
+                    result_gradients[position] = _materialized(ops, result, cotangent)
+            with ctx.with_results(op.results):
+                grads = cls.backward(ctx, *result_gradients)
+            argument_gradients = _results(grads)
+            if len(argument_gradients) < len(args) or any(g is not None for g in argument_gradients[len(args) :]):
+                raise refuse(
+                    f"expected backward of {cls.__name__} to give {len(args)} gradients, "
+                    f"got {len(argument_gradients)}"
+                )
+            return {
+                OPERANDS: tuple(
+                    _fitted(ops, argument_gradients[i], x)
+                    for i, x in zip(argument_positions, op.operands, strict=True)
+                )
+            }
 
         missing = no_sbp("is Python"), no_reference("is Python")
         return Operator(SIGNATURE, cls.__doc__ or "", lambda op: (), missing[0], grad, missing[1])
 
 
-def _results(given: Any) -> tuple[Any, ...]:
-    return given if isinstance(given, tuple) else (given,)
+def _results(returned: Any) -> tuple[Any, ...]:
+    return returned if isinstance(returned, tuple) else (returned,)
 
 
-def _in_place_of(given: Any, tensors: Sequence[Any]) -> Any:
-    """What a function gave, with these in place of its tensors."""
-    left = iter(tensors)
-    found = tuple(next(left) if isinstance(t, Tensor) else t for t in _results(given))
-    return found if isinstance(given, tuple) else found[0]
+def _with_tensors(returned: Any, tensors: Sequence[Any]) -> Any:
+    """The results of a function with other tensors in place of its own."""
+    remaining = iter(tensors)
+    replaced = tuple(next(remaining) if isinstance(t, Tensor) else t for t in _results(returned))
+    return replaced if isinstance(returned, tuple) else replaced[0]
 
 
 def _fitted(ops: Any, grad: Any, operand: Value) -> Value | None:
-    """A gradient as one of `operand`: of its element type, and summed where that may have been broadcast to it."""
+    """A gradient with the element type of `operand`, summed over the dimensions that broadcasting may have added."""
     value = _read(ops, grad)
     if value is None:
         return None
@@ -261,26 +273,26 @@ def _fitted(ops: Any, grad: Any, operand: Value) -> Value | None:
 
 
 def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
-    """A decorator of `backward`: nothing in it is recorded, and the gradients of what it gives are an error."""
+    """A decorator of `backward`: nothing in it is recorded, and a gradient of what it returns is an error."""
 
     @functools.wraps(backward)
     def function(ctx: Any, *grads: Any) -> Any:
         with no_grad():
-            given = backward(ctx, *grads)
+            returned = backward(ctx, *grads)
         builder: Any = current_builder()
-        found = given if isinstance(given, tuple) else (given,)
-        inputs, results = ([builder.read(g) for g in gs if isinstance(g, Tensor)] for gs in (grads, found))
+        gradients = returned if isinstance(returned, tuple) else (returned,)
+        inputs, results = ([builder.read(g) for g in gs if isinstance(g, Tensor)] for gs in (grads, gradients))
         if not builder.eager:
-            builder.note(Call(_ONCE, {OPERANDS: tuple(inputs)}, {}, {RESULTS: tuple(results)}))
+            builder.note(Call(_ONCE_DIFFERENTIABLE, {OPERANDS: tuple(inputs)}, {}, {RESULTS: tuple(results)}))
         elif MODE.recording:
-            record(_ONCE, {OPERANDS: tuple(inputs)}, {}, results)
-        return given
+            record(_ONCE_DIFFERENTIABLE, {OPERANDS: tuple(inputs)}, {}, results)
+        return returned
 
     return function
 
 
 class Move(Function):
-    """A tensor on another device; its gradient comes back to where it was."""
+    """The copy of a tensor on another device; the gradient is copied back."""
 
     @staticmethod
     def forward(ctx: Any, x: EagerTensor, target: Device) -> EagerTensor:
@@ -295,14 +307,14 @@ class Move(Function):
 
 
 def to_device(self: EagerTensor, target: str | Device) -> EagerTensor:
-    """Itself where it is on that device, else a copy there, through which gradients flow.
+    """The tensor itself if it is on that device, else a copy there, through which gradients flow.
 
     Raises:
         CudaError: there is no such device.
         ValueError: that is no device.
     """
-    found = device(target)
-    moved: EagerTensor = self if self.device == found else Move.apply(self, found)
+    wanted = device(target)
+    moved: EagerTensor = self if self.device == wanted else Move.apply(self, wanted)
     return moved
 
 
@@ -310,25 +322,25 @@ def _is_in(tensors: Sequence[Any], tensor: Any) -> bool:
     return any(t is tensor for t in tensors)
 
 
-def _given(ctx: Context, tensor: EagerTensor, result: Variable) -> EagerTensor:
-    """A result as a tensor: the argument itself, where that was updated."""
-    if _is_in(ctx.without, tensor):
+def _result_tensor(ctx: Context, tensor: EagerTensor, result: Variable) -> EagerTensor:
+    """A result as a tensor: the argument itself, if that was updated."""
+    if _is_in(ctx.non_differentiable, tensor):
         result.node = None
-    if not _is_in(ctx.updated, tensor):
+    if not _is_in(ctx.dirty, tensor):
         return EagerTensor(result)
     tensor.handle = result
     return tensor
 
 
-def _kept(value: Any) -> tuple[Variable | None, Any]:
-    """What `save_for_backward` keeps: a tensor with the variable that it is, in a trace its present value."""
+def _saved_value(value: Any) -> tuple[Variable | None, Any]:
+    """What `save_for_backward` keeps: a tensor with its variable, in a trace its present value."""
     builder: Any = current_builder()
     if not isinstance(value, Tensor):
         return None, value
     return (builder.read(value), value) if builder.eager else (None, builder.give(builder.read(value)))
 
 
-def _filled(ops: Any, result: Any, cotangent: Value | None) -> Tensor:
+def _materialized(ops: Any, result: Any, cotangent: Value | None) -> Tensor:
     """The gradient of a result, zeros where there is none."""
     if cotangent is not None:
         given: Tensor = ops.give(cotangent)
@@ -337,9 +349,9 @@ def _filled(ops: Any, result: Any, cotangent: Value | None) -> Tensor:
 
 
 def zeros_of(variable: Variable) -> EagerTensor:
-    """Zeros of its type, where it is."""
+    """Zeros of the type of a variable, on its device."""
     zeros = np.zeros([d or 0 for d in variable.desc.shape or ()], variable.desc.dtype.numpy)
-    return EagerTensor(BUILDER.wrap(move(zeros, device(place_of(variable.handle)))))
+    return EagerTensor(BUILDER.wrap(move(zeros, device(device_name(variable.handle)))))
 
 
 def _read(ops: Any, grad: Any) -> Value | None:

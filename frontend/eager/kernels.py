@@ -1,9 +1,8 @@
-"""Operators compiled one by one: each once per attributes and operand types, then kept.
+"""Kernels of eager mode: operators compiled one by one, once for each set of attributes and operand types.
 
     compile_call(call, results, device).run(arrays)
 
-An operator on global tensors is a program of their ranks, whose results lie as they are cheapest. An operator that
-cannot be compiled is an error.
+An operator on global tensors is a program of their ranks, which chooses the layouts of its results by cost.
 """
 
 from __future__ import annotations
@@ -23,44 +22,47 @@ from oneflow.dialect.record import REGISTRY, Call, flatten
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.core.arrays import Data, is_on_ranks, ranks_of
 from oneflow.frontend.core.devices import Device, compile_for
-from oneflow.frontend.core.layouts import Places, annotate
+from oneflow.frontend.core.layouts import ProgramPlacements, annotate
 from oneflow.frontend.core.placements import GlobalProgram
 from oneflow.lowering.kernels.donation import offer
 from oneflow.runtime.global_array import Placement
 from oneflow.runtime.protocol import Executable
 
-#: The name of the function around the operator; none that a mathematical library has.
+#: The name of the function around the operator; a mathematical function of that name would clash with it.
 ENTRY = "operator_call"
 _lock = Lock()
-_known: dict[TensorDesc, TensorDesc] = {}
+_interned: dict[TensorDesc, TensorDesc] = {}
 
 
 def intern(desc: TensorDesc) -> TensorDesc:
-    """The one object that stands for equal descriptions, so that they can be told apart by identity."""
-    return _known.setdefault(desc, desc)
+    """The one object for equal descriptions, so that these can be compared by identity."""
+    return _interned.setdefault(desc, desc)
 
 
 @dataclass(frozen=True)
 class Ranks:
-    """Where a call on global tensors runs; `layouts` are those of its operands, None for tensors of every rank."""
+    """The ranks on which a call on global tensors runs; `layouts` are those of its operands, None for a tensor that
+    is whole on every rank.
+    """
 
     placement: Placement
     layouts: tuple[NdSbp | None, ...]
 
     @classmethod
     def of(cls, arrays: Sequence[Data]) -> Ranks | None:
-        """The ranks that arrays lie on; None where all are of this process.
+        """The ranks of global arrays; None where no array is global.
 
         Raises:
-            ValueError: they lie on several placements.
+            ValueError: the arrays lie on several placements.
         """
-        found = list(dict.fromkeys(a.placement for a in arrays if is_on_ranks(a)))
-        if len(found) > 1:
+        placements = list(dict.fromkeys(a.placement for a in arrays if is_on_ranks(a)))
+        if len(placements) > 1:
             raise ValueError(
-                f"expected all tensors on one placement, got {found[0]} and {found[1]}; move one with x.to_global(..)"
+                f"expected all tensors on one placement, got {placements[0]} and {placements[1]}; "
+                "move one with x.to_global(..)"
             )
         layouts = tuple(ranks_of(a)[1] for a in arrays)
-        return cls(found[0], layouts) if found else None
+        return cls(placements[0], layouts) if placements else None
 
 
 @dataclass(frozen=True)
@@ -69,11 +71,11 @@ class _Function:
 
     module: ir.Module
     entry: str
-    places: Places
+    placements: ProgramPlacements
 
 
 class Kernel:
-    """A compiled call: `op` is the call on descriptions, `results` what it gives."""
+    """A compiled call: `op` is the call on descriptions, `results` are the types of its results."""
 
     __slots__ = ("executable", "op", "reads", "results", "run")
 
@@ -83,10 +85,12 @@ class Kernel:
         self.results = tuple(map(intern, results))
 
 
-def compile_call(op: Call, results: Sequence[TensorDesc], place: Device | Ranks, over: int | None = None) -> Kernel:
-    """Compiles a call on descriptions for a device, or for the ranks that operands lie on; see the module.
+def compile_call(
+    op: Call, results: Sequence[TensorDesc], place: Device | Ranks, in_place_operand: int | None = None
+) -> Kernel:
+    """Compiles a call on descriptions for a device, or for the ranks of its operands.
 
-    The first result may take the memory of operand number `over`.
+    The first result may take the memory of the operand with the number `in_place_operand`.
 
     Raises:
         PassError: the operator cannot be lowered.
@@ -96,30 +100,30 @@ def compile_call(op: Call, results: Sequence[TensorDesc], place: Device | Ranks,
         module = ir.Module.create()
         entry = func.FuncOp(ENTRY, ([d.to_mlir() for d in descs], []), ip=ir.InsertionPoint(module.body))
         _fill(entry, op, results)
-        if over is not None:
-            offer(entry.operation, [(over, 0)])
+        if in_place_operand is not None:
+            offer(entry.operation, [(in_place_operand, 0)])
         if isinstance(place, Ranks):
-            places = Places(place.placement)
+            placements = ProgramPlacements(place.placement)
             arguments = [(place.placement, nd) for nd in place.layouts]
-            annotate(entry.operation, places, arguments, [(None, None)] * len(results))
-            return Kernel(op, results, GlobalProgram.of(_Function(module, ENTRY, places), "greedy"))
+            annotate(entry.operation, placements, arguments, [(None, None)] * len(results))
+            return Kernel(op, results, GlobalProgram.of(_Function(module, ENTRY, placements), "greedy"))
         return Kernel(op, results, compile_for(place, module, ENTRY))
 
 
 def _fill(entry: func.FuncOp, op: Call, results: Sequence[TensorDesc]) -> None:
-    """Writes the body: the one operation, and its results returned."""
+    """Writes the body of the function: the operation, and the return of its results."""
     block = entry.add_entry_block()
     builder = IRBuilder(ip=ir.InsertionPoint(block))
     descs = flatten(op.inputs.values())
     values = iter([Value(builder, a, d) for a, d in zip(block.arguments, descs, strict=True)])
-    inputs = {name: _taken(given, values) for name, given in op.inputs.items()}
-    given = builder.emit(Call(op.record, inputs, op.attrs), results)
-    func.ReturnOp([v.handle for v in given], ip=builder.ip)
-    types = [v.handle.type for v in given]
+    inputs = {name: _take_values(results_emitted, values) for name, results_emitted in op.inputs.items()}
+    results_emitted = builder.emit(Call(op.record, inputs, op.attrs), results)
+    func.ReturnOp([v.handle for v in results_emitted], ip=builder.ip)
+    types = [v.handle.type for v in results_emitted]
     entry.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get([d.to_mlir() for d in descs], types))
 
 
-def _taken(given: Any, values: Any) -> Any:
+def _take_values(given: Any, values: Any) -> Any:
     """As many values as an operand slot has."""
     if isinstance(given, tuple):
         return tuple(next(values) for _ in given)
@@ -128,10 +132,10 @@ def _taken(given: Any, values: Any) -> Any:
 
 @functools.lru_cache(maxsize=1)
 def _context(names: tuple[str, ...]) -> ir.Context:
-    """The context of all calls while these are the operators."""
+    """The MLIR context of all calls while the set of operators stays the same."""
     return dialect.create_context()
 
 
 def describe_result(array: Data, desc: TensorDesc) -> TensorDesc:
-    """The description of a result that is described by `desc` as far as types tell."""
+    """The type of a result: `desc`, with the sizes of the array if `desc` is dynamic."""
     return desc if desc.is_static else intern(TensorDesc(tuple(array.shape), desc.dtype))

@@ -1,4 +1,4 @@
-"""What modules do with the values of parameters and buffers: conversion, and states that are loaded."""
+"""Values of the parameters and buffers of modules: conversion, and loading of states."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from oneflow.frontend.core.errors import refuse
 from oneflow.frontend.eager.tensor import EagerTensor, wrapped
 
 
-class Unmatched(NamedTuple):
-    """The names that a state lacks, and those that it has beside."""
+class IncompatibleKeys(NamedTuple):
+    """The names that a state lacks, and the names that only the state has."""
 
     missing_keys: list[str]
     unexpected_keys: list[str]
 
 
 def convert(tensor: EagerTensor, target: Any) -> None:
-    """Gives a parameter or buffer other memory: of an element type, if it has floats, or on a device."""
+    """Converts a parameter or buffer to an element type, if it has floats, or moves it to a device."""
     place, grad = tensor.device, tensor.grad
     if isinstance(target, DType):
         if tensor.dtype.is_float:
@@ -33,15 +33,17 @@ def convert(tensor: EagerTensor, target: Any) -> None:
 
 
 def as_array(value: Any) -> np.ndarray:
-    """The values of a tensor, an array of any library (a parameter of it too) or a number."""
+    """The values of a tensor, of an array or parameter of any library, or of a number."""
     if isinstance(value, EagerTensor):
         return value.array
     value = value.detach() if hasattr(value, "detach") else value
     return to_array(value) if is_array(value) else np.asarray(value)
 
 
-def compared(owner: str, own: Mapping[str, EagerTensor], state: Mapping[str, Any], strict: bool) -> Unmatched:
-    """The names of a state that differ from the module's own.
+def compare_names(
+    owner: str, own: Mapping[str, EagerTensor], state: Mapping[str, Any], strict: bool
+) -> IncompatibleKeys:
+    """The names that a module and a state do not have in common.
 
     Raises:
         RuntimeError: a shape differs, or, if `strict`, a name is missing or unexpected.
@@ -53,11 +55,11 @@ def compared(owner: str, own: Mapping[str, EagerTensor], state: Mapping[str, Any
         wrong += [f"missing {n}" for n in missing] + [f"unexpected {n}" for n in unexpected]
     if wrong:
         raise refuse(f"state of {owner} does not fit: {'; '.join(wrong)}")
-    return Unmatched(missing, unexpected)
+    return IncompatibleKeys(missing, unexpected)
 
 
-def fill(tensor: EagerTensor, value: Any, assign: bool) -> None:
-    """Gives a parameter or buffer values: copies in its memory, or with `assign` the memory of the values."""
+def load_values(tensor: EagerTensor, value: Any, assign: bool) -> None:
+    """Loads values into a parameter or buffer: copied into its memory, or with `assign` by taking over theirs."""
     if assign:
         tensor.data = value if isinstance(value, EagerTensor) else wrapped(as_array(value))
     else:

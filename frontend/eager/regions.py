@@ -1,6 +1,6 @@
-"""Where the elements of tensors lie, and which of them are elements of other tensors too.
+"""Regions of memory: where the elements of tensors are, and which tensors have elements in common.
 
-A view lies in the memory of its root, though its values are read from a copy.
+The region of a view is in the memory of its root, though its values are read from a copy.
 """
 
 from __future__ import annotations
@@ -13,17 +13,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from oneflow.dialect.dtypes import DType
-from oneflow.frontend.core.arrays import Data, dtype_of
+from oneflow.frontend.core.arrays import Data, dtype_of, is_on_device, memory_of
 from oneflow.frontend.eager.tensor import EagerTensor
-from oneflow.runtime.arguments import address_of
-from oneflow.runtime.cuda.array import DeviceArray
-from oneflow.runtime.global_array import GlobalArray
 from oneflow.runtime.spans import Span, overlap
 
 
 @dataclass(frozen=True)
 class Region:
-    """Elements in memory: which memory, where the first one begins, and the bytes from one to the next."""
+    """Elements in memory: which memory, the address of the first element, the shape, and the strides in bytes."""
 
     place: Hashable
     begin: int
@@ -38,80 +35,76 @@ class Region:
 
     @functools.cached_property
     def span(self) -> Span:
-        """The bytes from the first element to the last, empty where there is none."""
+        """The bytes from the first element to the last; empty where there is no element."""
         steps = [(n - 1) * stride for n, stride in zip(self.shape, self.strides, strict=True)]
         low, high = sum(s for s in steps if s < 0), sum(s for s in steps if s > 0) + self.dtype.numpy.itemsize
         return self.place, self.begin + low, self.begin + (high if self.size else low)
 
     @functools.cached_property
     def is_dense(self) -> bool:
-        """Whether element follows element."""
-        pairs = zip(self.shape, self.strides, _dense(self.shape, self.dtype), strict=True)
+        """Whether the elements are contiguous."""
+        pairs = zip(self.shape, self.strides, _dense_strides(self.shape, self.dtype), strict=True)
         return all(n == 1 or stride == wanted for n, stride, wanted in pairs)
 
-    def fits(self, other: Region) -> bool:
-        """Whether elements of the two are the same ones or lie apart."""
+    def is_element_aligned(self, other: Region) -> bool:
+        """Whether an element of one region is either an element of the other or apart from it."""
         return self.dtype == other.dtype and (self.begin - other.begin) % self.dtype.numpy.itemsize == 0
 
     def positions(self) -> np.ndarray:
-        """Where each element begins, in row-major order."""
+        """The address of each element, in row-major order."""
         steps = [np.arange(n) * stride for n, stride in zip(self.shape, self.strides, strict=True)]
-        return np.ravel(functools.reduce(np.add.outer, steps, np.int64(self.begin)))
+        positions = np.asarray(self.begin, np.int64)
+        for step in steps:
+            positions = np.add.outer(positions, step)
+        return np.ravel(positions)
 
     def find(self, positions: np.ndarray) -> np.ndarray:
-        """The numbers of the elements that begin at positions, -1 where there is none."""
+        """The numbers of the elements at these addresses, -1 where there is none."""
         _, low, high = self.span
-        found = (positions - low) // self.dtype.numpy.itemsize
+        numbers_of_positions = (positions - low) // self.dtype.numpy.itemsize
         outside = (positions < low) | (positions >= high)
         if not self.is_dense:
-            numbers = np.full((high - low) // self.dtype.numpy.itemsize, -1)
-            numbers[(self.positions() - low) // self.dtype.numpy.itemsize] = np.arange(self.size)
-            found = numbers[np.where(outside, 0, found)]
-        return np.where(outside, -1, found)
+            numbers_by_offset = np.full((high - low) // self.dtype.numpy.itemsize, -1)
+            numbers_by_offset[(self.positions() - low) // self.dtype.numpy.itemsize] = np.arange(self.size)
+            numbers_of_positions = numbers_by_offset[np.where(outside, 0, numbers_of_positions)]
+        return np.where(outside, -1, numbers_of_positions)
 
-    def meets(self, other: Region) -> bool:
-        """Whether the two have elements, or parts of some, in common."""
+    def overlaps(self, other: Region) -> bool:
+        """Whether the two regions have bytes of elements in common."""
         if not overlap(self.span, other.span):
             return False
         dense = self.is_dense and other.is_dense
-        return dense or not self.fits(other) or bool((self._numbers(other) >= 0).any())
+        return dense or not self.is_element_aligned(other) or bool((self._element_numbers(other) >= 0).any())
 
     def covers(self, other: Region) -> bool:
-        """Whether all elements of the other are among these."""
-        return self.fits(other) and bool((self._numbers(other) >= 0).all())
+        """Whether all elements of the other region are elements of this one."""
+        return self.is_element_aligned(other) and bool((self._element_numbers(other) >= 0).all())
 
-    def _numbers(self, other: Region) -> np.ndarray:
-        """Which of these elements each of the other's is."""
+    def _element_numbers(self, other: Region) -> np.ndarray:
+        """For each element of the other region its number in this one, -1 where it is none."""
         return self.find(other.positions())
 
 
 def region_of(tensor: EagerTensor) -> Region:
-    """Where the elements of a tensor are, of a view in its root."""
+    """The region of a tensor; for a view within the memory of its root."""
     if not tensor.is_view:
         return region_in(tensor.handle.handle)
-    first, shape, steps = tensor.shows.lies()
-    place, begin = memory_of(tensor.shows.root.handle.handle)
+    first, shape, steps = tensor.view_meta.strided_layout()
+    place, begin = memory_of(tensor.view_meta.root.handle.handle)
     size = tensor.dtype.numpy.itemsize
     return Region(place, begin + first * size, shape, tuple(step * size for step in steps), tensor.dtype)
 
 
 def region_in(data: Data) -> Region:
-    """Where the elements of an array are."""
+    """The region of an array."""
     dtype, shape = dtype_of(data), tuple(data.shape)
-    strides = data.strides if isinstance(data, np.ndarray) else _dense(shape, dtype)
+    strides = data.strides if isinstance(data, np.ndarray) else _dense_strides(shape, dtype)
     return Region(*memory_of(data), shape, strides, dtype)
-
-
-def memory_of(data: Data) -> tuple[Hashable, int]:
-    """Which memory an array is in, and where it begins."""
-    if isinstance(data, DeviceArray):
-        return data.stream.device, data.address
-    return (data, 0) if isinstance(data, GlobalArray) else (None, address_of(data))
 
 
 def span_of(data: Data) -> Span:
     """The bytes from the first element of an array to the last."""
-    if type(data) is DeviceArray:  # asked for at every call of a step
+    if is_on_device(data):  # the common case in a training step, without the detour by `memory_of`
         return data.stream.device, data.address, data.address + math.prod(data.shape) * data.dtype.numpy.itemsize
     if isinstance(data, np.ndarray) and not data.flags.c_contiguous:
         return region_in(data).span
@@ -119,7 +112,7 @@ def span_of(data: Data) -> Span:
     return place, begin, begin + data.nbytes
 
 
-def _dense(shape: Sequence[int], dtype: DType) -> tuple[int, ...]:
-    """The bytes from one element to the next where they follow each other."""
+def _dense_strides(shape: Sequence[int], dtype: DType) -> tuple[int, ...]:
+    """The strides in bytes of a contiguous array."""
     size = dtype.numpy.itemsize
     return tuple(size * math.prod(shape[axis + 1 :]) for axis in range(len(shape)))

@@ -1,9 +1,9 @@
-"""What eager mode remembers for gradients: variables, the operators that made them, and the way back.
+"""The tape of eager mode: variables, the calls that made them, and the backward pass.
 
-A `Variable` is a value that was computed. Where it depends on something that wants a gradient it knows the `Node`
-that made it, the call of an operator with what that read and gave. `backward` collects the nodes behind a result and
-hands them to `dialect.reverse`, whose gradient rules are the operators' slots; so eager gradients are those of the
-compiled program. Memory that is updated in place counts its versions: a node that has to read an older one says so.
+A `Variable` is a computed value. If it depends on a leaf, it knows the `Node` that made it: a call of an operator
+with its operands and results. `backward` collects the nodes behind a result and hands them to `dialect.reverse`,
+which runs the gradient slots of the operators, so eager gradients are those of a compiled program. Memory that is
+updated in place counts its versions; a gradient that needs an older version is an error.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import inspect
 import itertools
 import threading
 import weakref
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Generator, Iterator, Sequence
 from contextlib import ContextDecorator
 from typing import Any
 
@@ -28,9 +28,9 @@ from oneflow.frontend.core.probe import gradient_reads, gradient_reads_any
 
 
 class Mode(threading.local):
-    """What this thread does with operators: whether it records them, and whose gradient it computes.
+    """The state of this thread: whether operators are recorded, and whose gradient is being computed.
 
-    `depth` is how many calls of `flow.grad` in eager mode are running inside of each other.
+    `depth` is the nesting level of calls of `flow.grad` in eager mode.
     """
 
     def __init__(self) -> None:
@@ -38,13 +38,13 @@ class Mode(threading.local):
 
 
 MODE = Mode()
-#: Held while gradients are added up at leaves, which threads may share.
-ADDING = Lock()
-_numbers = itertools.count()
+#: Held while gradients are accumulated at leaves, which threads may share.
+ACCUMULATING = Lock()
+_node_numbers = itertools.count()
 
 
 class _Recording(ContextDecorator):
-    """Within it operators are recorded for gradients, or not; also a decorator, of generators too."""
+    """A context in which operators are recorded for gradients or not; also a decorator, of generators too."""
 
     def __init__(self, enabled: bool) -> None:
         self._enabled = enabled
@@ -61,12 +61,12 @@ class _Recording(ContextDecorator):
         return self._steps_of(function) if inspect.isgeneratorfunction(function) else super().__call__(function)
 
     def _steps_of(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """A generator function each of whose steps is within."""
+        """A generator function each of whose steps runs within the context."""
 
         @functools.wraps(function)
-        def generator(*args: Any, **kwargs: Any) -> Iterator[Any]:
-            made = function(*args, **kwargs)
-            step = functools.partial(next, made)
+        def generator(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+            steps = function(*args, **kwargs)
+            step = functools.partial(next, steps)
             while True:
                 try:
                     with _Recording(self._enabled):
@@ -74,15 +74,15 @@ class _Recording(ContextDecorator):
                 except StopIteration as end:
                     return end.value
                 try:
-                    step = functools.partial(made.send, (yield value))
+                    step = functools.partial(steps.send, (yield value))
                 except BaseException as error:
-                    step = functools.partial(made.throw, error)
+                    step = functools.partial(steps.throw, error)
 
         return generator
 
 
 class set_grad_enabled(_Recording):  # noqa: N801 (PyTorch's name)
-    """From now on operators are recorded for gradients, or not; in `with` until that ends. Also a decorator."""
+    """Turns recording for gradients on or off, as a call for good, in `with` until its end. Also a decorator."""
 
     def __init__(self, mode: bool) -> None:
         super().__init__(mode)
@@ -99,28 +99,28 @@ class set_grad_enabled(_Recording):  # noqa: N801 (PyTorch's name)
 
 
 class _Decorator(_Recording):
-    """One that decorates without parentheses too."""
+    """A context that decorates without parentheses too."""
 
     def __new__(cls, function: Any = None) -> Any:
         return cls()(function) if callable(function) else super().__new__(cls)
 
 
 class no_grad(_Decorator):  # noqa: N801 (PyTorch's name)
-    """Within it nothing is recorded for gradients; also a decorator."""
+    """A context in which nothing is recorded for gradients; also a decorator."""
 
     def __init__(self) -> None:
         super().__init__(False)
 
 
 class enable_grad(_Decorator):  # noqa: N801 (PyTorch's name)
-    """Within it operators are recorded again, inside of `no_grad`; also a decorator."""
+    """A context in which operators are recorded, even within `no_grad`; also a decorator."""
 
     def __init__(self) -> None:
         super().__init__(True)
 
 
 class inference_mode(_Decorator):  # noqa: N801 (PyTorch's name)
-    """The same as `no_grad`, or with a `mode` of False as `enable_grad`; also a decorator."""
+    """The same as `no_grad`, or as `enable_grad` with `mode` False; also a decorator."""
 
     def __init__(self, mode: bool = True) -> None:
         super().__init__(not mode)
@@ -132,9 +132,10 @@ def is_grad_enabled() -> bool:
 
 
 class Memory:
-    """What tensors that share memory know of it: how often it was updated in place, and by what last.
+    """The version counter of memory that tensors share: how often it was updated in place, and by which operator
+    last.
 
-    Where arrays that the user has are `exposed` it may be updated without being counted; `views` are parts of it.
+    Memory whose arrays a user holds is `exposed`: it may change without being counted. `views` are the views of it.
     """
 
     __slots__ = ("exposed", "version", "views", "writer")
@@ -150,7 +151,7 @@ class Memory:
 
 
 class Leaf:
-    """Where the gradient of a tensor that wants one is added up."""
+    """Where the gradient of a tensor that requires grad is accumulated."""
 
     __slots__ = ("grad", "hooks")
 
@@ -159,7 +160,7 @@ class Leaf:
         self.hooks: Hooks | None = None
 
     def hook_changes(self) -> int:
-        """How often its hooks have changed."""
+        """How often the hooks have changed."""
         return 0 if self.hooks is None else self.hooks.version
 
 
@@ -167,11 +168,11 @@ class Variable(Value):
     """A computed value; `handle` is its array.
 
     Attributes:
-        hooks: what sees its gradient, where it was computed; those of a leaf are the leaf's.
-        node: what made it, where it depends on a leaf.
-        leaf: where its gradient goes, where it is a leaf.
-        memory: the versions of its array, where that was ever updated or may be read again for a gradient.
-        version: the version that it is the value of.
+        hooks: hooks on the gradient of a computed value; those of a leaf are in the leaf.
+        node: the call that made it, if the value depends on a leaf.
+        leaf: where its gradient is accumulated, if it is a leaf.
+        memory: the version counter of its array, once the array was updated or is needed for a gradient.
+        version: the version of the memory that the value is of.
     """
 
     __slots__ = ("__weakref__", "hooks", "leaf", "memory", "node", "version")
@@ -190,24 +191,24 @@ class Variable(Value):
         return (self.node is not None or self.leaf is not None) and self.desc.dtype.is_float
 
     @property
-    def stale(self) -> bool:
-        """Whether its array has been updated since."""
+    def is_stale(self) -> bool:
+        """Whether the array has been updated since."""
         return self.memory is not None and self.memory.version != self.version
 
     def shared_memory(self) -> Memory:
-        """The versions of its array."""
+        """The version counter of the array."""
         if self.memory is None:
             self.memory = Memory()
         return self.memory
 
     def move(self, array: Any) -> None:
-        """Puts its values elsewhere: updates of the memory that it had do not spoil it."""
+        """Gives the variable another array with the same values, which updates of the old memory do not touch."""
         self.handle, self.memory, self.version = array, None, 0
         if self.node is not None:
             self.node.move(self)
 
-    def renewed(self) -> Variable:
-        """Its memory as it is now, after updates through other tensors; the gradient goes on."""
+    def refreshed(self) -> Variable:
+        """The same memory at its present version, after updates through other tensors; gradients flow on."""
         fresh = self.alias()
         fresh.version, fresh.leaf = self.shared_memory().version, self.leaf
         if self.node is not None:
@@ -215,38 +216,38 @@ class Variable(Value):
         return fresh
 
     def alias(self) -> Variable:
-        """A value of the same array and version that nothing depends on."""
+        """A variable of the same array and version without node and leaf."""
         other = Variable(self.builder, self.handle, self.desc)
         other.memory, other.version = self.shared_memory(), self.version
         return other
 
 
 class Node:
-    """A recorded call. Its results are known weakly, so that what is no longer used is freed at once."""
+    """A recorded call. It references its results weakly, so that unused memory is freed at once."""
 
-    __slots__ = ("attrs", "inputs", "kept", "number", "record", "results")
+    __slots__ = ("attrs", "inputs", "number", "record", "result_values", "results")
 
     def __init__(self, record: Operator, inputs: dict[str, Any], attrs: dict[str, Any]) -> None:
         self.record, self.attrs = record, attrs
         self.inputs: dict[str, Any] | None = inputs
-        self.number = next(_numbers)
+        self.number = next(_node_numbers)
         self.results: list[weakref.ref[Variable]] = []
-        self.kept: list[tuple[Any, TensorDesc, Memory, int]] = []
+        self.result_values: list[tuple[Any, TensorDesc, Memory, int]] = []
 
-    def give(self, variable: Variable) -> None:
+    def add_result(self, variable: Variable) -> None:
         """Adds a result."""
         memory = variable.shared_memory()
         variable.node = self
         self.results.append(weakref.ref(variable))
-        self.kept.append((variable.handle, variable.desc, memory, variable.version))
+        self.result_values.append((variable.handle, variable.desc, memory, variable.version))
 
     def move(self, variable: Variable) -> None:
-        """Notes that a result lies in other memory now."""
+        """Notes that a result has another array."""
         at = next(i for i, r in enumerate(self.results) if r() is variable)
-        self.kept[at] = (variable.handle, variable.desc, variable.shared_memory(), variable.version)
+        self.result_values[at] = (variable.handle, variable.desc, variable.shared_memory(), variable.version)
 
     def sources(self) -> Iterator[Variable]:
-        """The variables that it read.
+        """The variables that the call read.
 
         Raises:
             RuntimeError: a backward pass has freed them.
@@ -259,7 +260,7 @@ class Node:
         return iter(flatten(self.inputs.values()))
 
     def reads(self, variable: Variable) -> bool:
-        """Whether it needs the elements of a variable for its gradient."""
+        """Whether the gradient needs the elements of a variable."""
         numbers = [i for i, v in enumerate(self.sources()) if v is variable]
         if not numbers:
             return False
@@ -267,7 +268,7 @@ class Node:
         return any(read[i] for i in numbers)
 
     def call(self, builder: Builder) -> Call:
-        """The call, on the same variables as other calls name."""
+        """The call, with the same variable objects that other calls have."""
         assert self.inputs is not None
         results = [self._result(builder, i) for i in range(len(self.results))]
         outputs = distribute(self.record.signature.outputs, results, None)
@@ -277,27 +278,29 @@ class Node:
         known = self.results[number]()
         if known is not None:
             return known
-        handle, desc, memory, version = self.kept[number]
+        handle, desc, memory, version = self.result_values[number]
         again = Variable(builder, handle, desc)
         again.node, again.memory, again.version = self, memory, version
-        self.results[number] = weakref.ref(again)  # a gradient that reads it has to be found by the next call too
+        self.results[number] = weakref.ref(again)  # the next call has to find the same object
         return again
 
     def arrays(self) -> Iterator[int]:
-        """The identities of the arrays that it keeps."""
+        """The identities of the arrays that the node keeps."""
         yield from (id(v.handle) for v in self.sources())
-        yield from (id(kept[0]) for kept in self.kept)
+        yield from (id(value[0]) for value in self.result_values)
 
     def free(self, builder: Builder) -> None:
-        """Forgets what it read and gave, unless its gradient reads none of that and may be asked for again."""
+        """Drops operands and results, unless the gradient reads none of them and may be asked for again."""
         if gradient_reads_any(self.call(builder)):
-            self.inputs, self.kept = None, []
+            self.inputs, self.result_values = None, []
 
 
 def record(op: Operator, inputs: dict[str, Any], attrs: dict[str, Any], results: Sequence[Variable]) -> None:
-    """Makes `results` depend on what the call read, if that wants a gradient and the operator passes one on.
+    """Makes `results` depend on the operands of a call, if one of these requires grad and the operator has a
+    gradient.
 
-    Integers depend on nothing, but for what `flow.grad` says about them where they stand in the only way.
+    Integer results depend on nothing, except within `flow.grad`, which reports them where they are the only way to an
+    input.
     """
     for variable in flatten(inputs.values()):
         if variable.node is not None or variable.leaf is not None:
@@ -308,31 +311,31 @@ def record(op: Operator, inputs: dict[str, Any], attrs: dict[str, Any], results:
         return
     node = Node(op, inputs, attrs)
     for variable in results:
-        node.give(variable)
+        node.add_result(variable)
         if not variable.desc.dtype.is_float and not MODE.depth:
             variable.node = None
 
 
 def nodes_behind(roots: Sequence[Variable]) -> list[Node]:
-    """Every node that leads to `roots`, in the order in which they were recorded."""
-    found: dict[int, Node] = {}
+    """All nodes that `roots` depend on, in the order in which they were recorded."""
+    nodes: dict[int, Node] = {}
     waiting = [v.node for v in roots if v.node is not None]
     while waiting:
         node = waiting.pop()
-        if node.number not in found:
-            found[node.number] = node
+        if node.number not in nodes:
+            nodes[node.number] = node
             waiting.extend(v.node for v in node.sources() if v.node is not None)
-    return [found[number] for number in sorted(found)]
+    return [nodes[number] for number in sorted(nodes)]
 
 
-def hooked(value: Value, grad: Value) -> Value:
+def apply_hooks(value: Value, grad: Value) -> Value:
     """The gradient of a variable after its hooks."""
     assert isinstance(value, Variable)
     owner = value if value.node is not None else value.leaf
     if owner is None or not owner.hooks:
         return grad
     builder: Any = value.builder
-    found: Value = builder.read(owner.hooks.through(builder.give(grad)))
+    found: Value = builder.read(owner.hooks.apply(builder.give(grad)))
     return found
 
 
@@ -343,11 +346,11 @@ def gradients(
     *,
     retain_graph: bool,
     create_graph: bool,
-    seen: Callable[[Value, Value], Value] = hooked,
+    seen: Callable[[Value, Value], Value] = apply_hooks,
 ) -> list[tuple[Variable, Variable | None]]:
-    """The gradients of what has the cotangents `seeds`, by the variables that `wrt` picks from the nodes behind it.
+    """The gradients for the cotangents `seeds`, by the variables that `wrt` picks given the nodes behind the seeds.
 
-    Each gradient has memory of its own. `seen` may exchange the gradient of a value when it is known: hooks do.
+    Each gradient has memory of its own. `seen` may replace the gradient of a value once it is known, as hooks do.
 
     Raises:
         RuntimeError: a value that a gradient reads was updated in place, or freed.
@@ -358,41 +361,41 @@ def gradients(
     entries: list[Entry] = [node.call(builder) for node in nodes]
     with set_grad_enabled(create_graph):
         try:
-            grads = pull_back(builder, entries, seeds, targets, _enter, seen)
+            grads = pull_back(builder, entries, seeds, targets, _set_gradient_of, seen)
         except OperatorError as error:
             raise fail(str(error)) from None
         finally:
             MODE.gradient_of = ""
-        taken = {id(v.handle) for _, v in seeds} | {i for node in nodes for i in node.arrays()}
-        owned = [None if g is None else _own(builder, g, taken) for g in grads]
+        used_arrays = {id(v.handle) for _, v in seeds} | {i for node in nodes for i in node.arrays()}
+        owned = [None if g is None else _copied_if_shared(builder, g, used_arrays) for g in grads]
     for node in () if retain_graph else nodes:
         node.free(builder)
     return list(zip(targets, owned, strict=True))
 
 
-def _enter(entry: Entry) -> None:
+def _set_gradient_of(entry: Entry) -> None:
     MODE.gradient_of = name_of(entry)
 
 
-def _own(builder: Builder, grad: Value, taken: set[int]) -> Variable:
-    """A gradient, copied where something else has the same array."""
+def _copied_if_shared(builder: Builder, grad: Value, used_arrays: set[int]) -> Variable:
+    """A gradient, copied if its array is used elsewhere."""
     assert isinstance(grad, Variable)
-    if id(grad.handle) in taken:
+    if id(grad.handle) in used_arrays:
         copied = builder.binary("mul", grad, 1.0)
         assert isinstance(copied, Variable)
         grad = copied
-    taken.add(id(grad.handle))
+    used_arrays.add(id(grad.handle))
     return grad
 
 
 def leaves_of(nodes: Sequence[Node], roots: Sequence[Variable], by: Container[Leaf] | None = None) -> list[Variable]:
-    """The variables behind `nodes`, and among `roots`, whose gradients are added up somewhere: in one of `by`."""
-    found = {id(v): v for node in nodes for v in node.sources() if v.leaf is not None}
-    found |= {id(v): v for v in roots if v.leaf is not None}
-    return [v for v in found.values() if by is None or v.leaf in by]
+    """The variables behind `nodes`, and among `roots`, that are leaves; only those of `by`, if given."""
+    leaves = {id(v): v for node in nodes for v in node.sources() if v.leaf is not None}
+    leaves |= {id(v): v for v in roots if v.leaf is not None}
+    return [v for v in leaves.values() if by is None or v.leaf in by]
 
 
 def uses_of(variable: Variable, nodes: Sequence[Node], roots: Sequence[Variable]) -> list[Variable]:
-    """What `nodes` know a variable as: a leaf that is updated is another one each time."""
+    """The variables that `nodes` have for a leaf, one for each update of it; the variable itself if it is no leaf."""
     same = [v for v in leaves_of(nodes, roots) if v.leaf is variable.leaf] if variable.leaf is not None else []
     return same or [variable]

@@ -4,8 +4,8 @@
     (x * x).sum().backward()
     x.grad                                # tensor([2, 4])
 
-`EagerTensor` is what a program holds: the variable that it is now. An update in place gives it another variable in
-the same memory.
+An `EagerTensor` is what a user's program holds; its variable is its present value. An update in place gives the
+tensor another variable in the same memory.
 """
 
 from __future__ import annotations
@@ -21,17 +21,15 @@ from oneflow.dialect.builder import Value
 from oneflow.dialect.dtypes import DType
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.core import dispatch as dispatching
-from oneflow.frontend.core.arrays import Data, place_of, to_array
+from oneflow.frontend.core.arrays import Data, LocalData, device_name, is_on_device, is_on_ranks, to_array
 from oneflow.frontend.core.devices import Device, device, move
 from oneflow.frontend.core.dispatch import current_builder
 from oneflow.frontend.core.errors import fail, refuse
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.eager import views
 from oneflow.frontend.eager.builder import EagerBuilder
-from oneflow.frontend.eager.tape import ADDING, MODE, Leaf, Variable, gradients, leaves_of, no_grad
-from oneflow.runtime.cuda.array import DeviceArray
+from oneflow.frontend.eager.tape import ACCUMULATING, MODE, Leaf, Variable, gradients, leaves_of, no_grad
 from oneflow.runtime.dlpack import capsule_of
-from oneflow.runtime.global_array import GlobalArray
 
 
 class Eager(EagerBuilder, dispatching.TensorBuilder):
@@ -40,7 +38,7 @@ class Eager(EagerBuilder, dispatching.TensorBuilder):
     eager = True
 
     def read(self, tensor: Tensor) -> Variable:
-        """What a tensor is now."""
+        """The present variable of a tensor."""
         if not isinstance(tensor, EagerTensor):
             raise fail("a tensor of a trace outside of it: it was kept from a function whose tracing has ended")
         return tensor.variable
@@ -51,32 +49,33 @@ class Eager(EagerBuilder, dispatching.TensorBuilder):
         return EagerTensor(value)
 
     def assign(self, tensor: Tensor, value: Tensor, writer: str) -> None:
-        """Writes a result into the memory of a tensor, whose gradient goes on through it."""
+        """Writes a result into the memory of a tensor; the gradient of the tensor flows on through the result."""
         assert isinstance(tensor, EagerTensor)
         new, old = self.read(value), tensor.variable
         if old.leaf is not None and old.node is None and MODE.recording:
             raise refuse(f"{writer} would update a leaf that requires grad; do that within flow.no_grad()")
         if tensor.is_view:
-            return tensor.shows.write(self, old, new, writer)
+            tensor.view_meta.write(self, old, new, writer)
+            return
         if old.node is not None and not MODE.recording:
-            new = views.continued(old, new)
+            new = views.with_gradient_of(old, new)
         views.write(old, new, writer)
         tensor.handle = new
 
-    def viewed(self, name: str, operands: Sequence[Any], attrs: dict[str, Any], result: Tensor) -> None:
-        """Links a result to the tensor that it is a view of."""
+    def note_view(self, name: str, operands: Sequence[Any], attrs: dict[str, Any], result: Tensor) -> None:
+        """Makes a result a view of the first operand."""
         if isinstance(operands[0], EagerTensor):
             views.link(name, operands[0], attrs, result)
 
-    def unlink(self, result: Tensor) -> None:
+    def drop_view(self, result: Tensor) -> None:
         """Makes a result no view."""
         assert isinstance(result, EagerTensor)
-        result.shows = None
+        result.view_meta = None
 
     def is_contiguous(self, tensor: Tensor) -> bool:
-        """Whether element follows element in the memory of a tensor."""
+        """Whether the elements of a tensor are contiguous in memory."""
         assert isinstance(tensor, EagerTensor)
-        return tensor.shows is None or tensor.shows.is_contiguous
+        return tensor.view_meta is None or tensor.view_meta.is_contiguous
 
     def number(self, get: Callable[[], float], dtype: DType) -> EagerTensor:
         """A tensor of the number."""
@@ -87,36 +86,38 @@ class Eager(EagerBuilder, dispatching.TensorBuilder):
         return get()
 
     def watch_hooks(self, version: Callable[[], int]) -> None:
-        """Nothing: hooks are looked at when it runs."""
+        """Nothing: eager mode looks at hooks when it runs."""
 
     def get_grad(self, leaf: Leaf) -> Any:
-        """The gradient that a leaf has."""
+        """The gradient of a leaf."""
         return leaf.grad
 
     def set_grad(self, leaf: Leaf, grad: Any) -> None:
-        """Gives a leaf another gradient."""
+        """Replaces the gradient of a leaf."""
         leaf.grad = grad
 
-    def backward(self, tensors: Sequence[Tensor], weights: Sequence[Any], retain: bool, again: bool, by: Any) -> None:
-        """Adds up gradients at the leaves; see `autograd.backward`."""
+    def backward(
+        self, tensors: Sequence[Tensor], weights: Sequence[Any], retain: bool, create_graph: bool, by: Any
+    ) -> None:
+        """Accumulates gradients at the leaves; see `autograd.backward`."""
         seeds = self.seeds(tensors, weights)
         leaves = functools.partial(leaves_of, roots=[v for v, _ in seeds], by=by)
-        found = gradients(self, seeds, leaves, retain_graph=retain, create_graph=again)
-        with ADDING.held():
-            for variable, grad in found:
+        grads = gradients(self, seeds, leaves, retain_graph=retain, create_graph=create_graph)
+        with ACCUMULATING.held():
+            for variable, grad in grads:
                 if grad is not None and variable.leaf is not None:
-                    self._accumulate(variable.leaf, EagerTensor(grad), again)
+                    self._accumulate(variable.leaf, EagerTensor(grad), create_graph)
 
-    def _accumulate(self, leaf: Leaf, grad: EagerTensor, again: bool) -> None:
-        """Adds a gradient: in place, unless it can be differentiated again."""
+    def _accumulate(self, leaf: Leaf, grad: EagerTensor, create_graph: bool) -> None:
+        """Adds a gradient: in place, unless the sum can be differentiated again."""
         if leaf.grad is None:
             leaf.grad = grad
-        elif again:
+        elif create_graph:
             leaf.grad = leaf.grad + grad
         else:
-            held = leaf.grad
-            total = self.binary("add", held.variable.alias(), grad.variable)
-            self.assign(held, EagerTensor(total), "backward")
+            current = leaf.grad
+            total = self.binary("add", current.variable.alias(), grad.variable)
+            self.assign(current, self.give(total), "backward")
 
     def seeds(self, tensors: Sequence[Tensor], weights: Sequence[Any]) -> list[tuple[Variable, Variable]]:
         """The variables of results, and their cotangents.
@@ -146,68 +147,68 @@ dispatching.set_default(BUILDER)
 class EagerTensor(Tensor):
     """A tensor with values: operators on it run at once.
 
-    With `requires_grad` a tensor that the user made is a leaf: `backward` adds its gradient to `grad`. While it
-    requires none any more, that is in `unused_leaf`.
+    A tensor with `requires_grad` that the user made is a leaf: `backward` adds to its `grad`. `unused_leaf` keeps the
+    leaf of a tensor that requires no grad any more.
     """
 
-    __slots__ = ("__weakref__", "shows", "unused_leaf")
+    __slots__ = ("__weakref__", "unused_leaf", "view_meta")
     handle: Variable
 
     def __init__(self, variable: Variable) -> None:
         self.builder, self.handle, self.desc = BUILDER, variable, variable.desc
-        self.shows: Any = None
+        self.view_meta: Any = None
         self.unused_leaf: Leaf | None = None
 
     @property
     def variable(self) -> Variable:
-        """What it is now: updates through other tensors of its memory show."""
-        shows = self.shows
-        if shows is not None and shows.is_stale(self.handle):
-            with views.RENEWING.now:
-                if shows.is_stale(self.handle):
-                    # In this order: other threads read what is there when the version says that it is of now.
-                    self.handle, shows.version = shows.renewed(BUILDER, self.handle)
-        held = self.handle
-        if held.memory is not None and held.memory.version != held.version:
-            self.handle = held = held.renewed()
-        return held
+        """The present value, which includes updates through other tensors in the same memory."""
+        view_meta = self.view_meta
+        if view_meta is not None and view_meta.is_stale(self.handle):
+            with views.REFRESHING.now:
+                if view_meta.is_stale(self.handle):
+                    # The handle first: another thread reads it as soon as the version is the present one.
+                    self.handle, view_meta.version = view_meta.refreshed(BUILDER, self.handle)
+        current = self.handle
+        if current.memory is not None and current.memory.version != current.version:
+            self.handle = current = current.refreshed()
+        return current
 
     @property
     def is_view(self) -> bool:
-        """Whether it shows elements of another tensor, which updates of it update."""
-        return self.shows is not None
+        """Whether the tensor is a view of another one, so that updates of either change both."""
+        return self.view_meta is not None
 
     @property
     def storage(self) -> Data:
-        """The array that its values are in, on the host or on a device.
+        """The array that holds the values, on the host, on a device or on ranks.
 
         Raises:
             TraceError: a function is being traced: it will run with other values.
         """
         if not current_builder().eager:
             raise fail("the values of a tensor from outside are not known while the function is traced; pass it in")
-        data: Data = (self.handle if self.shows is None else self.variable).handle
+        data: Data = (self.handle if self.view_meta is None else self.variable).handle
         return data
 
     @property
     def array(self) -> np.ndarray:
-        """Its memory as an array on the host; a copy where that is on a device."""
+        """The values as an array on the host; a copy where they are on a device."""
         return to_array(self.storage)
 
     @property
     def device(self) -> Device:
-        """Where it is."""
-        return device(place_of(self.handle.handle))
+        """The device that the tensor is on."""
+        return device(device_name(self.handle.handle))
 
     @property
     def is_cuda(self) -> bool:
-        """Whether it is on a CUDA device."""
+        """Whether the tensor is on a CUDA device."""
         return self.device.type == "cuda"
 
     @property
     def requires_grad(self) -> bool:
-        """Whether a gradient flows to it."""
-        return (self.handle if self.shows is None else self.variable).requires_grad
+        """Whether a gradient flows to the tensor."""
+        return (self.handle if self.view_meta is None else self.variable).requires_grad
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
@@ -215,12 +216,12 @@ class EagerTensor(Tensor):
 
     @property
     def is_leaf(self) -> bool:
-        """Whether no recorded operator made it."""
+        """Whether no recorded operator made the tensor."""
         return self.variable.node is None
 
     @property
     def grad(self) -> Any:
-        """The gradient that `backward` has added up, or None."""
+        """The gradient that `backward` has accumulated, or None."""
         leaf = self.handle.leaf or self.unused_leaf
         return None if leaf is None else current_builder().get_grad(leaf)
 
@@ -236,7 +237,7 @@ class EagerTensor(Tensor):
 
     @property
     def grad_fn(self) -> str | None:
-        """The operator that made it, where it was recorded."""
+        """The operator that made the tensor, if the call was recorded."""
         node = self.variable.node
         return None if node is None else f"oneflow.{node.record.name}"
 
@@ -251,9 +252,9 @@ class EagerTensor(Tensor):
 
         Its views stay in the memory that it had.
         """
-        if self.shows is None:
-            views.keep(self, EagerTensor(self.variable))
-        leaf, self.handle, self.shows = self.handle.leaf, value.variable.alias(), views.detached(value)
+        if self.view_meta is None:
+            views.keep_views(self, EagerTensor(self.variable))
+        leaf, self.handle, self.view_meta = self.handle.leaf, value.variable.alias(), views.detached(value)
         self.desc = self.handle.desc
         self.handle.leaf = leaf
         if self.grad is not None and self.grad.desc != self.desc:
@@ -264,11 +265,13 @@ class EagerTensor(Tensor):
         if not current_builder().eager:
             return dispatching.detached(self)
         detached = EagerTensor(self.variable.alias())
-        detached.shows = views.detached(self)
+        detached.view_meta = views.detached(self)
         return detached
 
     def requires_grad_(self, requires_grad: bool = True) -> EagerTensor:
-        """Makes it a leaf whose gradient is added up, or not, and keeps the gradient that it has; itself."""
+        """Makes the tensor a leaf that accumulates its gradient, or not; an accumulated gradient is kept. Gives the
+        tensor.
+        """
         variable = self.variable
         if variable.node is not None and not requires_grad:
             raise refuse("expected a leaf: this was computed; use detach() for a tensor without a gradient")
@@ -281,11 +284,11 @@ class EagerTensor(Tensor):
         return self
 
     def overwrite(self, array: Data, writer: str) -> None:
-        """Takes values that a program has computed for it, in its memory or elsewhere."""
-        old = self.handle if self.shows is None else self.variable
+        """Takes values that a program has computed for the tensor, in its memory or in other memory."""
+        old = self.handle if self.view_meta is None else self.variable
         if self.is_view:
             with no_grad():
-                self.shows.write(BUILDER, old, BUILDER.wrap(array), writer)
+                self.view_meta.write(BUILDER, old, BUILDER.wrap(array), writer)
         elif array is old.handle:
             old.shared_memory().write(writer)
         else:
@@ -293,17 +296,18 @@ class EagerTensor(Tensor):
             self.handle = new
 
     def retain_grad(self) -> None:
-        """Has `backward` keep the gradient of a tensor that was computed, in `grad`."""
+        """Has `backward` keep the gradient of a computed tensor in `grad`."""
         if not self.requires_grad:
             raise refuse("expected a tensor that requires grad")
         self.handle.leaf = self.handle.leaf or Leaf()
 
     def numpy(self) -> np.ndarray:  # type: ignore[override]
-        """Its values, in the same memory where that is the host's, of a view too: updates in place show.
+        """The values as an array of NumPy, which shares the memory of a tensor on the host; a view's array shares
+        that of its root.
 
-        No gradient flows to what is computed of them.
+        No gradient flows through the array.
         """
-        return to_array(views.exposed(self))
+        return to_array(views.exposed_memory(self))
 
     def item(self) -> Any:
         """The one element as a Python number."""
@@ -349,15 +353,16 @@ class EagerTensor(Tensor):
     def __dlpack_device__(self) -> tuple[int, int]:
         return self._local().__dlpack_device__()
 
-    def _local(self) -> np.ndarray | DeviceArray:
-        """Its memory, where that is all in one place."""
-        if isinstance(self.storage, GlobalArray):
+    def _local(self) -> LocalData:
+        """The memory of the tensor, if that is all in one place."""
+        if is_on_ranks(self.storage):
             raise BufferError("expected a tensor of one device for DLPack, got a global one; pass x.to_local()")
-        return views.exposed(self)
+        data: LocalData = views.exposed_memory(self)
+        return data
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        if not isinstance(self.storage, DeviceArray):
+        if not is_on_device(self.storage):
             raise AttributeError(f"expected a tensor on a CUDA device, it is on {self.device}")
         return self.storage.__cuda_array_interface__
 
@@ -368,21 +373,21 @@ class EagerTensor(Tensor):
         return copied.requires_grad_() if self.handle.leaf is not None else copied
 
     def __repr__(self) -> str:
-        if isinstance(self.handle.handle, GlobalArray):  # ranks would have to meet to show its values
+        if is_on_ranks(self.handle.handle):  # values on other ranks need a collective
             return f"tensor({self.handle.handle})"
         values = np.array2string(to_array(self.variable.handle), separator=", ", prefix="tensor(")
         dtype = "" if self.dtype in (dtypes.float32, dtypes.int64, dtypes.bool_) else f", dtype={self.dtype!r}"
         dtype += "" if self.device == "cpu" else f", device='{self.device}'"
-        made = self.handle.node is not None
-        suffix = f", grad_fn={self.grad_fn}" if made else ", requires_grad=True" if self.handle.leaf else ""
+        is_computed = self.handle.node is not None
+        suffix = f", grad_fn={self.grad_fn}" if is_computed else ", requires_grad=True" if self.handle.leaf else ""
         return f"tensor({values}{dtype}{suffix})"
 
 
 def wrapped(array: Any) -> EagerTensor:
-    """A tensor in the memory of an array, where that is contiguous and in native byte order."""
+    """A tensor in the memory of an array, if the array is contiguous and in native byte order; else a copy."""
     return EagerTensor(BUILDER.wrap(array))
 
 
 def from_program(array: Data, desc: TensorDesc) -> EagerTensor:
-    """A tensor of values that a program has computed; `desc` is their type, interned."""
+    """A tensor of values that a program has computed; `desc` is their interned type."""
     return EagerTensor(Variable(BUILDER, array, desc))

@@ -1,8 +1,8 @@
-"""Views: parts of a tensor, and its elements under another shape, which are updated with it.
+"""Views: parts of a tensor, or its elements under another shape, that are updated together with it.
 
-A view has a copy of its elements, as every kernel takes whole arrays. It knows the tensor that it is of, the root,
-and how NumPy takes the same part of an array. An update in place of a view is one of the root; a view whose root was
-updated since is taken anew when it is read.
+A view keeps its own contiguous copy of its elements, since every kernel takes contiguous arrays. Its `ViewMeta` knows
+the root and the function by which NumPy takes the same part of an array. An update of a view in place is one of its
+root; a view whose root was updated since is refreshed when it is read.
 """
 
 from __future__ import annotations
@@ -17,84 +17,92 @@ from numpy.lib.stride_tricks import as_strided
 
 from oneflow.dialect.builder import Value
 from oneflow.dialect.locks import Lock
-from oneflow.frontend.core.arrays import address_of, overwrite, place_of, to_array
+from oneflow.frontend.core.arrays import address_of, device_name, is_on_ranks, overwrite, to_array
 from oneflow.frontend.core.devices import device, move
 from oneflow.frontend.core.errors import refuse
-from oneflow.frontend.eager.tape import MODE, Variable, record, set_grad_enabled
-from oneflow.runtime.global_array import GlobalArray
+from oneflow.frontend.eager.tape import MODE, Memory, Variable, record, set_grad_enabled
 
-Part = Callable[[np.ndarray], np.ndarray]
-#: Held while a view is taken anew, which threads do one after the other.
-RENEWING = Lock(reentrant=True)
+#: Takes the part of an array that a view is of its root.
+ViewFunction = Callable[[np.ndarray], np.ndarray]
+#: The offset of the first element, the shape, and the strides, all in elements.
+StridedLayout = tuple[int, tuple[int, ...], tuple[int, ...]]
+#: Held while a view is refreshed, so that threads do so one after the other.
+REFRESHING = Lock(reentrant=True)
 
 
-class View:
-    """What a tensor is of another: `part` takes it of an array like the root's; `recorded` as gradients see it."""
+class ViewMeta:
+    """How a tensor is a view of its root: `view_fn` takes the same part of an array of the root's shape.
 
-    __slots__ = ("__weakref__", "_lies", "dense", "memory", "part", "recorded", "root", "version")
+    `recorded` says whether gradients flow from the view to the root, `dense` whether the view only reshapes a
+    contiguous root, and `version` of which version of the root's memory the copy is.
+    """
 
-    def __init__(self, root: Any, part: Part, dense: bool, recorded: bool) -> None:
-        self.root, self.part, self.dense, self.recorded = root, part, dense, recorded
-        self.memory = root.variable.shared_memory()
+    __slots__ = ("__weakref__", "_strided_layout", "dense", "memory", "recorded", "root", "version", "view_fn")
+
+    def __init__(self, root: Any, view_fn: ViewFunction, dense: bool, recorded: bool) -> None:
+        self.root, self.view_fn, self.dense, self.recorded = root, view_fn, dense, recorded
+        self.memory: Memory = root.variable.shared_memory()
         self.version = self.memory.version
         if self.memory.views is None:
             self.memory.views = weakref.WeakSet()
         self.memory.views.add(self)
-        self._lies: Any = None
+        self._strided_layout: StridedLayout | None = None
 
     def is_stale(self, held: Variable) -> bool:
-        """Whether the root may have other values than `held`, which were taken of it.
+        """Whether the root may have other values than `held`, the copy of this view.
 
-        What a gradient flows through is taken anew where the values differ, so that it is not recorded at every read.
+        Memory that is exposed may change without a new version. If a gradient flows, the values are compared first: a
+        refresh is recorded, and should not be at every read.
         """
         memory = self.memory
         if memory.version != self.version or not memory.exposed:
-            return memory.version != self.version
+            return bool(memory.version != self.version)
         root = self.root.variable
         is_known = self.recorded and root.requires_grad and isinstance(root.handle, np.ndarray)
-        return not (is_known and np.array_equal(self.part(root.handle), held.handle))
+        return not (is_known and bool(np.array_equal(self.view_fn(root.handle), held.handle)))
 
-    def like(self) -> np.ndarray:
-        """An array that lies in another as this does in the root, of any values."""
-        return self.part(np.empty(self.root.handle.handle.shape, np.bool_))
+    def layout_array(self) -> np.ndarray:
+        """An array with the strides that the view has in its root; its values are undefined."""
+        return self.view_fn(np.empty(self.root.handle.handle.shape, np.bool_))
 
     @property
     def is_contiguous(self) -> bool:
-        """Whether element follows element in the root."""
-        return self.like().flags.c_contiguous
+        """Whether the elements of the view are contiguous in the root."""
+        return self.layout_array().flags.c_contiguous
 
-    def lies(self) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
-        """Where its first element is in the root, its shape, and how far it is from one element to the next."""
-        if self._lies is None:
+    def strided_layout(self) -> StridedLayout:
+        """The offset of the first element in the root, the shape, and the strides, all in elements."""
+        layout = self._strided_layout
+        if layout is None:
             root = np.empty(self.root.handle.handle.shape, np.bool_)
-            found = self.part(root)
-            self._lies = found.ctypes.data - root.ctypes.data, found.shape, found.strides
-        return self._lies  # type: ignore[no-any-return]
+            array = self.view_fn(root)
+            layout = self._strided_layout = array.ctypes.data - root.ctypes.data, array.shape, array.strides
+        return layout
 
     def check(self, writer: str) -> None:
-        """Refuses updates.
+        """Refuses updates of the view.
 
         Raises:
-            RuntimeError: the root is on several ranks, or some of its elements are several here.
+            RuntimeError: the root is a global tensor, or several elements of the view are one in memory.
         """
-        if isinstance(self.root.handle.handle, GlobalArray):
+        if is_on_ranks(self.root.handle.handle):
             raise refuse(
                 f"{writer} would update a part of a global tensor; write x.copy_(..) with the whole values instead"
             )
-        if _repeats(self.like()):
+        if _has_overlap(self.layout_array()):
             raise refuse(
                 f"{writer} would update an expanded tensor, of which several elements are one in memory; "
                 "write x.clone() before"
             )
 
-    def elements(self, writer: str) -> np.ndarray:
-        """Its elements in the root's memory on the host, to be written."""
+    def root_elements(self, writer: str) -> np.ndarray:
+        """The view's elements in the memory of a root on the host, to be written."""
         self.check(writer)
-        return self.part(self.root.variable.handle)
+        return self.view_fn(self.root.variable.handle)
 
     def write(self, builder: Any, old: Variable, value: Variable, writer: str) -> None:
-        """Updates the root where `old` is a part of it."""
-        check_fits(old, value, writer)
+        """Updates the root so that the view, which is `old`, becomes `value`."""
+        check_type(old, value, writer)
         self.check(writer)
         root = self.root.variable
         flows = MODE.recording and (root.requires_grad or value.requires_grad)
@@ -104,129 +112,142 @@ class View:
                 "update the tensor that it is of, as in x[0] = value"
             )
         if isinstance(root.handle, np.ndarray) and not (flows and self.recorded):
-            self.part(root.handle)[...] = to_array(value.handle)
+            self.view_fn(root.handle)[...] = to_array(value.handle)
             self.memory.write(writer)
             return
         with set_grad_enabled(flows and self.recorded):
-            builder.assign(self.root, builder.give(self._spread(builder, root, value)), writer)
+            builder.assign(self.root, builder.give(self._scattered(builder, root, value)), writer)
 
-    def _spread(self, builder: Any, root: Variable, value: Variable) -> Variable:
-        """The root's values with `value` where this is a part of it."""
-        shape = [d or 0 for d in root.desc.shape or ()]
+    def _scattered(self, builder: Any, root: Variable, value: Variable) -> Variable:
+        """The root's values with `value` in place of the view's elements."""
+        shape = _sizes(root)
         mask, source = np.zeros(shape, np.bool_), np.zeros(shape, np.int64)
-        self.part(mask)[...] = True
-        self.part(source)[...] = np.arange(value.desc.element_count).reshape(self.part(source).shape)
-        new = _picked(builder, value, source) if value.desc.element_count else root
-        chosen: Variable = builder.call("where", _beside(builder, root, mask), new, root)[0]
-        return chosen
+        self.view_fn(mask)[...] = True
+        self.view_fn(source)[...] = np.arange(value.desc.element_count or 0).reshape(self.view_fn(source).shape)
+        new = _gathered(builder, value, source) if value.desc.element_count else root
+        merged: Variable = builder.call("where", _on_same_device(builder, root, mask), new, root)[0]
+        return merged
 
-    def renewed(self, builder: Any, old: Variable) -> tuple[Variable, int]:
-        """What the root's present values make of it, and the version that they are of at least: an update meanwhile,
-        by another thread, is a later one.
+    def refreshed(self, builder: Any, old: Variable) -> tuple[Variable, int]:
+        """The view's values by the root's present values, and the version that they are of.
+
+        The version is read first: an update by another thread meanwhile leaves the view stale.
         """
         version, root = self.memory.version, self.root.variable
         with set_grad_enabled(self.recorded):
-            fresh = self._taken(builder, root)
+            fresh = self._gathered_view(builder, root)
         fresh.leaf = old.leaf if fresh.node is None else None
         return fresh, version
 
-    def _taken(self, builder: Any, root: Variable) -> Variable:
+    def _gathered_view(self, builder: Any, root: Variable) -> Variable:
         if isinstance(root.handle, np.ndarray) and not (self.recorded and root.requires_grad):
-            taken: Variable = builder.wrap(np.array(self.part(root.handle), order="C"))
+            taken: Variable = builder.wrap(np.array(self.view_fn(root.handle), order="C"))
             return taken
-        return _picked(builder, root, self.part(np.arange(root.desc.element_count).reshape(root.desc.shape)))
+        return _gathered(builder, root, self.view_fn(np.arange(root.desc.element_count or 0).reshape(_sizes(root))))
 
 
-def _picked(builder: Any, values: Variable, places: np.ndarray) -> Variable:
-    """The elements of `values` at places counted in row-major order, in the shape of `places`."""
+def _sizes(variable: Variable) -> list[int]:
+    """The shape of a variable, which is static as the variable has values."""
+    return [d or 0 for d in variable.desc.shape or ()]
+
+
+def _gathered(builder: Any, values: Variable, positions: np.ndarray) -> Variable:
+    """The elements of `values` at positions in row-major order, in the shape of `positions`."""
     flat = builder.call("reshape", values, shape=[values.desc.element_count])[0]
-    taken: Variable = builder.call("gather", flat, _beside(builder, values, np.array(places)), axis=0)[0]
+    taken: Variable = builder.call("gather", flat, _on_same_device(builder, values, np.array(positions)), axis=0)[0]
     return taken
 
 
-def _beside(builder: Any, variable: Variable, array: np.ndarray) -> Variable:
-    """An array where a variable is."""
-    wrapped: Variable = builder.wrap(move(array, device(place_of(variable.handle))))
+def _on_same_device(builder: Any, variable: Variable, array: np.ndarray) -> Variable:
+    """An array as a variable on the device of another."""
+    wrapped: Variable = builder.wrap(move(array, device(device_name(variable.handle))))
     return wrapped
 
 
-def part_of(tensor: Any, part: Part, *, dense: bool = False, recorded: bool | None = None) -> View:
-    """The view that `part` takes of a tensor, which may be a view itself."""
-    kept = MODE.recording if recorded is None else recorded
-    outer = tensor.shows
+def view_of(tensor: Any, view_fn: ViewFunction, *, dense: bool = False, recorded: bool | None = None) -> ViewMeta:
+    """The `ViewMeta` by which `view_fn` takes a part of a tensor, which may be a view itself."""
+    is_recorded = MODE.recording if recorded is None else recorded
+    outer = tensor.view_meta
     if outer is None:
-        return View(tensor, part, dense, kept)
-    return View(outer.root, lambda a: part(outer.part(a)), outer.dense and dense, outer.recorded and kept)
+        return ViewMeta(tensor, view_fn, dense, is_recorded)
+    return ViewMeta(
+        outer.root, lambda a: view_fn(outer.view_fn(a)), outer.dense and dense, outer.recorded and is_recorded
+    )
 
 
-def keep(root: Any, stand_in: Any) -> None:
-    """Has the views of a tensor that gets other memory be of `stand_in`, which has the memory that they are in."""
-    for view in list(stand_in.handle.shared_memory().views or ()):
+def keep_views(root: Any, successor: Any) -> None:
+    """Keeps views in the old memory of `root`, which is about to get other memory: `successor`, with the old memory,
+    becomes their root.
+    """
+    for view in list(successor.handle.shared_memory().views or ()):
         if view.root is root:
-            view.root = stand_in
+            view.root = successor
 
 
-def exposed(tensor: Any) -> Any:
-    """The memory of a tensor for whoever writes into it: of a view that of its root, where one array can show it."""
+def exposed_memory(tensor: Any) -> Any:
+    """The memory of a tensor for a writer outside: for a view the part of the root, where one array can be that."""
     data = tensor.storage
     if not isinstance(data, np.ndarray):
         return data
-    found = data
-    if tensor.is_view and isinstance(tensor.shows.root.variable.handle, np.ndarray):
-        part = tensor.shows.part(tensor.shows.root.variable.handle)
-        found = data if _repeats(part) else part
-    memory = tensor.handle.shared_memory() if found is data else tensor.shows.memory
+    array = data
+    if tensor.is_view and isinstance(tensor.view_meta.root.variable.handle, np.ndarray):
+        part = tensor.view_meta.view_fn(tensor.view_meta.root.variable.handle)
+        array = data if _has_overlap(part) else part
+    memory = tensor.handle.shared_memory() if array is data else tensor.view_meta.memory
     memory.exposed = True
-    return found
+    return array
 
 
-def detached(tensor: Any) -> View | None:
-    """What a tensor is of another, without a gradient."""
-    return part_of(tensor, lambda a: a, dense=True, recorded=False) if tensor.is_view else None
+def detached(tensor: Any) -> ViewMeta | None:
+    """The `ViewMeta` of `detach()`: the same part of the root, through which no gradient flows; None for a tensor
+    that is no view.
+    """
+    return view_of(tensor, lambda a: a, dense=True, recorded=False) if tensor.is_view else None
 
 
-def _reshaped(attrs: Mapping[str, Any], shape: tuple[int, ...]) -> Part:
+def _reshaped(attrs: Mapping[str, Any], shape: tuple[int, ...]) -> ViewFunction:
     return lambda a: a.reshape(shape)
 
 
-def _expanded(attrs: Mapping[str, Any], shape: tuple[int, ...]) -> Part:
-    def part(a: np.ndarray) -> np.ndarray:
+def _expanded(attrs: Mapping[str, Any], shape: tuple[int, ...]) -> ViewFunction:
+    def view_fn(a: np.ndarray) -> np.ndarray:
         if a.size == math.prod(shape):
             return a.reshape(shape)
-        # NumPy's own array may not be written, and neither may parts of it in which each element is there once.
+        # The array of `np.broadcast_to` is read-only, and so are parts of it without repeated elements.
         return as_strided(a, shape, np.broadcast_to(a, shape).strides)
 
-    return part
+    return view_fn
 
 
-def _repeats(array: np.ndarray) -> bool:
-    """Whether several elements are one in memory."""
+def _has_overlap(array: np.ndarray) -> bool:
+    """Whether several elements of an array are one in memory."""
     return any(stride == 0 and size > 1 for stride, size in zip(array.strides, array.shape, strict=True))
 
 
-def _transposed(attrs: Mapping[str, Any], shape: tuple[int, ...]) -> Part:
+def _transposed(attrs: Mapping[str, Any], shape: tuple[int, ...]) -> ViewFunction:
     perm = tuple(attrs["perm"])
     return lambda a: a.transpose(perm)
 
 
-def _sliced(attrs: Mapping[str, Any], shape: tuple[int, ...]) -> Part:
+def _sliced(attrs: Mapping[str, Any], shape: tuple[int, ...]) -> ViewFunction:
     key = tuple(slice(*bounds) for bounds in zip(attrs["start"], attrs["stop"], attrs["step"], strict=True))
     return lambda a: a[key]
 
 
-def _narrowed(attrs: Mapping[str, Any], shape: tuple[int, ...]) -> Part:
+def _narrowed(attrs: Mapping[str, Any], shape: tuple[int, ...]) -> ViewFunction:
     dim, start = attrs["dim"], attrs["start"]
 
-    def part(a: np.ndarray) -> np.ndarray:
+    def view_fn(a: np.ndarray) -> np.ndarray:
         at = dim % a.ndim
         first = start % max(a.shape[at], 1) if start < 0 else start
-        return a[(slice(None),) * at + (slice(first, first + attrs["length"]),)]
+        taken: np.ndarray = a[(slice(None),) * at + (slice(first, first + attrs["length"]),)]
+        return taken
 
-    return part
+    return view_fn
 
 
 #: Operators whose results are views of their first operand where that is a tensor of eager mode.
-PARTS: dict[str, Callable[[Mapping[str, Any], tuple[int, ...]], Part]] = {
+VIEW_FUNCTIONS: dict[str, Callable[[Mapping[str, Any], tuple[int, ...]], ViewFunction]] = {
     "reshape": _reshaped, "reshape_like": _reshaped, "squeeze": _reshaped, "expand_dims": _reshaped,
     "expand": _expanded, "broadcast_like": _expanded, "transpose": _transposed, "slice": _sliced,
     "narrow": _narrowed,
@@ -234,17 +255,17 @@ PARTS: dict[str, Callable[[Mapping[str, Any], tuple[int, ...]], Part]] = {
 
 
 def link(name: str, tensor: Any, attrs: Mapping[str, Any], result: Any) -> None:
-    """Makes the result of an operator a view of a tensor; one that PyTorch has to copy for is none."""
+    """Makes the result of an operator a view of a tensor, unless PyTorch copies in that case."""
     shape = tuple(result.handle.handle.shape)
-    part, dense = PARTS[name](attrs, shape), PARTS[name] is _reshaped
-    outer = tensor.shows
-    if dense and outer is not None and not outer.dense and not _shares(outer.like(), shape):
+    view_fn, dense = VIEW_FUNCTIONS[name](attrs, shape), VIEW_FUNCTIONS[name] is _reshaped
+    outer = tensor.view_meta
+    if dense and outer is not None and not outer.dense and not _shares(outer.layout_array(), shape):
         return
-    result.shows = part_of(tensor, part, dense=dense)
+    result.view_meta = view_of(tensor, view_fn, dense=dense)
 
 
 def _shares(array: np.ndarray, shape: tuple[int, ...]) -> bool:
-    """Whether an array has another shape without a copy."""
+    """Whether a reshape of an array shares its memory."""
     return np.may_share_memory(array.reshape(shape), array)
 
 
@@ -255,11 +276,11 @@ def write(old: Variable, new: Value, writer: str) -> None:
         RuntimeError: the shapes or element types differ.
     """
     assert isinstance(new, Variable)
-    check_fits(old, new, writer)
+    check_type(old, new, writer)
     memory, array = old.shared_memory(), old.handle
     if new.node is not None and new.node.reads(old):
         old.move(array.copy())
-    if address_of(new.handle) != address_of(array) or place_of(new.handle) != place_of(array):
+    if address_of(new.handle) != address_of(array) or device_name(new.handle) != device_name(array):
         overwrite(array, new.handle)
     memory.write(writer)
     new.handle, new.memory, new.version, new.leaf = array, memory, memory.version, old.leaf
@@ -267,14 +288,14 @@ def write(old: Variable, new: Value, writer: str) -> None:
         new.node.move(new)
 
 
-def continued(old: Variable, new: Variable) -> Variable:
-    """The values of `new`, through which gradients go on to `old`: an update that is not recorded."""
+def with_gradient_of(old: Variable, new: Variable) -> Variable:
+    """The values of `new` with a gradient that flows to `old`: an update that is not recorded."""
     fresh = Variable(old.builder, new.handle, new.desc)
     record(old.builder.registry["depend"], {"in": old, "depend_tensor": new}, {}, [fresh])
     return fresh
 
 
-def check_fits(old: Variable, new: Variable, writer: str) -> None:
+def check_type(old: Variable, new: Variable, writer: str) -> None:
     """Refuses values of another type.
 
     Raises:

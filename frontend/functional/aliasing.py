@@ -70,7 +70,7 @@ def _separate(result: Any, operands: Iterable[Any]) -> Any:
         if any(result is x for x in operands):
             return clone(result)
         # A view has a copy of its elements; the result without the link to its root is that copy.
-        current_builder().unlink(result)
+        current_builder().drop_view(result)
     elif isinstance(result, tuple):
         parts = [_separate(part, operands) for part in result]
         return type(result)(*parts) if hasattr(result, "_fields") else tuple(parts)

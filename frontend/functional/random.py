@@ -14,7 +14,7 @@ import numpy as np
 
 from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
-from oneflow.frontend.core.devices import placed
+from oneflow.frontend.core.devices import tensor_factory
 from oneflow.frontend.core.dispatch import as_tensor, current_builder, dispatch
 from oneflow.frontend.core.errors import fail
 from oneflow.frontend.core.tensor import Tensor
@@ -88,19 +88,19 @@ def _drawn(op: str, size: tuple[Any, ...], dtype: DType, **attrs: Any) -> Tensor
     return cast(dispatch(op, random_offset(), dtype=wide, shape=spread(size), **attrs), dtype)
 
 
-@placed
+@tensor_factory
 def rand(*size: Any, dtype: DType = dtypes.float32) -> Tensor:
     """Numbers drawn evenly from [0, 1); sizes one by one or as a list."""
     return _drawn("uniform", size, dtype)
 
 
-@placed
+@tensor_factory
 def randn(*size: Any, dtype: DType = dtypes.float32) -> Tensor:
     """Numbers drawn from the normal distribution of mean 0 and deviation 1; sizes one by one or as a list."""
     return _drawn("normal", size, dtype)
 
 
-@placed
+@tensor_factory
 def randint(low: int, high: int, size: Any, *, dtype: DType = dtypes.int64) -> Tensor:
     """Integers drawn evenly from [low, high)."""
     return dispatch("uniform_int", random_offset(), dtype=dtype, shape=spread([size]), **{"from": low, "to": high})

@@ -39,7 +39,7 @@ def shaped(sizes: Sequence[Any]) -> Tensor:
 
 
 def _written(likes: Sequence[Tensor], sizes: Sequence[Any], name: Callable[[Tensor, int], str]) -> Tensor:
-    text = ", ".join(d.written(name) if isinstance(d, Size) else str(operator.index(d)) for d in sizes)
+    text = ", ".join(d.to_text(name) if isinstance(d, Size) else str(operator.index(d)) for d in sizes)
     return dispatch("positions", list(likes), shape=text)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
-from oneflow.frontend.core.devices import placed
+from oneflow.frontend.core.devices import tensor_factory
 from oneflow.frontend.core.dispatch import as_tensor, dispatch
 from oneflow.frontend.core.errors import fail
 from oneflow.frontend.core.promotion import DEFAULTS, as_number, fitting, is_number
@@ -22,7 +22,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-@placed
+@tensor_factory
 def full(size: Any, fill_value: Any, *, dtype: DType | None = None) -> Tensor:
     """A tensor of one number; its type decides the element type (float32, int64, bool) unless `dtype` does."""
     shape = spread([size])
@@ -37,33 +37,33 @@ def full(size: Any, fill_value: Any, *, dtype: DType | None = None) -> Tensor:
     return dispatch("broadcast_like", constant(number, target), shaped(shape), broadcast_axes=range(len(shape)))
 
 
-@placed
+@tensor_factory
 def zeros(*size: Any, dtype: DType = dtypes.float32) -> Tensor:
     """A tensor of zeros; sizes one by one or as a list."""
     return full(spread(size), 0, dtype=dtype)
 
 
-@placed
+@tensor_factory
 def ones(*size: Any, dtype: DType = dtypes.float32) -> Tensor:
     """A tensor of ones; sizes one by one or as a list."""
     return full(spread(size), 1, dtype=dtype)
 
 
-@placed
+@tensor_factory
 def zeros_like(x: Any, *, dtype: DType | None = None) -> Tensor:
     """Zeros in the shape of `x`, which may be dynamic, and its element type or `dtype`."""
     x = as_tensor(x)
     return cast(dispatch("zero_like", x), dtype or x.dtype)
 
 
-@placed
+@tensor_factory
 def ones_like(x: Any, *, dtype: DType | None = None) -> Tensor:
     """Ones in the shape of `x`, which may be dynamic, and its element type or `dtype`."""
     x = as_tensor(x)
     return cast(dispatch("ones_like", x), dtype or x.dtype)
 
 
-@placed
+@tensor_factory
 def full_like(x: Any, fill_value: Any, *, dtype: DType | None = None) -> Tensor:
     """One number in the shape of `x`, which may be dynamic, and its element type or `dtype`."""
     x = as_tensor(x)
@@ -72,7 +72,7 @@ def full_like(x: Any, fill_value: Any, *, dtype: DType | None = None) -> Tensor:
     return dispatch("broadcast_like", value, x, broadcast_axes=range(x.rank))
 
 
-@placed
+@tensor_factory
 def arange(start: Any, end: Any = None, step: Any = 1, *, dtype: DType | None = None) -> Tensor:
     """Numbers from `start` (0 where only the end is given) below `end`, `step` apart: int64, float32 for floats."""
     start, end = (0, start) if end is None else (start, end)
@@ -100,7 +100,7 @@ def _counted(start: Any, end: Any, step: Any, dtype: DType) -> Tensor:
     return cast(add(mul(numbers, step), start), dtype)
 
 
-@placed
+@tensor_factory
 def eye(n: int, m: int | None = None, *, dtype: DType = dtypes.float32) -> Tensor:
     """An n x m matrix (square without m) of ones on the diagonal."""
     rows, cols = spread([(n, n if m is None else m)])
@@ -123,13 +123,13 @@ def _evenly(start: Any, end: Any, steps: Any, name: str) -> Tensor:
     return numbers
 
 
-@placed
+@tensor_factory
 def linspace(start: float, end: float, steps: int, *, dtype: DType = dtypes.float32) -> Tensor:
     """`steps` numbers from `start` to `end`, evenly apart; computed in float64."""
     return cast(_evenly(start, end, steps, "linspace"), dtype)
 
 
-@placed
+@tensor_factory
 def logspace(start: float, end: float, steps: int, base: float = 10.0, *, dtype: DType = dtypes.float32) -> Tensor:
     """`base` to the powers of `steps` numbers from `start` to `end`, evenly apart; computed in float64."""
     return cast(pow(float(base), _evenly(start, end, steps, "logspace")), dtype)

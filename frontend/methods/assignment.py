@@ -1,7 +1,7 @@
-"""`x[key] = value` as operators: the tensor that `x` becomes.
+"""`x[key] = value` as operators that give the updated tensor.
 
-The box that the index cuts out of `x` gets other elements, the last ones of equal positions, and is set into `x`
-again. `write` makes the operator that gives what `x` becomes, where that may be in its memory.
+The box that the index cuts out of `x` gets the new elements and is written back into `x`. Where positions repeat, the
+last value wins. A `Write` makes each operator whose result may take the memory of `x`.
 """
 
 from __future__ import annotations
@@ -17,52 +17,52 @@ from oneflow.frontend.core.errors import fail
 from oneflow.frontend.core.tensor import Size, Tensor
 from oneflow.frontend.eager.function import to_device
 from oneflow.frontend.eager.tensor import EagerTensor
-from oneflow.frontend.methods.index import POSITIONS, Index, is_one, read
+from oneflow.frontend.methods.index import POSITIONS, Index, is_one, parse_index
 
-#: Makes an operator (its name and operands) whose result is like the operand of a number, with other elements.
+#: Runs an operator (its name, a number, its operands) whose result may take the memory of the operand of that number.
 Write = Callable[..., Tensor]
 
 
-def anew(name: str, number: int, *operands: Any, **attrs: Any) -> Tensor:
+def out_of_place(name: str, number: int, *operands: Any, **attrs: Any) -> Tensor:
     """The result of an operator in memory of its own."""
     return dispatch(name, *operands, **attrs)
 
 
-def assigned(x: Tensor, key: Any, value: Tensor, write: Write = anew) -> Tensor:
+def assigned(x: Tensor, key: Any, value: Tensor, write: Write = out_of_place) -> Tensor:
     """`x` with a tensor of its element type at `key`.
 
     Raises:
         OneFlowError: the index is out of range, or the value does not broadcast to what it takes.
     """
-    index = read(x, key)
-    value = _aligned(index, value)
-    part = x if index.is_whole else dispatch("slice", x, **index.box)
+    index = parse_index(x, key)
+    value = _with_rank_of(index, value)
+    part = x if index.is_full else dispatch("slice", x, **index.box)
     if not index.positions and index.mask is None:
-        part = F.expand_as(_in_box(index, value), part)
+        part = F.expand_as(_to_box(index, value), part)
     else:
-        within = write if index.is_whole else anew
-        part = (_placed if index.positions else _chosen)(index, part, value, within)
-        if index.is_whole:
+        write_part = write if index.is_full else out_of_place
+        part = (_scattered if index.positions else _where_masked)(index, part, value, write_part)
+        if index.is_full:
             return part
     return write("slice_update", 0, x, part, **index.box)
 
 
-def _aligned(index: Index, value: Tensor) -> Tensor:
-    """The value with as many dimensions as the index takes, each of size 1 or that of it."""
-    wanted, sizes = index.sizes, value.sizes()
-    extra = max(len(sizes) - len(wanted), 0)
-    given = (1,) * max(len(wanted) - len(sizes), 0) + sizes[extra:]
-    if not all(_fits(d, 1) for d in sizes[:extra]) or not all(map(_fits, given, wanted)):
-        raise _refused(index, value)
-    return _shaped(value, given)
+def _with_rank_of(index: Index, value: Tensor) -> Tensor:
+    """The value with as many dimensions as the result of the index, each of size 1 or of the size there."""
+    index_sizes, sizes = index.sizes, value.sizes()
+    extra = max(len(sizes) - len(index_sizes), 0)
+    value_sizes = (1,) * max(len(index_sizes) - len(sizes), 0) + sizes[extra:]
+    if not all(_fits(d, 1) for d in sizes[:extra]) or not all(map(_fits, value_sizes, index_sizes)):
+        raise _shape_error(index, value)
+    return _reshaped(value, value_sizes)
 
 
-def _fits(size: Any, wanted: Any) -> bool:
+def _fits(size: Any, index_size: Any) -> bool:
     """Whether a size may broadcast to another."""
-    return isinstance(size, Size) or isinstance(wanted, Size) or size in (1, wanted)
+    return isinstance(size, Size) or isinstance(index_size, Size) or size in (1, index_size)
 
 
-def _refused(index: Index, value: Tensor) -> Exception:
+def _shape_error(index: Index, value: Tensor) -> Exception:
     if index.mask is not None:
         return fail(
             f"expected one value for all that the mask of {index.mask[0].desc} takes, got {value.desc}: how many "
@@ -71,69 +71,75 @@ def _refused(index: Index, value: Tensor) -> Exception:
     return fail(f"expected a value that broadcasts to sizes {index.sizes} for x[..] = value, got {value.desc}")
 
 
-def _in_box(index: Index, value: Tensor) -> Tensor:
-    """A value of what slices, integers and a mask take, with the dimensions of the box."""
+def _to_box(index: Index, value: Tensor) -> Tensor:
+    """A value for slices, integers and a mask, with the dimensions of the box."""
     sizes: list[Any] = [1] * len(index.ranges)
-    for size, part in zip(value.sizes(), index.taken, strict=True):
+    for size, part in zip(value.sizes(), index.result_dims, strict=True):
         if isinstance(part, int):
             sizes[part] = size
-    turned = [axis for axis in index.turned if not is_one(sizes[axis])]
-    value = _shaped(value, sizes)
-    return F.flip(value, turned) if turned else value
+    flipped = [axis for axis in index.flipped if not is_one(sizes[axis])]
+    value = _reshaped(value, sizes)
+    return F.flip(value, flipped) if flipped else value
 
 
-def _chosen(index: Index, box: Tensor, value: Tensor, write: Write) -> Tensor:
-    """The box with the value where the mask says so."""
+def _where_masked(index: Index, box: Tensor, value: Tensor, write: Write) -> Tensor:
+    """The box with the value where the mask is true."""
     assert index.mask is not None
     mask, first = index.mask
     sizes = [*[1] * first, *mask.sizes(), *[1] * (box.rank - first - mask.rank)]
-    return write("where", 2, _beside(box, _shaped(mask, sizes)), _in_box(index, value), box)
+    return write("where", 2, _on_same_device(box, _reshaped(mask, sizes)), _to_box(index, value), box)
 
 
-def _placed(index: Index, box: Tensor, value: Tensor, write: Write) -> Tensor:
+def _scattered(index: Index, box: Tensor, value: Tensor, write: Write) -> Tensor:
     """The box with the value at the positions."""
     axes = list(index.positions)
     order = [*axes, *(axis for axis in range(box.rank) if axis not in axes)]
-    turned = _permuted(box, order)
-    write = write if turned is box else anew
-    rows = _in_rows(index, value, [*index.spread, *turned.sizes()[len(axes) :]])
-    found = write("tensor_scatter_nd_update", 0, turned, rows, _beside(box, _indices(index)))
-    return _permuted(found, np.argsort(order).tolist())
+    permuted = _permuted(box, order)
+    write = write if permuted is box else out_of_place
+    rows = _to_rows(index, value, [*index.positions_shape, *permuted.sizes()[len(axes) :]])
+    updated = write("tensor_scatter_nd_update", 0, permuted, rows, _on_same_device(box, _indices(index)))
+    return _permuted(updated, np.argsort(order).tolist())
 
 
-def _in_rows(index: Index, value: Tensor, sizes: Sequence[Any]) -> Tensor:
-    """A value of what positions take, their dimensions before those of the box, which are 1 where integers are."""
-    at, count = index.taken.index(POSITIONS), len(index.spread)
-    numbers = {part: i if i < at else i + count - 1 for i, part in enumerate(index.taken) if isinstance(part, int)}
+def _to_rows(index: Index, value: Tensor, sizes: Sequence[Any]) -> Tensor:
+    """A value for positions: dimensions of the positions, then of the box; size 1 where the index has integers."""
+    at, count = index.result_dims.index(POSITIONS), len(index.positions_shape)
+    numbers = {
+        part: i if i < at else i + count - 1 for i, part in enumerate(index.result_dims) if isinstance(part, int)
+    }
     order = [*range(at, at + count), *numbers.values()]
-    rest = [axis for axis in range(len(index.ranges)) if axis not in index.positions]
-    given = [*map(value.size, range(at, at + count)), *(value.size(numbers[a]) if a in numbers else 1 for a in rest)]
-    value = _shaped(_permuted(value, [*order, *(i for i in range(value.rank) if i not in order)]), given)
-    rows = value if _has(value, sizes) else F.expand(value, *sizes)
-    turned = [count + rest.index(axis) for axis in index.turned]
-    return F.flip(rows, turned) if turned else rows
+    other_axes = [axis for axis in range(len(index.ranges)) if axis not in index.positions]
+    value_sizes = [
+        *map(value.size, range(at, at + count)),
+        *(value.size(numbers[a]) if a in numbers else 1 for a in other_axes),
+    ]
+    value = _reshaped(_permuted(value, [*order, *(i for i in range(value.rank) if i not in order)]), value_sizes)
+    rows = value if _has_sizes(value, sizes) else F.expand(value, *sizes)
+    flipped = [count + other_axes.index(axis) for axis in index.flipped]
+    return F.flip(rows, flipped) if flipped else rows
 
 
 def _indices(index: Index) -> Tensor:
-    """The positions as rows."""
-    spread, positions = index.spread, index.positions.values()
+    """The positions as rows, one number for each dimension."""
+    positions_shape, positions = index.positions_shape, index.positions.values()
     if not any(isinstance(p, Tensor) for p in positions):
-        return as_tensor(np.stack([np.broadcast_to(p, spread) for p in positions], -1))
-    return F.stack([F.expand(as_tensor(p), *spread) for p in positions], -1)
+        return as_tensor(np.stack([np.broadcast_to(p, positions_shape) for p in positions], -1))
+    return F.stack([F.expand(as_tensor(p), *positions_shape) for p in positions], -1)
 
 
-def _beside(x: Tensor, made: Tensor) -> Tensor:
-    """A tensor where another is, if that is known."""
-    is_known = isinstance(x, EagerTensor) and isinstance(made, EagerTensor) and current_builder().eager
-    return to_device(made, x.device) if is_known else made
+def _on_same_device(x: Tensor, made: Tensor) -> Tensor:
+    """`made` on the device of `x`, where both have values."""
+    if isinstance(x, EagerTensor) and isinstance(made, EagerTensor) and current_builder().eager:
+        return to_device(made, x.device)
+    return made
 
 
-def _shaped(x: Tensor, sizes: Sequence[Any]) -> Tensor:
-    return x if _has(x, sizes) else F.reshape(x, sizes)
+def _reshaped(x: Tensor, sizes: Sequence[Any]) -> Tensor:
+    return x if _has_sizes(x, sizes) else F.reshape(x, sizes)
 
 
-def _has(x: Tensor, sizes: Sequence[Any]) -> bool:
-    """Whether a tensor is known to have these sizes."""
+def _has_sizes(x: Tensor, sizes: Sequence[Any]) -> bool:
+    """Whether a tensor is known to have this shape."""
     known = x.sizes()
     return len(known) == len(sizes) and all(
         type(a) is type(b) is int and a == b for a, b in zip(known, sizes, strict=True)

@@ -1,4 +1,4 @@
-"""`flow.autograd.backward` and `flow.autograd.grad`: gradients of tensors by those that they were computed from."""
+"""`flow.autograd.backward` and `flow.autograd.grad`: gradients of computed tensors."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ def backward(
 ) -> None:
     """Adds to the `grad` of every leaf behind `tensors` the gradient of their sum, weighted by `grad_tensors`.
 
-    With `inputs` only those leaves get theirs. Without a weight a tensor has to have one element. What was recorded
-    is freed, unless `retain_graph`; with `create_graph` (which retains it) the gradients can be differentiated again.
+    With `inputs` only those leaves get a gradient. A tensor without a weight has to have one element. The tape is
+    freed, unless `retain_graph`; with `create_graph`, which retains the tape, the gradients can be differentiated
+    again.
 
     Raises:
         OneFlowError: one of `inputs` is no leaf that requires grad, or there are none.
@@ -34,21 +35,21 @@ def backward(
     """
     roots = [tensors] if isinstance(tensors, Tensor) else list(tensors)
     retain = create_graph if retain_graph is None else retain_graph
-    by = None if inputs is None else _leaves(inputs)
-    current_builder().backward(roots, _weights(roots, grad_tensors), retain, create_graph, by)
+    leaves = None if inputs is None else _leaves_of(inputs)
+    current_builder().backward(roots, _weights(roots, grad_tensors), retain, create_graph, leaves)
 
 
-def _leaves(inputs: Tensor | Sequence[Tensor]) -> set[Leaf]:
-    given = [inputs] if isinstance(inputs, Tensor) else list(inputs)
-    if not given:
+def _leaves_of(inputs: Tensor | Sequence[Tensor]) -> set[Leaf]:
+    tensors = [inputs] if isinstance(inputs, Tensor) else list(inputs)
+    if not tensors:
         raise fail("expected at least one tensor as inputs of backward, got none; leave inputs out for all leaves")
-    leaves = [x.handle.leaf if isinstance(x, EagerTensor) else None for x in given]
+    leaves = [x.handle.leaf if isinstance(x, EagerTensor) else None for x in tensors]
     if None in leaves:
         raise fail(
             "expected leaves that require grad as inputs of backward, or tensors with retain_grad(), got "
-            f"{given[leaves.index(None)]!r}; flow.autograd.grad gives gradients by others"
+            f"{tensors[leaves.index(None)]!r}; flow.autograd.grad gives gradients by others"
         )
-    return set(leaves)
+    return {leaf for leaf in leaves if leaf is not None}
 
 
 def grad(
@@ -60,30 +61,30 @@ def grad(
     allow_unused: bool | None = None,
     materialize_grads: bool = False,
 ) -> tuple[Tensor | None, ...]:
-    """The gradients of the sum of `outputs`, weighted by `grad_outputs`, by `inputs`; no `grad` is touched.
+    """The gradients of the sum of `outputs`, weighted by `grad_outputs`, by `inputs`; no `grad` is changed.
 
-    They are zeros where the outputs read an input and nothing flows back to it, as in second derivatives of `relu`.
-    In a compiled function inputs are leaves from outside; `flow.grad` gives gradients by others.
+    A gradient is zeros where the outputs depend on an input whose gradient vanishes, as in second derivatives of
+    `relu`. In a compiled function `inputs` are captured leaves; `flow.grad` gives gradients by other tensors.
 
     Raises:
-        RuntimeError: as `backward`; or an input is not behind the outputs, unless `allow_unused` (it gives None) or
-            `materialize_grads` (zeros).
+        RuntimeError: as `backward`; or the outputs do not depend on an input, unless `allow_unused` (its gradient is
+            None) or `materialize_grads` (zeros).
     """
     roots, wanted = ([x] if isinstance(x, Tensor) else list(x) for x in (outputs, inputs))
-    by = _at_once if current_builder().eager else _traced
-    found = by(roots, _weights(roots, grad_outputs), wanted, retain_graph, create_graph)
+    compute = _eager_grad if current_builder().eager else _traced_grad
+    grads = compute(roots, _weights(roots, grad_outputs), wanted, retain_graph, create_graph)
     if materialize_grads:
-        found = [dispatch("zero_like", x) if g is None else g for x, g in zip(wanted, found, strict=True)]
-    unused = [i for i, g in enumerate(found) if g is None]
+        grads = [dispatch("zero_like", x) if g is None else g for x, g in zip(wanted, grads, strict=True)]
+    unused = [i for i, g in enumerate(grads) if g is None]
     if unused and not allow_unused:
         raise refuse(f"the outputs do not depend on input {unused[0]}; pass allow_unused=True to get None for it")
-    return tuple(found)
+    return tuple(grads)
 
 
-def _traced(
+def _traced_grad(
     roots: Sequence[Tensor], weights: Sequence[Any], inputs: Sequence[Any], retain: bool | None, create_graph: bool
 ) -> list[Any]:
-    """The gradients in a function that is traced, None where there is none."""
+    """The gradients in a traced function, None where the outputs do not depend on an input."""
     builder: Any = current_builder()
     for tensor in inputs:
         if getattr(getattr(tensor, "handle", None), "leaf", None) is None:
@@ -96,49 +97,49 @@ def _traced(
     return [functools.reduce(lambda a, b: a + b, parts) if parts else None for parts in by_leaf]
 
 
-def _at_once(
+def _eager_grad(
     roots: Sequence[Tensor], weights: Sequence[Any], inputs: Sequence[Any], retain: bool | None, create_graph: bool
 ) -> list[Any]:
-    """The gradients in eager mode, None where there is none."""
+    """The gradients in eager mode, None where the outputs do not depend on an input."""
     wanted = [BUILDER.read(x) for x in inputs]
     retain = create_graph if retain is None else retain
     seeds = BUILDER.seeds(roots, weights)
     read: list[list[Variable]] = []
     sources: set[int] = set()
 
-    def by(nodes: Sequence[Node]) -> list[Variable]:
+    def wrt(nodes: Sequence[Node]) -> list[Variable]:
         read.extend(uses_of(v, nodes, [s for s, _ in seeds]) for v in wanted)
         sources.update(id(v) for node in nodes for v in node.sources())
         return [v for uses in read for v in uses]
 
-    parts = iter(gradients(BUILDER, seeds, by, retain_graph=retain, create_graph=create_graph))
-    found = [_total([next(parts)[1] for _ in uses], create_graph) for uses in read]
+    parts = iter(gradients(BUILDER, seeds, wrt, retain_graph=retain, create_graph=create_graph))
+    grads = [_total([next(parts)[1] for _ in uses], create_graph) for uses in read]
     for i, uses in enumerate(read):
-        if found[i] is None and any(id(v) in sources for v in uses):
-            found[i] = zeros_of(wanted[i]).variable
-    return [None if g is None else EagerTensor(g) for g in found]
+        if grads[i] is None and any(id(v) in sources for v in uses):
+            grads[i] = zeros_of(wanted[i]).variable
+    return [None if g is None else EagerTensor(g) for g in grads]
 
 
 def _total(parts: Sequence[Variable | None], recorded: bool) -> Variable | None:
-    """The sum of the gradients that there are."""
+    """The sum of the gradients that are not None."""
     known: list[Any] = [p for p in parts if p is not None]
     with set_grad_enabled(recorded):
         return functools.reduce(lambda a, b: BUILDER.binary("add", a, b), known) if known else None
 
 
 def _weights(roots: Sequence[Tensor], weights: Any) -> list[Any]:
-    """One weight per root, None where there is none."""
+    """One weight for each root, None where there is none."""
     if weights is None:
         return [None] * len(roots)
-    given = [weights] if isinstance(weights, Tensor) or is_array(weights) else list(weights)
-    return [None if w is None else _weight(root, as_tensor(w)) for root, w in zip(roots, given, strict=True)]
+    weight_list = [weights] if isinstance(weights, Tensor) or is_array(weights) else list(weights)
+    return [None if w is None else _weight(root, as_tensor(w)) for root, w in zip(roots, weight_list, strict=True)]
 
 
 def _weight(root: Tensor, weight: Tensor) -> Tensor:
     """A weight in the element type of its root.
 
     Raises:
-        RuntimeError: it has another shape, or no floats.
+        RuntimeError: the weight has another shape or no floats.
     """
     fitting = cast(weight, root.dtype) if weight.dtype.is_float and root.dtype.is_float else weight
     if not fitting.desc.compatible(root.desc):

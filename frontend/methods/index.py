@@ -1,8 +1,8 @@
-"""What `x[key]` takes, dimension by dimension.
+"""Indices: what `x[key]` takes, dimension by dimension.
 
-Slices and integers cut a box out of `x`, which has all dimensions of `x`; arrays, lists and tensors of integers name
-positions in it, or a mask says which of its elements are taken. An integer beside positions takes its dimension
-first, as in PyTorch: it is not one of them, as it is in NumPy.
+Slices and integers cut a box out of `x`, which has all dimensions of `x`. Arrays, lists and tensors of integers give
+positions in the box, or a mask says which elements of the box are taken. An integer beside positions is applied
+first, as in PyTorch: it is not one of the positions, as it is in NumPy.
 """
 
 from __future__ import annotations
@@ -22,117 +22,119 @@ from oneflow.frontend.core.tensor import Size, Tensor
 from oneflow.frontend.functional.indexing import broadcast_sizes
 from oneflow.frontend.functional.shape import END
 
-#: What a dimension of the result is that is none of `x`: a new one, those of all positions, what a mask takes.
-NEW, POSITIONS, CHOSEN = "new", "positions", "chosen"
-WHOLE = 0, END, 1
+#: Dimensions of the result that are none of `x`: a new one, the dimensions of all positions, what a mask takes.
+NEW_AXIS, POSITIONS, MASKED = "new", "positions", "chosen"
+FULL_RANGE = 0, END, 1
 
 
 @dataclass
 class Index:
     """An index of a tensor.
 
-    `ranges` are the slices of the box, with positive steps, `turned` the dimensions that go backwards. `positions`
-    are of dimensions whose elements are named one by one; `mask` is a mask and its first dimension. `taken` are the
-    dimensions of the result: those of the tensor by their numbers, and others.
+    `ranges` are the slices of the box, with positive steps, `flipped` the dimensions whose slice has a negative step.
+    `positions` are those in the dimensions that have them; `mask` is a mask and its first dimension. `result_dims`
+    are the dimensions of the result: dimensions of the tensor by number, `NEW_AXIS`, `POSITIONS` or `MASKED`.
     """
 
-    of: Tensor
+    tensor: Tensor
     ranges: list[tuple[int, int, int]] = field(default_factory=list)
-    turned: list[int] = field(default_factory=list)
+    flipped: list[int] = field(default_factory=list)
     positions: dict[int, Any] = field(default_factory=dict)
     mask: tuple[Tensor, int] | None = None
-    taken: list[int | str] = field(default_factory=list)
+    result_dims: list[int | str] = field(default_factory=list)
 
     @property
-    def is_whole(self) -> bool:
-        """Whether the box is everything."""
-        return all(r == WHOLE for r in self.ranges)
+    def is_full(self) -> bool:
+        """Whether the box is the whole tensor."""
+        return all(r == FULL_RANGE for r in self.ranges)
 
     @property
     def box(self) -> dict[str, list[int]]:
-        """The box as attributes of `slice`."""
+        """The box as attributes of the operator `slice`."""
         return {name: [r[i] for r in self.ranges] for i, name in enumerate(("start", "stop", "step"))}
 
     @property
-    def spread(self) -> tuple[Any, ...]:
-        """The sizes of all positions, which broadcast."""
+    def positions_shape(self) -> tuple[Any, ...]:
+        """The shape to which all positions broadcast."""
         return broadcast_sizes([p.sizes() if isinstance(p, Tensor) else p.shape for p in self.positions.values()])
 
     @property
     def sizes(self) -> list[Any]:
-        """The sizes of the result; 1 for what a mask takes."""
-        box = [len(range(*r)) if r[1] < END else self.of.size(i) for i, r in enumerate(self.ranges)]
-        named = {POSITIONS: self.spread if self.positions else (), NEW: (1,), CHOSEN: (1,)}
-        return [d for part in self.taken for d in (named[part] if isinstance(part, str) else (box[part],))]
+        """The shape of the result, with 1 for what a mask takes."""
+        box = [len(range(*r)) if r[1] < END else self.tensor.size(i) for i, r in enumerate(self.ranges)]
+        named = {POSITIONS: self.positions_shape if self.positions else (), NEW_AXIS: (1,), MASKED: (1,)}
+        return [d for part in self.result_dims for d in (named[part] if isinstance(part, str) else (box[part],))]
 
-    def slice(self, part: slice) -> None:
+    def add_slice(self, part: slice) -> None:
         """Adds a slice of the next dimension."""
         axis = len(self.ranges)
-        size, bounds = self.of.shape[axis], _bounds(part)
-        self.taken.append(axis)
+        size, bounds = self.tensor.shape[axis], _bounds(part)
+        self.result_dims.append(axis)
         if size is None:
-            self.ranges.append(_unclipped(self.of, axis, bounds))
+            self.ranges.append(_dynamic_range(self.tensor, axis, bounds))
             return
-        found = range(*bounds.indices(size))
-        if found.step < 0:
-            found = found[::-1]
-            self.turned.append(axis)
-        whole = found == range(size)
-        self.ranges.append(WHOLE if whole else (found.start, max(found.stop, found.start), found.step))
+        positions = range(*bounds.indices(size))
+        if positions.step < 0:
+            positions = positions[::-1]
+            self.flipped.append(axis)
+        is_full_range = positions == range(size)
+        self.ranges.append(
+            FULL_RANGE if is_full_range else (positions.start, max(positions.stop, positions.start), positions.step)
+        )
 
-    def single(self, number: int) -> None:
-        """Adds one position of the next dimension, whose size is known."""
+    def add_integer(self, number: int) -> None:
+        """Adds an integer for the next dimension, whose size is static."""
         axis = len(self.ranges)
-        first = int(_counted(self.of, axis, np.asarray(number)))
+        first = int(_wrap_negative(self.tensor, axis, np.asarray(number)))
         self.ranges.append((first, first + 1, 1))
 
-    def name(self, part: Any) -> None:
-        """Adds positions in the next dimension; of a mask that is known those that it takes."""
-        for at in _named(self.of, len(self.ranges), part):
+    def add_positions(self, part: Any) -> None:
+        """Adds positions in the next dimension; for a mask with known values those where it is true."""
+        for at in _positions_of(self.tensor, len(self.ranges), part):
             self.positions[len(self.ranges)] = at
-            self.ranges.append(WHOLE)
-        if POSITIONS not in self.taken and not _is_integer(part):
-            self.taken.append(POSITIONS)
+            self.ranges.append(FULL_RANGE)
+        if POSITIONS not in self.result_dims and not _is_integer(part):
+            self.result_dims.append(POSITIONS)
 
-    def choose(self, mask: Tensor) -> None:
-        """Adds a mask of the next dimensions."""
+    def add_mask(self, mask: Tensor) -> None:
+        """Adds a mask over the next dimensions."""
         first = len(self.ranges)
         if self.mask is not None:
             raise fail("expected at most one mask in an index, got several; combine them with &")
-        _check_mask(self.of, first, mask.shape, mask.desc)
+        _check_mask(self.tensor, first, mask.shape, mask.desc)
         self.mask = mask, first
-        self.taken.append(CHOSEN)
-        self.ranges += [WHOLE] * mask.rank
+        self.result_dims.append(MASKED)
+        self.ranges += [FULL_RANGE] * mask.rank
 
 
-def read(x: Tensor, key: Any) -> Index:
-    """The index that `key` is of a tensor.
+def parse_index(x: Tensor, key: Any) -> Index:
+    """The index of a tensor that `key` means.
 
     Raises:
-        OneFlowError: it is none.
+        OneFlowError: it means none.
     """
     index = Index(x)
-    parts = _expand(x, [_settled(p) for p in (key if isinstance(key, tuple) else (key,))])
+    parts = _expand_ellipsis(x, [_normalized(p) for p in (key if isinstance(key, tuple) else (key,))])
     is_named = None in x.shape and any(map(_is_integer, parts))
     blocks: list[int] = []
     for number, part in enumerate(parts):
         if part is None:
-            index.taken.append(NEW)
+            index.result_dims.append(NEW_AXIS)
         elif isinstance(part, slice):
-            index.slice(part)
+            index.add_slice(part)
         elif _is_mask(part):
-            index.choose(part)
+            index.add_mask(part)
         elif _is_positions(part):
-            index.name(part)
+            index.add_positions(part)
             blocks.append(number - sum(map(_is_integer, parts[:number])))
         elif is_named:
-            index.name(part)
+            index.add_positions(part)
         else:
-            index.single(part)
-    if blocks and blocks[-1] - blocks[0] >= len(blocks):  # as NumPy has it where others are between
-        index.taken.remove(POSITIONS)
-    if index.positions and POSITIONS not in index.taken:
-        index.taken.insert(0, POSITIONS)
+            index.add_integer(part)
+    if blocks and blocks[-1] - blocks[0] >= len(blocks):  # as in NumPy where other parts stand between the positions
+        index.result_dims.remove(POSITIONS)
+    if index.positions and POSITIONS not in index.result_dims:
+        index.result_dims.insert(0, POSITIONS)
     if index.mask is not None and blocks:
         raise fail(f"expected a mask or positions in an index of {x.desc}, got both; take one after the other")
     return index
@@ -143,7 +145,7 @@ def is_one(size: Any) -> bool:
     return not isinstance(size, Size) and bool(size == 1)
 
 
-def _settled(part: Any) -> Any:
+def _normalized(part: Any) -> Any:
     """A part of an index as None, Ellipsis, a slice, an int, an array or a tensor."""
     if part is None or part is Ellipsis or isinstance(part, (slice, Tensor)):
         return part
@@ -169,8 +171,8 @@ def _is_positions(part: Any) -> bool:
     return isinstance(part, (Tensor, np.ndarray)) and not _is_mask(part)
 
 
-def _width(part: Any) -> int:
-    """How many dimensions a part is for."""
+def _dim_count(part: Any) -> int:
+    """The number of dimensions that a part indexes."""
     if _is_mask(part):
         rank: int = part.rank
         return rank
@@ -179,12 +181,12 @@ def _width(part: Any) -> int:
     return int(part is not None and part is not Ellipsis)
 
 
-def _expand(x: Tensor, parts: Sequence[Any]) -> list[Any]:
-    """The parts with the Ellipsis written out."""
+def _expand_ellipsis(x: Tensor, parts: Sequence[Any]) -> list[Any]:
+    """The parts with full slices in place of the Ellipsis."""
     dots = [i for i, p in enumerate(parts) if p is Ellipsis]
     if len(dots) > 1:
         raise fail("expected at most one Ellipsis in an index")
-    missing = x.rank - sum(map(_width, parts))
+    missing = x.rank - sum(map(_dim_count, parts))
     if missing < 0:
         raise fail(f"expected at most {x.rank} indices for {x.desc}, got {x.rank - missing}")
     at = dots[0] if dots else len(parts)
@@ -192,7 +194,7 @@ def _expand(x: Tensor, parts: Sequence[Any]) -> list[Any]:
 
 
 def _bounds(part: slice) -> slice:
-    """A slice of numbers."""
+    """The slice, checked to have integer bounds."""
     bounds = part.start, part.stop, part.step
     for bound in bounds:
         if isinstance(bound, Tensor):
@@ -204,28 +206,28 @@ def _bounds(part: slice) -> slice:
     return part
 
 
-def _unclipped(x: Tensor, axis: int, part: slice) -> tuple[int, int, int]:
-    """The range of a slice where the size is only known at run time."""
+def _dynamic_range(x: Tensor, axis: int, part: slice) -> tuple[int, int, int]:
+    """The range of a slice of a dimension whose size is dynamic."""
     if part.step is not None and part.step < 0:
         raise fail(f"expected a step of at least 1 in dimension {axis} of {x.desc}, whose size is not known")
     return part.start or 0, END if part.stop is None else part.stop, part.step or 1
 
 
-def _named(x: Tensor, axis: int, part: Any) -> Sequence[Any]:
-    """Positions counted from the first, arrays where they are known: several of a mask."""
+def _positions_of(x: Tensor, axis: int, part: Any) -> Sequence[Any]:
+    """Non-negative positions, as arrays where they are known; one array for each dimension of a mask."""
     if isinstance(part, np.ndarray) and part.dtype.kind == "b":
         _check_mask(x, axis, part.shape, f"an array of shape {part.shape}")
         return np.nonzero(part)
     if isinstance(part, Tensor) or x.shape[axis] is None:
-        return [_counted_in_the_run(x, axis, as_tensor(np.asarray(part) if isinstance(part, int) else part))]
+        return [_wrap_negative_at_run_time(x, axis, as_tensor(np.asarray(part) if isinstance(part, int) else part))]
     array = np.asarray(part)
     if array.dtype.kind not in "iu":
         raise fail(f"expected integers as an index, got an array of {array.dtype}")
-    return [_counted(x, axis, array)]
+    return [_wrap_negative(x, axis, array)]
 
 
-def _counted(x: Tensor, axis: int, array: np.ndarray) -> np.ndarray:
-    """Known positions counted from the first."""
+def _wrap_negative(x: Tensor, axis: int, array: np.ndarray) -> np.ndarray:
+    """Known positions with negative ones counted from the end."""
     size = x.shape[axis]
     assert size is not None
     wrong = array[(array < -size) | (array >= size)]
@@ -235,24 +237,28 @@ def _counted(x: Tensor, axis: int, array: np.ndarray) -> np.ndarray:
     return np.where(wide < 0, wide + size, wide)
 
 
-def _counted_in_the_run(x: Tensor, axis: int, at: Tensor) -> Tensor:
-    """Positions counted from the first, known in the run; those out of range stay, so that its error names them."""
+def _wrap_negative_at_run_time(x: Tensor, axis: int, at: Tensor) -> Tensor:
+    """Positions of a tensor with negative ones counted from the end; those out of range keep their values for the
+    error message.
+    """
     if not at.dtype.is_integer or at.dtype == dtypes.bool_:
         raise fail(f"expected integers as an index, got {at.desc}; convert with .to(flow.int64)")
     at = F.cast(at, dtypes.int64)
-    counted = F.add(at, x.size(axis))
-    return F.where(F.lt(F.bitwise_xor(at, counted), 0), counted, at)  # where the signs differ
+    from_first = F.add(at, x.size(axis))
+    signs_differ = F.lt(F.bitwise_xor(at, from_first), 0)
+    wrapped: Tensor = F.where(signs_differ, from_first, at)
+    return wrapped
 
 
 def _check_mask(x: Tensor, first: int, shape: Sequence[Any], text: object) -> None:
-    """Refuses a mask of other sizes than the dimensions that it is for."""
+    """Refuses a mask whose shape differs from that of the dimensions that it indexes."""
     pairs = zip(shape, x.shape[first:], strict=False)
     if any(a is not None and b is not None and a != b for a, b in pairs):
         raise fail(f"expected a mask of the sizes of {x.desc} from dimension {first} on, got {text}")
 
 
-def singles_first(key: Any) -> tuple[Any, Any]:
-    """An index of an array as two, one after the other: integers, and what is left, where that has positions."""
+def integers_first(key: Any) -> tuple[Any, Any]:
+    """An index of an array as two indices to apply in turn, integers first, where it has positions."""
     parts = key if isinstance(key, tuple) else (key,)
     if not any(map(_is_integer, parts)) or not any(isinstance(p, (np.ndarray, list, range)) for p in parts):
         return ..., key

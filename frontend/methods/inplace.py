@@ -2,9 +2,9 @@
 
     x.add_(1), x += 1, x.copy_(y), x[mask] = 0
 
-An update computes the new values and hands them to the builder: that of eager mode writes them into the tensor's
-memory and counts its versions, that of a trace notes what the tensor is from then on. Importing this module is what
-gives tensors these methods.
+An update computes the new values and hands them to the builder. The eager builder writes them into the tensor's
+memory and counts its versions; the builder of a trace notes the new value of the tensor. Importing this module gives
+tensors these methods.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from oneflow.dialect.dtypes import DType
 from oneflow.frontend import functional as F  # noqa: N812
 from oneflow.frontend.core.devices import Device, move
 from oneflow.frontend.core.dispatch import as_tensor, current_builder, dispatch
-from oneflow.frontend.core.errors import fail, user_place
+from oneflow.frontend.core.errors import fail, user_location
 from oneflow.frontend.core.promotion import as_number, fitting, is_number
 from oneflow.frontend.core.tensor import Size, Tensor
 from oneflow.frontend.eager.function import to_device
 from oneflow.frontend.eager.tape import MODE
 from oneflow.frontend.eager.tensor import BUILDER, EagerTensor, wrapped
-from oneflow.frontend.eager.views import detached, part_of
+from oneflow.frontend.eager.views import detached, view_of
 from oneflow.frontend.functional.rules import constant
 from oneflow.frontend.methods import methods
-from oneflow.frontend.methods.assignment import Write, anew, assigned
-from oneflow.frontend.methods.index import singles_first
+from oneflow.frontend.methods.assignment import Write, assigned, out_of_place
+from oneflow.frontend.methods.index import integers_first
 
 #: Functions whose results can take the place of their first argument: `add` gives `add_`.
 UPDATES = """
@@ -45,7 +45,7 @@ OPERATORS = {
 }  # fmt: skip
 
 
-def _updating(function: Callable[..., Tensor], name: str) -> Callable[..., Tensor]:
+def _in_place(function: Callable[..., Tensor], name: str) -> Callable[..., Tensor]:
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         return _assign(self, function(self, *args, **kwargs), name)
 
@@ -53,7 +53,7 @@ def _updating(function: Callable[..., Tensor], name: str) -> Callable[..., Tenso
     return method
 
 
-def _assign(target: Any, value: Tensor, name: str) -> Any:
+def _assign(target: Tensor, value: Tensor, name: str) -> Tensor:
     if value.dtype != target.dtype and value.dtype.is_float and target.dtype.is_float:
         value = F.cast(value, target.dtype)
     current_builder().assign(target, value, name)
@@ -61,25 +61,25 @@ def _assign(target: Any, value: Tensor, name: str) -> Any:
 
 
 def copy_(self: Tensor, source: Any) -> Tensor:
-    """Takes the values of `source`, converted and broadcast; itself."""
-    value = _fitting(self, source)
+    """Takes the values of `source`, converted and broadcast; gives the tensor."""
+    value = _converted(self, source)
     value = value if value.sizes() == self.sizes() else F.broadcast_to(value, self.sizes())
     return _assign(self, F.clone(value), "copy_")
 
 
 def fill_(self: Tensor, value: Any, name: str = "fill_") -> Tensor:
-    """Sets every element to a number; itself."""
+    """Sets every element to a number; gives the tensor."""
     return _assign(self, F.full(self.sizes(), fitting(as_number(value), self.dtype), dtype=self.dtype), name)
 
 
 def zero_(self: Tensor) -> Tensor:
-    """Sets every element to zero; itself."""
+    """Sets every element to zero; gives the tensor."""
     return fill_(self, 0, "zero_")
 
 
 def detach_(self: EagerTensor) -> EagerTensor:
-    """Forgets what made it; itself."""
-    self.handle, self.shows = self.variable.alias(), detached(self)
+    """Makes the tensor a leaf, as if nothing had computed it; gives the tensor."""
+    self.handle, self.view_meta = self.variable.alias(), detached(self)
     return self
 
 
@@ -102,26 +102,26 @@ def to(self: EagerTensor, *target: Any, dtype: DType | None = None, device: str 
 
 
 def cuda(self: EagerTensor, index: int = 0) -> EagerTensor:
-    """Itself, or a copy, on a CUDA device."""
+    """The tensor, or a copy of it, on a CUDA device."""
     return to_device(self, Device("cuda", index))
 
 
 def cpu(self: EagerTensor) -> EagerTensor:
-    """Itself, or a copy, on the host."""
+    """The tensor, or a copy of it, on the host."""
     return to_device(self, Device("cpu"))
 
 
-def _key(key: Any) -> Any:
-    """An index with tensors as arrays."""
+def _concrete_index(key: Any) -> Any:
+    """An index with tensors as arrays or integers."""
     if isinstance(key, tuple):
-        return tuple(map(_key, key))
+        return tuple(map(_concrete_index, key))
     if isinstance(key, EagerTensor):
         return key.item() if not key.rank and key.dtype.is_integer else key.array
     return key
 
 
 def _is_basic(key: Any) -> bool:
-    """Whether an index takes a part that can be a view, and not single elements."""
+    """Whether an index takes a part that can be a view, as indices without lists and tensors do."""
     if isinstance(key, tuple):
         return all(map(_is_basic, key))
     return key is None or key is Ellipsis or isinstance(key, slice) or _is_integer(key)
@@ -132,24 +132,24 @@ def _is_integer(key: Any) -> bool:
 
 
 def getitem(self: EagerTensor, key: Any) -> Any:
-    """`x[key]`, as NumPy indexes, through which gradients flow: a view where the key has no lists and tensors."""
+    """`x[key]`, as NumPy indexes, through which gradients flow; a view where the key has no lists and tensors."""
     if not current_builder().eager:
         return F.getitem(self, key)
-    key = _key(key)
-    found = _taken(self, key)
+    key = _concrete_index(key)
+    result = _indexed(self, key)
     if _is_basic(key):
-        whole = _whole(key if isinstance(key, tuple) else (key,))
-        found.shows = part_of(self, lambda a: a[whole])
-    return found
+        array_key = _keeping_arrays(key if isinstance(key, tuple) else (key,))
+        result.view_meta = view_of(self, lambda a: a[array_key])
+    return result
 
 
-def _whole(key: tuple[Any, ...]) -> tuple[Any, ...]:
-    """An index that gives an array even of one element."""
+def _keeping_arrays(key: tuple[Any, ...]) -> tuple[Any, ...]:
+    """An index by which NumPy gives an array even for one element."""
     return key if any(k is Ellipsis for k in key) else (*key, ...)
 
 
-def _taken(self: EagerTensor, key: Any) -> Any:
-    first, rest = singles_first(key)
+def _indexed(self: EagerTensor, key: Any) -> Any:
+    first, rest = integers_first(key)
     if not (MODE.recording and self.requires_grad):
         return wrapped(move(np.array(self.array[first][rest]), self.device))
     numbers = np.arange(self.numel()).reshape(self.shape)
@@ -162,80 +162,81 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
     Raises:
         OneFlowError: the index is out of range, or the value does not broadcast to what it takes.
     """
-    value = _fitting(self, value)
-    write: Write = anew
+    value = _converted(self, value)
+    write: Write = out_of_place
     if isinstance(self, EagerTensor) and current_builder().eager:
-        key = _settled(self, key, value)
+        key = _prepared_index(self, key, value)
         if not (MODE.recording and (self.requires_grad or value.requires_grad)):
             if type(self.storage) is np.ndarray:
-                return _write(self, key, value.array)
-            write = anew if self.is_view else _in_its_memory
+                return _write_on_host(self, key, value.array)
+            write = out_of_place if self.is_view else _in_operand_memory
     _assign(self, assigned(self, key, value, write), "__setitem__")
 
 
-def _in_its_memory(name: str, number: int, *operands: Any, **attrs: Any) -> Tensor:
-    """The result of an operator in the memory of the operand of a number."""
-    return EagerTensor(BUILDER.update(name, number, *(x.variable for x in operands), **attrs))
+def _in_operand_memory(name: str, number: int, *operands: Any, **attrs: Any) -> Tensor:
+    """The result of an operator, in the memory of the operand of a number."""
+    return BUILDER.give(BUILDER.update(name, number, *(x.variable for x in operands), **attrs))
 
 
-def _fitting(x: Tensor, value: Any) -> Tensor:
-    """A value of the element type of a tensor, where that is."""
+def _converted(x: Tensor, value: Any) -> Tensor:
+    """A value with the element type and on the device of a tensor."""
     if is_number(value):
         value = constant(fitting(as_number(value), x.dtype), x.dtype)
-    given = as_tensor(value)
-    moves = isinstance(x, EagerTensor) and isinstance(given, EagerTensor) and current_builder().eager
-    return F.cast(to_device(given, x.device) if moves else given, x.dtype)
+    tensor = as_tensor(value)
+    if isinstance(x, EagerTensor) and isinstance(tensor, EagerTensor) and current_builder().eager:
+        tensor = to_device(tensor, x.device)
+    return F.cast(tensor, x.dtype)
 
 
-def _settled(x: EagerTensor, key: Any, value: Tensor) -> Any:
-    """An index with tensors as arrays, but for those on a device that need not be known.
+def _prepared_index(x: EagerTensor, key: Any, value: Tensor) -> Any:
+    """An index with tensors as arrays, except those that can stay on the device.
 
-    On a device integers are positions, so that another one is no other kernel.
+    On a device integers become positions: a kernel for positions serves every integer, one for slices does not.
     """
     if x.is_cuda and isinstance(key, EagerTensor) and (key.dtype != dtypes.bool_ or value.numel() == 1):
         return to_device(key, x.device)
-    settled = _key(key)
+    settled = _concrete_index(key)
     parts = settled if isinstance(settled, tuple) else (settled,)
     return tuple(map(np.asarray, parts)) if x.is_cuda and parts and all(map(_is_integer, parts)) else settled
 
 
-def _write(x: EagerTensor, key: Any, value: np.ndarray) -> None:
+def _write_on_host(x: EagerTensor, key: Any, value: np.ndarray) -> None:
     """Writes into memory on the host."""
-    target = x.shows.elements("__setitem__") if x.is_view else x.array
+    target = x.view_meta.root_elements("__setitem__") if x.is_view else x.array
     try:
-        first, rest = singles_first(key)
+        first, rest = integers_first(key)
         # NumPy does not take an array of a dimension for one element.
         target[first][rest] = value.reshape(()) if value.size == 1 else value
     except (IndexError, ValueError, TypeError) as error:
-        raise type(error)(f"{user_place()}: x[..] = ..: {error}") from None
-    memory = x.shows.memory if x.is_view else x.variable.shared_memory()
+        raise type(error)(f"{user_location()}: x[..] = ..: {error}") from None
+    memory = x.view_meta.memory if x.is_view else x.variable.shared_memory()
     memory.write("__setitem__")
 
 
-#: What tensors of traces have too.
-UPDATING = (copy_, fill_, zero_)
+#: Methods that tensors of traces have too.
+UPDATE_METHODS = (copy_, fill_, zero_)
 
 
 def attach(target: type[Tensor]) -> None:
     """Sets the updates on `target`."""
     for name in UPDATES:
-        setattr(target, f"{name}_", _updating(getattr(F, name), f"{name}_"))
+        setattr(target, f"{name}_", _in_place(getattr(F, name), f"{name}_"))
     for name, update in OPERATORS.items():
         setattr(target, f"__{name}__", getattr(target, f"{update}_"))
-    for function in UPDATING:
+    for function in UPDATE_METHODS:
         setattr(target, function.__name__, function)
-    target.__setitem__ = setitem
+    setattr(target, "__setitem__", setitem)  # noqa: B010 (the class declares none)
 
 
-def attach_to_values(target: type[EagerTensor]) -> None:
-    """Sets on `target` what tensors with values have besides."""
+def attach_to_eager(target: type[EagerTensor]) -> None:
+    """Sets on `target` the methods that only tensors with values have."""
     for function in (detach_, to, cuda, cpu, to_device):
         setattr(target, function.__name__, function)
-    target.__getitem__ = getitem
+    setattr(target, "__getitem__", getitem)  # noqa: B010 (the class declares none)
 
 
 def requires_grad_(self: Tensor, *_: Any) -> Any:
-    """Refused: gradients by what a function computes are those of a function."""
+    """Refused in a trace: there gradients are taken by the arguments of a function."""
     raise fail(
         "requires_grad_ is for tensors from outside of a compiled function; flow.grad(fn) gives gradients by what it "
         "computes or is called with"
@@ -243,7 +244,7 @@ def requires_grad_(self: Tensor, *_: Any) -> Any:
 
 
 attach(Tensor)
-attach_to_values(EagerTensor)
-Tensor.requires_grad_ = requires_grad_
+attach_to_eager(EagerTensor)
+setattr(Tensor, "requires_grad_", requires_grad_)  # noqa: B010 (the class declares none)
 for _name in OPERATORS:
     setattr(Size, f"__{_name}__", lambda self, other: NotImplemented)

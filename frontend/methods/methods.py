@@ -120,7 +120,7 @@ def detach(self: Tensor) -> Tensor:
 
 def data(self: Tensor) -> Tensor:
     """The same as `detach()`."""
-    return self.detach()
+    return detach(self)
 
 
 def backward(
@@ -137,16 +137,17 @@ def backward(
 
 
 def register_hook(self: Tensor, hook: Hook) -> Handle:
-    """Has `hook(grad)` called when a gradient of the tensor is known; what it gives, if not None, stands for that.
+    """Has `hook(grad)` called when the gradient of the tensor is known; a result other than None replaces the
+    gradient.
 
-    In a function that is traced it is part of the program of the gradient.
+    In a traced function the hook is part of the program of the gradient.
 
     Raises:
         RuntimeError: the tensor does not require grad.
-        TraceError: a tensor from outside while a function is traced, or one that a checkpoint computes again.
+        TraceError: the tensor is from outside the traced function, or a checkpoint computes it again.
     """
     variable, builder = self.handle, current_builder()
-    if isinstance(builder, TraceBuilder) and not isinstance(variable, Variable) and not builder.repeats:
+    if isinstance(builder, TraceBuilder) and not isinstance(variable, Variable) and not builder.in_checkpoint:
         return builder.hooks_of(self).add(hook)
     if not isinstance(variable, Variable) or not builder.eager:
         raise fail(

@@ -13,12 +13,12 @@ from oneflow.dialect import dtypes
 from oneflow.frontend import functional
 from oneflow.frontend.core import tensor
 from oneflow.frontend.core.arrays import is_array, to_array
-from oneflow.frontend.core.devices import placed
-from oneflow.frontend.eager import given
+from oneflow.frontend.core.devices import tensor_factory
+from oneflow.frontend.eager import constructors
 
 
-@placed
-def _made(*data: Any) -> tensor.Tensor:
+@tensor_factory
+def _make(*data: Any) -> tensor.Tensor:
     """A float32 tensor of data, or of zeros with the sizes that integers give."""
     sizes = all(isinstance(d, int) for d in data)
     if not sizes and len(data) != 1:
@@ -27,15 +27,17 @@ def _made(*data: Any) -> tensor.Tensor:
         copied: tensor.Tensor = functional.cast(data[0], dtypes.float32).detach().clone()  # type: ignore[attr-defined]
         return copied
     values = np.zeros(data) if sizes else to_array(data[0]) if is_array(data[0]) else data[0]
-    return given.tensor(np.asarray(values, np.float32))
+    return constructors.tensor(np.asarray(values, np.float32))
 
 
 class _TensorType(type):
-    """Makes tensors when called; otherwise it stands for the class `tensor.Tensor`, which every kind derives from."""
+    """Makes tensors when called; in type checks it stands for the class `tensor.Tensor`, from which every tensor
+    derives.
+    """
 
     def __call__(cls, *data: Any, **where: Any) -> tensor.Tensor:
         """A float32 copy of data, or of zeros with the sizes that integers give; `where` as in `flow.zeros`."""
-        return _made(*data, **where)
+        return _make(*data, **where)
 
     def __instancecheck__(cls, value: object) -> bool:
         return isinstance(value, tensor.Tensor)

@@ -18,7 +18,7 @@ from oneflow.frontend.core.devices import Device
 from oneflow.frontend.core.dispatch import Stateful, current_builder
 from oneflow.frontend.core.hooks import Handle, Hook, Hooks
 from oneflow.frontend.core.mode import tracing
-from oneflow.frontend.eager.module_state import Unmatched, compared, convert, fill
+from oneflow.frontend.eager.module_state import IncompatibleKeys, compare_names, convert, load_values
 from oneflow.frontend.eager.tape import no_grad
 from oneflow.frontend.eager.tensor import EagerTensor, wrapped
 from oneflow.frontend.global_tensor import to_global
@@ -128,7 +128,7 @@ class Module(Stateful):
 
     def __setattr__(self, name: str, value: Any) -> None:
         parameters, buffers, modules = self._tables()
-        Hooks.touch()
+        Hooks.invalidate_guards()
         if isinstance(value, Parameter):
             self._place(parameters, name, value)
         elif isinstance(value, Module):
@@ -147,7 +147,7 @@ class Module(Stateful):
             if other is not table:
                 other.pop(name, None)
         table[name] = value
-        Hooks.touch()
+        Hooks.invalidate_guards()
 
     def __getattr__(self, name: str) -> Any:
         for table in self._tables():
@@ -164,7 +164,7 @@ class Module(Stateful):
                 current_builder().watch(owner)
 
     def __delattr__(self, name: str) -> None:
-        Hooks.touch()
+        Hooks.invalidate_guards()
         for table in self._tables():
             if name in table:
                 del table[name]
@@ -267,7 +267,9 @@ class Module(Stateful):
             state |= module.state_dict(f"{prefix}{name}.")
         return state
 
-    def load_state_dict(self, state: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Unmatched:
+    def load_state_dict(
+        self, state: Mapping[str, Any], strict: bool = True, assign: bool = False
+    ) -> IncompatibleKeys:
         """Copies values into the parameters and buffers of the same names; the missing and the unexpected names.
 
         With `assign` these take the memory, the element types and the devices of the values instead.
@@ -275,11 +277,11 @@ class Module(Stateful):
         Raises:
             RuntimeError: a shape differs, or, if `strict`, a name is missing or unexpected.
         """
-        unmatched = compared(type(self).__name__, self.state_dict(), state, strict)
+        unmatched = compare_names(type(self).__name__, self.state_dict(), state, strict)
         with no_grad():
             for name, tensor in self._stored().items():
                 if name in state:
-                    fill(tensor, state[name], assign)
+                    load_values(tensor, state[name], assign)
         return unmatched
 
     def _stored(self) -> dict[str, EagerTensor]:

@@ -11,10 +11,11 @@ from oneflow.runtime.user_ops import guarded, library
 
 
 def load_library(path: str | Path) -> None:
-    """Registers the operators of a library built with `flow.sysconfig`'s flags; again does nothing.
+    """Registers the operators of a library that was built with the flags of `flow.sysconfig`; a second time does
+    nothing.
 
     Raises:
-        LibraryError: it cannot be loaded; the message says why.
+        LibraryError: the library cannot be loaded; the message says why.
     """
     library.load_library(path)
 
@@ -31,15 +32,13 @@ def load_functional_api(path: str | Path) -> None:
 def enable_debug_mode(on: bool = True) -> None:
     """Runs kernels of users, in libraries and in C source, on guarded buffers.
 
-    What they write out of bounds, or to inputs, is an error.
-
-    $ONEFLOW_DEBUG=1 does so from the start.
+    A write out of bounds or to an input is an error. $ONEFLOW_DEBUG=1 turns the mode on from the start.
     """
     guarded.guard_kernels(on)
 
 
 def gpu_device_num(count: int) -> None:
-    """How many GPUs jobs may use: with 0 those that do not say where they run stay on the CPU.
+    """Sets how many GPUs jobs may use; with 0, jobs without a scope run on the CPU.
 
     Raises:
         ValueError: `count` is below 0.
@@ -48,7 +47,7 @@ def gpu_device_num(count: int) -> None:
 
 
 def cpu_device_num(count: int) -> None:
-    """How many CPU devices an older program asks for: 1, which uses every core.
+    """Checks the number of CPU devices that an older program asks for: 1, which uses every core.
 
     Raises:
         ValueError: `count` is another.
@@ -58,11 +57,11 @@ def cpu_device_num(count: int) -> None:
 
 
 def cache_size(size: int | str | None) -> None:
-    """How many bytes compiled programs may take on disk together: a number, or text such as "500M" or "2G".
+    """Limits the bytes of compiled programs on disk: a number, or text such as "500M" or "2G".
 
-    Those that were not used for longest are deleted. 0 keeps nothing; None is $ONEFLOW_CACHE_SIZE, or 2 GiB.
+    The least recently used programs are deleted. 0 keeps nothing; None is $ONEFLOW_CACHE_SIZE, or 2 GiB.
 
     Raises:
-        ValueError: that is no size.
+        ValueError: `size` is no size.
     """
     cache.set_limit(size)

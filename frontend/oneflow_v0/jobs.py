@@ -1,4 +1,4 @@
-"""Job functions, the older form of programs: `@flow.global_function`, `flow.scope.placement`, `flow.watch`.
+"""Job functions of OneFlow's older API: `@flow.global_function`, `flow.scope.placement`, `flow.watch`.
 
     @flow.global_function(type="train")
     def job(x: tp.Numpy.Placeholder((5,), dtype=flow.float32)) -> tp.Numpy:
@@ -7,7 +7,7 @@
         flow.optimizer.SGD(flow.optimizer.PiecewiseConstantScheduler([], [0.1]), momentum=0).minimize(loss)
         return loss
 
-A job is a compiled function; where it runs is found out when it is traced.
+A job is a compiled function; its device is determined when it is traced.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from typing import Any
 
 from oneflow.dialect.dtypes import DType, float32
 from oneflow.frontend import cuda
-from oneflow.frontend.compile.compiled import CompiledFunction, Specialization
+from oneflow.frontend.compile.compiled import CompiledFunction
+from oneflow.frontend.compile.specialization import Specialization
 from oneflow.frontend.core.devices import Device, device
 from oneflow.frontend.core.dispatch import current_builder
 from oneflow.frontend.core.errors import CallError, fail
@@ -36,13 +37,13 @@ from oneflow.frontend.tracing.traced import Traced
 TYPES = ("predict", "train")
 _PLACE = re.compile(r"@?(\d+):(\d+)(-\d+)?")
 #: The job whose function is being traced.
-_tracing: ContextVar[Job | None] = ContextVar("oneflow_job", default=None)
+_current_job: ContextVar[Job | None] = ContextVar("oneflow_job", default=None)
 #: How many GPUs jobs may use.
-_gpus = [1]
+_gpu_limit = [1]
 
 
 class Placeholder(TensorSpec):
-    """What an argument of a job is: `tp.Numpy.Placeholder((5,), dtype=flow.float32)`."""
+    """The type of an argument of a job: `tp.Numpy.Placeholder((5,), dtype=flow.float32)`."""
 
 
 class Numpy:
@@ -52,20 +53,20 @@ class Numpy:
 
 
 class FunctionConfig:
-    """Settings of a job: `flow.FunctionConfig()`; each is called with its value."""
+    """Settings of a job; each method sets one."""
 
     def __init__(self) -> None:
         self.placement: Device | None = None
 
     def default_placement_scope(self, scope: Placement) -> None:
-        """Where calls run that are in no other scope."""
+        """The device of calls outside of any scope."""
         self.placement = scope.device
 
     def default_data_type(self, dtype: DType) -> None:
-        """The element type of placeholders that say none: always float32.
+        """The element type of placeholders without one: always float32.
 
         Raises:
-            CallError: another one.
+            CallError: another type is given.
         """
         if dtype != float32:
             raise CallError(f"expected the default data type float32, got {dtype}; give placeholders their dtype")
@@ -73,19 +74,19 @@ class FunctionConfig:
 
 @dataclass
 class Watched:
-    """A tensor of a job whose values, or those of its gradient, are given to `callback` after each run."""
+    """A tensor of a job whose values, or those of its gradient, `callback` gets after each run."""
 
     callback: Callable[[Any], None]
     leaf: Leaf | None = None
 
 
 class Job(CompiledFunction):
-    """A job: a function of arrays that is compiled for the device that its scopes name."""
+    """A job: a function of arrays, compiled for the device that its scopes name."""
 
     def __init__(self, fn: Callable[..., Any], specs: dict[str, Any], type: str, config: FunctionConfig) -> None:
-        super().__init__(self._tracing(fn), specs, None)
+        super().__init__(self._with_watched(fn), specs, None)
         self.type, self.config = type, config
-        self.places: list[Device] = []
+        self.scope_devices: list[Device] = []
         self.watched: list[Watched] = []
         self.variables: dict[str, Any] = {}
         self.optimizers: list[Any] = []
@@ -99,38 +100,38 @@ class Job(CompiledFunction):
         """
         for optimizer in self.optimizers:
             optimizer.set_rate()
-        found, seen = super().__call__(*args, **kwargs)
+        found, watched_values = super().__call__(*args, **kwargs)
         for optimizer in self.optimizers:
             optimizer.count += 1
-        for watched, value in zip(self.watched, seen, strict=True):
+        for watched, value in zip(self.watched, watched_values, strict=True):
             if watched.leaf is not None:
                 value, watched.leaf.grad = watched.leaf.grad, None
-            watched.callback(_array(value))
+            watched.callback(_as_array(value))
         leaves, tree = flatten(found)
-        return tree.unflatten([_array(x) for x in leaves])
+        return tree.unflatten([_as_array(x) for x in leaves])
 
-    def _tracing(self, fn: Callable[..., Any]) -> Callable[..., Any]:
-        """The function as it is traced: what it returns, and the tensors that are watched."""
+    def _with_watched(self, fn: Callable[..., Any]) -> Callable[..., Any]:
+        """The function that is traced: it returns the result of the job and the watched tensors."""
 
         @functools.wraps(fn)
         def traced(*args: Any, **kwargs: Any) -> Any:
-            self.places.clear()
+            self.scope_devices.clear()
             self.watched.clear()
-            self._values: list[Any] = []
+            self._watched_values: list[Any] = []
             self._minimized = 0
-            token = _tracing.set(self)
+            token = _current_job.set(self)
             try:
-                found = fn(*args, **kwargs)
+                result = fn(*args, **kwargs)
             finally:
-                _tracing.reset(token)
+                _current_job.reset(token)
             if self.type == "train" and not self.optimizers:
                 raise CallError(f"{fn.__name__}: expected a train job to call minimize(loss) of a flow.optimizer")
-            return found, tuple(self._values)
+            return result, tuple(self._watched_values)
 
         return traced
 
     def optimizer(self, made: Any) -> Any:
-        """The optimizer that the function minimizes with next: `made`, or the one of the trace before."""
+        """The optimizer of the next `minimize` of the function: `made`, or the one of an earlier trace."""
         if len(self.optimizers) == self._minimized:
             self.optimizers.append(made)
         self._minimized += 1
@@ -138,29 +139,31 @@ class Job(CompiledFunction):
 
     @property
     def minimized(self) -> bool:
-        """Whether the job that is being traced has called `minimize`."""
+        """Whether the running trace has called `minimize`."""
         return self._minimized > 0
 
     def watch(self, tensor: Tensor, watched: Watched) -> None:
-        """Adds a tensor to those that are watched."""
+        """Adds a watched tensor."""
         self.watched.append(watched)
-        self._values.append(tensor if watched.leaf is None else None)
+        self._watched_values.append(tensor if watched.leaf is None else None)
 
     def _compile(self, traced: Traced, where: Device) -> Specialization:
-        gpu = next((p for p in self.places if p.type == "cuda"), None)
-        self.device = gpu or (self.places[0] if self.places else self.config.placement or _default())
+        gpu = next((p for p in self.scope_devices if p.type == "cuda"), None)
+        self.device = gpu or (
+            self.scope_devices[0] if self.scope_devices else self.config.placement or _default_device()
+        )
         return super()._compile(traced, self.device)
 
 
-def _array(value: Any) -> Any:
+def _as_array(value: Any) -> Any:
     """A result as an array of NumPy."""
     value = value.detach() if isinstance(value, EagerTensor) else value
     return value.numpy() if hasattr(value, "numpy") else value
 
 
-def _default() -> Device:
-    """Where jobs run that do not say: on a GPU where there is one and they may."""
-    return device("cuda" if _gpus[0] and cuda.is_available() else "cpu")
+def _default_device() -> Device:
+    """The device of jobs without a scope: a GPU if there is one and jobs may use it."""
+    return device("cuda" if _gpu_limit[0] and cuda.is_available() else "cpu")
 
 
 def allow_gpus(count: int) -> None:
@@ -171,7 +174,7 @@ def allow_gpus(count: int) -> None:
     """
     if count < 0:
         raise ValueError(f"expected a number of devices of at least 0, got {count}")
-    _gpus[0] = count
+    _gpu_limit[0] = count
 
 
 def current_job(what: str) -> Job:
@@ -180,7 +183,7 @@ def current_job(what: str) -> Job:
     Raises:
         CallError: there is none, which `what` needs.
     """
-    job = _tracing.get()
+    job = _current_job.get()
     if job is None:
         raise CallError(f"{what} is called in the function of a job, a @flow.global_function")
     return job
@@ -190,12 +193,12 @@ def global_function(type: Any = "predict", function_config: FunctionConfig | Non
     """A decorator that makes a job of a function whose parameters are annotated with placeholders.
 
     Args:
-        type: "predict", or "train" for a job that calls `minimize` of an optimizer; a `FunctionConfig` is taken for
-            that of a "predict" job.
+        type: "predict", or "train" for a job that calls `minimize` of an optimizer. A `FunctionConfig` in its place
+            makes a "predict" job.
         function_config: settings.
 
     Raises:
-        CallError: another type, or a parameter without placeholder.
+        CallError: the type is another, or a parameter has no placeholder.
     """
     if isinstance(type, FunctionConfig):
         type, function_config = "predict", type
@@ -217,14 +220,14 @@ def global_function(type: Any = "predict", function_config: FunctionConfig | Non
 
 @dataclass(frozen=True)
 class Placement:
-    """A scope of a device: `with flow.scope.placement("gpu", "0:0"):`."""
+    """The scope of a device: `with flow.scope.placement("gpu", "0:0"):`."""
 
     device: Device
 
     def __enter__(self) -> Placement:
-        job = _tracing.get()
+        job = _current_job.get()
         if job is not None:
-            job.places.append(self.device)
+            job.scope_devices.append(self.device)
         return self
 
     def __exit__(self, *raised: object) -> None:
@@ -232,15 +235,15 @@ class Placement:
 
 
 def placement(device_tag: str, machine_device_ids: Any = "0:0", hierarchy: Any = None) -> Placement:
-    """The scope of a device. A job in which a scope says "gpu" runs there, with kernels for the host on copies.
+    """The scope of a device. A job in which a scope says "gpu" runs there; kernels for the host get copies.
 
     Args:
         device_tag: "cpu", "gpu" or "cuda".
         machine_device_ids: the machine, always 0, and the device: "0:0", or a list of one such text.
-        hierarchy: taken for the sake of older programs; several devices are a `flow.placement`.
+        hierarchy: ignored, for older programs; for several devices there is `flow.placement`.
 
     Raises:
-        CallError: another device, several, or one that is not there.
+        CallError: the device is another, is several, or is not there.
     """
     asked = f"flow.scope.placement({device_tag!r}, {machine_device_ids!r})"
     if device_tag not in ("cpu", "gpu", "cuda"):
@@ -259,21 +262,21 @@ def placement(device_tag: str, machine_device_ids: Any = "0:0", hierarchy: Any =
 
 def _device_number(ids: Any, asked: str) -> int:
     texts = [ids] if isinstance(ids, str) else list(ids)
-    found = _PLACE.fullmatch(texts[0]) if len(texts) == 1 else None
-    if found is None or found[1] != "0" or found[3] is not None:
+    match = _PLACE.fullmatch(texts[0]) if len(texts) == 1 else None
+    if match is None or match[1] != "0" or match[3] is not None:
         raise CallError(
             f'{asked}: expected one device such as "0:0"; programs on several are compiled for a flow.placement'
         )
-    return int(found[2])
+    return int(match[2])
 
 
 def watch(blob: Tensor, handler_or_prompt: Callable[[Any], None] | str) -> None:
-    """Has a tensor's values given to a function, or printed after a text, after each run of the job."""
+    """Has the values of a tensor passed to a function, or printed after a text, after each run of the job."""
     current_job("flow.watch").watch(blob, Watched(_handler(handler_or_prompt)))
 
 
 def watch_diff(blob: Tensor, handler_or_prompt: Callable[[Any], None] | str) -> None:
-    """Has the values of a tensor's gradient given to a function, or printed, after each run of the job.
+    """Has the values of the gradient of a tensor passed to a function, or printed, after each run of the job.
 
     Raises:
         TraceError: the job has computed its gradients already.

@@ -3,7 +3,7 @@
     schedule = flow.optimizer.PiecewiseConstantScheduler([100], [0.1, 0.01])
     flow.optimizer.SGD(schedule, momentum=0).minimize(loss)
 
-They are those of `flow.optim` on the variables of the job, for the mean of the loss.
+They are optimizers of `flow.optim` on the variables of the job, for the mean of the loss.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from typing import Any
 from oneflow.frontend.core.errors import CallError
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.functional import mean
+from oneflow.frontend.methods.backward import backward
 from oneflow.frontend.oneflow_v0.jobs import current_job
 from oneflow.frontend.optim import algorithms
 from oneflow.frontend.optim.optimizer import Optimizer
 
-#: Gives the learning rate of run number n.
+#: A function from the number of a run to its learning rate.
 Schedule = Callable[[int], float]
 
 
@@ -34,10 +35,10 @@ class JobOptimizer:
         self.count = 0
 
     def minimize(self, loss: Tensor, variables: Sequence[str] | None = None) -> None:
-        """Updates the variables of the job, or those that are named, after each run, for a smaller mean of the loss.
+        """Updates the variables of the job, or the named ones, after each run, to minimize the mean of the loss.
 
         Raises:
-            CallError: it is not in a train job, or that has no variables.
+            CallError: there is no train job here, or it has no variables.
         """
         job = current_job("minimize")
         if job.type != "train":
@@ -51,7 +52,7 @@ class JobOptimizer:
         """Traces one update."""
         if self._base is None:
             self._base = self._make(list(variables), lr=self.schedule(0), **self._numbers)
-        mean(loss).backward()
+        backward([mean(loss)])
         self._base.step()
         for v in variables:
             v.grad = None
@@ -64,14 +65,14 @@ class JobOptimizer:
 
 
 def SGD(lr_scheduler: Schedule | float, *, momentum: float = 0.9) -> JobOptimizer:  # noqa: N802
-    """Gradient descent with a momentum."""
+    """Stochastic gradient descent with momentum."""
     return JobOptimizer(lr_scheduler, algorithms.SGD, momentum=momentum)
 
 
 def Adam(  # noqa: N802
     lr_scheduler: Schedule | float, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-8
 ) -> JobOptimizer:
-    """Adam, with means corrected for their start."""
+    """Adam, with bias correction."""
     return JobOptimizer(lr_scheduler, algorithms.Adam, betas=(beta1, beta2), eps=epsilon)
 
 
@@ -82,7 +83,7 @@ def AdamW(  # noqa: N802
     epsilon: float = 1e-8,
     weight_decay: float = 0.0,
 ) -> JobOptimizer:
-    """Adam with a decay of variables apart from their gradients."""
+    """Adam with decoupled weight decay."""
     return JobOptimizer(lr_scheduler, algorithms.AdamW, betas=(beta1, beta2), eps=epsilon, weight_decay=weight_decay)
 
 
@@ -92,7 +93,7 @@ def constant(rate: float) -> Schedule:
 
 
 def PiecewiseConstantScheduler(boundaries: Sequence[int], values: Sequence[float]) -> Schedule:  # noqa: N802
-    """`values[0]` before run number `boundaries[0]`, and so on.
+    """`values[0]` before run `boundaries[0]`, then `values[1]` before run `boundaries[1]`, and so on.
 
     Raises:
         CallError: there is not one value more than boundaries.
@@ -103,7 +104,7 @@ def PiecewiseConstantScheduler(boundaries: Sequence[int], values: Sequence[float
 
 
 def CosineScheduler(base_lr: float, steps: int, alpha: float = 0.0) -> Schedule:  # noqa: N802
-    """From `base_lr` down to `alpha` of it in `steps` runs, as half a cosine."""
+    """From `base_lr` down to `alpha * base_lr` in `steps` runs, along half a cosine."""
 
     def rate(run: int) -> float:
         done = min(run, steps) / steps

@@ -1,4 +1,4 @@
-"""`flow.scope`: where calls run."""
+"""`flow.scope`: the device of calls in a job."""
 
 from oneflow.frontend.oneflow_v0.jobs import placement
 

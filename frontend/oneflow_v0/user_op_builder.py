@@ -19,7 +19,7 @@ from oneflow.runtime.user_ops.operations import count_attributes, find_operator,
 
 
 class UserOpConfBuilder:
-    """Builds one call of an operator; every method but `Build` gives the builder back."""
+    """Builds one call of an operator; every method but `Build` returns the builder."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -31,10 +31,10 @@ class UserOpConfBuilder:
         self._attrs: dict[str, Any] = {}
 
     def Op(self, op_type_name: str) -> UserOpConfBuilder:
-        """Says which operator is called.
+        """Sets the operator.
 
         Raises:
-            CallError: there is none of this name.
+            CallError: there is no operator of this name.
         """
         try:
             record, self._renamed = find_operator(REGISTRY, op_type_name)
@@ -44,7 +44,7 @@ class UserOpConfBuilder:
         return self
 
     def Input(self, name: str, tensors: Sequence[Any]) -> UserOpConfBuilder:
-        """Gives the tensors of an operand, as a list; those of a repeated one come after what it was given before.
+        """Adds the tensors of an operand, as a list; further calls append to a variadic operand.
 
         Raises:
             CallError: the operator has no such operand, or takes one tensor for it.
@@ -52,14 +52,14 @@ class UserOpConfBuilder:
         arg = self._arg(name, self._record.signature.inputs, "operand")
         if not isinstance(tensors, (list, tuple)):
             raise CallError(f"oneflow.{self._op}: expected a list of tensors for {name}, got {tensors!r}")
-        given = [*self._inputs.get(name, ()), *tensors]
-        if not arg.is_variadic and len(given) != 1:
-            raise CallError(f"oneflow.{self._op}: expected 1 tensor for {name}, got {len(given)}")
-        self._inputs[name] = [as_tensor(t) for t in given]
+        all_tensors = [*self._inputs.get(name, ()), *tensors]
+        if not arg.is_variadic and len(all_tensors) != 1:
+            raise CallError(f"oneflow.{self._op}: expected 1 tensor for {name}, got {len(all_tensors)}")
+        self._inputs[name] = [as_tensor(t) for t in all_tensors]
         return self
 
     def InputSize(self, name: str, size: int) -> UserOpConfBuilder:
-        """Says how many tensors an operand has to get; `Build` checks that.
+        """Sets how many tensors an operand has to get; `Build` checks the number.
 
         Raises:
             CallError: the operator has no such operand.
@@ -86,29 +86,29 @@ class UserOpConfBuilder:
         return self
 
     def Attr(self, name: str, value: Any, attr_type_name: str | None = None) -> UserOpConfBuilder:
-        """Gives the value of an attribute; its kind is the operator's."""
+        """Sets an attribute; its kind is that of the operator."""
         self._attrs[name] = value
         return self
 
     def OpName(self, name: str) -> UserOpConfBuilder:
-        """Gives the call another name."""
+        """Sets the name of the call."""
         self.name = name
         return self
 
     def CheckAndComplete(self) -> UserOpConfBuilder:
-        """Checks what is known so far.
+        """Checks the call as far as it is built.
 
         Raises:
-            CallError: no operator is given, or an operand has not as many tensors as `InputSize` says.
+            CallError: no operator is set, or an operand has not as many tensors as `InputSize` says.
         """
         for name, size in self._sizes.items():
-            given = len(self._inputs.get(name, []))
-            if given != size:
-                raise CallError(f"oneflow.{self._record.name}: expected {size} tensors for {name}, got {given}")
+            count = len(self._inputs.get(name, []))
+            if count != size:
+                raise CallError(f"oneflow.{self._record.name}: expected {size} tensors for {name}, got {count}")
         return self
 
     def Build(self) -> UserOp:
-        """The call, ready to be made.
+        """The call, ready to run.
 
         Raises:
             CallError: see `CheckAndComplete`.
@@ -116,8 +116,8 @@ class UserOpConfBuilder:
         self.CheckAndComplete()
         slots = []
         for arg in self._record.signature.inputs:
-            given = self._inputs.get(arg.name, [])
-            slots.append(given if arg.is_variadic else given[0] if given else None)
+            tensors = self._inputs.get(arg.name, [])
+            slots.append(tensors if arg.is_variadic else tensors[0] if tensors else None)
         while slots and slots[-1] is None:
             slots.pop()
         return UserOp(self._op, slots, self._attrs, self._outputs, self._renamed)
@@ -129,15 +129,15 @@ class UserOpConfBuilder:
         return REGISTRY[self._op]
 
     def _arg(self, name: str, args: Sequence[ArgDef], what: str) -> ArgDef:
-        found = next((a for a in args if a.name == name), None)
-        if found is None:
+        arg = next((a for a in args if a.name == name), None)
+        if arg is None:
             near = suggestion(name, [a.name for a in args])
             raise CallError(f"oneflow.{self._op} has no {what} {name!r}{near}")
-        return found
+        return arg
 
 
 class UserOp:
-    """A call of an operator: `InferAndTryRun` makes it, the other methods give its results."""
+    """A call of an operator: `InferAndTryRun` runs it, the other methods give its results."""
 
     def __init__(
         self, op: str, operands: list[Any], attrs: dict[str, Any], outputs: dict[str, int], renamed: dict[str, str]
@@ -147,10 +147,10 @@ class UserOp:
         self._results: tuple[Tensor, ...] | None = None
 
     def InferAndTryRun(self) -> UserOp:
-        """Makes the call.
+        """Runs the call.
 
         Raises:
-            OneFlowError: the operator does not allow it; the message is its own.
+            OneFlowError: the operator does not allow the call.
         """
         self._results = dispatch_all(self._op, *self._operands, **self._attrs)
         return self
@@ -162,7 +162,7 @@ class UserOp:
         return list(self._results)
 
     def RemoteBlobDict(self) -> dict[str, list[Tensor]]:
-        """All results by name, a list of tensors each."""
+        """The results by name, a list of tensors for each."""
         older = {now: name for name, now in self._renamed.items()}
         asked = {self._renamed.get(name, name): size for name, size in self._outputs.items()}
         named = name_results(REGISTRY[self._op], self.RemoteBlobList(), asked)
@@ -181,5 +181,5 @@ class UserOp:
 
 
 def user_op_builder(name: str) -> UserOpConfBuilder:
-    """A builder of one call of an operator; `name` is the call's own."""
+    """A builder of one call of an operator; `name` is the name of the call."""
     return UserOpConfBuilder(name)

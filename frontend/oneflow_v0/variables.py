@@ -1,8 +1,8 @@
-"""Variables of jobs: `flow.get_variable`, and functions that give their first values.
+"""Variables of jobs: `flow.get_variable`, and initializers.
 
     w = flow.get_variable("w", shape=(4, 2), initializer=flow.random_normal_initializer(stddev=0.1))
 
-A variable is a tensor of eager mode with a name, which lives as long as the process.
+A variable is an eager tensor with a name; it lives as long as the process.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from oneflow.dialect.dtypes import DType, float32
-from oneflow.frontend.core.dispatch import using
+from oneflow.frontend.core.dispatch import use_builder
 from oneflow.frontend.core.errors import CallError
 from oneflow.frontend.eager.tensor import BUILDER, EagerTensor, wrapped
 from oneflow.frontend.nn import init
@@ -40,35 +40,35 @@ def get_variable(
     """The variable `name`, made by the first call; jobs that name the same variable share it.
 
     Args:
-        name: its name.
-        shape: its shape, which the first call has to give.
-        dtype: its element type.
-        initializer: gives its first values, which are 0 without one.
-        regularizer: none; give the optimizer `weight_decay`.
+        name: the name.
+        shape: the shape, which the first call has to give.
+        dtype: the element type.
+        initializer: sets the first values, which are 0 without it.
+        regularizer: not supported; give the optimizer `weight_decay`.
         trainable: whether optimizers update it.
 
     Raises:
-        CallError: it has another shape or element type, or is not in a job.
+        CallError: the variable has another shape or element type, or the call is not in a job.
     """
     job = current_job("flow.get_variable")
     if regularizer is not None:
         raise CallError("flow.get_variable: expected no regularizer, got one; give the optimizer weight_decay")
-    made = _variables.get(name)
-    if made is None:
+    variable = _variables.get(name)
+    if variable is None:
         if shape is None:
             raise CallError(f"flow.get_variable: expected a shape for {name!r}, which does not exist yet")
-        with using(BUILDER):
-            made = wrapped(np.zeros(tuple(shape), dtype.numpy))
+        with use_builder(BUILDER):
+            variable = wrapped(np.zeros(tuple(shape), dtype.numpy))
             if initializer is not None:
-                initializer(made)
-            made.requires_grad_(trainable and dtype.is_float)
-        _variables[name] = made
-    if made.dtype != dtype or (shape is not None and tuple(made.shape) != tuple(shape)):
+                initializer(variable)
+            variable.requires_grad_(trainable and dtype.is_float)
+        _variables[name] = variable
+    if variable.dtype != dtype or (shape is not None and tuple(variable.shape) != tuple(shape)):
         raise CallError(
-            f"flow.get_variable: {name!r} is {made.desc}, it was asked for as {tuple(shape or ())} {dtype}"
+            f"flow.get_variable: {name!r} is {variable.desc}, it was asked for as {tuple(shape or ())} {dtype}"
         )
-    job.variables[name] = made
-    return made
+    job.variables[name] = variable
+    return variable
 
 
 def constant_initializer(value: float = 0.0) -> Initializer:
@@ -92,20 +92,20 @@ def random_uniform_initializer(minval: float = 0.0, maxval: float = 1.0) -> Init
 
 
 def random_normal_initializer(mean: float = 0.0, stddev: float = 1.0) -> Initializer:
-    """Normal."""
+    """Normally distributed."""
     return lambda x: init.normal_(x, mean, stddev)
 
 
 def truncated_normal_initializer(mean: float = 0.0, stddev: float = 1.0) -> Initializer:
-    """Normal, within two standard deviations."""
+    """Normally distributed, within two standard deviations."""
     return lambda x: init.trunc_normal_(x, mean, stddev, mean - 2 * stddev, mean + 2 * stddev)
 
 
 def xavier_uniform_initializer() -> Initializer:
-    """Uniform, as wide as the sizes of a layer ask for."""
+    """Xavier (Glorot) initialization, uniform."""
     return init.xavier_uniform_
 
 
 def xavier_normal_initializer() -> Initializer:
-    """Normal, as wide as the sizes of a layer ask for."""
+    """Xavier (Glorot) initialization, normal."""
     return init.xavier_normal_

@@ -22,13 +22,13 @@ from oneflow.dialect.nd_sbp import broadcast
 from oneflow.frontend.core.arrays import Data
 from oneflow.frontend.core.devices import move
 from oneflow.frontend.core.dispatch import Stateful, current_builder, dispatch_all
+from oneflow.frontend.core.placements import distribute
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.eager.module_state import as_array
 from oneflow.frontend.eager.tape import enable_grad, no_grad
 from oneflow.frontend.eager.tensor import EagerTensor, wrapped
 from oneflow.frontend.functional.rules import cast
 from oneflow.frontend.tracing.capture import layout_of
-from oneflow.runtime.global_array import GlobalArray
 
 Group = dict[str, Any]
 #: Settings of PyTorch's groups that choose between implementations of the same formula.
@@ -171,7 +171,7 @@ class Optimizer(Stateful):
         placement, nd = found
         if self._sbp is not None:
             nd = placement.layout(self._sbp, p.desc)
-        return GlobalArray.of(kept, placement, nd if kept.shape == p.shape else broadcast(placement.mesh))
+        return distribute(kept, placement, nd if kept.shape == p.shape else broadcast(placement.mesh))
 
     def to_global(self, sbp: Any) -> None:
         """Gives the states of global parameters the layout `sbp`, instead of that of their parameters.

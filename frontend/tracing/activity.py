@@ -1,4 +1,4 @@
-"""How far gradients reach in a trace: from which of its results, to which tensors from outside."""
+"""Activity analysis: which results of a trace a gradient may flow from, and which captured tensors it may flow to."""
 
 from __future__ import annotations
 
@@ -11,55 +11,61 @@ from oneflow.dialect.reverse import Entry, Opaque
 from oneflow.frontend.eager.regions import region_of
 from oneflow.frontend.eager.tensor import EagerTensor
 from oneflow.frontend.tracing.capture import Captures
-from oneflow.frontend.tracing.states import State
+from oneflow.frontend.tracing.states import MemoryState
 
 
 @dataclass(frozen=True)
-class Reach:
-    """What a call of a program is recorded with.
+class Activity:
+    """What a gradient can reach in one program.
 
-    `tensors` are those that it takes from outside, one of each memory and leaf; `wanting` says which of them get a
-    gradient, `updated` which get other values, `results` which of its result tensors the gradients come from.
+    `tensors` are the captured tensors, one for each memory and leaf. `needs_grad` says which of them get a gradient,
+    `updated` which of them the program updates, `results` from which of the result tensors a gradient may flow.
     """
 
     tensors: tuple[EagerTensor, ...]
-    wanting: tuple[bool, ...]
+    needs_grad: tuple[bool, ...]
     updated: tuple[bool, ...]
     results: tuple[bool, ...]
 
     def __bool__(self) -> bool:
-        return any(self.wanting)
+        return any(self.needs_grad)
 
     @classmethod
-    def of(cls, captures: Captures, changed: Iterable[State], tape: Sequence[Entry], results: Iterable[Any]) -> Reach:
-        """The reach of gradients in what a tape has, back from results; `changed` get other values."""
-        passing = [e for e in tape if _passes(e)]
-        given = [id(r) for r in results]
-        needed = set(given)
-        for entry in reversed(passing):
+    def of(
+        cls, captures: Captures, changed: Iterable[MemoryState], tape: Sequence[Entry], results: Iterable[Any]
+    ) -> Activity:
+        """The activity of a trace.
+
+        A backward walk over `tape` finds the leaves that `results` depend on, a forward walk the results that depend
+        on leaves. `changed` are the states that the program updates.
+        """
+        differentiable = [e for e in tape if _is_differentiable(e)]
+        result_ids = [id(r) for r in results]
+        needed = set(result_ids)
+        for entry in reversed(differentiable):
             if any(id(r) in needed for r in entry.results):
                 needed.update(id(v) for v in entry.operands if v.dtype.is_float)
         views = [(v, leaf) for v, leaf in captures.leaves if id(v) in needed]
         dependent = {id(v) for v, _ in views}
-        behind(dependent, passing)
+        propagate(dependent, differentiable)
         leaves = {leaf for _, leaf in views}
-        tensors = tuple(captures.unaltered.apart())
+        tensors = tuple(captures.alias_guard.representatives())
         regions = {s.region for s in changed}
         return cls(
             tensors,
             tuple(t.variable.leaf in leaves for t in tensors),
             tuple(region_of(t) in regions for t in tensors),
-            tuple(number in dependent for number in given),
+            tuple(number in dependent for number in result_ids),
         )
 
 
-def behind(seen: set[int], tape: Iterable[Entry]) -> None:
-    """Adds to the identities of values those of all that a tape says gradients flow to them from."""
+def propagate(seen: set[int], tape: Iterable[Entry]) -> None:
+    """Adds to `seen`, identities of values, every value of the tape that depends on one of them differentiably."""
     for entry in tape:
-        if _passes(entry) and any(id(v) in seen for v in entry.operands):
+        if _is_differentiable(entry) and any(id(v) in seen for v in entry.operands):
             seen.update(id(r) for r in entry.results if r.dtype.is_float)
 
 
-def _passes(entry: Entry) -> bool:
-    """Whether gradients may go through an entry."""
+def _is_differentiable(entry: Entry) -> bool:
+    """Whether a gradient may flow through an entry of a tape."""
     return not (isinstance(entry, Opaque) or (isinstance(entry, Call) and entry.record.grad is zero_grad))

@@ -1,4 +1,7 @@
-"""Tensors from outside of a traced function, which have to lie in memory as they did when it was traced."""
+"""Alias guards: captured tensors have to share memory as they did when the function was traced.
+
+A program is specialized to the way in which the tensors that it reads and updates share memory.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from typing import Any, Generic, TypeVar
 
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.core.arrays import Data
-from oneflow.frontend.core.errors import CallError, user_place
+from oneflow.frontend.core.errors import CallError, user_location
 from oneflow.frontend.eager.regions import region_in, region_of, span_of
 from oneflow.frontend.eager.tape import Leaf
 from oneflow.frontend.eager.tensor import EagerTensor
@@ -20,7 +23,7 @@ T = TypeVar("T")
 
 
 class GradientOf(EagerTensor):
-    """The gradient that a leaf has, whichever tensor that is by then: programs outlive the gradients of one step."""
+    """The gradient of a leaf, whichever tensor that is at the time: a program outlives the gradients of one step."""
 
     __slots__ = ("_leaf",)
 
@@ -29,12 +32,12 @@ class GradientOf(EagerTensor):
 
     @property
     def present(self) -> Any:
-        """The tensor, None where there is none."""
+        """The tensor that is the gradient now, None where the leaf has none."""
         return self._leaf.grad
 
     @property
-    def handle(self) -> Any:  # type: ignore[override]
-        """What the tensor is."""
+    def handle(self) -> Any:
+        """The variable of that tensor."""
         return self.present.handle
 
     @handle.setter
@@ -43,150 +46,156 @@ class GradientOf(EagerTensor):
 
     @property
     def desc(self) -> TensorDesc:  # type: ignore[override]
-        """The type of the tensor."""
+        """The type of that tensor."""
         desc: TensorDesc = self.present.desc
         return desc
 
     @property
-    def shows(self) -> Any:  # type: ignore[override]
-        """What the tensor is a view of."""
-        return self.present.shows
+    def view_meta(self) -> Any:
+        """How that tensor is a view of another, None where it is none."""
+        return self.present.view_meta
 
 
 def is_root(given: Any) -> bool:
-    """Whether it is a tensor, always the same, and no view: so it stays."""
-    return isinstance(given, EagerTensor) and not isinstance(given, GradientOf) and given.shows is None
+    """Whether a captured input is a tensor that is no view, and the same tensor at every run."""
+    return isinstance(given, EagerTensor) and not isinstance(given, GradientOf) and given.view_meta is None
 
 
-class Found(Generic[T]):
-    """What `find` makes of the spans of tensors, again when one of them lies elsewhere.
+class SpanCache(Generic[T]):
+    """What `compute` gives for the spans of tensors, computed again only when the memory of a tensor changes.
 
-    Arrays are known weakly: who gives up a tensor gives up its memory.
+    Arrays are referenced weakly, so that the cache does not keep the memory of a tensor alive.
     """
 
-    def __init__(self, tensors: Sequence[EagerTensor], find: Callable[[list[Span]], T]) -> None:
+    def __init__(self, tensors: Sequence[EagerTensor], compute: Callable[[list[Span]], T]) -> None:
         self._roots = [t for t in tensors if is_root(t)]
         self._others = [t for t in tensors if not is_root(t)]
-        self._find = find
-        self._last: tuple[list[weakref.ref[Any]], list[Span], Any] = [], [], None
+        self._compute = compute
+        self._cached: tuple[list[weakref.ref[Any]], list[Span], Any] = [], [], None
 
     def __call__(self) -> T:
-        arrays, others = [t.handle.handle for t in self._roots], list(map(_lying, self._others))
-        arrays += itertools.chain.from_iterable(others)
-        last = self._last
-        if len(arrays) != len(last[0]) or not all(map(operator.is_, arrays, map(operator.call, last[0]))):
-            last = self._last = self._renewed(arrays, others)
-        return last[2]
+        arrays, other_memories = [t.handle.handle for t in self._roots], list(map(_memory_of, self._others))
+        arrays += itertools.chain.from_iterable(other_memories)
+        cached = self._cached
+        if len(arrays) != len(cached[0]) or not all(map(operator.is_, arrays, map(operator.call, cached[0]))):
+            cached = self._cached = self._recompute(arrays, other_memories)
+        value: T = cached[2]
+        return value
 
-    def _renewed(self, arrays: list[Any], others: list[Any]) -> tuple[list[weakref.ref[Any]], list[Span], T]:
-        last, count = self._last, len(self._roots)
-        stayed = last[0] and all(map(operator.is_, arrays[:count], map(operator.call, last[0])))
-        spans = last[1][:count] if stayed else list(map(span_of, arrays[:count]))
-        pairs = zip(self._others, others, strict=True)
-        spans += [span_of(lying[0]) if len(lying) == 1 else region_of(t).span for t, lying in pairs]
-        return list(map(weakref.ref, arrays)), spans, self._find(spans)
-
-
-def _lying(tensor: EagerTensor) -> tuple[Any, ...]:
-    """The array that elements are in, and which of that they are."""
-    shown = tensor.shows
-    return (tensor.handle.handle,) if shown is None else (shown.root.handle.handle, shown)
+    def _recompute(
+        self, arrays: list[Any], other_memories: list[Any]
+    ) -> tuple[list[weakref.ref[Any]], list[Span], T]:
+        cached, count = self._cached, len(self._roots)
+        stayed = cached[0] and all(map(operator.is_, arrays[:count], map(operator.call, cached[0])))
+        spans = cached[1][:count] if stayed else list(map(span_of, arrays[:count]))
+        pairs = zip(self._others, other_memories, strict=True)
+        spans += [span_of(memory[0]) if len(memory) == 1 else region_of(t).span for t, memory in pairs]
+        return list(map(weakref.ref, arrays)), spans, self._compute(spans)
 
 
-class Unaltered:
-    """Whether tensors from outside have the types and leaves that they were captured with, and share memory alike."""
+def _memory_of(tensor: EagerTensor) -> tuple[Any, ...]:
+    """The array that holds the elements of a tensor, and for a view which part of that array."""
+    view = tensor.view_meta
+    return (tensor.handle.handle,) if view is None else (view.root.handle.handle, view)
+
+
+class AliasGuard:
+    """The guard that captured tensors have the types and leaves of the capture, and share memory in the same way."""
 
     def __init__(self) -> None:
         self._tensors: dict[int, tuple[EagerTensor, Leaf | None, TensorDesc, EagerTensor]] = {}
-        self._watched: list[tuple[EagerTensor, Leaf | None, TensorDesc]] = []
+        self._entries: list[tuple[EagerTensor, Leaf | None, TensorDesc]] = []
         self._gradients: list[GradientOf] = []
-        self._links: Found[Any] | None = None
+        self._shared_pairs: SpanCache[Any] | None = None
 
     def watch(self, tensor: EagerTensor, owner: EagerTensor) -> None:
-        """Adds a tensor with the elements of `owner`, the first one that was captured of those."""
+        """Adds a tensor; `owner` is the tensor that was captured first with the same elements."""
         if id(tensor) not in self._tensors:
             self._tensors[id(tensor)] = tensor, tensor.variable.leaf, tensor.variable.desc, owner
-            self._watched.append((tensor, tensor.variable.leaf, tensor.variable.desc))
+            self._entries.append((tensor, tensor.variable.leaf, tensor.variable.desc))
             if isinstance(tensor, GradientOf):
                 self._gradients.append(tensor)
 
-    def settle(self) -> None:
-        """Notes how all of them share memory: programs are for that."""
-        tensors = sorted((tensor for tensor, *_ in self._watched), key=is_root, reverse=True)
-        self._seen, self._leaves = [t for t, *_ in self._watched], [leaf for _, leaf, _ in self._watched]
-        self._links = Found(tensors, lambda spans: _links(tensors, spans))
-        self._linked = self._links()
+    def seal(self) -> None:
+        """Records how the tensors share memory; called when all are known."""
+        tensors = sorted((tensor for tensor, *_ in self._entries), key=is_root, reverse=True)
+        self._guarded, self._leaves = [t for t, *_ in self._entries], [leaf for _, leaf, _ in self._entries]
+        self._shared_pairs = SpanCache(tensors, lambda spans: _shared_pairs(tensors, spans))
+        self._expected_pairs = self._shared_pairs()
 
-    def apart(self) -> Iterator[EagerTensor]:
-        """One tensor of each memory and leaf."""
+    def representatives(self) -> Iterator[EagerTensor]:
+        """One tensor for each distinct memory and leaf."""
         yield from {leaf or id(owner): t for t, leaf, _, owner in reversed(self._tensors.values())}.values()
 
-    def looks_at(self, tensors: Sequence[EagerTensor]) -> bool:
-        """Whether those are all that it is about, and none of them is a view."""
+    def covers_exactly(self, tensors: Sequence[EagerTensor]) -> bool:
+        """Whether the guard is about exactly these tensors, and none of them is a view."""
         return {id(t) for t in tensors} == self._tensors.keys() and all(map(is_root, tensors))
 
     @property
-    def has_leaves(self) -> bool:
+    def leaves_match(self) -> bool:
         """Whether the tensors have the leaves that they were captured with."""
-        return [tensor.handle.leaf for tensor in self._seen] == self._leaves
+        return [tensor.handle.leaf for tensor in self._guarded] == self._leaves
 
     @property
-    def want_gradients(self) -> bool:
-        """Whether a gradient flows to one of them, where operators are recorded."""
+    def any_requires_grad(self) -> bool:
+        """Whether one of the tensors requires grad."""
         return any(tensor.requires_grad for tensor, *_ in self._tensors.values())
 
     def __bool__(self) -> bool:
         return bool(self._tensors)
 
     def __call__(self, leaves: bool = True) -> bool:
-        """Whether that is so, `leaves` aside: tensors may require no gradient for now."""
+        """Whether the guard holds; with `leaves` False leaves may differ, as a tensor may require no grad for a
+        while.
+        """
         if self._gradients and any(gradient.present is None for gradient in self._gradients):
-            return True  # what is not there is not altered; another guard says that it is not there
-        for tensor, leaf, desc in self._watched:
-            now = tensor.handle
-            if (now.leaf is not leaf and leaves) or (now.desc is not desc and now.desc != desc):
+            return True  # the guard on the presence of gradients fails in this case
+        for tensor, leaf, desc in self._entries:
+            variable = tensor.handle
+            if (variable.leaf is not leaf and leaves) or (variable.desc is not desc and variable.desc != desc):
                 return False
-        assert self._links is not None
-        return self._links() == self._linked
+        assert self._shared_pairs is not None
+        return bool(self._shared_pairs() == self._expected_pairs)
 
 
-def _links(tensors: Sequence[EagerTensor], spans: Sequence[Span]) -> list[tuple[Any, ...]]:
-    """The pairs of tensors that share memory, and how the two lie in it."""
-    return sorted((a, b, *_beside(tensors[a], tensors[b])) for a, b in overlapping_pairs(spans))
+def _shared_pairs(tensors: Sequence[EagerTensor], spans: Sequence[Span]) -> list[tuple[Any, ...]]:
+    """The pairs of tensors whose memory overlaps, with the layout of each relative to the other."""
+    return sorted((a, b, *_relative_layout(tensors[a], tensors[b])) for a, b in overlapping_pairs(spans))
 
 
-def _beside(one: EagerTensor, other: EagerTensor) -> tuple[Any, ...]:
-    first, second = region_of(one), region_of(other)
-    return second.begin - first.begin, first.strides, second.strides
+def _relative_layout(one: EagerTensor, other: EagerTensor) -> tuple[Any, ...]:
+    one_region, other_region = region_of(one), region_of(other)
+    return other_region.begin - one_region.begin, one_region.strides, other_region.strides
 
 
-class Apart:
-    """Whether what a function is called with lies apart from the tensors from outside that it updates.
+class NoAliasCheck:
+    """The check that no argument shares memory with a captured tensor that the function updates.
 
-    Its program reads arguments as they were before. Where one of them is what the function updates it would give
-    other results than the function.
+    The program reads its arguments before the updates, so with such an argument its results would differ from the
+    function's.
     """
 
     def __init__(self, updated: Sequence[EagerTensor]) -> None:
         self._updated = updated
-        self._spans = Found(updated, Spans)
+        self._spans = SpanCache(updated, Spans)
 
     def check(
         self, arrays: Sequence[Data], views: Mapping[int, EagerTensor], names: Sequence[str], name: str
     ) -> None:
-        """Looks at the arrays of arguments with their names, and by their numbers at those that are views.
+        """Checks the arrays of arguments, which are called `names`; `views` are the arguments that are views, by
+        number.
 
         Raises:
             CallError: one of them shares memory with what is updated.
         """
         spans = self._spans()
-        found = [(number, region_in(a)) for number, a in enumerate(arrays) if spans.overlaps(span_of(a))]
-        found += [(n, region) for n, v in views.items() if spans.overlaps((region := region_of(v)).span)]
-        for number, region in found:
-            if any(region_of(t).meets(region) for t in self._updated):
+        overlapping = [(number, region_in(a)) for number, a in enumerate(arrays) if spans.overlaps(span_of(a))]
+        overlapping += [(n, region) for n, v in views.items() if spans.overlaps((region := region_of(v)).span)]
+        for number, region in overlapping:
+            if any(region_of(t).overlaps(region) for t in self._updated):
                 raise CallError(
-                    f"{name}: expected argument {names[number]} apart from the tensors from outside that it updates, "
-                    f"got one in their memory: pass {names[number]}.clone(), or use that tensor in the function "
-                    "without passing it",
-                    user_place(),
+                    f"{name}: expected argument {names[number]} not to share memory with captured tensors that the "
+                    f"function updates; pass {names[number]}.clone(), or use that tensor in the function without "
+                    "passing it",
+                    user_location(),
                 )

@@ -2,9 +2,9 @@
 
     step = flow.compile(flow.value_and_grad(loss, argnums=(0, 1)))
 
-The function is called once. In one that is traced, what it builds is noted on a tape, and the operators' gradient
-slots build the gradients after it; so gradients are operations like any others, which can be differentiated again.
-In eager mode tensors know what made them.
+The function is called once. In a trace its operators are noted on a tape, and their gradient slots build the
+gradients afterwards: gradients are operators like any others, and can be differentiated again. In eager mode the tape
+of the tensors serves.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from oneflow.dialect.reverse import (
 )
 from oneflow.frontend.core.arrays import is_array
 from oneflow.frontend.core.dispatch import as_tensor, current_builder, dispatch
-from oneflow.frontend.core.errors import OneFlowError, Place, fail
+from oneflow.frontend.core.errors import OneFlowError, SourceLocation, fail
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.core.tree import Tree, flatten
 from oneflow.frontend.eager.tape import enable_grad
@@ -43,7 +43,7 @@ Function = Callable[..., Any]
 
 
 def grad(fn: Function, argnums: int | Sequence[int] = 0) -> Function:
-    """The function that gives the gradient of `fn`; see `value_and_grad`."""
+    """The function that computes the gradient of `fn`; see `value_and_grad`."""
     both = value_and_grad(fn, argnums)
 
     @functools.wraps(both)
@@ -54,7 +54,7 @@ def grad(fn: Function, argnums: int | Sequence[int] = 0) -> Function:
 
 
 def value_and_grad(fn: Function, argnums: int | Sequence[int] = 0) -> Function:
-    """The function that gives what `fn` gives, and its gradient.
+    """The function that computes the result of `fn` and its gradient.
 
     Args:
         fn: a function of tensors that returns one tensor of floats with one element.
@@ -71,7 +71,7 @@ def value_and_grad(fn: Function, argnums: int | Sequence[int] = 0) -> Function:
     @functools.wraps(fn)
     def function(*args: Any, **kwargs: Any) -> Any:
         arguments = bind(fn, args, kwargs)
-        at = _counted(entry_name(fn), len(arguments.args), numbers)
+        at = _non_negative(entry_name(fn), len(arguments.args), numbers)
         inputs = _Inputs(entry_name(fn), arguments.args, at)
         positional = list(arguments.args)
         for number, value in zip(at, inputs.value, strict=True):
@@ -79,7 +79,7 @@ def value_and_grad(fn: Function, argnums: int | Sequence[int] = 0) -> Function:
         with _recording() as tape:
             value = fn(*positional, **arguments.kwargs)
         builder = current_builder()
-        loss = _present(_loss(entry_name(fn), value))
+        loss = _current_value(_checked_loss(entry_name(fn), value))
         grads = inputs.gradients(tape, [(loss, builder.give(one_of(builder, loss.desc)))])
         return inputs.released((value, grads[0] if isinstance(argnums, int) else tuple(grads)))
 
@@ -88,24 +88,24 @@ def value_and_grad(fn: Function, argnums: int | Sequence[int] = 0) -> Function:
 
 
 def vjp(fn: Function, *primals: Any) -> tuple[Any, Function]:
-    """What `fn(*primals)` gives, and the function from cotangents of that to the gradients by `primals`.
+    """The result of `fn(*primals)`, and the function from cotangents of the result to the gradients by `primals`.
 
-    Cotangents have the structure of the result; what is no tensor of floats has None, which also stands for zeros.
-    The gradients are a tuple, or the one gradient of one primal.
+    Cotangents have the structure of the result; None stands for zeros, and for what is no tensor of floats. The
+    gradients are a tuple, or one gradient for one primal.
 
     Raises:
-        OneFlowError: a primal has no floats, or `pull` is called with cotangents of other types.
+        OneFlowError: a primal has no floats, or the function is called with cotangents of other types.
     """
     inputs = _Inputs(entry_name(fn), primals, range(len(primals)))
     with _recording() as tape:
         value = fn(*inputs.value)
     results, tree = flatten(value)
-    results = list(map(_present, results))
+    results = list(map(_current_value, results))
 
     def pull(cotangents: Any) -> Any:
         seeds = [
             (result, _cotangent(result, cotangent))
-            for result, cotangent in zip(results, _matching(cotangents, tree), strict=True)
+            for result, cotangent in zip(results, _leaves_of_structure(cotangents, tree), strict=True)
             if cotangent is not None
         ]
         grads = inputs.gradients(tape, seeds)
@@ -115,10 +115,10 @@ def vjp(fn: Function, *primals: Any) -> tuple[Any, Function]:
 
 
 def jvp(fn: Function, primals: Any, tangents: Any) -> tuple[Any, Any]:
-    """What `fn(*primals)` gives, and how it changes as `primals` change by `tangents`, which have their structure.
+    """The result of `fn(*primals)`, and its change as `primals` change by `tangents`, which have their structure.
 
-    Reverse mode twice: the gradient is linear in its cotangents, and the adjoint of that map is the tangent. What is
-    no tensor of floats has None in place of a tangent.
+    The change is computed by reverse mode twice: the gradient is linear in its cotangents, and the adjoint of that
+    map gives the tangent. None stands for the tangent of what is no tensor of floats.
 
     Args:
         fn: a function of tensors.
@@ -136,12 +136,12 @@ def jvp(fn: Function, primals: Any, tangents: Any) -> tuple[Any, Any]:
         value, pull = vjp(fn, *primals)
     results, tree = flatten(value)
     floats = [r for r in results if _is_float(r)]
-    probes = [_own(dispatch("ones_like", r)) for r in floats]
+    probes = [_as_input(dispatch("ones_like", r)) for r in floats]
     rest = iter(probes)
     with _recording() as tape:
         pulled = pull(tree.unflatten([next(rest) if _is_float(r) else None for r in results]))
     grads, structure = flatten((pulled,) if len(primals) == 1 else pulled)
-    changes = _matching(tuple(tangents), structure)
+    changes = _leaves_of_structure(tuple(tangents), structure)
     seeds = [(g, _cotangent(g, t, "a tangent")) for g, t in zip(grads, changes, strict=True) if g is not None]
     found = iter(_pull_back(tape, seeds, probes))
     changed = tree.unflatten([next(found) if _is_float(r) else None for r in results])
@@ -154,13 +154,13 @@ def _one_or_more(given: Any) -> Sequence[Any]:
 
 
 def stop_gradient(x: Any) -> Any:
-    """`x`, a tensor or a nested structure of tensors, as it is, through which no gradient flows."""
+    """`x`, a tensor or a nested structure of tensors, through which no gradient flows."""
     leaves, tree = flatten(x)
     return tree.unflatten([dispatch("stop_gradient", v) if isinstance(v, Tensor) else v for v in leaves])
 
 
 def checkpoint(fn: Function, *args: Any) -> Any:
-    """The function `fn`, computed again for its gradient, so that nothing inside it is kept until then.
+    """The function `fn`, computed again for its gradient, so that its intermediate results are not kept until then.
 
     With further arguments it is called with them at once, as PyTorch's `checkpoint` is.
     """
@@ -170,19 +170,19 @@ def checkpoint(fn: Function, *args: Any) -> Any:
         builder = current_builder()
         if not isinstance(builder, TraceBuilder):
             return recomputed(fn, *args, **kwargs)
-        given = [v for v in flatten((args, kwargs))[0] if isinstance(v, Tensor)]
-        with builder.apart() as inner:
+        operands = [v for v in flatten((args, kwargs))[0] if isinstance(v, Tensor)]
+        with builder.isolated_tape() as inner:
             value = fn(*args, **kwargs)
-        made = {id(r) for entry in inner for r in entry.results}
-        results = tuple(v for v in (*map(_present, flatten(value)[0]), *builder.lasting()) if id(v) in made)
-        builder.note(Segment(tuple(inner), tuple(map(builder.read, given)), results))
+        built = {id(r) for entry in inner for r in entry.results}
+        results = tuple(v for v in (*map(_current_value, flatten(value)[0]), *builder.lasting()) if id(v) in built)
+        builder.note(Segment(tuple(inner), tuple(map(builder.read, operands)), results))
         return value
 
     return function(*args) if args else function
 
 
-def _counted(name: str, count: int, argnums: Sequence[int]) -> list[int]:
-    """Positions of arguments, counted from the front.
+def _non_negative(name: str, count: int, argnums: Sequence[int]) -> list[int]:
+    """Positions of arguments with negative ones counted from the end.
 
     Raises:
         OneFlowError: one is no position.
@@ -190,19 +190,19 @@ def _counted(name: str, count: int, argnums: Sequence[int]) -> list[int]:
     for number in argnums:
         if not -count <= number < count:
             raise fail(f"{name}: expected argnums in [{-count}, {count}) for {count} arguments, got {number}")
-    found = [number % count for number in argnums]
-    if len(set(found)) < len(found):
+    positions = [number % count for number in argnums]
+    if len(set(positions)) < len(positions):
         raise fail(f"{name}: expected each argument once in argnums, got {list(argnums)}")
-    return found
+    return positions
 
 
 class _Inputs:
-    """Arguments as tensors of their own, so that other uses of the same tensor are constants of the function."""
+    """Arguments as tensors of their own, so that other uses of the same tensors are constants of the function."""
 
     def __init__(self, name: str, args: Sequence[Any], numbers: Sequence[int]) -> None:
         self.level = level()
         leaves, self.tree = flatten([args[n] for n in numbers])
-        self.leaves = [_own(v) if _is_float(v) else v for v in map(_as_tensor, leaves)]
+        self.leaves = [_as_input(v) if _is_float(v) else v for v in map(_as_tensor, leaves)]
         self.value: list[Any] = self.tree.unflatten(self.leaves)
         for number, value in zip(numbers, self.value, strict=True):
             if not any(map(_is_float, flatten(value)[0])):
@@ -210,12 +210,12 @@ class _Inputs:
 
     def gradients(self, tape: Sequence[Entry], seeds: Seeds) -> list[Any]:
         """The gradients in the structure of the arguments."""
-        found = iter(_pull_back(tape, seeds, [v for v in self.leaves if _is_float(v)]))
-        grads: list[Any] = self.tree.unflatten([next(found) if _is_float(v) else None for v in self.leaves])
+        gradients = iter(_pull_back(tape, seeds, [v for v in self.leaves if _is_float(v)]))
+        grads: list[Any] = self.tree.unflatten([next(gradients) if _is_float(v) else None for v in self.leaves])
         return grads
 
     def released(self, value: Any) -> Any:
-        """`value`, which nobody else wants the gradient of, without what was recorded for it."""
+        """`value`, without what was recorded for its gradient if nobody else needs that."""
         return released(value, self.level) if current_builder().eager else value
 
 
@@ -223,8 +223,8 @@ def _as_tensor(leaf: Any) -> Any:
     return as_tensor(leaf) if is_array(leaf) or isinstance(leaf, float) else leaf
 
 
-def _own(tensor: Tensor) -> Tensor:
-    """The same tensor as another object, which is what gradients tell values apart by."""
+def _as_input(tensor: Tensor) -> Tensor:
+    """The same tensor as another object, by which gradients distinguish this use from others."""
     if isinstance(tensor, EagerTensor) and current_builder().eager:
         return own(tensor)
     builder = _builder()
@@ -234,8 +234,8 @@ def _own(tensor: Tensor) -> Tensor:
     return renamed
 
 
-def _present(value: Any) -> Any:
-    """A result as it is now, which later updates in place do not change; in a trace what it is to the tape."""
+def _current_value(value: Any) -> Any:
+    """A result in a trace by its current value, which later updates in place do not change."""
     builder: Any = current_builder()
     traced = isinstance(value, Tensor) and isinstance(builder, TraceBuilder)
     return builder.give(builder.read(value)) if traced else value
@@ -253,7 +253,7 @@ def _builder() -> TraceBuilder:
 
 @contextmanager
 def _recording() -> Iterator[list[Entry]]:
-    """A tape of what is built meanwhile; in eager mode tensors know what made them."""
+    """A tape of what is built within; in eager mode an unused one, as tensors know what made them."""
     builder, tape = current_builder(), list[Entry]()
     if not isinstance(builder, TraceBuilder):
         with deeper():
@@ -268,12 +268,12 @@ def _recording() -> Iterator[list[Entry]]:
 
 
 def _pull_back(tape: Sequence[Entry], seeds: Seeds, wrt: Sequence[Any]) -> list[Any]:
-    """The gradients by `wrt`, zeros where nothing depends on one."""
+    """The gradients by `wrt`, zeros where no result depends on one."""
     builder = current_builder()
     try:
         grads = eager_pull_back(seeds, wrt) if builder.eager else _traced_pull_back(builder, tape, seeds, wrt)
     except NotDifferentiable as error:
-        raise (fail(str(error)) if builder.eager else _located(error)) from None
+        raise (fail(str(error)) if builder.eager else _error_at_operator(error)) from None
     except OperatorError as error:
         raise fail(str(error)) from None
     return [dispatch("zero_like", x) if g is None else g for x, g in zip(wrt, grads, strict=True)]
@@ -285,23 +285,23 @@ def _traced_pull_back(builder: Any, tape: Sequence[Entry], seeds: Seeds, wrt: Se
     return grads
 
 
-def _located(error: NotDifferentiable) -> OneFlowError:
-    """The error at the line that called the operator."""
+def _error_at_operator(error: NotDifferentiable) -> OneFlowError:
+    """The error, at the line that called the operator."""
     place = error.entry.results[0].handle.owner.location
-    return fail(str(error), Place(place.filename, place.start_line, place.start_col))
+    return fail(str(error), SourceLocation(place.filename, place.start_line, place.start_col))
 
 
-def _loss(name: str, value: Any) -> Tensor:
+def _checked_loss(name: str, value: Any) -> Tensor:
     if not _is_float(value) or value.desc.element_count != 1:
         raise fail(f"expected {name} to return one tensor of floats with one element to differentiate, got {value!r}")
     loss: Tensor = value
     return loss
 
 
-def _matching(value: Any, tree: Tree) -> list[Any]:
-    """The leaves of a value that has to have a structure."""
-    leaves, found = flatten(value)
-    if found != tree:
+def _leaves_of_structure(value: Any, tree: Tree) -> list[Any]:
+    """The leaves of a value, which has to have a structure."""
+    leaves, structure = flatten(value)
+    if structure != tree:
         raise fail(f"expected the structure of the result, of {len(list(tree.paths()))} tensors, got {value!r}")
     return leaves
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from oneflow.frontend.core.errors import CallError, user_place
+from oneflow.frontend.core.errors import CallError, user_location
 
 
 @dataclass(frozen=True)
@@ -65,15 +65,15 @@ class Callee:
         if target is None or self.kind is staticmethod:
             return own
         key = f"{self.name} (compiled)"
-        found = getattr(target, "__dict__", {}).get(key)
-        if found is None or found.target is not target or found.own is not own:
-            found = Kept(target, own, make(MethodType(self.function, target)))
-            _keep(target, key, found)
-        return found.compiled
+        method = getattr(target, "__dict__", {}).get(key)
+        if method is None or method.target is not target or method.own is not own:
+            method = CompiledMethod(target, own, make(MethodType(self.function, target)))
+            _store(target, key, method)
+        return method.compiled
 
 
 @dataclass(frozen=True)
-class Kept:
+class CompiledMethod:
     """What was compiled for a method of `target`; copies and pickles of the target have nothing of it."""
 
     target: Any = None
@@ -81,10 +81,10 @@ class Kept:
     compiled: Any = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Kept, ()
+        return CompiledMethod, ()
 
 
-def told_apart(value: Any) -> Any:
+def value_key(value: Any) -> Any:
     """What tells one plain value from another: 1, 1.0 and True differ, and -0.0 from 0.0; NaN is itself."""
     return type(value), repr(value) if isinstance(value, float) else value
 
@@ -94,7 +94,7 @@ def settings_of(fn: Callable[..., Any]) -> dict[str, Any]:
     owner = owner_of(fn)
     if inspect.isfunction(owner) or inspect.isclass(owner) or inspect.ismodule(owner):
         return {}
-    return {k: told_apart(v) for k, v in simple_attributes(owner).items()}
+    return {k: value_key(v) for k, v in simple_attributes(owner).items()}
 
 
 def filled(arguments: inspect.BoundArguments, values: dict[str, Any]) -> inspect.BoundArguments:
@@ -111,15 +111,15 @@ def simple_attributes(owner: Any) -> dict[str, Any]:
     """The numbers, strings and flags of an object as it is read: its own, and those that its classes give."""
     names = {name: None for base in reversed(type(owner).__mro__) for name, v in vars(base).items() if _is_simple(v)}
     names |= {name: None for name, v in getattr(owner, "__dict__", {}).items() if _is_simple(v)}
-    found = {name: getattr(owner, name, None) for name in names if not name.startswith("__")}
-    return {name: v for name, v in found.items() if _is_simple(v)}
+    values = {name: getattr(owner, name, None) for name in names if not name.startswith("__")}
+    return {name: v for name, v in values.items() if _is_simple(v)}
 
 
 def _is_simple(value: Any) -> bool:
     return isinstance(value, (bool, int, float, str))
 
 
-def _keep(target: Any, key: str, value: Any) -> None:
+def _store(target: Any, key: str, value: Any) -> None:
     if isinstance(target, type):
         type.__setattr__(target, key, value)
     elif hasattr(target, "__dict__"):
@@ -160,7 +160,7 @@ def bind(fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) ->
     try:
         bound = signature.bind(*args, **kwargs)
     except TypeError as error:
-        raise CallError(f"{entry_name(fn)}{signature}: {error} ({user_place()})") from None
+        raise CallError(f"{entry_name(fn)}{signature}: {error} ({user_location()})") from None
     bound.apply_defaults()
     return bound
 

@@ -1,9 +1,9 @@
-"""What a function that is traced takes from outside its arguments: arrays, changing numbers, tensors with state.
+"""Captures: what a traced function takes from outside its arguments.
 
-Arrays are copied. A number that changes (a learning rate, a seed) is asked for at every run. A tensor of eager mode
-is an input that is passed at every run; where the function updates it, the new value is one more result, written back
-after the run, and the argument has the attribute `oneflow.donated = n`: result n may take the argument's memory. What
-the function depends on otherwise is a `Guard`.
+Arrays are copied. A number that changes (a learning rate, a seed) is read at every run. An eager tensor is an input
+that is passed at every run. Where the function updates the tensor, its new value is a further result, written back
+after the run, and the input has the attribute `oneflow.donated = n`: result n may take the memory of the input.
+Anything else that the function depends on is a `Guard`.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.core.arrays import Data, is_on_ranks
 from oneflow.frontend.core.dispatch import Stateful, dispatch
 from oneflow.frontend.core.errors import fail
-from oneflow.frontend.core.hooks import Unchanged
-from oneflow.frontend.core.layouts import Lying, Places
+from oneflow.frontend.core.hooks import VersionGuard
+from oneflow.frontend.core.layouts import ProgramPlacements, ValueLayout
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.eager.kernels import intern
 from oneflow.frontend.eager.tape import MODE, Leaf, is_grad_enabled
 from oneflow.frontend.eager.tensor import EagerTensor, from_program, wrapped
-from oneflow.frontend.tracing.alias_guards import GradientOf, Unaltered
-from oneflow.frontend.tracing.callables import told_apart
-from oneflow.frontend.tracing.guards import Guard, Presence
-from oneflow.frontend.tracing.states import Key, State, States, changing, key_of
+from oneflow.frontend.tracing.alias_guards import AliasGuard, GradientOf
+from oneflow.frontend.tracing.callables import value_key
+from oneflow.frontend.tracing.guards import GradientPresence, Guard
+from oneflow.frontend.tracing.states import Key, MemoryState, MemoryStates, changed_states, key_of
 
 
-class Asked:
-    """A number as an array, the same one as long as it is the same float."""
+class RuntimeNumber:
+    """A number as an array; the array is made anew only when the number has changed."""
 
     def __init__(self, get: Callable[[], float], dtype: DType) -> None:
         self._get, self._dtype = get, dtype
@@ -48,25 +48,25 @@ class Asked:
         return self._array
 
 
-def layout_of(given: Any) -> Any:
-    """The placement and layout of a tensor from outside, None where it lies on no ranks."""
-    data = given.handle.handle if isinstance(given, EagerTensor) else None
+def layout_of(captured: Any) -> Any:
+    """The placement and layout of a global tensor, None for any other tensor."""
+    data = captured.handle.handle if isinstance(captured, EagerTensor) else None
     return (data.placement, data.nd) if is_on_ranks(data) else None
 
 
 @dataclass(eq=False)
-class Gradient:
-    """The gradient of a leaf while a function is traced: `None`, a tensor from outside, or one of the trace.
+class LeafGradient:
+    """The gradient of a leaf while a function is traced: None, a tensor from outside, or a tensor of the trace.
 
-    `before` is `UNREAD` where the function sets it first: that is done in any case.
+    `before` is `UNREAD` where the function sets the gradient without reading it first; it is then set in any case.
     """
 
     leaf: Leaf
     before: Any
-    now: Any
+    current: Any
 
 
-#: What a gradient was before that the function has not read.
+#: Stands for the earlier gradient where the function has not read it.
 UNREAD = object()
 
 
@@ -74,116 +74,125 @@ UNREAD = object()
 class Captures:
     """Everything that one trace takes from outside.
 
-    `bind` makes an input of a type. `inputs` are arrays, tensors and functions that give numbers, in the order of the
-    inputs. `leaves` are tensors of the trace whose gradients are added up outside; `hooks` those that were called.
-    The program holds while the tensors are `unaltered`.
+    `bind` makes a program input of a type. `inputs` are arrays, tensors and functions that give a number, in the
+    order of the program inputs. `leaves` are tensors of the trace whose gradients are accumulated outside, with their
+    leaves. `hooks` guards the hooks that were called. The program holds while `alias_guard` and the other guards do.
     """
 
     bind: Callable[[Any], Tensor]
     inputs: list[Any] = field(default_factory=list)
-    states: States = field(default_factory=States)
-    gradients: dict[int, Gradient] = field(default_factory=dict)
+    states: MemoryStates = field(default_factory=MemoryStates)
+    gradients: dict[int, LeafGradient] = field(default_factory=dict)
     leaves: list[tuple[Tensor, Leaf]] = field(default_factory=list)
     guards: list[Guard] = field(default_factory=list)
-    hooks: Unchanged = field(default_factory=Unchanged)
-    presence: Presence = field(default_factory=Presence)
-    unaltered: Unaltered = field(default_factory=Unaltered)
+    hooks: VersionGuard = field(default_factory=VersionGuard)
+    gradient_presence: GradientPresence = field(default_factory=GradientPresence)
+    alias_guard: AliasGuard = field(default_factory=AliasGuard)
     owners: dict[int, tuple[Stateful, dict[Any, Any]]] = field(default_factory=dict)
 
     def add(self, given: Any, desc: Any) -> Tensor:
-        """A further input."""
+        """Adds an input."""
         self.inputs.append(given)
         return self.bind(desc)
 
-    def state(self, tensor: EagerTensor) -> State:
-        """The state that a tensor from outside is; those of the same elements and the same gradients are one."""
+    def state(self, tensor: EagerTensor) -> MemoryState:
+        """The state of a captured tensor; tensors with the same elements and connected gradients share one."""
         variable = tensor.variable
         if MODE.recording and (variable.node is not None or _is_part_of_leaf(tensor)):
             raise fail(
                 f"{variable.desc} from outside was computed and has a gradient: write x.detach(), or pass it in"
             )
         known = self.states.get(key := key_of(tensor)) or self._add_state(key, tensor)
-        self.unaltered.watch(tensor, known.outside)
+        self.alias_guard.watch(tensor, known.outside)
         return known
 
-    def _add_state(self, key: Key, tensor: EagerTensor, value: Tensor | None = None) -> State:
-        """A state, with `value` or as the input that it is, which it may share with others of the same elements."""
-        beside = self.states.beside(key.region)
-        same = next((s for s in beside if s.region == key.region), None)
+    def _add_state(self, key: Key, tensor: EagerTensor, value: Tensor | None = None) -> MemoryState:
+        """Adds a state: with `value`, or as an input, which states of the same elements share."""
+        overlapping = self.states.overlapping(key.region)
+        same = next((s for s in overlapping if s.region == key.region), None)
         if value is not None:
             argument = -1
         elif same is not None:
             argument, value = same.argument, Tensor(same.input.builder, same.input.handle, same.input.desc)
         else:
             argument, value = len(self.inputs), self.add(tensor, tensor.variable.desc)
-        return self.states.add(key, State(tensor, argument, value, key, beside))
+        return self.states.add(key, MemoryState(tensor, argument, value, key, overlapping))
 
     def present(self, tensor: EagerTensor) -> Tensor:
-        """The value of a tensor from outside in the trace; that of a leaf is what its gradient is asked by."""
+        """The current value of a captured tensor in the trace; for a leaf an object of its own, by which gradients
+        are asked for.
+        """
         state, leaf = self.state(tensor), tensor.variable.leaf
-        state.catch_up()
+        state.synchronize()
         if leaf is None:
-            return state.now
+            return state.current
         if leaf not in state.views:
-            state.views[leaf] = view = Tensor(state.now.builder, state.now.handle, state.now.desc)
+            state.views[leaf] = view = Tensor(state.current.builder, state.current.handle, state.current.desc)
             self.leaves.append((view, leaf))
         return state.views[leaf]
 
     @contextmanager
-    def standing_in(self, values: Sequence[tuple[EagerTensor, Tensor]]) -> Iterator[None]:
-        """Within it tensors from outside have other values, and what updates them changes nothing outside."""
-        outer, self.states = self.states, States()
+    def substituted(self, values: Sequence[tuple[EagerTensor, Tensor]]) -> Iterator[None]:
+        """Within it captured tensors have other values, and updates of them have no effect outside."""
+        outer, self.states = self.states, MemoryStates()
         try:
             for tensor, value in values:
-                self._stand_in(tensor, value)
+                self._substitute(tensor, value)
             yield
         finally:
             self.states = outer
 
-    def _stand_in(self, tensor: EagerTensor, value: Tensor) -> None:
+    def _substitute(self, tensor: EagerTensor, value: Tensor) -> None:
         key, leaf = key_of(tensor), tensor.variable.leaf
         state = self.states.get(key) or self._add_state(key, tensor, value)
         if leaf is None:
-            state.now = value
+            state.current = value
         else:
             state.views[leaf] = value
 
     def watch(self, owner: Stateful) -> None:
-        """Notes the facts of a module, of which the program is for those that the function itself leaves alone."""
+        """Guards the facts of a module or optimizer, except those that the function itself changes."""
         if id(owner) not in self.owners:
             self.owners[id(owner)] = owner, owner.facts()
 
     def all_guards(self) -> list[Guard]:
-        """All that has to be as it was; nothing where the function depends on its arguments alone."""
+        """All guards of the program; none where the function depends on its arguments alone."""
         for owner, before in self.owners.values():
-            self.hooks.watch(_unchanging(owner, before))
+            self.hooks.watch(_facts_guard(owner, before))
         watched = [Guard(self.hooks, True)] if self.hooks else []
-        watched += [Guard(self.presence, True)] if self.presence else []
-        self.unaltered.settle()
-        returns = functools.partial(self.unaltered, leaves=False)
-        watched += [Guard(self.unaltered, True, False, returns)] if self.unaltered else []
-        watched += [Guard(is_grad_enabled, is_grad_enabled())] if self.unaltered.want_gradients else []
+        watched += [Guard(self.gradient_presence, True)] if self.gradient_presence else []
+        self.alias_guard.seal()
+        may_return = functools.partial(self.alias_guard, leaves=False)
+        watched += [Guard(self.alias_guard, True, False, may_return)] if self.alias_guard else []
+        watched += [Guard(is_grad_enabled, is_grad_enabled())] if self.alias_guard.any_requires_grad else []
         return [*self.guards, *watched]
 
-    def lying(
-        self, places: Places, arguments: Sequence[Lying], results: Sequence[tuple[str, Tensor]], effects: Effects
-    ) -> tuple[list[Lying], list[Lying]]:
-        """How all arguments and results lie: what is updated as it is outside, single numbers on every rank."""
-        whole: Lying = None, broadcast(places.home.mesh)
-        captured: list[Lying] = [layout_of(given) or whole for given in self.inputs]
-        layouts: list[Lying] = [(None, None) if v.rank else whole for _, v in results]
+    def value_layouts(
+        self,
+        placements: ProgramPlacements,
+        updated_inputs: Sequence[ValueLayout],
+        results: Sequence[tuple[str, Tensor]],
+        effects: Effects,
+    ) -> tuple[list[ValueLayout], list[ValueLayout]]:
+        """The layouts of all arguments and results: an updated tensor keeps its layout, numbers are the same on every
+        rank.
+        """
+        whole: ValueLayout = None, broadcast(placements.home.mesh)
+        captured: list[ValueLayout] = [layout_of(given) or whole for given in self.inputs]
+        layouts: list[ValueLayout] = [(None, None) if v.rank else whole for _, v in results]
         first = len(results) - len(effects.results)
         for number, state in enumerate(effects.updated, first):
             layouts[number] = captured[state.argument]
-        for result, number in enumerate(effects.numbers, len(results) - len(effects.passed)):
-            layouts[result] = arguments[number]
-        return [*arguments, *captured], layouts
+        for result, number in enumerate(effects.mutated_numbers, len(results) - len(effects.mutated_arguments)):
+            layouts[result] = updated_inputs[number]
+        return [*updated_inputs, *captured], layouts
 
     def assign(self, tensor: EagerTensor, value: Tensor, writer: str) -> None:
-        """Gives a tensor from outside a new value.
+        """Gives a captured tensor a new value.
 
         Raises:
-            TraceError: it has another type, is a leaf that requires grad while operators are recorded, or expanded.
+            TraceError: the value has another type, the tensor is a leaf that requires grad while operators are
+                recorded, or the tensor is expanded.
         """
         if MODE.recording and (tensor.variable.leaf is not None or _is_part_of_leaf(tensor)):
             raise fail(f"{writer} would update a leaf that requires grad; do that within flow.no_grad()")
@@ -197,151 +206,169 @@ class Captures:
         else:
             state.write_unrecorded(value)
 
-    def gradient(self, leaf: Leaf, read: bool = True) -> Gradient:
-        """The gradient of a leaf; once it is read the program is for that alone."""
+    def gradient(self, leaf: Leaf, read: bool = True) -> LeafGradient:
+        """The gradient of a leaf; once it is read, the program is guarded on its presence."""
         known = self.gradients.get(id(leaf))
         if known is None:
-            held = None if leaf.grad is None else GradientOf(leaf)
-            known = self.gradients[id(leaf)] = Gradient(leaf, held if read else UNREAD, held)
+            gradient_outside = None if leaf.grad is None else GradientOf(leaf)
+            known = self.gradients[id(leaf)] = LeafGradient(
+                leaf, gradient_outside if read else UNREAD, gradient_outside
+            )
             if read:
-                self.presence.watch(leaf)
+                self.gradient_presence.watch(leaf)
         return known
 
-    def accumulate(self, builder: Any, found: Sequence[tuple[Leaf, Tensor]], again: bool) -> None:
-        """Adds gradients of leaves to what they have: in place, unless they can be differentiated `again`."""
-        for leaf, grad in found:
+    def accumulate(self, builder: Any, gradients: Sequence[tuple[Leaf, Tensor]], create_graph: bool) -> None:
+        """Adds gradients to those of leaves: in place, unless they can be differentiated again (`create_graph`)."""
+        for leaf, grad in gradients:
             self.hooks.watch(leaf.hook_changes)
-            grad = leaf.hooks.through(grad) if leaf.hooks else grad
-            held = self.gradient(leaf)
-            total = grad if held.now is None else dispatch("broadcast_add", held.now, grad)
-            if held.now is None:
-                # One value may be the gradient of several leaves, which are updated in place one by one.
-                held.now = total if again else builder.renamed(total)
-            elif again and not isinstance(held.now, EagerTensor):
-                held.now = total
+            grad = leaf.hooks.apply(grad) if leaf.hooks else grad
+            accumulated = self.gradient(leaf)
+            total = grad if accumulated.current is None else dispatch("broadcast_add", accumulated.current, grad)
+            if accumulated.current is None:
+                # Each leaf needs a value of its own: its gradient is updated in place later.
+                accumulated.current = total if create_graph else builder.renamed(total)
+            elif create_graph and not isinstance(accumulated.current, EagerTensor):
+                accumulated.current = total
             else:
-                builder.assign(held.now, total, "backward")
+                builder.assign(accumulated.current, total, "backward")
 
-    def effects(self, builder: Any, passed: Sequence[tuple[int, Tensor]]) -> Effects:
-        """What a run changes outside, after all that the function does; `passed` are arguments that it updates."""
-        updated = changing(self.states.values())
+    def effects(self, builder: Any, mutated_arguments: Sequence[tuple[int, Tensor]]) -> Effects:
+        """What a run changes outside. `mutated_arguments` are the arguments that the function updates, with their new
+        values.
+        """
+        updated = changed_states(self.states.values())
         for state in updated:
-            state.catch_up()
-        changed = [g for g in self.gradients.values() if g.now is not g.before]
-        made = [g for g in changed if isinstance(g.now, Tensor) and not isinstance(g.now, EagerTensor)]
-        kept = [(g.leaf, g.now) for g in changed if g not in made]
-        for gradient in made:
-            gradient.now = builder.read(gradient.now)
-        return Effects(updated, made, kept, passed)
+            state.synchronize()
+        changed = [g for g in self.gradients.values() if g.current is not g.before]
+        new_gradients = [
+            g for g in changed if isinstance(g.current, Tensor) and not isinstance(g.current, EagerTensor)
+        ]
+        replaced_gradients = [(g.leaf, g.current) for g in changed if g not in new_gradients]
+        for gradient in new_gradients:
+            gradient.current = builder.read(gradient.current)
+        return Effects(updated, new_gradients, replaced_gradients, mutated_arguments)
 
 
 def _is_part_of_leaf(tensor: EagerTensor) -> bool:
-    """Whether gradients go through a view to a leaf, which it may have been taken of before that was one."""
-    return tensor.is_view and tensor.shows.recorded and tensor.shows.root.variable.leaf is not None
+    """Whether a tensor is a view through which gradients flow to a leaf."""
+    return tensor.is_view and tensor.view_meta.recorded and tensor.view_meta.root.variable.leaf is not None
 
 
 def _check_view(tensor: EagerTensor, writer: str) -> None:
-    """Refuses updates of views that are none outside either.
+    """Refuses updates of views that cannot be updated in eager mode either.
 
     Raises:
-        TraceError: it is such a view.
+        TraceError: the tensor is such a view.
     """
     try:
-        tensor.shows.check(writer)
+        tensor.view_meta.check(writer)
     except RuntimeError as error:
         raise fail(str(error)) from None
 
 
-def _alike(a: Any, b: Any) -> bool:
-    """Whether facts are the same: plain values are compared, anything else has to be the same object."""
-    return a is b or (isinstance(a, (bool, int, float, str)) and told_apart(a) == told_apart(b))
+def _same_value(a: Any, b: Any) -> bool:
+    """Whether two facts are the same: plain values are compared by type and value, other objects by identity."""
+    return a is b or (isinstance(a, (bool, int, float, str)) and value_key(a) == value_key(b))
 
 
-def _unchanging(owner: Stateful, before: dict[Any, Any]) -> Callable[[], bool]:
-    """Whether those facts of `owner` are the same that were when it was traced."""
+def _facts_guard(owner: Stateful, before: dict[Any, Any]) -> Callable[[], bool]:
+    """A function that says whether the facts of `owner` are those of the trace."""
     after = owner.facts()
-    kept = {k: v for k, v in after.items() if k in before and _alike(before[k], v)}
+    watched = {k: v for k, v in after.items() if k in before and _same_value(before[k], v)}
 
     def same() -> bool:
         now = owner.facts()
-        return all(_alike(now.get(k), v) for k, v in kept.items()) and now.keys() == after.keys()
+        return all(_same_value(now.get(k), v) for k, v in watched.items()) and now.keys() == after.keys()
 
     return same
 
 
 @dataclass(frozen=True)
 class Effects:
-    """What a run changes outside: tensors that are updated, gradients that are results, and others that are set.
+    """What a run changes outside.
 
-    `passed` are the numbers of arguments that are updated, and their values.
+    `updated` are captured tensors that get other values, `new_gradients` gradients that are results of the program,
+    `replaced_gradients` leaves whose gradient becomes another tensor or None, `mutated_arguments` the numbers of
+    updated arguments with their values.
     """
 
-    updated: Sequence[State]
-    made: Sequence[Gradient]
-    kept: Sequence[tuple[Leaf, Any]]
-    passed: Sequence[tuple[int, Tensor]]
+    updated: Sequence[MemoryState]
+    new_gradients: Sequence[LeafGradient]
+    replaced_gradients: Sequence[tuple[Leaf, Any]]
+    mutated_arguments: Sequence[tuple[int, Tensor]]
 
     @property
     def results(self) -> list[Tensor]:
         """The further results of the program."""
-        return [s.now for s in self.updated] + [g.now for g in self.made] + [value for _, value in self.passed]
+        return (
+            [s.current for s in self.updated]
+            + [g.current for g in self.new_gradients]
+            + [value for _, value in self.mutated_arguments]
+        )
 
     @functools.cached_property
     def count(self) -> int:
         """How many further results there are."""
-        return len(self.updated) + len(self.made) + len(self.passed)
+        return len(self.updated) + len(self.new_gradients) + len(self.mutated_arguments)
 
     @functools.cached_property
-    def numbers(self) -> list[int]:
-        """Which arguments are updated."""
-        return [number for number, _ in self.passed]
+    def mutated_numbers(self) -> list[int]:
+        """The numbers of the arguments that are updated."""
+        return [number for number, _ in self.mutated_arguments]
 
     @functools.cached_property
-    def arguments(self) -> list[int]:
+    def updated_inputs(self) -> list[int]:
         """Which of the inputs from outside are updated."""
         return [state.argument for state in self.updated]
 
     @functools.cached_property
-    def changed(self) -> list[State]:
-        """The tensors that get other values: those that are updated, and what shares memory with them."""
-        return list(dict.fromkeys(s for updated in self.updated for s in (updated, *updated.beside)))
+    def changed(self) -> list[MemoryState]:
+        """The states that get other values: those that are updated, and those that overlap them."""
+        return list(dict.fromkeys(s for updated in self.updated for s in (updated, *updated.overlapping)))
 
     @functools.cached_property
     def sets_leaves(self) -> bool:
-        """Whether gradients are set, or leaves updated, which a program is for."""
-        return bool(self.made or self.kept) or any(s.outside.handle.leaf is not None for s in self.changed)
+        """Whether gradients are set or leaves are updated."""
+        return bool(self.new_gradients or self.replaced_gradients) or any(
+            s.outside.handle.leaf is not None for s in self.changed
+        )
 
     @functools.cached_property
     def descs(self) -> list[TensorDesc | None]:
-        """The types of gradients that are results, None where a size is known at run time alone."""
-        return [intern(g.now.desc) if g.now.desc.is_static else None for g in self.made]
+        """The types of gradients that are results, None for each that has a dynamic size."""
+        return [intern(g.current.desc) if g.current.desc.is_static else None for g in self.new_gradients]
 
     def names(self) -> list[str]:
-        """Their names."""
-        names = [f"updated.{s.argument}" for s in self.updated] + [f"grad.{i}" for i in range(len(self.made))]
-        return [*names, *(f"passed.{number}" for number in self.numbers)]
+        """The names of the further results."""
+        names = [f"updated.{s.argument}" for s in self.updated] + [
+            f"grad.{i}" for i in range(len(self.new_gradients))
+        ]
+        return [*names, *(f"passed.{number}" for number in self.mutated_numbers)]
 
     def apply(self, arrays: Sequence[Data], writer: str) -> None:
-        """Puts the results of a run where they belong."""
+        """Writes the further results of a run to where they belong."""
         for outside, array in zip(self._outside, arrays, strict=False):
             variable = outside.handle
             memory = variable.memory
-            if memory is not None and variable.handle is array and outside.shows is None:
-                memory.version += 1  # what `write` does: a call for each would take as long as all the rest
+            if memory is not None and variable.handle is array and outside.view_meta is None:
+                memory.version += 1  # `Memory.write` inlined: this loop runs for every parameter of a step
                 memory.writer = writer
             else:
                 outside.overwrite(array, writer)
-        if self.made:
-            self._give(arrays[len(self.updated) : len(self.updated) + len(self.made)])
-        given = [(leaf, value.present if isinstance(value, GradientOf) else value) for leaf, value in self._set]
-        for leaf in self._forgotten:
+        if self.new_gradients:
+            self._set_new_gradients(arrays[len(self.updated) : len(self.updated) + len(self.new_gradients)])
+        assignments = [
+            (leaf, value.present if isinstance(value, GradientOf) else value) for leaf, value in self._leaves_set
+        ]
+        for leaf in self._cleared_leaves:
             leaf.grad = None
-        for leaf, value in given:
+        for leaf, value in assignments:
             leaf.grad = value
 
-    def _give(self, arrays: Sequence[Data]) -> None:
+    def _set_new_gradients(self, arrays: Sequence[Data]) -> None:
         """Makes arrays the gradients of leaves."""
-        for gradient, desc, array in zip(self.made, self.descs, arrays, strict=True):
+        for gradient, desc, array in zip(self.new_gradients, self.descs, arrays, strict=True):
             gradient.leaf.grad = wrapped(array) if desc is None else from_program(array, desc)
 
     @functools.cached_property
@@ -350,11 +377,11 @@ class Effects:
         return [state.outside for state in self.updated]
 
     @functools.cached_property
-    def _forgotten(self) -> list[Leaf]:
-        """The leaves that have no gradient afterwards."""
-        return [leaf for leaf, value in self.kept if value is None]
+    def _cleared_leaves(self) -> list[Leaf]:
+        """The leaves that have no gradient after the run."""
+        return [leaf for leaf, value in self.replaced_gradients if value is None]
 
     @functools.cached_property
-    def _set(self) -> list[tuple[Leaf, Any]]:
-        """Those that have one from outside."""
-        return [(leaf, value) for leaf, value in self.kept if value is not None]
+    def _leaves_set(self) -> list[tuple[Leaf, Any]]:
+        """The leaves whose gradient becomes a tensor from outside."""
+        return [(leaf, value) for leaf, value in self.replaced_gradients if value is not None]

@@ -1,4 +1,4 @@
-"""What `flow.grad` and its like need of eager mode: inputs of their own, gradients, recomputation."""
+"""Eager mode for `flow.grad` and its like: inputs of their own, gradients, recomputation."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from oneflow.dialect.integer_paths import refuse_integers
 from oneflow.dialect.record import Call, Operator, no_reference, no_sbp
 from oneflow.dialect.signature import parse_signature
 from oneflow.frontend.core.tree import flatten
-from oneflow.frontend.eager.builder import spoiled
+from oneflow.frontend.eager.builder import stale_value_error
 from oneflow.frontend.eager.function import OPERANDS
 from oneflow.frontend.eager.tape import (
     MODE,
     Leaf,
     Node,
     Variable,
+    apply_hooks,
     enable_grad,
     gradients,
-    hooked,
     leaves_of,
     no_grad,
     nodes_behind,
@@ -32,8 +32,8 @@ from oneflow.frontend.functional.random import get_rng_state, set_rng_state
 _CHECKPOINT = parse_signature(f"checkpoint({OPERANDS}*) -> y*")
 
 
-class Private(Leaf):
-    """The leaf of an input of `flow.grad`, so many calls of that deep; nobody reads its gradient."""
+class PrivateLeaf(Leaf):
+    """The leaf of an input of `flow.grad`, at a nesting level of such calls; nobody reads its gradient."""
 
     __slots__ = ("level",)
 
@@ -43,13 +43,13 @@ class Private(Leaf):
 
 
 def level() -> int:
-    """How deep the inputs of a call of `flow.grad` are."""
+    """The nesting level of inputs of a call of `flow.grad` here."""
     return MODE.depth + 1
 
 
 @contextmanager
 def deeper() -> Iterator[None]:
-    """Within it operators are recorded, and inputs are one deeper."""
+    """Within it operators are recorded, and the nesting level is one higher."""
     MODE.depth += 1
     try:
         with enable_grad():
@@ -59,30 +59,34 @@ def deeper() -> Iterator[None]:
 
 
 def own(tensor: EagerTensor) -> EagerTensor:
-    """The same values as a tensor that gradients are taken by; they go on to what `tensor` was computed from."""
+    """The same values as an input to take gradients by; gradients flow on to what `tensor` was computed from."""
     outside = tensor.variable
     inside = outside.alias()
     if outside.requires_grad:
         with enable_grad():
             record(BUILDER.registry["depend"], {"in": outside, "depend_tensor": outside}, {}, [inside])
     else:
-        inside.leaf = Private(level())
+        inside.leaf = PrivateLeaf(level())
     return EagerTensor(inside)
 
 
 def pull_back(seeds: Sequence[tuple[Any, Any]], wrt: Sequence[EagerTensor]) -> list[Any]:
-    """The gradients by tensors made by `own`, None where nothing depends on one; they can be differentiated."""
+    """The gradients by tensors made by `own`, None where no result depends on one; the gradients can be
+    differentiated.
+    """
     pairs = [(BUILDER.read(t), BUILDER.read(c)) for t, c in seeds if t.requires_grad]
     wanted = [BUILDER.read(t) for t in wrt]
-    found = [g for _, g in gradients(BUILDER, pairs, lambda _: wanted, retain_graph=True, create_graph=True)]
-    if None in found:
+    found_gradients = [
+        g for _, g in gradients(BUILDER, pairs, lambda _: wanted, retain_graph=True, create_graph=True)
+    ]
+    if None in found_gradients:
         calls = [node.call(BUILDER) for node in nodes_behind([v for v, _ in pairs])]
-        refuse_integers(calls, pairs, wanted, found)
-    return [None if g is None else EagerTensor(g) for g in found]
+        refuse_integers(calls, pairs, wanted, found_gradients)
+    return [None if g is None else EagerTensor(g) for g in found_gradients]
 
 
 def released(value: Any, depth: int) -> Any:
-    """`value`, detached where nothing but inputs of that depth or deeper ones want its gradient."""
+    """`value`, detached where only inputs of that nesting level or a higher one need its gradient."""
     leaves, tree = flatten(value)
     return tree.unflatten([_released(v, depth) if isinstance(v, EagerTensor) else v for v in leaves])
 
@@ -90,89 +94,92 @@ def released(value: Any, depth: int) -> Any:
 def _released(tensor: EagerTensor, depth: int) -> EagerTensor:
     root = tensor.variable
     leaves = [v.leaf for v in leaves_of(nodes_behind([root]), [root])]
-    private = all(isinstance(leaf, Private) and leaf.level >= depth for leaf in leaves)
+    private = all(isinstance(leaf, PrivateLeaf) and leaf.level >= depth for leaf in leaves)
     return EagerTensor(root.alias()) if private else tensor
 
 
 def recomputed(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """What `fn` gives for arguments, computed again for its gradient; tensors that it reads beside them are found.
+    """What `fn` gives for arguments, computed again for the gradient.
 
-    Random numbers are the same both times, and what it reads has to be.
+    Tensors that `fn` reads besides its arguments are found on the tape. Random numbers are the same in both runs;
+    what `fn` reads has to be the same.
     """
     state = get_rng_state()
-    given, call = flatten((args, kwargs))
-    # views are other variables after an update of what they show
-    given = [v.variable if isinstance(v, EagerTensor) else v for v in given]
+    argument_leaves, call = flatten((args, kwargs))
+    # The variables as they are now: a view gets another one when its root is updated.
+    argument_leaves = [v.variable if isinstance(v, EagerTensor) else v for v in argument_leaves]
     value = fn(*args, **kwargs)
     leaves, tree = flatten(value)
-    places = [i for i, v in enumerate(leaves) if isinstance(v, EagerTensor) and v.requires_grad]
-    if not places:
+    positions = [i for i, v in enumerate(leaves) if isinstance(v, EagerTensor) and v.requires_grad]
+    if not positions:
         return value
-    roots = [leaves[i].variable for i in places]
-    passed = [v for v in given if isinstance(v, Variable)]
-    inputs = {id(v): v for v in passed}
+    roots = [leaves[i].variable for i in positions]
+    argument_variables = [v for v in argument_leaves if isinstance(v, Variable)]
+    inputs = {id(v): v for v in argument_variables}
     nodes = _between(roots, inputs)
     inputs |= {id(v): v for v in leaves_of(nodes, roots)}
     fresh = [r.alias() for r in roots]
-    read = _read(passed, nodes)
+    read = _read(argument_variables, nodes)
 
-    def again(seeds: Sequence[Value | None]) -> list[Value | None]:
+    def recompute(seeds: Sequence[Value | None]) -> list[Value | None]:
         differentiable = MODE.recording
-        _expect_unspoiled(read)
-        args, kwargs = call.unflatten([EagerTensor(v) if isinstance(v, Variable) else v for v in given])
+        _check_versions(read)
+        args, kwargs = call.unflatten([EagerTensor(v) if isinstance(v, Variable) else v for v in argument_leaves])
         with restored(state), enable_grad():
             values = flatten(fn(*args, **kwargs))[0]
-        made = [values[i].variable for i in places]
-        pairs = [(v, s) for v, s in zip(made, seeds, strict=True) if s is not None and v.requires_grad]
-        found = gradients(
+        recomputed_results = [values[i].variable for i in positions]
+        pairs = [(v, s) for v, s in zip(recomputed_results, seeds, strict=True) if s is not None and v.requires_grad]
+        grads = gradients(
             BUILDER, pairs, lambda _: list(inputs.values()), retain_graph=True, create_graph=differentiable,
-            seen=lambda value, grad: grad if id(value) in inputs else hooked(value, grad),
+            seen=lambda value, grad: grad if id(value) in inputs else apply_hooks(value, grad),
         )  # fmt: skip
-        return [g for _, g in found]
+        return [g for _, g in grads]
 
-    record(_operator(again), {OPERANDS: tuple(inputs.values())}, {}, fresh)
-    for i, variable in zip(places, fresh, strict=True):
+    record(_operator(recompute), {OPERANDS: tuple(inputs.values())}, {}, fresh)
+    for i, variable in zip(positions, fresh, strict=True):
         leaves[i] = EagerTensor(variable)
     return tree.unflatten(leaves)
 
 
 def _between(roots: Sequence[Variable], inputs: dict[int, Variable]) -> list[Node]:
-    """The nodes behind `roots` that are not behind the inputs too."""
+    """The nodes behind `roots` that are not behind the inputs."""
     outside = {node.number for node in nodes_behind(list(inputs.values()))}
     return [node for node in nodes_behind(roots) if node.number not in outside]
 
 
 def _read(passed: Sequence[Variable], nodes: Sequence[Node]) -> list[Variable]:
-    """What `nodes` read from outside, and what was passed, but for what has been updated meanwhile: by themselves."""
-    made = {node.number for node in nodes}
-    sources = [v for node in nodes for v in node.sources() if v.node is None or v.node.number not in made]
-    found = {id(v): v for v in (*passed, *sources)}
-    for variable in found.values():
+    """The variables that `nodes` read from outside and those that were passed, without those that the nodes
+    themselves updated.
+    """
+    own_nodes = {node.number for node in nodes}
+    sources = [v for node in nodes for v in node.sources() if v.node is None or v.node.number not in own_nodes]
+    variables = {id(v): v for v in (*passed, *sources)}
+    for variable in variables.values():
         variable.shared_memory()
-    return [v for v in found.values() if not v.stale]
+    return [v for v in variables.values() if not v.is_stale]
 
 
-def _expect_unspoiled(read: Sequence[Variable]) -> None:
-    """Checks that what is read again is what was read.
+def _check_versions(read: Sequence[Variable]) -> None:
+    """Checks that no variable was updated since it was read.
 
     Raises:
-        RuntimeError: something was updated in place since.
+        RuntimeError: one was updated in place.
     """
-    wrong = next((v for v in read if v.stale), None)
-    if wrong is not None:
-        raise spoiled(_CHECKPOINT.name, wrong)
+    stale = next((v for v in read if v.is_stale), None)
+    if stale is not None:
+        raise stale_value_error(_CHECKPOINT.name, stale)
 
 
-def _operator(again: Callable[..., list[Value | None]]) -> Operator:
+def _operator(recompute: Callable[..., list[Value | None]]) -> Operator:
     def grad(_: Any, op: Call, *cotangents: Value | None) -> dict[str, Any]:
-        return {OPERANDS: tuple(again(cotangents))}
+        return {OPERANDS: tuple(recompute(cotangents))}
 
     reasons = no_sbp("is Python"), no_reference("is Python")
     return Operator(_CHECKPOINT, "A part that is computed again.", lambda op: (), reasons[0], grad, reasons[1])
 
 
 class restored(no_grad):  # noqa: N801 (a context like the one it extends)
-    """Within it random numbers are those from a state on; afterwards they go on as before."""
+    """Within it random numbers start from a given state; afterwards they go on as before."""
 
     def __init__(self, state: tuple[int, int]) -> None:
         super().__init__()

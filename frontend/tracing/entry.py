@@ -1,4 +1,4 @@
-"""The function of a traced program: its type, the names of arguments and results, what may share memory."""
+"""The entry function of a traced program: its type, the names of arguments and results, and donated arguments."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from oneflow.lowering.kernels.donation import offer
 def finish(
     entry: func.FuncOp, captures: Captures, names: Sequence[str], results: Sequence[tuple[str, Tensor]]
 ) -> None:
-    """Returns the results and states the function's type and the names of its arguments and results."""
+    """Returns the results, and sets the type of the function and the names of its arguments and results."""
     handles = [t.handle for _, t in results]
     block = entry.entry_block
     func.ReturnOp(handles, ip=ir.InsertionPoint(block))
@@ -27,10 +27,10 @@ def finish(
 
 
 def donate(entry: func.FuncOp, first_input: int, first_result: int, effects: Effects) -> None:
-    """Says at each argument that is updated which result may take its memory."""
+    """Marks each updated argument with the result that may take its memory (`oneflow.donated`)."""
     pairs = [(first_input + state.argument, first_result + n) for n, state in enumerate(effects.updated)]
-    last = first_result + effects.count - len(effects.passed)
-    pairs += [(number, result) for result, number in enumerate(effects.numbers, last)]
+    last = first_result + effects.count - len(effects.mutated_arguments)
+    pairs += [(number, result) for result, number in enumerate(effects.mutated_numbers, last)]
     if pairs:
         offer(entry.operation, pairs)
 

@@ -1,4 +1,4 @@
-"""What a program of a traced function depends on besides its arguments, to be looked at before each run."""
+"""Guards: conditions under which a traced program still holds, evaluated before each run."""
 
 from __future__ import annotations
 
@@ -12,42 +12,42 @@ from oneflow.frontend.eager.tape import Leaf
 
 @dataclass(frozen=True)
 class Guard:
-    """Something that was so when the function was traced: the program is for that alone.
+    """A value that was read while the function was traced; the program holds while `get` gives the same.
 
-    What is not `lasting` is never so again once it is not, unless it `returns`; a program that depends on it is given
-    up then.
+    A guard that is not `lasting` never holds again once it has failed, unless `may_return` says so; programs with
+    such a guard are dropped.
     """
 
     get: Callable[[], Any]
     value: Any
     lasting: bool = True
-    returns: Callable[[], bool] | None = None
+    may_return: Callable[[], bool] | None = None
 
     @property
-    def lasts(self) -> bool:
-        """Whether it is still so, or may be again."""
-        return self.lasting or (self.holds if self.returns is None else self.returns())
+    def may_hold_again(self) -> bool:
+        """Whether the guard holds, or may hold again later."""
+        return self.lasting or (self.holds if self.may_return is None else self.may_return())
 
     @property
     def holds(self) -> bool:
-        """Whether it is still so."""
+        """Whether the value is the same as in the trace."""
         return not self.differs(self.get())
 
     def differs(self, now: Any) -> bool:
-        """Whether it is something else now; tensors are compared by identity."""
+        """Whether `now` is another value than that of the trace; tensors are compared by identity."""
         then = self.value
         return now is not then and (isinstance(now, Tensor) or isinstance(then, Tensor) or bool(now != then))
 
 
-class Presence:
-    """Whether leaves have gradients that had one when that was read, and others have none."""
+class GradientPresence:
+    """The guard on which leaves have a gradient and which have none."""
 
     def __init__(self) -> None:
         self._leaves: list[Leaf] = []
         self._absent: list[bool] = []
 
     def watch(self, leaf: Leaf) -> None:
-        """Adds a leaf as it is."""
+        """Adds a leaf as it is now."""
         self._leaves.append(leaf)
         self._absent.append(leaf.grad is None)
 

@@ -1,10 +1,8 @@
-"""Memory from outside a function that is traced: its values in the trace, whichever tensors they are updated
-through.
+"""The values of captured memory in a trace, whichever tensors update it.
 
-Tensors with the same elements are one state, unless gradients tell them apart. States that have some elements in
-common catch up with each other: what is read has the values of later updates in their places, and their gradients
-where it knows of those. States that lie apart know nothing of each other, so that updates of many parts of one buffer
-cost no more than they do alone.
+Tensors with the same elements share one state, unless gradients tell them apart. States that overlap are synchronized
+when they are read: each takes the values of later updates where elements are in common, and the gradients where its
+family knows them. States that do not overlap cost nothing, however many parts of one buffer there are.
 """
 
 from __future__ import annotations
@@ -24,147 +22,152 @@ from oneflow.frontend.eager.tensor import EagerTensor
 from oneflow.frontend.tracing.alias_guards import GradientOf
 from oneflow.runtime.spans import SpanMap
 
-#: In how many pieces values are put together from others; more of them are gathered one by one.
-PIECES = 64
+#: The most runs that are combined by slices; more runs are gathered element by element.
+MAX_SLICES = 64
 _updates = itertools.count(1)
 
 
 class Key(NamedTuple):
-    """What tells states apart: where their elements are, and with which others they have gradients in common."""
+    """What distinguishes states: the region of their elements, and the family of tensors that gradients connect."""
 
     region: Region
-    family: int
+    gradient_family: int
 
 
 def key_of(tensor: EagerTensor) -> Key:
-    """Gradients know of views, but for those made by `detach()` or within `no_grad`, not of other shared memory."""
+    """The key of a tensor. Gradients connect a view with its base, unless the view was made by `detach()` or within
+    `no_grad`; they connect no other tensors that share memory.
+    """
     held: Any = tensor.present if isinstance(tensor, GradientOf) else tensor
-    return Key(region_of(tensor), id(held.shows.root if held.is_view and held.shows.recorded else held))
+    return Key(region_of(tensor), id(held.view_meta.root if held.is_view and held.view_meta.recorded else held))
 
 
-def going_on(old: Tensor, value: Tensor) -> Tensor:
-    """A value as one whose gradient is that of an old one."""
+def with_gradient_of(old: Tensor, value: Tensor) -> Tensor:
+    """`value` as a tensor whose gradient flows to `old`."""
     fresh, builder = Tensor(value.builder, value.handle, value.desc), cast(Any, value.builder)
     with enable_grad():
         builder.note(Updated((old,), (fresh,)))
     return fresh
 
 
-class State:
-    """Elements from outside: a tensor of them, the input that they are, and their present value in the trace.
+class MemoryState:
+    """Captured elements: a tensor that holds them, the program input, and the current value in the trace.
 
-    Each leaf in that memory has the value as an object of its own in `views`, by which it is told from the others,
-    and from tensors in the same memory that no gradient flows to. `beside` are states that have elements of this one,
-    `written` says which update in the trace was its last, and `seen` which its value has, those of others included.
+    Each leaf in that memory has the value as an object of its own in `views`, which gradients distinguish from the
+    other leaves and from tensors that require no grad. `overlapping` are the states that share elements with this
+    one. `last_update` is the number of the last update of this state, `synchronized_at` that of the last update, of
+    this or an overlapping state, that the value includes.
     """
 
     def __init__(
-        self, outside: EagerTensor, argument: int, made: Tensor, key: Key, beside: Sequence[State] = ()
+        self, outside: EagerTensor, argument: int, made: Tensor, key: Key, overlapping: Sequence[MemoryState] = ()
     ) -> None:
         self.outside, self.argument = outside, argument
-        self.region, self.family = key
-        self.input = self.now = made
+        self.region, self.gradient_family = key
+        self.input = self.current = made
         self.views: dict[Leaf, Tensor] = {}
-        self.written = self.seen = 0
-        self.beside = list(beside)
-        for state in beside:
-            state.beside.append(self)
+        self.last_update = self.synchronized_at = 0
+        self.overlapping = list(overlapping)
+        for state in overlapping:
+            state.overlapping.append(self)
 
     def write(self, value: Tensor) -> None:
-        """Gives it another value."""
-        self.now = value
+        """Gives the state another value."""
+        self.current = value
         self.views.clear()
-        self.written = self.seen = next(_updates)
+        self.last_update = self.synchronized_at = next(_updates)
 
     def write_unrecorded(self, value: Tensor) -> None:
-        """Gives it another value, through which gradients go on to the present one, as in eager mode."""
-        self.catch_up()
-        self.write(going_on(self.now, value))
+        """Gives the state another value whose gradient flows on to the current one, as in eager mode."""
+        self.synchronize()
+        self.write(with_gradient_of(self.current, value))
 
-    def catch_up(self) -> None:
-        """Takes over what has been updated through others since.
+    def synchronize(self) -> None:
+        """Takes the values of later updates of overlapping states.
 
         Raises:
-            TraceError: one of those has other elements in the same memory.
+            TraceError: an overlapping state has elements of another type or at other offsets.
         """
-        later = sorted((s for s in self.beside if s.written > self.seen), key=lambda s: s.written)
-        for is_known, states in itertools.groupby(later, lambda s: s.family == self.family):
-            self._take_over(list(states), is_known)
+        later = sorted(
+            (s for s in self.overlapping if s.last_update > self.synchronized_at), key=lambda s: s.last_update
+        )
+        for is_known, states in itertools.groupby(later, lambda s: s.gradient_family == self.gradient_family):
+            self._take_values(list(states), is_known)
 
-    def _take_over(self, others: Sequence[State], is_known: bool) -> None:
-        """Puts values of others into its own; gradients flow to those if they know of them."""
+    def _take_values(self, others: Sequence[MemoryState], is_known: bool) -> None:
+        """Puts values of overlapping states into this one; gradients flow to them if they are of the same family."""
         for state in others:
             self._check_fits(state)
         with enable_grad() if is_known else no_grad():
-            value = _merged(self, others)
-        self.now = value if is_known else going_on(self.now, value)
+            value = _combined(self, others)
+        self.current = value if is_known else with_gradient_of(self.current, value)
         self.views.clear()
-        self.seen = others[-1].written
+        self.synchronized_at = others[-1].last_update
 
-    def _check_fits(self, other: State) -> None:
-        if not self.region.fits(other.region):
+    def _check_fits(self, other: MemoryState) -> None:
+        if not self.region.is_element_aligned(other.region):
             raise fail(
-                "expected tensors from outside that share memory to have the same elements in it, got "
+                "expected captured tensors that share memory to have the same elements in it, got "
                 f"{self.input.desc}, which is read or updated after {other.input.desc} in its memory was updated: "
                 "use one of the two alone in the function, or a copy (clone()) of one made outside of it"
             )
 
 
-class States(dict[Key, State]):
-    """The states of a trace, or of a part of it in which tensors have other values."""
+class MemoryStates(dict[Key, MemoryState]):
+    """The states of a trace, or of a part of a trace in which tensors have substitute values."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._placed: SpanMap[State] = SpanMap()
+        self._placed: SpanMap[MemoryState] = SpanMap()
 
-    def beside(self, region: Region) -> list[State]:
-        """Those that have elements of a region."""
-        return [s for s in self._placed.find(region.span) if region.meets(s.region)]
+    def overlapping(self, region: Region) -> list[MemoryState]:
+        """The states that share elements with a region."""
+        return [s for s in self._placed.find(region.span) if region.overlaps(s.region)]
 
-    def add(self, key: Key, state: State) -> State:
-        """Adds a state; it is given back."""
+    def add(self, key: Key, state: MemoryState) -> MemoryState:
+        """Adds a state and gives it back."""
         self._placed.add(state.region.span, state)
         self[key] = state
         return state
 
 
-def changing(states: Iterable[State]) -> list[State]:
-    """The states that get another value, but for those all of whose elements are others' that do."""
-    found = [s for s in states if s.written and s.now.handle != s.input.handle]
-    kept: set[State] = set()
-    for state in sorted(found, key=lambda s: (-s.region.size, s.outside.is_view)):
-        if not any(s in kept and s.region.covers(state.region) for s in state.beside):
+def changed_states(states: Iterable[MemoryState]) -> list[MemoryState]:
+    """The states that get another value, without those whose elements are all part of other changed states."""
+    changed = [s for s in states if s.last_update and s.current.handle != s.input.handle]
+    kept: set[MemoryState] = set()
+    for state in sorted(changed, key=lambda s: (-s.region.size, s.outside.is_view)):
+        if not any(s in kept and s.region.covers(state.region) for s in state.overlapping):
             kept.add(state)
-    return [s for s in found if s in kept]
+    return [s for s in changed if s in kept]
 
 
-def _merged(state: State, later: Sequence[State]) -> Tensor:
-    """The value of a state with those of others where they have its elements, the last of them first."""
-    places = state.region.positions()
-    picked, count = np.arange(places.size), places.size
+def _combined(state: MemoryState, later: Sequence[MemoryState]) -> Tensor:
+    """The value of a state with the values of others where they share elements, later updates over earlier ones."""
+    positions = state.region.positions()
+    chosen, count = np.arange(positions.size), positions.size
     for other in later:
-        found = other.region.find(places)
-        picked = np.where(found >= 0, found + count, picked)
+        numbers = other.region.find(positions)
+        chosen = np.where(numbers >= 0, numbers + count, chosen)
         count += other.region.size
-    return _picked(state.now, [state.now, *(s.now for s in later)], picked)
+    return _gathered(state.current, [state.current, *(s.current for s in later)], chosen)
 
 
-def _picked(like: Tensor, sources: Sequence[Tensor], numbers: np.ndarray) -> Tensor:
+def _gathered(like: Tensor, sources: Sequence[Tensor], numbers: np.ndarray) -> Tensor:
     """A tensor of the elements with these numbers, counted over all sources."""
     builder: Any = like.builder
     flat = [builder.call("reshape", x, shape=[x.desc.element_count])[0] for x in sources]
     pieces = list(_runs(sources, numbers))
-    if len(pieces) > PIECES:
-        taken = builder.call("gather", builder.call("cat", flat, axis=0)[0], numbers, axis=0)[0]
+    if len(pieces) > MAX_SLICES:
+        elements = builder.call("gather", builder.call("cat", flat, axis=0)[0], numbers, axis=0)[0]
     else:
         parts = [builder.call("narrow", flat[i], dim=0, start=at, length=n)[0] for i, at, n in pieces]
-        taken = builder.call("cat", parts, axis=0)[0] if len(parts) > 1 else parts[0]
-    made: Tensor = builder.call("reshape", taken, shape=list(like.desc.shape or ()))[0]
-    return made
+        elements = builder.call("cat", parts, axis=0)[0] if len(parts) > 1 else parts[0]
+    result: Tensor = builder.call("reshape", elements, shape=list(like.desc.shape or ()))[0]
+    return result
 
 
 def _runs(sources: Sequence[Tensor], numbers: np.ndarray) -> Iterator[tuple[int, int, int]]:
-    """Elements as pieces of sources: which of them, from where on, and how many."""
+    """The numbers as runs of consecutive elements: the source, the first element, and the count."""
     ends = np.cumsum([x.desc.element_count for x in sources])
     source = np.searchsorted(ends, numbers, "right")
     cuts = np.flatnonzero((np.diff(numbers) != 1) | (np.diff(source) != 0)) + 1

@@ -1,10 +1,9 @@
-"""Functions become modules: called once with tensors that have shapes and no values.
+"""Tracing: a function becomes a module by one call with tensors that have shapes and no values.
 
     flow.trace(fn, flow.TensorSpec((None, 64), flow.float32))
 
-Arrays that the function takes from outside its arguments are copied when they are first used. `trace` writes
-them into the program; `compile` binds those above `INLINE_BYTES` as further inputs, so that weights are not part
-of the program's text.
+Arrays that the function captures are copied when they are first used. `trace` writes them into the program;
+`compile` makes those above `INLINE_BYTES` inputs, so that weights are not part of the program's text.
 """
 
 from __future__ import annotations
@@ -27,16 +26,16 @@ from oneflow.dialect.record import REGISTRY, Call, OperatorError, distribute
 from oneflow.dialect.reverse import Entry, Renamed, one_of, pull_back
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.core.arrays import is_array, to_array
-from oneflow.frontend.core.dispatch import Stateful, TensorBuilder, as_tensor, using
-from oneflow.frontend.core.errors import Place, TraceError, fail, user_place
+from oneflow.frontend.core.dispatch import Stateful, TensorBuilder, as_tensor, use_builder
+from oneflow.frontend.core.errors import SourceLocation, TraceError, fail, user_location
 from oneflow.frontend.core.hooks import Hooks
-from oneflow.frontend.core.layouts import Placements, annotate
+from oneflow.frontend.core.layouts import PlacementCollector, annotate
 from oneflow.frontend.core.spec import TensorSpec
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.core.tree import flatten
 from oneflow.frontend.eager.tape import MODE, Leaf, set_grad_enabled
 from oneflow.frontend.eager.tensor import EagerTensor
-from oneflow.frontend.tracing.activity import Reach, behind
+from oneflow.frontend.tracing.activity import Activity, propagate
 from oneflow.frontend.tracing.callables import (
     Callee,
     bind,
@@ -44,13 +43,13 @@ from oneflow.frontend.tracing.callables import (
     filled,
     owner_of,
     settings_of,
-    told_apart,
+    value_key,
 )
-from oneflow.frontend.tracing.capture import Asked, Captures, layout_of
+from oneflow.frontend.tracing.capture import Captures, RuntimeNumber, layout_of
 from oneflow.frontend.tracing.entry import donate, finish
-from oneflow.frontend.tracing.functionalization import Shown
+from oneflow.frontend.tracing.functionalization import Functionalization
 from oneflow.frontend.tracing.guards import Guard
-from oneflow.frontend.tracing.traced import Given, Traced
+from oneflow.frontend.tracing.traced import ReturnedArgument, Traced
 from oneflow.runtime.global_array import Placement
 
 #: Captured arrays of more bytes than this become inputs of a compiled function.
@@ -60,28 +59,28 @@ INLINE_BYTES = 1024
 class TraceBuilder(IRBuilder, TensorBuilder):
     """Emits the operations of one function, each at the line of the user's program that asked for it.
 
-    What it builds is noted on each of `tapes`, for gradients; `repeats` says that a checkpoint will build it again.
-    `owned` are the tensors by which `flow.grad` and its like take gradients, `arguments` what the function is called
-    with.
+    Every operation is noted on each of `tapes`, for gradients. `in_checkpoint` says that the operations are part of a
+    checkpoint, whose gradient builds them again. `owned` are the tensors by which `flow.grad` and its like take
+    gradients, `arguments` those that the function is called with.
     """
 
     def __init__(self, block: ir.Block, inline_bytes: float, placement: Placement | None = None) -> None:
         super().__init__(REGISTRY, ir.InsertionPoint(block))
         self.block, self.inline_bytes = block, inline_bytes
-        self.placements = Placements(placement)
+        self.placements = PlacementCollector(placement)
         self.captures = Captures(self._input)
         self.tapes: list[list[Entry]] = []
         self.leaf_tape: list[Entry] = []
-        self.repeats = False
+        self.in_checkpoint = False
         self.owned: list[Tensor] = []
         self.arguments: list[Tensor] = []
-        self.shown = Shown(self)
+        self.functionalization = Functionalization(self)
         self._hooks: dict[int, tuple[Tensor, Hooks]] = {}
         self._constants: dict[int, tuple[Any, np.ndarray, Tensor]] = {}
 
     def emit(self, op: Call, results: Sequence[TensorDesc]) -> list[Value]:
-        """Creates the operation with the user's line as its location."""
-        self.loc = location(user_place())
+        """Creates the operation, with the user's line as its location."""
+        self.loc = location(user_location())
         for desc in results:
             if desc.is_too_large:
                 raise fail(f"oneflow.{op.record.name}: a result has more than 2^63 - 1 elements: {desc}")
@@ -99,47 +98,47 @@ class TraceBuilder(IRBuilder, TensorBuilder):
         return renamed
 
     def _input(self, desc: TensorDesc) -> Tensor:
-        return Tensor(self, self.block.add_argument(desc.to_mlir(), location(user_place())), desc)
+        return Tensor(self, self.block.add_argument(desc.to_mlir(), location(user_location())), desc)
 
     @property
     def inlines(self) -> bool:
-        """Whether everything from outside is written into the program."""
+        """Whether everything that is captured is written into the program."""
         return self.inline_bytes == float("inf")
 
     def read(self, tensor: Tensor) -> Value:
-        """A tensor of this trace, or what one from outside is now."""
+        """The current value of a tensor of this trace, or of a captured tensor."""
         if isinstance(tensor, EagerTensor):
             if self.inlines:
                 return self.constant(tensor.variable.handle)
             if (found := layout_of(tensor)) is not None:
-                self.lie_on(found[0])
+                self.add_placement(found[0])
             return self.captures.present(tensor)
         if tensor.builder is not self:
             raise fail("a tensor of another trace: it was kept from a function whose tracing has ended; pass it in")
-        return self.shown.present(tensor)
+        return self.functionalization.present(tensor)
 
-    def viewed(self, name: str, operands: Sequence[Any], attrs: dict[str, Any], result: Tensor) -> None:
-        """Notes what shows elements of another tensor, which the function may update."""
+    def note_view(self, name: str, operands: Sequence[Any], attrs: dict[str, Any], result: Tensor) -> None:
+        """Notes a result that shares elements with the first operand, which the function may update."""
         if not (self.inlines and isinstance(operands[0], EagerTensor)):
-            self.shown.add(name, operands, attrs, result)
+            self.functionalization.add(name, operands, attrs, result)
 
     def lasting(self) -> list[Tensor]:
-        """The present values of tensors that are updated, and of views: what functions read later."""
-        return [*(state.now for state in self.captures.states.values()), *self.shown.values()]
+        """The current values of updated tensors and of views, which the function may read later."""
+        return [*(state.current for state in self.captures.states.values()), *self.functionalization.values()]
 
-    def unlink(self, result: Tensor) -> None:
-        """Notes that a result shows nobody's elements."""
-        self.shown.forget(result)
+    def drop_view(self, result: Tensor) -> None:
+        """Notes that a result shares no elements with another tensor."""
+        self.functionalization.forget(result)
 
     def is_contiguous(self, tensor: Tensor) -> bool:
-        """Whether element follows element in what a tensor is in eager mode."""
-        return self.shown.is_contiguous(tensor)
+        """Whether a tensor would be contiguous in eager mode."""
+        return self.functionalization.is_contiguous(tensor)
 
-    def lie_on(self, placement: Placement | None) -> str:
-        """Notes the placement of a tensor of the function; its name in the program.
+    def add_placement(self, placement: Placement | None) -> str:
+        """Notes the placement of a tensor of the function; gives its name in the program.
 
         Raises:
-            TraceError: others are on another kind of device.
+            TraceError: its ranks are on another kind of device than those of other tensors.
         """
         try:
             return self.placements.add(placement)
@@ -148,11 +147,11 @@ class TraceBuilder(IRBuilder, TensorBuilder):
 
     @property
     def has_placements(self) -> bool:  # type: ignore[override]
-        """Whether tensors of the function lie on several placements, as far as is known."""
+        """Whether the tensors known so far lie on several placements."""
         return len(self.placements.known) > 1
 
     def give(self, value: Value) -> Tensor:
-        """Values of a trace are its tensors."""
+        """A value of the trace as a tensor, which it is already."""
         assert isinstance(value, Tensor)
         return value
 
@@ -161,14 +160,16 @@ class TraceBuilder(IRBuilder, TensorBuilder):
         now = self.give(self.read(value))
         if not isinstance(tensor, EagerTensor):
             self._check_own(tensor, writer)
-            self.shown.assign(tensor, now, writer)
+            self.functionalization.assign(tensor, now, writer)
         elif self.inlines:
             raise fail(f"{writer} of {tensor.desc}: only flow.compile updates tensors from outside of the function")
         else:
             self.captures.assign(tensor, now, writer)
 
     def _check_own(self, tensor: Tensor, writer: str) -> None:
-        """Refuses updates of what a gradient is taken by, and of arguments where the caller does not see them."""
+        """Refuses updates of tensors that a gradient is taken by, and of arguments whose caller would not see the
+        update.
+        """
         if self.inlines and any(tensor is x for x in self.arguments):
             raise fail(f"{writer} of {tensor.desc}: only flow.compile updates arguments; update x.clone()")
         if any(tensor is x for x in self.owned):
@@ -177,47 +178,51 @@ class TraceBuilder(IRBuilder, TensorBuilder):
             )
 
     def updated_arguments(self) -> list[tuple[int, Tensor]]:
-        """The arguments that the function updates, by their numbers, and their values at the end."""
-        found = ((n, x, self.shown.present(x)) for n, x in enumerate(self.arguments))
-        return [(n, now) for n, x, now in found if now.handle != x.handle]
+        """The arguments that the function updates, by their numbers, with their values at the end."""
+        current_values = ((n, x, self.functionalization.present(x)) for n, x in enumerate(self.arguments))
+        return [(n, now) for n, x, now in current_values if now.handle != x.handle]
 
     def number(self, get: Callable[[], float], dtype: DType) -> Tensor:
-        """A tensor of one number, which is asked for at every run."""
+        """A tensor of one number, which is read at every run."""
         if self.inlines:
             return self.constant(np.asarray(get(), dtype.numpy))
-        return self.captures.add(Asked(get, dtype), TensorDesc((), dtype))
+        return self.captures.add(RuntimeNumber(get, dtype), TensorDesc((), dtype))
 
     def guard(self, get: Callable[[], Any]) -> Any:
-        """A value from outside that the program is made for."""
+        """A value from outside; the program is guarded on it."""
         self.captures.guards.append(Guard(get, value := get()))
         return value
 
     def watch_hooks(self, version: Callable[[], int]) -> None:
-        """Hooks that the program is made with."""
+        """Guards the program on hooks, whose changes `version` counts."""
         self.captures.hooks.watch(version)
 
     def watch(self, owner: Stateful) -> None:
-        """What the program is made for."""
+        """Guards the program on the facts of `owner`."""
         self.captures.watch(owner)
 
     def get_grad(self, leaf: Leaf) -> Any:
-        """The gradient that a leaf has."""
-        return self.captures.gradient(leaf).now
+        """The current gradient of a leaf."""
+        return self.captures.gradient(leaf).current
 
     def set_grad(self, leaf: Leaf, grad: Any) -> None:
-        """Gives a leaf another gradient."""
-        self.captures.gradient(leaf, read=False).now = grad
+        """Replaces the gradient of a leaf."""
+        self.captures.gradient(leaf, read=False).current = grad
 
-    def backward(self, tensors: Sequence[Tensor], weights: Sequence[Any], retain: bool, again: bool, by: Any) -> None:
-        """Adds up gradients at the leaves from outside; see `autograd.backward`."""
-        found = [g for g in self.gradients(tensors, weights, again) if by is None or g[0] in by]
-        with set_grad_enabled(again):
-            self.captures.accumulate(self, found, again)
+    def backward(
+        self, tensors: Sequence[Tensor], weights: Sequence[Any], retain: bool, create_graph: bool, leaves: Any
+    ) -> None:
+        """Accumulates gradients at captured leaves; see `autograd.backward`."""
+        grads = [g for g in self.gradients(tensors, weights, create_graph) if leaves is None or g[0] in leaves]
+        with set_grad_enabled(create_graph):
+            self.captures.accumulate(self, grads, create_graph)
 
-    def gradients(self, tensors: Sequence[Tensor], weights: Sequence[Any], again: bool) -> list[tuple[Leaf, Tensor]]:
-        """The gradients by leaves from outside, of which there is one for each state that a leaf has had."""
+    def gradients(
+        self, tensors: Sequence[Tensor], weights: Sequence[Any], create_graph: bool
+    ) -> list[tuple[Leaf, Tensor]]:
+        """The gradients by captured leaves: one for each value that a leaf has had in the trace."""
         seeds = [(self.read(t), self._seed(t, w)) for t, w in zip(tensors, weights, strict=True)]
-        with set_grad_enabled(again):
+        with set_grad_enabled(create_graph):
             try:
                 grads = self.pull_back(self.leaf_tape, seeds, [t for t, _ in self.captures.leaves])
             except OperatorError as error:
@@ -225,13 +230,13 @@ class TraceBuilder(IRBuilder, TensorBuilder):
         return [(leaf, g) for (_, leaf), g in zip(self.captures.leaves, grads, strict=True) if isinstance(g, Tensor)]
 
     def pull_back(self, tape: Sequence[Entry], seeds: Sequence[tuple[Any, Any]], wrt: Sequence[Any]) -> list[Any]:
-        """The gradients by `wrt`; see `reverse.pull_back`. Hooks on tensors are called."""
-        return pull_back(self, tape, seeds, wrt, finalize=self._hooked)
+        """The gradients by `wrt`, after the hooks of the tensors on the way; see `reverse.pull_back`."""
+        return pull_back(self, tape, seeds, wrt, finalize=self._apply_hooks)
 
-    def _hooked(self, value: Value, grad: Value) -> Value:
-        """The gradient of a tensor after its hooks."""
+    def _apply_hooks(self, value: Value, grad: Value) -> Value:
+        """The gradient of a tensor after the hooks of the tensor."""
         _, hooks = self._hooks.get(id(value), (None, None))
-        return self.read(hooks.through(self.give(grad))) if hooks else grad
+        return self.read(hooks.apply(self.give(grad))) if hooks else grad
 
     def hooks_of(self, tensor: Tensor) -> Hooks:
         """The hooks on the gradient of a tensor of this trace."""
@@ -239,15 +244,15 @@ class TraceBuilder(IRBuilder, TensorBuilder):
         return self._hooks.setdefault(id(value), (value, Hooks()))[1]
 
     def renamed(self, tensor: Tensor) -> Tensor:
-        """The same elements as a tensor that gradients tell from the other."""
+        """The same elements as another object, which gradients distinguish from `tensor`."""
         inside = self.give(self.read(tensor))
         return Tensor(self, inside.handle, inside.desc)
 
     def flows_to(self, tensor: Tensor) -> bool:
-        """Whether a gradient that is taken may flow to a tensor."""
+        """Whether a gradient that is asked for may flow to a tensor."""
         seen = {id(v) for v in (*self.owned, *(v for v, _ in self.captures.leaves))}
         for tape in (self.leaf_tape, *self.tapes):
-            behind(seen, tape)
+            propagate(seen, tape)
         return id(self.read(tensor)) in seen
 
     def _seed(self, result: Tensor, weight: Any) -> Value:
@@ -258,14 +263,14 @@ class TraceBuilder(IRBuilder, TensorBuilder):
         return one_of(self, result.desc)
 
     @contextmanager
-    def apart(self) -> Iterator[list[Entry]]:
-        """A tape of its own for what is built meanwhile, in place of all others."""
-        outer, inner = (self.tapes, self.leaf_tape, self.repeats), list[Entry]()
-        self.tapes, self.leaf_tape, self.repeats = [inner], [], True
+    def isolated_tape(self) -> Iterator[list[Entry]]:
+        """Within it a tape of its own takes the place of all others."""
+        outer, inner = (self.tapes, self.leaf_tape, self.in_checkpoint), list[Entry]()
+        self.tapes, self.leaf_tape, self.in_checkpoint = [inner], [], True
         try:
             yield inner
         finally:
-            self.tapes, self.leaf_tape, self.repeats = outer
+            self.tapes, self.leaf_tape, self.in_checkpoint = outer
 
     def note(self, entry: Entry) -> None:
         """Adds an entry to the tapes."""
@@ -275,11 +280,11 @@ class TraceBuilder(IRBuilder, TensorBuilder):
             self.leaf_tape.append(entry)
 
     def wrap(self, value: Any) -> Value:
-        """An MLIR value, or an array from outside the function as a constant."""
+        """An MLIR value as a value of the builder, or an array as a constant."""
         return super().wrap(value) if isinstance(value, ir.Value) else self.constant(value)
 
     def constant(self, value: Any) -> Tensor:
-        """An array as it is now; the same array, unchanged, gives the same tensor again."""
+        """The present values of an array; the same array, unchanged, gives the same tensor again."""
         array = to_array(value)
         known = self._constants.get(id(value))
         if known is not None and np.array_equal(known[1], array):
@@ -296,12 +301,12 @@ class TraceBuilder(IRBuilder, TensorBuilder):
         desc = describe_array(array)
         element = ir.Type.parse(desc.dtype.mlir)
         dense = ir.DenseElementsAttr.get(array, type=element, shape=list(array.shape))
-        value = arith.ConstantOp(desc.to_mlir(), dense, ip=self.ip, loc=location(user_place())).result
+        value = arith.ConstantOp(desc.to_mlir(), dense, ip=self.ip, loc=location(user_location())).result
         return Tensor(self, value, desc)
 
 
-def location(place: Place) -> ir.Location:
-    """A place as an MLIR location in the current context."""
+def location(place: SourceLocation) -> ir.Location:
+    """A source location as an MLIR location in the current context."""
     return ir.Location.file(place.file, place.line, place.column)
 
 
@@ -332,8 +337,8 @@ def trace_call(
 ) -> Traced:
     """Traces a call whose tensors are given as `TensorSpec`s.
 
-    Arrays that the function captures and that have more than `inline_bytes` become further arguments. `placement` are
-    the ranks that tensors lie on, if that is said.
+    Captured arrays of more than `inline_bytes` become inputs of the program. `placement` are the ranks of tensors
+    that say nothing else.
 
     Raises:
         TraceError: at the user's line, what cannot become a program.
@@ -342,67 +347,75 @@ def trace_call(
     before = settings_of(fn)
     paths = zip(leaves, tree.paths(), strict=True)
     names = [s.name or path for s, path in paths if isinstance(s, TensorSpec)]
-    home = _definition(fn)
-    with dialect.create_context(), location(home):
+    definition = _definition(fn)
+    with dialect.create_context(), location(definition):
         module = ir.Module.create()
         types = [s.desc.to_mlir() for s in leaves if isinstance(s, TensorSpec)]
         entry = func.FuncOp(name, (types, []), ip=ir.InsertionPoint(module.body))
         builder = TraceBuilder(entry.add_entry_block(), inline_bytes, placement)
         specs = [s for s in leaves if isinstance(s, TensorSpec)]
         inputs = iter(list(builder.block.arguments))
-        passed = [Tensor(builder, next(inputs), s.desc) if isinstance(s, TensorSpec) else s for s in leaves]
-        builder.arguments = [x for x in passed if isinstance(x, Tensor)]
-        arguments = filled(arguments, tree.unflatten(passed))
+        traced_leaves = [Tensor(builder, next(inputs), s.desc) if isinstance(s, TensorSpec) else s for s in leaves]
+        builder.arguments = [x for x in traced_leaves if isinstance(x, Tensor)]
+        arguments = filled(arguments, tree.unflatten(traced_leaves))
         if isinstance(owner := owner_of(fn), Stateful):
             builder.watch(owner)
-        with using(builder):
+        with use_builder(builder):
             for spec in specs:
-                builder.lie_on(spec.placement)
+                builder.add_placement(spec.placement)
             returned, outputs = flatten(fn(*arguments.args, **arguments.kwargs))
             updated = builder.updated_arguments()
-            returned = [_given_back(builder, v, updated) for v in returned]
+            returned = [_returned_value(builder, v, updated) for v in returned]
             effects = builder.captures.effects(builder, updated)
         results = [(p, v) for p, v in zip(outputs.paths(), returned, strict=True) if isinstance(v, Tensor)]
         results += list(zip(effects.names(), effects.results, strict=True))
         if not results:
             got = ", ".join(repr(v) for v in returned if v is not None)
             static = f"; it returned {got}: strings and numbers that it is called with are no tensors" if got else ""
-            raise TraceError(f"{name} returned no tensor{static or '; return what it computes'}", home)
+            raise TraceError(f"{name} returned no tensor{static or '; return what it computes'}", definition)
         finish(entry, builder.captures, names, results)
         donate(entry, len(names), len(results) - len(effects.results), effects)
-        places = builder.placements.places()
-        if places is not None:
-            lying = [s.lying(places.home) for s in specs]
-            annotate(entry.operation, places, *builder.captures.lying(places, lying, results, effects))
+        placements = builder.placements.program_placements()
+        if placements is not None:
+            layouts = [s.layout_on(placements.home) for s in specs]
+            annotate(
+                entry.operation, placements, *builder.captures.value_layouts(placements, layouts, results, effects)
+            )
         module.operation.verify()
-    statics = tuple(None if isinstance(v, Tensor) else v if isinstance(v, Given) else (v,) for v in returned)
+    statics = tuple(
+        None if isinstance(v, Tensor) else v if isinstance(v, ReturnedArgument) else (v,) for v in returned
+    )
     captures, tensors = builder.captures, [v for v in returned if isinstance(v, Tensor)]
     guards = (*captures.all_guards(), *_settings(fn, before))
-    reach = Reach.of(captures, effects.changed, builder.leaf_tape, tensors)
+    activity = Activity.of(captures, effects.changed, builder.leaf_tape, tensors)
     spelled = tuple(p for s, p in zip(leaves, tree.spelled(), strict=True) if isinstance(s, TensorSpec))
-    return Traced(module, name, spelled, tuple(captures.inputs), outputs, statics, effects, reach, guards, places)
+    return Traced(
+        module, name, spelled, tuple(captures.inputs), outputs, statics, effects, activity, guards, placements
+    )
 
 
-def _given_back(builder: TraceBuilder, value: Any, updated: Sequence[tuple[int, Tensor]]) -> Any:
-    """What a function returns as a tensor of the trace, if it is one: one from outside as it is at the end. An
-    argument that is updated stays the caller's.
+def _returned_value(builder: TraceBuilder, value: Any, updated: Sequence[tuple[int, Tensor]]) -> Any:
+    """A returned value as a tensor of the trace, if it is a tensor or an array; an argument that is updated stays the
+    caller's tensor.
     """
     number = next((n for n, _ in updated if builder.arguments[n] is value), None)
     if number is not None:
-        return Given(number)
+        return ReturnedArgument(number)
     if isinstance(value, Tensor):
         return builder.give(builder.read(value))
     return as_tensor(value) if is_array(value) else value
 
 
 def _settings(fn: Callable[..., Any], before: dict[str, Any]) -> Iterator[Guard]:
-    """What of an object's settings a trace depends on: those that it does not change itself, such as counters."""
-    kept = {k: v for k, v in settings_of(fn).items() if before.get(k) == v}
-    if kept:
+    """Guards on the settings of the object that a method belongs to, except those that the function itself changes,
+    such as counters.
+    """
+    unchanged = {k: v for k, v in settings_of(fn).items() if before.get(k) == v}
+    if unchanged:
         owner = owner_of(fn)
-        yield Guard(lambda: {k: told_apart(getattr(owner, k, None)) for k in kept}, kept)
+        yield Guard(lambda: {k: value_key(getattr(owner, k, None)) for k in unchanged}, unchanged)
 
 
-def _definition(fn: Callable[..., Any]) -> Place:
+def _definition(fn: Callable[..., Any]) -> SourceLocation:
     code = getattr(inspect.unwrap(fn), "__code__", None)
-    return Place(code.co_filename, code.co_firstlineno, 1) if code else user_place()
+    return SourceLocation(code.co_filename, code.co_firstlineno, 1) if code else user_location()

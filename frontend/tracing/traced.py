@@ -1,4 +1,4 @@
-"""A function that has been traced: its program, and what a call of that needs and changes."""
+"""A traced function: its program, and what a call of the program reads and updates."""
 
 from __future__ import annotations
 
@@ -7,30 +7,29 @@ from dataclasses import dataclass
 from typing import Any
 
 from oneflow.dialect._mlir import ir
-from oneflow.frontend.core.layouts import Places
+from oneflow.frontend.core.layouts import ProgramPlacements
 from oneflow.frontend.core.tree import Tree
-from oneflow.frontend.tracing.activity import Reach
+from oneflow.frontend.tracing.activity import Activity
 from oneflow.frontend.tracing.capture import Effects
 from oneflow.frontend.tracing.guards import Guard
 
 
 @dataclass(frozen=True)
-class Given:
-    """An argument that a function updates and returns, by its number among those that are arrays."""
+class ReturnedArgument:
+    """A result that is an argument which the function updates, by its number among the array arguments."""
 
     number: int
 
 
 @dataclass(frozen=True)
 class Traced:
-    """A traced function.
+    """A traced function; the program holds while its `guards` do.
 
-    `names` are its tensor arguments as Python writes them: `params["w"]`.
-    `captured` are to be passed after the tensors of the call: arrays, tensors, and functions that give numbers.
-    `places` are the ranks that its tensors lie on, if they do.
-    `outputs` is the structure of what the function returned; its leaves are `None` at the place of a result tensor,
-    `Given` at that of an argument, and `(value,)` for anything else. Further results are put where `effects` say,
-    `reach` says how far gradients go. It holds while its `guards` do.
+    `names` are the tensor arguments as Python writes them: `params["w"]`. `captured` are the inputs after those of
+    the call: arrays, tensors, and functions that give a number. `placements` are the ranks of global tensors, None
+    without any. `outputs` is the structure of what the function returns; `leaves` has None for a result tensor, a
+    `ReturnedArgument` for an updated argument, and `(value,)` for anything else. `effects` say what becomes of the
+    further results; `activity` says how gradients flow.
     """
 
     module: ir.Module
@@ -38,20 +37,20 @@ class Traced:
     names: tuple[str, ...]
     captured: tuple[Any, ...]
     outputs: Tree
-    leaves: tuple[tuple[Any] | Given | None, ...]
+    leaves: tuple[tuple[Any] | ReturnedArgument | None, ...]
     effects: Effects
-    reach: Reach
+    activity: Activity
     guards: tuple[Guard, ...]
-    places: Places | None
+    placements: ProgramPlacements | None
 
     def rebuild(self, results: Iterable[Any], given: Sequence[Any] = ()) -> Any:
-        """What the function returns when its result tensors are `results`; it updates arguments among `given`."""
+        """What the function returns when its result tensors are `results`; `given` are the array arguments."""
         rest = iter(results)
         return self.outputs.unflatten([_leaf(leaf, rest, given) for leaf in self.leaves])
 
 
-def _leaf(leaf: tuple[Any] | Given | None, results: Iterator[Any], given: Sequence[Any]) -> Any:
+def _leaf(leaf: tuple[Any] | ReturnedArgument | None, results: Iterator[Any], given: Sequence[Any]) -> Any:
     """One leaf of what a function returns."""
     if leaf is None:
         return next(results)
-    return given[leaf.number] if isinstance(leaf, Given) else leaf[0]
+    return given[leaf.number] if isinstance(leaf, ReturnedArgument) else leaf[0]

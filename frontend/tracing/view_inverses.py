@@ -1,4 +1,4 @@
-"""What tensors of a trace become when a view of them is updated: the operators of views, backwards."""
+"""View inverses: for each view operator, the operator that writes an updated view back into its base."""
 
 from __future__ import annotations
 
@@ -42,8 +42,9 @@ def _itself(builder: Any, base: Value, value: Value, attrs: Attrs) -> Any:
     return value
 
 
-#: What the first operand of an operator becomes for another result; None where one element of it is several there.
-UNDONE: dict[str, Callable[[Any, Value, Value, Attrs], Any]] = {
+#: For each view operator, a function of the builder, the base, the updated view and the attributes that gives the
+#: updated base; None where several elements of the view are one element of the base.
+VIEW_INVERSES: dict[str, Callable[[Any, Value, Value, Attrs], Any]] = {
     "reshape": _reshaped, "reshape_like": _reshaped, "squeeze": _reshaped, "expand_dims": _reshaped,
     "expand": _expanded, "broadcast_like": _expanded, "transpose": _transposed, "slice": _sliced,
     "narrow": _narrowed, "stop_gradient": _itself,

@@ -1,4 +1,4 @@
-"""What the tests of the frontend share."""
+"""Helpers of the tests of the frontend."""
 
 import numpy as np
 from reference_interpreter import interpret

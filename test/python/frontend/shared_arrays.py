@@ -1,4 +1,6 @@
-"""Functions that read and update tensors in the memory of arrays, of NumPy and on a device; as in `shared_views`."""
+"""Functions that read and update tensors which share the memory of arrays, of NumPy and on a device; as in
+`shared_views`.
+"""
 
 import numpy as np
 from shared_memory import counted
@@ -60,7 +62,7 @@ def of_another_type(on):
     return f, [a, array]
 
 
-class Lying:
+class StridedArray:
     """An array of another library on a device: a part of one that is there."""
 
     def __init__(self, array, first, count):
@@ -74,7 +76,7 @@ def arrays_of_a_device(first, second):
 
     def made(on):
         whole = on.tensor(counted(64)).storage
-        a, b = (flow.from_numpy(Lying(whole, *part)) for part in (first, second))
+        a, b = (flow.from_numpy(StridedArray(whole, *part)) for part in (first, second))
 
         def f(x):
             a.add_(x)
@@ -90,7 +92,7 @@ def arrays_of_a_device(first, second):
 def read_late(on):
     """What is read before an update and first needed after it."""
     whole = on.tensor(counted(64)).storage
-    a, b = (flow.from_numpy(Lying(whole, *part)) for part in ((0, 40), (16, 48)))
+    a, b = (flow.from_numpy(StridedArray(whole, *part)) for part in ((0, 40), (16, 48)))
 
     def f(x):
         before = b * 2

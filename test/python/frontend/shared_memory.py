@@ -1,4 +1,4 @@
-"""Where tests of shared memory have their tensors, and what is in them."""
+"""Where tests of shared memory have their tensors, on the host or on a device, and the first values."""
 
 import numpy as np
 
@@ -11,14 +11,14 @@ def counted(*shape):
     return np.arange(np.prod(shape), dtype=F32).reshape(shape)
 
 
-class Here:
+class OnHost:
     """Tensors on the host."""
 
     def tensor(self, array):
         return flow.tensor(array)
 
 
-class There(Here):
+class OnDevice(OnHost):
     """Tensors on a device."""
 
     def tensor(self, array):

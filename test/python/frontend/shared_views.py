@@ -1,6 +1,6 @@
 """Functions that read and update views and the tensors that they are of.
 
-Each is made on `Here()` or `There()` and comes with the tensors to look at after a call.
+Each is made on `OnHost()` or `OnDevice()` and comes with the tensors to look at after a call.
 """
 
 from shared_memory import counted
@@ -8,7 +8,7 @@ from shared_memory import counted
 import oneflow as flow
 
 
-def of_a_root(take):
+def views_of_a_root(take):
     """Functions that update a view or its root, and read the other."""
 
     def view_first(on):
@@ -74,7 +74,7 @@ def two_views(first, second):
     return made
 
 
-def given_back(on):
+def returned_views(on):
     c = on.tensor(counted(4, 6))
     v = c[1:3]
 
@@ -85,7 +85,7 @@ def given_back(on):
     return f, [c, v]
 
 
-def made_inside(on):
+def views_made_inside(on):
     c, w = on.tensor(counted(4, 6)), on.tensor(counted(4, 6))
     v = c[2:]
 
@@ -111,7 +111,7 @@ def expanded(on):
     return f, [c, v]
 
 
-def shown_to_the_user(on):
+def views_exposed_to_the_user(on):
     c = on.tensor(counted(6))
     v, array = c[1:], c.numpy()
 
@@ -142,7 +142,7 @@ def flat_parameters(on):
     return f, [flat, w, b]
 
 
-def gradients_through(on):
+def gradients_through_views(on):
     c = on.tensor(counted(6))
     v = c[1:4]
 
@@ -156,7 +156,7 @@ def gradients_through(on):
     return flow.grad(part), [c, v]
 
 
-def no_gradient_through(on):
+def gradients_stopped_by_detach(on):
     c = on.tensor(counted(6))
     v = c[1:4]
 
@@ -169,7 +169,7 @@ def no_gradient_through(on):
     return flow.grad(part), [c, v]
 
 
-def gradients_going_on(view):
+def unrecorded_updates(view):
     """Through updates that are not recorded, of a tensor or of another in its memory."""
 
     def made(on):
@@ -188,7 +188,7 @@ def gradients_going_on(view):
     return made
 
 
-def gradients_apart(take):
+def separate_gradients(take):
     """Gradients do not know of memory that is shared otherwise than by views, as of arrays and by `detach`."""
 
     def made(on):

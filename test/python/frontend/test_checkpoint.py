@@ -35,7 +35,7 @@ def flat(model, optimizer, schedule):
     return [t.numpy() for t in (*model.state_dict().values(), *states)], schedule.state_dict()
 
 
-def test_training_goes_on(tmp_path):
+def test_training_is_resumed(tmp_path):
     first = parts(1)
     advance(**first, count=4)
     flow.Checkpoint(tmp_path / "new" / "run.safetensors", **first).save(step=4, best=0.1, curve=[np.float64([1, 2])])
@@ -49,7 +49,7 @@ def test_training_goes_on(tmp_path):
     assert flat(**second)[1] == flat(**first)[1]
 
 
-def test_there_is_nothing_to_load(tmp_path):
+def test_no_file_to_load(tmp_path):
     assert flow.Checkpoint(tmp_path / "run.safetensors", **parts(0)).load() is None
 
 
@@ -92,7 +92,7 @@ flow.save({"x": flow.ones(100)}, sys.argv[1])
 """
 
 
-def test_what_a_killed_program_left_is_removed_and_what_another_writes_is_not(tmp_path, monkeypatch):
+def test_unfinished_files_of_killed_writers_are_removed(tmp_path, monkeypatch):
     path, beside = tmp_path / "run[1].safetensors", tmp_path / ".run.safetensors.0123abcd"
     beside.write_bytes(b"of another file")
     flow.save({"x": flow.zeros(3)}, path)
@@ -112,7 +112,7 @@ def test_what_a_killed_program_left_is_removed_and_what_another_writes_is_not(tm
     assert sorted(p.name for p in tmp_path.iterdir()) == [beside.name, path.name]
 
 
-def test_structures_come_back(tmp_path):
+def test_structures_are_restored(tmp_path):
     plain = {"a": [1, (2.5, None)], "inf": float("inf"), "text": "é", "empty": [], "t": True}
     value = {**plain, 3: {"x": flow.ones(2, 1)}}
     flow.save(value, tmp_path / "file")

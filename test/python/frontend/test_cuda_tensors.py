@@ -118,7 +118,7 @@ def test_an_assignment_of_what_is_updated_itself():
     np.testing.assert_array_equal(x.numpy(), want[::-1][[0, 0, 1, 2]])
 
 
-def test_an_assignment_that_a_gradient_needs_as_it_was_is_found():
+def test_an_assignment_to_a_value_that_a_gradient_reads_is_an_error():
     x = flow.tensor(floats(4, 3)).cuda()
     w = flow.tensor(floats(4, 3), requires_grad=True)
     loss = (w.cuda() * x).sum()
@@ -241,7 +241,7 @@ def test_state_is_saved_from_the_device_and_loaded_to_it(tmp_path):
     assert next(net.cpu().parameters()).device == "cpu"
 
 
-def test_what_there_is_and_how_much_is_used():
+def test_devices_and_their_memory():
     assert flow.cuda.is_available() and flow.cuda.device_count() == 2
     before = flow.cuda.memory_allocated()
     x = flow.zeros(1000, device="cuda")
@@ -261,7 +261,7 @@ def test_streams():
     np.testing.assert_array_equal((y + x).numpy(), floats(3) * 3)
 
 
-def test_the_precision_of_products_is_chosen_before_compiling(cuda):
+def test_the_matmul_precision_is_chosen_before_compiling(cuda):
     x, w = flow.tensor(floats(64, 48)).cuda(), flow.tensor(floats(48, 96)).cuda()
     found = {}
     try:
@@ -277,7 +277,7 @@ def test_the_precision_of_products_is_chosen_before_compiling(cuda):
         flow.cuda.set_matmul_precision("half")
 
 
-def test_additions_to_one_place_keep_their_order_where_that_is_asked_for(cuda):
+def test_deterministic_additions_keep_their_order(cuda):
     table, rows = floats(5, 8), np.array([1, 3, 1, 1])
     given = flow.tensor(table).cuda(), flow.tensor(rows).cuda()
     texts = []
@@ -293,7 +293,7 @@ def test_additions_to_one_place_keep_their_order_where_that_is_asked_for(cuda):
     assert texts == [False, True]
 
 
-def test_a_step_that_is_replayed_does_little_on_the_host(cuda):
+def test_a_replayed_step_does_little_on_the_host(cuda):
     """Counted in calls of Python functions; the driver's are those of the graph and of the context."""
     net = model().cuda()
     optimizer = sgd(net.parameters())
@@ -321,7 +321,7 @@ def test_a_step_that_is_replayed_does_little_on_the_host(cuda):
 
 @pytest.mark.parametrize("joined", [flow.stack, flow.cat], ids=["stack", "cat"])
 @pytest.mark.parametrize("count", [1, 2])
-def test_filled_tensors_are_joined_with_others(joined, count):
+def test_cat_of_filled_tensors(joined, count):
     def join(x):
         return joined([*[flow.full((2, 3), float(i)) for i in range(count)], x], -1)
 

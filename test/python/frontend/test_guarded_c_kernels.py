@@ -1,4 +1,4 @@
-"""Kernels in C in debug mode: what they write where they may not is found."""
+"""C kernels in debug mode: writes out of bounds and to inputs are errors."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def operator(source: str) -> str:
         ("((float *)x)[2] = 7;", "wrote its input x; give what is written as an output"),
     ],
 )
-def test_what_is_written_out_of_bounds(source: str, message: str, compiled: bool) -> None:
+def test_writes_out_of_bounds_are_errors(source: str, message: str, compiled: bool) -> None:
     function = getattr(flow.ops, operator(source))
     given = X.copy()
     with pytest.raises(RuntimeError, match=message):
@@ -48,7 +48,7 @@ def test_what_is_written_out_of_bounds(source: str, message: str, compiled: bool
     np.testing.assert_array_equal(given, X)
 
 
-def test_right_kernels_give_the_same() -> None:
+def test_correct_kernels_give_the_same_results() -> None:
     name = operator("for (int64_t i = 0; i < x_size; ++i) y[i] = 2 * x[i];")
     np.testing.assert_array_equal(flow.compile(getattr(flow.ops, name))(X), 2 * X)
     np.testing.assert_array_equal(getattr(flow.ops, name)(flow.tensor(X)).numpy(), 2 * X)

@@ -1,4 +1,4 @@
-"""Hooks in compiled functions, graphs and checkpoints, and what they cost."""
+"""Hooks in compiled functions, graphs and checkpoints, and their cost."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Slips in operators that users define in Python: errors that name the operator, the slot and its place."""
+"""Mistakes in operators that users define in Python: errors name the operator, the slot and the line."""
 
 import itertools
 import linecache

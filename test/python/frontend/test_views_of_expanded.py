@@ -1,4 +1,4 @@
-"""Parts of an expanded tensor in which each element is there once may be updated, as PyTorch allows."""
+"""Updates of parts of an expanded tensor without repeated elements, which PyTorch allows."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Gradients through compiled functions that are called with tensors which require grad."""
+"""Backward ahead of time: gradients of compiled functions that are called with tensors which require grad."""
 
 import numpy as np
 import pytest
@@ -35,14 +35,14 @@ def test_several_arguments_and_results():
     assert a.grad.tolist() == [7, 9] and b.grad.tolist() == [1, 2]
 
 
-def test_nothing_is_recorded_where_nothing_wants_a_gradient():
+def test_nothing_is_recorded_where_nothing_requires_grad():
     double = flow.compile(lambda v: v * 2)
     with flow.no_grad():
         assert not double(leaf()).requires_grad
     assert not double(leaf().detach()).requires_grad and type(double(np.ones(2))) is np.ndarray
 
 
-def test_what_cannot_be_run_again_is_refused():
+def test_functions_that_cannot_run_again_are_refused():
     layer = flow.nn.Linear(2, 1)
 
     def trained(v):
@@ -57,13 +57,13 @@ def test_what_cannot_be_run_again_is_refused():
     for reason, function in {"it computes or sets gradients": trained, "it updates tensors": updated}.items():
         w = leaf()
         result = flow.compile(function)(w)
-        message = f"outside.py:.* oneflow.compiled has no gradient: {reason}.*inside of the"
+        message = f"test_ahead_of_time_backward.py:.* oneflow.compiled has no gradient: {reason}.*inside of the"
         with pytest.raises(flow.OneFlowError, match=message):
             (result.sum() + w.sum()).backward()
         assert not flow.compile(function)(w.detach()).requires_grad
 
 
-def test_a_spoiled_argument_is_found():
+def test_a_stale_argument_is_an_error():
     w = leaf() * 1
     result = flow.compile(lambda v: v * v)(w)
     w.add_(1)
@@ -101,7 +101,7 @@ def test_second_derivatives_by_captured_parameters():
     np.testing.assert_allclose(second.numpy(), [6, 12])
 
 
-def test_only_what_results_depend_on_gets_a_gradient():
+def test_activity_analysis():
     a, b, c = leaf(), leaf(), leaf()
 
     def function(x):
@@ -145,7 +145,7 @@ def test_a_detached_alias_of_a_captured_leaf():
     assert w.grad.tolist() == [1, 4]
 
 
-def test_what_has_changed_before_the_gradient_is_found():
+def test_changes_before_the_gradient_are_errors():
     model = nn.Sequential(nn.Linear(2, 2), nn.Dropout(0.5))
     called = flow.compile(model)
     result = called(flow.ones(1, 2))

@@ -1,15 +1,17 @@
-"""Arguments and results of compiled functions beside memory that they update, and what is refused."""
+"""Alias checks: arguments and results of compiled functions that share memory with updated tensors, and what is
+refused.
+"""
 
 import numpy as np
 import pytest
-from shared_memory import Here, There, counted
+from shared_memory import OnDevice, OnHost, counted
 
 import oneflow as flow
 from oneflow.frontend.core.errors import CallError, TraceError
 
 
 def refused(f, match):
-    with pytest.raises(TraceError, match=rf"(?s)test_beside_what_is_updated.py:\d+: .*{match}"):
+    with pytest.raises(TraceError, match=rf"(?s)test_alias_checks.py:\d+: .*{match}"):
         flow.compile(f)()
 
 
@@ -59,7 +61,7 @@ def argument_cases():
 
 
 @pytest.mark.parametrize("name", [name for name, *_ in argument_cases()])
-def test_arguments_are_apart_from_what_is_updated(name):
+def test_arguments_must_not_alias_updated_tensors(name):
     _, state, given, shares = next(case for case in argument_cases() if case[0] == name)
 
     @flow.compile
@@ -71,7 +73,7 @@ def test_arguments_are_apart_from_what_is_updated(name):
     before, wanted = state.tolist(), (given * 2).tolist()
     if shares:
         with pytest.raises(
-            CallError, match=r"test_beside_what_is_updated.py:\d+: f: expected argument .* apart .*\.clone()"
+            CallError, match=r"test_alias_checks.py:\d+: f: expected argument .* not to share memory .*\.clone()"
         ):
             f(given)
         assert state.tolist() == before
@@ -80,7 +82,7 @@ def test_arguments_are_apart_from_what_is_updated(name):
         assert state.tolist() == [v + 1 for v in before]
 
 
-def test_arguments_may_share_memory_with_each_other_and_with_what_is_read():
+def test_arguments_may_alias_each_other_and_tensors_that_are_read():
     c = flow.tensor(counted(6))
     f = flow.compile(lambda x, y: x.sum() + y * c.sum())
     for _ in range(2):
@@ -88,8 +90,8 @@ def test_arguments_may_share_memory_with_each_other_and_with_what_is_read():
         c.add_(0)
 
 
-@pytest.mark.parametrize("on", [Here(), There()])
-def test_what_is_given_back_is_a_copy(cuda, on):
+@pytest.mark.parametrize("on", [OnHost(), OnDevice()])
+def test_returned_tensors_are_copies(cuda, on):
     """Of what the function updates as of what it is called with."""
     c, x = on.tensor(counted(4, 6)), on.tensor(counted(6))
     v, results = c[1:3], []

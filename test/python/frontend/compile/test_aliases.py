@@ -1,17 +1,17 @@
-"""Compiled functions of tensors that share memory, and update some of it: as in eager mode."""
+"""Compiled functions of tensors that share memory and are updated: the same results as in eager mode."""
 
 import numpy as np
 import pytest
 import shared_arrays as arrays
 import shared_views as views
-from shared_memory import F32, Here, There, counted
+from shared_memory import F32, OnDevice, OnHost, counted
 
 import oneflow as flow
 
 ALL = {
     f"{name}, {order}": made
     for name, take in views.VIEWS.items()
-    for order, made in zip(("view first", "root first", "in turn"), views.of_a_root(take), strict=True)
+    for order, made in zip(("view first", "root first", "in turn"), views.views_of_a_root(take), strict=True)
 }
 PAIRS = {
     "overlap": (lambda c: c[:3], lambda c: c[1:]), "disjoint": (lambda c: c[:2], lambda c: c[2:]),
@@ -20,11 +20,11 @@ PAIRS = {
 }  # fmt: skip
 ALL |= {f"two views, {name}": views.two_views(*pair) for name, pair in PAIRS.items()}
 ALL |= {
-    "given back": views.given_back, "made inside": views.made_inside, "expanded": views.expanded,
-    "shown to the user": views.shown_to_the_user, "tied": views.tied,
-    "gradients go on": views.gradients_going_on(False), "gradients go on in parts": views.gradients_going_on(True),
-    "gradients apart": views.gradients_apart(views.detached), "gradients": views.gradients_through,
-    "no gradient": views.no_gradient_through,
+    "given back": views.returned_views, "made inside": views.views_made_inside, "expanded": views.expanded,
+    "shown to the user": views.views_exposed_to_the_user, "tied": views.tied,
+    "gradients go on": views.unrecorded_updates(False), "gradients go on in parts": views.unrecorded_updates(True),
+    "gradients apart": views.separate_gradients(views.detached), "gradients": views.gradients_through_views,
+    "no gradient": views.gradients_stopped_by_detach,
     "vjp": views.through_vjp, "flat parameters": views.flat_parameters,
 }  # fmt: skip
 ARRAYS = {
@@ -34,12 +34,12 @@ ARRAYS = {
 }  # fmt: skip
 HOST = {f"arrays, {name}": arrays.arrays_of_numpy(*pair) for name, pair in ARRAYS.items()}
 HOST |= {"types": arrays.of_another_type, "arrays, a view": arrays.view_of_an_array,
-         "gradients of arrays apart": views.gradients_apart(arrays.overlapping)}  # fmt: skip
+         "gradients of arrays apart": views.separate_gradients(arrays.overlapping)}  # fmt: skip
 PARTS = {"overlap": ((0, 40), (16, 48)), "inside": ((0, 64), (3, 7)), "apart": ((0, 20), (32, 8))}
 DEVICE = {f"arrays, {name}": arrays.arrays_of_a_device(*parts) for name, parts in PARTS.items()} | {
     "read late": arrays.read_late
 }
-OWN = {Here: HOST, There: DEVICE}
+OWN = {OnHost: HOST, OnDevice: DEVICE}
 #: The argument of those that take no number.
 ARGUMENTS = dict.fromkeys(["vjp", "tied", "flat parameters"], counted(3)) | dict.fromkeys(
     [
@@ -73,9 +73,9 @@ def same(on, name):
 
 @pytest.mark.parametrize("name", ALL | HOST)
 def test_as_in_eager_mode(name):
-    same(Here(), name)
+    same(OnHost(), name)
 
 
 @pytest.mark.parametrize("name", ALL | DEVICE)
 def test_as_in_eager_mode_on_a_device(cuda, name):
-    same(There(), name)
+    same(OnDevice(), name)

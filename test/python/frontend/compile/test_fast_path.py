@@ -1,4 +1,4 @@
-"""Calls of compiled functions with arrays that are just what they take, and with such as are not."""
+"""The fast path of compiled functions on arrays, and calls that need the full checks."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ def double():
     [unaligned, read_only, np.asfortranarray, lambda x: x.astype(">f4"), lambda x: np.stack([x, x])[1]],
     ids=["unaligned", "read-only", "columns", "big-endian", "view"],
 )
-def test_arrays_that_need_a_look(double, make):
+def test_arrays_that_need_the_full_checks(double, make):
     np.testing.assert_array_equal(double(make(X)), X * 2)
 
 
-def test_calls_with_arrays_alone_are_quick(double):
-    np.testing.assert_array_equal(double._quick((X,)), X * 2)
+def test_calls_with_arrays_alone_take_the_fast_path(double):
+    np.testing.assert_array_equal(double._fast_path((X,)), X * 2)
     scale = flow.tensor(3.0)
     captured = flow.compile(lambda x: x * scale)
     captured(X)
-    assert captured._quick((X,)) is NotImplemented
+    assert captured._fast_path((X,)) is NotImplemented
 
 
 def test_lists_are_no_arrays(double):
@@ -59,7 +59,7 @@ def test_lists_are_no_arrays(double):
 
 
 @pytest.mark.parametrize("shape", [(3, 4), (4, 3), (0, 4), (12,), ()])
-def test_other_sizes_and_types_have_programs_of_their_own(double, shape):
+def test_other_sizes_and_types_get_other_specializations(double, shape):
     for dtype in (np.float32, np.float64):
         x = np.ones(shape, dtype)
         got = double(x)
@@ -84,7 +84,7 @@ def test_results_keep_their_structure_and_other_values():
         np.testing.assert_array_equal(got["sum"], X + X)
         np.testing.assert_array_equal(got["rest"][0], X - X)
         assert got["rest"][1] == "text"
-    assert compiled._quick((X, X)) is not NotImplemented
+    assert compiled._fast_path((X, X)) is not NotImplemented
 
 
 def test_numbers_beside_arrays_choose_the_program():
@@ -95,13 +95,13 @@ def test_numbers_beside_arrays_choose_the_program():
         np.testing.assert_array_equal(compiled(X, k=5.0), X * 5)
 
 
-def test_a_quick_function_becomes_part_of_a_trace(double):
+def test_in_a_trace_it_is_inlined(double):
     outer = flow.compile(lambda x: double(x) + double(X))
     for _ in range(2):
         np.testing.assert_array_equal(outer(X), X * 4)
 
 
-def test_tensors_and_state_outside_are_minded():
+def test_captured_tensors_and_state_are_guarded():
     weight = flow.tensor(np.ones(4, np.float32))
     compiled = flow.compile(lambda x: x * weight)
     np.testing.assert_array_equal(np.asarray(compiled(X)), X)
@@ -118,7 +118,7 @@ def test_failing_checks_name_the_position_and_leave_no_memory():
             take(X, bad)
 
 
-def test_memory_of_results_is_theirs(double):
+def test_results_own_their_memory(double):
     first = double(X)
     view = first[1:]
     del first
@@ -129,7 +129,7 @@ def test_memory_of_results_is_theirs(double):
     np.testing.assert_array_equal(second, (X + 1) * 2)
 
 
-def test_memory_is_given_back_with_the_last_array(double):
+def test_memory_is_freed_with_the_last_array(double):
     addresses = {double(X).ctypes.data for _ in range(50)}
     assert len(addresses) < 5
 

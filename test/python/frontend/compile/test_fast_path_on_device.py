@@ -1,6 +1,6 @@
-"""Compiled training steps on a device that are called again, after something has changed: each change is seen.
+"""The fast path on a device: training steps that are called again after a change, which has to take effect.
 
-The same steps on the host, without compiling, say what is right.
+The same steps on the host, without compiling, give the expected values.
 """
 
 import threading
@@ -25,12 +25,12 @@ def floats(*shape, seed=5):
     return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
 
 
-def there(array):
+def on_device(array):
     return flow.tensor(array).to("cuda")
 
 
 class Training:
-    """A model and its steps; `looked` counts calls that were looked at as if they were the first."""
+    """A model and its steps; `slow_calls` counts calls that did not take the fast path."""
 
     def __init__(self, compiled, algorithm=flow.optim.SGD, **numbers):
         flow.manual_seed(3)
@@ -38,39 +38,39 @@ class Training:
         layers = flow.nn.Linear(4, 6, bias=False), flow.nn.BatchNorm1d(6), flow.nn.Linear(6, 3)
         self.net = flow.nn.Sequential(*layers).to(self.place)
         self.optimizer = algorithm(self.net.parameters(), lr=0.1, **numbers)
-        self.looked = 0
-        self.step = flow.compile(lambda x, y: self.one(x, y)) if compiled else self.one
+        self.slow_calls = 0
+        self.step = flow.compile(lambda x, y: self.train_step(x, y)) if compiled else self.train_step
         if compiled:
-            finish = self.step._finish
-            self.step._finish = lambda *given: self.counted(finish, *given)
+            run = self.step._run
+            self.step._run = lambda *given: self.counted(run, *given)
 
     def counted(self, finish, *given):
-        self.looked += 1
+        self.slow_calls += 1
         return finish(*given)
 
-    def one(self, x, y):
+    def train_step(self, x, y):
         loss = flow.nn.functional.cross_entropy(self.net(x), y)
         loss.backward()
         self.optimizer.step()
         self.optimizer.zero_grad()
         return loss
 
-    def there(self, array):
+    def on_device(self, array):
         return flow.tensor(array).to(self.place)
 
     def run(self, *seeds):
         """The losses of steps with data of their own."""
-        labels = self.there(np.arange(5) % 3)
-        return [self.step(self.there(floats(5, 4, seed=seed)), labels).item() for seed in seeds]
+        labels = self.on_device(np.arange(5) % 3)
+        return [self.step(self.on_device(floats(5, 4, seed=seed)), labels).item() for seed in seeds]
 
     @property
     def state(self):
         return [t.detach().cpu().numpy() for t in (*self.net.parameters(), *self.net.buffers())]
 
 
-def equal(one, other):
-    np.testing.assert_allclose(one[0], other[0], 1e-4)
-    for a, b in zip(one[1], other[1], strict=True):
+def equal(train_step, other):
+    np.testing.assert_allclose(train_step[0], other[0], 1e-4)
+    for a, b in zip(train_step[1], other[1], strict=True):
         np.testing.assert_allclose(a, b, 1e-3, 1e-5)
 
 
@@ -91,11 +91,11 @@ def freeze(training):
 
 
 def replace_parameter(training):
-    training.net[2].bias = flow.nn.Parameter(training.there(floats(3)))
+    training.net[2].bias = flow.nn.Parameter(training.on_device(floats(3)))
 
 
 def replace_data(training):
-    training.net[2].weight.data = training.there(floats(3, 6))
+    training.net[2].weight.data = training.on_device(floats(3, 6))
 
 
 def replace_layer(training):
@@ -104,7 +104,7 @@ def replace_layer(training):
 
 def write_parameter(training):
     with flow.no_grad():
-        training.net[2].weight.copy_(training.there(floats(3, 6)))
+        training.net[2].weight.copy_(training.on_device(floats(3, 6)))
 
 
 def hang_hook(training):
@@ -116,7 +116,7 @@ def hang_tensor_hook(training):
 
 
 def leave_gradient(training):
-    training.net[0].weight.grad = training.there(floats(6, 4))
+    training.net[0].weight.grad = training.on_device(floats(6, 4))
 
 
 def load_state(training):
@@ -142,23 +142,23 @@ CHANGES = [
 def changed(compiled, change, **numbers):
     training = Training(compiled, momentum=0.9)
     losses = training.run(0, 1)
-    assert training.looked == (1 if compiled else 0)
+    assert training.slow_calls == (1 if compiled else 0)
     change(training)
     return losses + training.run(2, 3), training.state
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda c: c.__name__)
-def test_changes_between_steps_are_seen(change):
+def test_changes_between_steps_take_effect(change):
     equal(changed(True, change), changed(False, change))
 
 
-def test_rates_that_change_at_every_step_are_asked_for():
+def test_learning_rates_are_read_at_every_step():
     def run(compiled):
         training, losses = Training(compiled, flow.optim.Adam), []
         for number in range(4):
             training.optimizer.param_groups[0]["lr"] = 0.1 / (number + 1)
             losses += training.run(number)
-        assert training.looked == (1 if compiled else 0)
+        assert training.slow_calls == (1 if compiled else 0)
         return losses, training.state
 
     equal(run(True), run(False))
@@ -168,31 +168,31 @@ def test_rates_that_change_at_every_step_are_asked_for():
 def training():
     made = Training(True)
     made.run(0, 1, 2)
-    assert made.looked == 1
+    assert made.slow_calls == 1
     return made
 
 
-def test_other_arguments_have_programs_of_their_own(training):
+def test_other_arguments_get_other_specializations(training):
     other = Training(False)
     other.run(0, 1, 2)
     for each in (training, other):
-        labels = each.there(np.arange(5) % 3)
-        each.step(each.there(floats(5, 4)), labels.to(flow.int32))
+        labels = each.on_device(np.arange(5) % 3)
+        each.step(each.on_device(floats(5, 4)), labels.to(flow.int32))
         each.run(3)
-        each.step(each.there(floats(7, 4)), each.there(np.arange(7) % 3))
-        each.step(x=each.there(floats(5, 4)), y=labels)
+        each.step(each.on_device(floats(7, 4)), each.on_device(np.arange(7) % 3))
+        each.step(x=each.on_device(floats(5, 4)), y=labels)
         each.run(4)
     equal(([], training.state), ([], other.state))
     with pytest.raises(CallError, match="missing a required argument"):
-        training.step(there(floats(5, 4)))
+        training.step(on_device(floats(5, 4)))
 
 
-def test_views_are_taken_anew(training):
+def test_views_are_refreshed(training):
     other = Training(False)
     other.run(0, 1, 2)
     for each in (training, other):
-        whole = each.there(floats(5, 8))
-        part, labels = whole[:, ::2], each.there(np.arange(5) % 3)
+        whole = each.on_device(floats(5, 8))
+        part, labels = whole[:, ::2], each.on_device(np.arange(5) % 3)
         for _ in range(2):
             whole.add_(0.5)
             each.step(part, labels)
@@ -201,25 +201,25 @@ def test_views_are_taken_anew(training):
 
 def test_gradients_of_arguments_are_recorded(training):
     fixed = flow.compile(lambda x: flow.softmax(x @ training.net[0].weight.detach()) * 2.0)
-    x = there(floats(5, 6))
+    x = on_device(floats(5, 6))
     for _ in range(3):
         fixed(x)
-    for leaf in (x.clone().requires_grad_(), (there(floats(5, 6)).requires_grad_() * 1.0)):
+    for leaf in (x.clone().requires_grad_(), (on_device(floats(5, 6)).requires_grad_() * 1.0)):
         assert fixed(leaf).requires_grad
     assert not fixed(x).requires_grad
 
 
-def test_calls_are_recorded_where_captured_tensors_want_gradients():
-    weight = there(floats(4, 4)).requires_grad_()
+def test_calls_are_recorded_where_captured_tensors_require_grad():
+    weight = on_device(floats(4, 4)).requires_grad_()
     double = flow.compile(lambda x: flow.softmax(x @ weight) * 2.0)
-    x = there(floats(5, 4))
+    x = on_device(floats(5, 4))
     for _ in range(2):
         assert all(double(x).requires_grad for _ in range(3))
         with flow.no_grad():
             assert not any(double(x).requires_grad for _ in range(3))
 
 
-def test_an_argument_is_apart_from_what_is_updated(training):
+def test_arguments_must_not_alias_updated_tensors(training):
     weight = flow.tensor(floats(5, 4)).to("cuda")
 
     @flow.compile
@@ -228,10 +228,10 @@ def test_an_argument_is_apart_from_what_is_updated(training):
         return flow.softmax(flow.softmax(flow.softmax(x @ x.transpose(0, 1)) @ x) @ x.transpose(0, 1))
 
     for seed in range(3):
-        grow(there(floats(5, 4, seed=seed)))
-    with pytest.raises(CallError, match="apart from the tensors"):
+        grow(on_device(floats(5, 4, seed=seed)))
+    with pytest.raises(CallError, match="not to share memory with captured tensors"):
         grow(weight.detach())
-    with pytest.raises(CallError, match="apart from the tensors"):
+    with pytest.raises(CallError, match="not to share memory with captured tensors"):
         grow(flow.from_numpy(_Alias(weight.storage)))
     grow(weight.clone())
 
@@ -249,62 +249,62 @@ def test_a_model_that_moves_to_the_host_runs_there(training, cuda):
     assert training.step(x, y).device == "cpu"
 
 
-def test_a_tensor_that_becomes_global_is_seen():
-    weight = there(floats(4, 4))
+def test_a_tensor_that_becomes_global():
+    weight = on_device(floats(4, 4))
     soft = flow.compile(lambda x: flow.softmax(x @ weight))
     for _ in range(3):
-        soft(there(floats(5, 4)))
+        soft(on_device(floats(5, 4)))
     whole = flow.tensor(floats(4, 4))
     weight.data = whole.to_global(placement=flow.placement("cpu", ranks=[0]), sbp=flow.sbp.broadcast)
-    assert soft(there(floats(5, 4))).is_global
+    assert soft(on_device(floats(5, 4))).is_global
 
 
-def test_each_tensor_of_one_memory_is_looked_at():
-    first = there(floats(4, 4))
+def test_every_alias_is_guarded():
+    first = on_device(floats(4, 4))
     second = first.detach()
     soft = flow.compile(lambda x: flow.softmax(flow.softmax(flow.softmax(x @ first) @ second) @ first))
-    x = there(floats(5, 4))
+    x = on_device(floats(5, 4))
     for change in (second, first):
         before = [soft(x).cpu().numpy() for _ in range(3)]
-        change.data = there(floats(4, 4, seed=9))
+        change.data = on_device(floats(4, 4, seed=9))
         expected = flow.softmax(flow.softmax(flow.softmax(x @ first) @ second) @ first).cpu().numpy()
         np.testing.assert_allclose(soft(x).cpu().numpy(), expected, 1e-5)
         assert not np.allclose(before[-1], expected)
 
 
-def test_a_call_that_sees_a_global_tensor_takes_its_seed_once():
-    weight = there(floats(4, 4))
+def test_a_call_that_leaves_the_fast_path_draws_one_seed():
+    weight = on_device(floats(4, 4))
     dropped = flow.compile(lambda x: flow.nn.functional.dropout(flow.softmax(x @ weight)))
     for _ in range(3):
-        dropped(there(floats(5, 4)))
+        dropped(on_device(floats(5, 4)))
     whole = flow.tensor(floats(4, 4))
     weight.data = whole.to_global(placement=flow.placement("cpu", ranks=[0]), sbp=flow.sbp.broadcast)
     seed, taken = flow.get_rng_state()
-    dropped(there(floats(5, 4)))
+    dropped(on_device(floats(5, 4)))
     assert flow.get_rng_state() == (seed, taken + 1)
 
 
-def test_memory_of_a_model_that_moves_is_given_back(training, cuda):
+def test_memory_of_a_moved_model_is_freed(training, cuda):
     before = len(cuda.live)
     training.net.to("cpu")
     assert len(cuda.live) <= before - 6
 
 
-def test_steps_that_give_nothing_run_once():
-    total = there(np.zeros(4, np.float32))
+def test_steps_without_results_run_once():
+    total = on_device(np.zeros(4, np.float32))
 
     @flow.compile
     def step(x):
         total.add_(x)
 
     for _ in range(5):
-        assert step(there(np.ones(4, np.float32))) is None
+        assert step(on_device(np.ones(4, np.float32))) is None
     np.testing.assert_array_equal(total.cpu().numpy(), np.full(4, 5))
 
 
 def test_arrays_in_arrays_out():
     weight = flow.compile(lambda a, b: (a @ b, {"sum": a + b}))
-    a, b = (there(floats(4, 4, seed=n)).storage for n in (1, 2))
+    a, b = (on_device(floats(4, 4, seed=n)).storage for n in (1, 2))
     for _ in range(3):
         product, rest = weight(a, b)
         assert isinstance(product, DeviceArray)
@@ -315,9 +315,9 @@ def test_arrays_in_arrays_out():
     assert isinstance(weight(a, b)[0], DeviceArray)
 
 
-def test_in_another_function_it_becomes_part_of_that():
+def test_in_a_trace_it_is_inlined():
     double = flow.compile(lambda x: x * 2.0)
-    x = there(floats(4, 4))
+    x = on_device(floats(4, 4))
     for _ in range(3):
         double(x)
     outer = flow.compile(lambda x: double(x) + double(x))
@@ -325,9 +325,9 @@ def test_in_another_function_it_becomes_part_of_that():
 
 
 def test_threads(training):
-    scale = there(floats(4, 4))
+    scale = on_device(floats(4, 4))
     chain = flow.compile(lambda x: flow.softmax(flow.softmax(flow.softmax(x @ scale) @ scale) @ scale))
-    given = [there(floats(4, 4, seed=seed)) for seed in range(3)]
+    given = [on_device(floats(4, 4, seed=seed)) for seed in range(3)]
     wanted = [chain(x).cpu().numpy() for x in given]
     wrong = []
 

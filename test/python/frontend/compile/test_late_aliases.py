@@ -1,14 +1,16 @@
-"""Memory that comes to be shared, gradients of calls that update some, and parts that are not shared."""
+"""Alias guards: memory that is shared after the trace, gradients of updating calls, threads, and parts without
+overlap.
+"""
 
 import threading
 
 import numpy as np
 import pytest
-from shared_memory import F32, Here, There, counted
+from shared_memory import F32, OnDevice, OnHost, counted
 
 import oneflow as flow
 from oneflow.frontend.compile.specialization import Specialization
-from oneflow.frontend.eager.views import View
+from oneflow.frontend.eager.views import ViewMeta
 
 
 def rebound(on, compiled):
@@ -31,15 +33,15 @@ def rebound(on, compiled):
     return found
 
 
-def test_memory_that_is_shared_later_is_seen():
-    assert rebound(Here(), True) == rebound(Here(), False)
+def test_the_alias_guard_detects_memory_that_is_shared_later():
+    assert rebound(OnHost(), True) == rebound(OnHost(), False)
 
 
-def test_memory_that_is_shared_later_is_seen_by_steps_that_are_called_again(cuda):
-    assert rebound(There(), True) == rebound(There(), False)
+def test_the_fast_path_detects_memory_that_is_shared_later(cuda):
+    assert rebound(OnDevice(), True) == rebound(OnDevice(), False)
 
 
-def test_arrays_that_come_to_overlap_are_seen():
+def test_the_alias_guard_detects_arrays_that_overlap_later():
     def run(compiled):
         array, found = counted(16), []
         a, b = flow.from_numpy(array[:6]), flow.from_numpy(array[10:16])
@@ -57,7 +59,7 @@ def test_arrays_that_come_to_overlap_are_seen():
     assert run(True) == run(False)
 
 
-def test_gradients_of_a_call_are_those_by_what_it_read():
+def test_gradients_are_by_the_values_that_a_call_read():
     """Of a compiled function that is called outside of what computes the gradient, and updates what it reads."""
 
     def run(compiled):
@@ -78,7 +80,7 @@ def test_gradients_of_a_call_are_those_by_what_it_read():
     assert run(True) == run(False)
 
 
-def test_parts_that_lie_apart_are_computed_as_if_alone():
+def test_parts_without_overlap_are_independent():
     flat = flow.tensor(counted(30))
     parts = [flat[at : at + 10] for at in range(0, 30, 10)]
 
@@ -102,7 +104,7 @@ def in_threads(work):
 
 
 @pytest.mark.parametrize("take", [lambda c: c, lambda c: c[8:40], lambda c: c.T], ids=["whole", "part", "turned"])
-@pytest.mark.parametrize("on", [Here(), There()], ids=["host", "device"])
+@pytest.mark.parametrize("on", [OnHost(), OnDevice()], ids=["host", "device"])
 def test_threads_update_one_after_the_other(cuda, on, take):
     """None of the updates is lost, and every call gives what it has made of the tensor."""
     c, one, given = on.tensor(np.zeros((64, 3), F32)), on.tensor(np.array(1, F32)), []
@@ -120,23 +122,23 @@ def test_threads_update_one_after_the_other(cuda, on, take):
     assert sorted(given) == [state.numel() * (n + 2) for n in range(200)]
 
 
-@pytest.mark.parametrize("on", [Here(), There()], ids=["host", "device"])
+@pytest.mark.parametrize("on", [OnHost(), OnDevice()], ids=["host", "device"])
 def test_threads_update_an_argument_that_is_a_view_one_after_the_other(cuda, on, monkeypatch):
     """What it is a view of is read when the call runs, not when it waits for that of another thread."""
     c = on.tensor(np.zeros(8, F32))
     part, waits = c[2:5], threading.Barrier(2)
     step = flow.compile(lambda x: x.add_(1).sum())
     step(part)
-    monkeypatch.setattr(Specialization, "running", property(lambda made: Waiting(waits, made.updating.now)))
+    monkeypatch.setattr(Specialization, "exclusive", property(lambda made: Waiting(waits, made.updating.now)))
     in_threads(lambda: step(part))
     assert c.tolist() == [0, 0, 5, 5, 5, 0, 0, 0]
 
 
-@pytest.mark.parametrize("on", [Here(), There()], ids=["host", "device"])
-def test_an_update_while_a_view_is_taken_shows_in_the_next_read(cuda, on, monkeypatch):
+@pytest.mark.parametrize("on", [OnHost(), OnDevice()], ids=["host", "device"])
+def test_an_update_while_a_view_is_refreshed_takes_effect_at_the_next_read(cuda, on, monkeypatch):
     """By another thread, between the values of the root and what is known of them."""
     c = on.tensor(np.zeros(8, F32))
-    part, taken = c[2:5], View._taken
+    part, taken = c[2:5], ViewMeta._gathered_view
 
     def meanwhile(view, *given):
         fresh = taken(view, *given)
@@ -145,15 +147,15 @@ def test_an_update_while_a_view_is_taken_shows_in_the_next_read(cuda, on, monkey
         return fresh
 
     c.add_(1)
-    monkeypatch.setattr(View, "_taken", meanwhile)
+    monkeypatch.setattr(ViewMeta, "_gathered_view", meanwhile)
     assert part.tolist() == [1, 1, 1] and part.tolist() == [2, 2, 2]
 
 
-@pytest.mark.parametrize("on", [Here(), There()], ids=["host", "device"])
-def test_a_read_while_another_thread_takes_a_view_anew_has_the_update(cuda, on, monkeypatch):
+@pytest.mark.parametrize("on", [OnHost(), OnDevice()], ids=["host", "device"])
+def test_a_read_while_another_thread_refreshes_a_view_has_the_update(cuda, on, monkeypatch):
     """It waits for that thread; it does not show what was there before."""
     c = on.tensor(np.zeros(8, F32))
-    part, renewed, found = c[2:5], View.renewed, []
+    part, renewed, found = c[2:5], ViewMeta.refreshed, []
     reader = threading.Thread(target=lambda: found.append(part.tolist()))
 
     def meanwhile(view, *given):
@@ -164,7 +166,7 @@ def test_a_read_while_another_thread_takes_a_view_anew_has_the_update(cuda, on, 
         return fresh
 
     c.add_(1)
-    monkeypatch.setattr(View, "renewed", meanwhile)
+    monkeypatch.setattr(ViewMeta, "refreshed", meanwhile)
     assert part.tolist() == [1, 1, 1]
     reader.join()
     assert found == [[1, 1, 1]]

@@ -1,4 +1,4 @@
-"""The memory of compiled functions: parameters updated where they are, and what checkpoints save."""
+"""The memory of compiled functions: parameters updated in place, and memory that checkpoints save."""
 
 import numpy as np
 import pytest
@@ -32,7 +32,7 @@ X, LABELS = RNG.standard_normal((16, 20)).astype(np.float32), RNG.integers(0, 5,
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_parameters_stay_where_they_are(name):
+def test_parameters_are_updated_in_their_memory(name):
     eager_model, _, eager = training(OPTIMIZERS[name])
     model, _, step = training(OPTIMIZERS[name])
     compiled = flow.compile(step)
@@ -49,7 +49,7 @@ def test_parameters_stay_where_they_are(name):
     assert f"and {compiled.memory.in_place / 1024:.4g} KiB in arguments" in str(compiled.memory)
 
 
-def test_a_bad_label_spoils_no_parameter():
+def test_a_failing_step_leaves_parameters_unchanged():
     model, _, step = training(OPTIMIZERS["adamw"])
     compiled = flow.compile(step)
     before = [p.detach().numpy().copy() for p in model.parameters()]

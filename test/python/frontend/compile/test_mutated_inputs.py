@@ -1,4 +1,4 @@
-"""Arguments that a compiled function updates in place: the caller's tensors and arrays are, as in eager mode."""
+"""Mutated inputs: a compiled function updates the caller's tensors and arrays in place, as in eager mode."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ def arithmetic(x, y):
     return before, x[0]
 
 
-def nothing_given_back(x, y):
+def nothing_returned(x, y):
     x.copy_(y)
 
 
@@ -38,7 +38,7 @@ def masked(x, y):
     return x
 
 
-FUNCTIONS = [rows, arithmetic, nothing_given_back, both, masked]
+FUNCTIONS = [rows, arithmetic, nothing_returned, both, masked]
 
 
 @pytest.fixture(params=["cpu", "cuda"])
@@ -59,7 +59,7 @@ def of_views(device):
 def test_tensors(function, given, device):
     run = flow.compile(function)
     args, plain = given(device), given("cpu")
-    roots = [x.shows.root if x.is_view else x for x in (*args, *plain)]
+    roots = [x.view_meta.root if x.is_view else x for x in (*args, *plain)]
     for _ in range(3):
         got, want = run(*args), function(*plain)
         found, wanted = (r if isinstance(r, tuple) else () if r is None else (r,) for r in (got, want))
@@ -80,7 +80,7 @@ def test_arrays(cuda, function, target):
 
 
 @pytest.mark.parametrize("given", [of_tensors, of_views, lambda device: (X.copy(), X[2].copy())])
-def test_an_argument_that_is_given_back_is_the_callers(given, device):
+def test_a_returned_argument_is_the_tensor_of_the_caller(given, device):
     def update(x, y):
         x.add_(y)
         return {"kept": y, "both": (x, x * 2)}
@@ -102,7 +102,7 @@ def test_parts_of_arrays_and_nested_arguments():
     assert array.sum() == 8 and array[:, 1:3].min() == 1
 
 
-def test_the_memory_of_an_argument_is_what_is_written():
+def test_updates_are_written_into_the_memory_of_an_argument():
     cache = flow.zeros(1000, 8)
     memory = cache.numpy()
     put = flow.compile(lambda cache, at: cache.__setitem__(at, 1.0) or at + 1)
@@ -116,10 +116,12 @@ def test_what_is_refused():
     x, w = flow.tensor(X), flow.tensor(X).requires_grad_()
     frozen = X.copy()
     frozen.flags.writeable = False
-    with pytest.raises(CallError, match=r"test_updated_arguments.py:\d+: .*to be writable"):
+    with pytest.raises(CallError, match=r"test_mutated_inputs.py:\d+: .*to be writable"):
         add(frozen, X)
     for other in (x, x[1], x.detach().numpy()):
-        with pytest.raises(CallError, match=r"test_updated_arguments.py:\d+: .*which it updates, apart from"):
+        with pytest.raises(
+            CallError, match=r"test_mutated_inputs.py:\d+: .*which it updates, not to share memory with"
+        ):
             add(x, other)
     nested = flow.compile(lambda given, y: given["w"][0].add_(y))
     with pytest.raises(CallError, match=r'expected argument given\["w"\]\[0\] to be writable'):
@@ -129,10 +131,12 @@ def test_what_is_refused():
     ):
         nested({"w": [x]}, x)
     outside = flow.compile(lambda given: x.add_(given["w"][1]))
-    with pytest.raises(CallError, match=r'expected argument given\["w"\]\[1\] apart from the tensors from outside'):
+    with pytest.raises(
+        CallError, match=r'expected argument given\["w"\]\[1\] not to share memory with captured tensors'
+    ):
         outside({"w": [X, x[0]]})
     used = flow.compile(lambda y: y.add_(x))
-    with pytest.raises(CallError, match="which it updates, apart from"):
+    with pytest.raises(CallError, match="which it updates, not to share memory with"):
         used(x)
     for args in ((w, X), (flow.tensor(X), w), (w * 1, X)):
         with pytest.raises(RuntimeError, match=r"updates arguments in place.*flow.no_grad\(\)"):
@@ -170,7 +174,7 @@ def test_a_training_step_updates_what_it_is_called_with():
     np.testing.assert_allclose(run(flow.compile), run(lambda f: f), 1e-5)
 
 
-def test_other_shapes_make_other_programs():
+def test_other_shapes_get_other_specializations():
     add = flow.compile(lambda x: x.add_(1))
     for size in (2, 3, 2):
         x = flow.zeros(size)

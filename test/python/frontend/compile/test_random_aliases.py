@@ -1,6 +1,6 @@
-"""Random functions that update and read tensors which share memory, compiled and as they are.
+"""Random functions that update and read tensors which share memory, compiled and in eager mode.
 
-`ONEFLOW_ALIASES=200 pytest test/python/frontend/compile/test_random_aliases.py` tries that many of each kind.
+`ONEFLOW_ALIASES=200 pytest test/python/frontend/compile/test_random_aliases.py` runs that many of each kind.
 """
 
 import os
@@ -77,10 +77,10 @@ def made(seed, place, arrays):
 
     def function(x):
         given, again = [], random.Random(seed)
-        made_inside = [part(again, again.choice(shared), inside=True) for _ in range(2)]
+        views_made_inside = [part(again, again.choice(shared), inside=True) for _ in range(2)]
         for kind, a, b, number in plan:
-            step(kind, shared[a], [*shared, *made_inside][b], number, x, given)
-        return (*given, shared[0] + x, *(t.sum() + x for t in made_inside))
+            step(kind, shared[a], [*shared, *views_made_inside][b], number, x, given)
+        return (*given, shared[0] + x, *(t.sum() + x for t in views_made_inside))
 
     return function, shared
 

@@ -93,7 +93,7 @@ def test_gradients_equal_those_of_the_compiled_program():
     np.testing.assert_allclose(leaf.grad.numpy(), flow.compile(flow.grad(loss))(x), 1e-12)
 
 
-def test_gradients_add_up():
+def test_gradients_accumulate():
     x = flow.tensor([1.0, 2.0], requires_grad=True)
     for _ in range(2):
         (x * x).sum().backward()
@@ -173,7 +173,7 @@ def test_no_grad():
         assert not (x * 2).requires_grad
 
 
-def test_every_step_of_a_generator_is_within_and_nothing_outside():
+def test_no_grad_of_a_generator_covers_its_steps_alone():
     seen = []
 
     @flow.no_grad()
@@ -259,7 +259,7 @@ MADE = {
 
 
 @pytest.mark.parametrize("name", MADE)
-def test_made_tensors_may_be_leaves(name):
+def test_created_tensors_may_be_leaves(name):
     x = flow.tensor([1.0, 2.0], requires_grad=True)
     made = MADE[name](flow, x, requires_grad=True)
     assert made.is_leaf and made.requires_grad

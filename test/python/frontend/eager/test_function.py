@@ -1,4 +1,4 @@
-"""`flow.autograd.Function`: gradients written by hand."""
+"""`flow.autograd.Function`: user-defined gradients."""
 
 import numpy as np
 import pytest
@@ -54,7 +54,7 @@ def test_results_that_are_not_used_have_zero_gradients():
     assert x.grad.tolist() == [11]
 
 
-def test_spoiled_saved_tensor():
+def test_a_stale_saved_tensor_is_an_error():
     x = flow.tensor([1.0], requires_grad=True)
     h = x * 2
     y = Cube.apply(h, 1.0)
@@ -93,7 +93,7 @@ class Scaled(flow.autograd.Function):
 
 
 @pytest.mark.parametrize("wrap", [lambda f: f, flow.compile], ids=["eager", "compiled"])
-def test_what_is_no_tensor_is_passed_on_and_gradients_are_fitted(wrap):
+def test_other_arguments_are_passed_on_and_gradients_are_cast(wrap):
     def loss(x, y):
         first, product, three = Scaled.apply(x, y)
         assert first is None and three == 3
@@ -131,7 +131,7 @@ class Sign(flow.autograd.Function):
         return dy * ctx.scale, None
 
 
-def test_results_without_a_gradient_and_a_context_set_up_apart():
+def test_results_without_a_gradient_and_setup_context():
     x = flow.tensor([1.0, -2.0], requires_grad=True)
     y, above, none = Sign.apply(x, 3.0)
     assert (y.requires_grad, above.requires_grad, none.requires_grad) == (True, False, False)

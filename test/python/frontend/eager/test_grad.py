@@ -1,4 +1,4 @@
-"""`flow.grad` and its like on tensors that have values, and `checkpoint` in both modes."""
+"""`flow.grad` and its like in eager mode, and `checkpoint` in both modes."""
 
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -106,7 +106,7 @@ READ_AGAIN = {
 
 
 @pytest.mark.parametrize("function,other", READ_AGAIN.values(), ids=READ_AGAIN)
-def test_what_a_checkpoint_reads_again_may_not_be_updated_before(function, other):
+def test_a_checkpoint_that_reads_stale_values_is_an_error(function, other):
     total = function(flow.tensor([1.0, 2.0], requires_grad=True) * 1, other).sum()
     total.backward(retain_graph=True)
     other.data.zero_()
@@ -130,7 +130,7 @@ def test_a_checkpoint_of_a_view_reads_it_as_it_was_and_updates_what_it_likes():
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["added in place", "with a graph"])
-def test_threads_add_up_gradients_at_one_leaf(again):
+def test_threads_accumulate_gradients_at_one_leaf(again):
     w, interval = flow.tensor([1.0, 2.0], requires_grad=True), sys.getswitchinterval()
 
     def work(_):

@@ -1,4 +1,4 @@
-"""Updates in place: values, gradients through them, and values that they would spoil."""
+"""Updates in place: values, gradients through them, and stale values that gradients read."""
 
 import numpy as np
 import pytest
@@ -54,7 +54,7 @@ def test_copies_do_not_share():
     assert shared.tolist() == [1, 1]
 
 
-def test_relu_needs_its_result_alone():
+def test_the_gradient_of_relu_reads_its_result_alone():
     x = flow.tensor([1.0, -2.0, 3.0], requires_grad=True)
     held = x * 1
     y = flow.relu(held)
@@ -124,7 +124,7 @@ SPOILED = [
 
 
 @pytest.mark.parametrize("function,reader,_", SPOILED)
-def test_spoiled_values_are_found(function, reader, _):
+def test_stale_values_are_errors(function, reader, _):
     x = flow.tensor(drawn(3), requires_grad=True)
     y = x * 2
     z = function(y)
@@ -168,7 +168,7 @@ def test_the_table_that_a_gather_reads_may_be_updated_but_not_its_positions(gath
         total.backward()
 
 
-def test_a_spoiled_result_of_no_further_use_is_found():
+def test_a_stale_result_of_no_further_use_is_an_error():
     x = flow.tensor([1.0], requires_grad=True)
     y = x.exp()
     z = y.sum()
@@ -185,7 +185,7 @@ UPDATES = [
 
 
 @pytest.mark.parametrize("update", UPDATES)
-def test_updates_through_another_tensor_of_the_memory_show(update):
+def test_updates_through_an_alias_take_effect(update):
     leaf = flow.nn.Parameter(flow.tensor([1.0, 4.0]))
     want = flow.tensor([1.0, 4.0])
     update(leaf)
@@ -198,7 +198,7 @@ def test_updates_through_another_tensor_of_the_memory_show(update):
     assert made.requires_grad and (made + 0).tolist() == made.detach().tolist()
 
 
-def test_a_value_that_a_gradient_reads_is_still_found_spoiled():
+def test_a_stale_value_through_an_alias_is_an_error():
     leaf = flow.ones(2).requires_grad_()
     loss = (leaf * leaf).sum()
     leaf.data.fill_(2.0)

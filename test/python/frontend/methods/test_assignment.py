@@ -1,4 +1,6 @@
-"""`x[key] = value` wherever a tensor may be, against NumPy's; gradients against where elements come from."""
+"""`x[key] = value` in eager mode, on captured tensors and in traces, against NumPy; gradients against a mapping of
+positions.
+"""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""`backward(inputs=..)`: only the named leaves get gradients; beside PyTorch's."""
+"""`backward(inputs=..)`: only the named leaves get gradients; compared with PyTorch."""
 
 import numpy as np
 import pytest

@@ -148,7 +148,7 @@ def test_compiled_programs_follow_the_mode_and_the_parameters():
     assert (compiled(X).detach().numpy() != compiled(X).detach().numpy()).any()
     net.eval()
     np.testing.assert_allclose(compiled(X).detach().numpy(), 2 * first.detach().numpy(), 1e-6)
-    assert sorted(len(v) for v in compiled._known.values()) == [2]
+    assert sorted(len(v) for v in compiled._specializations.values()) == [2]
 
 
 def test_modules_are_arguments():

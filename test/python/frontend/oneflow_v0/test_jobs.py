@@ -57,7 +57,7 @@ def test_a_train_job_follows_its_schedule():
         w -= (0.1 if run < 2 else 0.01) * X.T @ error * 2 / 3
     np.testing.assert_allclose(variables._variables["w"].detach().numpy(), w, rtol=1e-5)
     assert len(seen) == len(grads) == 4
-    assert sum(map(len, job._known.values())) == 1
+    assert sum(map(len, job._specializations.values())) == 1
 
 
 def test_a_variable_is_watched():
@@ -130,9 +130,9 @@ def test_where_jobs_run(monkeypatch):
     monkeypatch.setattr(cuda, "is_available", lambda: True)
     monkeypatch.setattr(cuda, "device_count", lambda: 2)
     assert flow.scope.placement("gpu", "0:1").device == "cuda:1"
-    assert jobs._default() == "cuda"
+    assert jobs._default_device() == "cuda"
     flow.config.gpu_device_num(0)
-    assert jobs._default() == "cpu"
+    assert jobs._default_device() == "cpu"
     flow.config.gpu_device_num(1)
     with pytest.raises(ValueError, match="at least 0, got -1"):
         flow.config.gpu_device_num(-1)

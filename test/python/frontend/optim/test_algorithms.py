@@ -118,7 +118,7 @@ def test_steps(make, reference):
 
     for g in grads[STEPS // 2 :]:
         step(g.astype(np.float32))
-    assert p.grad is None and [len(v) for v in step._known.values()] == [1]
+    assert p.grad is None and [len(v) for v in step._specializations.values()] == [1]
     np.testing.assert_allclose(p.detach().numpy(), reference.run(start, grads), 2e-5, 1e-6)
 
 
@@ -163,10 +163,10 @@ def test_the_learning_rate_is_that_of_the_run():
         schedule.step()
         want *= 1 - 2 * rate
         np.testing.assert_allclose(p.detach().numpy(), want, 1e-6)
-    assert [len(v) for v in step._known.values()] == [1]
+    assert [len(v) for v in step._specializations.values()] == [1]
     optimizer.param_groups[0]["weight_decay"] = 1.0
     step()
-    assert [len(v) for v in step._known.values()] == [2]
+    assert [len(v) for v in step._specializations.values()] == [2]
 
 
 def test_groups():

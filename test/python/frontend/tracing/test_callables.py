@@ -107,7 +107,7 @@ def test_changed_settings_are_seen_and_counters_do_no_harm() -> None:
     same(called(X), 6)
 
 
-def test_settings_of_one_value_and_several_types_are_told_apart() -> None:
+def test_settings_are_distinguished_by_type() -> None:
     """1 and 1.0 make different programs of integers, 0.0 and -0.0 of floats."""
     scaler = Scaler(1)  # type: ignore[arg-type]
     called = flow.compile(scaler)

@@ -1,4 +1,4 @@
-"""Tensors that compiled functions take from outside, which change between calls: as in eager mode."""
+"""Captures: tensors that compiled functions take from outside and that change between calls, as in eager mode."""
 
 import numpy as np
 import pytest
@@ -60,7 +60,7 @@ def test_parameters_are_frozen_and_trained_again():
         np.testing.assert_allclose(history(form), expected, 1e-5)
 
 
-def test_programs_for_tensors_that_are_gone_are_given_up():
+def test_specializations_for_tensors_that_are_gone_are_dropped():
     w = leaf(1.0, 2.0)
     step = flow.compile(lambda x: (x * w).sum())
     for kind in (np.float32, np.float64) * 5:
@@ -170,7 +170,7 @@ def test_a_leaf_updated_through_its_alias_has_its_gradient():
     np.testing.assert_array_equal(w.detach().numpy(), [4, 6])
 
 
-def test_gradients_are_added_up_and_forgotten():
+def test_gradients_are_accumulated_and_cleared():
     def history(compiled):
         w, seen = leaf(1.0, 2.0), []
 
@@ -199,7 +199,7 @@ def test_nothing_is_equal_to_none():
         t < None  # noqa: B015
 
 
-def test_tensors_from_outside_are_returned_as_they_are_at_the_end():
+def test_captured_tensors_are_returned_with_their_final_values():
     w, p = flow.tensor([1.0, 2.0]), nn.Parameter(flow.tensor([3.0, 4.0]))
     returns = {
         "itself": (lambda x: w, lambda w, p: w),
@@ -260,7 +260,7 @@ CHANGES_OF_MODULES = {
 
 
 @pytest.mark.parametrize("change", CHANGES_OF_MODULES)
-def test_changed_modules_are_seen(change):
+def test_changed_modules_are_traced_again(change):
     model = Scaled()
     forms = [flow.compile(lambda x: model(x)), flow.compile(model), flow.compile(model.forward)]
     for f in forms:
@@ -280,7 +280,7 @@ def test_a_parameter_that_is_used_without_its_module_may_be_replaced():
     np.testing.assert_array_equal(f(X).detach().numpy(), [[3, 3]])
 
 
-def test_defaults_of_classes_are_seen():
+def test_changed_class_attributes_are_traced_again():
     class Plain:
         factor = 2.0
 
@@ -309,7 +309,7 @@ def test_what_is_computed_of_an_argument_is_updated_alone():
     np.testing.assert_array_equal(x.numpy(), X)
 
 
-def test_an_argument_is_not_what_the_function_updates():
+def test_arguments_must_not_alias_updated_tensors():
     a = flow.tensor([1.0, 1.0])
 
     @flow.compile
@@ -387,7 +387,7 @@ def test_gradients_that_are_set_first_are_set_at_every_run():
         assert w.grad is v.grad and w.grad.tolist() == [3 * factor, 4 * factor]
 
 
-def test_a_rate_that_changes_in_its_place_is_asked_for_again():
+def test_a_number_that_changes_in_place_is_read_again():
     p = flow.nn.Parameter(flow.tensor([1.0, 2.0]))
     optimizer = flow.optim.SGD([p], lr=0.5)
     rate = optimizer.param_groups[0]["lr"] = np.array(0.5)

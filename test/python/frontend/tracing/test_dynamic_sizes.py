@@ -1,4 +1,4 @@
-"""Sizes that are only known at run time: numbers of the program, to compute with and to pass on as sizes."""
+"""Dynamic sizes: numbers of the program, to compute with and to pass on as sizes."""
 
 from __future__ import annotations
 
@@ -80,9 +80,9 @@ def test_sizes_that_are_not_used_leave_nothing() -> None:
         (lambda x: x * len(x), "dimension 0 of .* is only known at run time"),
     ],
 )
-def test_what_needs_a_number_now(function: Callable[..., Any], text: str) -> None:
+def test_python_numbers_of_dynamic_sizes_are_refused(function: Callable[..., Any], text: str) -> None:
     """An error at the user's line that says what to write."""
-    with pytest.raises(flow.TraceError, match=f"test_sizes.py:[0-9]+: {text}"):
+    with pytest.raises(flow.TraceError, match=f"test_dynamic_sizes.py:[0-9]+: {text}"):
         flow.compile(function, ROWS)(X)
 
 
@@ -184,5 +184,5 @@ def test_gradients_through_computed_sizes() -> None:
 def test_sizes_that_do_not_fit(function: Callable[..., Any], text: str) -> None:
     """An error of the run that names the user's line."""
     program = flow.compile(function, ROWS)
-    with pytest.raises(RuntimeError, match=f"test_sizes.py:[0-9]+:.*{text}"):
+    with pytest.raises(RuntimeError, match=f"test_dynamic_sizes.py:[0-9]+:.*{text}"):
         program(Y)

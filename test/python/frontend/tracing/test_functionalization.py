@@ -1,4 +1,4 @@
-"""Updates in place of tensors that a compiled function makes: as in eager mode, and as PyTorch's."""
+"""Functionalization: updates in place of tensors that a compiled function makes, as in eager mode and in PyTorch."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
 
 
-def views_show(lib, x, w):
+def views_see_updates(lib, x, w):
     y = x * w
     row, turned, flat = y[1], y.T, y.view(-1)
     y[:, 0] = 7
@@ -30,7 +30,7 @@ def views_of_views(lib, x, w):
     return y * y
 
 
-def copies_are_their_own(lib, x, w):
+def copies_are_independent(lib, x, w):
     y = x * w
     copied, flat, same = y.clone(), y.T.reshape(-1), y.contiguous()
     copied[0] = 0
@@ -109,8 +109,8 @@ def of_positions(lib, x, w):
 
 
 FUNCTIONS = [
-    views_show, views_of_views, copies_are_their_own, copies_from_before, detached, arithmetic, running, filled,
-    of_another_type, moved_along, of_positions,
+    views_see_updates, views_of_views, copies_are_independent, copies_from_before, detached, arithmetic, running,
+    filled, of_another_type, moved_along, of_positions,
 ]  # fmt: skip
 
 
@@ -154,7 +154,7 @@ def test_gradients_of_functions(function, recomputed):
     np.testing.assert_allclose(got, results_of(function, torch)[-1], 1e-4, 1e-4)
 
 
-def test_sizes_that_only_the_run_knows():
+def test_dynamic_sizes():
     def f(x):
         y = x * 1
         y[1] = -1
@@ -188,20 +188,20 @@ def test_refused(name):
     update, text = REFUSED[name]
     with pytest.raises(flow.TraceError, match=text) as info:
         flow.compile(lambda x: update(x * 1))(X)
-    assert "test_updates_inside.py" in info.value.place.file
+    assert "test_functionalization.py" in info.value.place.file
 
 
 def test_what_is_refused_in_eager_mode_names_the_line():
     w, x = flow.ones(3, 4).requires_grad_(), flow.ones(3, 4)
     with pytest.raises(RuntimeError, match="__setitem__ would update a leaf that requires grad"):
         w[0] = 1
-    with pytest.raises(IndexError, match=r"test_updates_inside.py:\d+: .*out of bounds"):
+    with pytest.raises(IndexError, match=r"test_functionalization.py:\d+: .*out of bounds"):
         x[3] = 1
-    with pytest.raises(ValueError, match=r"test_updates_inside.py:\d+: .*broadcast"):
+    with pytest.raises(ValueError, match=r"test_functionalization.py:\d+: .*broadcast"):
         x[0] = flow.ones(3)
     y = w * 1
     for key, value in ((3, 1.0), (0, flow.ones(3))):
-        with pytest.raises(OneFlowError, match=r"test_updates_inside.py:\d+: expected"):
+        with pytest.raises(OneFlowError, match=r"test_functionalization.py:\d+: expected"):
             y[key] = value
     with pytest.raises(flow.TraceError, match=r"gradient to a view that was made by detach\(\)"):
         flow.compile(lambda v: (w * v).detach().mul_(w))(X)

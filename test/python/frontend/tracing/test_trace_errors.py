@@ -167,9 +167,9 @@ def test_classes():
     def wrong(x):
         return flow.relu(x).reshape(5)
 
-    with pytest.raises(flow.OneFlowError, match=r"test_errors\.py:[0-9]+: oneflow\.reshape") as info:
+    with pytest.raises(flow.OneFlowError, match=r"test_trace_errors\.py:[0-9]+: oneflow\.reshape") as info:
         wrong(flow.ones(2, 3))
     assert type(info.value) is flow.OneFlowError
-    with pytest.raises(flow.TraceError, match=r"test_errors\.py:[0-9]+: oneflow\.reshape"):
+    with pytest.raises(flow.TraceError, match=r"test_trace_errors\.py:[0-9]+: oneflow\.reshape"):
         flow.compile(wrong)(np.ones((2, 3), np.float32))
     assert issubclass(flow.TraceError, flow.OneFlowError) and issubclass(flow.CallError, flow.OneFlowError)

@@ -1,4 +1,4 @@
-"""Hooks on gradients and `autograd.Function` in functions that are traced: as in eager mode."""
+"""Hooks on gradients and `autograd.Function` in traced functions: as in eager mode."""
 
 import numpy as np
 import pytest

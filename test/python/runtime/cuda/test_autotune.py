@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import oneflow as flow
-from oneflow.frontend.core.devices import CHOSEN
+from oneflow.frontend.core.devices import COMPILE_OPTIONS
 from oneflow.lowering.triton.names import AUTOTUNE
 from oneflow.runtime.cuda import autotune, driver, kernel_cache
 from oneflow.runtime.cuda.array import DeviceArray
@@ -20,7 +20,7 @@ def cuda(tmp_path):
     """With patches of its own: those of a test are taken back before."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ONEFLOW_CACHE_DIR", str(tmp_path))
-        patch.setitem(CHOSEN, AUTOTUNE, "true")
+        patch.setitem(COMPILE_OPTIONS, AUTOTUNE, "true")
         with host_cuda() as made:
             yield made
 
@@ -56,7 +56,7 @@ def product(x, w):
 
 
 def program_of(function):
-    return function._current().executable.program
+    return function._latest().executable.program
 
 
 @pytest.mark.parametrize("way", [1, 2, 3])

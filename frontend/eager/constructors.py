@@ -1,4 +1,4 @@
-"""Tensors of what users have: numbers, and arrays of others."""
+"""Tensors made of what users have: numbers, and arrays of any library."""
 
 from __future__ import annotations
 
@@ -9,17 +9,16 @@ import numpy as np
 from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
 from oneflow.frontend.core.arrays import is_array, to_array
-from oneflow.frontend.core.devices import placed
+from oneflow.frontend.core.devices import tensor_factory
 from oneflow.frontend.core.dispatch import as_tensor, current_builder
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.eager.tensor import EagerTensor, wrapped
 
 
-@placed
+@tensor_factory
 def tensor(data: Any, *, dtype: DType | None = None) -> Tensor:
-    """A tensor of Python numbers, nested lists of them, or a copy of an array; floats become float32.
-
-    In a function that is traced it is a constant.
+    """A tensor of Python numbers, nested lists of them, or a copy of an array; Python floats become float32. In a
+    trace it is a constant.
 
     Raises:
         TypeError: the element type is none of ours.
@@ -34,13 +33,12 @@ def tensor(data: Any, *, dtype: DType | None = None) -> Tensor:
 
 
 def from_numpy(array: Any) -> EagerTensor:
-    """A tensor in the memory of an array, where that is contiguous and in native byte order.
-
-    Updates of either show in the other, and in views of it.
+    """A tensor in the memory of an array, if the array is contiguous and in native byte order; updates of either
+    change both.
 
     Raises:
         TypeError: the element type is none of ours.
     """
-    made = wrapped(array)
-    made.variable.shared_memory().exposed = True
-    return made
+    result = wrapped(array)
+    result.variable.shared_memory().exposed = True
+    return result
