@@ -11,7 +11,7 @@ from oneflow.lowering.kernels.nodes import Access, Linear, Node, Unsupported, Us
 
 
 @dataclass(frozen=True)
-class Computed(Linear):
+class QuasiAffine(Linear):
     """A position as an expression of MLIR, in which `d<n>` are dimensions; `terms` only lists them."""
 
     expression: str = ""
@@ -26,10 +26,10 @@ class Computed(Linear):
         """It is not known to be 0."""
         return False
 
-    def renamed(self, names: Sequence[int]) -> Computed:
+    def renamed(self, names: Sequence[int]) -> QuasiAffine:
         """Over other dimensions: `d` becomes `names[d]`."""
         text = re.sub(r"\bd(\d+)\b", lambda m: f"d{names[int(m[1])]}", self.expression)
-        return Computed(tuple((names[d], c) for d, c in self.terms), 0, text)
+        return QuasiAffine(tuple((names[d], c) for d, c in self.terms), 0, text)
 
     def text(self, positions: Mapping[int, str]) -> str:
         """The expression in Python over the names of positions; others are 0."""
@@ -84,4 +84,4 @@ def _position(affine_map: ir.AffineMap, expression: ir.AffineExpr) -> Linear:
     except Unsupported:
         text = str(expression)
         dims = sorted({int(d) for d in re.findall(r"\bd(\d+)\b", text)})
-        return Computed(tuple((d, 1) for d in dims), 0, text)
+        return QuasiAffine(tuple((d, 1) for d in dims), 0, text)

@@ -17,7 +17,7 @@ DONATED = "oneflow.donated"
 VIEWS = frozenset({"tensor.cast", "tensor.collapse_shape", "tensor.expand_shape", "tensor.reshape", BARRIER})
 
 
-def offers(entry: ir.Operation) -> dict[int, int]:
+def donated_arguments(entry: ir.Operation) -> dict[int, int]:
     """The results that arguments are offered to, by argument."""
     if "arg_attrs" not in entry.attributes:
         return {}
@@ -25,15 +25,15 @@ def offers(entry: ir.Operation) -> dict[int, int]:
     return {i: ir.IntegerAttr(a[DONATED]).value for i, a in enumerate(given) if DONATED in a}
 
 
-def offer(entry: ir.Operation, pairs: Iterable[tuple[int, int]]) -> None:
+def donate_arguments(entry: ir.Operation, pairs: Iterable[tuple[int, int]]) -> None:
     """Gives arguments up for results, by their numbers."""
-    attributes = [{a.name: a.attr for a in ir.DictAttr(d)} for d in _attributes(entry)]
+    attributes = [{a.name: a.attr for a in ir.DictAttr(d)} for d in _argument_attributes(entry)]
     for argument, result in pairs:
         attributes[argument][DONATED] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), result)
     entry.attributes["arg_attrs"] = ir.ArrayAttr.get([ir.DictAttr.get(a) for a in attributes])
 
 
-def _attributes(entry: ir.Operation) -> Sequence[ir.Attribute]:
+def _argument_attributes(entry: ir.Operation) -> Sequence[ir.Attribute]:
     """Those of each argument."""
     known = entry.attributes
     count = len(entry.regions[0].blocks[0].arguments)
@@ -56,18 +56,18 @@ def updated_argument(block: ir.Block, result: int) -> int | None:
     return initial.arg_number if initial != value and initial.type == value.type else None
 
 
-def wait_for_readers(entry: ir.Operation, graph: Graph) -> None:
+def order_after_readers(entry: ir.Operation, graph: Graph) -> None:
     """Has operations that make results wait for those that read the arguments offered to the results."""
     numbers = {result: i for i, op in enumerate(graph.ops) for result in op.results}
     arguments, returned = entry.regions[0].blocks[0].arguments, list(graph.ops[-1].operands)
     readers, last = _Readers(graph), len(graph.ops) - 1
-    for argument, result in offers(entry).items():
-        maker = numbers.get(_source(returned[result]))
+    for argument, result in donated_arguments(entry).items():
+        maker = numbers.get(_view_base(returned[result]))
         if maker is not None:
-            graph.wait(maker, readers.of(arguments[argument]) - {maker, last})
+            graph.order_after(maker, readers.of(arguments[argument]) - {maker, last})
 
 
-def _source(value: ir.Value) -> ir.Value:
+def _view_base(value: ir.Value) -> ir.Value:
     """What a value is a view of."""
     while not isinstance(value, ir.BlockArgument) and value.owner.name in VIEWS:
         value = value.owner.operands[0]

@@ -15,7 +15,7 @@ from oneflow.passes.walk import gather
 #: Checks of a run.
 CHECKS = (CHECK_INDEX, CHECK_SIZE)
 #: What has no code for one of its forms, and what to write.
-REPLACED = {
+UNSUPPORTED = {
     "math.ipowi": "write math.fpowi or oneflow.pow",
     "cf.assert": "run convert-oneflow-to-linalg first",
 }
@@ -27,10 +27,10 @@ def callable_names(module: ir.Module) -> set[str]:
     return {n for n, op in functions.items() if n.startswith((EXTERNAL, *CHECKS)) or len(op.regions[0].blocks)}
 
 
-def expect_linalg(function: ir.Operation, known: Collection[str]) -> None:
+def check_is_linalg(function: ir.Operation, callable_functions: Collection[str]) -> None:
     """Refuses a function that has operators still, or that no kernel and no plan can be made of.
 
-    `known` are the functions that may be called.
+    `callable_functions` are the functions that may be called.
 
     Raises:
         PassError: it has; the first is named.
@@ -38,14 +38,14 @@ def expect_linalg(function: ir.Operation, known: Collection[str]) -> None:
     for argument in body_of(function).arguments:
         if not isinstance(argument.type, ir.RankedTensorType):
             raise PassError(f"expected ranked tensors as arguments, got {argument.type}", argument.location)
-    _refuse(function, ("oneflow.",), "expected linalg on tensors", "convert-oneflow-to-linalg")
+    _reject_prefixes(function, ("oneflow.",), "expected linalg on tensors", "convert-oneflow-to-linalg")
     for op in function.regions[0].blocks[0].operations:
-        _expect_values(op.operation)
-        _expect_callee(op.operation, known)
-    _expect_code(function)
+        _check_result_types(op.operation)
+        _check_callee(op.operation, callable_functions)
+    _check_has_lowering(function)
 
 
-def _expect_values(op: ir.Operation) -> None:
+def _check_result_types(op: ir.Operation) -> None:
     """Refuses what is neither a tensor nor a number between two operations of an entry."""
     for value in op.results:
         if not isinstance(value.type, ir.RankedTensorType) and not is_number(value.type):
@@ -53,27 +53,30 @@ def _expect_values(op: ir.Operation) -> None:
             raise PassError(f"{op.name}: {what}, got {value.type}", op.location)
 
 
-def _expect_callee(op: ir.Operation, known: Collection[str]) -> None:
-    if op.name == "func.call" and (name := ir.FlatSymbolRefAttr(op.attributes["callee"]).value) not in known:
+def _check_callee(op: ir.Operation, callable_functions: Collection[str]) -> None:
+    if (
+        op.name == "func.call"
+        and (name := ir.FlatSymbolRefAttr(op.attributes["callee"]).value) not in callable_functions
+    ):
         raise PassError(f"expected a function with a body to call, but @{name} is only declared", op.location)
 
 
-def _expect_code(function: ir.Operation) -> None:
-    for op in gather(function, lambda op: op.name in REPLACED)[:1]:
-        raise PassError(f"{op.name}: there is no code for it; {REPLACED[op.name]}", op.location)
+def _check_has_lowering(function: ir.Operation) -> None:
+    for op in gather(function, lambda op: op.name in UNSUPPORTED)[:1]:
+        raise PassError(f"{op.name}: there is no code for it; {UNSUPPORTED[op.name]}", op.location)
 
 
-def expect_formed(entry: ir.Operation) -> None:
+def check_kernels_formed(entry: ir.Operation) -> None:
     """Refuses an entry that still computes by itself.
 
     Raises:
         PassError: it has operations that have to lie in kernels.
     """
     passes = "convert-oneflow-to-linalg and oneflow-form-kernels"
-    _refuse(entry, ("oneflow.", "linalg."), "expected kernels, views and sizes in the entry", passes)
+    _reject_prefixes(entry, ("oneflow.", "linalg."), "expected kernels, views and sizes in the entry", passes)
 
 
-def _refuse(function: ir.Operation, prefixes: tuple[str, ...], expected: str, passes: str) -> None:
+def _reject_prefixes(function: ir.Operation, prefixes: tuple[str, ...], expected: str, passes: str) -> None:
     for op in function.regions[0].blocks[0].operations:
         name = op.operation.name
         if name.startswith(prefixes):

@@ -47,7 +47,7 @@ class Linear:
         """The form over other dimensions: `d` becomes `names[d]`."""
         return Linear(tuple(sorted((names[d], c) for d, c in self.terms)), self.constant)
 
-    def expression(self, dims: Mapping[int, ir.AffineExpr]) -> ir.AffineExpr:
+    def affine_expr(self, dims: Mapping[int, ir.AffineExpr]) -> ir.AffineExpr:
         """The form as an affine expression: `d` becomes `dims[d]`."""
         return sum((dims[d] * c for d, c in self.terms), ir.AffineExpr.get_constant(self.constant))
 
@@ -100,7 +100,7 @@ class Node:
     reductions: frozenset[int]
     inputs: list[Use]
     outputs: list[Use]
-    units: frozenset[int] = frozenset()
+    unit_loops: frozenset[int] = frozenset()
     names: list[int] = field(default_factory=list)
 
     @property
@@ -116,26 +116,26 @@ class Node:
     @property
     def loops(self) -> set[int]:
         """The loops of the structure that this node runs, but for those of one step."""
-        return {n for d, n in enumerate(self.names) if d not in self.units}
+        return {n for d, n in enumerate(self.names) if d not in self.unit_loops}
 
     @property
-    def folds(self) -> frozenset[int]:
+    def nonunit_reductions(self) -> frozenset[int]:
         """The reduction loops of more than one step."""
-        return self.reductions - self.units
+        return self.reductions - self.unit_loops
 
     @property
     def parallel(self) -> set[int]:
         """The loops of the structure that are parallel in this node."""
         return {n for d, n in enumerate(self.names) if d not in self.reductions}
 
-    def streams(self, number: int) -> bool:
+    def is_scan_result(self, number: int) -> bool:
         """Whether result `number` has an element for every step of a reduction, as a scan's has."""
-        return any(f.dims & self.folds for f in self.outputs[number].access)
+        return any(f.dims & self.nonunit_reductions for f in self.outputs[number].access)
 
 
 _Read = tuple[tuple[Access, ...], frozenset[int], int, frozenset[int]]
 #: What attributes and types say, by their addresses: a context keeps each of them once, as long as it is there.
-_KNOWN: weakref.WeakKeyDictionary[ir.Context, dict[tuple[int, ...], _Read]] = weakref.WeakKeyDictionary()
+_READ_CACHE: weakref.WeakKeyDictionary[ir.Context, dict[tuple[int, ...], _Read]] = weakref.WeakKeyDictionary()
 
 
 def read_node(op: ir.Operation) -> Node:
@@ -160,7 +160,7 @@ def _read(op: ir.Operation, types: Sequence[ir.Type]) -> _Read:
         Unsupported: as `read_node`.
     """
     maps, kinds = op.attributes["indexing_maps"], op.attributes["iterator_types"]
-    known = _KNOWN.setdefault(op.context, {})
+    known = _READ_CACHE.setdefault(op.context, {})
     key = hash(maps), hash(kinds), *map(hash, types)
     if key not in known:
         if not all(isinstance(t, ir.RankedTensorType) for t in types):
@@ -168,7 +168,7 @@ def _read(op: ir.Operation, types: Sequence[ir.Type]) -> _Read:
         iterators = [str(a) for a in kinds]
         reductions = frozenset(d for d, kind in enumerate(iterators) if "reduction" in kind)
         accesses = tuple(read_access(a.value) for a in maps)
-        known[key] = accesses, reductions, len(iterators), _units(types, accesses)
+        known[key] = accesses, reductions, len(iterators), _unit_loops(types, accesses)
     return known[key]
 
 
@@ -180,7 +180,7 @@ def find_node(op: ir.Operation | None) -> Node | None:
         return None
 
 
-def _units(types: Sequence[ir.Type], accesses: Sequence[Access]) -> frozenset[int]:
+def _unit_loops(types: Sequence[ir.Type], accesses: Sequence[Access]) -> frozenset[int]:
     pairs = zip(types, accesses, strict=True)
     places = ((kind, axis, form.dim) for kind, access in pairs for axis, form in enumerate(access))
     return frozenset(dim for kind, axis, dim in places if dim is not None and _size(kind, axis) == 1)
@@ -197,17 +197,17 @@ class Structure:
     @property
     def rowwise(self) -> bool:
         """Whether a node sweeps the inner loops without reducing over them."""
-        return any(not n.folds and n.loops & set(self.inner) for n in self.nodes)
+        return any(not n.nonunit_reductions and n.loops & set(self.inner) for n in self.nodes)
 
     @property
-    def again(self) -> bool:
+    def needs_second_sweep(self) -> bool:
         """Whether a node sweeps the inner loops for which others have to have done so."""
         reduced = set[ir.Value]()
         for node in self.nodes:
             follows = any(use.value in reduced for use in node.inputs)
             if follows and node.loops & set(self.inner):
                 return True
-            reduced.update(node.results if node.folds or follows else ())
+            reduced.update(node.results if node.nonunit_reductions or follows else ())
         return False
 
 
@@ -218,7 +218,7 @@ def analyse(nodes: Sequence[Node], siblings: bool = False) -> Structure | None:
     """
     if not _unify(nodes, siblings):
         return None
-    _pair_sweeps(nodes)
+    _align_reductions(nodes)
     loops = [n.loops for n in nodes]
     widest = nodes[max(range(len(nodes)), key=lambda i: len(loops[i]))]
     shared, swept = set.intersection(*[n.parallel & n.loops for n in nodes]), set.union(*loops)
@@ -226,9 +226,9 @@ def analyse(nodes: Sequence[Node], siblings: bool = False) -> Structure | None:
         return None
     outer = [n for n in widest.names if n in shared]
     inner = [n for n in widest.names if n in swept - shared]
-    if not all(_fits(n, outer, inner) for n in nodes):
+    if not all(_fits_nest(n, outer, inner) for n in nodes):
         return None
-    units = {n: None for node in nodes for d, n in enumerate(node.names) if d in node.units}
+    units = {n: None for node in nodes for d, n in enumerate(node.names) if d in node.unit_loops}
     reduced = {node.names[d] for node in nodes for d in node.reductions}
     return Structure(
         list(nodes), [*(u for u in units if u not in reduced), *outer], [*(u for u in units if u in reduced), *inner]
@@ -239,7 +239,7 @@ def analyse(nodes: Sequence[Node], siblings: bool = False) -> Structure | None:
 _Loop = tuple[int, int]
 
 
-class _Classes:
+class _UnionFind:
     """Loops that are one, by the first of them."""
 
     def __init__(self) -> None:
@@ -257,9 +257,9 @@ class _Classes:
 def _unify(nodes: Sequence[Node], siblings: bool) -> bool:
     """Gives loops that producers and consumers share one name; False where an edge does not allow it."""
     edges = list(_edges(nodes))
-    if not all(_agree(nodes, *edge) for edge in edges):
+    if not all(_is_compatible(nodes, *edge) for edge in edges):
         return False
-    classes = _Classes()
+    classes = _UnionFind()
     for (a, first), (b, second) in (*edges, *(_shared_reads(nodes) if siblings else ())):
         for one, other in zip(first.access, second.access, strict=True):
             if one.dim is not None and other.dim is not None:
@@ -268,9 +268,9 @@ def _unify(nodes: Sequence[Node], siblings: bool) -> bool:
     for n, node in enumerate(nodes):
         node.names = [numbers.setdefault(classes.find((n, d)), len(numbers)) for d in range(len(node.names))]
     # A loop that has one step by the types of one node has one in all: others may not know the size.
-    units = {node.names[d] for node in nodes for d in node.units}
+    units = {node.names[d] for node in nodes for d in node.unit_loops}
     for node in nodes:
-        node.units |= {d for d, name in enumerate(node.names) if name in units}
+        node.unit_loops |= {d for d, name in enumerate(node.names) if name in units}
     return all(len(set(node.names)) == len(node.names) for node in nodes)
 
 
@@ -284,12 +284,12 @@ def _edges(nodes: Sequence[Node]) -> Iterator[tuple[tuple[int, Use], tuple[int, 
                 yield (maker, nodes[maker].outputs[result]), (number, use)
 
 
-def _agree(nodes: Sequence[Node], made: tuple[int, Use], read: tuple[int, Use]) -> bool:
+def _is_compatible(nodes: Sequence[Node], made: tuple[int, Use], read: tuple[int, Use]) -> bool:
     """Whether positions that are no loop on one side are always 0 on both."""
     (maker, first), (reader, second) = made, read
     return all(
         (one.dim is not None and other.dim is not None)
-        or (_stays_put(nodes[maker], one) and _stays_put(nodes[reader], other))
+        or (_is_always_zero(nodes[maker], one) and _is_always_zero(nodes[reader], other))
         for one, other in zip(first.access, second.access, strict=True)
     )
 
@@ -305,12 +305,12 @@ def _shared_reads(nodes: Sequence[Node]) -> list[tuple[tuple[int, Use], tuple[in
     return [pair for found in reads.values() for pair in itertools.pairwise(found)]
 
 
-def _stays_put(node: Node, form: Linear) -> bool:
+def _is_always_zero(node: Node, form: Linear) -> bool:
     """Whether a position is always 0."""
-    return form.is_zero or form.dim in node.units
+    return form.is_zero or form.dim in node.unit_loops
 
 
-def _pair_sweeps(nodes: Sequence[Node]) -> None:
+def _align_reductions(nodes: Sequence[Node]) -> None:
     """Lets reductions that share no loop with the widest node sweep its loops of the same sizes."""
     widest = max(nodes, key=lambda n: len(n.loops))
     for node in nodes:
@@ -337,7 +337,7 @@ def _sizes(nodes: Iterable[Node], name: int) -> set[object]:
     return found
 
 
-def _fits(node: Node, outer: list[int], inner: list[int]) -> bool:
+def _fits_nest(node: Node, outer: list[int], inner: list[int]) -> bool:
     names, reduced = node.loops, {node.names[d] for d in node.reductions} & node.loops
     if not names >= set(outer):
         return False
@@ -370,7 +370,7 @@ def loop_size(nodes: Iterable[Node], name: int) -> int | None:
 
 
 #: Operations that multiply or convert on the way into a contraction's sum.
-_WIDEN = frozenset({"arith.extf", "arith.extsi", "arith.extui", "arith.sitofp", "arith.uitofp"})
+_CONVERSIONS = frozenset({"arith.extf", "arith.extsi", "arith.extui", "arith.sitofp", "arith.uitofp"})
 
 
 def is_contraction(node: Node) -> bool:
@@ -378,24 +378,26 @@ def is_contraction(node: Node) -> bool:
     if not node.reductions or len(node.inputs) != 2:
         return False
     names = [o.operation.name for o in node.body.operations]
-    if [n for n in names if n not in _WIDEN] not in (["arith.mulf", "arith.addf", "linalg.yield"],
+    if [n for n in names if n not in _CONVERSIONS] not in (["arith.mulf", "arith.addf", "linalg.yield"],
                                                     ["arith.muli", "arith.addi", "linalg.yield"]):  # fmt: skip
         return False
     covered = [set().union(*[f.dims for f in u.access]) for u in node.inputs]
     return all(c < set(range(len(node.names))) for c in covered)
 
 
-def is_gathered(node: Node) -> bool:
+def has_innermost_window(node: Node) -> bool:
     """Whether neighbours in an operand's memory are no neighbours along a loop, as in images with channels first."""
     return any(len(use.access[-1].dims) > 1 for use in node.inputs if use.access)
 
 
-def is_straight(node: Node) -> bool:
+def has_unit_strides(node: Node) -> bool:
     """Whether every position in operands is one loop, step by step: no windows, and none that move by more than 1."""
-    terms = [[c for d, c in f.terms if d not in node.units] for use in node.inputs for f in use.access]
+    terms = [[c for d, c in f.terms if d not in node.unit_loops] for use in node.inputs for f in use.access]
     return all(t in ([], [1]) for t in terms)
 
 
-def lies_along(node: Node) -> bool:
+def reduces_contiguously(node: Node) -> bool:
     """Whether both operands of a product lie in memory along the one loop that is summed."""
-    return len(node.folds) == 1 and all(use.access and use.access[-1].dim in node.folds for use in node.inputs)
+    return len(node.nonunit_reductions) == 1 and all(
+        use.access and use.access[-1].dim in node.nonunit_reductions for use in node.inputs
+    )

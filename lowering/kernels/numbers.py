@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from oneflow.dialect._mlir import ir, tensor
 
-_INDEX, _HELD = "index", "i64"
+_INDEX, _STORED_AS = "index", "i64"
 
 
 def is_number(kind: ir.Type) -> bool:
@@ -12,23 +12,23 @@ def is_number(kind: ir.Type) -> bool:
     return isinstance(kind, (ir.IndexType, ir.IntegerType, ir.FloatType))
 
 
-def held_type(kind: ir.Type) -> ir.Type:
+def storage_type(kind: ir.Type) -> ir.Type:
     """The type of the tensor that holds a number; a tensor's own."""
     if isinstance(kind, ir.RankedTensorType):
         return kind
-    element = ir.Type.parse(_HELD) if str(kind) == _INDEX else kind
+    element = ir.Type.parse(_STORED_AS) if str(kind) == _INDEX else kind
     return ir.RankedTensorType.get([], element, loc=ir.Location.unknown())
 
 
-def taken(held: ir.Value, wanted: ir.Type) -> ir.Value:
-    """What a tensor of `held_type` holds, at the insertion point."""
-    if held.type == wanted:
-        return held
-    return _converted(tensor.ExtractOp(held, []).result, wanted)
+def extract_number(storage: ir.Value, wanted: ir.Type) -> ir.Value:
+    """What a tensor of `storage_type` holds, at the insertion point."""
+    if storage.type == wanted:
+        return storage
+    return _converted(tensor.ExtractOp(storage, []).result, wanted)
 
 
-def put(value: ir.Value, destination: ir.Value) -> ir.Value:
-    """A number in a tensor of its `held_type`, at the insertion point; a tensor as it is."""
+def insert_number(value: ir.Value, destination: ir.Value) -> ir.Value:
+    """A number in a tensor of its `storage_type`, at the insertion point; a tensor as it is."""
     if isinstance(value.type, ir.RankedTensorType):
         return value
     return tensor.InsertOp(_converted(value, destination.type.element_type), destination, []).result

@@ -18,18 +18,18 @@ from oneflow.dialect._mlir import func, ir, tensor
 from oneflow.lowering.kernels.nodes import Node, Unsupported, loop_size, read_node, static_size
 
 #: On the reductions that put partial results together.
-PARTS = "oneflow.parts"
+COMBINES_PARTIALS = "oneflow.parts"
 
 
 @dataclass(frozen=True)
-class Joined:
-    """One result of a reduction: the operation that combines its elements, and what is neutral for that."""
+class ReductionCombiner:
+    """One result of a reduction: the operation that combines its elements, and what is identity for that."""
 
     op: ir.Operation
-    neutral: ir.Attribute
+    identity: ir.Attribute
 
 
-def longest(node: Node) -> int | None:
+def longest_reduction(node: Node) -> int | None:
     """The reduced loop of most steps that is a dimension of operands; no body may ask where it is."""
     uses = [*node.inputs, *node.outputs]
     tangled = {d for u in uses for f in u.access if f.dim is None for d in f.dims}
@@ -41,17 +41,17 @@ def reduced_loops(node: Node) -> dict[int, int]:
     """The reduced loops of known steps, with these; no body may ask where they are."""
     asked = {ir.IntegerAttr(o.operation.attributes["dim"]).value for o in node.body.operations
              if o.operation.name == "linalg.index"}  # fmt: skip
-    sizes = {d: loop_size([node], node.names[d]) for d in sorted(node.folds - asked)}
+    sizes = {d: loop_size([node], node.names[d]) for d in sorted(node.nonunit_reductions - asked)}
     return {d: size for d, size in sizes.items() if size}
 
 
 #: How each result of a node combines; None where the node stays whole, or Unsupported is raised.
-Combiners: TypeAlias = Callable[[Node], "Sequence[Joined] | None"]
+FindCombiners: TypeAlias = Callable[[Node], "Sequence[ReductionCombiner] | None"]
 
 
-def cut_reductions(
+def split_reductions(
     module: ir.Module,
-    combiners: Combiners,
+    find_combiners: FindCombiners,
     parts: Callable[[Node], tuple[int | None, int]],
     order: Callable[[Node], Sequence[int] | None] = lambda node: None,
 ) -> None:
@@ -63,25 +63,27 @@ def cut_reductions(
     for function in functions:
         views: dict[object, ir.Value] = {}
         for op in [o.operation for o in function.regions[0].blocks[0].operations]:
-            node, joined = _combined(op, combiners)
-            loop, count = parts(node) if node and joined else (None, 1)
-            turned = order(node) if node and joined else None
+            node, combiners = _read_reduction(op, combiners)
+            loop, count = parts(node) if node and combiners else (None, 1)
+            turned = order(node) if node and combiners else None
             if node and (count > 1 or turned is not None):
-                Cut(node, joined, loop if count > 1 else None, count, views, turned).replace()
+                ReductionSplit(node, combiners, loop if count > 1 else None, count, views, turned).replace()
 
 
-def _combined(op: ir.Operation, combiners: Combiners) -> tuple[Node | None, Sequence[Joined]]:
+def _read_reduction(
+    op: ir.Operation, find_combiners: FindCombiners
+) -> tuple[Node | None, Sequence[ReductionCombiner]]:
     """An operation's node and how its results combine: none where it cannot be cut."""
     try:
         node = read_node(op)
-        return node, (combiners(node) if node.folds else None) or ()
+        return node, (combiners(node) if node.nonunit_reductions else None) or ()
     except Unsupported:
         return None, ()
 
 
 @dataclass
-class Cut:
-    """Cuts loop `loop` of a reduction in `parts`, one `Joined` for each result; None is cut in one part.
+class ReductionSplit:
+    """Cuts loop `loop` of a reduction in `parts`, one `ReductionCombiner` for each result; None is cut in one part.
 
     Dimensions along it become two; where it is part of a position, as in windows, that says both. `views` has the
     tensors that are cut already. `order` are the dimensions of the results as the partial ones have
@@ -89,7 +91,7 @@ class Cut:
     """
 
     node: Node
-    joined: Sequence[Joined]
+    combiners: Sequence[ReductionCombiner]
     loop: int | None
     parts: int
     views: dict[object, ir.Value]
@@ -99,20 +101,20 @@ class Cut:
         """Writes both reductions in front of the operation, which is erased."""
         op = self.node.op
         with ir.InsertionPoint(op), op.location:
-            first = self._first()
+            first = self._partial_reduction()
             for number, old in enumerate(list(op.results)):
-                old.replace_all_uses_with(self._second(number, first.results[number]))
+                old.replace_all_uses_with(self._final_reduction(number, first.results[number]))
         op.erase()
 
     def _order(self, rank: int) -> list[int]:
         return list(range(rank)) if self.order is None else list(self.order)
 
-    def _first(self) -> ir.Operation:
+    def _partial_reduction(self) -> ir.Operation:
         op, count = self.node.op, len(self.node.inputs)
         maps = [a.value for a in op.attributes["indexing_maps"]]
-        inputs = [self._view(v, m) for v, m in zip(list(op.operands)[:count], maps[:count], strict=True)]
-        outs = [self._start(number) for number in range(len(self.joined))]
-        shifted = [self._shifted(m, i >= count) for i, m in enumerate(maps)]
+        inputs = [self._split_operand(v, m) for v, m in zip(list(op.operands)[:count], maps[:count], strict=True)]
+        outs = [self._partial_init(number) for number in range(len(self.combiners))]
+        shifted = [self._split_map(m, i >= count) for i, m in enumerate(maps)]
         reduced = self.node.reductions
         iterators = ["parallel", *("reduction" if d in reduced else "parallel" for d in range(len(self.node.names)))]
         made = new_generic(inputs, outs, shifted, iterators)
@@ -123,7 +125,7 @@ class Cut:
                 inner.operation.attributes["dim"] = ir.IntegerAttr.get(place.type, place.value + 1)
         return made
 
-    def _view(self, value: ir.Value, reading: ir.AffineMap) -> ir.Value:
+    def _split_operand(self, value: ir.Value, reading: ir.AffineMap) -> ir.Value:
         """An operand with the loop's dimension as two."""
         shape = list(ir.RankedTensorType(value.type).shape)
         axes = [i for i, e in enumerate(reading.results) if _is_dim(e, self.loop)]
@@ -139,7 +141,7 @@ class Cut:
             self.views[key] = tensor.ExpandShapeOp(made, value, groups, [], sizes).result
         return self.views[key]
 
-    def _shifted(self, reading: ir.AffineMap, is_result: bool) -> ir.AffineMap:
+    def _split_map(self, reading: ir.AffineMap, is_result: bool) -> ir.AffineMap:
         """A map behind the new first loop."""
         count, part = reading.n_dims, ir.AffineExpr.get_dim(0)
         dims = [ir.AffineExpr.get_dim(i + 1) for i in range(count)]
@@ -159,33 +161,33 @@ class Cut:
         size = None if self.loop is None else loop_size([self.node], self.node.names[self.loop])
         return (size or 0) // self.parts
 
-    def _start(self, number: int) -> ir.Value:
+    def _partial_init(self, number: int) -> ir.Value:
         """Neutral elements for every part."""
         kind, whole = ir.RankedTensorType(self.node.results[number].type), self.node.outputs[number].value
         sizes = [_size(whole, i) for i in self._order(kind.rank)]
         empty = tensor.EmptyOp([self.parts, *sizes], kind.element_type).result
-        neutral = {"value": self.joined[number].neutral}
-        value = ir.Operation.create("arith.constant", [kind.element_type], [], neutral).results[0]
+        identity = {"value": self.combiners[number].identity}
+        value = ir.Operation.create("arith.constant", [kind.element_type], [], identity).results[0]
         segments = {"operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 1])}
         filled = ir.Operation.create("linalg.fill", [empty.type], [value, empty], segments, regions=1)
         block = filled.regions[0].blocks.append(kind.element_type, kind.element_type)
         ir.Operation.create("linalg.yield", [], [block.arguments[0]], ip=ir.InsertionPoint(block))
         return filled.results[0]
 
-    def _second(self, number: int, partial: ir.Value) -> ir.Value:
+    def _final_reduction(self, number: int, partial: ir.Value) -> ir.Value:
         """The parts of one result put together."""
-        joined, start = self.joined[number].op, self.node.outputs[number].value
+        combiners, start = self.combiners[number].op, self.node.outputs[number].value
         rank = ir.RankedTensorType(start.type).rank
         dims = [ir.AffineExpr.get_dim(i) for i in range(rank + 1)]
         read = [dims[0], *(dims[1 + i] for i in self._order(rank))]
         maps = [ir.AffineMap.get(rank + 1, 0, read), ir.AffineMap.get(rank + 1, 0, dims[1:])]
         made = new_generic([partial], [start], maps, ["reduction", *["parallel"] * rank])
-        made.attributes[PARTS] = ir.UnitAttr.get()
+        made.attributes[COMBINES_PARTIALS] = ir.UnitAttr.get()
         element = ir.RankedTensorType(start.type).element_type
         block = made.regions[0].blocks.append(element, element)
         with ir.InsertionPoint(block):
-            attributes = {a: joined.attributes[a] for a in joined.attributes}
-            both = ir.Operation.create(joined.name, [element], list(block.arguments)[::-1], attributes)
+            attributes = {a: combiners.attributes[a] for a in combiners.attributes}
+            both = ir.Operation.create(combiners.name, [element], list(block.arguments)[::-1], attributes)
             ir.Operation.create("linalg.yield", [], [both.results[0]])
         return made.results[0]
 

@@ -1,6 +1,6 @@
 """Operations that are alike but for the values they take from outside, as numbers: told by reading each once.
 
-    reader.read(op).form == reader.read(other).form
+    reader.read(op).structural_hash == reader.read(other).structural_hash
 
 Most kernels of a program are the same few again and again.
 """
@@ -15,51 +15,51 @@ from oneflow.passes.structure import operands_of
 
 
 @dataclass(frozen=True)
-class Reading:
+class HashedOperation:
     """What an operation is: the number of its form, and which operands in its regions come from outside.
 
     An operation with branches in it has no form, and is read again for what it takes.
     """
 
     op: ir.Operation
-    form: int | None
-    inside: tuple[tuple[ir.Operation, int], ...] = ()
+    structural_hash: int | None
+    region_captures: tuple[tuple[ir.Operation, int], ...] = ()
 
     @property
-    def taken(self) -> list[ir.Value]:
+    def captured_values(self) -> list[ir.Value]:
         """What it takes from outside now, as `operands_of` has it."""
-        if self.form is None:
+        if self.structural_hash is None:
             return operands_of(self.op)
-        return [*self.op.operands, *(op.operands[number] for op, number in self.inside)]
+        return [*self.op.operands, *(op.operands[number] for op, number in self.region_captures)]
 
 
-class Reader:
+class StructuralHasher:
     """Reads operations; what is in their regions may not change as long as it is used."""
 
     def __init__(self) -> None:
-        self._forms: dict[Hashable, int] = {}
-        self._known: dict[ir.Operation, Reading] = {}
+        self._numbers: dict[Hashable, int] = {}
+        self._cache: dict[ir.Operation, HashedOperation] = {}
 
-    def read(self, op: ir.Operation) -> Reading:
+    def read(self, op: ir.Operation) -> HashedOperation:
         """What an operation is."""
-        if op not in self._known:
-            self._known[op] = self._new(op)
-        return self._known[op]
+        if op not in self._cache:
+            self._cache[op] = self._hash(op)
+        return self._cache[op]
 
     def forget(self, op: ir.Operation) -> None:
         """Has to be told of operations that are erased: others may come to lie where they were."""
-        self._known.pop(op, None)
+        self._cache.pop(op, None)
 
-    def _new(self, op: ir.Operation) -> Reading:
+    def _hash(self, op: ir.Operation) -> HashedOperation:
         if not len(op.regions):
-            return Reading(op, self._number(_head(op)))
+            return HashedOperation(op, self._number(_head(op)))
         body = _Body()
         if not body.read(op):
-            return Reading(op, None)
-        return Reading(op, self._number((_head(op), *body.parts)), tuple(body.inside))
+            return HashedOperation(op, None)
+        return HashedOperation(op, self._number((_head(op), *body.parts)), tuple(body.region_captures))
 
     def _number(self, form: Hashable) -> int:
-        return self._forms.setdefault(form, len(self._forms))
+        return self._numbers.setdefault(form, len(self._numbers))
 
 
 def _head(op: ir.Operation) -> Hashable:
@@ -73,7 +73,7 @@ class _Body:
 
     def __init__(self) -> None:
         self.parts: list[Hashable] = []
-        self.inside: list[tuple[ir.Operation, int]] = []
+        self.region_captures: list[tuple[ir.Operation, int]] = []
         self._made: dict[ir.Value, int] = {}
 
     def read(self, op: ir.Operation) -> bool:
@@ -98,5 +98,5 @@ class _Body:
         """The number of a value made inside; None for one from outside, which is noted."""
         place = self._made.get(value)
         if place is None:
-            self.inside.append((op, number))
+            self.region_captures.append((op, number))
         return place

@@ -24,10 +24,10 @@ def is_sum(op: ir.Operation) -> bool:
     if not all(walks_along(m, op.results[0].type.shape) for m in maps):
         return False
     block = op.regions[0].blocks[0]
-    given = _before(block.operations[len(block.operations) - 1].operands[0])
+    given = _before_conversions(block.operations[len(block.operations) - 1].operands[0])
     if isinstance(given, ir.BlockArgument) or given.owner.name not in ADDITIONS:
         return False
-    return {_before(v) for v in given.owner.operands} == set(list(block.arguments)[:2])
+    return {_before_conversions(v) for v in given.owner.operands} == set(list(block.arguments)[:2])
 
 
 def walks_along(affine_map: ir.AffineMap, shape: Sequence[int]) -> bool:
@@ -37,7 +37,7 @@ def walks_along(affine_map: ir.AffineMap, shape: Sequence[int]) -> bool:
     return all(d == ir.AffineExpr.get_dim(i) or shape[i] == 1 for i, d in enumerate(affine_map.results))
 
 
-def _before(value: ir.Value) -> ir.Value:
+def _before_conversions(value: ir.Value) -> ir.Value:
     """What a value is converted from."""
     while not isinstance(value, ir.BlockArgument) and value.owner.name in CONVERSIONS:
         value = value.owner.operands[0]

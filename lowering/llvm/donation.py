@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import ir
-from oneflow.lowering.buffers import Buffer, Lives
-from oneflow.lowering.kernels.donation import offers, updated_argument
+from oneflow.lowering.buffers import Buffer, Liveness
+from oneflow.lowering.kernels.donation import donated_arguments, updated_argument
 from oneflow.lowering.kernels.nodes import Node, Structure, Unsupported, Use, analyse, loop_size, read_node
 from oneflow.lowering.linalg.checks import CHECK_INDEX, CHECK_SIZE, SITES
 from oneflow.lowering.llvm.kernel import Kernel, computing
@@ -44,18 +44,18 @@ class Donor:
 
     ops: Sequence[ir.Operation]
     block: ir.Block
-    lives: Lives
+    liveness: Liveness
     known: Known
     _found: dict[tuple[str, int, int], bool] = field(default_factory=dict)
 
     def donate(self, entry: ir.Operation) -> None:
         """Marks the buffers of results that lie in arguments."""
         returned = returned_values(self.block)
-        for number, result in offers(entry).items():
+        for number, result in donated_arguments(entry).items():
             argument, value = self.block.arguments[number], returned[result]
-            made = self.lives.of[value]
+            made = self.liveness.buffer_of[value]
             same = value.type == argument.type and made.bytes is not None
-            if same and made.result == result and self._is_free(self.lives.of[argument], made):
+            if same and made.result == result and self._is_free(self.liveness.buffer_of[argument], made):
                 made.argument = number
 
     def _is_free(self, held: Buffer, made: Buffer) -> bool:
@@ -66,8 +66,8 @@ class Donor:
             return False
         if held.last != made.first:
             return held.last < made.first
-        read = [i for i, v in enumerate(op.operands) if self.lives.of.get(v) is held]
-        written = [i for i, v in enumerate(op.results) if self.lives.of[v] is made]
+        read = [i for i, v in enumerate(op.operands) if self.liveness.buffer_of.get(v) is held]
+        written = [i for i, v in enumerate(op.results) if self.liveness.buffer_of[v] is made]
         if callee in self.known.in_place:
             return len(read) == 1 and (written[0], read[0]) in self.known.in_place[callee]
         kernel = self.known.kernels.get(callee)
@@ -119,7 +119,7 @@ def in_place(kernel: Kernel, operand: int, result: int) -> bool:
 
 def _writes_once(structure: Structure, writer: Node) -> bool:
     """Whether no loop of several steps writes the same elements again, or in parts."""
-    return not writer.folds and all(
+    return not writer.nonunit_reductions and all(
         name in writer.parallel or loop_size(structure.nodes, name) == 1 for name in structure.outer
     )
 

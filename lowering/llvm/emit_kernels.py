@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from oneflow.dialect._mlir import func, ir
 from oneflow.dialect.record import Registry
-from oneflow.lowering.kernels.legality import expect_formed
+from oneflow.lowering.kernels.legality import check_kernels_formed
 from oneflow.lowering.kernels.nodes import Structure, Unsupported, analyse, read_node
 from oneflow.lowering.linalg.external import declarations, shared_memory
 from oneflow.lowering.llvm.contraction import emit_contraction
@@ -65,7 +65,7 @@ class EmitKernels(Pass):
         kernels = [read_kernel(f.operation) for f in functions if "oneflow.kernel" in f.attributes]
         entries = [f.operation for f in functions if "oneflow.kernel" not in f.attributes]
         for entry in entries:
-            expect_formed(entry)
+            check_kernels_formed(entry)
         texts = [emit_kernel(k) for k in kernels]
         loose = [k for k, text in zip(kernels, texts, strict=True) if text is None]
         external = declarations(module)

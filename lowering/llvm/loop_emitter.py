@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from oneflow.lowering.kernels.nodes import Node, Use
-from oneflow.lowering.kernels.reduction_split import PARTS
+from oneflow.lowering.kernels.reduction_split import COMBINES_PARTIALS
 from oneflow.lowering.llvm import sums
 from oneflow.lowering.llvm.body import BodyCloner, Lanes, V, clone_scalar
 from oneflow.lowering.llvm.combine import combiner_of, is_free_sum
@@ -61,11 +61,18 @@ class Sweeps(Places):
         return bool(node.loops & set(self.structure.inner))
 
     def _sweep(self, nodes: list[Node], lanes: Lanes) -> Sweep:
-        keys = [(n, i) for n in nodes if n.folds for i in range(len(n.results)) if not n.streams(i)]
+        keys = [
+            (n, i) for n in nodes if n.nonunit_reductions for i in range(len(n.results)) if not n.is_scan_result(i)
+        ]
         free = [number for number, (n, i) in enumerate(keys) if is_free_sum(n, i)]
         steps = [(self.width or 1) if self._is_vector(loop) else 1 for loop in self.loops.inner]
         cascade = sums.cascade([loop.size for loop in self.loops.inner], steps) if free else None
-        if free and self.mode != "row" and self.loops.inner and any(PARTS in n.op.attributes for n in nodes):
+        if (
+            free
+            and self.mode != "row"
+            and self.loops.inner
+            and any(COMBINES_PARTIALS in n.op.attributes for n in nodes)
+        ):
             cascade = sums.of_parts(len(self.loops.inner))
         first = not any(self.phases[n] for n in nodes)
         return Sweep(nodes, keys, lanes, free if cascade else [], cascade, first)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import ir
-from oneflow.lowering.buffers import Buffer, Lives, place
+from oneflow.lowering.buffers import Buffer, Liveness, assign_offsets
 from oneflow.lowering.llvm.body import Lanes, V, clone_scalar, constant_text
 from oneflow.lowering.llvm.constants import constant_global
 from oneflow.lowering.llvm.define_launches import plan_symbol
@@ -70,10 +70,10 @@ class Plan:
         self.parameters: list[tuple[str, str]] = []
         self.lanes = Lanes(self.writer, Kernel(self.name, self.entry), None)
         self.kernels, self.external = self.known.kernels, self.known.external
-        self.lives = Lives(self.ops, self.block, self.kernels)
-        self.lives.share(self.ops, self.known.in_place)
-        Donor(self.ops, self.block, self.lives, self.known).donate(self.entry)
-        self.workspace = place(self.lives.buffers)
+        self.liveness = Liveness(self.ops, self.block, self.kernels)
+        self.liveness.share_in_place(self.ops, self.known.in_place)
+        Donor(self.ops, self.block, self.liveness, self.known).donate(self.entry)
+        self.workspace = assign_offsets(self.liveness.buffers)
         if self.workspace > MOST_BYTES:
             what = f"expected tensors of at most {MOST_BYTES} bytes at a time, got {self.workspace} bytes"
             raise PassError(f"@{self.name}: {what}", self.entry.location)
@@ -81,7 +81,7 @@ class Plan:
         self.total = sum(1 + _dynamic_count(v) for v in (*self.block.arguments, *results)) + 2 * len(self.external)
         self.unsure = False
         self.ends: dict[int, list[Buffer]] = {}
-        for buffer in self.lives.buffers:
+        for buffer in self.liveness.buffers:
             if buffer.dynamic:
                 self.ends.setdefault(buffer.last, []).append(buffer)
 
@@ -89,7 +89,7 @@ class Plan:
         """What a run has to know, as attributes of the module."""
         number = ir.IntegerType.get_signless(64)
         kinds = [ir.StringAttr.get(str(v.type)) for v in returned_values(self.block)]
-        given = [[b.result, b.argument] for b in self.lives.buffers if b.argument is not None]
+        given = [[b.result, b.argument] for b in self.liveness.buffers if b.argument is not None]
         return {
             "oneflow.workspace": ir.IntegerAttr.get(number, self.workspace),
             "oneflow.results": ir.ArrayAttr.get(kinds),
@@ -123,7 +123,7 @@ class Plan:
                 shape.append(name)
             else:
                 shape.append(argument.type.get_dim_size(axis))
-        buffer = self.lives.of[argument]
+        buffer = self.liveness.buffer_of[argument]
         self.pointers[buffer.number] = f"%in{number}"
         self.values[argument] = Shaped(buffer, tuple(shape), str(argument.type.element_type))
 
@@ -132,10 +132,10 @@ class Plan:
             self._call(op)
         elif op.name == "arith.constant" and isinstance(op.results[0].type, ir.RankedTensorType):
             self._constant(op)
-        elif op.name == "tensor.empty" and op.results[0] in self.lives.of:
+        elif op.name == "tensor.empty" and op.results[0] in self.liveness.buffer_of:
             result = op.results[0]
             self.values[result] = Shaped(
-                self.lives.of[result], self._empty_shape(result), str(result.type.element_type)
+                self.liveness.buffer_of[result], self._empty_shape(result), str(result.type.element_type)
             )
             self._allocate(self.values[result])
         elif op.name in ("tensor.empty", "tensor.from_elements"):
@@ -184,7 +184,7 @@ class Plan:
 
     def _constant(self, op: ir.Operation) -> None:
         result = op.results[0]
-        buffer, symbol = self.lives.of[result], f"{self.name}_constant_{len(self.globals)}"
+        buffer, symbol = self.liveness.buffer_of[result], f"{self.name}_constant_{len(self.globals)}"
         text, kind = constant_global(symbol, op.attributes["value"], result.type)
         self.globals.append(text)
         memory = self.writer.op(f"memref.get_global @{symbol} : {kind}")
@@ -200,7 +200,7 @@ class Plan:
         inputs = list(op.operands)[: len(op.operands) - len(op.results)]
         self._expect_no_failure(op)
         for result, empty in zip(op.results, list(op.operands)[len(inputs) :], strict=True):
-            shaped = Shaped(self.lives.of[result], self._empty_shape(empty), str(result.type.element_type))
+            shaped = Shaped(self.liveness.buffer_of[result], self._empty_shape(empty), str(result.type.element_type))
             self.values[result] = shaped
             self._allocate(shaped)
         if callee in self.external:
@@ -213,7 +213,7 @@ class Plan:
 
     def _expect_no_failure(self, op: ir.Operation) -> None:
         """Ends the run before a call that writes into an argument, if a check has failed."""
-        if self.unsure and any(self.lives.of[r].argument is not None for r in op.results):
+        if self.unsure and any(self.liveness.buffer_of[r].argument is not None for r in op.results):
             self._stop_if_failed()
             self.unsure = False
 

@@ -34,10 +34,15 @@ def selection_of(node: Node) -> Selection | None:
     block = node.body
     outs = list(block.arguments)[len(node.inputs) :]
     ends = list(block.operations[len(block.operations) - 1].operands)
-    if len(outs) != 2 or not node.folds or any(isinstance(v, ir.BlockArgument) for v in ends):
+    if len(outs) != 2 or not node.nonunit_reductions or any(isinstance(v, ir.BlockArgument) for v in ends):
         return None
     best, place = (v.owner for v in ends)
-    if place.name != "arith.select" or place.operands[2] != outs[1] or node.streams(0) or node.streams(1):
+    if (
+        place.name != "arith.select"
+        or place.operands[2] != outs[1]
+        or node.is_scan_result(0)
+        or node.is_scan_result(1)
+    ):
         return None
     condition = place.operands[0]
     challenger = _challenger(best, condition, outs[0])

@@ -16,7 +16,7 @@ from oneflow.dialect._mlir import ir
 from oneflow.dialect.record import Registry
 from oneflow.lowering.kernels.form_kernels import fuse_elementwise
 from oneflow.lowering.kernels.nodes import Node, Unsupported, is_contraction, loop_size
-from oneflow.lowering.kernels.reduction_split import Joined, cut_reductions, longest
+from oneflow.lowering.kernels.reduction_split import ReductionCombiner, longest_reduction, split_reductions
 from oneflow.lowering.linalg.legal import expect_legal
 from oneflow.lowering.llvm.combine import combiner_of
 from oneflow.passes.base import Pass
@@ -51,29 +51,29 @@ class SplitForThreads(Pass):
         """Splits what is worth it in every function with a body."""
         expect_legal(module)
         fuse_elementwise(module)
-        cut_reductions(module, _combiners, _choose, _order)
+        split_reductions(module, _combiners, _choose, _order)
 
 
-def _combiners(node: Node) -> list[Joined]:
-    return [_joined(node, number) for number in range(len(node.results))]
+def _combiners(node: Node) -> list[ReductionCombiner]:
+    return [_combiner(node, number) for number in range(len(node.results))]
 
 
-def _joined(node: Node, number: int) -> Joined:
+def _combiner(node: Node, number: int) -> ReductionCombiner:
     """How a result combines.
 
     Raises:
         Unsupported: the order of its elements matters, or it has one for each of them.
     """
-    if node.streams(number):
+    if node.is_scan_result(number):
         raise Unsupported("a scan")
     combiner = combiner_of(node, number)
     typed = "" if combiner.element == "i1" else f" : {combiner.element}"
-    return Joined(combiner.op, ir.Attribute.parse(f"{combiner.neutral}{typed}"))
+    return ReductionCombiner(combiner.op, ir.Attribute.parse(f"{combiner.neutral}{typed}"))
 
 
 def _choose(node: Node) -> tuple[int | None, int]:
     """Which loop to cut, and in how many parts."""
-    loop = longest(node)
+    loop = longest_reduction(node)
     return loop, 1 if loop is None else _parts(node, loop)
 
 
@@ -84,7 +84,7 @@ def _parts(node: Node, loop: int) -> int:
     if len(sizes) < len(found):
         return 1
     kept = math.prod(s for d, s in enumerate(sizes) if d not in node.reductions)
-    depth, product = math.prod(sizes[d] for d in node.folds), is_contraction(node)
+    depth, product = math.prod(sizes[d] for d in node.nonunit_reductions), is_contraction(node)
     if not kept or not depth or kept >= _enough(node, sizes):
         return 1
     if product and depth < 4 * DEPTH:
@@ -96,8 +96,12 @@ def _parts(node: Node, loop: int) -> int:
 def _enough(node: Node, sizes: Sequence[int]) -> int:
     """So many results are steps enough for threads: rows are a step each, columns and products share one."""
     if not is_contraction(node):
-        return PARTS if all(use.access and use.access[-1].dims & node.folds for use in node.inputs) else KEPT
-    sides = [set().union(*(f.dims for f in use.access)) - node.folds for use in node.inputs]
+        return (
+            PARTS
+            if all(use.access and use.access[-1].dims & node.nonunit_reductions for use in node.inputs)
+            else KEPT
+        )
+    sides = [set().union(*(f.dims for f in use.access)) - node.nonunit_reductions for use in node.inputs]
     apart = [math.prod(sizes[d] for d in side - other) for side, other in zip(sides, reversed(sides), strict=True)]
     return FEW_TILES if min(apart) <= FEW else TILES
 
@@ -116,7 +120,7 @@ def _order(node: Node) -> list[int] | None:
     if not apart or sizes[output[-1]] >= LANES:  # type: ignore[index]
         return None
     longest = max(apart, key=lambda d: sizes[d])
-    depth = math.prod(loop_size([node], node.names[d]) or 0 for d in node.folds)
+    depth = math.prod(loop_size([node], node.names[d]) or 0 for d in node.nonunit_reductions)
     if sizes[longest] < LANES or depth < TURNED:
         return None
     last = output.index(longest)

@@ -30,7 +30,7 @@ def phases_of(structure: Structure) -> dict[Node, int]:
         for use in (*node.inputs, *node.outputs):
             if use.value in makers:
                 maker, number = makers[use.value]
-                finished = bool(maker.folds) and not maker.streams(number)
+                finished = bool(maker.nonunit_reductions) and not maker.is_scan_result(number)
                 phase = max(phase, phases[maker] + int(finished))
         phases[node] = phase
     return phases
@@ -80,13 +80,13 @@ class Places:
         return self._read(node, use, lanes)
 
     def _read_later(self, node: Node, result: ir.Value) -> bool:
-        swept = node.loops & set(self.structure.inner) and not (node.folds and result not in self.held)
+        swept = node.loops & set(self.structure.inner) and not (node.nonunit_reductions and result not in self.held)
         later = any(self.phases[n] > self.phases[node] and any(u.value == result for u in n.inputs)
                     for n in self.structure.nodes)  # fmt: skip
         number = node.results.index(result)
         if self._moves(node):
             return False
-        return bool(swept) and later and not (node.folds and not node.streams(number))
+        return bool(swept) and later and not (node.nonunit_reductions and not node.is_scan_result(number))
 
     def _scratch(self, value: ir.Value, element: str) -> tuple[str, str]:
         """Memory for the elements of one step, from the first use on."""
@@ -144,14 +144,14 @@ class Places:
 
     def _moves(self, node: Node) -> bool:
         """Whether a node only reads a tensor of the kernel in another order: its readers can do that themselves."""
-        if len(node.inputs) != 1 or len(node.body.operations) != 1 or node.folds:
+        if len(node.inputs) != 1 or len(node.body.operations) != 1 or node.nonunit_reductions:
             return False
         yielded = list(node.body.operations[0].operands)
         return yielded == [node.body.arguments[0]] and node.inputs[0].value in self.kernel.tensors
 
     def _in_register(self, maker: Node, node: Node, value: ir.Value) -> bool:
         swept = bool(maker.loops & set(self.structure.inner))
-        finished = bool(maker.folds) and not maker.streams(maker.results.index(value))
+        finished = bool(maker.nonunit_reductions) and not maker.is_scan_result(maker.results.index(value))
         return value in self.held and (not swept or finished or self.phases[maker] == self.phases[node])
 
     def _load(self, node: Node, use: Use, tensor: Tensor, lanes: Lanes) -> V:

@@ -20,7 +20,7 @@ import numpy as np
 
 from oneflow.dialect.dtypes import BY_MLIR
 from oneflow.dialect.external import ExternalKernel
-from oneflow.lowering.buffers import Buffer, place
+from oneflow.lowering.buffers import Buffer, assign_offsets
 from oneflow.lowering.triton.launch.program import Program
 from oneflow.lowering.triton.source import Source
 from oneflow.runtime.failures import position_error, size_error
@@ -263,7 +263,7 @@ class Recorder:
     def script(self) -> Script:
         """What was written down, temporaries placed behind those that the plan has placed."""
         fixed = -(-self.program.workspace // 256) * 256
-        size = fixed + place(self.buffers)
+        size = fixed + assign_offsets(self.buffers)
         base = self.at_region("workspace") + fixed
         moved = {self.at_region("temporary", b.number): base + (b.offset or 0) for b in self.buffers}
         commands = tuple(_moved(c, moved) for c in self.commands)

@@ -11,8 +11,8 @@ import oneflow as flow
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.reader import read_module
-from oneflow.lowering.buffers import ALIGNMENT, Buffer, place
-from oneflow.lowering.kernels.form_kernels import LONGEST_BODY
+from oneflow.lowering.buffers import ALIGNMENT, Buffer, assign_offsets
+from oneflow.lowering.kernels.form_kernels import MAX_BODY_OPERATIONS
 from oneflow.lowering.pipelines import pipeline_between
 from oneflow.passes.pipeline import Pipeline
 from oneflow.passes.walk import gather_named
@@ -66,7 +66,7 @@ def test_time_for_an_operator_does_not_grow(shape, stage):
 def test_bodies_stay_short_and_share_loops():
     module, _ = lower(chain, 1000, "kernels")
     bodies = [len(o.regions[0].blocks[0].operations) for o in gather_named(module.operation, {"linalg.generic"})]
-    assert sum(bodies) > 1000 and max(bodies) <= LONGEST_BODY
+    assert sum(bodies) > 1000 and max(bodies) <= MAX_BODY_OPERATIONS
     kernels = [o for o in module.body.operations if "oneflow.kernel" in o.attributes]
     assert len(kernels) == 1 and ir.StringAttr(kernels[0].attributes["oneflow.kernel"]).value == "pointwise"
 
@@ -91,7 +91,7 @@ def test_buffers_alive_together_lie_apart(seed):
     source = random.Random(seed)
     spans = [sorted(source.sample(range(600), 2)) for _ in range(300)]
     buffers = [Buffer(n, "temporary", source.randrange(1, 900), a, b) for n, (a, b) in enumerate(spans)]
-    size = place(buffers)
+    size = assign_offsets(buffers)
     for one, other in itertools.combinations(buffers, 2):
         if one.first <= other.last and other.first <= one.last:
             low, high = sorted((one, other), key=lambda b: b.offset)

@@ -9,7 +9,7 @@ from oneflow.dialect import ops  # noqa: F401
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.reader import read_module
-from oneflow.lowering.buffers import ALIGNMENT, Buffer, place
+from oneflow.lowering.buffers import ALIGNMENT, Buffer, assign_offsets
 from oneflow.lowering.pipelines import STAGES, pipeline_between
 from oneflow.passes.pipeline import Pipeline
 
@@ -153,7 +153,7 @@ def test_buffers_that_live_together_lie_apart():
         first = int(rng.integers(0, 40))
         last = first + int(rng.integers(0, 12))
         buffers.append(Buffer(number, "temporary", int(rng.integers(0, 500)), first, last))
-    total = place(buffers)
+    total = assign_offsets(buffers)
     for a in buffers:
         assert a.offset is not None and a.offset % ALIGNMENT == 0 and a.offset + a.bytes <= total
         for b in buffers:

@@ -4,7 +4,7 @@ import pytest
 
 import oneflow as flow
 from oneflow.dialect._mlir import ir
-from oneflow.lowering.kernels.structural_hash import Reader
+from oneflow.lowering.kernels.structural_hash import StructuralHasher
 from oneflow.passes.structure import operands_of
 
 MAP = "affine_map<(d0) -> (d0)>"
@@ -49,27 +49,27 @@ def ops():
 
 
 def test_forms_are_those_of_bodies_without_what_comes_from_outside(ops):
-    reader = Reader()
-    forms = {name: reader.read(op).form for name, op in ops.items()}
+    hasher = StructuralHasher()
+    forms = {name: hasher.read(op).structural_hash for name, op in ops.items()}
     alike = {"again": "plain", "outside too": "outside"}
     assert all((forms[a] == forms[b]) == (alike.get(a, a) == alike.get(b, b)) for a in BODIES for b in BODIES)
     assert forms["branches"] is None
 
 
 def test_what_is_taken_is_what_the_walk_finds(ops):
-    reader = Reader()
-    assert all(reader.read(op).taken == operands_of(op) for op in ops.values())
+    hasher = StructuralHasher()
+    assert all(hasher.read(op).captured_values == operands_of(op) for op in ops.values())
     x, y = (ops["again"].operands[n] for n in (0, 1))
     ops["outside"].operands[0] = y
-    assert reader.read(ops["outside"]).taken == operands_of(ops["outside"])
+    assert hasher.read(ops["outside"]).captured_values == operands_of(ops["outside"])
     ops["outside"].operands[0] = x
 
 
 def test_types_and_attributes_belong_to_the_form():
     module = flow.trace(lambda x: (x.sum(0), x.sum(1), x.reshape(4, 3).sum(1)), flow.TensorSpec((3, 4)))
     sums = [o.operation for o in module.body.operations[0].regions[0].blocks[0].operations]
-    reader = Reader()
-    assert len({reader.read(op).form for op in sums if op.name == "oneflow.reduce_sum"}) == 3
+    hasher = StructuralHasher()
+    assert len({hasher.read(op).structural_hash for op in sums if op.name == "oneflow.reduce_sum"}) == 3
 
 
 @pytest.mark.parametrize(
@@ -89,12 +89,12 @@ def test_groups_of_one_form_are_one_kernel(function, count):
 
 def test_operations_that_are_erased_are_not_taken_for_others():
     """Some come to lie where others were."""
-    reader = Reader()
+    hasher = StructuralHasher()
     with ir.Context() as context, ir.Location.unknown():
         context.allow_unregistered_dialects = True
         block = ir.Module.create().body
         for name in ["a.one", "a.two"] * 10:
             op = ir.Operation.create(name, ip=ir.InsertionPoint(block))
-            assert reader.read(op).form == (name == "a.two")
-            reader.forget(op)
+            assert hasher.read(op).structural_hash == (name == "a.two")
+            hasher.forget(op)
             op.erase()
