@@ -63,7 +63,7 @@ def split_reductions(
     for function in functions:
         views: dict[object, ir.Value] = {}
         for op in [o.operation for o in function.regions[0].blocks[0].operations]:
-            node, combiners = _read_reduction(op, combiners)
+            node, combiners = _read_reduction(op, find_combiners)
             loop, count = parts(node) if node and combiners else (None, 1)
             turned = order(node) if node and combiners else None
             if node and (count > 1 or turned is not None):
@@ -76,7 +76,7 @@ def _read_reduction(
     """An operation's node and how its results combine: none where it cannot be cut."""
     try:
         node = read_node(op)
-        return node, (combiners(node) if node.nonunit_reductions else None) or ()
+        return node, (find_combiners(node) if node.nonunit_reductions else None) or ()
     except Unsupported:
         return None, ()
 
@@ -129,7 +129,8 @@ class ReductionSplit:
         """An operand with the loop's dimension as two."""
         shape = list(ir.RankedTensorType(value.type).shape)
         axes = [i for i, e in enumerate(reading.results) if _is_dim(e, self.loop)]
-        groups, sizes = [], []
+        groups: list[list[int]] = []
+        sizes: list[int] = []
         for axis, size in enumerate(shape):
             cut = axis in axes
             groups.append(list(range(len(sizes), len(sizes) + 1 + cut)))

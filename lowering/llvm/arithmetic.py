@@ -57,7 +57,7 @@ class Math:
         """The value of bits."""
         return self.convert("bitcast", x, self.format.integer, self.base)
 
-    def whole(self, x: str) -> str:
+    def to_integer(self, x: str) -> str:
         """A whole value as such an integer."""
         return self.convert("fptosi", x, self.base, self.format.integer)
 
@@ -108,14 +108,14 @@ class Math:
     def power_of_two(self, exponent: str) -> str:
         """2 to an integer power within the normal range; 0 one below it, infinity one above."""
         biased = self.on_bits("addi", exponent, self.number(self.format.bias))
-        return self.from_bits(self.on_bits("shli", biased, self.number(self.format.fraction)))
+        return self.from_bits(self.on_bits("shli", biased, self.number(self.format.mantissa_bits)))
 
-    def where_far(self, x: str, bound: float, name: str, near: Callable[[], str]) -> str:
+    def with_libm_fallback(self, x: str, bound: float, name: str, near: Callable[[], str]) -> str:
         """`near()` where all of `x` is within the bound; else `math.<name>` of each, which is left to libm."""
         inside = self.compare("cmpf", "ole", self.absolute(x), self.const(bound))
-        return self.where_all(inside, near, lambda: self._one_by_one(name, x))
+        return self.if_all_lanes(inside, near, lambda: self._call_libm_per_lane(name, x))
 
-    def where_all(self, condition: str, yes: Callable[[], str], no: Callable[[], str]) -> str:
+    def if_all_lanes(self, condition: str, yes: Callable[[], str], no: Callable[[], str]) -> str:
         """`yes()` where the condition holds for every lane, else `no()`; that one alone is computed."""
         w = self.writer
         if self.lanes:
@@ -128,7 +128,7 @@ class Math:
         w.line("}")
         return result
 
-    def _one_by_one(self, name: str, x: str) -> str:
+    def _call_libm_per_lane(self, name: str, x: str) -> str:
         if not self.lanes:
             return self.unary(name, x)
         w, kind = self.writer, self.type()

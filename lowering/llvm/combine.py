@@ -20,7 +20,7 @@ KINDS = {
 }  # fmt: skip
 
 
-_FREE = {"reassoc", "fast"}
+_REASSOCIABLE = {"reassoc", "fast"}
 
 
 def _flags(op: ir.Operation) -> set[str]:
@@ -41,7 +41,7 @@ class Combiner:
         return KINDS[self.op.name]
 
     @property
-    def neutral(self) -> str:
+    def identity(self) -> str:
         """The literal that changes nothing."""
         name = self.op.name.removeprefix("arith.")
         if name in ("maximumf", "maxnumf"):
@@ -70,14 +70,14 @@ def combiner_of(node: Node, number: int) -> Combiner:
         raise NeedsScalars("a reduction whose order matters")
     if len(list(accumulator.uses)) != 1 or len(list(last[number].uses)) != 1:
         raise NeedsScalars("a reduction whose accumulator is used twice")
-    if op.name in ("arith.addf", "arith.mulf") and not _FREE & _flags(op):
+    if op.name in ("arith.addf", "arith.mulf") and not _REASSOCIABLE & _flags(op):
         raise NeedsScalars("a floating-point reduction whose order matters")
     return Combiner(op, str(last[number].type))
 
 
-def is_free_sum(node: Node, number: int) -> bool:
+def is_reassociable_sum(node: Node, number: int) -> bool:
     """Whether result `number` of a reduction is a floating-point sum in any order."""
     try:
-        return combiner_of(node, number).op.name == "arith.addf"
+        return bool(combiner_of(node, number).op.name == "arith.addf")
     except NeedsScalars:
         return False

@@ -14,13 +14,13 @@ from oneflow.lowering.buffers import Buffer, Liveness
 from oneflow.lowering.kernels.donation import donated_arguments, updated_argument
 from oneflow.lowering.kernels.nodes import Node, Structure, Unsupported, Use, analyse, loop_size, read_node
 from oneflow.lowering.linalg.checks import CHECK_INDEX, CHECK_SIZE, SITES
-from oneflow.lowering.llvm.kernel import Kernel, computing
+from oneflow.lowering.llvm.kernel import Kernel, compute_operations
 from oneflow.lowering.llvm.value_storage import phases_of
 from oneflow.passes.walk import gather, returned_values
 
 
 @dataclass(frozen=True)
-class Known:
+class CalledFunctions:
     """What a plan knows of the functions that it calls.
 
     `kernels` are the module's by name, `external` the names of those made elsewhere. `loose` are kernels that MLIR
@@ -30,13 +30,13 @@ class Known:
 
     kernels: Mapping[str, Kernel]
     external: Sequence[str] = ()
-    loose: frozenset[str] = frozenset()
+    bufferized: frozenset[str] = frozenset()
     checking: frozenset[str] = frozenset()
     in_place: Mapping[str, Sequence[tuple[int, int]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
-class Donor:
+class DonationAnalysis:
     """Finds the arguments that results of an entry lie in.
 
     `_found` are answers of `in_place` by kernel, operand and result: the calls of an optimizer are alike.
@@ -45,7 +45,7 @@ class Donor:
     ops: Sequence[ir.Operation]
     block: ir.Block
     liveness: Liveness
-    known: Known
+    functions: CalledFunctions
     _found: dict[tuple[str, int, int], bool] = field(default_factory=dict)
 
     def donate(self, entry: ir.Operation) -> None:
@@ -62,19 +62,19 @@ class Donor:
         """Whether an argument's memory is no longer needed once `made` is written to."""
         op = self.ops[made.first]
         callee = ir.FlatSymbolRefAttr(op.attributes["callee"]).value if op.name == "func.call" else ""
-        if callee in self.known.checking:
+        if callee in self.functions.checking:
             return False
         if held.last != made.first:
             return held.last < made.first
         read = [i for i, v in enumerate(op.operands) if self.liveness.buffer_of.get(v) is held]
         written = [i for i, v in enumerate(op.results) if self.liveness.buffer_of[v] is made]
-        if callee in self.known.in_place:
-            return len(read) == 1 and (written[0], read[0]) in self.known.in_place[callee]
-        kernel = self.known.kernels.get(callee)
+        if callee in self.functions.in_place:
+            return len(read) == 1 and (written[0], read[0]) in self.functions.in_place[callee]
+        kernel = self.functions.kernels.get(callee)
         if kernel is None or len(read) != 1:
             return False
         updated = updated_argument(kernel.block, written[0])
-        if updated is not None or callee in self.known.loose:
+        if updated is not None or callee in self.functions.bufferized:
             return updated == read[0]
         key = callee, read[0], written[0]
         if key not in self._found:
@@ -99,7 +99,7 @@ def in_place(kernel: Kernel, operand: int, result: int) -> bool:
     """Whether a kernel may write a result over an operand."""
     value, returned = kernel.block.arguments[operand], returned_values(kernel.block)[result]
     try:
-        nodes = [read_node(op) for op in computing(kernel)]
+        nodes = [read_node(op) for op in compute_operations(kernel)]
     except Unsupported:
         return False
     structure = analyse(nodes) if nodes else None

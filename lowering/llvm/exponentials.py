@@ -24,7 +24,7 @@ def _without_logs(m: Math, x: str, n: str) -> str:
 
 def _reduced_by_shift(m: Math, x: str) -> tuple[str, str]:
     """The same for an x of a few digits before the point; n as the low bits of an integer. NaN stays NaN."""
-    shift = m.const(m.format.round)
+    shift = m.const(m.format.rounding_shift)
     shifted = m.fma(x, m.const(LOG2_E), shift)
     return _without_logs(m, x, m.op("subf", shifted, shift)), m.bits(shifted)
 
@@ -37,7 +37,7 @@ def near_expm1(m: Math, r: str) -> str:
 def _split_exp(m: Math, x: str) -> tuple[str, str]:
     """e to the x as (y, n), meaning y * 2^n."""
     r, n = _reduced(m, x)
-    return m.op("addf", near_expm1(m, r), m.const(1.0)), m.whole(n)
+    return m.op("addf", near_expm1(m, r), m.const(1.0)), m.to_integer(n)
 
 
 def scaled(m: Math, y: str, n: str) -> str:
@@ -58,15 +58,15 @@ def exp2(m: Math, x: str) -> str:
     n = m.unary("roundeven", inside)
     r = m.op("mulf", m.op("subf", inside, n), m.const(LOG_2))
     y = m.op("addf", near_expm1(m, r), m.const(1.0))
-    return m.select(m.is_nan(x), x, scaled(m, y, m.whole(n)))
+    return m.select(m.is_nan(x), x, scaled(m, y, m.to_integer(n)))
 
 
 def expm1(m: Math, x: str) -> str:
     """e to the x, minus 1: 2^n (e^r - 1) + (2^n - 1); where that is no other number, e to the x."""
-    plain, highest = m.format.plain, m.format.exp_range[1]
+    plain, highest = m.format.expm1_limit, m.format.exp_range[1]
     inside = m.clamp(x, -plain, highest)
     r, n = _reduced(m, inside)
-    n = m.whole(n)
+    n = m.to_integer(n)
     near = near_expm1(m, r)
     scale = m.power_of_two(m.on_bits("minsi", n, m.number(64)))
     small = m.fma(scale, near, m.op("subf", scale, m.const(1.0)))
@@ -84,8 +84,8 @@ def _near_exp(m: Math, x: str) -> str:
 
 def exponent_and_mantissa(m: Math, x: str) -> tuple[str, str]:
     """A positive number as (n, y), meaning y * 2^n, with y in [sqrt(1/2), sqrt(2)). Denormals are scaled up first."""
-    fraction = m.format.fraction
-    tiny = m.compare("cmpf", "olt", x, m.const(m.format.least))
+    fraction = m.format.mantissa_bits
+    tiny = m.compare("cmpf", "olt", x, m.const(m.format.smallest_normal))
     exponent, y = parts_of_normal(m, m.select(tiny, m.op("mulf", x, m.const(2.0**fraction)), x))
     return m.select(tiny, m.op("subf", exponent, m.const(float(fraction))), exponent), y
 
@@ -95,8 +95,8 @@ def parts_of_normal(m: Math, x: str) -> tuple[str, str]:
     known = m.format
     # Moves the bits so that the exponent changes at sqrt(1/2) instead of 1.
     moved = m.on_bits("subi", m.bits(x), m.number(known.root_half))
-    exponent = m.convert("sitofp", m.on_bits("shrsi", moved, m.number(known.fraction)), known.integer, m.base)
-    low = m.on_bits("andi", moved, m.number((1 << known.fraction) - 1))
+    exponent = m.convert("sitofp", m.on_bits("shrsi", moved, m.number(known.mantissa_bits)), known.integer, m.base)
+    low = m.on_bits("andi", moved, m.number((1 << known.mantissa_bits) - 1))
     return exponent, m.from_bits(m.on_bits("addi", low, m.number(known.root_half)))
 
 
@@ -158,12 +158,12 @@ def tanh(m: Math, x: str) -> str:
     """The hyperbolic tangent: h / (h + 1) for h = (e^2|x| - 1) / 2; below 0.3, h - h (h / (h + 1)) for its digits."""
     size = m.absolute(x)
     # Beyond the bound the result is 1. NaN stays NaN.
-    bound = m.const(m.format.plain / 2)
+    bound = m.const(m.format.expm1_limit / 2)
     bounded = m.select(m.compare("cmpf", "ogt", size, bound), bound, size)
     r, shifted = _reduced_by_shift(m, m.op("addf", bounded, bounded))
     # Half of 2^n: the low bits of the shifted number are those of n.
-    bits = m.on_bits("shli", shifted, m.number(m.format.fraction))
-    scale = m.from_bits(m.on_bits("addi", bits, m.number((m.format.bias - 1) << m.format.fraction)))
+    bits = m.on_bits("shli", shifted, m.number(m.format.mantissa_bits))
+    scale = m.from_bits(m.on_bits("addi", bits, m.number((m.format.bias - 1) << m.format.mantissa_bits)))
     h = m.fma(scale, near_expm1(m, r), m.op("subf", scale, m.const(0.5)))
     y = m.op("divf", h, m.op("addf", h, m.const(1.0)))
     small = m.fma(m.op("negf", h), y, h)
@@ -215,20 +215,20 @@ def asinh(m: Math, x: str) -> str:
     square = m.op("mulf", size, size)
     root = m.unary("sqrt", m.op("addf", square, m.const(1.0)))
     part = m.op("addf", size, m.op("divf", square, m.op("addf", root, m.const(1.0))))
-    return m.copysign(_of_large(m, size, part), x)
+    return m.copysign(_log1p_or_log_double(m, size, part), x)
 
 
 def acosh(m: Math, x: str) -> str:
     """The inverse of cosh: log1p(t + sqrt(2t + t^2)) for t = x - 1; far out, log(2x)."""
     t = m.op("subf", x, m.const(1.0))
     root = m.unary("sqrt", m.fma(t, t, m.op("addf", t, t)))
-    y = _of_large(m, x, m.op("addf", t, root))
+    y = _log1p_or_log_double(m, x, m.op("addf", t, root))
     return m.select(m.compare("cmpf", "ult", x, m.const(1.0)), m.const(m.format.nan), y)
 
 
-def _of_large(m: Math, size: str, part: str) -> str:
+def _log1p_or_log_double(m: Math, size: str, part: str) -> str:
     """log1p(part), or log(2 size) where squares could overflow: both through one logarithm."""
-    large = m.compare("cmpf", "ogt", size, m.const(2.0 ** (m.format.fraction + 6)))
+    large = m.compare("cmpf", "ogt", size, m.const(2.0 ** (m.format.mantissa_bits + 6)))
     y = log1p(m, m.select(large, size, part))
     return m.op("addf", y, m.select(large, m.const(LOG_2), m.const(0.0)))
 

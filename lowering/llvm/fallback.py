@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from oneflow.dialect._mlir import ir, passmanager
 from oneflow.lowering.kernels.donation import updated_argument
-from oneflow.lowering.llvm.kernel import Kernel, computing
+from oneflow.lowering.llvm.kernel import Kernel, compute_operations
 from oneflow.lowering.llvm.writer import Index, Writer, view
 from oneflow.passes.base import PassError
 from oneflow.passes.inline import functions_of, inline_calls
@@ -24,7 +24,7 @@ BUFFERIZE = (
 )
 
 
-class Unlowered(Exception):
+class NotLowered(Exception):
     """An operation that is left where there should be loops."""
 
 
@@ -110,24 +110,24 @@ def bufferize(kernels: Sequence[Kernel], declarations: str) -> ir.Module:
     """
     try:
         return _bufferized(kernels, declarations)
-    except (ir.MLIRError, Unlowered):
+    except (ir.MLIRError, NotLowered):
         for kernel in kernels:
-            _expect_taken(kernel, declarations)
+            _report_failing_kernel(kernel, declarations)
         raise
 
 
 def _bufferized(kernels: Sequence[Kernel], declarations: str) -> ir.Module:
     module = ir.Module.parse("\n".join([declarations, *map(emit_fallback, kernels)]))
     passmanager.PassManager.parse(BUFFERIZE).run(module.operation)
-    _expect_lowered(module)
+    _check_lowered(module)
     _inline_helpers(module)
     return module
 
 
-def _expect_lowered(module: ir.Module) -> None:
+def _check_lowered(module: ir.Module) -> None:
     """Refuses what bufferization takes and nothing turns into loops, such as linalg.softmax."""
     for op in gather(module.operation, lambda op: op.name.startswith(("linalg.", "tensor."))):
-        raise Unlowered(f"{op.name} has no loops")
+        raise NotLowered(f"{op.name} has no loops")
 
 
 def _inline_helpers(module: ir.Module) -> None:
@@ -141,12 +141,12 @@ def _inline_helpers(module: ir.Module) -> None:
         functions[name].erase()
 
 
-def _expect_taken(kernel: Kernel, declarations: str) -> None:
+def _report_failing_kernel(kernel: Kernel, declarations: str) -> None:
     """Says which operation it is that makes bufferization fail."""
     try:
         _bufferized([kernel], declarations)
-    except (ir.MLIRError, Unlowered) as error:
-        said = error.error_diagnostics[0].message if isinstance(error, ir.MLIRError) else error
+    except (ir.MLIRError, NotLowered) as error:
+        reason = error.error_diagnostics[0].message if isinstance(error, ir.MLIRError) else error
         what = "expected operators of oneflow, and of scf, linalg and tensor those that become loops on memory"
-        op = computing(kernel)[0]
-        raise PassError(f"{what}, got {op.name} ({said}): lower it to these first", op.location) from None
+        op = compute_operations(kernel)[0]
+        raise PassError(f"{what}, got {op.name} ({reason}): lower it to these first", op.location) from None

@@ -39,7 +39,7 @@ class FloatsToBits(Pass):
         """Rewrites every such value in the functions that have some."""
         for function in (o.operation for o in module.body.operations if o.operation.name == "llvm.func"):
             declared = str(function.attributes["function_type"])
-            if _NARROW.search(declared) or gather(function, _brings):
+            if _NARROW.search(declared) or gather(function, _introduces_narrow_floats):
                 function.attributes["function_type"] = ir.Attribute.parse(_as_bits(declared))
                 _rewrite(function)
 
@@ -52,7 +52,7 @@ def _is_narrow(value: ir.Value) -> bool:
     return _NARROW.search(str(value.type)) is not None
 
 
-def _brings(op: ir.Operation) -> bool:
+def _introduces_narrow_floats(op: ir.Operation) -> bool:
     return op.name in _SOURCES and any(map(_is_narrow, op.results))
 
 
@@ -64,7 +64,7 @@ def _rewrite(function: ir.Operation) -> None:
         _retype(argument)
     for op in ops:
         for result in filter(_is_narrow, op.results):
-            (_use_bits if op.name in _FLOATS else _retype)(result)
+            (_replace_by_bits if op.name in _FLOATS else _retype)(result)
     for op, kind in extended:
         with ir.InsertionPoint(op), op.location:
             op.operands[0] = _cast(op.operands[0], kind)
@@ -74,7 +74,7 @@ def _retype(value: ir.Value) -> None:
     value.set_type(ir.Type.parse(_as_bits(str(value.type))))
 
 
-def _use_bits(value: ir.Value) -> None:
+def _replace_by_bits(value: ir.Value) -> None:
     """Has what uses a value use its bits."""
     with ir.InsertionPoint.after(value.owner), value.owner.location:
         bits = _cast(value, ir.Type.parse(_as_bits(str(value.type))))

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.llvm.writer import POINTER, Index, Writer, memory_type, view
-from oneflow.lowering.targets.choice import CpuTarget, cpu_target
+from oneflow.lowering.targets.choice import cpu_target
+from oneflow.lowering.targets.cpu import CpuTarget
 from oneflow.passes.walk import returned_values
 
 
@@ -89,7 +90,7 @@ def _add_argument(kernel: Kernel, number: int, argument: ir.Value) -> None:
 _SETUP = frozenset({"arith.constant", "tensor.empty", "linalg.fill", "tensor.dim", "func.return"})
 
 
-def computing(kernel: Kernel) -> list[ir.Operation]:
+def compute_operations(kernel: Kernel) -> list[ir.Operation]:
     """The operations of a kernel that compute elements."""
     return [o.operation for o in kernel.block.operations if o.operation.name not in _SETUP]
 

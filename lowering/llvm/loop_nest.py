@@ -15,25 +15,25 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from oneflow.lowering.kernels.nodes import Node, Structure, Unsupported
-from oneflow.lowering.llvm.body import HEAVY, Lanes, NeedsScalars
+from oneflow.lowering.llvm.body import OPERATION_COST, Lanes, NeedsScalars
 from oneflow.lowering.llvm.kernel import Kernel, launch_text
-from oneflow.lowering.llvm.loop_emitter import Sweeps
+from oneflow.lowering.llvm.loop_emitter import LoopEmitter
 from oneflow.lowering.llvm.loops import Loop, index_dims
 from oneflow.lowering.llvm.selection import selection_of
 from oneflow.lowering.llvm.value_storage import element_bits
 from oneflow.lowering.llvm.writer import Index, Writer
 
 #: Steps of the vectorised outer loop that make one step of the parallel range, where nothing is reduced.
-CHUNK = 8192
+CHUNK_STEPS = 8192
 #: The same of steps without lanes.
-SCALARS = 1024
+SCALAR_CHUNK_STEPS = 1024
 #: Steps of the parallel range that a reduction down columns should leave, and the bytes of the second cache for each
 #: element that it may keep in between.
-STEPS, SCRATCH = 4, 16
+MIN_PARALLEL_STEPS, L2_SHARE = 4, 16
 #: One lane of so many may be left idle by wide vectors.
-SPARE = 8
+MAX_IDLE_LANES = 8
 #: Rows of fewer elements have their lanes along columns, if they can.
-SHORT = 8
+SHORT_ROW = 8
 
 
 def emit_rows(kernel: Kernel, structure: Structure) -> str:
@@ -42,12 +42,12 @@ def emit_rows(kernel: Kernel, structure: Structure) -> str:
     Raises:
         Unsupported: the nest cannot be emitted so.
     """
-    return Nest(kernel, structure, "row").emit()
+    return LoopNest(kernel, structure, "row").emit()
 
 
 def emit_columns(kernel: Kernel, structure: Structure) -> str:
     """The same with lanes along the last outer loop."""
-    return Nest(kernel, as_written(structure), "column").emit()
+    return LoopNest(kernel, in_result_order(structure), "column").emit()
 
 
 def emit_short_rows(kernel: Kernel, structure: Structure) -> str:
@@ -56,14 +56,14 @@ def emit_short_rows(kernel: Kernel, structure: Structure) -> str:
     Raises:
         Unsupported: rows are long, or the nest cannot be emitted so.
     """
-    nest = Nest(kernel, as_written(structure), "column")
+    nest = LoopNest(kernel, in_result_order(structure), "column")
     last = nest.loops.inner[-1].size if nest.loops.inner else None
-    if not isinstance(last, int) or last >= SHORT:
+    if not isinstance(last, int) or last >= SHORT_ROW:
         raise Unsupported("rows that are no shorter than vectors")
     return nest.emit()
 
 
-def as_written(structure: Structure) -> Structure:
+def in_result_order(structure: Structure) -> Structure:
     """The structure with its outer loops in the order in which its last result walks them."""
     node = structure.nodes[-1]
     walked = [node.names[f.dim] for use in node.outputs[-1:] for f in use.access if f.dim is not None]
@@ -73,18 +73,18 @@ def as_written(structure: Structure) -> Structure:
 
 def emit_scalars(kernel: Kernel, structure: Structure) -> str:
     """The same without lanes."""
-    return Nest(kernel, structure, "scalar").emit()
+    return LoopNest(kernel, structure, "scalar").emit()
 
 
 @dataclass
-class Nest(Sweeps):
+class LoopNest(LoopEmitter):
     """One attempt to emit a structure in one `mode`."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.vector = self._vector_loop()
         self.width = self._width() if self.vector else None
-        self.swept = self._swept()
+        self.chunked = self._find_chunked_loop()
 
     def _vector_loop(self) -> Loop | None:
         if self.mode == "scalar":
@@ -94,7 +94,7 @@ class Nest(Sweeps):
             raise NeedsScalars("no loop for lanes")
         return loops[-1]
 
-    def _swept(self) -> Loop | None:
+    def _find_chunked_loop(self) -> Loop | None:
         """The outer loop of which a step of the parallel range has a chunk, in which the others stand still."""
         if self.mode == "column":
             return self.vector
@@ -102,17 +102,17 @@ class Nest(Sweeps):
 
     def _width(self) -> int:
         lanes = self.kernel.target.vector_bits // max(bits_of(self.structure), 8)
-        width = lanes * self._many()
+        width = lanes * self._registers_per_step()
         assert self.vector is not None
         size = self.vector.size
         while isinstance(size, int) and width > 4 and width // 2 >= size:
             width //= 2
-        return self._narrowed(width, lanes)
+        return self._narrow_width(width, lanes)
 
-    def _many(self) -> int:
+    def _registers_per_step(self) -> int:
         """How many registers the lanes of a step fill: of sums down columns half of all, so that none waits."""
         registers = self.kernel.target.vector_registers
-        if self._picks_lanes():
+        if self._has_strided_lanes():
             return 1
         if not self.loops.inner:
             return registers // 16
@@ -120,14 +120,14 @@ class Nest(Sweeps):
             return registers // 2
         return registers // 4 if any(selection_of(n) for n in self.structure.nodes) else 4
 
-    def _picks_lanes(self) -> bool:
+    def _has_strided_lanes(self) -> bool:
         """Whether lanes are picked out of vectors: wide ones cost more than they save."""
         loop = self.vector
         uses = ((n, u) for n in self.structure.nodes for u in n.inputs)
         forms = (p.form for n, u in uses for p in self._positions_of(n, u))
         return loop is not None and any(dict(form.terms).get(loop.id, 0) > 1 for form in forms)
 
-    def _narrowed(self, width: int, least: int) -> int:
+    def _narrow_width(self, width: int, least: int) -> int:
         """A width whose steps leave work for several threads and whose scratch memory stays in a near cache."""
         assert self.vector is not None
         if self.mode == "row" or not self.loops.inner:
@@ -137,10 +137,10 @@ class Nest(Sweeps):
         if isinstance(rows, str) or isinstance(outer, str):
             return min(width, least)
         scratch = rows if self.structure.rowwise else 0
-        near = self.kernel.target.l2_bytes // SCRATCH
+        near = self.kernel.target.l2_bytes // L2_SHARE
         size = self.vector.size
         while width > least and (
-            outer < width * STEPS or width * scratch > near or (-size % width) * SPARE > size  # type: ignore[operator]
+            outer < width * MIN_PARALLEL_STEPS or width * scratch > near or (-size % width) * MAX_IDLE_LANES > size  # type: ignore[operator]
         ):
             width //= 2
         return width
@@ -149,13 +149,13 @@ class Nest(Sweeps):
         """The kernel's function and its launch."""
         w = self.writer
         chunk = self._chunk()
-        factors = [loop.size for loop in self.loops.outer if loop is not self.swept]
-        if self.swept:
+        factors = [loop.size for loop in self.loops.outer if loop is not self.chunked]
+        if self.chunked:
             with w.at_head():
-                factors.append(w.ceildiv(self.swept.size, chunk))
-        return self.in_steps(lambda: self._outer(factors, chunk), chunk)
+                factors.append(w.ceildiv(self.chunked.size, chunk))
+        return self.parallel_function(lambda: self._emit_step(factors, chunk), chunk)
 
-    def in_steps(self, unit: Callable[[], None], chunk: int = 0) -> str:
+    def parallel_function(self, unit: Callable[[], None], chunk: int = 0) -> str:
         """The kernel's function, in whose loop `unit` writes a step of the parallel range, and its launch."""
         w = self.writer
         with w.buffered() as body, w.block(f"scf.for %step = %lo to %hi step {w.index(1)} {{"):
@@ -178,7 +178,7 @@ class Nest(Sweeps):
         loops = self._make_loops(w)
         sizes = [loop.size for loop in loops.outer]
         steps = [loop.size for loop in loops.inner]
-        if self.swept:
+        if self.chunked:
             size = sizes.pop()
             sizes.append(w.ceildiv(size, chunk))
             steps.append(min(chunk, size) if isinstance(size, int) else chunk)
@@ -190,22 +190,22 @@ class Nest(Sweeps):
 
     def _chunk(self) -> int:
         if self.mode == "scalar":
-            return SCALARS if self.swept else 1
-        return (CHUNK if not self.loops.inner else self.width or 1) if self.swept else 1
+            return SCALAR_CHUNK_STEPS if self.chunked else 1
+        return (CHUNK_STEPS if not self.loops.inner else self.width or 1) if self.chunked else 1
 
-    def _outer(self, factors: Sequence[Index], chunk: int) -> None:
+    def _emit_step(self, factors: Sequence[Index], chunk: int) -> None:
         """The positions of the outer loops from the step's number, and the step's work."""
-        w, digits = self.writer, self.digits(factors)
-        loops = [loop for loop in self.loops.outer if loop is not self.swept]
+        w, digits = self.writer, self.delinearize(factors)
+        loops = [loop for loop in self.loops.outer if loop is not self.chunked]
         self.position = {loop.id: d for loop, d in zip(loops, digits, strict=False)}
         if self.mode == "column":
-            self._column(digits[-1], chunk)
-        elif self.swept:
-            self._scalars_of(self.swept, digits[-1], chunk)
+            self._column_chunk(digits[-1], chunk)
+        elif self.chunked:
+            self._scalar_chunk(self.chunked, digits[-1], chunk)
         else:
-            self._step(Lanes(w, self.kernel, None, captured=self._scalars))
+            self._emit_outer_position(Lanes(w, self.kernel, None, captured=self._scalars))
 
-    def digits(self, factors: Sequence[Index]) -> list[Index]:
+    def delinearize(self, factors: Sequence[Index]) -> list[Index]:
         """The step's number taken apart: one position for each factor, the last moves fastest."""
         rest, digits = "%step", []
         for size in reversed(factors[1:]):
@@ -223,15 +223,15 @@ class Nest(Sweeps):
             return begin, w.add(begin, chunk)
         return begin, w.binary("minui", w.add(begin, chunk), loop.size)
 
-    def _scalars_of(self, loop: Loop, number: Index, chunk: int) -> None:
+    def _scalar_chunk(self, loop: Loop, number: Index, chunk: int) -> None:
         """One position after the other of one chunk of the last outer loop."""
         w = self.writer
         begin, end = self._bounds(loop, number, chunk)
         self.position[loop.id] = w.fresh()
         with w.block(f"scf.for {self.position[loop.id]} = {w.index(begin)} to {w.index(end)} step {w.index(1)} {{"):
-            self._step(Lanes(w, self.kernel, None, captured=self._scalars))
+            self._emit_outer_position(Lanes(w, self.kernel, None, captured=self._scalars))
 
-    def _column(self, number: Index, chunk: int) -> None:
+    def _column_chunk(self, number: Index, chunk: int) -> None:
         """Vectors along one chunk of the last outer loop: whole ones, then one under a mask."""
         w, loop, width = self.writer, self.vector, self.width
         assert loop is not None and width is not None
@@ -253,8 +253,8 @@ class Nest(Sweeps):
             self.position[loop.id] = iv
             lanes = Lanes(w, self.kernel, self.width, None, hoisted, self._scalars)
             if masked:
-                lanes.count, lanes.mask = w.binary("subi", end, iv), self._mask(iv, end)
-            self._step(lanes)
+                lanes.active, lanes.mask = w.binary("subi", end, iv), self._mask(iv, end)
+            self._emit_outer_position(lanes)
         w.lines.extend(hoisted or [])
         w.line(f"scf.for {iv} = {w.index(begin)} to {w.index(end)} step {w.index(self.width or 1)} {{")
         w.lines.extend(body)
@@ -276,4 +276,4 @@ def bits_of(structure: Structure) -> int:
 
 def work_of(node: Node) -> int:
     """The element operations of one step of a node."""
-    return sum(HEAVY.get(o.operation.name.partition(".")[0], 1) for o in node.body.operations)
+    return sum(OPERATION_COST.get(o.operation.name.partition(".")[0], 1) for o in node.body.operations)

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.kernels.nodes import Linear, Node, Structure, Use
-from oneflow.lowering.llvm.body import Lanes, NeedsScalars, V
+from oneflow.lowering.llvm.body import Lanes, LaneValue, NeedsScalars
 from oneflow.lowering.llvm.kernel import Kernel, Tensor
-from oneflow.lowering.llvm.loop_nest import Nest, as_written
+from oneflow.lowering.llvm.loop_nest import LoopNest, in_result_order
 from oneflow.lowering.llvm.loops import Loop, Loops, Position
 from oneflow.lowering.llvm.writer import Writer
 
@@ -23,17 +23,17 @@ def emit_pairs(kernel: Kernel, structure: Structure) -> str:
     Raises:
         Unsupported: it is no kernel of that kind.
     """
-    return Pairs(kernel, as_written(structure), "column").emit()
+    return Pairs(kernel, in_result_order(structure), "column").emit()
 
 
 @dataclass
-class Pairs(Nest):
+class Pairs(LoopNest):
     """The emission of one structure by `pair`, the last loop, and lanes along the one before.
 
     `halves` has what the first step gives for results, until the second one is there.
     """
 
-    halves: dict[ir.Value, V] = field(default_factory=dict)
+    first_steps: dict[ir.Value, LaneValue] = field(default_factory=dict)
 
     def _make_loops(self, writer: Writer) -> Loops:
         loops = super()._make_loops(writer)
@@ -43,11 +43,11 @@ class Pairs(Nest):
         self.pair: Loop = loops.outer.pop()
         return loops
 
-    def _step(self, lanes: Lanes) -> None:
+    def _emit_outer_position(self, lanes: Lanes) -> None:
         """Both steps of the pair."""
         for number in range(2):
             self.position[self.pair.id] = number
-            super()._step(lanes)
+            super()._emit_outer_position(lanes)
 
     def _positions_of(self, node: Node, use: Use) -> list[Position]:
         """An access; what lies side by side is one position, in which lanes are two apart."""
@@ -58,13 +58,13 @@ class Pairs(Nest):
         form = Linear(((self.vector.id, 2), (self.pair.id, 1)))
         return [*found[:-1], Position(form, self.writer.mul(found[-1].size, 2))]
 
-    def _store(self, node: Node, use: Use, tensor: Tensor, value: V, lanes: Lanes) -> None:
+    def _store(self, node: Node, use: Use, tensor: Tensor, value: LaneValue, lanes: Lanes) -> None:
         memory, kind, positions = self._locate(node, use, tensor)
-        names, step = self._place(positions, lanes)
+        names, step = self._index_names(positions, lanes)
         if step != 2:
             super()._store(node, use, tensor, value, lanes)
-        elif use.value not in self.halves:
-            self.halves[use.value] = value
+        elif use.value not in self.first_steps:
+            self.first_steps[use.value] = value
         else:
             begin = [*names[:-1], self.writer.op(f"arith.subi {names[-1]}, {self.writer.index(1)} : index")]
-            lanes.store_joined((self.halves.pop(use.value), value), memory, kind, begin)
+            lanes.store_interleaved((self.first_steps.pop(use.value), value), memory, kind, begin)

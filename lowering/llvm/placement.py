@@ -18,11 +18,11 @@ from oneflow.lowering.llvm.writer import Index, Writer, memory_type, view
 from oneflow.passes.walk import returned_values
 
 #: Elements of one parallel step of a fill.
-CHUNK = 16384
+CHUNK_ELEMENTS = 16384
 #: Elements of a run that is worth a step of its own.
-SHORT = 256
+SHORT_RUN = 256
 #: Tensors at most whose elements are written in turn.
-MOST = 4
+MAX_INTERLEAVED = 4
 #: A flat view: name and type.
 Memory = tuple[str, str]
 _DYNAMIC = ir.ShapedType.get_dynamic_size()
@@ -50,13 +50,13 @@ def emit_placement(kernel: Kernel) -> str:
         last = last.owner.operands[1]
     if not parts:
         raise Unsupported("a kernel that places nothing")
-    if _alternate(parts, whole):
-        return _calls(kernel, ["", _Step(kernel, whole, 1).interleave(parts)])
-    steps = [_Step(kernel, whole, n + 1).place(part) for n, part in enumerate(parts)]
-    return _calls(kernel, [_Step(kernel, whole, 0).begin(last), *steps], kernel.tensors.get(last))
+    if _is_interleaving(parts, whole):
+        return _launch_steps(kernel, ["", _CopyStep(kernel, whole, 1).interleave(parts)])
+    steps = [_CopyStep(kernel, whole, n + 1).place(part) for n, part in enumerate(parts)]
+    return _launch_steps(kernel, [_CopyStep(kernel, whole, 0).begin(last), *steps], kernel.tensors.get(last))
 
 
-def _calls(kernel: Kernel, steps: list[str], root: Tensor | None = None) -> str:
+def _launch_steps(kernel: Kernel, steps: list[str], root: Tensor | None = None) -> str:
     """The functions of steps, some of which may be empty, and the one that calls them in order.
 
     The first is left out where the whole lies in the memory of `root`, which it would copy.
@@ -79,14 +79,18 @@ def _calls(kernel: Kernel, steps: list[str], root: Tensor | None = None) -> str:
     return "\n".join([*filter(None, steps), head, *calls, "return", "}"])
 
 
-def _alternate(parts: list[Part], whole: Tensor) -> bool:
+def _is_interleaving(parts: list[Part], whole: Tensor) -> bool:
     """Whether the elements of parts alternate in the whole, as those of tensors stacked along a last dimension do."""
     if not whole.shape:
         return False
     *outer, last = whole.shape
     alike = all(p.source.shape == (*outer, 1) and set(p.strides) == {1} for p in parts)
     offsets = [p.offsets for p in parts]
-    return alike and last == len(parts) <= MOST and offsets == [(*[0] * len(outer), n) for n in range(len(parts))]
+    return (
+        alike
+        and last == len(parts) <= MAX_INTERLEAVED
+        and offsets == [(*[0] * len(outer), n) for n in range(len(parts))]
+    )
 
 
 def _part(kernel: Kernel, op: ir.Operation) -> Part:
@@ -99,7 +103,7 @@ def _part(kernel: Kernel, op: ir.Operation) -> Part:
     return Part(source, tuple(next(dynamic) if o == _DYNAMIC else o for o in offsets), tuple(strides))
 
 
-class _Step:
+class _CopyStep:
     """One function over the pool."""
 
     def __init__(self, kernel: Kernel, whole: Tensor, number: int) -> None:
@@ -133,11 +137,13 @@ class _Step:
         w.head, w.lines = [*w.head, *w.lines], []
 
         def body(step: str) -> None:
-            begin = w.mul(step, CHUNK)
-            end = w.binary("minui", w.add(begin, CHUNK), total)
+            begin = w.mul(step, CHUNK_ELEMENTS)
+            end = w.binary("minui", w.add(begin, CHUNK_ELEMENTS), total)
             self._run(w.binary("subi", end, begin), lambda at: run, target, begin)
 
-        return self._function(body, self._count(lambda x: x.ceildiv(x.product(self.whole.shape), CHUNK)), CHUNK)
+        return self._function(
+            body, self._count(lambda x: x.ceildiv(x.product(self.whole.shape), CHUNK_ELEMENTS)), CHUNK_ELEMENTS
+        )
 
     def place(self, part: Part) -> str:
         """Copies a part into the whole: runs of elements that lie side by side in both."""
@@ -155,7 +161,7 @@ class _Step:
         if axis == 0:
             return self._copy(sizes, source, target, start)
         # Short runs are copied many at a step.
-        many = isinstance(run, int) and run < SHORT
+        many = isinstance(run, int) and run < SHORT_RUN
         steps, inner = (sizes[: axis - 1], sizes[axis - 1]) if many else (sizes[:axis], 1)
 
         def body(step: str) -> None:
@@ -182,13 +188,13 @@ class _Step:
 
         def vectors(at: Index) -> None:
             found = [w.op(f"vector.load {name}[{w.index(at)}] : {memory}, {kind}") for name, memory in sources]
-            whole = found[0]
+            joined_vectors = found[0]
             for n, vector in enumerate(found[1:], 1):
                 picked = order if n == count - 1 else list(range((n + 1) * lanes))
-                whole = w.op(
-                    f"vector.shuffle {whole}, {vector} {picked} : vector<{n * lanes}x{self.element}>, {kind}"
+                joined_vectors = w.op(
+                    f"vector.shuffle {joined_vectors}, {vector} {picked} : vector<{n * lanes}x{self.element}>, {kind}"
                 )
-            w.line(f"vector.store {whole}, {target[0]}[{w.index(w.mul(at, count))}] : {target[1]}, {joined}")
+            w.line(f"vector.store {joined_vectors}, {target[0]}[{w.index(w.mul(at, count))}] : {target[1]}, {joined}")
 
         def elements(at: Index) -> None:
             for n, (name, memory) in enumerate(sources):
@@ -197,30 +203,34 @@ class _Step:
                 w.line(f"memref.store {value}, {target[0]}[{place}] : {target[1]}")
 
         def body(step: str) -> None:
-            begin = w.mul(step, CHUNK)
-            end = w.binary("minui", w.add(begin, CHUNK), total)
+            begin = w.mul(step, CHUNK_ELEMENTS)
+            end = w.binary("minui", w.add(begin, CHUNK_ELEMENTS), total)
             middle = w.binary("subi", end, w.binary("remui", end, lanes))
             for first, last, width, inside in ((begin, middle, lanes, vectors), (middle, end, 1, elements)):
                 iv = w.fresh()
                 with w.block(f"scf.for {iv} = {w.index(first)} to {w.index(last)} step {w.index(width)} {{"):
                     inside(iv)
 
-        return self._function(body, self._count(lambda x: x.ceildiv(x.product(parts[0].source.shape), CHUNK)), CHUNK)
+        return self._function(
+            body, self._count(lambda x: x.ceildiv(x.product(parts[0].source.shape), CHUNK_ELEMENTS)), CHUNK_ELEMENTS
+        )
 
     def _copy(self, sizes: tuple[Index, ...], source: Memory, target: Memory, start: Index) -> str:
         """One run, in chunks."""
         w, kind = self.writer, f"vector<{self.run_lanes}x{self.element}>"
 
         def body(step: str) -> None:
-            total, begin = w.product(sizes), w.mul(step, CHUNK)
-            length = w.binary("minui", w.binary("subi", total, begin), CHUNK)
+            total, begin = w.product(sizes), w.mul(step, CHUNK_ELEMENTS)
+            length = w.binary("minui", w.binary("subi", total, begin), CHUNK_ELEMENTS)
 
             def load(at: Index) -> str:
                 return w.op(f"vector.load {source[0]}[{w.index(w.add(begin, at))}] : {source[1]}, {kind}")
 
             self._run(length, load, target, w.add(start, begin), (source, begin))
 
-        return self._function(body, self._count(lambda x: x.ceildiv(x.product(sizes), CHUNK)), CHUNK)
+        return self._function(
+            body, self._count(lambda x: x.ceildiv(x.product(sizes), CHUNK_ELEMENTS)), CHUNK_ELEMENTS
+        )
 
     def _run_axis(self, part: Part) -> int:
         """The first dimension of the runs: after it the part spans the whole, and it has no gaps."""

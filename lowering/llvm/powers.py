@@ -29,12 +29,12 @@ Pair = tuple[str, str]
 def pow(m: Math, x: str, y: str) -> str:
     """x to the y, as C defines it: the short way where all x are positive and normal, and all y are finite."""
     known = m.format
-    least, endless = 1 << known.fraction, int(known.infinity, 16)
+    least, is_infinite = 1 << known.mantissa_bits, int(known.infinity, 16)
     beyond = m.on_bits("subi", m.bits(x), m.number(least))
-    positive = m.compare("cmpi", "ult", beyond, m.number(endless - least), element=known.integer)
+    positive = m.compare("cmpi", "ult", beyond, m.number(is_infinite - least), element=known.integer)
     finite = m.compare("cmpf", "olt", m.absolute(y), m.const(known.infinity))
     plain = m.op("andi", positive, finite, element="i1")
-    return m.where_all(plain, lambda: _power(m, x, y, edges=False), lambda: _any_power(m, x, y))
+    return m.if_all_lanes(plain, lambda: _power(m, x, y, edges=False), lambda: _any_power(m, x, y))
 
 
 def _any_power(m: Math, x: str, y: str) -> str:
@@ -70,9 +70,9 @@ def _power(m: Math, size: str, y: str, *, edges: bool) -> str:
 def _log_of_edges(m: Math, size: str, logarithm: str) -> str:
     """A logarithm, an f64, of a size where that is 0 or infinite as well."""
     d = m.wide
-    nothing, endless = (m.compare("cmpf", "oeq", size, m.const(c)) for c in (0.0, m.format.infinity))
-    logarithm = d.select(nothing, d.const(d.format.minus_infinity), logarithm)
-    return d.select(endless, d.const(d.format.infinity), logarithm)
+    is_zero, is_infinite = (m.compare("cmpf", "oeq", size, m.const(c)) for c in (0.0, m.format.infinity))
+    logarithm = d.select(is_zero, d.const(d.format.minus_infinity), logarithm)
+    return d.select(is_infinite, d.const(d.format.infinity), logarithm)
 
 
 def _by_f64(m: Math, y: str, logarithm: str, edges: bool) -> str:
@@ -98,10 +98,10 @@ def _log2(m: Math, exponent: str, mantissa: str) -> str:
 
 def _exp2(d: Math, t: str) -> str:
     """2 to a t well within the exponents of f64: the whole part is added to the exponent."""
-    shift = d.const(d.format.round)
+    shift = d.const(d.format.rounding_shift)
     shifted = d.op("addf", t, shift)
     p = d.polynomial(d.op("subf", t, d.op("subf", shifted, shift)), *_EXP2)
-    moved = d.on_bits("shli", d.bits(shifted), d.number(d.format.fraction))
+    moved = d.on_bits("shli", d.bits(shifted), d.number(d.format.mantissa_bits))
     return d.from_bits(d.on_bits("addi", d.bits(p), moved))
 
 
@@ -116,7 +116,7 @@ def _by_pair(m: Math, y: str, logarithm: Pair, edges: bool) -> str:
     n = m.unary("roundeven", bounded)
     r = m.op("addf", m.op("subf", bounded, n), m.select(inside, rest, m.const(0.0)))
     y = m.op("addf", near_expm1(m, m.op("mulf", r, m.const(LOG_2))), m.const(1.0))
-    return scaled(m, y, m.whole(n))
+    return scaled(m, y, m.to_integer(n))
 
 
 def _log2_pair(m: Math, exponent: str, mantissa: str) -> Pair:

@@ -11,7 +11,7 @@ from oneflow.lowering.llvm.arithmetic import Math
 _MORE, _HIGHER = 13, 112
 _INFINITY = 0x7F800000
 #: In f32: the least normal f16, and what is infinite as f16.
-_NORMAL, _ENDLESS = (_HIGHER + 1) << 23, (_HIGHER + 31) << 23
+_NORMAL, _OVERFLOW = (_HIGHER + 1) << 23, (_HIGHER + 31) << 23
 #: Splits an f64 in two halves of its digits.
 _HALVES = 2.0**27 + 1
 
@@ -40,7 +40,7 @@ def f16_of_f32(m: Math, x: str) -> str:
     tiny = m.on_bits("subi", m.bits(m.op("addf", m.from_bits(size), half)), m.bits(half))
     number = m.select(_less(m, size, _NORMAL), tiny, normal, element="i32")
     special = m.select(_less(m, size, _INFINITY + 1), m.number(0x7C00), m.number(0x7E00), element="i32")
-    value = m.on_bits("ori", m.select(_less(m, size, _ENDLESS), number, special, element="i32"), sign)
+    value = m.on_bits("ori", m.select(_less(m, size, _OVERFLOW), number, special, element="i32"), sign)
     return m.convert("bitcast", m.convert("trunci", value, "i32", "i16"), "i16", "f16")
 
 

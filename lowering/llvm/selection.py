@@ -1,6 +1,6 @@
 """Reductions that keep the element which wins a strict comparison, and its position: argmax and its like.
 
-Lanes may keep a winner each: of two winners the one that beats the other stays, of equal ones that with the smaller
+Lanes may keep a select_winner each: of two winners the one that beats the other stays, of equal ones that with the smaller
 position.
 """
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.kernels.nodes import Node
-from oneflow.lowering.llvm.body import Lanes, NeedsScalars, V, clone_scalar, constant_text
+from oneflow.lowering.llvm.body import Lanes, LaneValue, NeedsScalars, clone_scalar, constant_text
 
 _LOGIC = frozenset({"arith.andi", "arith.ori", "arith.xori", "arith.constant"})
 #: Predicates that do not hold for equal numbers: greater and less of floats, and unordered; of integers.
@@ -22,10 +22,10 @@ _EXTREMES = frozenset({"arith.maxsi", "arith.maxui", "arith.minsi", "arith.minui
 
 @dataclass(frozen=True)
 class Selection:
-    """`challenger` takes the place of the accumulator `kept` where `condition` holds; its position likewise."""
+    """`candidate` takes the place of the accumulator `kept` where `condition` evaluate_condition; its position likewise."""
 
     condition: ir.Value
-    challenger: ir.Value
+    candidate: ir.Value
     kept: ir.Value
 
 
@@ -45,13 +45,13 @@ def selection_of(node: Node) -> Selection | None:
     ):
         return None
     condition = place.operands[0]
-    challenger = _challenger(best, condition, outs[0])
-    if challenger is None or not _is_strict(condition, {challenger, outs[0]}):
+    candidate = _candidate(best, condition, outs[0])
+    if candidate is None or not _is_strict(condition, {candidate, outs[0]}):
         return None
-    return Selection(condition, challenger, outs[0])
+    return Selection(condition, candidate, outs[0])
 
 
-def _challenger(best: ir.Operation, condition: ir.Value, kept: ir.Value) -> ir.Value | None:
+def _candidate(best: ir.Operation, condition: ir.Value, kept: ir.Value) -> ir.Value | None:
     operands = list(best.operands)
     if best.name == "arith.select" and operands[0] == condition and operands[2] == kept:
         return operands[1]
@@ -77,11 +77,11 @@ def _compares(op: ir.Operation) -> bool:
     return predicate in _STRICT[op.name] or (predicate == _UNEQUAL and op.operands[0] == op.operands[1])
 
 
-def holds(lanes: Lanes, selection: Selection, challenger: V, kept: V) -> V:
+def evaluate_condition(lanes: Lanes, selection: Selection, candidate: LaneValue, kept: LaneValue) -> LaneValue:
     """The condition for two values."""
-    env = {selection.challenger: challenger, selection.kept: kept}
+    env = {selection.candidate: candidate, selection.kept: kept}
 
-    def value(of: ir.Value) -> V:
+    def value(of: ir.Value) -> LaneValue:
         if of in env:
             return env[of]
         op = of.owner
@@ -93,40 +93,48 @@ def holds(lanes: Lanes, selection: Selection, challenger: V, kept: V) -> V:
     return value(selection.condition)
 
 
-def winner(lanes: Lanes, selection: Selection, one: tuple[V, V], other: tuple[V, V]) -> tuple[V, V]:
+def select_winner(
+    lanes: Lanes, selection: Selection, one: tuple[LaneValue, LaneValue], other: tuple[LaneValue, LaneValue]
+) -> tuple[LaneValue, LaneValue]:
     """Of two elements with positions the one that wins; the smaller position where neither does."""
     w = lanes.writer
-    beats = lanes.spread(holds(lanes, selection, other[0], one[0]))
-    loses = lanes.spread(holds(lanes, selection, one[0], other[0]))
+    beats = lanes.broadcast(evaluate_condition(lanes, selection, other[0], one[0]))
+    loses = lanes.broadcast(evaluate_condition(lanes, selection, one[0], other[0]))
     kind, masks = lanes.type(one[1].element), lanes.type("i1")
     before = w.op(f"arith.cmpi slt, {other[1].name}, {one[1].name} : {kind}")
-    equal = w.op(f"arith.select {loses}, {lanes.spread(lanes.constant('false', 'i1'))}, {before} : {masks}, {masks}")
+    equal = w.op(
+        f"arith.select {loses}, {lanes.broadcast(lanes.constant('false', 'i1'))}, {before} : {masks}, {masks}"
+    )
     takes = w.op(f"arith.ori {beats}, {equal} : {masks}")
     best, place = (
-        V(w.op(f"arith.select {takes}, {b.name}, {a.name} : {masks}, {lanes.type(a.element)}"), a.element, True)
+        LaneValue(
+            w.op(f"arith.select {takes}, {b.name}, {a.name} : {masks}, {lanes.type(a.element)}"), a.element, True
+        )
         for a, b in zip(one, other, strict=True)
     )
     return best, place
 
 
-def join_lanes(lanes: Lanes, selection: Selection, ends: tuple[V, V]) -> tuple[V, V]:
-    """The winner among the lanes: halves against each other until one is left."""
+def reduce_selection(
+    lanes: Lanes, selection: Selection, ends: tuple[LaneValue, LaneValue]
+) -> tuple[LaneValue, LaneValue]:
+    """The select_winner among the lanes: halves against each other until one is left."""
     if lanes.width is None:
         raise NeedsScalars("lanes to join")
     while lanes.width > 1:
         half = replace(lanes, width=lanes.width // 2)
-        ends, lanes = winner(half, selection, _part(lanes, ends, 0), _part(lanes, ends, half.width or 0)), half
+        ends, lanes = select_winner(half, selection, _half(lanes, ends, 0), _half(lanes, ends, half.width or 0)), half
     first = (lanes.writer.op(f"vector.extract {e.name}[0] : {e.element} from {lanes.type(e.element)}") for e in ends)
-    best, place = (V(name, e.element) for name, e in zip(first, ends, strict=True))
+    best, place = (LaneValue(name, e.element) for name, e in zip(first, ends, strict=True))
     return best, place
 
 
-def _part(lanes: Lanes, values: tuple[V, V], begin: int) -> tuple[V, V]:
+def _half(lanes: Lanes, values: tuple[LaneValue, LaneValue], begin: int) -> tuple[LaneValue, LaneValue]:
     """Half of the lanes of two values."""
     count = (lanes.width or 0) // 2
     kinds = [(v, lanes.type(v.element), f"vector<{count}x{v.element}>") for v in values]
     one, other = (
-        V(lanes.writer.op(f"vector.extract_strided_slice {v.name} {{offsets = [{begin}], sizes = [{count}], "
+        LaneValue(lanes.writer.op(f"vector.extract_strided_slice {v.name} {{offsets = [{begin}], sizes = [{count}], "
                           f"strides = [1]}} : {kind} to {part}"), v.element, True)
         for v, kind, part in kinds
     )  # fmt: skip

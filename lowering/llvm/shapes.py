@@ -13,7 +13,7 @@ from oneflow.passes.base import PassError
 
 
 @dataclass(frozen=True)
-class Shaped:
+class TensorView:
     """A tensor in the entry: its buffer, sizes and element type."""
 
     buffer: Buffer

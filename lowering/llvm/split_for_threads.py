@@ -68,7 +68,7 @@ def _combiner(node: Node, number: int) -> ReductionCombiner:
         raise Unsupported("a scan")
     combiner = combiner_of(node, number)
     typed = "" if combiner.element == "i1" else f" : {combiner.element}"
-    return ReductionCombiner(combiner.op, ir.Attribute.parse(f"{combiner.neutral}{typed}"))
+    return ReductionCombiner(combiner.op, ir.Attribute.parse(f"{combiner.identity}{typed}"))
 
 
 def _choose(node: Node) -> tuple[int | None, int]:

@@ -1,7 +1,7 @@
 """Long floating-point sums: added up in blocks of blocks, so that errors do not grow with their length.
 
-One running sum of n numbers is off by up to n roundings. Here a loop begins a fresh sum every `FIRST` steps, adds
-that to one that begins afresh every `FAN` of those, and adds that to a total which keeps what rounding took from
+One running sum of n numbers is off by up to n roundings. Here a loop begins a fresh sum every `BLOCK` steps, adds
+that to one that begins afresh every `FAN_IN` of those, and adds that to a total which keeps what rounding took from
 it (Knuth's two-sum). Nothing of it depends on the number of threads.
 """
 
@@ -11,11 +11,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from oneflow.lowering.llvm.body import Lanes, V
+from oneflow.lowering.llvm.body import Lanes, LaneValue
 from oneflow.lowering.llvm.writer import Index
 
 #: Steps of the shortest sums, and how many of those make one of the next.
-FIRST, FAN = 16, 16
+BLOCK, FAN_IN = 16, 16
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Cascade:
     compensated: bool
 
 
-def cascade(sizes: Sequence[Index], steps: Sequence[int], first: int = FIRST) -> Cascade | None:
+def cascade(sizes: Sequence[Index], steps: Sequence[int], first: int = BLOCK) -> Cascade | None:
     """The cascade for nested loops of `sizes`, outermost first, that advance by `steps`; None for short ones."""
     counts = [math.ceil(n / step) if isinstance(n, int) else None for n, step in zip(sizes, steps, strict=True)]
     below = 1
@@ -39,23 +39,23 @@ def cascade(sizes: Sequence[Index], steps: Sequence[int], first: int = FIRST) ->
         if count is None or below * count > 2 * first:
             block = max(first // below, 1)
             known = [c for c in counts if c is not None]
-            long = len(known) < len(counts) or math.prod(known) > 2 * FAN * below * block
-            return Cascade(level, (block, block * FAN) if long else (block,), long)
+            long = len(known) < len(counts) or math.prod(known) > 2 * FAN_IN * below * block
+            return Cascade(level, (block, block * FAN_IN) if long else (block,), long)
         below *= count
     return None
 
 
-def of_parts(loops: int) -> Cascade:
+def compensated_cascade(loops: int) -> Cascade:
     """The cascade for sums of partial sums, which are few and large: every one is added with its error."""
     return Cascade(loops - 1, (1,), True)
 
 
-def add(lanes: Lanes, a: V, b: V) -> V:
+def add(lanes: Lanes, a: LaneValue, b: LaneValue) -> LaneValue:
     """a + b, in this order."""
     return _arith(lanes, "addf", a, b)
 
 
-def two_sum(lanes: Lanes, total: V, error: V, x: V) -> tuple[V, V]:
+def two_sum(lanes: Lanes, total: LaneValue, error: LaneValue, x: LaneValue) -> tuple[LaneValue, LaneValue]:
     """The rounded sum of `total` and `x`, and `error` with what rounding took."""
     both = add(lanes, total, x)
     second = _arith(lanes, "subf", both, total)
@@ -64,16 +64,16 @@ def two_sum(lanes: Lanes, total: V, error: V, x: V) -> tuple[V, V]:
     return both, add(lanes, error, lost)
 
 
-def settled(lanes: Lanes, total: V, error: V) -> V:
+def compensate(lanes: Lanes, total: LaneValue, error: LaneValue) -> LaneValue:
     """The total with its error; an infinite total has none."""
-    kind = lanes.type(total.element, total.varies)
+    kind = lanes.type(total.element, total.is_vector)
     corrected = add(lanes, total, error)
     known = lanes.writer.op(f"arith.cmpf ord, {error.name}, {error.name} : {kind}")
-    masks = lanes.type("i1", total.varies)
+    masks = lanes.type("i1", total.is_vector)
     name = lanes.writer.op(f"arith.select {known}, {corrected.name}, {total.name} : {masks}, {kind}")
-    return V(name, total.element, total.varies)
+    return LaneValue(name, total.element, total.is_vector)
 
 
-def _arith(lanes: Lanes, name: str, a: V, b: V) -> V:
-    kind = lanes.type(a.element, a.varies)
-    return V(lanes.writer.op(f"arith.{name} {a.name}, {b.name} : {kind}"), a.element, a.varies)
+def _arith(lanes: Lanes, name: str, a: LaneValue, b: LaneValue) -> LaneValue:
+    kind = lanes.type(a.element, a.is_vector)
+    return LaneValue(lanes.writer.op(f"arith.{name} {a.name}, {b.name} : {kind}"), a.element, a.is_vector)

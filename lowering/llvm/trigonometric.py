@@ -17,7 +17,7 @@ def _quadrant(m: Math, x: str) -> tuple[str, str]:
     r = x
     for part in m.format.half_pi:
         r = m.fma(n, m.const(-part), r)
-    return r, m.bits(m.op("addf", n, m.const(m.format.round)))
+    return r, m.bits(m.op("addf", n, m.const(m.format.rounding_shift)))
 
 
 def _near_sine(m: Math, r: str, z: str) -> str:
@@ -39,7 +39,7 @@ def _has_bit(m: Math, q: str, bit: int) -> str:
     return m.compare("cmpi", "ne", masked, m.number(0), element=m.format.integer)
 
 
-def _turned(m: Math, x: str, quarters: int) -> str:
+def _transposed_copy(m: Math, x: str, quarters: int) -> str:
     """The sine of x and `quarters` quarters of a turn."""
     r, q = _quadrant(m, x)
     q = m.on_bits("addi", q, m.number(quarters))
@@ -50,14 +50,14 @@ def _turned(m: Math, x: str, quarters: int) -> str:
 
 def sin(m: Math, x: str) -> str:
     """The sine."""
-    return m.where_far(
-        x, FAR, "sin", lambda: m.select(m.compare("cmpf", "oeq", x, m.const(0.0)), x, _turned(m, x, 0))
+    return m.with_libm_fallback(
+        x, FAR, "sin", lambda: m.select(m.compare("cmpf", "oeq", x, m.const(0.0)), x, _transposed_copy(m, x, 0))
     )
 
 
 def cos(m: Math, x: str) -> str:
     """The cosine."""
-    return m.where_far(x, FAR, "cos", lambda: _turned(m, x, 1))
+    return m.with_libm_fallback(x, FAR, "cos", lambda: _transposed_copy(m, x, 1))
 
 
 def _near_tangent(m: Math, x: str) -> str:
@@ -70,7 +70,7 @@ def _near_tangent(m: Math, x: str) -> str:
 
 def tan(m: Math, x: str) -> str:
     """The tangent."""
-    return m.where_far(x, FAR, "tan", lambda: _near_tangent(m, x))
+    return m.with_libm_fallback(x, FAR, "tan", lambda: _near_tangent(m, x))
 
 
 def _near_arcsine(m: Math, s: str, z: str) -> str:
@@ -136,7 +136,7 @@ def atan2(m: Math, y: str, x: str) -> str:
     up, right = m.absolute(y), m.absolute(x)
     steep = m.compare("cmpf", "ogt", up, right)
     top, bottom = m.select(steep, right, up), m.select(steep, up, right)
-    angle = _arctangent(m, *_tame(m, top, bottom))
+    angle = _arctangent(m, *_scaled_ratio(m, top, bottom))
     angle = m.select(steep, _from_half_pi(m, angle), angle)
     left = m.compare("cmpi", "slt", m.bits(x), m.number(0), element=m.format.integer)
     back = m.op("addf", m.op("subf", m.const(2 * m.format.half_pi[0]), angle), m.const(2 * m.format.half_pi[1]))
@@ -145,12 +145,12 @@ def atan2(m: Math, y: str, x: str) -> str:
     return m.select(either, m.op("addf", x, y), result)
 
 
-def _tame(m: Math, top: str, bottom: str) -> tuple[str, str]:
+def _scaled_ratio(m: Math, top: str, bottom: str) -> tuple[str, str]:
     """A ratio with 0 / 0 as 0 and infinity / infinity as 1, its numbers far from overflow and underflow."""
-    endless = m.compare("cmpf", "oeq", top, m.const(m.format.infinity))
-    top, bottom = m.select(endless, m.const(1.0), top), m.select(endless, m.const(1.0), bottom)
-    nothing = m.compare("cmpf", "oeq", bottom, m.const(0.0))
-    bottom = m.select(nothing, m.const(1.0), bottom)
-    scale = m.select(m.compare("cmpf", "ogt", bottom, m.const(m.format.huge)), m.const(2.0**-24), m.const(1.0))
-    scale = m.select(m.compare("cmpf", "olt", bottom, m.const(1 / m.format.huge)), m.const(2.0**24), scale)
+    is_infinite = m.compare("cmpf", "oeq", top, m.const(m.format.infinity))
+    top, bottom = m.select(is_infinite, m.const(1.0), top), m.select(is_infinite, m.const(1.0), bottom)
+    is_zero = m.compare("cmpf", "oeq", bottom, m.const(0.0))
+    bottom = m.select(is_zero, m.const(1.0), bottom)
+    scale = m.select(m.compare("cmpf", "ogt", bottom, m.const(m.format.ratio_limit)), m.const(2.0**-24), m.const(1.0))
+    scale = m.select(m.compare("cmpf", "olt", bottom, m.const(1 / m.format.ratio_limit)), m.const(2.0**24), scale)
     return m.op("mulf", top, scale), m.op("mulf", bottom, scale)

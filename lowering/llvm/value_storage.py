@@ -8,17 +8,17 @@ from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.kernels.nodes import Linear, Node, Structure, Unsupported, Use
-from oneflow.lowering.llvm.body import Lanes, NeedsScalars, V, outside_value, zero_of
+from oneflow.lowering.llvm.body import Lanes, LaneValue, NeedsScalars, outside_value, zero_of
 from oneflow.lowering.llvm.kernel import Kernel, Tensor
 from oneflow.lowering.llvm.loops import Loop, Loops, Position, index_dims
 from oneflow.lowering.llvm.writer import Index, Writer, memory_type, view
 from oneflow.passes.walk import returned_values
 
 #: Tensors of at most so many elements may be copied by a kernel, if there are so many steps for each of them.
-SMALL, REUSE = 1 << 14, 64
+COPY_ELEMENTS, COPY_REUSE = 1 << 14, 64
 #: A sweep over a tensor that the second cache does not hold asks for memory a page ahead, which processors' own
 #: prefetchers, that end with pages, do not. A line is what memory is moved in.
-PAGE, LINE = 4096, 64
+PAGE_BYTES, LINE_BYTES = 4096, 64
 
 
 def phases_of(structure: Structure) -> dict[Node, int]:
@@ -37,7 +37,7 @@ def phases_of(structure: Structure) -> dict[Node, int]:
 
 
 @dataclass
-class Places:
+class ValueStorage:
     """The values of a structure during its emission in one `mode`: `row`, `column` or `scalar`.
 
     `held` are values in registers, `position` the current step of each loop; `vector` is the loop that lanes of
@@ -55,19 +55,19 @@ class Places:
         self.vector: Loop | None = None
         self.width: int | None = None
         self.position: dict[int, Index] = {}
-        self.held: dict[ir.Value, V] = {}
-        self.memory: dict[ir.Value, tuple[str, str]] = {}
+        self.registers: dict[ir.Value, LaneValue] = {}
+        self.scratch_memory: dict[ir.Value, tuple[str, str]] = {}
         self.scratch: list[str] = []
-        self.ahead = False
+        self.prefetches = False
         self._views: dict[tuple[str, str], tuple[str, str]] = {}
-        self._scalars: dict[ir.Value, V] = {}
-        self.finals = dict(zip(returned_values(self.kernel.block), self.kernel.results, strict=True))
+        self._scalars: dict[ir.Value, LaneValue] = {}
+        self.destinations = dict(zip(returned_values(self.kernel.block), self.kernel.results, strict=True))
 
     def _make_loops(self, writer: Writer) -> Loops:
         """The loops; `writer` gets what computes their sizes."""
         return Loops(self.kernel, self.structure, writer)
 
-    def _init_value(self, node: Node, number: int, lanes: Lanes) -> V:
+    def _destination_value(self, node: Node, number: int, lanes: Lanes) -> LaneValue:
         """What the destination of a result holds before."""
         use = node.outputs[number]
         owner = None if isinstance(use.value, ir.BlockArgument) else use.value.owner
@@ -79,23 +79,25 @@ class Places:
             return lanes.constant("false" if element == "i1" else zero_of(element), element)
         return self._read(node, use, lanes)
 
-    def _read_later(self, node: Node, result: ir.Value) -> bool:
-        swept = node.loops & set(self.structure.inner) and not (node.nonunit_reductions and result not in self.held)
+    def _needs_scratch(self, node: Node, result: ir.Value) -> bool:
+        swept = node.loops & set(self.structure.inner) and not (
+            node.nonunit_reductions and result not in self.registers
+        )
         later = any(self.phases[n] > self.phases[node] and any(u.value == result for u in n.inputs)
                     for n in self.structure.nodes)  # fmt: skip
         number = node.results.index(result)
-        if self._moves(node):
+        if self._is_pure_movement(node):
             return False
         return bool(swept) and later and not (node.nonunit_reductions and not node.is_scan_result(number))
 
     def _scratch(self, value: ir.Value, element: str) -> tuple[str, str]:
         """Memory for the elements of one step, from the first use on."""
-        if value not in self.memory:
+        if value not in self.scratch_memory:
             shape: list[Index] = [loop.size for loop in self.loops.inner]
             shape += [self.width or 1] if self.mode == "column" else []
             with self.writer.at_head():
-                self.memory[value] = self._temporary(shape, element)
-        return self.memory[value]
+                self.scratch_memory[value] = self._temporary(shape, element)
+        return self.scratch_memory[value]
 
     def _temporary(self, shape: Sequence[Index], element: str) -> tuple[str, str]:
         """Memory of the kernel's own, and its type."""
@@ -108,30 +110,30 @@ class Places:
         names = [self.writer.index(self.position[loop.id]) for loop in self.loops.inner]
         return [*names, self.writer.index(0)] if self.mode == "column" else names
 
-    def _positions(self, node: Node, lanes: Lanes) -> dict[int, V]:
+    def _positions(self, node: Node, lanes: Lanes) -> dict[int, LaneValue]:
         """The values of `linalg.index` in a body."""
         found = {}
         for dim in index_dims(node):
             at = self.position.get(node.names[dim], 0)
-            value = V(self.writer.index(at), "index")
+            value = LaneValue(self.writer.index(at), "index")
             if lanes.width and self.vector and node.names[dim] == self.vector.id:
                 kind = lanes.type("index")
                 steps = self.writer.op(f"vector.step : {kind}")
                 base = self.writer.op(f"vector.broadcast {value.name} : index to {kind}")
-                value = V(self.writer.op(f"arith.addi {base}, {steps} : {kind}"), "index", True, at)
+                value = LaneValue(self.writer.op(f"arith.addi {base}, {steps} : {kind}"), "index", True, at)
             found[dim] = value
         return found
 
-    def _read(self, node: Node, use: Use, lanes: Lanes) -> V:
+    def _read(self, node: Node, use: Use, lanes: Lanes) -> LaneValue:
         """An operand's element at the current position."""
         maker = next((n for n in self.structure.nodes if use.value in n.results), None)
         if maker is not None and self._in_register(maker, node, use.value):
-            return self.held[use.value]
-        if maker is not None and self._moves(maker):
+            return self.registers[use.value]
+        if maker is not None and self._is_pure_movement(maker):
             return self._load(maker, maker.inputs[0], self.kernel.tensors[maker.inputs[0].value], lanes)
         element = str(use.value.type.element_type)
-        if use.value in self.finals and maker is not None:
-            return self._load(node, use, self.finals[use.value], lanes)
+        if use.value in self.destinations and maker is not None:
+            return self._load(node, use, self.destinations[use.value], lanes)
         if maker is not None:
             memory, kind = self._scratch(use.value, element)
             return lanes.load(memory, kind, self._scratch_position(), element, bool(lanes.width))
@@ -142,7 +144,7 @@ class Places:
             raise Unsupported(f"an operand made by {owner.name if owner else 'another block'}")
         return self._load(node, use, self.kernel.tensors[use.value], lanes)
 
-    def _moves(self, node: Node) -> bool:
+    def _is_pure_movement(self, node: Node) -> bool:
         """Whether a node only reads a tensor of the kernel in another order: its readers can do that themselves."""
         if len(node.inputs) != 1 or len(node.body.operations) != 1 or node.nonunit_reductions:
             return False
@@ -152,33 +154,35 @@ class Places:
     def _in_register(self, maker: Node, node: Node, value: ir.Value) -> bool:
         swept = bool(maker.loops & set(self.structure.inner))
         finished = bool(maker.nonunit_reductions) and not maker.is_scan_result(maker.results.index(value))
-        return value in self.held and (not swept or finished or self.phases[maker] == self.phases[node])
+        return value in self.registers and (not swept or finished or self.phases[maker] == self.phases[node])
 
-    def _load(self, node: Node, use: Use, tensor: Tensor, lanes: Lanes) -> V:
+    def _load(self, node: Node, use: Use, tensor: Tensor, lanes: Lanes) -> LaneValue:
         memory, kind, positions = self._locate(node, use, tensor)
-        across = self._across(positions) if lanes.width and self.mode == "column" else None
-        if across is not None and self._is_small(positions):
-            memory, kind, positions = self._turned(tensor, (memory, kind), positions, across)
-        names, step = self._place(positions, lanes)
-        if step == 2 and self.mode == "column" and (lanes.mask is None or lanes.count is not None):
-            return lanes.load_apart(memory, kind, names, tensor.element)
+        across = self._strided_axis(positions) if lanes.width and self.mode == "column" else None
+        if across is not None and self._is_worth_transposing(positions):
+            memory, kind, positions = self._transposed_copy(tensor, (memory, kind), positions, across)
+        names, step = self._index_names(positions, lanes)
+        if step == 2 and self.mode == "column" and (lanes.mask is None or lanes.active is not None):
+            return lanes.load_stride_two(memory, kind, names, tensor.element)
         if step > 1:
             raise NeedsScalars("lanes that lie apart")
-        if self.ahead and step and is_far(positions, tensor.element, self.kernel.target.l2_bytes):
-            self._ask_for(memory, kind, names, PAGE * 8 // element_bits(memory_type(tensor.element)), tensor.element)
+        if self.prefetches and step and exceeds_cache(positions, tensor.element, self.kernel.target.l2_bytes):
+            self._prefetch(
+                memory, kind, names, PAGE_BYTES * 8 // element_bits(memory_type(tensor.element)), tensor.element
+            )
         return lanes.load(memory, kind, names, tensor.element, bool(step))
 
-    def _ask_for(self, memory: str, kind: str, names: Sequence[str], distance: int, element: str) -> None:
+    def _prefetch(self, memory: str, kind: str, names: Sequence[str], distance: int, element: str) -> None:
         """Has memory come near that lies `distance` elements after a vector, which may be beyond the end."""
-        w, line = self.writer, LINE * 8 // element_bits(memory_type(element))
+        w, line = self.writer, LINE_BYTES * 8 // element_bits(memory_type(element))
         for offset in range(0, self.width or 1, line):
             at = ", ".join([*names[:-1], w.binary("addi", names[-1], distance + offset)])
             w.line(f"memref.prefetch {memory}[{at}], read, locality<3>, data : {kind}")
 
-    def _store(self, node: Node, use: Use, tensor: Tensor, value: V, lanes: Lanes) -> None:
+    def _store(self, node: Node, use: Use, tensor: Tensor, value: LaneValue, lanes: Lanes) -> None:
         memory, kind, positions = self._locate(node, use, tensor)
-        names, step = self._place(positions, lanes)
-        if step > 1 or (value.varies and not step):
+        names, step = self._index_names(positions, lanes)
+        if step > 1 or (value.is_vector and not step):
             raise NeedsScalars("a result whose lanes lie apart")
         lanes.store(value, memory, kind, names, bool(step))
 
@@ -195,20 +199,21 @@ class Places:
                 self._views[key] = view(self.writer, tensor.pointer, shape, memory_type(tensor.element))
         return (*self._views[key], positions)
 
-    def _across(self, positions: Sequence[Position]) -> int | None:
+    def _strided_axis(self, positions: Sequence[Position]) -> int | None:
         """The position that lanes walk, where it is not the last."""
         walked = [n for n, p in enumerate(positions) if self.vector and self.vector.id in p.form.dims]
         return walked[0] if len(walked) == 1 and walked[0] != len(positions) - 1 else None
 
-    def _is_small(self, positions: Sequence[Position]) -> bool:
+    def _is_worth_transposing(self, positions: Sequence[Position]) -> bool:
         """Whether a tensor is small enough to be copied before the loops, each of whose steps reads some of it."""
         sizes = [p.size for p in positions]
         steps = [loop.size for loop in (*self.loops.outer, *self.loops.inner)]
-        if not all(isinstance(n, int) for n in (*sizes, *steps)):
+        known_sizes, known_steps = [n for n in sizes if isinstance(n, int)], [n for n in steps if isinstance(n, int)]
+        if len(known_sizes) < len(sizes) or len(known_steps) < len(steps):
             return False
-        return math.prod(sizes) <= min(SMALL, math.prod(steps) // REUSE)  # type: ignore[arg-type]
+        return math.prod(known_sizes) <= min(COPY_ELEMENTS, math.prod(known_steps) // COPY_REUSE)
 
-    def _turned(
+    def _transposed_copy(
         self, tensor: Tensor, memory: tuple[str, str], positions: Sequence[Position], across: int
     ) -> tuple[str, str, list[Position]]:
         """A copy of a tensor, made before the loops, in which lanes lie side by side along position `across`."""
@@ -227,19 +232,19 @@ class Places:
                 w.lines.extend("}" for _ in positions)
         return (*self._views[key], moved)
 
-    def _place(self, positions: Sequence[Position], lanes: Lanes) -> tuple[list[str], int]:
+    def _index_names(self, positions: Sequence[Position], lanes: Lanes) -> tuple[list[str], int]:
         """Position names, and how many elements lie from one lane to the next: 0 where all read the same."""
-        apart = 0
+        lane_stride = 0
         for number, p in enumerate(positions):
             step = dict(p.form.terms).get(self.vector.id, 0) if self.vector and lanes.width else 0
             if step < 0 or (step and number != len(positions) - 1):
                 raise NeedsScalars("lanes that lie apart")
-            apart = apart or step
+            lane_stride = lane_stride or step
         with self.writer.buffered() as lines:
             names = [self.writer.index(self._index(p.form)) for p in positions]
-        target = self.writer.lines if apart or lanes.uniform is None else lanes.uniform
+        target = self.writer.lines if lane_stride or lanes.preheader is None else lanes.preheader
         target.extend(lines)
-        return names, apart
+        return names, lane_stride
 
     def _index(self, form: Linear) -> Index:
         total: Index = form.constant
@@ -248,7 +253,7 @@ class Places:
         return total
 
 
-def is_far(positions: Sequence[Position], element: str, near: int) -> bool:
+def exceeds_cache(positions: Sequence[Position], element: str, near: int) -> bool:
     """Whether a tensor of known sizes does not fit in a cache of `near` bytes."""
     sizes = [p.size for p in positions if isinstance(p.size, int)]
     return len(sizes) == len(positions) and math.prod(sizes) * element_bits(memory_type(element)) >= near * 8

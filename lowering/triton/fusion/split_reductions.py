@@ -90,7 +90,8 @@ def _parts(node: Node, loop: int, size: int = 0) -> int:
     if known is None or kept * known[loop] == 0:
         return 1
     last = max(node.nonunit_reductions)
-    beside = any(u.access and u.access[-1].dim not in (None, *node.nonunit_reductions) and u.access[-1].dim not in node.unit_loops
+    still = {None, *node.nonunit_reductions, *node.unit_loops}
+    beside = any(u.access and u.access[-1].dim not in still
                  for u in node.inputs if u.access and last in set().union(*(f.dims for f in u.access)))  # fmt: skip
     return split_parts(size or known[loop], math.prod(known[d] for d in node.nonunit_reductions), kept, beside)
 
