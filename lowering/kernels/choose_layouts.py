@@ -1,8 +1,8 @@
-"""`oneflow-choose-layouts`: tensors between convolutions lie in memory as those read and write them.
+"""`oneflow-choose-layouts`: the memory layout of tensors between convolutions.
 
-A convolution whose images have their channels last wants that of what surrounds it. Since a `linalg.generic` says for
-each operand how loops loop_order it, another order of a tensor's dimensions is another type and another map: no element is
-reordered. What is put into a larger tensor, as padded images are, lies as that does.
+A convolution with channels last needs its images in that layout. Since a `linalg.generic` says for each operand how
+the loops walk the operand, another layout of a tensor is another type and another indexing map: no element is moved.
+The layout also propagates through insertions into larger tensors (padded images).
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from oneflow.lowering.kernels.reduction_split import new_generic
 from oneflow.passes.base import Pass
 from oneflow.passes.registry import register_pass
 
-#: Dimensions of images.
+#: The rank of image tensors.
 RANK = 4
-#: An order of dimensions: which one of the tensor as written lies at each place in memory.
+#: A permutation: for each dimension in memory, the dimension of the tensor as written.
 Order = tuple[int, ...]
 
 
 @register_pass
 @dataclass(frozen=True)
 class ChooseLayouts(Pass):
-    """Gives tensors of four dimensions the order that convolutions beside them have, through what lies between.
+    """Gives tensors of rank 4 the layout of neighbouring convolutions, and propagates that layout.
 
     %y = linalg.generic {convolution} -> tensor<8x56x56x64xbf16>
     %z = linalg.generic {relu, (n, h, w, c) -> (n, c, h, w)} ins(%y) -> tensor<8x64x56x56xbf16>
@@ -52,7 +52,7 @@ class ChooseLayouts(Pass):
 
 
 def _convolutions(function: func.FuncOp) -> Iterator[Node]:
-    """Products of convolutions with channels last."""
+    """The contractions of convolutions with channels last."""
     for view in function.regions[0].blocks[0].operations:
         node = find_node(view.operation)
         if node is not None and is_contraction(node) and _has_windows(node) and not has_innermost_window(node):
@@ -60,15 +60,15 @@ def _convolutions(function: func.FuncOp) -> Iterator[Node]:
 
 
 def _has_windows(node: Node) -> bool:
-    """Whether an operand is read at sums of loops: at places of images and of windows in them."""
+    """Whether an operand is read at sums of loops: at image positions plus window positions."""
     return any(len(f.dims) > 1 for use in node.inputs for f in use.access)
 
 
 @dataclass
 class Layouts:
-    """What is known of one function: its nodes, those that touch each tensor, and the orders chosen so far.
+    """The nodes of a function, the users of each tensor, and the layouts chosen so far.
 
-    `insertions` are those that put a tensor into a new one, by both.
+    `insertions` are the insertions into new tensors, by source and by result.
     """
 
     nodes: dict[ir.Operation, Node]
@@ -78,7 +78,7 @@ class Layouts:
 
     @classmethod
     def of(cls, function: func.FuncOp) -> Layouts:
-        """The layouts of a function, in which convolutions have chosen."""
+        """The layouts of a function after the convolutions have chosen."""
         ops = [o.operation for o in function.regions[0].blocks[0].operations]
         nodes = {op: node for op in ops if (node := find_any_node(op)) is not None}
         users: dict[ir.Value, list[Node]] = {}
@@ -89,14 +89,14 @@ class Layouts:
         for op in filter(_is_insertion, ops):
             for value in (op.operands[0], op.results[0]):
                 insertions.setdefault(value, []).append(op)
-        made = cls(nodes, users, insertions)
+        layouts = cls(nodes, users, insertions)
         for node in _convolutions(function):
             images = [v for v in (*(u.value for u in node.inputs), *node.results) if _is_image(v)]
-            made.orders.update(dict.fromkeys(images, tuple(range(RANK))))
-        return made
+            layouts.orders.update(dict.fromkeys(images, tuple(range(RANK))))
+        return layouts
 
     def propagate(self) -> None:
-        """Lets tensors take the order of those that are walked by the same loops."""
+        """Propagates layouts between tensors that the same loops walk."""
         worklist = list(self.orders)
         for value in worklist:
             for node in self.users.get(value, ()):
@@ -106,7 +106,7 @@ class Layouts:
                 worklist += self._propagate_insertion(op, value)
 
     def _propagate_insertion(self, op: ir.Operation, value: ir.Value) -> list[ir.Value]:
-        """Chooses the same for the other tensor of an insertion; gives it."""
+        """Chooses the layout of the other tensor of an insertion; returns that tensor."""
         other = op.results[0] if value == op.operands[0] else op.operands[0]
         if other in self.orders or not _is_image(other) or not self._can_reorder(other):
             return []
@@ -114,7 +114,7 @@ class Layouts:
         return [other]
 
     def _propagate_node(self, node: Node, value: ir.Value) -> list[ir.Value]:
-        """Chooses for the other tensors of a node; gives those."""
+        """Chooses the layouts of the other tensors of a node; returns those tensors."""
         loop_orders = {
             v: _loop_order(node, v) for v in (*(u.value for u in node.inputs), *node.results) if _is_image(v)
         }
@@ -127,7 +127,7 @@ class Layouts:
         return found
 
     def _can_reorder(self, value: ir.Value) -> bool:
-        """Whether nothing but nodes and insertions touches a tensor, and its elements are new."""
+        """Whether a tensor is new and has no users but nodes and insertions."""
         if isinstance(value, ir.BlockArgument):
             return False
         if value.owner in self.nodes:
@@ -138,13 +138,13 @@ class Layouts:
         return new and all(self._is_reorderable_use(u.owner, u.operand_number) for u in value.uses)
 
     def _is_reorderable_use(self, op: ir.Operation, number: int) -> bool:
-        """Whether an operation reads its operand of a number, in any order."""
+        """Whether an operation reads operand `number`, in any layout."""
         if op in self.nodes:
             return number < len(self.nodes[op].inputs)
         return _is_insertion(op) and number == 0
 
     def apply(self) -> None:
-        """Gives tensors their orders, and nodes loops in the same order."""
+        """Changes the types of tensors, and the order of the loops of nodes."""
         reordered = {v: o for v, o in self.orders.items() if o != tuple(range(RANK))}
         changed = dict.fromkeys(n for v in reordered for n in self.users[v])
         for node in changed:
@@ -160,12 +160,12 @@ class Layouts:
 
 
 def _is_fresh(value: ir.Value) -> bool:
-    """Whether a tensor is there to be written into."""
+    """Whether a tensor is an empty or filled destination."""
     return not isinstance(value, ir.BlockArgument) and value.owner.name in ("tensor.empty", "linalg.fill")
 
 
 def _is_insertion(op: ir.Operation) -> bool:
-    """Whether an operation puts a tensor of four dimensions into a new one, at places that are known."""
+    """Whether an operation inserts a tensor of rank 4 into a new one at static positions."""
     return (
         op.name == "tensor.insert_slice"
         and len(op.operands) == len(("source", "destination"))
@@ -175,28 +175,28 @@ def _is_insertion(op: ir.Operation) -> bool:
 
 
 def _is_image(value: ir.Value) -> bool:
-    """Whether a tensor has four dimensions of known sizes, several of more than one element."""
+    """Whether a tensor is static, has rank 4, and several of its dimensions exceed 1."""
     kind = value.type
     if not isinstance(kind, ir.RankedTensorType) or kind.rank != RANK or not kind.has_static_shape:
         return False
-    return sum(size > 1 for size in kind.shape) > 1
+    return bool(sum(size > 1 for size in kind.shape) > 1)
 
 
 def _loop_order(node: Node, value: ir.Value) -> list[int]:
-    """The loop along each dimension of a tensor, the first of several; -1 - d where dimension d has none."""
+    """The first loop along each dimension of a tensor; -1 - d for a dimension d without a loop."""
     uses = dict(zip(node.results, node.outputs, strict=True))
     use = uses.get(value) or next(u for u in node.inputs if u.value == value)
     return [min(f.dims) if f.dims else -1 - d for d, f in enumerate(use.access)]
 
 
 def _reordered(value: ir.Value, order: Order) -> ir.RankedTensorType:
-    """The type of a tensor in another order."""
+    """The type of a tensor in another layout."""
     kind = value.type
     return ir.RankedTensorType.get([kind.shape[d] for d in order], kind.element_type, loc=value.location)
 
 
 def _rewrite(node: Node, reordered: Mapping[ir.Value, Order]) -> None:
-    """Changes the maps of a node for operands and results in another order, and what the results begin with."""
+    """Changes the indexing maps and initial values of a node for operands and results in another layout."""
     count = len(node.inputs)
     maps = [a.value for a in node.op.attributes["indexing_maps"]]
     for number, value in enumerate([*(u.value for u in node.inputs), *node.results]):
@@ -210,7 +210,7 @@ def _rewrite(node: Node, reordered: Mapping[ir.Value, Order]) -> None:
 
 
 def _insert(op: ir.Operation, source: Order, result: Order) -> None:
-    """Changes an insertion for a source and a result that lie in these orders now."""
+    """Changes an insertion to the new layouts of its source and its result."""
     if source != result:
         op.operands[0] = _transposed_source(op, [source.index(d) for d in result])
     for name in ("static_offsets", "static_sizes", "static_strides"):
@@ -220,7 +220,7 @@ def _insert(op: ir.Operation, source: Order, result: Order) -> None:
 
 
 def _transposed_source(op: ir.Operation, order: Sequence[int]) -> ir.Value:
-    """The source of an insertion in another order."""
+    """The source of an insertion in another layout."""
     source = op.operands[0]
     kind = _reordered(source, tuple(order))
     loops = [ir.AffineExpr.get_dim(order.index(d)) for d in range(RANK)]
@@ -234,7 +234,7 @@ def _transposed_source(op: ir.Operation, order: Sequence[int]) -> ir.Value:
 
 
 def _reordered_init(op: ir.Operation, number: int, kind: ir.RankedTensorType) -> ir.Value:
-    """What a result begins with, as a tensor of another order."""
+    """The initial value of a result in another layout."""
     begin = op.operands[number].owner
     with ir.InsertionPoint(op), op.location:
         empty = tensor.EmptyOp(list(kind.shape), kind.element_type).result
@@ -242,17 +242,18 @@ def _reordered_init(op: ir.Operation, number: int, kind: ir.RankedTensorType) ->
 
 
 def _set_maps(op: ir.Operation, maps: Sequence[ir.AffineMap]) -> None:
+    """Sets the indexing maps of an operation."""
     op.attributes["indexing_maps"] = ir.ArrayAttr.get([ir.AffineMapAttr.get(m) for m in maps])
 
 
 def _interchange(node: Node) -> None:
-    """Has the loops of a node in the order in which they loop_order its first result of four dimensions, or operand."""
+    """Puts the loops of a node in the order in which they walk its first image (results before operands)."""
     images = [v for v in (*node.results, *(u.value for u in node.inputs)) if _is_image(v)]
     loop_order = [loop for loop in _loop_order(node, images[0]) if loop >= 0]
     order = [*loop_order, *(d for d in range(len(node.names)) if d not in loop_order)]
-    places = [order.index(d) for d in range(len(order))]
+    new_dims = [order.index(d) for d in range(len(order))]
     op, count = node.op, len(order)
-    renamed = ir.AffineMap.get(count, 0, [ir.AffineDimExpr.get(p) for p in places])
+    renamed = ir.AffineMap.get(count, 0, [ir.AffineDimExpr.get(p) for p in new_dims])
     maps = [a.value for a in op.attributes["indexing_maps"]]
     _set_maps(op, [ir.AffineMap.get(count, 0, [e.compose(renamed) for e in m.results]) for m in maps])
     iterators = list(op.attributes["iterator_types"])
@@ -260,11 +261,11 @@ def _interchange(node: Node) -> None:
     for view in node.body.operations:
         if view.operation.name == "linalg.index":
             old = ir.IntegerAttr(view.operation.attributes["dim"])
-            view.operation.attributes["dim"] = ir.IntegerAttr.get(old.type, places[old.value])
+            view.operation.attributes["dim"] = ir.IntegerAttr.get(old.type, new_dims[old.value])
 
 
 def _erase_identity(node: Node) -> None:
-    """Takes away a node that only copies a tensor as it is."""
+    """Erases a node that copies a tensor without any change."""
     if len(node.body.operations) > 1 or len(node.inputs) != 1 or len(node.results) != 1:
         return
     (given,), (value,), (result,) = node.body.operations[0].operands, node.inputs, node.outputs

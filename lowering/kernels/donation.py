@@ -1,7 +1,7 @@
-"""Results that take the memory of arguments: an argument with `oneflow.donated = n` is given up for result n.
+"""Donated arguments: an argument with `oneflow.donated = n` gives its memory to result n.
 
-What else reads the argument comes before the operation that makes the result, where that is possible; the plan of a
-backend decides by it whether the result lies in the argument.
+Kernels that read the argument are ordered before the operation that makes the result where possible. The plan of the
+backend decides whether the result takes the memory.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from oneflow.lowering.kernels.graph import Graph
 from oneflow.lowering.linalg.emit import BARRIER
 
 DONATED = "oneflow.donated"
-#: Operations that show the memory of their first operand.
+#: Operations whose result is a view of their first operand.
 VIEWS = frozenset({"tensor.cast", "tensor.collapse_shape", "tensor.expand_shape", "tensor.reshape", BARRIER})
 
 
 def donated_arguments(entry: ir.Operation) -> dict[int, int]:
-    """The results that arguments are offered to, by argument."""
+    """The result that each donated argument is given to, by the numbers of arguments."""
     if "arg_attrs" not in entry.attributes:
         return {}
     given = [ir.DictAttr(a) for a in entry.attributes["arg_attrs"]]
@@ -26,7 +26,7 @@ def donated_arguments(entry: ir.Operation) -> dict[int, int]:
 
 
 def donate_arguments(entry: ir.Operation, pairs: Iterable[tuple[int, int]]) -> None:
-    """Gives arguments up for results, by their numbers."""
+    """Marks arguments as donated to results: pairs of argument number and result number."""
     attributes = [{a.name: a.attr for a in ir.DictAttr(d)} for d in _argument_attributes(entry)]
     for argument, result in pairs:
         attributes[argument][DONATED] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), result)
@@ -34,15 +34,16 @@ def donate_arguments(entry: ir.Operation, pairs: Iterable[tuple[int, int]]) -> N
 
 
 def _argument_attributes(entry: ir.Operation) -> Sequence[ir.Attribute]:
-    """Those of each argument."""
+    """The attribute dictionary of each argument."""
     known = entry.attributes
     count = len(entry.regions[0].blocks[0].arguments)
     return list(known["arg_attrs"]) if "arg_attrs" in known else [ir.DictAttr.get({})] * count
 
 
 def updated_argument(block: ir.Block, result: int) -> int | None:
-    """The argument of a kernel that a result is after loops, or tensors set into it, have changed some of it; None if
-    there is none, or anything else reads it.
+    """The number of the argument that a kernel's result updates in part, by loops or insertions.
+
+    None if there is no such argument, or if anything else reads it.
     """
     *_, last = block.operations
     value = initial = last.operands[result]
@@ -57,7 +58,7 @@ def updated_argument(block: ir.Block, result: int) -> int | None:
 
 
 def order_after_readers(entry: ir.Operation, graph: Graph) -> None:
-    """Has operations that make results wait for those that read the arguments offered to the results."""
+    """Orders operations that make results after the readers of the arguments donated to those results."""
     numbers = {result: i for i, op in enumerate(graph.ops) for result in op.results}
     arguments, returned = entry.regions[0].blocks[0].arguments, list(graph.ops[-1].operands)
     readers, last = _Readers(graph), len(graph.ops) - 1
@@ -68,14 +69,14 @@ def order_after_readers(entry: ir.Operation, graph: Graph) -> None:
 
 
 def _view_base(value: ir.Value) -> ir.Value:
-    """What a value is a view of."""
+    """The value that a value is a view of."""
     while not isinstance(value, ir.BlockArgument) and value.owner.name in VIEWS:
         value = value.owner.operands[0]
     return value
 
 
 class _Readers:
-    """Who reads the elements of a value, by number in a graph."""
+    """The readers of the elements of values, as numbers of a graph."""
 
     def __init__(self, graph: Graph) -> None:
         self._ops = graph.ops

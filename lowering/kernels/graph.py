@@ -1,4 +1,4 @@
-"""The operations of an entry as a graph: who needs whom, which groups may merge without a cycle."""
+"""The operations of an entry as a dependence graph, and which groups can merge without a cycle."""
 
 from __future__ import annotations
 
@@ -10,21 +10,24 @@ from oneflow.dialect._mlir import ir
 from oneflow.lowering.kernels.structural_hash import StructuralHasher
 from oneflow.lowering.linalg.external import PREFIX
 
-#: Larger groups gain nothing more, and every operation that may join one looks at all of its members.
+#: The most operations in a group: each candidate is checked against all members, so larger groups cost quadratic time.
 MAX_MEMBERS = 64
 
 
 def is_external_call(op: ir.Operation) -> bool:
-    """Whether a kernel made elsewhere is called; such calls keep their order, in which ranks meet in collectives."""
+    """Whether an operation calls an external kernel. External calls keep their order: ranks must agree on
+    collectives.
+    """
     return op.name == "func.call" and str(ir.FlatSymbolRefAttr(op.attributes["callee"]).value).startswith(PREFIX)
 
 
 @dataclass
 class Graph:
-    """Operations by number, in program order; `group[i]` is the number of the first member of i's group.
+    """Operations by number, in program order; `group[i]` is the number of the first member of the group of `i`.
 
-    `ancestors` and `descendants` are, for each group, the operations that it needs and that need it, directly or not, as bits
-    of a number: so whether two may merge is one test, and a merge changes only groups that it newly connects.
+    `producers[i]` are the operations that `i` reads. `ancestors` and `descendants` are the transitive producers and
+    consumers of each group as bit sets, so that a merge test is one operation and a merge only changes groups that it
+    newly connects.
     """
 
     ops: list[ir.Operation]
@@ -53,7 +56,7 @@ class Graph:
                 self.descendants[need] |= self.descendants[i] | self._bits[i]
 
     def order_after(self, op: int, others: set[int]) -> None:
-        """Has an operation come after others, but for those that need it; before any groups are merged."""
+        """Orders an operation after others, except those that read it. Has to be called before groups merge."""
         later = [o for o in others if not self.descendants[op] & self._bits[o]]
         self.ordered_after.setdefault(op, set()).update(later)
         ancestors, descendants = 0, self.descendants[op] | self._bits[op]
@@ -69,12 +72,12 @@ class Graph:
         return self._members[group]
 
     def may_merge(self, a: int, b: int) -> bool:
-        """Whether no other group needs one of two groups and is needed by the other."""
+        """Whether no third group lies on a path between two groups."""
         between = (self.descendants[a] & self.ancestors[b]) | (self.descendants[b] & self.ancestors[a])
         return not between & ~(self._bits[a] | self._bits[b])
 
     def merge(self, a: int, b: int) -> None:
-        """Makes two groups one, numbered by its first member."""
+        """Merges two groups; the new group has the number of its first member."""
         first, second = sorted((a, b))
         bits = self._bits[first] | self._bits[second]
         ancestors, descendants = (
@@ -92,6 +95,7 @@ class Graph:
             self.group[member] = first
 
     def _groups(self, bits: int) -> set[int]:
+        """The groups of the operations in a bit set."""
         found = set()
         while bits:
             lowest = bits & -bits
@@ -100,7 +104,7 @@ class Graph:
         return found
 
     def _predecessors(self, group: int) -> set[int]:
-        """The groups that come before a group."""
+        """The groups that have to come before a group."""
         found: set[int] = set()
         for member in self._members[group]:
             found.update(self.group[n] for n in self.producers[member])
@@ -108,7 +112,7 @@ class Graph:
         return found - {group}
 
     def order(self) -> list[list[int]]:
-        """The groups so that each comes after what it needs, as near to program order as that allows."""
+        """The groups in a topological order that is close to program order."""
         done: set[int] = set()
         ordered: list[list[int]] = []
         for root in self.group:
@@ -127,7 +131,7 @@ class Graph:
 
 
 def merge_with_producers(graph: Graph, candidates: Sequence[int], may_join: Callable[[list[int]], bool]) -> None:
-    """Merges each candidate with the groups of its producers where `may_join` the members allows it."""
+    """Merges each candidate with the groups of its producers where `may_join(members)` holds."""
     chosen = set(candidates)
     for op in candidates:
         for producer in sorted(graph.producers[op] & chosen):
