@@ -1,7 +1,7 @@
 """`oneflow-form-kernels`: outlines groups of linalg operations that become one loop nest.
 
-Steps: fuse element-wise producers where no element would be computed twice, group what shares its loops, move
-each group into a private function with destinations, emit equal functions once.
+Steps: fuse element-wise producers where no element would be computed twice, group operations that share their loops,
+move each group into a private function with destinations, share one function among equal groups.
 """
 
 from __future__ import annotations
@@ -29,16 +29,17 @@ from oneflow.passes.inline import functions_of, inline_calls
 from oneflow.passes.registry import register_pass
 from oneflow.passes.walk import gather_named, is_used_once
 
-#: Operations that stay in the entry: they compute sizes, or look at memory in another way.
+#: Operations that stay in the entry: views, sizes, calls.
 ENTRY_OPERATIONS = frozenset(
     """tensor.empty tensor.dim tensor.cast tensor.collapse_shape tensor.expand_shape tensor.reshape func.call
     func.return linalg.fill tensor.extract""".split()
 ) | {BARRIER}
-#: Operations whose kernel fills their destination itself.
+#: Operations whose kernel writes the initial value of their destination.
 INITIALIZED_BY_KERNEL = frozenset({"linalg.generic", "tensor.insert_slice", "scf.for"})
-#: Columns that a program of a device sweeps side by side, and elements that one program sweeps as well as many.
+#: A column reduction on a GPU is one kernel with its consumers if there are at least `COLUMNS_PER_SM` columns for
+#: each SM, or at most `SMALL_REDUCTION` elements in all.
 COLUMNS_PER_SM, SMALL_REDUCTION = 64, 1 << 16
-#: Operations in the body of a fused operation: fusion copies a body for every producer that it takes in.
+#: The most operations in a fused body: fusion copies the body for each producer that it inlines.
 MAX_BODY_OPERATIONS = 128
 FUSION = "builtin.module(linalg-fuse-elementwise-ops,canonicalize,cse)"
 
@@ -48,10 +49,10 @@ FUSION = "builtin.module(linalg-fuse-elementwise-ops,canonicalize,cse)"
 class FormKernels(Pass):
     """Outlines groups of linalg operations that become one loop nest each.
 
-    With `siblings`, reductions of the same tensors are one nest too, though none reads another's result. What follows
-    a product and costs more than `epilogue` (see `joins`) is a kernel of its own. With `gpu`, columns are
-    swept side by side only where every SM of the target has some, and numbers that follow from sums of everything are
-    in the kernel of these sums.
+    With `siblings`, independent reductions of the same tensors are one loop nest too. An epilogue that costs more
+    than `epilogue` (see `should_fuse`) is a kernel of its own. With `gpu`, column reductions are fused only where
+    every SM of the target has columns, and numbers that follow from full reductions are in the kernel of these
+    reductions.
 
     %0 = linalg.generic ..        ->   func.func private @main_kernel_0(%x, %out) {oneflow.kernel = "pointwise"}
     return %0                          %e = tensor.empty() ; %0 = call @main_kernel_0(%x, %e)
@@ -64,10 +65,10 @@ class FormKernels(Pass):
     gpu: bool = False
 
     def run(self, module: ir.Module, registry: Registry) -> None:
-        """Forms the kernels of every public function with a body; calls of such functions are replaced by bodies.
+        """Forms the kernels of every public function with a body; calls of such functions are inlined.
 
         Raises:
-            PassError: a function has operators still, or calls itself.
+            PassError: a function still has operators, or calls itself.
         """
         expect_legal(module)
         known = callable_names(module)
@@ -82,12 +83,13 @@ class FormKernels(Pass):
 
 
 def _entries(module: ir.Module) -> list[func.FuncOp]:
+    """The functions with a body that are no kernels."""
     functions = [o for o in module.body.operations if isinstance(o, func.FuncOp) and not o.is_external]
     return [f for f in functions if "oneflow.kernel" not in f.attributes]
 
 
 def _inline(module: ir.Module) -> None:
-    """Replaces calls of entries: a plan calls kernels and the runtime alone."""
+    """Inlines calls of entries: a plan only calls kernels and the runtime."""
     functions = functions_of(module)
     entries = [f.name.value for f in _entries(module)]
     for name in entries:
@@ -95,9 +97,9 @@ def _inline(module: ir.Module) -> None:
 
 
 def fuse_elementwise(module: ir.Module) -> None:
-    """MLIR's element-wise fusion, kept from producers whose elements a consumer would compute again.
+    """MLIR's element-wise fusion, without fusion of producers whose elements consumers would compute more than once.
 
-    It is kept from reshapes as well: it would move loops of one step between operations that share the others.
+    Reshapes are no candidates either: fusion would move unit loops between operations that share the other loops.
     """
     found = gather_named(module.operation, {"linalg.generic", *RESHAPES})
     lengths: dict[ir.Operation, int] = {}
@@ -110,7 +112,7 @@ def fuse_elementwise(module: ir.Module) -> None:
         for use in list(op.results[0].uses):
             _add_fusion_barrier(use.owner.operation, use.operand_number)
     manager = passmanager.PassManager.parse(FUSION)
-    # What a pass is given, and what it leaves, is verified by the pipeline.
+    # The pipeline verifies the module before and after the pass.
     manager.enable_verifier(False)
     manager.run(module.operation)
     for op in gather_named(module.operation, {"scf.execute_region"}):
@@ -120,6 +122,7 @@ def fuse_elementwise(module: ir.Module) -> None:
 
 
 def _prevent_recomputation(op: ir.Operation) -> None:
+    """Adds fusion barriers before inputs whose elements the operation reads more than once."""
     node = find_node(op)
     if node is None:
         return
@@ -133,9 +136,9 @@ def _prevent_recomputation(op: ir.Operation) -> None:
 
 
 def _limit_body(op: ir.Operation, lengths: dict[ir.Operation, int]) -> None:
-    """Keeps an operation from producers with which its body would be too long; `lengths` are those of bodies fused.
+    """Adds fusion barriers where the fused body would be too long; `lengths` has the lengths of fused bodies.
 
-    What is not fused shares loops all the same.
+    Operations that are not fused still share their loops.
     """
     length = len(op.regions[0].blocks[0].operations)
     for number, value in enumerate(list(op.operands)[: -len(op.results)]):
@@ -150,7 +153,7 @@ def _limit_body(op: ir.Operation, lengths: dict[ir.Operation, int]) -> None:
 
 
 def _add_fusion_barrier(op: ir.Operation, number: int) -> None:
-    """Hides an operand's producer from fusion; `fuse_elementwise` takes it down again."""
+    """Hides the producer of an operand from fusion; `fuse_elementwise` removes the barrier."""
     value = op.operands[number]
     with ir.InsertionPoint(op), op.location:
         region = ir.Operation.create(
@@ -162,7 +165,7 @@ def _add_fusion_barrier(op: ir.Operation, number: int) -> None:
 
 
 def _is_compute(op: ir.Operation) -> bool:
-    """Whether an operation is a `linalg.generic` that does more than move elements, or takes in one that does."""
+    """Whether an operation, or a producer that fuses with it, does more than move elements."""
     if op.name != "linalg.generic":
         return False
     if not _is_movement(op):
@@ -173,17 +176,18 @@ def _is_compute(op: ir.Operation) -> bool:
 
 
 def _is_movement(op: ir.Operation) -> bool:
-    """Whether an operation puts elements in another order; a convolution would do so for each of its windows."""
+    """Whether an operation only permutes elements. A convolution would repeat it for each of its windows."""
     return op.name == "linalg.generic" and len(op.regions[0].blocks[0].operations) == 1
 
 
 def _form(entry: func.FuncOp, outliner: Outliner, chosen: FormKernels) -> None:
+    """Forms the kernels of one entry."""
     block = entry.regions[0].blocks[0]
     graph = Graph([o.operation for o in block.operations], outliner.hasher)
     sms = gpu_target().sms if chosen.gpu else 0
     nodes = _read_nodes(graph, find_any_node if sms else find_node)
     order_after_readers(entry.operation, graph)
-    # Numbers come last: joined with one another they would keep apart the rows that give some and need others.
+    # Single-element results come last: a group of them could be a producer and a consumer of one row kernel.
     order = sorted(nodes, key=lambda n: (_has_single_element_results(nodes[n]), n))
     merge_with_producers(graph, order, lambda members: should_fuse([nodes[m] for m in members], chosen.epilogue, sms))
     if chosen.siblings:
@@ -208,7 +212,7 @@ def _has_single_element_results(node: Node) -> bool:
 
 
 def _merge_sibling_reductions(graph: Graph, nodes: dict[int, Node]) -> None:
-    """Single reductions over the same loops of the same tensors are one kernel."""
+    """Merges single reductions over the same loops of the same tensors."""
     alone = [n for n in sorted(nodes) if nodes[n].nonunit_reductions and len(graph.members(graph.group[n])) == 1]
     for place, one in enumerate(alone):
         for other in alone[place + 1 :]:
@@ -219,7 +223,7 @@ def _merge_sibling_reductions(graph: Graph, nodes: dict[int, Node]) -> None:
 
 
 def _are_sibling_reductions(graph: Graph, nodes: dict[int, Node], members: list[int]) -> bool:
-    """Whether reductions that need nothing of each other run over the same loops, of known sizes."""
+    """Whether independent reductions run over the same loops of static size."""
     found = [nodes[m] for m in members]
     groups = {graph.group[m] for m in members}
     if any(is_contraction(n) for n in found) or not graph.may_merge(*groups) or analyse(found, True) is None:
@@ -229,7 +233,7 @@ def _are_sibling_reductions(graph: Graph, nodes: dict[int, Node], members: list[
 
 
 def _merge_insertions(graph: Graph) -> None:
-    """Tensors set one after the other into the same tensor are one kernel."""
+    """Merges chains of insertions into one tensor."""
     numbers = {r: i for i, op in enumerate(graph.ops) for r in op.results}
     for number, op in enumerate(graph.ops):
         target = numbers.get(op.operands[1]) if op.name == "tensor.insert_slice" else None
@@ -240,12 +244,13 @@ def _merge_insertions(graph: Graph) -> None:
 
 
 def _read_nodes(graph: Graph, find: Callable[[ir.Operation], Node | None]) -> dict[int, Node]:
+    """The operations of a graph as nodes, where they are some."""
     found = ((number, find(op)) for number, op in enumerate(graph.ops))
     return {number: node for number, node in found if node is not None}
 
 
 def _stays_in_entry(op: ir.Operation) -> bool:
-    """Whether an operation belongs to the entry: what computes sizes, views, and fills that kernels begin with."""
+    """Whether an operation stays in the entry: sizes, views, and fills of which kernels make a copy."""
     if op.name == "linalg.fill":
         return all(u.owner.operation.name in INITIALIZED_BY_KERNEL for u in op.results[0].uses)
     if op.name == "tensor.dim":
@@ -257,10 +262,10 @@ def _stays_in_entry(op: ir.Operation) -> bool:
 
 
 def should_fuse(nodes: list[Node], epilogue: int = 64, sms: int = 0) -> bool:
-    """Whether nodes become one kernel; see `analyse` for what can, this for what should.
+    """Whether nodes should become one kernel; `analyse` tells whether they can.
 
-    `epilogue` bounds what may follow a product: each tensor of its size that is read counts 1, each result but one 2.
-    `sms` are the SMs of a GPU, 0 for threads.
+    `epilogue` bounds the cost of the epilogue of a product: 1 for each tensor of the product's size that is read, 2
+    for each result but one. `sms` is the number of SMs of a GPU, 0 for a CPU.
     """
     contractions = [n for n in nodes if is_contraction(n)]
     if any(not _accumulates_onto(other, one) for one, other in itertools.pairwise(contractions)):
@@ -279,52 +284,53 @@ def should_fuse(nodes: list[Node], epilogue: int = 64, sms: int = 0) -> bool:
     if not structure.inner:
         return True
     if not structure.outer:
-        # A device gives sums of everything to one program; threads have parts of them.
+        # On a GPU one program computes a full reduction; on a CPU `split_for_threads` has split it.
         return sms > 0 and not structure.rowwise
-    busy = _fills_sms(structure, sms) if sms else _fills_threads(structure)
-    return _is_vectorizable(structure) and busy
+    enough_steps = _fills_sms(structure, sms) if sms else _fills_threads(structure)
+    return _is_vectorizable(structure) and enough_steps
 
 
 def _accumulates_onto(product: Node, term: Node) -> bool:
-    """Whether a product begins with another one, which is wanted nowhere else."""
+    """Whether a product accumulates onto another product that has no other use."""
     (result,) = term.results
     return product.outputs[0].value == result and is_used_once(result)
 
 
 def _epilogue_cost(nodes: list[Node], others: list[Node]) -> int:
-    """What follows a product, the `others` among `nodes`: see `joins`."""
-    made, ops = {r for n in nodes for r in n.results}, [n.op for n in nodes]
-    read = {u.value for n in others for u in n.inputs if u.value not in made and len(u.access) == len(n.loops)}
-    left = [r for r in made if any(u.owner.operation not in ops for u in r.uses)]
+    """The cost of the epilogue `others` of a product, see `should_fuse`."""
+    produced, ops = {r for n in nodes for r in n.results}, [n.op for n in nodes]
+    read = {u.value for n in others for u in n.inputs if u.value not in produced and len(u.access) == len(n.loops)}
+    left = [r for r in produced if any(u.owner.operation not in ops for u in r.uses)]
     return len(read) + 2 * max(len(left) - 1, 0)
 
 
 def _has_strided_epilogue(product: Node, others: list[Node]) -> bool:
-    """Whether what follows a product walks a tensor of its size whose neighbours are neither in a row of the result
-    nor in a column, as filters have them that are written with channels first.
+    """Whether the epilogue of a product reads or writes a tensor of the product's size with strides.
+
+    Neither rows nor columns of the result are contiguous in such a tensor, as in filters with channels first.
     """
     rows = {product.names[d] for f in product.inputs[0].access for d in f.dims}
     ends = [
         _innermost_loop(product, product.outputs[0], rows),
         _innermost_loop(product, product.outputs[0], product.loops - rows),
     ]
-    whole = ((n, u) for n in others for u in (*n.inputs, *n.outputs) if len(u.access) == len(n.names))
-    return any(_innermost_loop(n, u, n.loops) not in ends for n, u in whole)
+    full_size = ((n, u) for n in others for u in (*n.inputs, *n.outputs) if len(u.access) == len(n.names))
+    return any(_innermost_loop(n, u, n.loops) not in ends for n, u in full_size)
 
 
 def _innermost_loop(node: Node, use: Use, loops: set[int]) -> int | None:
-    """The one of some loops that is the last dimension of a tensor among them."""
+    """The last dimension of a tensor that is one of `loops`."""
     walked = [node.names[f.dim] for f in use.access if f.dim is not None]
     return next((n for n in reversed(walked) if n in loops), None)
 
 
 def _is_vectorizable(structure: Structure) -> bool:
-    """Whether vectors can go along rows that are swept, or along columns."""
+    """Whether vectors can lie along the rows that are swept, or along columns."""
     return not structure.rowwise or _rows_are_innermost(structure) or _columns_are_innermost(structure)
 
 
 def _rows_are_innermost(structure: Structure) -> bool:
-    """Whether what is swept lies in the last dimensions of the tensors that hold it."""
+    """Whether the inner loops are the last dimensions of the tensors that are swept."""
     inner = set().union(*(n.loops for n in structure.nodes)) & set(structure.inner)
     for node in structure.nodes:
         if node.nonunit_reductions or not node.loops & inner:
@@ -337,7 +343,7 @@ def _rows_are_innermost(structure: Structure) -> bool:
 
 
 def _columns_are_innermost(structure: Structure) -> bool:
-    """Whether all tensors that the kernel reads or leaves have one outer loop as their last dimension."""
+    """Whether all inputs and results of the kernel have one outer loop as their last dimension."""
     ops = [n.op for n in structure.nodes]
     made = {r for n in structure.nodes for r in n.results}
     last = set()
@@ -351,20 +357,20 @@ def _columns_are_innermost(structure: Structure) -> bool:
 
 
 def _steps(structure: Structure, loops: list[int]) -> int:
-    """The steps of loops, of each of unknown size as many as is usual."""
+    """The number of steps of loops; a loop of dynamic size counts as 1024 steps."""
     sizes = (loop_size(structure.nodes, name) for name in loops)
     return math.prod(1024 if size is None else size for size in sizes)
 
 
 def _fills_threads(structure: Structure) -> bool:
-    """Whether the outer loops have enough steps for threads where a result is swept."""
+    """Whether the outer loops of a row kernel have enough steps for several threads."""
     if not structure.rowwise:
         return True
     return _steps(structure, structure.outer) >= 16 or all(len(n.loops) <= 2 for n in structure.nodes)
 
 
 def _fills_sms(structure: Structure, sms: int) -> bool:
-    """Whether columns that are swept side by side give each SM some, or are few elements in all."""
+    """Whether a column reduction has columns for every SM, or is small."""
     if not structure.rowwise or _rows_are_innermost(structure):
         return _fills_threads(structure)
     steps, swept = _steps(structure, structure.outer), _steps(structure, structure.inner)
@@ -372,6 +378,7 @@ def _fills_sms(structure: Structure, sms: int) -> bool:
 
 
 def _kind(nodes: list[Node]) -> str:
+    """The kind of a kernel of nodes: `contraction`, `row`, `movement` or `pointwise`."""
     if any(is_contraction(n) for n in nodes):
         return "contraction"
     if any(n.nonunit_reductions for n in nodes):
@@ -381,10 +388,11 @@ def _kind(nodes: list[Node]) -> str:
 
 
 def kind_of(op: ir.Operation) -> str:
-    """What the kernel of a single operation is called."""
+    """The kind of the kernel of a single operation."""
     node = find_node(op)
     return _non_generic_kind(op) if node is None else _kind([node])
 
 
 def _non_generic_kind(op: ir.Operation) -> str:
+    """The kind of a kernel of an operation that is no node: `movement` or `loops`."""
     return "movement" if op.name.startswith("tensor.") else "loops"

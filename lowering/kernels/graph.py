@@ -10,7 +10,7 @@ from oneflow.dialect._mlir import ir
 from oneflow.lowering.kernels.structural_hash import StructuralHasher
 from oneflow.lowering.linalg.external import PREFIX
 
-#: The most operations in a group: each candidate is checked against all members, so larger groups cost quadratic time.
+#: The most operations in a group. Each candidate is checked against all members, which costs quadratic time.
 MAX_MEMBERS = 64
 
 

@@ -1,6 +1,6 @@
-"""Moving operations of an entry into a function of their own, results by destination.
+"""Outlining: moves operations of an entry into a kernel function in destination-passing style.
 
-A number that leaves does so in a tensor of no dimension.
+A scalar leaves a kernel in a tensor of rank 0.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from oneflow.lowering.linalg.emit import BARRIER
 from oneflow.passes.base import PassError
 from oneflow.passes.inline import clone_with
 
-#: What a kernel makes again for itself instead of taking it as an argument.
+#: Operations that are cloned into a kernel rather than passed as an argument.
 REMATERIALIZED = frozenset({"arith.constant", "linalg.fill"})
-#: Whose last operands are the unknown sizes of the result.
+#: Operations whose last operands are the dynamic sizes of the result.
 EXPLICITLY_SIZED = frozenset({"tensor.extract_slice", "tensor.splat", "tensor.generate"})
-#: What stands between kernels, so that a kernel after it can ask its result for sizes.
+#: Reshapes stay in the entry, so a later kernel can take sizes from their results.
 RESHAPES = frozenset({"tensor.collapse_shape", "tensor.expand_shape", "tensor.reshape"})
-#: The order in which a kernel begins.
+#: The order of cloned operations at the start of a kernel.
 _CLONE_ORDER = ("arith.constant", "tensor.empty", "linalg.fill")
 
 
 @dataclass
 class Outliner:
-    """Makes kernels for a module; equal ones share a function."""
+    """Makes the kernels of a module; equal groups share a function. `names` maps structures and texts to functions."""
 
     module: ir.Module
     names: dict[Hashable, str] = field(default_factory=dict)
@@ -36,36 +36,37 @@ class Outliner:
     hasher: StructuralHasher = field(default_factory=StructuralHasher)
 
     def outline(self, entry: func.FuncOp, ops: Sequence[ir.Operation], kind: str, before: ir.Operation) -> None:
-        """Replaces `ops` by a call of a kernel in front of `before`."""
-        group = _KernelBuilder(ops, self.hasher)
+        """Replaces `ops` by a call of a kernel before the operation `before`."""
+        builder = _KernelBuilder(ops, self.hasher)
         with before.location, ir.InsertionPoint(before):
-            destinations = [_destination(r) for r in group.results]
-            kernel = self._function(entry, group, kind)
-            arguments = [*group.tensors, *group.scalars, *destinations]
-            call = func.CallOp(group.types, kernel, arguments)
-            values = [numbers.extract_number(v, r.type) for r, v in zip(group.results, call.results, strict=True)]
-        for old, new in zip(group.results, values, strict=True):
+            destinations = [_destination(r) for r in builder.results]
+            kernel = self._function(entry, builder, kind)
+            arguments = [*builder.tensors, *builder.scalars, *destinations]
+            call = func.CallOp(builder.types, kernel, arguments)
+            values = [numbers.extract_number(v, r.type) for r, v in zip(builder.results, call.results, strict=True)]
+        for old, new in zip(builder.results, values, strict=True):
             old.replace_all_uses_with(new)
         for op in reversed(ops):
             self.hasher.forget(op)
             op.erase()
 
-    def _function(self, entry: func.FuncOp, group: _KernelBuilder, kind: str) -> str:
+    def _function(self, entry: func.FuncOp, builder: _KernelBuilder, kind: str) -> str:
+        """The name of the kernel function of a group."""
         prefix = f"{ir.StringAttr(entry.attributes['sym_name']).value}_kernel_"
-        form = group.structural_key()
-        if form is None:
-            return self._make_or_reuse(entry, group, kind, prefix)
-        key = prefix, kind, form
+        structure = builder.structural_key()
+        if structure is None:
+            return self._make_or_reuse(entry, builder, kind, prefix)
+        key = prefix, kind, structure
         if key not in self.names:
-            self.names[key] = self._make_or_reuse(entry, group, kind, prefix)
+            self.names[key] = self._make_or_reuse(entry, builder, kind, prefix)
         return self.names[key]
 
-    def _make_or_reuse(self, entry: func.FuncOp, group: _KernelBuilder, kind: str, prefix: str) -> str:
-        """The function of a group that may be new: others may have the same text, though they are of another form."""
+    def _make_or_reuse(self, entry: func.FuncOp, builder: _KernelBuilder, kind: str, prefix: str) -> str:
+        """Makes the function, or finds one of equal text: groups of different structure can have equal functions."""
         number = self.count.get(prefix, 0)
         name = f"{prefix}{number}"
         with ir.InsertionPoint(entry.operation):
-            made = group.function(name, kind)
+            made = builder.function(name, kind)
         text = made.operation.get_asm(use_local_scope=True, assume_verified=True).replace(name, "", 1)
         if text in self.names:
             made.operation.erase()
@@ -76,7 +77,7 @@ class Outliner:
 
 @contextlib.contextmanager
 def temporary_kernel(ops: Sequence[ir.Operation], kind: str) -> Iterator[ir.Operation]:
-    """The kernel that operations would be, in a module of its own while it is looked at; they stay where they are."""
+    """The kernel of operations in a temporary module; the operations stay where they are."""
     with ops[0].context, ops[0].location:
         module = ir.Module.create()
         with ir.InsertionPoint(module.body):
@@ -104,7 +105,7 @@ def _destination(result: ir.Value) -> ir.Value:
 
 
 def _same_shape_operand(value: ir.Value) -> ir.Value | None:
-    """The operand whose shape a result has by construction: its destination or its initial value."""
+    """The operand that has the result's shape by construction: its destination or its initial value."""
     op = value.owner
     number = list(op.results).index(value)
     if op.name.startswith("linalg.") or op.name in ("func.call", "scf.forall"):
@@ -119,6 +120,7 @@ def _same_shape_operand(value: ir.Value) -> ir.Value | None:
 
 
 def _sizes_of(root: ir.Value | None, result: ir.Value, sizes: Sequence[int | None]) -> list[ir.Value | None]:
+    """The dynamic sizes of a result at the insertion point; None for static sizes."""
     if all(s is not None for s in sizes):
         return [None] * len(sizes)
     if root is not None and not isinstance(root, ir.BlockArgument) and root.owner.name == "tensor.empty":
@@ -139,13 +141,14 @@ def _sizes_of(root: ir.Value | None, result: ir.Value, sizes: Sequence[int | Non
 
 
 def _index(value: int) -> ir.Value:
+    """An index constant at the insertion point."""
     kind = ir.IndexType.get()
     constant = ir.Operation.create("arith.constant", [kind], [], {"value": ir.IntegerAttr.get(kind, value)})
     return constant.results[0]
 
 
 class _KernelBuilder:
-    """What a group takes from outside and gives to it."""
+    """The captured values and the results of a group of operations, and the kernel function made of them."""
 
     def __init__(self, ops: Sequence[ir.Operation], hasher: StructuralHasher) -> None:
         self.ops, self.hasher = list(ops), hasher
@@ -164,6 +167,7 @@ class _KernelBuilder:
             self._capture(value)
 
     def _capture(self, value: ir.Value) -> None:
+        """Records a captured value as a tensor argument, a scalar argument, or an operation to clone."""
         owner = None if isinstance(value, ir.BlockArgument) else value.owner
         if owner is not None and owner.name == "tensor.empty":
             if owner not in self._empties:
@@ -182,7 +186,7 @@ class _KernelBuilder:
             self.scalars.append(value)
 
     def structural_key(self) -> Hashable:
-        """What its kernel is, where that can be told without it: groups of one form have one kernel."""
+        """A key that is equal for groups with equal kernels; None where an operation has no structural hash."""
         known: dict[ir.Value, int] = {}
         outside: list[Hashable] = []
 
@@ -207,12 +211,12 @@ class _KernelBuilder:
         return None if any(form is None for form, *_ in parts) else (tuple(parts), tuple(outside), given)
 
     def _rematerialized(self, value: ir.Value) -> ir.Operation | None:
-        """What makes a value from outside, if a kernel makes it again."""
+        """The operation that makes a captured value, if the kernel clones it."""
         owner = None if isinstance(value, ir.BlockArgument) else value.owner
         return owner if owner is not None and (owner in self.rematerialized or owner in self._empties) else None
 
     def function(self, name: str, kind: str) -> func.FuncOp:
-        """A kernel of the group, at the insertion point."""
+        """The kernel function of the group, at the insertion point."""
         inputs = [v.type for v in (*self.tensors, *self.scalars)]
         made = func.FuncOp(name, (inputs + self.types, self.types), visibility="private")
         made.attributes["oneflow.kernel"] = ir.StringAttr.get(kind)
@@ -220,7 +224,7 @@ class _KernelBuilder:
         return made
 
     def _fill(self, block: ir.Block) -> None:
-        """Writes the kernel's body."""
+        """Writes the body of the kernel."""
         outside = [*self.tensors, *self.scalars]
         env = dict(zip(outside, block.arguments, strict=False))
         destinations = list(block.arguments)[len(outside) :]
@@ -237,7 +241,7 @@ class _KernelBuilder:
                 op.erase()
 
     def _clone_into(self, op: ir.Operation, env: dict[ir.Value, ir.Value], direct: dict[ir.Value, ir.Value]) -> None:
-        """Clones an operation; a result that leaves the kernel begins in its destination."""
+        """Clones an operation; a result that leaves the kernel gets its destination as initial value."""
         cloned = clone_with(op, env)
         if not op.name.startswith("linalg."):
             return
@@ -249,7 +253,7 @@ class _KernelBuilder:
 
 
 def _redirected_init(start: ir.Value, destination: ir.Value, user: ir.Operation) -> ir.Value:
-    """What an output begins with, in another destination."""
+    """The initial value of an output, in another destination."""
     if isinstance(start, ir.BlockArgument):
         return start
     if start.owner.name == "tensor.empty":
@@ -263,7 +267,7 @@ def _redirected_init(start: ir.Value, destination: ir.Value, user: ir.Operation)
 
 
 def _ancestor_in_block(op: ir.Operation, ops: Sequence[ir.Operation]) -> ir.Operation:
-    """The operation of the same block as `ops` that contains `op`."""
+    """The ancestor of `op` in the block of `ops`."""
     block = ops[0].block
     current = op.operation
     while current.block != block:
@@ -272,5 +276,5 @@ def _ancestor_in_block(op: ir.Operation, ops: Sequence[ir.Operation]) -> ir.Oper
 
 
 def _is_rematerializable(op: ir.Operation) -> bool:
-    """A large constant tensor is passed, not source."""
+    """Whether an operation is cloned into kernels: all but constant tensors, which may be large."""
     return op.name != "arith.constant" or not isinstance(op.results[0].type, ir.RankedTensorType)

@@ -1,7 +1,7 @@
-"""`oneflow-recompute-rows`: what follows from a tensor and sums of its rows is computed where it is read.
+"""`oneflow-recompute-rows`: rematerialization of tensors that follow from one tensor and reductions of its rows.
 
     %y = %x - max(%x) - log(sum(..))       as large as %x, and read by several kernels
-    .. = g(%y) ; .. = h(%y)          ->    each computes what it reads of %y from %x and the numbers of its rows
+    .. = g(%y) ; .. = h(%y)          ->    each computes its elements of %y from %x and the numbers of its rows
 
 %x is in memory in any case, so %y need not be written.
 """
@@ -23,14 +23,14 @@ from oneflow.passes.inline import clone_with
 from oneflow.passes.registry import register_pass
 
 EXTRACT = "tensor.extract"
-#: The most operations on an element that are done again rather than read.
+#: The most operations per element that are recomputed rather than read from memory.
 MAX_OPERATIONS = 16
 
 
 @register_pass
 @dataclass(frozen=True)
 class RecomputeRows(Pass):
-    """Computes tensors that follow from another one and sums of its rows where they are read.
+    """Recomputes tensors that follow from another tensor and reductions of its rows, where they are read.
 
     %m = linalg.generic {maximum of each row} ins(%x)
     %y = linalg.generic {subtract} ins(%x, %m) ; %a = linalg.generic {exp} ins(%y) ; %b = ..
@@ -40,7 +40,7 @@ class RecomputeRows(Pass):
     name: ClassVar[str] = "oneflow-recompute-rows"
 
     def run(self, module: ir.Module, registry: Registry) -> None:
-        """Rewrites every function with a body, and fuses what is done again into what reads it."""
+        """Rewrites every function with a body, and fuses the recomputed operations into their readers."""
         functions = [f for f in module.body.operations if isinstance(f, func.FuncOp) and not f.is_external]
         ops = [o.operation for f in functions for o in f.regions[0].blocks[0].operations]
         order = {op: i for i, op in enumerate(ops)}
@@ -51,12 +51,12 @@ class RecomputeRows(Pass):
 
 @dataclass(frozen=True)
 class Recomputation:
-    """How an element is made, by nodes in program order: from elements of one tensor and sums."""
+    """Nodes in program order that compute an element from elements of one tensor and reductions."""
 
     nodes: Sequence[Node]
 
     def clone(self, reader: ir.Operation) -> ir.Value:
-        """The tensor once more, before what reads it."""
+        """The whole tensor, recomputed before its reader."""
         values: dict[ir.Value, ir.Value] = {}
         with ir.InsertionPoint(reader):
             for node in self.nodes:
@@ -70,6 +70,7 @@ class Recomputation:
 
 
 def _element(value: ir.Value, positions: Sequence[ir.Value], producers: Mapping[ir.Value, Node]) -> ir.Value:
+    """The element of a value at positions: computed where a node produces the value, else read."""
     node = producers.get(value)
     if node is None:
         return tensor.ExtractOp(value, list(positions)).result
@@ -85,7 +86,7 @@ def _element(value: ir.Value, positions: Sequence[ir.Value], producers: Mapping[
 
 
 def _recompute(op: ir.Operation, order: Mapping[ir.Operation, int]) -> bool:
-    """Does an operation again for each that reads its result, where that saves writing the result."""
+    """Recomputes an operation for each reader, where that saves writing the result; whether it did."""
     uses = [(u.owner.operation, u.operand_number) for r in op.results for u in r.uses]
     recomputation = _find_recomputation(op) if len(uses) > 1 and all(_can_recompute(*use) for use in uses) else None
     if recomputation is None or _form_one_kernel(
@@ -103,22 +104,22 @@ def _recompute(op: ir.Operation, order: Mapping[ir.Operation, int]) -> bool:
 
 
 def _form_one_kernel(ops: Iterable[ir.Operation], order: Mapping[ir.Operation, int]) -> bool:
-    """Whether operations become one kernel, in which nothing is written in between."""
+    """Whether operations become one kernel, which writes no tensor between them."""
     nodes = [find_node(op) for op in sorted(ops, key=lambda op: order.get(op, -1))]
     known = [n for n in nodes if n is not None]
     return len(known) == len(nodes) and should_fuse(known)
 
 
 def _can_recompute(reader: ir.Operation, number: int) -> bool:
-    """Whether what reads a tensor can compute it: an element at a position, or all once; products cannot."""
+    """Whether a reader can recompute a tensor: it reads one element, or each element once; products cannot."""
     node = find_node(reader)
     if node is None:
-        return reader.name == EXTRACT
+        return bool(reader.name == EXTRACT)
     return number < len(node.inputs) and not is_contraction(node) and _is_full(node, node.inputs[number])
 
 
 def _find_recomputation(op: ir.Operation) -> Recomputation | None:
-    """How a result follows from one tensor as large, which is in memory anyway, and sums."""
+    """How a result follows from one tensor of its size that is in memory, and from reductions."""
     nodes, leaves, sums = list[Node](), set[ir.Value](), set[ir.Value]()
     worklist, work = [op], 0
     while worklist:
@@ -140,12 +141,12 @@ def _find_recomputation(op: ir.Operation) -> Recomputation | None:
 
 
 def _defining_op(value: ir.Value) -> ir.Operation | None:
-    """What makes a value, None for an argument."""
+    """The operation that defines a value, None for an argument."""
     return None if isinstance(value, ir.BlockArgument) else value.owner
 
 
 def _elementwise_node(op: ir.Operation | None) -> Node | None:
-    """An operation that computes each element of one tensor from elements alone."""
+    """An operation that computes each element of one tensor from elements only, as a node."""
     node = find_node(op)
     if node is None or node.reductions or len(node.results) != 1 or not _is_full(node, node.outputs[0]):
         return None
@@ -156,12 +157,12 @@ def _elementwise_node(op: ir.Operation | None) -> Node | None:
 
 
 def _is_full(node: Node, use: Use) -> bool:
-    """Whether every loop is a dimension."""
+    """Whether every loop is a dimension of the access."""
     return {f.dim for f in use.access} == set(range(len(node.names)))
 
 
 def _follows_from_reduction(value: ir.Value) -> bool:
-    """Whether a tensor is a sum (maximum, ..), or follows from one directly."""
+    """Whether a tensor is the result of a reduction, or follows directly from one."""
     node = find_node(_defining_op(value))
     if node is None or node.nonunit_reductions:
         return node is not None
@@ -170,7 +171,7 @@ def _follows_from_reduction(value: ir.Value) -> bool:
 
 
 def _is_in_memory(value: ir.Value) -> bool:
-    """Whether a tensor that sums are taken of is written in any case: it is given, or comes out of a product."""
+    """Whether a tensor is written to memory anyway: an argument, or the result of a product."""
     op = _defining_op(_reshape_source(value))
     if _elementwise_node(op) is None:
         return True
@@ -184,7 +185,7 @@ def _is_in_memory(value: ir.Value) -> bool:
 
 
 def _reshape_source(value: ir.Value) -> ir.Value:
-    """What is seen through reshapes."""
+    """The tensor below reshapes."""
     op = _defining_op(value)
     while op is not None and op.name in RESHAPES:
         value = op.operands[0]
@@ -193,6 +194,6 @@ def _reshape_source(value: ir.Value) -> ir.Value:
 
 
 def _bits(value: ir.Value) -> int:
-    """The size of an element in memory."""
+    """The bits of an element in memory."""
     kind = value.type.element_type
     return int(kind.width) if isinstance(kind, (ir.IntegerType, ir.FloatType)) else 64

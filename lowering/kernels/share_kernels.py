@@ -1,6 +1,6 @@
-"""`oneflow-share-kernels`: kernels that differ in numbers alone become one, which takes the numbers as arguments.
+"""`oneflow-share-kernels`: kernels that differ in constants only become one kernel with the constants as arguments.
 
-Compiling a kernel takes a hundred times longer than calling it with one more argument.
+Compiling a kernel takes far longer than passing one more argument.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from oneflow.passes.inline import functions_of
 from oneflow.passes.registry import register_pass
 
 KIND = "oneflow.kernel"
-#: Operations on floats that are the same whether a number is known or not.
+#: Floating-point operations for which a constant operand may become an argument: constants allow no simplification.
 _ACCEPTS_VARIABLES = frozenset(
     f"arith.{name}" for name in "addf subf mulf divf maximumf minimumf maxnumf minnumf cmpf select".split()
 )
@@ -25,7 +25,7 @@ _ACCEPTS_VARIABLES = frozenset(
 @register_pass
 @dataclass(frozen=True)
 class ShareKernels(Pass):
-    """Makes one kernel of those that differ in numbers alone: it takes the numbers as arguments.
+    """Makes one kernel of kernels that differ in constants only; the constants become arguments.
 
         func.func private @main_kernel_0(%x, %out) { .. arith.mulf %in, 2.0 .. }
         func.func private @main_kernel_1(%x, %out) { .. arith.mulf %in, 3.0 .. }
@@ -51,28 +51,29 @@ class ShareKernels(Pass):
 
 @dataclass(frozen=True)
 class _ParameterizedKernel:
-    """A kernel and the constants in it that could be arguments."""
+    """A kernel and the constants in it that can become arguments."""
 
     function: ir.Operation
     constants: list[ir.Operation]
 
     @classmethod
     def of(cls, function: ir.Operation) -> _ParameterizedKernel:
+        """The kernel of a function."""
         block = function.regions[0].blocks[0]
         return cls(function, [o.operation for o in block.operations if _is_shareable_constant(o.operation)])
 
     @property
     def name(self) -> str:
-        """The symbol."""
+        """The symbol of the kernel."""
         return str(ir.StringAttr(self.function.attributes["sym_name"]).value)
 
     @property
     def values(self) -> list[ir.Attribute]:
-        """The numbers."""
+        """The values of the constants."""
         return [op.attributes["value"] for op in self.constants]
 
     def text_without_constants(self) -> str:
-        """The kernel as text without its name and numbers."""
+        """The kernel as text without its name and the values of its constants."""
         values = self.values
         for op in self.constants:
             op.attributes["value"] = ir.FloatAttr.get(op.results[0].type, 0.0, op.location)
@@ -82,7 +83,7 @@ class _ParameterizedKernel:
         return str(text)
 
     def add_parameters(self, varying: Sequence[int]) -> None:
-        """Makes numbers arguments, which come in front of the destinations."""
+        """Makes the constants of these numbers arguments, in front of the destinations."""
         block = self.function.regions[0].blocks[0]
         results = ir.FunctionType(ir.TypeAttr(self.function.attributes["function_type"]).value).results
         first = len(block.arguments) - len(results)
@@ -98,7 +99,7 @@ class _ParameterizedKernel:
 
 
 def _is_shareable_constant(op: ir.Operation) -> bool:
-    """Whether an operation is a float that only operations read to which it is all the same."""
+    """Whether an operation is a float constant whose users all accept a variable."""
     return (
         op.name == "arith.constant"
         and isinstance(op.attributes["value"], ir.FloatAttr)
@@ -107,7 +108,7 @@ def _is_shareable_constant(op: ir.Operation) -> bool:
 
 
 def _calls(module: ir.Module) -> dict[str, list[ir.Operation]]:
-    """The calls in entries, by the function called."""
+    """The calls in entries, by the called function."""
     found: dict[str, list[ir.Operation]] = {}
     for function in functions_of(module).values():
         if KIND not in function.attributes and len(function.regions[0].blocks):
@@ -119,7 +120,7 @@ def _calls(module: ir.Module) -> dict[str, list[ir.Operation]]:
 
 
 def _share(kernels: Sequence[_ParameterizedKernel], calls: dict[str, list[ir.Operation]]) -> None:
-    """Has every call go to the first kernel, with the numbers that differ as arguments."""
+    """Redirects every call to the first kernel, with the constants that differ as arguments."""
     first, *others = kernels
     table = [kernel.values for kernel in kernels]
     varying = [i for i, column in enumerate(zip(*table, strict=True)) if any(v != column[0] for v in column)]
@@ -132,7 +133,7 @@ def _share(kernels: Sequence[_ParameterizedKernel], calls: dict[str, list[ir.Ope
 
 
 def _redirect(call: ir.Operation, callee: str, values: Sequence[ir.Attribute]) -> None:
-    """A call of another kernel, with numbers in front of the destinations."""
+    """A call of another kernel, with constants in front of the destinations."""
     operands = list(call.operands)
     before = len(operands) - len(call.results)
     with ir.InsertionPoint(call), call.location:

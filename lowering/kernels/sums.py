@@ -1,4 +1,4 @@
-"""Sums of two tensors, element by element, as linalg has them."""
+"""Element-wise sums of two tensors in linalg."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def is_sum(op: ir.Operation) -> bool:
 
 
 def walks_along(affine_map: ir.AffineMap, shape: Sequence[int]) -> bool:
-    """Whether dimension i is walked along by loop i, where there is more than one position."""
+    """Whether loop i walks dimension i, for every dimension of more than one position."""
     if len(affine_map.results) != affine_map.n_dims:
         return False
     return all(d == ir.AffineExpr.get_dim(i) or shape[i] == 1 for i, d in enumerate(affine_map.results))
 
 
 def _before_conversions(value: ir.Value) -> ir.Value:
-    """What a value is converted from."""
+    """The value before float conversions."""
     while not isinstance(value, ir.BlockArgument) and value.owner.name in CONVERSIONS:
         value = value.owner.operands[0]
     return value

@@ -1,7 +1,7 @@
 """Reductions that keep the element which wins a strict comparison, and its position: argmax and its like.
 
-Lanes may keep a select_winner each: of two winners the one that beats the other stays, of equal ones that with the smaller
-position.
+Lanes may keep a select_winner each: of two winners the one that beats the other stays, of equal ones that with the
+smaller position.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ _EXTREMES = frozenset({"arith.maxsi", "arith.maxui", "arith.minsi", "arith.minui
 
 @dataclass(frozen=True)
 class Selection:
-    """`candidate` takes the place of the accumulator `kept` where `condition` evaluate_condition; its position likewise."""
+    """`candidate` takes the place of the accumulator `kept` where `condition` evaluate_condition; its position
+    likewise.
+    """
 
     condition: ir.Value
     candidate: ir.Value
