@@ -91,7 +91,7 @@ class Liveness:
             self.buffer_of[op.results[0]] = self.buffer_of[op.operands[0]]
 
     def share_in_place(self, ops: Sequence[ir.Operation], proposed: Mapping[str, Sequence[tuple[int, int]]]) -> None:
-        """Lets a result take the memory of an operand that dies at the call: pointwise kernels, and `proposed` pairs."""
+        """Lets a result take the memory of an operand that dies: in pointwise kernels, and for `proposed` pairs."""
         pointwise: dict[str, bool] = {}
         for number, op in enumerate(ops):
             callee = ir.FlatSymbolRefAttr(op.attributes["callee"]).value if op.name == "func.call" else ""

@@ -279,7 +279,7 @@ def _unify(nodes: Sequence[Node], siblings: bool) -> bool:
 
 
 def _edges(nodes: Sequence[Node]) -> Iterator[tuple[tuple[int, Use], tuple[int, Use]]]:
-    """The producer-consumer edges: the node and the access that write a value, the node and the access that read it."""
+    """The producer-consumer edges: node and access that write a value, node and access that read it."""
     makers = {r: (n, i) for n, node in enumerate(nodes) for i, r in enumerate(node.results)}
     for number, node in enumerate(nodes):
         for use in (*node.inputs, *node.outputs):

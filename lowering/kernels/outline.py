@@ -28,7 +28,7 @@ _CLONE_ORDER = ("arith.constant", "tensor.empty", "linalg.fill")
 
 @dataclass
 class Outliner:
-    """Makes the kernels of a module; equal groups share a function. `names` maps structures and texts to functions."""
+    """Makes the kernels of a module; equal groups share a function (`names`, by structure and by text)."""
 
     module: ir.Module
     names: dict[Hashable, str] = field(default_factory=dict)

@@ -1,7 +1,6 @@
 """Cloning the body of a `linalg.generic` onto scalars or vectors.
 
-A value that is the same in every lane stays a scalar and is written to the loop's preheader, so nothing is
-computed per lane that does not vary.
+A value that is equal in all lanes stays a scalar and is computed in the loop's preheader.
 """
 
 from __future__ import annotations
@@ -14,20 +13,20 @@ from oneflow.lowering.kernels.nodes import Unsupported
 from oneflow.lowering.llvm.kernel import Kernel, natural_view
 from oneflow.lowering.llvm.writer import Index, Writer, memory_type
 
-#: Element operations that one operation of the body counts for; others count one.
+#: The cost of an operation in element operations, by dialect; other operations cost 1.
 OPERATION_COST = {"math": 12, "func": 4}
 
 
 class NeedsScalars(Unsupported):
-    """The body cannot be computed on vectors."""
+    """The body or the accesses cannot be vectorized in this mode."""
 
 
 @dataclass(frozen=True)
 class LaneValue:
-    """A value of the loop: its name and element type; `varies` if it is a vector with a value per lane.
+    """A value in a loop: its SSA name and element type; `is_vector` if it has one element per lane.
 
-    `lane` is the first position where the value counts lanes: lane `k` is `lane + k`. Where lanes count from one of
-    two positions, `either` is a condition for each lane and the two values.
+    An index whose lane k is `first_lane + k` has a `first_lane`. `two_starts` are a condition per lane and two such
+    indices, of which the condition selects one.
     """
 
     name: str
@@ -38,16 +37,16 @@ class LaneValue:
 
     @property
     def is_lane_index(self) -> bool:
-        """Whether lanes lie side by side, from one position on or two."""
+        """Whether the lanes are consecutive indices, from one start or from two."""
         return self.first_lane is not None or self.two_starts is not None
 
 
 @dataclass
 class Lanes:
-    """How a loop's steps lie in vectors: `width` lanes (None: scalars), all or those of `mask` in use.
+    """The vectorization of a loop: `width` lanes (None: scalars), of which those of `mask` are active (None: all).
 
-    `uniform` collects what is the same for every step of the innermost loop; `count` says how many lanes are in use,
-    where that is known beside the mask.
+    Operations on loop-invariant values are written to the `preheader`. `active` is the number of active lanes where
+    it is known besides the mask.
     """
 
     writer: Writer
@@ -59,7 +58,7 @@ class Lanes:
     active: Index | None = None
 
     def type(self, element: str, varies: bool = True) -> str:
-        """The type of a value with this element."""
+        """The type of a value with this element type."""
         return f"vector<{self.width}x{element}>" if varies and self.width else element
 
     def broadcast(self, value: LaneValue) -> str:
@@ -70,7 +69,7 @@ class Lanes:
         return self._hoisted(f"vector.broadcast {value.name} : {value.element} to {kind}")
 
     def _hoisted(self, text: str) -> str:
-        """An operation on uniform values."""
+        """Writes a loop-invariant operation; returns its name."""
         name = self.writer.fresh()
         (self.writer.lines if self.preheader is None else self.preheader).append(f"{name} = {text}")
         return name
@@ -80,7 +79,7 @@ class Lanes:
         return LaneValue(self.writer.constant(value, element), element)
 
     def load(self, memory: str, kind: str, positions: Sequence[str], element: str, varies: bool) -> LaneValue:
-        """The element at `positions`, or the vector that begins there. Bools are bytes in memory."""
+        """Loads the element at `positions`, or the vector that begins there. Bools are bytes in memory."""
         held, at = memory_type(element), f"{memory}[{', '.join(positions)}] : {kind}"
         if not varies:
             name = self._hoisted(f"memref.load {at}")
@@ -97,7 +96,7 @@ class Lanes:
         return LaneValue(self.writer.op(cast) if varies else self._hoisted(cast), element, varies)
 
     def load_stride_two(self, memory: str, kind: str, positions: Sequence[str], element: str) -> LaneValue:
-        """The vector of every second element from `positions` on, by two vectors that end where it does."""
+        """Loads every second element from `positions` on, by two vectors that do not read beyond the last element."""
         w, width = self.writer, self.width or 1
         further = w.binary("addi", positions[-1], width - 1)
         halves = []
@@ -115,7 +114,7 @@ class Lanes:
     def store_interleaved(
         self, values: tuple[LaneValue, LaneValue], memory: str, kind: str, positions: Sequence[str]
     ) -> None:
-        """Writes the lanes of two values in turn from `positions` on."""
+        """Stores the lanes of two values alternately from `positions` on."""
         w, width = self.writer, self.width or 1
         both, element = self.type(values[0].element), values[0].element
         names = ", ".join(self.broadcast(v) for v in values)
@@ -130,7 +129,7 @@ class Lanes:
             lanes.store(joined, memory, kind, at, True)
 
     def store(self, value: LaneValue, memory: str, kind: str, positions: Sequence[str], varies: bool) -> None:
-        """Writes a value where `load` reads it."""
+        """Stores a value as `load` reads it."""
         name, held = self.broadcast(value) if varies else value.name, memory_type(value.element)
         if held != value.element:
             kinds = f"{self.type(value.element, varies)} to {self.type(held, varies)}"
@@ -151,13 +150,18 @@ def zero_of(element: str) -> str:
 
 
 def attribute_text(op: ir.Operation) -> str:
-    """An operation's attributes for the generic form."""
+    """An operation's attributes in the generic form."""
     names = [f"{name} = {op.attributes[name]}" for name in op.attributes]
     return f" {{{', '.join(names)}}}" if names else ""
 
 
 def clone_scalar(op: ir.Operation, operands: Sequence[LaneValue], lanes: Lanes) -> LaneValue:
-    """One operation on elements, on vectors if an operand varies."""
+    """One operation on elements, as a vector operation if an operand is a vector.
+
+    Raises:
+        Unsupported: the operation has regions, or not one result.
+        NeedsScalars: the operation has no vector form.
+    """
     if len(op.results) != 1 or len(op.regions):
         raise Unsupported(op.name)
     result = str(op.results[0].type)
@@ -172,13 +176,13 @@ def clone_scalar(op: ir.Operation, operands: Sequence[LaneValue], lanes: Lanes) 
 
 @dataclass
 class BodyCloner:
-    """Computes bodies at one point of a nest; `at(d)` is the value of loop dimension `d` of the node."""
+    """Clones bodies at one position of a nest; `positions[d]` is the value of loop dimension `d` of the node."""
 
     lanes: Lanes
     positions: dict[int, LaneValue]
 
     def run(self, block: ir.Block, arguments: Sequence[LaneValue]) -> list[LaneValue]:
-        """What the block yields for these arguments."""
+        """The values that the block yields for these arguments."""
         env = dict(zip(block.arguments, arguments, strict=True))
         for view_op in block.operations:
             op = view_op.operation
@@ -188,9 +192,11 @@ class BodyCloner:
         raise AssertionError("a body without linalg.yield")
 
     def _value(self, env: dict[ir.Value, LaneValue], value: ir.Value) -> LaneValue:
+        """The clone of a value."""
         return env[value] if value in env else outside_value(self.lanes, value)
 
     def _clone(self, op: ir.Operation, env: dict[ir.Value, LaneValue]) -> LaneValue:
+        """Clones one operation."""
         if op.name == "linalg.index":
             return self.positions[ir.IntegerAttr(op.attributes["dim"]).value]
         if op.name == "arith.constant":
@@ -203,17 +209,17 @@ class BodyCloner:
         return self._with_lane_index(op, operands, clone_scalar(op, operands, self.lanes))
 
     def _with_lane_index(self, op: ir.Operation, operands: Sequence[LaneValue], value: LaneValue) -> LaneValue:
-        """A position with what is known of lanes that count."""
+        """The result of an index operation, with what is known of it as a lane index."""
         if op.name == "arith.select" and operands[0].is_vector:
-            counts = all(v.first_lane is not None for v in operands[1:])
-            return replace(value, two_starts=tuple(operands)) if counts else value  # type: ignore[arg-type]
+            are_lane_indices = all(v.first_lane is not None for v in operands[1:])
+            return replace(value, two_starts=(operands[0], operands[1], operands[2])) if are_lane_indices else value
         if op.name not in ("arith.addi", "arith.subi") or operands[0].first_lane is None or operands[1].is_vector:
             return value
         base = self.lanes.writer.index(operands[0].first_lane)
         return replace(value, first_lane=self.lanes.writer.op(f"{op.name} {base}, {operands[1].name} : index"))
 
     def _extract(self, op: ir.Operation, positions: list[LaneValue]) -> LaneValue:
-        """An element at a computed position: contiguous where the last position counts lanes."""
+        """An element at a computed position: one vector load where the last position is a lane index."""
         tensor = self.lanes.kernel.tensors.get(op.operands[0])
         if tensor is None:
             raise Unsupported("tensor.extract from a value of the kernel")
@@ -229,13 +235,15 @@ class BodyCloner:
             names = [p.name if p.first_lane is None else lanes.writer.index(p.first_lane) for p in (*before, *last)]
             return lanes.load(memory, kind, names, tensor.element, bool(varying))
 
-        choice = positions[-1].two_starts if varying else None
-        return load(self.lanes) if choice is None else self._load_from_two_starts(*choice, load)
+        starts = positions[-1].two_starts if varying else None
+        return load(self.lanes) if starts is None else self._load_from_two_starts(*starts, load)
 
     def _load_from_two_starts(
         self, condition: LaneValue, one: LaneValue, other: LaneValue, load: Callable[[Lanes, LaneValue], LaneValue]
     ) -> LaneValue:
-        """Elements from one of two positions on: mostly all lanes are on one side, else each side is read."""
+        """Loads from one of two starts per lane. Usually all lanes agree; otherwise both sides are loaded under
+        masks.
+        """
         w, masks = self.lanes.writer, self.lanes.type("i1")
         lanes = replace(self.lanes, preheader=None)
 
@@ -258,7 +266,7 @@ class BodyCloner:
         )
 
     def _branch(self, condition: str, yes: Callable[[], LaneValue], no: Callable[[], LaneValue]) -> LaneValue:
-        """One of two values, of which that one alone is computed."""
+        """An `scf.if` that computes one of two values."""
         w = self.lanes.writer
         with w.buffered() as first:
             one = yes()
@@ -286,7 +294,7 @@ def outside_value(lanes: Lanes, value: ir.Value) -> LaneValue:
     """A scalar defined outside the bodies: a parameter, a constant, a size, or computed from those.
 
     Raises:
-        Unsupported: it is something else.
+        Unsupported: any other value.
     """
     if value in lanes.captured:
         return lanes.captured[value]
@@ -295,6 +303,7 @@ def outside_value(lanes: Lanes, value: ir.Value) -> LaneValue:
 
 
 def _compute_outside(lanes: Lanes, value: ir.Value) -> LaneValue:
+    """`outside_value` for a value that is not cached."""
     if value in lanes.kernel.scalars:
         return LaneValue(lanes.kernel.scalars[value], str(value.type))
     if isinstance(value, ir.BlockArgument):
@@ -311,7 +320,11 @@ def _compute_outside(lanes: Lanes, value: ir.Value) -> LaneValue:
 
 
 def size_of(lanes: Lanes, op: ir.Operation) -> Index:
-    """The size that a `tensor.dim` of a kernel's argument asks for."""
+    """The size that a `tensor.dim` of a kernel argument returns.
+
+    Raises:
+        Unsupported: the tensor is no argument.
+    """
     tensor = lanes.kernel.tensors.get(op.operands[0])
     position = op.operands[1].owner
     if tensor is None or position.name != "arith.constant":

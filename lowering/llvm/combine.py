@@ -1,4 +1,4 @@
-"""Reductions that may run in lanes: how a body combines, what is neutral, how lanes come together."""
+"""Reductions that can be vectorized: the combining operation, its identity, and the reduction of lanes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from oneflow.lowering.llvm.body import NeedsScalars
 _INFINITY = {"f16": "7C00", "bf16": "7F80", "f32": "7F800000", "f64": "7FF0000000000000"}
 _MINUS_INFINITY = {"f16": "FC00", "bf16": "FF80", "f32": "FF800000", "f64": "FFF0000000000000"}
 
-#: The kind of `vector.reduction` by combining operation.
+#: The kind of `vector.reduction` for each combining operation.
 KINDS = {
     "arith.addf": "add", "arith.mulf": "mul", "arith.maximumf": "maximumf", "arith.minimumf": "minimumf",
     "arith.maxnumf": "maxnumf", "arith.minnumf": "minnumf", "arith.addi": "add", "arith.muli": "mul",
@@ -24,13 +24,14 @@ _REASSOCIABLE = {"reassoc", "fast"}
 
 
 def _flags(op: ir.Operation) -> set[str]:
+    """The fast-math flags of an operation."""
     text = str(op.attributes["fastmath"])
     return set(text.removeprefix("#arith.fastmath<").removesuffix(">").split(","))
 
 
 @dataclass(frozen=True)
 class Combiner:
-    """The operation that joins an accumulator and an element."""
+    """The operation that combines an accumulator and an element."""
 
     op: ir.Operation
     element: str
@@ -42,7 +43,7 @@ class Combiner:
 
     @property
     def identity(self) -> str:
-        """The literal that changes nothing."""
+        """The literal of the identity."""
         name = self.op.name.removeprefix("arith.")
         if name in ("maximumf", "maxnumf"):
             return f"0x{_MINUS_INFINITY[self.element]}"
@@ -57,10 +58,10 @@ class Combiner:
 
 
 def combiner_of(node: Node, number: int) -> Combiner:
-    """How result `number` of a reduction combines, if its order is free.
+    """How result `number` of a reduction combines, if elements can be combined in any order.
 
     Raises:
-        NeedsScalars: the order matters, or the accumulator is used otherwise.
+        NeedsScalars: the order matters, or the accumulator has other uses.
     """
     block = node.body
     accumulator = block.arguments[len(node.inputs) + number]

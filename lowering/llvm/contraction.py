@@ -1,13 +1,14 @@
-"""Emitting contractions: matrix products, batched ones, convolutions, with what follows them.
+"""Contractions: matrix products, batched products, convolutions, with their epilogues.
 
-    for a block of columns:                 the vector loop; this and chunks of rows are the parallel range
+    for a block of columns:                 the vector loop; column blocks and row chunks are the parallel range
       panel = the right operand's block     packed once, contiguous, small enough for the L2 cache
       for a tile of rows:
         accumulators in registers           rows x vectors
         for k: broadcast left, load panel, multiply and add
-        what follows, on the accumulators, and the only write of the result
+        epilogue on the accumulators, and the only write of the result
 
-The right operand is the one that the vector loop (the result's last dimension) walks; the left one has the rows.
+The vector loop (the last dimension of the result) walks the right operand; the left operand has the rows. The depth
+is the reduced dimension.
 """
 
 from __future__ import annotations
@@ -29,28 +30,29 @@ from oneflow.lowering.llvm.value_storage import element_bits
 from oneflow.lowering.llvm.writer import Index, Writer
 from oneflow.lowering.targets.cpu import CpuTarget
 
-#: Rows of a tile, at most.
+#: The most rows of a register tile.
 MAX_TILE_ROWS = 14
-#: Rows of one parallel step, at most.
+#: The most rows of one parallel step.
 MAX_STEP_ROWS = 240
-#: Products of one running sum; see `sums`.
+#: The length of a running sum in products; see `sums`.
 SUM_BLOCK = 512
 
 
 def emit_contraction(kernel: Kernel, structure: Structure) -> str:
-    """The functions of a kernel around one contraction.
+    """The functions of a kernel around one contraction, as MLIR text.
 
     Raises:
-        Unsupported: it has no rows or columns to make tiles of.
+        Unsupported: the contraction has no rows or columns to make tiles of.
     """
     return Contraction(kernel, in_result_order(structure), "column").emit()
 
 
 def register_tiles(target: CpuTarget) -> dict[int, int]:
-    """The tiles whose accumulators and operands are in registers: rows by vectors of a row, the widest first.
+    """The register tiles of a target: rows by the number of vectors in a row, widest first.
 
-    Accumulators fill three quarters of the registers at most. The others are for the right operand's vectors and,
-    unless an instruction spreads it from memory, for an element of the left one; a single row reads both from memory.
+    Accumulators fill at most three quarters of the registers. The others hold the right operand's vectors and, unless
+    an instruction broadcasts from memory, an element of the left operand; a single row reads both operands from
+    memory.
     """
     registers, tiles = target.vector_registers, {}
     for vectors in (16, 8, 4, 2, 1):
@@ -61,7 +63,7 @@ def register_tiles(target: CpuTarget) -> dict[int, int]:
 
 
 def best_tile(tiles: Mapping[int, int]) -> int:
-    """The vectors of a row of the tile that multiplies most for what it reads."""
+    """The vectors per row of the tile with the most multiplications per element read."""
     return min(tiles, key=lambda vectors: 1 / vectors + 1 / tiles[vectors])
 
 
@@ -79,7 +81,7 @@ class Contraction(PackedContraction):
         self.vectors = self._vectors()
         self.tile = self.tiles[self.vectors]
         if isinstance(self.rows.size, int):
-            # Tiles as equal as can be: a small one at the end would wait for its sums.
+            # Tiles of nearly equal size: a small last tile would be bound by the latency of its sums.
             self.tile = max(math.ceil(self.rows.size / max(math.ceil(self.rows.size / self.tile), 1)), 1)
         self.chunk_rows = self._chunk_rows()
         self.block = self.width * self.vectors
@@ -88,7 +90,7 @@ class Contraction(PackedContraction):
         self.cascade = sums.cascade(sizes, [1] * len(sizes), SUM_BLOCK) if free else None
 
     def _find_row_loops(self) -> list[Loop]:
-        """The loops that together are the rows: all where their sizes are known, else the longest."""
+        """The loops that together are the rows: all row loops if their sizes are static, else the longest."""
         rows = self._row_loops()
         if not rows:
             raise Unsupported("a contraction without rows")
@@ -105,14 +107,15 @@ class Contraction(PackedContraction):
         return {**found, self.row_loops[0].id: row}
 
     def _vectors(self) -> int:
-        """Vectors of a row: no more than there are columns; few or many where all rows fit in one tile then."""
+        """Vectors in a row of the tile: at most as many as columns fill, and a wide tile where all rows fit in one."""
         rows, columns = self.rows.size, self.columns.size
         widest, best = max(self.tiles), best_tile(self.tiles)
-        one_tile = [v for v in self.tiles if v > 1 and isinstance(rows, int) and rows <= self.tiles[v]] or [best]
+        single_tile = [v for v in self.tiles if v > 1 and isinstance(rows, int) and rows <= self.tiles[v]] or [best]
         fits = [v for v in (1, 2, 4) if isinstance(columns, int) and columns <= v * (self.width or 1)] or [widest]
-        return min(one_tile[0], fits[0])
+        return min(single_tile[0], fits[0])
 
     def _chunk_rows(self) -> int:
+        """Rows of one parallel step, a multiple of the tile."""
         if not isinstance(self.rows.size, int):
             return MAX_STEP_ROWS // self.tile * self.tile
         tiles = max(math.ceil(self.rows.size / self.tile), 1)
@@ -120,18 +123,19 @@ class Contraction(PackedContraction):
         return math.ceil(tiles / chunks) * self.tile
 
     def _batch_loops(self, loops: Loops) -> list[Loop]:
-        taken = {*(loop.id for loop in self.row_loops), self.columns.id}
-        return [loop for loop in loops.outer if loop.id not in taken]
+        """The outer loops that are neither rows nor columns."""
+        used = {*(loop.id for loop in self.row_loops), self.columns.id}
+        return [loop for loop in loops.outer if loop.id not in used]
 
     def _factors(self, writer: Writer, loops: Loops) -> list[Index]:
-        """The sizes whose product is the parallel range: other loops, chunks of rows, blocks of columns."""
+        """The factors of the parallel range: batch loops, blocks of columns, chunks of rows."""
         sizes = {loop.id: loop.size for loop in loops.outer}
         chunks = writer.ceildiv(writer.product([sizes[loop.id] for loop in self.row_loops]), self.chunk_rows)
         blocks = writer.ceildiv(sizes[self.columns.id], self.block)
         return [*(loop.size for loop in self._batch_loops(loops)), blocks, chunks]
 
     def emit(self) -> str:
-        """The kernel's function and its launch."""
+        """The kernel's function and its launch as MLIR text."""
         with self.writer.at_head():
             factors = self._factors(self.writer, self.loops)
         self.panel = self._panel() if self._needs_panel() else None
@@ -145,12 +149,12 @@ class Contraction(PackedContraction):
         return launch_text(self.kernel, w, count, self.chunk_rows * self.block * depth // 8, w.lines)
 
     def _needs_panel(self) -> bool:
-        """Whether the right operand is copied into a panel: not where each element is used by one tile."""
-        few = isinstance(self.rows.size, int) and self.rows.size <= self.tile
-        return not few or not self._has_vector_columns()
+        """Whether the right operand is packed into a panel: not if one tile uses each of its elements."""
+        single_tile = isinstance(self.rows.size, int) and self.rows.size <= self.tile
+        return not single_tile or not self._has_vector_columns()
 
     def _parallel_step(self, factors: Sequence[Index]) -> None:
-        """One step of the parallel range: a block of columns and a chunk of rows."""
+        """One parallel step: a block of columns and a chunk of rows."""
         w = self.writer
         *others, block, chunk = self.delinearize(factors)
         self.position = {loop.id: d for loop, d in zip(self._batch_loops(self.loops), others, strict=True)}
@@ -166,7 +170,7 @@ class Contraction(PackedContraction):
         self._tiles(begin, end)
 
     def _count_active_lanes(self) -> list[Index | None]:
-        """How many columns from each vector's first on there are; None where all are always in use."""
+        """The number of columns from each vector's first column on; None where all lanes are active."""
         w, size = self.writer, self.columns.size
         if isinstance(size, int) and size % self.block == 0:
             return [None] * self.vectors
@@ -174,10 +178,11 @@ class Contraction(PackedContraction):
         return [rest if v == 0 else w.binary("subi", rest, v * (self.width or 1)) for v in range(self.vectors)]
 
     def _first_lanes(self, count: Index) -> str:
+        """The mask of the first `count` lanes."""
         return self.writer.op(f"vector.create_mask {count} : vector<{self.width}xi1>")
 
     def _tiles(self, begin: Index, end: Index) -> None:
-        """Tiles of rows; what is left over is one smaller tile, or single rows where the count is dynamic."""
+        """Tiles of rows. The rest is one smaller tile, or single rows where the number of rows is dynamic."""
         w, size = self.writer, self.rows.size
         middle: Index = end
         rest = size % self.tile if isinstance(size, int) else 1
@@ -190,6 +195,8 @@ class Contraction(PackedContraction):
                 self._tile_loop(first, last, rows)
 
     def _tile_loop(self, first: Index, last: Index, rows: int) -> None:
+        """A loop over tiles of `rows` rows."""
+
         def tile(iv: str, values: list[LaneValue]) -> list[LaneValue]:
             self._tile(iv, rows)
             return []
@@ -197,6 +204,7 @@ class Contraction(PackedContraction):
         self._loop(first, last, rows, [], tile, self._scalar_lanes())
 
     def _tile(self, row: str, rows: int) -> None:
+        """One tile: accumulators, the loop over the depth, the epilogue."""
         w = self.writer
         at = [self._row_positions(w.add(row, r)) for r in range(rows)]
         inits = []
@@ -226,6 +234,7 @@ class Contraction(PackedContraction):
         return after
 
     def _right_vector(self, flat: Index, v: int) -> str:
+        """Vector `v` of the right operand, from the panel if there is one."""
         lanes = self._lanes(v)
         if self.panel is None:
             value = self._load_input(self.node.inputs[self.operands.right], lanes)

@@ -1,4 +1,4 @@
-"""`oneflow-emit-kernels`: from kernels on tensors to loops on memory, and the entry to a plan."""
+"""`oneflow-emit-kernels`: emits kernels on tensors as vector loops on memory, and each entry as a plan."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class EmitKernels(Pass):
 
 
 def emit_kernel(kernel: Kernel) -> str | None:
-    """The functions of a kernel, or None where no emitter covers it."""
+    """The functions of a kernel as MLIR text, or None where no emitter covers the kernel."""
     kind = ir.StringAttr(kernel.func.attributes["oneflow.kernel"]).value
     try:
         ops = compute_operations(kernel)
@@ -106,12 +106,13 @@ def emit_kernel(kernel: Kernel) -> str | None:
 
 
 def _is_runtime(op: ir.Operation) -> bool:
+    """Whether a function is one of the runtime."""
     name = op.attributes.get("sym_name")
     return name is not None and ir.StringAttr(name).value.startswith("oneflow_rt_")
 
 
 def _replace(module: ir.Module, made: ir.Module, bufferized: ir.Module | None) -> None:
-    """Puts the emitted functions in the place of those of the module."""
+    """Replaces the functions of the module by the emitted and the bufferized functions."""
     fallback = [o.operation for o in bufferized.body.operations] if bufferized is not None else []
     fallback = [op for op in fallback if not _is_runtime(op)]
     for op in [o.operation for o in module.body.operations]:

@@ -1,4 +1,4 @@
-"""The operands of contractions: which is which, and the panel that the right one is packed into."""
+"""The operands of contractions, and the panel that the right operand is packed into."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from oneflow.lowering.llvm.writer import Index, Writer
 
 @dataclass
 class ContractionOperands:
-    """The body of a contraction taken apart: which input is left and right, and how each is widened."""
+    """The body of a contraction: which input is left and which is right, and how each input is converted."""
 
     node: Node
     left: int
@@ -26,7 +26,11 @@ class ContractionOperands:
 
 
 def operands_of_contraction(node: Node, vector: Loop, loops: Loops) -> ContractionOperands:
-    """Which input the vector loop walks (right), and which not (left)."""
+    """The left and the right input: the vector loop walks the right one.
+
+    Raises:
+        Unsupported: the body has another form, or the vector loop walks both inputs.
+    """
     ops = [o.operation for o in node.body.operations]
     product = next(o for o in ops if o.name in ("arith.mulf", "arith.muli"))
     total = next(o for o in ops if o.name in ("arith.addf", "arith.addi"))
@@ -35,13 +39,13 @@ def operands_of_contraction(node: Node, vector: Loop, loops: Loops) -> Contracti
     factors = {_root(node, v): v for v in product.operands}
     walked = [vector.id in set().union(*(p.form.dims for p in loops.positions(node, u))) for u in node.inputs]
     if len(factors) != 2 or walked[0] == walked[1]:
-        raise Unsupported("a contraction whose operands both have the columns")
+        raise Unsupported("a contraction with columns in both operands or in none")
     right = walked.index(True)
     return ContractionOperands(node, 1 - right, right, factors, str(product.results[0].type))
 
 
 def _root(node: Node, value: ir.Value) -> int:
-    """The number of the input that a factor comes from."""
+    """The number of the input that a factor is converted from."""
     while not isinstance(value, ir.BlockArgument):
         if not len(value.owner.operands):
             raise Unsupported("a contraction with a factor that comes from no operand")
@@ -51,7 +55,7 @@ def _root(node: Node, value: ir.Value) -> int:
 
 @dataclass
 class ContractionNest(LoopNest):
-    """A nest around the contraction `node`, whose `columns` one operand walks and the other does not."""
+    """A nest around the contraction `node`; one operand has the loop `columns`, the other has not."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -62,7 +66,7 @@ class ContractionNest(LoopNest):
         self.operands = operands_of_contraction(self.node, self.columns, self.loops)
 
     def _row_loops(self) -> list[Loop]:
-        """The outer loops that the left operand walks and the right one does not."""
+        """The outer loops of the left operand that the right operand does not have."""
         left, right = (
             set().union(*(p.form.dims for p in self.loops.positions(self.node, self.node.inputs[side])))
             for side in (self.operands.left, self.operands.right)
@@ -70,10 +74,11 @@ class ContractionNest(LoopNest):
         return [loop for loop in self.loops.outer if loop.id in left - right]
 
     def _scalar_lanes(self) -> Lanes:
+        """No lanes."""
         return Lanes(self.writer, self.kernel, None, captured=self._scalars)
 
     def _is_contiguous_along_depth(self, use: Use) -> bool:
-        """Whether an operand's elements lie side by side along the last loop of the depth."""
+        """Whether an operand is contiguous along the last loop of the depth."""
         last = self.loops.inner[-1].id
         positions = self.loops.positions(self.node, use)
         return (
@@ -83,13 +88,14 @@ class ContractionNest(LoopNest):
         )
 
     def _load_input(self, use: Use, lanes: Lanes) -> LaneValue:
+        """An operand's element, or vector of elements, at the current position."""
         tensor = self.kernel.tensors.get(use.value)
         if tensor is None:
             raise Unsupported("a contraction of a value of the kernel")
         return self._load(self.node, use, tensor, lanes)
 
     def _convert(self, number: int, value: LaneValue, lanes: Lanes) -> LaneValue:
-        """An input's element as it is multiplied."""
+        """An input's element converted to the type of the product."""
         chain: list[ir.Operation] = []
         factor = self.operands.factors[number]
         while not isinstance(factor, ir.BlockArgument):
@@ -100,6 +106,7 @@ class ContractionNest(LoopNest):
         return value
 
     def _multiply_add(self, a: str, b: str, total: LaneValue, kind: str) -> LaneValue:
+        """`a * b + total`, as an FMA where the target has one."""
         is_float = self.operands.element[0] in "fb"
         if is_float and self.kernel.target.has_fma:
             return LaneValue(self.writer.op(f"math.fma {a}, {b}, {total.name} : {kind}"), total.element, True)
@@ -108,7 +115,7 @@ class ContractionNest(LoopNest):
         return LaneValue(self.writer.op(f"arith.add{letter} {product}, {total.name} : {kind}"), total.element, True)
 
     def _epilogue(self, total: LaneValue, lanes: Lanes) -> None:
-        """Writes a finished vector, after what the kernel does with it."""
+        """Emits the epilogue of a finished vector and stores it."""
         self.registers = {}
         for node in self.structure.nodes:
             if node is self.node:
@@ -119,7 +126,7 @@ class ContractionNest(LoopNest):
 
 @dataclass
 class PackedContraction(ContractionNest):
-    """A contraction whose columns are walked in blocks of `vectors` vectors; the current one begins at `column`."""
+    """A contraction with blocks of columns of `vectors` vectors; the current block begins at `column`."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -131,6 +138,7 @@ class PackedContraction(ContractionNest):
         self.depth = self._depth(self.writer)
 
     def _depth(self, writer: Writer) -> Index:
+        """The number of steps of the depth."""
         with writer.at_head():
             depth = writer.product([loop.size for loop in self.loops.inner])
         return depth
@@ -143,18 +151,18 @@ class PackedContraction(ContractionNest):
         return flat
 
     def _has_vector_columns(self) -> bool:
-        """Whether the right operand's columns lie side by side, or every second element is one."""
+        """Whether the right operand's columns are contiguous or have stride 2, so that vectors can be loaded."""
         positions = self.loops.positions(self.node, self.node.inputs[self.operands.right])
         walking = [i for i, p in enumerate(positions) if self.columns.id in p.form.dims]
         return walking == [len(positions) - 1] and dict(positions[-1].form.terms)[self.columns.id] in (1, 2)
 
     def _lanes(self, v: int) -> Lanes:
-        """Vector `v` of the block; moves the position of the vector loop there."""
+        """The lanes of vector `v` of the block; moves the position of the vector loop there."""
         self.position[self.columns.id] = self.writer.add(self.column, v * (self.width or 1))
         return Lanes(self.writer, self.kernel, self.width, self.masks[v], None, self._scalars, self.active_lanes[v])
 
     def _over_depth(self, step: Callable[[], object], number: int = 0, remaining: int = 0) -> None:
-        """Loops over the contracted positions; the last `remaining` loops are left to `step`."""
+        """Loops over the depth; the last `remaining` loops are left to `step`."""
         if number == len(self.loops.inner) - remaining:
             step()
             return
@@ -168,7 +176,7 @@ class PackedContraction(ContractionNest):
         self._loop(0, loop.size, 1, [], inside, self._scalar_lanes())
 
     def _pack(self) -> None:
-        """Copies the right operand's columns of this block into the panel, a row for each step of the depth."""
+        """Copies the right operand's columns of this block into the panel, one row for each step of the depth."""
         use = self.node.inputs[self.operands.right]
         if self._has_vector_columns():
             self._over_depth(lambda: self._pack_row(use))
@@ -178,20 +186,21 @@ class PackedContraction(ContractionNest):
             self._pack_elements(use)
 
     def _pack_row(self, use: Use) -> None:
+        """Packs one row by vector loads."""
         flat = self._depth_index()
         for v in range(self.vectors):
             lanes = self._lanes(v)
             self._store_panel_row(self._convert(self.operands.right, self._load_input(use, lanes), lanes), flat, v)
 
     def _store_panel_row(self, value: LaneValue, row: Index, v: int) -> None:
-        """Writes vector `v` of a row of the panel."""
+        """Stores vector `v` of a row of the panel."""
         assert self.panel is not None
         panel, kind = self.panel
         at = f"{panel}[{self.writer.index(row)}, {self.writer.index(v * (self.width or 1))}]"
         self.writer.line(f"vector.store {value.name}, {at} : {kind}, vector<{self.width}x{value.element}>")
 
     def _pack_transposed(self, use: Use) -> None:
-        """Packs a right operand whose columns lie apart: vectors along the depth, turned in squares."""
+        """Packs strided columns: loads vectors along the depth and transposes squares in registers."""
         w, width = self.writer, self.width or 1
         loop = self.loops.inner[-1]
 
@@ -209,7 +218,7 @@ class PackedContraction(ContractionNest):
         self._over_depth(lambda: self._loop(0, loop.size, width, [], squares, self._scalar_lanes()), remaining=1)
 
     def _along_depth(self, use: Use, number: int, lanes: Lanes) -> LaneValue:
-        """A vector along the depth of column `number` of the block; columns outside repeat the last."""
+        """A vector along the depth of column `number` of the block; columns beyond the end repeat the last column."""
         last = self.writer.binary("subi", self.columns.size, 1)
         column = self.writer.add(self.column, number)
         inside = isinstance(self.columns.size, int) and self.columns.size % self.block == 0
@@ -220,7 +229,7 @@ class PackedContraction(ContractionNest):
         return value
 
     def _pack_elements(self, use: Use) -> None:
-        """Packs a right operand whose columns lie apart, element by element; columns outside repeat the last."""
+        """Packs strided columns element by element; columns beyond the end repeat the last column."""
         assert self.panel is not None
         panel, kind = self.panel
         w, lanes = self.writer, self._scalar_lanes()
@@ -239,8 +248,9 @@ class PackedContraction(ContractionNest):
         self._loop(0, self.block, 1, [], column, lanes)
 
     def _panel(self) -> tuple[str, str]:
+        """Allocates the panel."""
         with self.writer.at_head():
-            # Squares that stick out at the end of the depth are written whole.
+            # Transposed squares at the end of the depth are stored in full, so the panel has room for one more.
             rows = self.writer.add(self.depth, self.width or 1)
             panel = self._temporary([rows, self.block], self.operands.element)
         return panel
