@@ -107,7 +107,7 @@ class Contraction(PackedContraction):
         return {**found, self.row_loops[0].id: row}
 
     def _vectors(self) -> int:
-        """Vectors in a row of the tile: at most as many as columns fill, and a wide tile where all rows fit in one."""
+        """Vectors in a row of the tile: no more than columns fill; a wide tile where all rows fit in one tile."""
         rows, columns = self.rows.size, self.columns.size
         widest, best = max(self.tiles), best_tile(self.tiles)
         single_tile = [v for v in self.tiles if v > 1 and isinstance(rows, int) and rows <= self.tiles[v]] or [best]

@@ -1,6 +1,6 @@
-"""What approximations of functions have to know of f32 and of f64: where bits lie, limits, coefficients.
+"""Floating-point formats f32 and f64 for approximations of functions: bit positions, limits, coefficients.
 
-Coefficients of f32 are those of Cephes; those of f64 interpolate in Chebyshev's points, to less than 2^-54.
+The coefficients of f32 are those of Cephes. Those of f64 interpolate in Chebyshev points, to less than 2^-54.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Format:
-    """A floating-point type.
+    """A floating-point format.
 
-    `exp_range` and `exp2_range`: beyond them e^x and 2^x are 0 or infinite. `plain`: from it on e^x - 1 is e^x.
-    Constants in parts: the first has so few bits that products with exponents are exact. Polynomials have the highest
-    power first; of them `expm1` is (e^r - 1 - r) / r^2, `log` is (log((1 + s) / (1 - s)) / s - 2) / s^2, `cosine`
-    (cos(r) - 1 + r^2 / 2) / r^4, and the others are (f(x) / x - 1) / x^2, all but the first in squares.
+    Beyond `exp_range` and `exp2_range`, e^x and 2^x are 0 or infinite. From `expm1_limit` on, e^x - 1 equals e^x.
+    `root_half` are the bits of sqrt(1/2). Ratios are scaled if a term exceeds `ratio_limit`. Constants are in parts:
+    the first part has so few bits that its products with exponents are exact. Polynomials begin with the highest
+    power: `expm1` is (e^r - 1 - r) / r^2, `log` is (log((1 + s) / (1 - s)) / s - 2) / s^2, `cosine` is (cos(r) - 1 +
+    r^2 / 2) / r^4, and the others are (f(x) / x - 1) / x^2. All but `expm1` are polynomials in the square.
     """
 
     integer: str
@@ -44,7 +45,7 @@ class Format:
 
     @property
     def rounding_shift(self) -> float:
-        """What leaves the whole part of a sum in the low bits."""
+        """Adding this number to a value leaves the value's integral part in the low bits of the sum."""
         return 1.5 * 2.0**self.mantissa_bits
 
 
@@ -115,5 +116,5 @@ F64 = Format(
     ),
 )  # fmt: skip
 
-#: Formats by MLIR's names.
+#: Formats by the names of MLIR's types.
 FORMATS = {"f32": F32, "f64": F64}

@@ -1,7 +1,7 @@
-"""Emitting kernels whose last loop has two steps, such as the gradient of a pool: lanes along the loop before.
+"""Kernels whose last loop has two steps, such as the gradient of max pooling: lanes along the loop before.
 
-Both steps are computed for a vector of the other loop. What they give lies side by side in turn in memory: it is
-joined in registers, and written as two vectors.
+Both steps are computed for a vector of the other loop. Their results are interleaved in registers and stored as two
+contiguous vectors.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from oneflow.lowering.llvm.writer import Writer
 
 
 def emit_pairs(kernel: Kernel, structure: Structure) -> str:
-    """The functions of a kernel whose results end in dimensions of two elements.
+    """The functions of a kernel whose results end in dimensions of two elements, as MLIR text.
 
     Raises:
-        Unsupported: it is no kernel of that kind.
+        Unsupported: the kernel has another form.
     """
     return Pairs(kernel, in_result_order(structure), "column").emit()
 
 
 @dataclass
 class Pairs(LoopNest):
-    """The emission of one structure by `pair`, the last loop, and lanes along the one before.
+    """The emission of one structure with the last loop `pair` unrolled and lanes along the loop before.
 
-    `halves` has what the first step gives for results, until the second one is there.
+    `first_steps` holds the results of the first step until the second step has its own.
     """
 
     first_steps: dict[ir.Value, LaneValue] = field(default_factory=dict)
@@ -44,13 +44,13 @@ class Pairs(LoopNest):
         return loops
 
     def _emit_outer_position(self, lanes: Lanes) -> None:
-        """Both steps of the pair."""
+        """Emits both steps of the pair."""
         for number in range(2):
             self.position[self.pair.id] = number
             super()._emit_outer_position(lanes)
 
     def _positions_of(self, node: Node, use: Use) -> list[Position]:
-        """An access; what lies side by side is one position, in which lanes are two apart."""
+        """The positions of an access; the two last loops are one position, in which lanes have stride 2."""
         *found, last = super()._positions_of(node, use) or [Position(Linear(()), 1)]
         assert self.vector is not None
         if not found or (found[-1].form.dim, last.form.dim) != (self.vector.id, self.pair.id):

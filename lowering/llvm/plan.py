@@ -1,9 +1,9 @@
 """The entry as a plan: buffers, launches, results.
 
-Buffers of static size lie at fixed offsets of one workspace, and share it where their lives do not overlap; a
-pointwise kernel writes over an input that ends there. Others are allocated in the run. Results are allocated by
-`oneflow_rt_alloc` and belong to the caller, or lie in arguments given up for them; where memory runs out, the entry
-is left.
+Buffers of static size are at fixed offsets of one workspace and share memory where their lifetimes do not overlap; a
+pointwise kernel writes over an operand that dies. Buffers of dynamic size are allocated during the run. Results are
+allocated by `oneflow_rt_alloc` and belong to the caller, or take the memory of donated arguments. Where memory runs
+out, the entry returns early.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from oneflow.lowering.llvm.writer import POINTER, Index, Writer, memory_type
 from oneflow.passes.base import PassError
 from oneflow.passes.walk import returned_values
 
-#: What counts of bytes end at.
+#: The largest number of bytes; larger sizes saturate.
 MAX_BYTES = 2**63 - 1
-#: An address in the plan. An entry of many launches is mostly addresses, and those of LLVM are lowered already.
+#: The type of addresses in a plan. It is LLVM's, so that a plan of many launches needs little further lowering.
 ADDRESS = "!llvm.ptr"
-#: The end of the names by which a plan calls functions that take memrefs; `define-launches` takes it off.
+#: The suffix of the names by which a plan calls functions that take memrefs; `define_launches` removes the suffix.
 PLAN_SUFFIX = ".plan"
 
 
@@ -38,7 +38,7 @@ def plan_declaration(name: str, parameters: str, result: str = "") -> str:
     return f"{text} attributes {{oneflow.planned = @{name}}}"
 
 
-#: What plans call of the runtime with addresses.
+#: The functions of the runtime that plans call with addresses.
 RUNTIME = (
     plan_declaration("oneflow_rt_alloc", "index", ADDRESS),
     plan_declaration("oneflow_rt_temporary", "index", ADDRESS),
@@ -49,10 +49,10 @@ RUNTIME = (
 
 @dataclass
 class Plan:
-    """Writes one entry. The last slots of `io` hold function and context of each external kernel.
+    """Writes one entry. The last slots of `io` hold the function and the context of each external kernel.
 
-    A result that lies in an argument has the argument's address in its slot from when it is being written on; no
-    check has failed by then.
+    A result that takes the memory of an argument has the argument's address in its slot from the start of the write;
+    no run-time check has failed by then.
     """
 
     entry: ir.Operation
@@ -86,7 +86,7 @@ class Plan:
                 self.released_after.setdefault(buffer.last, []).append(buffer)
 
     def module_attributes(self) -> dict[str, ir.Attribute]:
-        """What a run has to know, as attributes of the module."""
+        """What the executable has to know, as attributes of the module."""
         number = ir.IntegerType.get_signless(64)
         kinds = [ir.StringAttr.get(str(v.type)) for v in returned_values(self.block)]
         given = [[b.result, b.argument] for b in self.liveness.buffers if b.argument is not None]
@@ -97,7 +97,7 @@ class Plan:
         }
 
     def emit(self) -> str:
-        """The entry's function, with what it declares."""
+        """The entry's function and its globals as MLIR text."""
         for number, argument in enumerate(self.block.arguments):
             self._argument(number, argument)
         results = returned_values(self.block)
@@ -114,6 +114,7 @@ class Plan:
         return "\n".join([*self.globals, head, *self.writer.head, *self.writer.lines, *tail])
 
     def _argument(self, number: int, argument: ir.Value) -> None:
+        """Adds the parameters of an argument."""
         self.parameters.append((f"%in{number}", ADDRESS))
         shape: list[Index] = []
         for axis in range(argument.type.rank):
@@ -128,6 +129,7 @@ class Plan:
         self.values[argument] = TensorView(buffer, tuple(shape), str(argument.type.element_type))
 
     def _op(self, number: int, op: ir.Operation) -> None:
+        """Writes one operation of the entry."""
         if op.name == "func.call":
             self._call(op)
         elif op.name == "arith.constant" and isinstance(op.results[0].type, ir.RankedTensorType):
@@ -157,12 +159,14 @@ class Plan:
             self.scalars[op.results[0]] = clone_scalar(op, [self.scalars[v] for v in op.operands], self.lanes)
 
     def _index(self, value: ir.Value) -> Index:
+        """The value of an index: a number or a name."""
         owner = None if isinstance(value, ir.BlockArgument) else value.owner
         if owner is not None and owner.name == "arith.constant":
             return int(constant_text(owner))
         return self.scalars[value].name
 
     def _empty_shape(self, value: ir.Value) -> tuple[Index, ...]:
+        """The sizes of a `tensor.empty`."""
         sizes = iter(value.owner.operands)
         return tuple(
             self._index(next(sizes)) if value.type.is_dynamic_dim(i) else value.type.get_dim_size(i)
@@ -170,6 +174,7 @@ class Plan:
         )
 
     def _extract(self, op: ir.Operation) -> None:
+        """Loads an element of a tensor as a scalar."""
         view, writer = self.values[op.operands[0]], self.writer
         offset: Index = 0
         for size, position in zip(view.shape, list(op.operands)[1:], strict=True):
@@ -183,6 +188,7 @@ class Plan:
         self.scalars[op.results[0]] = LaneValue(value, view.element)
 
     def _constant(self, op: ir.Operation) -> None:
+        """The address of a constant tensor."""
         result = op.results[0]
         buffer, symbol = self.liveness.buffer_of[result], f"{self.name}_constant_{len(self.globals)}"
         text, kind = constant_global(symbol, op.attributes["value"], result.type)
@@ -193,6 +199,7 @@ class Plan:
         self.values[result] = TensorView(buffer, tuple(result.type.shape), str(result.type.element_type))
 
     def _call(self, op: ir.Operation) -> None:
+        """A call of a kernel, an external kernel, or a run-time check."""
         callee = ir.FlatSymbolRefAttr(op.attributes["callee"]).value
         if callee not in self.kernels and callee not in self.external:
             self._check(op, callee)
@@ -220,6 +227,7 @@ class Plan:
             self.may_have_failed = False
 
     def _kernel_arguments(self, value: ir.Value) -> list[str]:
+        """The arguments of a launch for one value: address and dynamic sizes, or a scalar."""
         if value not in self.values:
             return [self.scalars[value].name]
         view = self.values[value]
@@ -227,7 +235,7 @@ class Plan:
         return [self._pointer(view.buffer), *(self.writer.index(s) for s in sizes)]
 
     def _check(self, op: ir.Operation, callee: str) -> None:
-        """A run-time check; where a size is wrong the run is left before anything reads beyond a buffer."""
+        """A call of a run-time check. After a wrong size the run ends before anything reads beyond a buffer."""
         names = [self.scalars[v].name for v in op.operands]
         types = f"({', '.join(str(v.type) for v in op.operands)}) -> "
         if len(op.results):
@@ -237,7 +245,7 @@ class Plan:
         self.writer.line(f"func.call @{callee}({', '.join(names)}) : {types}()")
 
     def _external(self, number: int, values: Sequence[ir.Value]) -> None:
-        """A call of a kernel made elsewhere, which gets the addresses of all tensors in an array."""
+        """A call of an external kernel, with the addresses of all tensors in an array."""
         writer, kind = self.writer, f"memref<{max(len(values), 1)}xi64>"
         array = writer.fresh()
         writer.head.append(f"{array} = memref.alloca() : {kind}")
@@ -257,11 +265,12 @@ class Plan:
         return self.writer.op(f"llvm.getelementptr %io[{number}] : ({ADDRESS}) -> {ADDRESS}, i64")
 
     def _number(self, memory: str, kind: str) -> str:
-        """The address of a memref as a number."""
+        """The address of a memref as an i64."""
         address = self.writer.op(f"memref.extract_aligned_pointer_as_index {memory} : {kind} -> index")
         return self.writer.op(f"arith.index_cast {address} : index to i64")
 
     def _stop_if_failed(self) -> None:
+        """Jumps to the end if the run has failed."""
         failed = self.writer.op("func.call @oneflow_rt_failed() : () -> i64")
         zero = self.writer.constant("0", "i64")
         bad = self.writer.op(f"arith.cmpi ne, {failed}, {zero} : i64")
@@ -270,29 +279,32 @@ class Plan:
         self.writer.line(f"{label}:")
 
     def _pointer(self, buffer: Buffer) -> str:
+        """The address of a buffer."""
         return self.pointers[buffer.number]
 
     def _bytes(self, view: TensorView) -> Index:
-        """The bytes of a tensor; where they do not fit 64 bits, more than any memory holds."""
+        """The bytes of a tensor, saturated at `MAX_BYTES`."""
         total: Index = element_bytes(view.element)
         for size in view.shape:
             total = self._times(total, size)
         return min(total, MAX_BYTES) if isinstance(total, int) else total
 
     def _times(self, a: Index, b: Index) -> Index:
+        """A product of sizes, saturated at run time."""
         if (isinstance(a, int) and isinstance(b, int)) or 1 in (a, b):
             return self.writer.mul(a, b)
         names = ", ".join(self.writer.index(min(x, MAX_BYTES) if isinstance(x, int) else x) for x in (a, b))
         return self.writer.op(f"func.call @oneflow_rt_times({names}) : (index, index) -> index")
 
     def _allocate(self, view: TensorView) -> None:
+        """Gives a buffer an address: an argument's memory, the workspace, or an allocation."""
         buffer = view.buffer
         if buffer.number in self.pointers:
             return
         if buffer.argument is not None:
             self.pointers[buffer.number] = f"%in{buffer.argument}"
         elif buffer.offset is not None:
-            # Constants in the operation have 32 bits; programs may take more.
+            # Constant offsets in llvm.getelementptr have 32 bits; workspaces can be larger.
             offset = self.writer.constant(str(buffer.offset), "i64")
             text = f"llvm.getelementptr %workspace[{offset}] : ({ADDRESS}, i64) -> {ADDRESS}, i8"
             self.pointers[buffer.number] = self.writer.op(text)
@@ -305,20 +317,23 @@ class Plan:
             self._store_result_address(self.pointers[buffer.number], self.slots[buffer.result])
 
     def _store_result_address(self, pointer: str, slot: int) -> None:
-        """Gives the caller a result's address, so that it can free it whatever happens next."""
+        """Stores a result's address for the caller, who frees the result whatever happens next."""
         self.writer.line(f"llvm.store {pointer}, {self._slot(slot)} : {ADDRESS}, {ADDRESS}")
 
     def _store(self, slot: int, value: Index) -> None:
+        """Stores a number in a slot of `io`."""
         number = self.writer.op(f"arith.index_cast {self.writer.index(value)} : index to i64")
         self.writer.line(f"llvm.store {number}, {self._slot(slot)} : i64, {ADDRESS}")
 
     def _release(self, number: int) -> None:
+        """Frees the allocated buffers that die at operation `number`."""
         for buffer in self.released_after.get(number, ()):
             if buffer.number in self.pointers:
                 pointer = self.pointers[buffer.number]
                 self.writer.line(f"func.call @oneflow_rt_release{PLAN_SUFFIX}({pointer}) : ({ADDRESS}) -> ()")
 
     def _return(self, value: ir.Value, slot: int) -> None:
+        """Stores a result's address and dynamic sizes; a result without memory of its own is copied."""
         view = self.values[value]
         if view.buffer.result is None or self.slots[view.buffer.result] != slot:
             self._copy_out(view, slot)
@@ -327,6 +342,7 @@ class Plan:
             self._store(slot + offset, size)
 
     def _copy_out(self, view: TensorView, slot: int) -> None:
+        """Copies a result that is an argument, a constant, or another result too."""
         size = self.writer.index(self._bytes(view))
         target = self.writer.op(f"func.call @oneflow_rt_alloc{PLAN_SUFFIX}({size}) : (index) -> {ADDRESS}")
         self._store_result_address(target, slot)
@@ -342,11 +358,12 @@ def element_bytes(element: str) -> int:
 
 
 def _dynamic_count(value: ir.Value) -> int:
+    """The number of dynamic dimensions."""
     return sum(value.type.is_dynamic_dim(i) for i in range(value.type.rank))
 
 
 def _slots(first: int, results: list[ir.Value]) -> list[int]:
-    """Where each result's address goes; its dynamic sizes follow."""
+    """The slot of each result's address; the slots of its dynamic sizes follow."""
     slots = []
     for value in results:
         slots.append(first)

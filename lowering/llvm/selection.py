@@ -1,7 +1,7 @@
-"""Reductions that keep the element which wins a strict comparison, and its position: argmax and its like.
+"""Reductions that keep the winner of a strict comparison and its position, such as argmax.
 
-Lanes may keep a select_winner each: of two winners the one that beats the other stays, of equal ones that with the
-smaller position.
+Each lane can keep a winner of its own. Of two winners the one that beats the other stays; of equal winners the one
+with the smaller position stays.
 """
 
 from __future__ import annotations
@@ -13,18 +13,16 @@ from oneflow.lowering.kernels.nodes import Node
 from oneflow.lowering.llvm.body import Lanes, LaneValue, NeedsScalars, clone_scalar, constant_text
 
 _LOGIC = frozenset({"arith.andi", "arith.ori", "arith.xori", "arith.constant"})
-#: Predicates that do not hold for equal numbers: greater and less of floats, and unordered; of integers.
+#: Predicates that do not hold for equal numbers: greater, less and unordered of floats; greater and less of integers.
 _STRICT = {"arith.cmpf": frozenset({2, 4, 7, 9, 11, 14}), "arith.cmpi": frozenset({2, 4, 6, 8})}
-#: Unequal, as a test for NaN of one value.
+#: The predicate `une`; comparing a value with itself tests for NaN.
 _UNEQUAL = 13
 _EXTREMES = frozenset({"arith.maxsi", "arith.maxui", "arith.minsi", "arith.minui"})
 
 
 @dataclass(frozen=True)
 class Selection:
-    """`candidate` takes the place of the accumulator `kept` where `condition` evaluate_condition; its position
-    likewise.
-    """
+    """`candidate` replaces the accumulator `kept` where `condition` holds; so does its position."""
 
     condition: ir.Value
     candidate: ir.Value
@@ -32,7 +30,7 @@ class Selection:
 
 
 def selection_of(node: Node) -> Selection | None:
-    """The selection that a reduction of two results makes, None for any other."""
+    """The selection of a reduction with two results, None for any other node."""
     block = node.body
     outs = list(block.arguments)[len(node.inputs) :]
     ends = list(block.operations[len(block.operations) - 1].operands)
@@ -54,6 +52,7 @@ def selection_of(node: Node) -> Selection | None:
 
 
 def _candidate(best: ir.Operation, condition: ir.Value, kept: ir.Value) -> ir.Value | None:
+    """The value that competes with the accumulator."""
     operands = list(best.operands)
     if best.name == "arith.select" and operands[0] == condition and operands[2] == kept:
         return operands[1]
@@ -61,7 +60,7 @@ def _candidate(best: ir.Operation, condition: ir.Value, kept: ir.Value) -> ir.Va
 
 
 def _is_strict(value: ir.Value, leaves: set[ir.Value]) -> bool:
-    """Whether a condition is made of comparisons of `leaves` that do not hold for equal ones."""
+    """Whether a condition consists of comparisons of `leaves` that do not hold for equal values."""
     if value in leaves:
         return True
     if isinstance(value, ir.BlockArgument):
@@ -73,6 +72,7 @@ def _is_strict(value: ir.Value, leaves: set[ir.Value]) -> bool:
 
 
 def _compares(op: ir.Operation) -> bool:
+    """Whether an operation is such a comparison, or a test for NaN."""
     if op.name not in _STRICT:
         return False
     predicate = ir.IntegerAttr(op.attributes["predicate"]).value
@@ -98,7 +98,7 @@ def evaluate_condition(lanes: Lanes, selection: Selection, candidate: LaneValue,
 def select_winner(
     lanes: Lanes, selection: Selection, one: tuple[LaneValue, LaneValue], other: tuple[LaneValue, LaneValue]
 ) -> tuple[LaneValue, LaneValue]:
-    """Of two elements with positions the one that wins; the smaller position where neither does."""
+    """The winner of two elements with positions; the one with the smaller position if neither wins."""
     w = lanes.writer
     beats = lanes.broadcast(evaluate_condition(lanes, selection, other[0], one[0]))
     loses = lanes.broadcast(evaluate_condition(lanes, selection, one[0], other[0]))
@@ -120,7 +120,7 @@ def select_winner(
 def reduce_selection(
     lanes: Lanes, selection: Selection, ends: tuple[LaneValue, LaneValue]
 ) -> tuple[LaneValue, LaneValue]:
-    """The select_winner among the lanes: halves against each other until one is left."""
+    """The winner among the lanes: halves compete until one lane is left."""
     if lanes.width is None:
         raise NeedsScalars("lanes to join")
     while lanes.width > 1:
@@ -132,7 +132,7 @@ def reduce_selection(
 
 
 def _half(lanes: Lanes, values: tuple[LaneValue, LaneValue], begin: int) -> tuple[LaneValue, LaneValue]:
-    """Half of the lanes of two values."""
+    """Half of the lanes of an element and its position."""
     count = (lanes.width or 0) // 2
     kinds = [(v, lanes.type(v.element), f"vector<{count}x{v.element}>") for v in values]
     one, other = (

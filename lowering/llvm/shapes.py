@@ -1,4 +1,4 @@
-"""Shapes of an entry's tensors: views keep the memory and change the sizes."""
+"""Shapes of an entry's tensors: a view keeps the buffer and changes the sizes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ def view_shape(
     """The sizes of the result of `tensor.cast`, a barrier, `collapse_shape`, `expand_shape` or `reshape`.
 
     Raises:
-        ValueError: another operation is left in an entry.
+        PassError: another operation is left in the entry.
+        ValueError: the sizes of a reshape do not come from `tensor.from_elements`.
     """
     target = op.results[0].type
     static = [None if target.is_dynamic_dim(i) else target.get_dim_size(i) for i in range(target.rank)]
@@ -47,6 +48,7 @@ def view_shape(
 
 
 def _reshaped(op: ir.Operation, static: Sequence[int | None], index: Callable[[ir.Value], Index]) -> list[Index]:
+    """The sizes of a `tensor.reshape`."""
     if all(s is not None for s in static):
         return [s for s in static if s is not None]
     elements = op.operands[1].owner

@@ -1,8 +1,8 @@
-"""Long floating-point sums: added up in blocks of blocks, so that errors do not grow with their length.
+"""Blocked, compensated summation of long floating-point sums: errors do not grow with the length.
 
-One running sum of n numbers is off by up to n roundings. Here a loop begins a fresh sum every `BLOCK` steps, adds
-that to one that begins afresh every `FAN_IN` of those, and adds that to a total which keeps what rounding took from
-it (Knuth's two-sum). Nothing of it depends on the number of threads.
+The error of one running sum of n numbers is up to n roundings. Here a loop starts a fresh sum every `BLOCK` steps,
+adds that sum to one that starts afresh every `FAN_IN` blocks, and adds that one to a total with an error term
+(Knuth's two-sum). The order does not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from dataclasses import dataclass
 from oneflow.lowering.llvm.body import Lanes, LaneValue
 from oneflow.lowering.llvm.writer import Index
 
-#: Steps of the shortest sums, and how many of those make one of the next.
+#: The length of the shortest sums in steps, and how many sums of one level make one sum of the next level.
 BLOCK, FAN_IN = 16, 16
 
 
 @dataclass(frozen=True)
 class Cascade:
-    """How a sweep adds up: which loop is cut, into blocks of how many steps (smallest first).
+    """The blocked summation of a sweep: the loop `level` that is split, and block lengths in steps, smallest first.
 
-    `compensated`: the total of the largest blocks carries an error term.
+    `compensated`: the total of the largest blocks has an error term.
     """
 
     level: int
@@ -31,7 +31,7 @@ class Cascade:
 
 
 def cascade(sizes: Sequence[Index], steps: Sequence[int], first: int = BLOCK) -> Cascade | None:
-    """The cascade for nested loops of `sizes`, outermost first, that advance by `steps`; None for short ones."""
+    """The cascade for nested loops of `sizes`, outermost first, with strides `steps`; None for short sums."""
     counts = [math.ceil(n / step) if isinstance(n, int) else None for n, step in zip(sizes, steps, strict=True)]
     below = 1
     for level in reversed(range(len(counts))):
@@ -46,7 +46,7 @@ def cascade(sizes: Sequence[Index], steps: Sequence[int], first: int = BLOCK) ->
 
 
 def compensated_cascade(loops: int) -> Cascade:
-    """The cascade for sums of partial sums, which are few and large: every one is added with its error."""
+    """The cascade for sums of partial sums, which are few and large: each one is added with its error term."""
     return Cascade(loops - 1, (1,), True)
 
 
@@ -56,7 +56,7 @@ def add(lanes: Lanes, a: LaneValue, b: LaneValue) -> LaneValue:
 
 
 def two_sum(lanes: Lanes, total: LaneValue, error: LaneValue, x: LaneValue) -> tuple[LaneValue, LaneValue]:
-    """The rounded sum of `total` and `x`, and `error` with what rounding took."""
+    """The rounded sum of `total` and `x`, and `error` plus the rounding error (Knuth's two-sum)."""
     both = add(lanes, total, x)
     second = _arith(lanes, "subf", both, total)
     first = _arith(lanes, "subf", both, second)
@@ -65,7 +65,7 @@ def two_sum(lanes: Lanes, total: LaneValue, error: LaneValue, x: LaneValue) -> t
 
 
 def compensate(lanes: Lanes, total: LaneValue, error: LaneValue) -> LaneValue:
-    """The total with its error; an infinite total has none."""
+    """The total plus its error term; an infinite total stays as it is."""
     kind = lanes.type(total.element, total.is_vector)
     corrected = add(lanes, total, error)
     known = lanes.writer.op(f"arith.cmpf ord, {error.name}, {error.name} : {kind}")
@@ -75,5 +75,6 @@ def compensate(lanes: Lanes, total: LaneValue, error: LaneValue) -> LaneValue:
 
 
 def _arith(lanes: Lanes, name: str, a: LaneValue, b: LaneValue) -> LaneValue:
+    """An `arith` operation on two values."""
     kind = lanes.type(a.element, a.is_vector)
     return LaneValue(lanes.writer.op(f"arith.{name} {a.name}, {b.name} : {kind}"), a.element, a.is_vector)
