@@ -116,10 +116,10 @@ class ReductionSplit:
         maps = [a.value for a in op.attributes["indexing_maps"]]
         inputs = [self._split_operand(v, m) for v, m in zip(list(op.operands)[:count], maps[:count], strict=True)]
         outs = [self._partial_init(number) for number in range(len(self.combiners))]
-        shifted = [self._split_map(m, i >= count) for i, m in enumerate(maps)]
+        maps_of_parts = [self._split_map(m, i >= count) for i, m in enumerate(maps)]
         reduced = self.node.reductions
         iterators = ["parallel", *("reduction" if d in reduced else "parallel" for d in range(len(self.node.names)))]
-        made = new_generic(inputs, outs, shifted, iterators)
+        made = new_generic(inputs, outs, maps_of_parts, iterators)
         op.regions[0].blocks[0].append_to(made.regions[0])
         for inner in made.regions[0].blocks[0].operations:
             if inner.operation.name == "linalg.index":
@@ -134,9 +134,9 @@ class ReductionSplit:
         groups: list[list[int]] = []
         sizes: list[int] = []
         for axis, size in enumerate(shape):
-            cut = axis in axes
-            groups.append(list(range(len(sizes), len(sizes) + 1 + cut)))
-            sizes += [self.parts, size // self.parts] if cut else [size]
+            is_split = axis in axes
+            groups.append(list(range(len(sizes), len(sizes) + 1 + is_split)))
+            sizes += [self.parts, size // self.parts] if is_split else [size]
         if not axes:
             return value
         made, key = ir.RankedTensorType.get(sizes, ir.RankedTensorType(value.type).element_type), (value, *sizes)
@@ -153,9 +153,9 @@ class ReductionSplit:
             return ir.AffineMap.get(count + 1, 0, [part, *(moved[i] for i in self._order(len(moved)))])
         if self.loop is not None:
             dims[self.loop] = dims[self.loop] + part * self._steps
-        whole = [e.compose(ir.AffineMap.get(count + 1, 0, dims)) for e in reading.results]
-        cut = [_is_dim(e, self.loop) for e in reading.results]
-        both = [[part, e] if split else [w] for e, w, split in zip(moved, whole, cut, strict=True)]
+        split = [e.compose(ir.AffineMap.get(count + 1, 0, dims)) for e in reading.results]
+        is_split = [_is_dim(e, self.loop) for e in reading.results]
+        both = [[part, e] if expanded else [s] for e, s, expanded in zip(moved, split, is_split, strict=True)]
         return ir.AffineMap.get(count + 1, 0, [e for pair in both for e in pair])
 
     @property
@@ -166,8 +166,8 @@ class ReductionSplit:
 
     def _partial_init(self, number: int) -> ir.Value:
         """The initial values of partial results: identities."""
-        kind, whole = ir.RankedTensorType(self.node.results[number].type), self.node.outputs[number].value
-        sizes = [_size(whole, i) for i in self._order(kind.rank)]
+        kind, init = ir.RankedTensorType(self.node.results[number].type), self.node.outputs[number].value
+        sizes = [_size(init, i) for i in self._order(kind.rank)]
         empty = tensor.EmptyOp([self.parts, *sizes], kind.element_type).result
         identity = {"value": self.combiners[number].identity}
         value = ir.Operation.create("arith.constant", [kind.element_type], [], identity).results[0]

@@ -80,19 +80,19 @@ class Lanes:
 
     def load(self, memory: str, kind: str, positions: Sequence[str], element: str, varies: bool) -> LaneValue:
         """Loads the element at `positions`, or the vector that begins there. Bools are bytes in memory."""
-        held, at = memory_type(element), f"{memory}[{', '.join(positions)}] : {kind}"
+        stored_type, at = memory_type(element), f"{memory}[{', '.join(positions)}] : {kind}"
         if not varies:
             name = self._hoisted(f"memref.load {at}")
         elif self.mask is None:
-            name = self.writer.op(f"vector.load {at}, {self.type(held)}")
+            name = self.writer.op(f"vector.load {at}, {self.type(stored_type)}")
         else:
-            zero = self.writer.constant(f"dense<{zero_of(held)}>", self.type(held))
+            zero = self.writer.constant(f"dense<{zero_of(stored_type)}>", self.type(stored_type))
             masks = f"vector<{self.width}xi1>"
             at = f"{memory}[{', '.join(positions)}], {self.mask}, {zero} : {kind}, {masks}"
-            name = self.writer.op(f"vector.maskedload {at}, {self.type(held)} into {self.type(held)}")
-        if held == element:
+            name = self.writer.op(f"vector.maskedload {at}, {self.type(stored_type)} into {self.type(stored_type)}")
+        if stored_type == element:
             return LaneValue(name, element, varies)
-        cast = f"arith.trunci {name} : {self.type(held, varies)} to {self.type(element, varies)}"
+        cast = f"arith.trunci {name} : {self.type(stored_type, varies)} to {self.type(element, varies)}"
         return LaneValue(self.writer.op(cast) if varies else self._hoisted(cast), element, varies)
 
     def load_stride_two(self, memory: str, kind: str, positions: Sequence[str], element: str) -> LaneValue:
@@ -130,18 +130,20 @@ class Lanes:
 
     def store(self, value: LaneValue, memory: str, kind: str, positions: Sequence[str], varies: bool) -> None:
         """Stores a value as `load` reads it."""
-        name, held = self.broadcast(value) if varies else value.name, memory_type(value.element)
-        if held != value.element:
-            kinds = f"{self.type(value.element, varies)} to {self.type(held, varies)}"
+        name, stored_type = self.broadcast(value) if varies else value.name, memory_type(value.element)
+        if stored_type != value.element:
+            kinds = f"{self.type(value.element, varies)} to {self.type(stored_type, varies)}"
             name = self.writer.op(f"arith.extui {name} : {kinds}")
         at = f"{memory}[{', '.join(positions)}]"
         if not varies:
             self.writer.line(f"memref.store {name}, {at} : {kind}")
         elif self.mask is None:
-            self.writer.line(f"vector.store {name}, {at} : {kind}, {self.type(held)}")
+            self.writer.line(f"vector.store {name}, {at} : {kind}, {self.type(stored_type)}")
         else:
             masks = f"vector<{self.width}xi1>"
-            self.writer.line(f"vector.maskedstore {at}, {self.mask}, {name} : {kind}, {masks}, {self.type(held)}")
+            self.writer.line(
+                f"vector.maskedstore {at}, {self.mask}, {name} : {kind}, {masks}, {self.type(stored_type)}"
+            )
 
 
 def zero_of(element: str) -> str:
@@ -250,8 +252,8 @@ class BodyCloner:
         def both() -> LaneValue:
             inverse = w.op(f"arith.xori {condition.name}, {w.constant('dense<true>', masks)} : {masks}")
             found = []
-            for held, at in ((condition.name, one), (inverse, other)):
-                mask = held if lanes.mask is None else w.op(f"arith.andi {held}, {lanes.mask} : {masks}")
+            for side, at in ((condition.name, one), (inverse, other)):
+                mask = side if lanes.mask is None else w.op(f"arith.andi {side}, {lanes.mask} : {masks}")
                 found.append(load(replace(lanes, mask=mask), at))
             kind, names = lanes.type(found[0].element), ", ".join(v.name for v in found)
             return LaneValue(

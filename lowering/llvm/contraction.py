@@ -188,8 +188,8 @@ class Contraction(PackedContraction):
         rest = size % self.tile if isinstance(size, int) else 1
         if rest:
             span = w.binary("subi", end, begin) if not (isinstance(end, int) and begin == 0) else end
-            whole = w.floor_to(span, self.tile)
-            middle = w.add(begin, whole)
+            full_tiles = w.floor_to(span, self.tile)
+            middle = w.add(begin, full_tiles)
         for first, last, rows in ((begin, middle, self.tile), (middle, end, rest)):
             if rows and first != last:
                 self._tile_loop(first, last, rows)

@@ -257,10 +257,10 @@ class LoopNest(LoopEmitter):
         w, loop, width = self.writer, self.vector, self.width
         assert loop is not None and width is not None
         begin, end = self._bounds(loop, number, chunk)
-        whole = isinstance(loop.size, int) and loop.size % width == 0
-        middle = end if whole else w.floor_to(end, width)
+        divides = isinstance(loop.size, int) and loop.size % width == 0
+        middle = end if divides else w.floor_to(end, width)
         self._column_loop(begin, middle, masked=False)
-        if not whole:
+        if not divides:
             self._column_loop(w.binary("maxui", begin, middle) if begin else middle, end, masked=True)
 
     def _column_loop(self, begin: Index, end: Index, masked: bool) -> None:

@@ -205,8 +205,8 @@ class PackedContraction(ContractionNest):
         loop = self.loops.inner[-1]
 
         def squares(iv: str, values: list[LaneValue]) -> list[LaneValue]:
-            whole = isinstance(loop.size, int) and loop.size % width == 0
-            lanes = Lanes(w, self.kernel, width, None if whole else self._mask(iv, loop.size), None, self._scalars)
+            divides = isinstance(loop.size, int) and loop.size % width == 0
+            lanes = Lanes(w, self.kernel, width, None if divides else self._mask(iv, loop.size), None, self._scalars)
             self.position[loop.id] = iv
             flat = self._depth_index()
             for v in range(self.vectors):

@@ -49,7 +49,7 @@ def emit_placement(kernel: Kernel) -> str:
         parts.insert(0, _part(kernel, last.owner))
         last = last.owner.operands[1]
     if not parts:
-        raise Unsupported("a kernel that places nothing")
+        raise Unsupported("a kernel without insertions")
     if _is_interleaving(parts, destination):
         return _launch_steps(kernel, ["", _CopyStep(kernel, destination, 1).interleave(parts)])
     steps = [_CopyStep(kernel, destination, n + 1).place(part) for n, part in enumerate(parts)]
@@ -99,7 +99,7 @@ def _part(kernel: Kernel, op: ir.Operation) -> Part:
     strides = list(ir.DenseI64ArrayAttr(op.attributes["static_strides"]))
     offsets = list(ir.DenseI64ArrayAttr(op.attributes["static_offsets"]))
     if source is None or len(source.shape) != len(offsets) or _DYNAMIC in strides:
-        raise Unsupported("a part that is computed here, of fewer dimensions or with steps known at run time")
+        raise Unsupported("a part that the kernel computes, of lower rank or with dynamic strides")
     dynamic = iter(list(op.operands)[2:])
     return Part(source, tuple(next(dynamic) if o == _DYNAMIC else o for o in offsets), tuple(strides))
 
@@ -122,7 +122,7 @@ class _CopyStep:
             zeros = (0,) * len(source.shape)
             return "" if source is self.destination else self.place(Part(source, zeros, (1,) * len(zeros)))
         if owner is None or owner.name not in ("linalg.fill", "tensor.empty"):
-            raise Unsupported("a whole that is computed here")
+            raise Unsupported("a destination that the kernel computes")
         return self._fill(owner.operands[0]) if owner.name == "linalg.fill" else ""
 
     def _fill(self, value: ir.Value) -> str:
@@ -155,9 +155,9 @@ class _CopyStep:
         run = w.product(sizes[axis:])
         offsets = [o if isinstance(o, int) else outside_value(self.lanes, o).name for o in part.offsets]
         source, target = self._flat(part.source), self._flat(self.destination)
-        apart = [w.product(self.destination.shape[d + 1 :]) for d in range(len(sizes))]
+        strides = [w.product(self.destination.shape[d + 1 :]) for d in range(len(sizes))]
         start: Index = 0
-        for offset, distance in zip(offsets, apart, strict=True):
+        for offset, distance in zip(offsets, strides, strict=True):
             start = w.add(start, w.mul(offset, distance))
         w.head, w.lines = [*w.head, *w.lines], []
         if axis == 0:
@@ -172,9 +172,9 @@ class _CopyStep:
             for d in reversed(range(len(steps))):
                 digit = w.binary("remui", rest, steps[d]) if d else rest
                 rest = w.binary("divui", rest, steps[d]) if d else rest
-                at = w.add(at, w.mul(digit, w.mul(apart[d], part.strides[d])))
+                at = w.add(at, w.mul(digit, w.mul(strides[d], part.strides[d])))
             begin = w.mul(step, w.mul(inner, run)) if steps else 0
-            self._rows(inner, run, (source, begin), (target, at), w.mul(apart[axis - 1], part.strides[axis - 1]))
+            self._rows(inner, run, (source, begin), (target, at), w.mul(strides[axis - 1], part.strides[axis - 1]))
 
         work = math.prod(n if isinstance(n, int) else 64 for n in (inner, run))
         return self._function(body, self._count(lambda x: x.product(steps)), work)

@@ -29,9 +29,9 @@ Pair = tuple[str, str]
 def pow(m: Math, x: str, y: str) -> str:
     """x^y as C defines it; a short path where all x are positive and normal and all y are finite."""
     known = m.format
-    least, is_infinite = 1 << known.mantissa_bits, int(known.infinity, 16)
-    beyond = m.on_bits("subi", m.bits(x), m.number(least))
-    positive = m.compare("cmpi", "ult", beyond, m.number(is_infinite - least), element=known.integer)
+    smallest_normal, infinity = 1 << known.mantissa_bits, int(known.infinity, 16)
+    beyond = m.on_bits("subi", m.bits(x), m.number(smallest_normal))
+    positive = m.compare("cmpi", "ult", beyond, m.number(infinity - smallest_normal), element=known.integer)
     finite = m.compare("cmpf", "olt", m.absolute(y), m.const(known.infinity))
     plain = m.op("andi", positive, finite, element="i1")
     return m.if_all_lanes(plain, lambda: _power(m, x, y, edges=False), lambda: _any_power(m, x, y))
@@ -109,11 +109,11 @@ def _exp2(d: Math, t: str) -> str:
 def _by_pair(m: Math, y: str, logarithm: Pair, edges: bool) -> str:
     """2^(y logarithm) for an f64 y and a double-double logarithm."""
     high, low = logarithm
-    integral = m.op("mulf", y, high)
-    rest = m.fma(y, low, m.fma(y, high, m.op("negf", integral)))
+    product = m.op("mulf", y, high)
+    rest = m.fma(y, low, m.fma(y, high, m.op("negf", product)))
     # Beyond this limit the result is 0 or infinite, and the rest can be NaN.
-    inside = m.compare("cmpf", "olt", m.absolute(integral), m.const(m.format.exp2_range[1] + 100))
-    bounded = m.clamp(_without_nan(m, integral) if edges else integral, *m.format.exp2_range)
+    inside = m.compare("cmpf", "olt", m.absolute(product), m.const(m.format.exp2_range[1] + 100))
+    bounded = m.clamp(_without_nan(m, product) if edges else product, *m.format.exp2_range)
     n = m.unary("roundeven", bounded)
     r = m.op("addf", m.op("subf", bounded, n), m.select(inside, rest, m.const(0.0)))
     y = m.op("addf", expm1_polynomial(m, m.op("mulf", r, m.const(LOG_2))), m.const(1.0))

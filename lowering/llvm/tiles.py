@@ -133,8 +133,8 @@ class Tiles(LoopNest):
             return []
         inside = [f"arith.cmpi ule, {w.index(w.add(at, width))}, {w.index(size)} : index" for at, size in partial]
         flags = [w.op(text) for text in inside]
-        whole = flags[0] if len(flags) == 1 else w.op(f"arith.andi {flags[0]}, {flags[1]} : i1")
-        w.line(f"scf.if {whole} {{")
+        is_full = flags[0] if len(flags) == 1 else w.op(f"arith.andi {flags[0]}, {flags[1]} : i1")
+        w.line(f"scf.if {is_full} {{")
         self._emit_full_tile(row, column)
         w.line("} else {")
         self._emit_partial_tile(row, column)

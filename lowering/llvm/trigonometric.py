@@ -42,8 +42,8 @@ def _has_bit(m: Math, q: str, bit: int) -> str:
     return m.compare("cmpi", "ne", masked, m.number(0), element=m.format.integer)
 
 
-def _transposed_copy(m: Math, x: str, quarters: int) -> str:
-    """The sine of x and `quarters` quarters of a turn."""
+def _shifted_sine(m: Math, x: str, quarters: int) -> str:
+    """sin(x + quarters pi/2)."""
     r, q = _quadrant(m, x)
     q = m.on_bits("addi", q, m.number(quarters))
     z = m.op("mulf", r, r)
@@ -57,13 +57,13 @@ def sin(m: Math, x: str) -> str:
         x,
         MAX_REDUCED,
         "sin",
-        lambda: m.select(m.compare("cmpf", "oeq", x, m.const(0.0)), x, _transposed_copy(m, x, 0)),
+        lambda: m.select(m.compare("cmpf", "oeq", x, m.const(0.0)), x, _shifted_sine(m, x, 0)),
     )
 
 
 def cos(m: Math, x: str) -> str:
     """The cosine."""
-    return m.with_libm_fallback(x, MAX_REDUCED, "cos", lambda: _transposed_copy(m, x, 1))
+    return m.with_libm_fallback(x, MAX_REDUCED, "cos", lambda: _shifted_sine(m, x, 1))
 
 
 def _reduced_tangent(m: Math, x: str) -> str:

@@ -234,9 +234,9 @@ class ValueStorage:
                 at = [w.fresh() for _ in positions]
                 for iv, p in zip(at, positions, strict=True):
                     w.line(f"scf.for {iv} = {w.index(0)} to {w.index(p.size)} step {w.index(1)} {{")
-                held = w.op(f"memref.load {memory[0]}[{', '.join(at)}] : {memory[1]}")
+                element = w.op(f"memref.load {memory[0]}[{', '.join(at)}] : {memory[1]}")
                 there = ", ".join([*at[:across], *at[across + 1 :], at[across]])
-                w.line(f"memref.store {held}, {self._views[key][0]}[{there}] : {self._views[key][1]}")
+                w.line(f"memref.store {element}, {self._views[key][0]}[{there}] : {self._views[key][1]}")
                 w.lines.extend("}" for _ in positions)
         return (*self._views[key], moved)
 
