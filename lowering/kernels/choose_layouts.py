@@ -119,12 +119,12 @@ class Layouts:
             v: _loop_order(node, v) for v in (*(u.value for u in node.inputs), *node.results) if _is_image(v)
         }
         order = [loop_orders[value][d] for d in self.orders[value]]
-        found = []
+        chosen = []
         for other, loop_order in loop_orders.items():
             if other not in self.orders and sorted(loop_order) == sorted(order) and self._can_reorder(other):
                 self.orders[other] = tuple(loop_order.index(loop) for loop in order)
-                found.append(other)
-        return found
+                chosen.append(other)
+        return chosen
 
     def _can_reorder(self, value: ir.Value) -> bool:
         """Whether a tensor is new and has no users but nodes and insertions."""

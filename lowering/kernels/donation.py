@@ -87,11 +87,11 @@ class _Readers:
 
     def of(self, value: ir.Value) -> set[int]:
         """The readers of a value and of its views."""
-        found: set[int] = set()
+        readers: set[int] = set()
         for number in self._by_value.get(value, ()):
             op = self._ops[number]
             if op.name in VIEWS:
-                found |= self.of(op.results[0])
+                readers |= self.of(op.results[0])
             elif op.name != "tensor.dim":
-                found.add(number)
-        return found
+                readers.add(number)
+        return readers

@@ -101,13 +101,13 @@ def fuse_elementwise(module: ir.Module) -> None:
 
     Reshapes are no candidates either: fusion would move unit loops between operations that share the other loops.
     """
-    found = gather_named(module.operation, {"linalg.generic", *RESHAPES})
+    candidates = gather_named(module.operation, {"linalg.generic", *RESHAPES})
     lengths: dict[ir.Operation, int] = {}
-    for op in (o for o in found if o.name not in RESHAPES):
+    for op in (o for o in candidates if o.name not in RESHAPES):
         read_through(op)
         _prevent_recomputation(op)
         _limit_body(op, lengths)
-    for op in (o for o in found if o.name in RESHAPES):
+    for op in (o for o in candidates if o.name in RESHAPES):
         _add_fusion_barrier(op, 0)
         for use in list(op.results[0].uses):
             _add_fusion_barrier(use.owner.operation, use.operand_number)
@@ -224,12 +224,16 @@ def _merge_sibling_reductions(graph: Graph, nodes: dict[int, Node]) -> None:
 
 def _are_sibling_reductions(graph: Graph, nodes: dict[int, Node], members: list[int]) -> bool:
     """Whether independent reductions run over the same loops of static size."""
-    found = [nodes[m] for m in members]
+    reductions = [nodes[m] for m in members]
     groups = {graph.group[m] for m in members}
-    if any(is_contraction(n) for n in found) or not graph.may_merge(*groups) or analyse(found, True) is None:
+    if (
+        any(is_contraction(n) for n in reductions)
+        or not graph.may_merge(*groups)
+        or analyse(reductions, True) is None
+    ):
         return False
-    known = all(loop_size(found, name) is not None for n in found for name in n.names)
-    return known and all(n.loops == found[0].loops and n.parallel == found[0].parallel for n in found)
+    static = all(loop_size(reductions, name) is not None for n in reductions for name in n.names)
+    return static and all(n.loops == reductions[0].loops and n.parallel == reductions[0].parallel for n in reductions)
 
 
 def _merge_insertions(graph: Graph) -> None:
@@ -245,8 +249,8 @@ def _merge_insertions(graph: Graph) -> None:
 
 def _read_nodes(graph: Graph, find: Callable[[ir.Operation], Node | None]) -> dict[int, Node]:
     """The operations of a graph as nodes, where they are some."""
-    found = ((number, find(op)) for number, op in enumerate(graph.ops))
-    return {number: node for number, node in found if node is not None}
+    candidates = ((number, find(op)) for number, op in enumerate(graph.ops))
+    return {number: node for number, node in candidates if node is not None}
 
 
 def _stays_in_entry(op: ir.Operation) -> bool:

@@ -96,20 +96,20 @@ class Graph:
 
     def _groups(self, bits: int) -> set[int]:
         """The groups of the operations in a bit set."""
-        found = set()
+        groups = set()
         while bits:
             lowest = bits & -bits
-            found.add(self.group[lowest.bit_length() - 1])
+            groups.add(self.group[lowest.bit_length() - 1])
             bits ^= lowest
-        return found
+        return groups
 
     def _predecessors(self, group: int) -> set[int]:
         """The groups that have to come before a group."""
-        found: set[int] = set()
+        groups: set[int] = set()
         for member in self._members[group]:
-            found.update(self.group[n] for n in self.producers[member])
-            found.update(self.group[n] for n in self.ordered_after.get(member, ()))
-        return found - {group}
+            groups.update(self.group[n] for n in self.producers[member])
+            groups.update(self.group[n] for n in self.ordered_after.get(member, ()))
+        return groups - {group}
 
     def order(self) -> list[list[int]]:
         """The groups in a topological order that is close to program order."""

@@ -306,7 +306,7 @@ def _shared_reads(nodes: Sequence[Node]) -> list[tuple[tuple[int, Use], tuple[in
         for use in node.inputs:
             if values.count(use.value) == 1:
                 reads.setdefault(use.value, []).append((number, use))
-    return [pair for found in reads.values() for pair in itertools.pairwise(found)]
+    return [pair for readers in reads.values() for pair in itertools.pairwise(readers)]
 
 
 def _is_always_zero(node: Node, form: Linear) -> bool:
@@ -330,15 +330,15 @@ def _align_reductions(nodes: Sequence[Node]) -> None:
 
 def _sizes(nodes: Iterable[Node], name: int) -> set[object]:
     """What determines the size of a loop: a number, or dimensions of tensors."""
-    found: set[object] = set()
+    sizes: set[object] = set()
     for node in nodes:
         for use in (*node.inputs, *node.outputs):
             for axis, form in enumerate(use.access):
                 if form.dim is not None and node.names[form.dim] == name:
-                    found.add((use.value, axis))
+                    sizes.add((use.value, axis))
                     size = static_size(use.value, axis)
-                    found |= set() if size is None else {size}
-    return found
+                    sizes |= set() if size is None else {size}
+    return sizes
 
 
 def _fits_nest(node: Node, outer: list[int], inner: list[int]) -> bool:

@@ -125,10 +125,12 @@ def _sizes_of(root: ir.Value | None, result: ir.Value, sizes: Sequence[int | Non
         return [None] * len(sizes)
     if root is not None and not isinstance(root, ir.BlockArgument) and root.owner.name == "tensor.empty":
         given = iter(root.owner.operands)
-        found = [next(given) if root.type.is_dynamic_dim(i) else root.type.get_dim_size(i) for i in range(len(sizes))]
+        empty_sizes = [
+            next(given) if root.type.is_dynamic_dim(i) else root.type.get_dim_size(i) for i in range(len(sizes))
+        ]
         return [
             None if s is not None else _index(f) if isinstance(f, int) else f
-            for s, f in zip(sizes, found, strict=True)
+            for s, f in zip(sizes, empty_sizes, strict=True)
         ]
     if root is None and result.owner.name in EXPLICITLY_SIZED:
         given = reversed(result.owner.operands)

@@ -106,8 +106,8 @@ def _recompute(op: ir.Operation, order: Mapping[ir.Operation, int]) -> bool:
 def _form_one_kernel(ops: Iterable[ir.Operation], order: Mapping[ir.Operation, int]) -> bool:
     """Whether operations become one kernel, which writes no tensor between them."""
     nodes = [find_node(op) for op in sorted(ops, key=lambda op: order.get(op, -1))]
-    known = [n for n in nodes if n is not None]
-    return len(known) == len(nodes) and should_fuse(known)
+    found_nodes = [n for n in nodes if n is not None]
+    return len(found_nodes) == len(nodes) and should_fuse(found_nodes)
 
 
 def _can_recompute(reader: ir.Operation, number: int) -> bool:
@@ -178,8 +178,8 @@ def _is_in_memory(value: ir.Value) -> bool:
     for _ in range(MAX_OPERATIONS):
         node = _elementwise_node(op)
         if node is None:
-            found = find_node(op)
-            return found is not None and is_contraction(found)
+            reduction = find_node(op)
+            return reduction is not None and is_contraction(reduction)
         op = next((_defining_op(_reshape_source(u.value)) for u in node.inputs if _is_full(node, u)), None)
     return False
 

@@ -21,12 +21,12 @@ def read_through(op: ir.Operation) -> None:
     count = len(op.operands) - len(op.results)
     changed = False
     for number in range(count):
-        while (found := _source(op.operands[number], maps[number])) is not None:
-            source, shorter = found
-            trial = [*maps[:number], shorter, *maps[number + 1 :]]
-            if not _sizes_known(trial):
+        while (reshape_source := _source(op.operands[number], maps[number])) is not None:
+            source, shorter = reshape_source
+            candidate_maps = [*maps[:number], shorter, *maps[number + 1 :]]
+            if not _sizes_known(candidate_maps):
                 break
-            maps, op.operands[number], changed = trial, source, True
+            maps, op.operands[number], changed = candidate_maps, source, True
     if changed:
         op.attributes["indexing_maps"] = ir.ArrayAttr.get([ir.AffineMapAttr.get(m) for m in maps])
 
@@ -56,5 +56,5 @@ def _source(value: ir.Value, reading: ir.AffineMap) -> tuple[ir.Value, ir.Affine
 
 def _sizes_known(maps: Sequence[ir.AffineMap]) -> bool:
     """Whether every loop is a dimension of an operand."""
-    found = {e.position for m in maps for e in m.results if isinstance(e, ir.AffineDimExpr)}
-    return found == set(range(maps[0].n_dims))
+    dims = {e.position for m in maps for e in m.results if isinstance(e, ir.AffineDimExpr)}
+    return dims == set(range(maps[0].n_dims))

@@ -109,14 +109,14 @@ def _is_shareable_constant(op: ir.Operation) -> bool:
 
 def _calls(module: ir.Module) -> dict[str, list[ir.Operation]]:
     """The calls in entries, by the called function."""
-    found: dict[str, list[ir.Operation]] = {}
+    calls: dict[str, list[ir.Operation]] = {}
     for function in functions_of(module).values():
         if KIND not in function.attributes and len(function.regions[0].blocks):
             for view in function.regions[0].blocks[0].operations:
                 if view.operation.name == "func.call":
                     callee = ir.FlatSymbolRefAttr(view.operation.attributes["callee"]).value
-                    found.setdefault(callee, []).append(view.operation)
-    return found
+                    calls.setdefault(callee, []).append(view.operation)
+    return calls
 
 
 def _share(kernels: Sequence[_ParameterizedKernel], calls: dict[str, list[ir.Operation]]) -> None:

@@ -251,20 +251,20 @@ class BodyCloner:
 
         def both() -> LaneValue:
             inverse = w.op(f"arith.xori {condition.name}, {w.constant('dense<true>', masks)} : {masks}")
-            found = []
+            loaded = []
             for side, at in ((condition.name, one), (inverse, other)):
                 mask = side if lanes.mask is None else w.op(f"arith.andi {side}, {lanes.mask} : {masks}")
-                found.append(load(replace(lanes, mask=mask), at))
-            kind, names = lanes.type(found[0].element), ", ".join(v.name for v in found)
+                loaded.append(load(replace(lanes, mask=mask), at))
+            kind, names = lanes.type(loaded[0].element), ", ".join(v.name for v in loaded)
             return LaneValue(
-                w.op(f"arith.select {condition.name}, {names} : {masks}, {kind}"), found[0].element, True
+                w.op(f"arith.select {condition.name}, {names} : {masks}, {kind}"), loaded[0].element, True
             )
 
-        every, some = (
+        all_first, any_first = (
             w.op(f"vector.reduction <{kind}>, {condition.name} : {masks} into i1") for kind in ("and", "or")
         )
         return self._branch(
-            every, lambda: load(lanes, one), lambda: self._branch(some, both, lambda: load(lanes, other))
+            all_first, lambda: load(lanes, one), lambda: self._branch(any_first, both, lambda: load(lanes, other))
         )
 
     def _branch(self, condition: str, yes: Callable[[], LaneValue], no: Callable[[], LaneValue]) -> LaneValue:
@@ -300,8 +300,8 @@ def outside_value(lanes: Lanes, value: ir.Value) -> LaneValue:
     """
     if value in lanes.captured:
         return lanes.captured[value]
-    lanes.captured[value] = found = _compute_outside(lanes, value)
-    return found
+    lanes.captured[value] = computed = _compute_outside(lanes, value)
+    return computed
 
 
 def _compute_outside(lanes: Lanes, value: ir.Value) -> LaneValue:

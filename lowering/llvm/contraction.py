@@ -100,11 +100,11 @@ class Contraction(PackedContraction):
 
     def _row_positions(self, row: Index) -> dict[int, Index]:
         """The positions of the row loops at a row."""
-        found: dict[int, Index] = {}
+        positions: dict[int, Index] = {}
         for loop in reversed(self.row_loops[1:]):
-            found[loop.id] = self.writer.binary("remui", row, loop.size)
+            positions[loop.id] = self.writer.binary("remui", row, loop.size)
             row = self.writer.binary("divui", row, loop.size)
-        return {**found, self.row_loops[0].id: row}
+        return {**positions, self.row_loops[0].id: row}
 
     def _vectors(self) -> int:
         """Vectors in a row of the tile: no more than columns fill; a wide tile where all rows fit in one tile."""

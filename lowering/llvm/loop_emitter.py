@@ -92,11 +92,11 @@ class LoopEmitter(ValueStorage):
 
     def _finish_sweep(self, sweep: Sweep, ends: Sequence[LaneValue]) -> None:
         """Turns accumulators into results, which stay in `registers`."""
-        found = dict(zip(sweep.keys, ends, strict=True))
+        accumulators = dict(zip(sweep.keys, ends, strict=True))
         for node, number in sweep.keys:
             if self.mode == "row":
-                self._reduce_lanes_of(node, number, found, sweep.lanes)
-            self._finish_element(node, number, found[node, number], sweep.lanes)
+                self._reduce_lanes_of(node, number, accumulators, sweep.lanes)
+            self._finish_element(node, number, accumulators[node, number], sweep.lanes)
 
     # Inner loops
 
@@ -338,16 +338,16 @@ class LoopEmitter(ValueStorage):
         kind = f"vector<{self.width}x{combiner.element}>"
         return LaneValue(self.writer.constant(f"dense<{combiner.identity}>", kind), combiner.element, True)
 
-    def _reduce_lanes_of(self, node: Node, number: int, found: dict[Key, LaneValue], lanes: Lanes) -> None:
-        """Reduces the lanes of a result in `found`; the two results of a selection are reduced together."""
+    def _reduce_lanes_of(self, node: Node, number: int, accumulators: dict[Key, LaneValue], lanes: Lanes) -> None:
+        """Reduces the lanes of a result in `accumulators`; the two results of a selection are reduced together."""
         selection = selection_of(node)
         if selection is None:
-            found[node, number] = self._reduce_lanes(
-                node, number, self._initial_accumulator(node, number, lanes), found[node, number]
+            accumulators[node, number] = self._reduce_lanes(
+                node, number, self._initial_accumulator(node, number, lanes), accumulators[node, number]
             )
         elif number == 0:
-            both = found[node, 0], found[node, 1]
-            found[node, 0], found[node, 1] = reduce_selection(self._unmasked_lanes, selection, both)
+            both = accumulators[node, 0], accumulators[node, 1]
+            accumulators[node, 0], accumulators[node, 1] = reduce_selection(self._unmasked_lanes, selection, both)
 
     def _reduce_lanes(self, node: Node, number: int, init: LaneValue, end: LaneValue) -> LaneValue:
         """The lanes of an accumulator and its initial value reduced to a scalar."""

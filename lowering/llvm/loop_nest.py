@@ -285,10 +285,10 @@ class LoopNest(LoopEmitter):
 
 def _elements(node: Node) -> list[str]:
     """The element types in a body; positions count only where they vary by lane."""
-    found = [str(u.value.type.element_type) for u in (*node.inputs, *node.outputs)]
-    found += [str(r.type) for o in node.body.operations for r in o.operation.results]
+    elements = [str(u.value.type.element_type) for u in (*node.inputs, *node.outputs)]
+    elements += [str(r.type) for o in node.body.operations for r in o.operation.results]
     indexed = bool(index_dims(node))
-    return [e for e in found if e != "index" or indexed]
+    return [e for e in elements if e != "index" or indexed]
 
 
 def bits_of(structure: Structure) -> int:

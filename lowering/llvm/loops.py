@@ -74,12 +74,12 @@ class Loops:
 
     def _is_collapsible_access(self, node: Node, use: Use, a: int, b: int) -> bool:
         """Whether an access walks two loops as adjacent full dimensions, or neither of them."""
-        found = self._forms(node, use)
-        forms = [f for f, _ in found]
+        forms_and_axes = self._forms(node, use)
+        forms = [f for f, _ in forms_and_axes]
         touching = [i for i, f in enumerate(forms) if f.dims & {a, b}]
         if not touching:
             return not {a, b} & set(node.names) or {a, b} <= set(node.names)
-        full = all(self._spans_dimension(use, *found[i]) for i in touching)
+        full = all(self._spans_dimension(use, *forms_and_axes[i]) for i in touching)
         return full and [forms[i].dim for i in touching] == [a, b] and touching[1] == touching[0] + 1
 
     def _spans_dimension(self, use: Use, form: Linear, axis: int) -> bool:
@@ -130,7 +130,7 @@ def _size_of(kernel: Kernel, nodes: Sequence[Node], name: int) -> Index:
     Raises:
         Unsupported: no argument has the size.
     """
-    found: Index | None = None
+    argument_size: Index | None = None
     for node in nodes:
         for use in (*node.inputs, *node.outputs):
             for axis, form in enumerate(use.access):
@@ -139,10 +139,10 @@ def _size_of(kernel: Kernel, nodes: Sequence[Node], name: int) -> Index:
                 if not use.value.type.is_dynamic_dim(axis):
                     return int(use.value.type.get_dim_size(axis))
                 if use.value in kernel.tensors:
-                    found = kernel.tensors[use.value].shape[axis]
-    if found is None:
+                    argument_size = kernel.tensors[use.value].shape[axis]
+    if argument_size is None:
         raise Unsupported("a loop whose size no argument tells")
-    return found
+    return argument_size
 
 
 def index_dims(node: Node) -> set[int]:

@@ -51,12 +51,12 @@ class Pairs(LoopNest):
 
     def _positions_of(self, node: Node, use: Use) -> list[Position]:
         """The positions of an access; the two last loops are one position, in which lanes have stride 2."""
-        *found, last = super()._positions_of(node, use) or [Position(Linear(()), 1)]
+        *positions, last = super()._positions_of(node, use) or [Position(Linear(()), 1)]
         assert self.vector is not None
-        if not found or (found[-1].form.dim, last.form.dim) != (self.vector.id, self.pair.id):
-            return [*found, last]
+        if not positions or (positions[-1].form.dim, last.form.dim) != (self.vector.id, self.pair.id):
+            return [*positions, last]
         form = Linear(((self.vector.id, 2), (self.pair.id, 1)))
-        return [*found[:-1], Position(form, self.writer.mul(found[-1].size, 2))]
+        return [*positions[:-1], Position(form, self.writer.mul(positions[-1].size, 2))]
 
     def _store(self, node: Node, use: Use, tensor: Tensor, value: LaneValue, lanes: Lanes) -> None:
         memory, kind, positions = self._locate(node, use, tensor)

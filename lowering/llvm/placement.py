@@ -189,9 +189,9 @@ class _CopyStep:
         w.head, w.lines = [*w.head, *w.lines], []
 
         def vectors(at: Index) -> None:
-            found = [w.op(f"vector.load {name}[{w.index(at)}] : {memory}, {kind}") for name, memory in sources]
-            joined_vectors = found[0]
-            for n, vector in enumerate(found[1:], 1):
+            loaded = [w.op(f"vector.load {name}[{w.index(at)}] : {memory}, {kind}") for name, memory in sources]
+            joined_vectors = loaded[0]
+            for n, vector in enumerate(loaded[1:], 1):
                 picked = order if n == count - 1 else list(range((n + 1) * lanes))
                 joined_vectors = w.op(
                     f"vector.shuffle {joined_vectors}, {vector} {picked} : vector<{n * lanes}x{self.element}>, {kind}"

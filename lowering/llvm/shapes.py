@@ -33,18 +33,18 @@ def view_shape(
     target = op.results[0].type
     static = [None if target.is_dynamic_dim(i) else target.get_dim_size(i) for i in range(target.rank)]
     if op.name in ("tensor.cast", BARRIER):
-        found: Sequence[Index] = source
+        sizes: Sequence[Index] = source
     elif op.name == "tensor.collapse_shape":
         groups = [[ir.IntegerAttr(i).value for i in g] for g in op.attributes["reassociation"]]
-        found = [writer.product([source[i] for i in group]) for group in groups]
+        sizes = [writer.product([source[i] for i in group]) for group in groups]
     elif op.name == "tensor.expand_shape":
         rest = iter(list(op.operands)[1:])
-        found = [index(next(rest)) if s is None else s for s in static]
+        sizes = [index(next(rest)) if s is None else s for s in static]
     elif op.name == "tensor.reshape":
-        found = _reshaped(op, static, index)
+        sizes = _reshaped(op, static, index)
     else:
         raise PassError(f"expected kernels, views and sizes in the entry, got {op.name}", op.location)
-    return tuple(f if s is None else s for s, f in zip(static, found, strict=True))
+    return tuple(f if s is None else s for s, f in zip(static, sizes, strict=True))
 
 
 def _reshaped(op: ir.Operation, static: Sequence[int | None], index: Callable[[ir.Value], Index]) -> list[Index]:

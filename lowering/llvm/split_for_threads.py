@@ -82,9 +82,9 @@ def _choose(node: Node) -> tuple[int | None, int]:
 
 def _parts(node: Node, loop: int) -> int:
     """The number of parts of a loop; 1 leaves the loop whole."""
-    found = [loop_size([node], n) for n in node.names]
-    sizes = [s for s in found if s is not None]
-    if len(sizes) < len(found):
+    loop_sizes = [loop_size([node], n) for n in node.names]
+    sizes = [s for s in loop_sizes if s is not None]
+    if len(sizes) < len(loop_sizes):
         return 1
     kept = math.prod(s for d, s in enumerate(sizes) if d not in node.reductions)
     depth, product = math.prod(sizes[d] for d in node.nonunit_reductions), is_contraction(node)

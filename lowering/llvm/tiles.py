@@ -51,10 +51,10 @@ class Tiles(LoopNest):
             if self._has_strided_columns(node, use)
         ]
         rows = {self._positions_of(*key)[-1].form.dim for key in self.strided_uses}
-        found = [loop for loop in self.loops.outer if rows == {loop.id}]
-        if not found or found[0] is self.columns:
+        row_loops = [loop for loop in self.loops.outer if rows == {loop.id}]
+        if not row_loops or row_loops[0] is self.columns:
             raise NeedsScalars("operands with strided columns along several loops")
-        self.rows = found[0]
+        self.rows = row_loops[0]
         self.width = self._tile_width()
         self.transposed: dict[int, list[LaneValue]] = {}
         self.row = 0
@@ -180,8 +180,8 @@ class Tiles(LoopNest):
         self.vector = self.columns
 
     def _read(self, node: Node, use: Use, lanes: Lanes) -> LaneValue:
-        found = self.transposed.get(id(use))
-        return super()._read(node, use, lanes) if found is None else found[self.row]
+        rows = self.transposed.get(id(use))
+        return super()._read(node, use, lanes) if rows is None else rows[self.row]
 
 
 def transpose(writer: Writer, rows: Sequence[LaneValue]) -> list[LaneValue]:

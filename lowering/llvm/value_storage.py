@@ -156,7 +156,7 @@ class ValueStorage:
 
     def _positions(self, node: Node, lanes: Lanes) -> dict[int, LaneValue]:
         """The values of `linalg.index` in a body, by loop dimension."""
-        found = {}
+        indices = {}
         for dim in index_dims(node):
             at = self.position.get(node.names[dim], 0)
             value = LaneValue(self.writer.index(at), "index")
@@ -165,8 +165,8 @@ class ValueStorage:
                 steps = self.writer.op(f"vector.step : {kind}")
                 base = self.writer.op(f"vector.broadcast {value.name} : index to {kind}")
                 value = LaneValue(self.writer.op(f"arith.addi {base}, {steps} : {kind}"), "index", True, at)
-            found[dim] = value
-        return found
+            indices[dim] = value
+        return indices
 
     def _positions_of(self, node: Node, use: Use) -> list[Position]:
         """The positions of an access over the merged loops."""
