@@ -15,8 +15,9 @@ MAX_MEMBERS = 64
 
 
 def is_external_call(op: ir.Operation) -> bool:
-    """Whether an operation calls an external kernel. External calls keep their order: ranks must agree on
-    collectives.
+    """Whether an operation calls an external kernel.
+
+    External calls keep their order: all ranks have to make collectives in the same order.
     """
     return op.name == "func.call" and str(ir.FlatSymbolRefAttr(op.attributes["callee"]).value).startswith(PREFIX)
 
@@ -25,7 +26,7 @@ def is_external_call(op: ir.Operation) -> bool:
 class Graph:
     """Operations by number, in program order; `group[i]` is the number of the first member of the group of `i`.
 
-    `producers[i]` are the operations that `i` reads. `ancestors` and `descendants` are the transitive producers and
+    `producers[i]` are the operations that `i` reads, and for an external call the external call before it. `ancestors` and `descendants` are the transitive producers and
     consumers of each group as bit sets, so that a merge test is one operation and a merge only changes groups that it
     newly connects.
     """

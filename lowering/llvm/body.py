@@ -57,9 +57,9 @@ class Lanes:
     captured: dict[ir.Value, LaneValue] = field(default_factory=dict)
     active: Index | None = None
 
-    def type(self, element: str, varies: bool = True) -> str:
+    def type(self, element: str, is_vector: bool = True) -> str:
         """The type of a value with this element type."""
-        return f"vector<{self.width}x{element}>" if varies and self.width else element
+        return f"vector<{self.width}x{element}>" if is_vector and self.width else element
 
     def broadcast(self, value: LaneValue) -> str:
         """The value as a vector."""
@@ -78,10 +78,10 @@ class Lanes:
         """A scalar constant."""
         return LaneValue(self.writer.constant(value, element), element)
 
-    def load(self, memory: str, kind: str, positions: Sequence[str], element: str, varies: bool) -> LaneValue:
+    def load(self, memory: str, kind: str, positions: Sequence[str], element: str, is_vector: bool) -> LaneValue:
         """Loads the element at `positions`, or the vector that begins there. Bools are bytes in memory."""
         stored_type, at = memory_type(element), f"{memory}[{', '.join(positions)}] : {kind}"
-        if not varies:
+        if not is_vector:
             name = self._hoisted(f"memref.load {at}")
         elif self.mask is None:
             name = self.writer.op(f"vector.load {at}, {self.type(stored_type)}")
@@ -91,9 +91,9 @@ class Lanes:
             at = f"{memory}[{', '.join(positions)}], {self.mask}, {zero} : {kind}, {masks}"
             name = self.writer.op(f"vector.maskedload {at}, {self.type(stored_type)} into {self.type(stored_type)}")
         if stored_type == element:
-            return LaneValue(name, element, varies)
-        cast = f"arith.trunci {name} : {self.type(stored_type, varies)} to {self.type(element, varies)}"
-        return LaneValue(self.writer.op(cast) if varies else self._hoisted(cast), element, varies)
+            return LaneValue(name, element, is_vector)
+        cast = f"arith.trunci {name} : {self.type(stored_type, is_vector)} to {self.type(element, is_vector)}"
+        return LaneValue(self.writer.op(cast) if is_vector else self._hoisted(cast), element, is_vector)
 
     def load_stride_two(self, memory: str, kind: str, positions: Sequence[str], element: str) -> LaneValue:
         """Loads every second element from `positions` on, by two vectors that do not read beyond the last element."""
@@ -128,14 +128,14 @@ class Lanes:
             at = [*positions[:-1], w.index(w.add(positions[-1], number * width))]
             lanes.store(joined, memory, kind, at, True)
 
-    def store(self, value: LaneValue, memory: str, kind: str, positions: Sequence[str], varies: bool) -> None:
+    def store(self, value: LaneValue, memory: str, kind: str, positions: Sequence[str], is_vector: bool) -> None:
         """Stores a value as `load` reads it."""
-        name, stored_type = self.broadcast(value) if varies else value.name, memory_type(value.element)
+        name, stored_type = self.broadcast(value) if is_vector else value.name, memory_type(value.element)
         if stored_type != value.element:
-            kinds = f"{self.type(value.element, varies)} to {self.type(stored_type, varies)}"
+            kinds = f"{self.type(value.element, is_vector)} to {self.type(stored_type, is_vector)}"
             name = self.writer.op(f"arith.extui {name} : {kinds}")
         at = f"{memory}[{', '.join(positions)}]"
-        if not varies:
+        if not is_vector:
             self.writer.line(f"memref.store {name}, {at} : {kind}")
         elif self.mask is None:
             self.writer.line(f"vector.store {name}, {at} : {kind}, {self.type(stored_type)}")
@@ -167,13 +167,13 @@ def clone_scalar(op: ir.Operation, operands: Sequence[LaneValue], lanes: Lanes) 
     if len(op.results) != 1 or len(op.regions):
         raise Unsupported(op.name)
     result = str(op.results[0].type)
-    varies = any(v.is_vector for v in operands)
-    if varies and op.name.partition(".")[0] not in ("arith", "math"):
+    is_vector = any(v.is_vector for v in operands)
+    if is_vector and op.name.partition(".")[0] not in ("arith", "math"):
         raise NeedsScalars(op.name)
-    names = [lanes.broadcast(v) for v in operands] if varies else [v.name for v in operands]
-    types = ", ".join(lanes.type(v.element, varies) for v in operands)
-    text = f'"{op.name}"({", ".join(names)}){attribute_text(op)} : ({types}) -> {lanes.type(result, varies)}'
-    return LaneValue(lanes.writer.op(text) if varies else lanes._hoisted(text), result, varies)
+    names = [lanes.broadcast(v) for v in operands] if is_vector else [v.name for v in operands]
+    types = ", ".join(lanes.type(v.element, is_vector) for v in operands)
+    text = f'"{op.name}"({", ".join(names)}){attribute_text(op)} : ({types}) -> {lanes.type(result, is_vector)}'
+    return LaneValue(lanes.writer.op(text) if is_vector else lanes._hoisted(text), result, is_vector)
 
 
 @dataclass
@@ -243,8 +243,9 @@ class BodyCloner:
     def _load_from_two_starts(
         self, condition: LaneValue, one: LaneValue, other: LaneValue, load: Callable[[Lanes, LaneValue], LaneValue]
     ) -> LaneValue:
-        """Loads from one of two starts per lane. Usually all lanes agree; otherwise both sides are loaded under
-        masks.
+        """Loads from one of two starts per lane.
+
+        Usually all lanes agree and one load is made; otherwise both sides are loaded under masks.
         """
         w, masks = self.lanes.writer, self.lanes.type("i1")
         lanes = replace(self.lanes, preheader=None)
