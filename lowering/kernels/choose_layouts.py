@@ -214,8 +214,8 @@ def _insert(op: ir.Operation, source: Order, result: Order) -> None:
     if source != result:
         op.operands[0] = _transposed_source(op, [source.index(d) for d in result])
     for name in ("static_offsets", "static_sizes", "static_strides"):
-        given = list(ir.DenseI64ArrayAttr(op.attributes[name]))
-        op.attributes[name] = ir.DenseI64ArrayAttr.get([given[d] for d in result])
+        values = list(ir.DenseI64ArrayAttr(op.attributes[name]))
+        op.attributes[name] = ir.DenseI64ArrayAttr.get([values[d] for d in result])
     op.operands[1] = _reordered_init(op, 1, op.results[0].type)
 
 
@@ -227,10 +227,10 @@ def _transposed_source(op: ir.Operation, order: Sequence[int]) -> ir.Value:
     maps = [ir.AffineMap.get(RANK, 0, loops), ir.AffineMap.get_identity(RANK)]
     with ir.InsertionPoint(op), op.location:
         empty = tensor.EmptyOp(list(kind.shape), kind.element_type).result
-        made = new_generic([source], [empty], maps, ["parallel"] * RANK)
-        block = made.regions[0].blocks.append(kind.element_type, kind.element_type)
+        transposed = new_generic([source], [empty], maps, ["parallel"] * RANK)
+        block = transposed.regions[0].blocks.append(kind.element_type, kind.element_type)
         linalg.YieldOp([block.arguments[0]], ip=ir.InsertionPoint(block))
-    return made.results[0]
+    return transposed.results[0]
 
 
 def _reordered_init(op: ir.Operation, number: int, kind: ir.RankedTensorType) -> ir.Value:
@@ -268,8 +268,8 @@ def _erase_identity(node: Node) -> None:
     """Erases a node that copies a tensor without any change."""
     if len(node.body.operations) > 1 or len(node.inputs) != 1 or len(node.results) != 1:
         return
-    (given,), (value,), (result,) = node.body.operations[0].operands, node.inputs, node.outputs
+    (yielded,), (value,), (result,) = node.body.operations[0].operands, node.inputs, node.outputs
     alike = value.access == result.access and value.value.type == node.results[0].type
-    if alike and given == node.body.arguments[0]:
+    if alike and yielded == node.body.arguments[0]:
         node.results[0].replace_all_uses_with(value.value)
         node.op.erase()

@@ -18,11 +18,11 @@ VIEWS = frozenset({"tensor.cast", "tensor.collapse_shape", "tensor.expand_shape"
 
 
 def donated_arguments(entry: ir.Operation) -> dict[int, int]:
-    """The result that each donated argument is given to, by the numbers of arguments."""
+    """The result that each donated argument is dictionaries to, by the numbers of arguments."""
     if "arg_attrs" not in entry.attributes:
         return {}
-    given = [ir.DictAttr(a) for a in entry.attributes["arg_attrs"]]
-    return {i: ir.IntegerAttr(a[DONATED]).value for i, a in enumerate(given) if DONATED in a}
+    dictionaries = [ir.DictAttr(a) for a in entry.attributes["arg_attrs"]]
+    return {i: ir.IntegerAttr(a[DONATED]).value for i, a in enumerate(dictionaries) if DONATED in a}
 
 
 def donate_arguments(entry: ir.Operation, pairs: Iterable[tuple[int, int]]) -> None:
@@ -35,9 +35,9 @@ def donate_arguments(entry: ir.Operation, pairs: Iterable[tuple[int, int]]) -> N
 
 def _argument_attributes(entry: ir.Operation) -> Sequence[ir.Attribute]:
     """The attribute dictionary of each argument."""
-    known = entry.attributes
+    attributes = entry.attributes
     count = len(entry.regions[0].blocks[0].arguments)
-    return list(known["arg_attrs"]) if "arg_attrs" in known else [ir.DictAttr.get({})] * count
+    return list(attributes["arg_attrs"]) if "arg_attrs" in attributes else [ir.DictAttr.get({})] * count
 
 
 def updated_argument(block: ir.Block, result: int) -> int | None:

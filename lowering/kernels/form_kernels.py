@@ -71,9 +71,9 @@ class FormKernels(Pass):
             PassError: a function still has operators, or calls itself.
         """
         expect_legal(module)
-        known = callable_names(module)
+        callees = callable_names(module)
         for function in _entries(module):
-            check_is_linalg(function.operation, known)
+            check_is_linalg(function.operation, callees)
         _inline(module)
         if self.fuse:
             fuse_elementwise(module)
@@ -171,8 +171,8 @@ def _is_compute(op: ir.Operation) -> bool:
     if not _is_movement(op):
         return True
     source = op.operands[0]
-    alone = not isinstance(source, ir.BlockArgument) and is_used_once(source)
-    return alone and _is_compute(source.owner)
+    fuses = not isinstance(source, ir.BlockArgument) and is_used_once(source)
+    return fuses and _is_compute(source.owner)
 
 
 def _is_movement(op: ir.Operation) -> bool:
@@ -213,12 +213,16 @@ def _has_single_element_results(node: Node) -> bool:
 
 def _merge_sibling_reductions(graph: Graph, nodes: dict[int, Node]) -> None:
     """Merges single reductions over the same loops of the same tensors."""
-    alone = [n for n in sorted(nodes) if nodes[n].nonunit_reductions and len(graph.members(graph.group[n])) == 1]
-    for place, one in enumerate(alone):
-        for other in alone[place + 1 :]:
+    single = [n for n in sorted(nodes) if nodes[n].nonunit_reductions and len(graph.members(graph.group[n])) == 1]
+    for position, one in enumerate(single):
+        for other in single[position + 1 :]:
             members = sorted([*graph.members(graph.group[one]), *graph.members(graph.group[other])])
-            shares = {u.value for u in nodes[one].inputs} & {u.value for u in nodes[other].inputs}
-            if shares and graph.group[one] != graph.group[other] and _are_sibling_reductions(graph, nodes, members):
+            shared_inputs = {u.value for u in nodes[one].inputs} & {u.value for u in nodes[other].inputs}
+            if (
+                shared_inputs
+                and graph.group[one] != graph.group[other]
+                and _are_sibling_reductions(graph, nodes, members)
+            ):
                 graph.merge(graph.group[one], graph.group[other])
 
 
@@ -304,8 +308,8 @@ def _epilogue_cost(nodes: list[Node], others: list[Node]) -> int:
     """The cost of the epilogue `others` of a product, see `should_fuse`."""
     produced, ops = {r for n in nodes for r in n.results}, [n.op for n in nodes]
     read = {u.value for n in others for u in n.inputs if u.value not in produced and len(u.access) == len(n.loops)}
-    left = [r for r in produced if any(u.owner.operation not in ops for u in r.uses)]
-    return len(read) + 2 * max(len(left) - 1, 0)
+    leaving = [r for r in produced if any(u.owner.operation not in ops for u in r.uses)]
+    return len(read) + 2 * max(len(leaving) - 1, 0)
 
 
 def _has_strided_epilogue(product: Node, others: list[Node]) -> bool:
@@ -349,12 +353,12 @@ def _rows_are_innermost(structure: Structure) -> bool:
 def _columns_are_innermost(structure: Structure) -> bool:
     """Whether all inputs and results of the kernel have one outer loop as their last dimension."""
     ops = [n.op for n in structure.nodes]
-    made = {r for n in structure.nodes for r in n.results}
+    produced = {r for n in structure.nodes for r in n.results}
     last = set()
     for node in structure.nodes:
-        left = [u for r, u in zip(node.results, node.outputs, strict=True)
+        leaving = [u for r, u in zip(node.results, node.outputs, strict=True)
                 if any(use.owner.operation not in ops for use in r.uses)]  # fmt: skip
-        for use in (*(u for u in node.inputs if u.value not in made), *left):
+        for use in (*(u for u in node.inputs if u.value not in produced), *leaving):
             if {node.names[d] for form in use.access for d in form.dims} & set(structure.inner):
                 last.add(use.access[-1].renamed(node.names).dim)
     return len(last) == 1 and last <= set(structure.outer)

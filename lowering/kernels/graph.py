@@ -26,9 +26,9 @@ def is_external_call(op: ir.Operation) -> bool:
 class Graph:
     """Operations by number, in program order; `group[i]` is the number of the first member of the group of `i`.
 
-    `producers[i]` are the operations that `i` reads; an external call also has the external call before it as a producer.
-    `ancestors` and `descendants` are the transitive producers and consumers of each group as bit sets, so that a merge
-    test is one operation and a merge only changes groups that it newly connects.
+    `producers[i]` are the operations that `i` reads, and for an external call the external call before it.
+    `ancestors` and `descendants` are the transitive producers and consumers of each group as bit sets. Testing a
+    merge is one operation, and merging only changes groups that it newly connects.
     """
 
     ops: list[ir.Operation]

@@ -161,16 +161,16 @@ def _read(op: ir.Operation, types: Sequence[ir.Type]) -> _Read:
         Unsupported: as `read_node`.
     """
     maps, kinds = op.attributes["indexing_maps"], op.attributes["iterator_types"]
-    known = _READ_CACHE.setdefault(op.context, {})
+    cache = _READ_CACHE.setdefault(op.context, {})
     key = hash(maps), hash(kinds), *map(hash, types)
-    if key not in known:
+    if key not in cache:
         if not all(isinstance(t, ir.RankedTensorType) for t in types):
             raise Unsupported(op.name)
         iterators = [str(a) for a in kinds]
         reductions = frozenset(d for d, kind in enumerate(iterators) if "reduction" in kind)
         accesses = tuple(read_access(a.value) for a in maps)
-        known[key] = accesses, reductions, len(iterators), _unit_loops(types, accesses)
-    return known[key]
+        cache[key] = accesses, reductions, len(iterators), _unit_loops(types, accesses)
+    return cache[key]
 
 
 def find_node(op: ir.Operation | None) -> Node | None:
@@ -184,8 +184,8 @@ def find_node(op: ir.Operation | None) -> Node | None:
 def _unit_loops(types: Sequence[ir.Type], accesses: Sequence[Access]) -> frozenset[int]:
     """The loop dimensions that are a dimension of size 1 of an operand."""
     pairs = zip(types, accesses, strict=True)
-    places = ((kind, axis, form.dim) for kind, access in pairs for axis, form in enumerate(access))
-    return frozenset(dim for kind, axis, dim in places if dim is not None and _size(kind, axis) == 1)
+    dimensions = ((kind, axis, form.dim) for kind, access in pairs for axis, form in enumerate(access))
+    return frozenset(dim for kind, axis, dim in dimensions if dim is not None and _size(kind, axis) == 1)
 
 
 @dataclass
@@ -288,9 +288,9 @@ def _edges(nodes: Sequence[Node]) -> Iterator[tuple[tuple[int, Use], tuple[int, 
                 yield (maker, nodes[maker].outputs[result]), (number, use)
 
 
-def _is_compatible(nodes: Sequence[Node], made: tuple[int, Use], read: tuple[int, Use]) -> bool:
+def _is_compatible(nodes: Sequence[Node], written: tuple[int, Use], read: tuple[int, Use]) -> bool:
     """Whether positions that are no loop on one side are 0 on both sides."""
-    (maker, first), (reader, second) = made, read
+    (maker, first), (reader, second) = written, read
     return all(
         (one.dim is not None and other.dim is not None)
         or (_is_always_zero(nodes[maker], one) and _is_always_zero(nodes[reader], other))
@@ -318,10 +318,10 @@ def _align_reductions(nodes: Sequence[Node]) -> None:
     """Lets nodes that share no loop with the widest node run in loops of that node with the same sizes."""
     widest = max(nodes, key=lambda n: len(n.loops))
     for node in nodes:
-        alone, left = node.loops - widest.loops, widest.loops - node.loops
-        if not alone or len(alone) != len(left):
+        unshared, missing = node.loops - widest.loops, widest.loops - node.loops
+        if not unshared or len(unshared) != len(missing):
             continue
-        own, free = [n for n in node.names if n in alone], [n for n in widest.names if n in left]
+        own, free = [n for n in node.names if n in unshared], [n for n in widest.names if n in missing]
         if all(_sizes(nodes, a) & _sizes(nodes, b) for a, b in zip(own, free, strict=True)):
             renamed = dict(zip(own, free, strict=True))
             for other in nodes:

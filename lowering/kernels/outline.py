@@ -66,10 +66,10 @@ class Outliner:
         number = self.count.get(prefix, 0)
         name = f"{prefix}{number}"
         with ir.InsertionPoint(entry.operation):
-            made = builder.function(name, kind)
-        text = made.operation.get_asm(use_local_scope=True, assume_verified=True).replace(name, "", 1)
+            function = builder.function(name, kind)
+        text = function.operation.get_asm(use_local_scope=True, assume_verified=True).replace(name, "", 1)
         if text in self.names:
-            made.operation.erase()
+            function.operation.erase()
             return self.names[text]
         self.names[text], self.count[prefix] = name, number + 1
         return name
@@ -81,8 +81,8 @@ def temporary_kernel(ops: Sequence[ir.Operation], kind: str) -> Iterator[ir.Oper
     with ops[0].context, ops[0].location:
         module = ir.Module.create()
         with ir.InsertionPoint(module.body):
-            made = _KernelBuilder(ops, StructuralHasher()).function("draft", kind)
-        yield made.operation
+            function = _KernelBuilder(ops, StructuralHasher()).function("draft", kind)
+        yield function.operation
 
 
 def _destination(result: ir.Value) -> ir.Value:
@@ -124,17 +124,17 @@ def _sizes_of(root: ir.Value | None, result: ir.Value, sizes: Sequence[int | Non
     if all(s is not None for s in sizes):
         return [None] * len(sizes)
     if root is not None and not isinstance(root, ir.BlockArgument) and root.owner.name == "tensor.empty":
-        given = iter(root.owner.operands)
+        operands = iter(root.owner.operands)
         empty_sizes = [
-            next(given) if root.type.is_dynamic_dim(i) else root.type.get_dim_size(i) for i in range(len(sizes))
+            next(operands) if root.type.is_dynamic_dim(i) else root.type.get_dim_size(i) for i in range(len(sizes))
         ]
         return [
             None if s is not None else _index(f) if isinstance(f, int) else f
             for s, f in zip(sizes, empty_sizes, strict=True)
         ]
     if root is None and result.owner.name in EXPLICITLY_SIZED:
-        given = reversed(result.owner.operands)
-        return list(reversed([next(given) if s is None else None for s in reversed(sizes)]))
+        operands = reversed(result.owner.operands)
+        return list(reversed([next(operands) if s is None else None for s in reversed(sizes)]))
     if root is None:
         text = "expected results whose sizes are known before it runs"
         advice = "tensor.cast what it yields to a static type"
@@ -155,7 +155,7 @@ class _KernelBuilder:
     def __init__(self, ops: Sequence[ir.Operation], hasher: StructuralHasher) -> None:
         self.ops, self.hasher = list(ops), hasher
         self.captured = [hasher.read(op).captured_values for op in ops]
-        made = {r for op in ops for r in op.results}
+        defined = {r for op in ops for r in op.results}
         inside = set(ops)
         self.results = [
             r for op in ops for r in op.results if any(_ancestor_in_block(u.owner, ops) not in inside for u in r.uses)
@@ -165,7 +165,7 @@ class _KernelBuilder:
         self.scalars: list[ir.Value] = []
         self.rematerialized: list[ir.Operation] = []
         self._empties: list[ir.Operation] = []
-        for value in (v for captured in self.captured for v in captured if v not in made):
+        for value in (v for captured in self.captured for v in captured if v not in defined):
             self._capture(value)
 
     def _capture(self, value: ir.Value) -> None:
@@ -189,28 +189,32 @@ class _KernelBuilder:
 
     def structural_key(self) -> Hashable:
         """A key that is equal for groups with equal kernels; None where an operation has no structural hash."""
-        known: dict[ir.Value, int] = {}
-        outside: list[Hashable] = []
+        numbers_of: dict[ir.Value, int] = {}
+        captured_keys: list[Hashable] = []
 
         def number(value: ir.Value) -> int:
-            if value not in known:
+            if value not in numbers_of:
                 source = self._rematerialized(value)
-                made = (
+                key = (
                     (self.hasher.read(source).structural_hash, *map(number, source.operands))
                     if source
                     else value.type
                 )
-                outside.append(made)
-                known[value] = len(known)
-            return known[value]
+                captured_keys.append(key)
+                numbers_of[value] = len(numbers_of)
+            return numbers_of[value]
 
         parts = []
         for op, captured in zip(self.ops, self.captured, strict=True):
             parts.append((self.hasher.read(op).structural_hash, *map(number, captured)))
             for result in op.results:
-                known[result] = len(known)
-        given = tuple(known[r] for r in self.results)
-        return None if any(form is None for form, *_ in parts) else (tuple(parts), tuple(outside), given)
+                numbers_of[result] = len(numbers_of)
+        result_numbers = tuple(numbers_of[r] for r in self.results)
+        return (
+            None
+            if any(structure is None for structure, *_ in parts)
+            else (tuple(parts), tuple(captured_keys), result_numbers)
+        )
 
     def _rematerialized(self, value: ir.Value) -> ir.Operation | None:
         """The operation that makes a captured value, if the kernel clones it."""
@@ -220,10 +224,10 @@ class _KernelBuilder:
     def function(self, name: str, kind: str) -> func.FuncOp:
         """The kernel function of the group, at the insertion point."""
         inputs = [v.type for v in (*self.tensors, *self.scalars)]
-        made = func.FuncOp(name, (inputs + self.types, self.types), visibility="private")
-        made.attributes["oneflow.kernel"] = ir.StringAttr.get(kind)
-        self._fill(made.add_entry_block())
-        return made
+        function = func.FuncOp(name, (inputs + self.types, self.types), visibility="private")
+        function.attributes["oneflow.kernel"] = ir.StringAttr.get(kind)
+        self._fill(function.add_entry_block())
+        return function
 
     def _fill(self, block: ir.Block) -> None:
         """Writes the body of the kernel."""

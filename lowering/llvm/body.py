@@ -104,8 +104,8 @@ class Lanes:
             lanes = Lanes(w, self.kernel, width, None, None, self.captured)
             if self.active is not None:
                 reach = w.binary("muli", self.active, 2)
-                left = w.binary("subi", reach, width if number else 1)
-                lanes.mask = w.op(f"vector.create_mask {left} : vector<{width}xi1>")
+                remaining = w.binary("subi", reach, width if number else 1)
+                lanes.mask = w.op(f"vector.create_mask {remaining} : vector<{width}xi1>")
             halves.append(lanes.load(memory, kind, [*positions[:-1], last], element, True).name)
         picked = [2 * i if 2 * i < width else 2 * i + 1 for i in range(width)]
         both = self.type(element)
@@ -121,8 +121,8 @@ class Lanes:
         for number in range(2):
             lanes = Lanes(w, self.kernel, width, None, None, self.captured)
             if self.active is not None:
-                left = w.binary("subi", w.binary("muli", self.active, 2), number * width)
-                lanes.mask = w.op(f"vector.create_mask {left} : vector<{width}xi1>")
+                remaining = w.binary("subi", w.binary("muli", self.active, 2), number * width)
+                lanes.mask = w.op(f"vector.create_mask {remaining} : vector<{width}xi1>")
             picked = [(number * width + i) // 2 + i % 2 * width for i in range(width)]
             joined = LaneValue(w.op(f"vector.shuffle {names} {picked} : {both}, {both}"), element, True)
             at = [*positions[:-1], w.index(w.add(positions[-1], number * width))]

@@ -78,8 +78,10 @@ class EmitKernels(Pass):
         declared = [f"func.func private @{k.name}_launch({k.types()})" for k in fallback]
         emitted = [text for text in texts if text is not None]
         declared += [plan_declaration(f"{k.name}_launch", k.types()) for k in kernels]
-        made = ir.Module.parse("\n".join([RUNTIME, *PLAN_RUNTIME, *emitted, *declared, *(p.emit() for p in plans)]))
-        _replace(module, made, bufferized)
+        emitted_module = ir.Module.parse(
+            "\n".join([RUNTIME, *PLAN_RUNTIME, *emitted, *declared, *(p.emit() for p in plans)])
+        )
+        _replace(module, emitted_module, bufferized)
         module.operation.attributes["oneflow.externals"] = ir.ArrayAttr.get(list(external.values()))
         for name, value in attributes.items():
             module.operation.attributes[name] = value
@@ -111,14 +113,14 @@ def _is_runtime(op: ir.Operation) -> bool:
     return name is not None and ir.StringAttr(name).value.startswith("oneflow_rt_")
 
 
-def _replace(module: ir.Module, made: ir.Module, bufferized: ir.Module | None) -> None:
+def _replace(module: ir.Module, emitted_module: ir.Module, bufferized: ir.Module | None) -> None:
     """Replaces the functions of the module by the emitted and the bufferized functions."""
     fallback = [o.operation for o in bufferized.body.operations] if bufferized is not None else []
     fallback = [op for op in fallback if not _is_runtime(op)]
     for op in [o.operation for o in module.body.operations]:
         op.erase()
     names = {ir.StringAttr(op.attributes["sym_name"]).value for op in fallback}
-    for op in [o.operation for o in made.body.operations]:
+    for op in [o.operation for o in emitted_module.body.operations]:
         if ir.StringAttr(op.attributes["sym_name"]).value not in names:
             module.body.append(op)
     for op in fallback:

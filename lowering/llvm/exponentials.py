@@ -92,12 +92,14 @@ def exponent_and_mantissa(m: Math, x: str) -> tuple[str, str]:
 
 def parts_of_normal(m: Math, x: str) -> tuple[str, str]:
     """`exponent_and_mantissa` of a normal number."""
-    known = m.format
+    format_ = m.format
     # Subtracting the bits of sqrt(1/2) moves the change of exponent from 1 to sqrt(1/2).
-    moved = m.on_bits("subi", m.bits(x), m.number(known.root_half))
-    exponent = m.convert("sitofp", m.on_bits("shrsi", moved, m.number(known.mantissa_bits)), known.integer, m.base)
-    low = m.on_bits("andi", moved, m.number((1 << known.mantissa_bits) - 1))
-    return exponent, m.from_bits(m.on_bits("addi", low, m.number(known.root_half)))
+    moved = m.on_bits("subi", m.bits(x), m.number(format_.root_half))
+    exponent = m.convert(
+        "sitofp", m.on_bits("shrsi", moved, m.number(format_.mantissa_bits)), format_.integer, m.base
+    )
+    low = m.on_bits("andi", moved, m.number((1 << format_.mantissa_bits) - 1))
+    return exponent, m.from_bits(m.on_bits("addi", low, m.number(format_.root_half)))
 
 
 def _split_log(m: Math, x: str) -> tuple[str, str, str]:
@@ -115,10 +117,10 @@ def _split_log(m: Math, x: str) -> tuple[str, str, str]:
 
 def _log_edges(m: Math, x: str, y: str) -> str:
     """The logarithm y of x with the values for 0, infinity, NaN and negative numbers."""
-    known = m.format
-    y = m.select(m.compare("cmpf", "oeq", x, m.const(known.infinity)), x, y)
-    y = m.select(m.compare("cmpf", "ult", x, m.const(0.0)), m.const(known.nan), y)
-    return m.select(m.compare("cmpf", "oeq", x, m.const(0.0)), m.const(known.minus_infinity), y)
+    format_ = m.format
+    y = m.select(m.compare("cmpf", "oeq", x, m.const(format_.infinity)), x, y)
+    y = m.select(m.compare("cmpf", "ult", x, m.const(0.0)), m.const(format_.nan), y)
+    return m.select(m.compare("cmpf", "oeq", x, m.const(0.0)), m.const(format_.minus_infinity), y)
 
 
 def log(m: Math, x: str) -> str:

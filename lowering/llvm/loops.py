@@ -90,14 +90,14 @@ class Loops:
 
     def _forms(self, node: Node, use: Use) -> list[tuple[Linear, int]]:
         """The positions of an access over the structure's loops with their axes, without unit dimensions."""
-        kept = []
+        forms = []
         for axis, form in enumerate(use.access):
             named = form.renamed(node.names)
             terms = tuple((n, c) for n, c in named.terms if self._sizes.get(n) != 1)
             reduced = Linear(terms, named.constant)
             if not (reduced.is_zero and _is_unit(use.value, axis, form, self._sizes, node)):
-                kept.append((reduced, axis))
-        return kept
+                forms.append((reduced, axis))
+        return forms
 
     def positions(self, node: Node, use: Use) -> list[Position]:
         """The positions of an access over the collapsed loops."""

@@ -39,7 +39,9 @@ class Pairs(LoopNest):
         loops = super()._make_loops(writer)
         sizes = [loop.size for loop in loops.outer[-2:]]
         if loops.inner or len(sizes) < 2 or sizes[1] != 2 or not isinstance(sizes[0], int):
-            raise NeedsScalars("pairs are for what does not sweep, and ends in two steps of a known number")
+            raise NeedsScalars(
+                "pairs are for pointwise kernels whose last loop has two steps, after a loop of static size"
+            )
         self.pair: Loop = loops.outer.pop()
         return loops
 

@@ -89,11 +89,11 @@ class Plan:
         """What the executable has to know, as attributes of the module."""
         number = ir.IntegerType.get_signless(64)
         kinds = [ir.StringAttr.get(str(v.type)) for v in returned_values(self.block)]
-        given = [[b.result, b.argument] for b in self.liveness.buffers if b.argument is not None]
+        in_place = [[b.result, b.argument] for b in self.liveness.buffers if b.argument is not None]
         return {
             "oneflow.workspace": ir.IntegerAttr.get(number, self.workspace),
             "oneflow.results": ir.ArrayAttr.get(kinds),
-            "oneflow.in_place": ir.ArrayAttr.get([ir.DenseI64ArrayAttr.get(pair) for pair in given]),
+            "oneflow.in_place": ir.ArrayAttr.get([ir.DenseI64ArrayAttr.get(pair) for pair in in_place]),
         }
 
     def emit(self) -> str:

@@ -28,11 +28,11 @@ Pair = tuple[str, str]
 
 def pow(m: Math, x: str, y: str) -> str:
     """x^y as C defines it; a short path where all x are positive and normal and all y are finite."""
-    known = m.format
-    smallest_normal, infinity = 1 << known.mantissa_bits, int(known.infinity, 16)
+    format_ = m.format
+    smallest_normal, infinity = 1 << format_.mantissa_bits, int(format_.infinity, 16)
     beyond = m.on_bits("subi", m.bits(x), m.number(smallest_normal))
-    positive = m.compare("cmpi", "ult", beyond, m.number(infinity - smallest_normal), element=known.integer)
-    finite = m.compare("cmpf", "olt", m.absolute(y), m.const(known.infinity))
+    positive = m.compare("cmpi", "ult", beyond, m.number(infinity - smallest_normal), element=format_.integer)
+    finite = m.compare("cmpf", "olt", m.absolute(y), m.const(format_.infinity))
     plain = m.op("andi", positive, finite, element="i1")
     return m.if_all_lanes(plain, lambda: _power(m, x, y, edges=False), lambda: _any_power(m, x, y))
 

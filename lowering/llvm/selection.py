@@ -22,11 +22,11 @@ _EXTREMES = frozenset({"arith.maxsi", "arith.maxui", "arith.minsi", "arith.minui
 
 @dataclass(frozen=True)
 class Selection:
-    """`candidate` replaces the accumulator `kept` where `condition` holds; so does its position."""
+    """`candidate` replaces the accumulator `incumbent` where `condition` holds; so does its position."""
 
     condition: ir.Value
     candidate: ir.Value
-    kept: ir.Value
+    incumbent: ir.Value
 
 
 def selection_of(node: Node) -> Selection | None:
@@ -51,12 +51,14 @@ def selection_of(node: Node) -> Selection | None:
     return Selection(condition, candidate, outs[0])
 
 
-def _candidate(best: ir.Operation, condition: ir.Value, kept: ir.Value) -> ir.Value | None:
+def _candidate(best: ir.Operation, condition: ir.Value, incumbent: ir.Value) -> ir.Value | None:
     """The value that competes with the accumulator."""
     operands = list(best.operands)
-    if best.name == "arith.select" and operands[0] == condition and operands[2] == kept:
+    if best.name == "arith.select" and operands[0] == condition and operands[2] == incumbent:
         return operands[1]
-    return operands[1 - operands.index(kept)] if best.name in _EXTREMES and operands.count(kept) == 1 else None
+    return (
+        operands[1 - operands.index(incumbent)] if best.name in _EXTREMES and operands.count(incumbent) == 1 else None
+    )
 
 
 def _is_strict(value: ir.Value, leaves: set[ir.Value]) -> bool:
@@ -79,9 +81,9 @@ def _compares(op: ir.Operation) -> bool:
     return predicate in _STRICT[op.name] or (predicate == _UNEQUAL and op.operands[0] == op.operands[1])
 
 
-def evaluate_condition(lanes: Lanes, selection: Selection, candidate: LaneValue, kept: LaneValue) -> LaneValue:
+def evaluate_condition(lanes: Lanes, selection: Selection, candidate: LaneValue, incumbent: LaneValue) -> LaneValue:
     """The condition for two values."""
-    env = {selection.candidate: candidate, selection.kept: kept}
+    env = {selection.candidate: candidate, selection.incumbent: incumbent}
 
     def value(of: ir.Value) -> LaneValue:
         if of in env:

@@ -86,13 +86,13 @@ def _parts(node: Node, loop: int) -> int:
     sizes = [s for s in loop_sizes if s is not None]
     if len(sizes) < len(loop_sizes):
         return 1
-    kept = math.prod(s for d, s in enumerate(sizes) if d not in node.reductions)
+    results = math.prod(s for d, s in enumerate(sizes) if d not in node.reductions)
     depth, product = math.prod(sizes[d] for d in node.nonunit_reductions), is_contraction(node)
-    if not kept or not depth or kept >= _enough_results(node, sizes):
+    if not results or not depth or results >= _enough_results(node, sizes):
         return 1
     if product and depth < 4 * MIN_DEPTH:
         return 1
-    most = min(MAX_PARTS, kept * depth // MIN_WORK, depth // MIN_DEPTH if product else depth)
+    most = min(MAX_PARTS, results * depth // MIN_WORK, depth // MIN_DEPTH if product else depth)
     return max((n for n in range(2, min(sizes[loop], most) + 1) if sizes[loop] % n == 0), default=1)
 
 

@@ -38,9 +38,9 @@ def cascade(sizes: Sequence[Index], steps: Sequence[int], first: int = BLOCK) ->
         count = counts[level]
         if count is None or below * count > 2 * first:
             block = max(first // below, 1)
-            known = [c for c in counts if c is not None]
-            long = len(known) < len(counts) or math.prod(known) > 2 * FAN_IN * below * block
-            return Cascade(level, (block, block * FAN_IN) if long else (block,), long)
+            static_counts = [c for c in counts if c is not None]
+            is_long = len(static_counts) < len(counts) or math.prod(static_counts) > 2 * FAN_IN * below * block
+            return Cascade(level, (block, block * FAN_IN) if is_long else (block,), is_long)
         below *= count
     return None
 
@@ -68,9 +68,9 @@ def compensate(lanes: Lanes, total: LaneValue, error: LaneValue) -> LaneValue:
     """The total plus its error term; an infinite total stays as it is."""
     kind = lanes.type(total.element, total.is_vector)
     corrected = add(lanes, total, error)
-    known = lanes.writer.op(f"arith.cmpf ord, {error.name}, {error.name} : {kind}")
+    is_finite = lanes.writer.op(f"arith.cmpf ord, {error.name}, {error.name} : {kind}")
     masks = lanes.type("i1", total.is_vector)
-    name = lanes.writer.op(f"arith.select {known}, {corrected.name}, {total.name} : {masks}, {kind}")
+    name = lanes.writer.op(f"arith.select {is_finite}, {corrected.name}, {total.name} : {masks}, {kind}")
     return LaneValue(name, total.element, total.is_vector)
 
 
