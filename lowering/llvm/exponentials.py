@@ -77,7 +77,7 @@ def expm1(m: Math, x: str) -> str:
 
 
 def _unclamped_exp(m: Math, x: str) -> str:
-    """e to the x for x in [-80, 80]."""
+    """e^x for x in [-80, 80]."""
     y, n = _split_exp(m, x)
     return m.op("mulf", y, m.power_of_two(n))
 

@@ -61,7 +61,7 @@ def _negative_number(m: Math, x: str) -> str:
 
 
 def _power(m: Math, size: str, y: str, *, edges: bool) -> str:
-    """size to the y for a positive, normal size; with `edges` for all where the result is no NaN."""
+    """size^y for a positive, normal size; with `edges`, for every size and y whose result is not NaN."""
     parts = exponent_and_mantissa(m, size) if edges else parts_of_normal(m, size)
     high, low = (_log2(m, *parts), "") if m.base == "f32" else _log2_pair(m, *parts)
     high = _log_of_edges(m, size, high) if edges else high
