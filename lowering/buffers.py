@@ -1,4 +1,4 @@
-"""Which buffers an entry needs, how long each lives, and where it lies in the workspace."""
+"""Buffers of an entry: liveness analysis and offsets in the workspace."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from oneflow.lowering.kernels.nodes import Unsupported, read_node
 from oneflow.passes.walk import returned_values
 
 ALIGNMENT = 64
-#: Operations that are looked at together for the buffers that are alive at them.
-SPAN = 64
+#: Live buffers are looked up in buckets of this many operations.
+BUCKET = 64
 
 
 @dataclass(eq=False)
 class Buffer:
-    """Memory of an entry: alive from operation `first` to `last`.
+    """Memory of an entry, live from operation `first` to operation `last`.
 
-    `kind` is `argument`, `constant` or `temporary`. `bytes` is None where the size is dynamic. A temporary that
-    is returned is result number `result`, and lies in argument number `argument` where that was given up for it; one
-    in the workspace has an `offset`.
+    `kind` is `argument`, `constant` or `temporary`. `bytes` is None for dynamic sizes. A temporary that is returned
+    is result number `result`; it takes the memory of argument number `argument` if that argument is donated to it.
+    Buffers in the workspace have an `offset` in bytes. A buffer that `aliases` another one has that buffer's memory.
     """
 
     number: int
@@ -32,49 +32,49 @@ class Buffer:
     last: int
     result: int | None = None
     offset: int | None = None
-    shares: Buffer | None = None
+    aliases: Buffer | None = None
     argument: int | None = None
 
     @property
     def dynamic(self) -> bool:
-        """Whether the run allocates and frees it."""
+        """Whether the buffer is allocated and freed during the run."""
         return self.kind == "temporary" and self.bytes is None and self.result is None
 
 
 class Kernel(Protocol):
-    """A kernel of any device."""
+    """A kernel of any backend."""
 
     @property
     def block(self) -> ir.Block:
-        """The block of its function."""
+        """The block of the kernel's function."""
 
 
-class Lives:
-    """The buffers of an entry: `of` a tensor value, views included."""
+class Liveness:
+    """The buffers of an entry; `buffer_of` maps tensor values, views included, to buffers."""
 
     def __init__(self, ops: Sequence[ir.Operation], block: ir.Block, kernels: Mapping[str, Kernel]) -> None:
         self.buffers: list[Buffer] = []
-        self.of: dict[ir.Value, Buffer] = {}
+        self.buffer_of: dict[ir.Value, Buffer] = {}
         self.kernels = kernels
         for argument in block.arguments:
             self._make("argument", argument, -1)
         for number, op in enumerate(ops):
             self._visit(number, op)
         for number, value in enumerate(returned_values(block)):
-            buffer = self.of[value]
+            buffer = self.buffer_of[value]
             if buffer.kind == "temporary" and buffer.result is None:
                 buffer.result = number
 
     def _make(self, kind: str, value: ir.Value, number: int) -> Buffer:
         buffer = Buffer(len(self.buffers), kind, static_bytes(value.type), number, number)
         self.buffers.append(buffer)
-        self.of[value] = buffer
+        self.buffer_of[value] = buffer
         return buffer
 
     def _visit(self, number: int, op: ir.Operation) -> None:
         for value in op.operands:
-            if value in self.of:
-                self.of[value].last = number
+            if value in self.buffer_of:
+                self.buffer_of[value].last = number
         if op.name == "func.call":
             for result in op.results:
                 if isinstance(result.type, ir.RankedTensorType):
@@ -88,43 +88,44 @@ class Lives:
         if op.name == "arith.constant" and isinstance(op.results[0].type, ir.RankedTensorType):
             self._make("constant", op.results[0], number)
         elif isinstance(op.results[0].type, ir.RankedTensorType):
-            self.of[op.results[0]] = self.of[op.operands[0]]
+            self.buffer_of[op.results[0]] = self.buffer_of[op.operands[0]]
 
-    def share(self, ops: Sequence[ir.Operation], proposed: Mapping[str, Sequence[tuple[int, int]]]) -> None:
-        """Lets results lie where an input ends: those of pointwise kernels, and `proposed` pairs of others."""
+    def share_in_place(self, ops: Sequence[ir.Operation], proposed: Mapping[str, Sequence[tuple[int, int]]]) -> None:
+        """Lets a result take the memory of an operand that dies: in pointwise kernels, and for `proposed` pairs."""
         pointwise: dict[str, bool] = {}
         for number, op in enumerate(ops):
             callee = ir.FlatSymbolRefAttr(op.attributes["callee"]).value if op.name == "func.call" else ""
             if callee in self.kernels and callee not in pointwise:
                 pointwise[callee] = is_pointwise(self.kernels[callee])
             if pointwise.get(callee) and len(op.results) == 1:
-                self._share(number, op)
+                self._reuse_operand(number, op)
             for result, operand in proposed.get(callee, ()):
-                self._give(number, op, op.operands[operand], self.of[op.results[result]])
+                self._reuse(number, op, op.operands[operand], self.buffer_of[op.results[result]])
 
-    def _share(self, number: int, op: ir.Operation) -> None:
-        made = self.of[op.results[0]]
-        if made.bytes is None or made.result is not None:
+    def _reuse_operand(self, number: int, op: ir.Operation) -> None:
+        """Lets the result of a pointwise kernel take the memory of an operand of its type."""
+        result = self.buffer_of[op.results[0]]
+        if result.bytes is None or result.result is not None:
             return
         for value in list(op.operands)[:-1]:
-            if value.type == op.results[0].type and self._give(number, op, value, made):
+            if value.type == op.results[0].type and self._reuse(number, op, value, result):
                 return
 
-    def _give(self, number: int, op: ir.Operation, value: ir.Value, made: Buffer) -> bool:
-        """Lets `made` lie in the memory of an operand, if that is a temporary that ends there."""
-        used = self.of.get(value)
-        if used is None or used.kind != "temporary" or used.bytes != made.bytes or used.result is not None:
+    def _reuse(self, number: int, op: ir.Operation, value: ir.Value, result: Buffer) -> bool:
+        """Lets a result take the memory of an operand, if the operand is a temporary that dies here."""
+        used = self.buffer_of.get(value)
+        if used is None or used.kind != "temporary" or used.bytes != result.bytes or used.result is not None:
             return False
-        if made.bytes is None or made.result is not None or used.last != number:
+        if result.bytes is None or result.result is not None or used.last != number:
             return False
-        if sum(self.of.get(v) is used for v in op.operands) != 1:
+        if sum(self.buffer_of.get(v) is used for v in op.operands) != 1:
             return False
-        made.shares = used
+        result.aliases = used
         return True
 
 
 def is_pointwise(kernel: Kernel) -> bool:
-    """Whether every element of the result depends only on the same elements of inputs of its type."""
+    """Whether each element of the result depends only on the same element of inputs of the result's type."""
     try:
         nodes = [read_node(o.operation) for o in kernel.block.operations if o.operation.name.startswith("linalg.gen")]
     except Unsupported:
@@ -133,10 +134,11 @@ def is_pointwise(kernel: Kernel) -> bool:
         return False
     (node,) = nodes
     same = [u.access for u in node.inputs if u.value.type == node.outputs[0].value.type]
-    return not node.reductions and all(a == node.outputs[0].access for a in same) and not _extracts(node.op)
+    return not node.reductions and all(a == node.outputs[0].access for a in same) and not _has_extract(node.op)
 
 
-def _extracts(op: ir.Operation) -> bool:
+def _has_extract(op: ir.Operation) -> bool:
+    """Whether the body reads elements at computed positions."""
     return any(o.operation.name == "tensor.extract" for o in op.regions[0].blocks[0].operations)
 
 
@@ -149,52 +151,54 @@ def static_bytes(tensor_type: ir.Type) -> int | None:
     return int(math.prod(tensor_type.shape)) * max(bits // 8, 1)
 
 
-def place(buffers: Sequence[Buffer], apart: bool = False) -> int:
-    """Gives each static temporary an offset, largest first; the size of the workspace.
+def assign_offsets(buffers: Sequence[Buffer], disjoint: bool = False) -> int:
+    """Assigns an offset to each static temporary, largest first; returns the bytes of the workspace.
 
-    Those that do not live at the same time share memory, unless all are to lie `apart`.
+    Buffers that are not live at the same time share memory, unless all are to be `disjoint`.
     """
-    shared = [b for b in buffers if b.shares is not None]
-    for buffer in shared:
+    aliased = [b for b in buffers if b.aliases is not None]
+    for buffer in aliased:
         root = _root(buffer)
         root.last = max(root.last, buffer.last)
-    spans: dict[int, list[Buffer]] = {}
+    buckets: dict[int, list[Buffer]] = {}
     top = 0
     fixed = [b for b in buffers if b.kind == "temporary" and b.bytes is not None and b.result is None]
-    for buffer in sorted((b for b in fixed if b.shares is None), key=lambda b: -(b.bytes or 0)):
-        times = range(buffer.first // SPAN, buffer.last // SPAN + 1)
-        others = {id(other): other for time in times for other in spans.get(time, ())}
-        buffer.offset = top if apart else _lowest(buffer, sorted(others.values(), key=_extent))
+    for buffer in sorted((b for b in fixed if b.aliases is None), key=lambda b: -(b.bytes or 0)):
+        lifetime = range(buffer.first // BUCKET, buffer.last // BUCKET + 1)
+        others = {id(other): other for bucket in lifetime for other in buckets.get(bucket, ())}
+        buffer.offset = top if disjoint else _first_fit(buffer, sorted(others.values(), key=_interval))
         top = max(top, _end(buffer))
-        for time in times:
-            spans.setdefault(time, []).append(buffer)
-    for buffer in shared:
+        for bucket in lifetime:
+            buckets.setdefault(bucket, []).append(buffer)
+    for buffer in aliased:
         buffer.offset = _root(buffer).offset
     return top
 
 
 def _root(buffer: Buffer) -> Buffer:
-    while buffer.shares is not None:
-        buffer = buffer.shares
+    """The buffer at the end of a chain of aliases."""
+    while buffer.aliases is not None:
+        buffer = buffer.aliases
     return buffer
 
 
 def _end(buffer: Buffer) -> int:
+    """The aligned end of a buffer in the workspace."""
     assert buffer.offset is not None and buffer.bytes is not None
     return -(-(buffer.offset + buffer.bytes) // ALIGNMENT) * ALIGNMENT
 
 
-def _extent(buffer: Buffer) -> tuple[int, int]:
-    """From where to where a placed buffer lies."""
+def _interval(buffer: Buffer) -> tuple[int, int]:
+    """The begin and the end of a buffer in the workspace."""
     assert buffer.offset is not None
     return buffer.offset, _end(buffer)
 
 
-def _lowest(buffer: Buffer, placed: Sequence[Buffer]) -> int:
-    """The first place for a buffer beside others, in their order, that it must not share memory with."""
+def _first_fit(buffer: Buffer, placed: Sequence[Buffer]) -> int:
+    """The first offset where a buffer fits between placed buffers, sorted by offset, with overlapping lifetimes."""
     offset, size, first, last = 0, buffer.bytes or 0, buffer.first, buffer.last
     for other in placed:
-        begin, end = _extent(other)
+        begin, end = _interval(other)
         if end > offset and first <= other.last and other.first <= last:
             if offset + size <= begin:
                 break

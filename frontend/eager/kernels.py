@@ -24,7 +24,7 @@ from oneflow.frontend.core.arrays import Data, is_on_ranks, ranks_of
 from oneflow.frontend.core.devices import Device, compile_for
 from oneflow.frontend.core.layouts import ProgramPlacements, annotate
 from oneflow.frontend.core.placements import GlobalProgram
-from oneflow.lowering.kernels.donation import offer
+from oneflow.lowering.kernels.donation import donate_arguments
 from oneflow.runtime.global_array import Placement
 from oneflow.runtime.protocol import Executable
 
@@ -101,7 +101,7 @@ def compile_call(
         entry = func.FuncOp(ENTRY, ([d.to_mlir() for d in descs], []), ip=ir.InsertionPoint(module.body))
         _fill(entry, op, results)
         if in_place_operand is not None:
-            offer(entry.operation, [(in_place_operand, 0)])
+            donate_arguments(entry.operation, [(in_place_operand, 0)])
         if isinstance(place, Ranks):
             placements = ProgramPlacements(place.placement)
             arguments = [(place.placement, nd) for nd in place.layouts]

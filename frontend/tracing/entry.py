@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from oneflow.dialect._mlir import func, ir
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.tracing.capture import Captures, Effects
-from oneflow.lowering.kernels.donation import offer
+from oneflow.lowering.kernels.donation import donate_arguments
 
 
 def finish(
@@ -32,7 +32,7 @@ def donate(entry: func.FuncOp, first_input: int, first_result: int, effects: Eff
     last = first_result + effects.count - len(effects.mutated_arguments)
     pairs += [(number, result) for result, number in enumerate(effects.mutated_numbers, last)]
     if pairs:
-        offer(entry.operation, pairs)
+        donate_arguments(entry.operation, pairs)
 
 
 def _named(name: str) -> ir.DictAttr:

@@ -1,4 +1,4 @@
-"""Operands at positions that are not linear, such as `d0 floordiv 3`: read where `kernels.nodes` does not."""
+"""Quasi-affine accesses, such as `d0 floordiv 3`: reading operations that `kernels.nodes` refuses."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ from oneflow.lowering.kernels.nodes import Access, Linear, Node, Unsupported, Us
 
 
 @dataclass(frozen=True)
-class Computed(Linear):
-    """A position as an expression of MLIR, in which `d<n>` are dimensions; `terms` only lists them."""
+class QuasiAffine(Linear):
+    """A position as an MLIR expression in which `d<n>` are loop dimensions; `terms` only lists the dimensions."""
 
     expression: str = ""
 
     @property
     def dim(self) -> None:
-        """It is no single dimension."""
+        """None: the position is no single dimension."""
         return None
 
     @property
     def is_zero(self) -> bool:
-        """It is not known to be 0."""
+        """False: the position is not known to be 0."""
         return False
 
-    def renamed(self, names: Sequence[int]) -> Computed:
-        """Over other dimensions: `d` becomes `names[d]`."""
+    def renamed(self, names: Sequence[int]) -> QuasiAffine:
+        """The position over other dimensions: `d` becomes `names[d]`."""
         text = re.sub(r"\bd(\d+)\b", lambda m: f"d{names[int(m[1])]}", self.expression)
-        return Computed(tuple((names[d], c) for d, c in self.terms), 0, text)
+        return QuasiAffine(tuple((names[d], c) for d, c in self.terms), 0, text)
 
     def text(self, positions: Mapping[int, str]) -> str:
-        """The expression in Python over the names of positions; others are 0."""
+        """The position as a Python expression over the names of positions; dimensions without a name are 0."""
         return re.sub(r"\bd(\d+)\b", lambda m: positions.get(int(m[1]), "0"), to_python(self.expression))
 
 
 def to_python(expression: str) -> str:
-    """An affine expression in Python.
+    """An affine expression of MLIR as a Python expression.
 
     Raises:
-        Unsupported: it divides upwards.
+        Unsupported: the expression has a `ceildiv`.
     """
     if "ceildiv" in expression:
         raise Unsupported(expression)
@@ -48,10 +48,10 @@ def to_python(expression: str) -> str:
 
 
 def read_any_node(op: ir.Operation) -> Node:
-    """A `linalg.generic` as a node, whatever its positions are.
+    """A `linalg.generic` as a node, with quasi-affine accesses where they are not linear.
 
     Raises:
-        Unsupported: it is another operation.
+        Unsupported: the operation is no `linalg.generic`.
     """
     try:
         return read_node(op)
@@ -67,7 +67,7 @@ def read_any_node(op: ir.Operation) -> Node:
 
 
 def find_any_node(op: ir.Operation) -> Node | None:
-    """An operation as a node, whatever its positions are, None where it is none."""
+    """`read_any_node`, with None for other operations."""
     try:
         return read_any_node(op)
     except Unsupported:
@@ -75,13 +75,15 @@ def find_any_node(op: ir.Operation) -> Node | None:
 
 
 def _access(affine_map: ir.AffineMap) -> Access:
+    """The accesses of an indexing map."""
     return tuple(_position(affine_map, e) for e in affine_map.results)
 
 
 def _position(affine_map: ir.AffineMap, expression: ir.AffineExpr) -> Linear:
+    """One result of an indexing map as a linear or quasi-affine form."""
     try:
         return read_access(ir.AffineMap.get(affine_map.n_dims, 0, [expression]))[0]
     except Unsupported:
         text = str(expression)
         dims = sorted({int(d) for d in re.findall(r"\bd(\d+)\b", text)})
-        return Computed(tuple((d, 1) for d in dims), 0, text)
+        return QuasiAffine(tuple((d, 1) for d in dims), 0, text)

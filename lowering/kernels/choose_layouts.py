@@ -1,8 +1,8 @@
-"""`oneflow-choose-layouts`: tensors between convolutions lie in memory as those read and write them.
+"""`oneflow-choose-layouts`: the memory layout of tensors between convolutions.
 
-A convolution whose images have their channels last wants that of what surrounds it. Since a `linalg.generic` says for
-each operand how loops walk it, another order of a tensor's dimensions is another type and another map: no element is
-moved. What is put into a larger tensor, as padded images are, lies as that does.
+A convolution with channels last needs its images in that layout. Since a `linalg.generic` says for each operand how
+the loops walk the operand, another layout of a tensor is another type and another indexing map: no element is moved.
+The layout also propagates through insertions into larger tensors (padded images).
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from oneflow.dialect._mlir import func, ir, linalg, tensor
 from oneflow.dialect.record import Registry
 from oneflow.lowering.kernels.access import find_any_node, read_any_node
 from oneflow.lowering.kernels.form_kernels import fuse_elementwise
-from oneflow.lowering.kernels.nodes import Node, find_node, is_contraction, is_gathered
+from oneflow.lowering.kernels.nodes import Node, find_node, has_innermost_window, is_contraction
 from oneflow.lowering.kernels.reduction_split import new_generic
 from oneflow.passes.base import Pass
 from oneflow.passes.registry import register_pass
 
-#: Dimensions of images.
+#: The rank of image tensors.
 RANK = 4
-#: An order of dimensions: which one of the tensor as written lies at each place in memory.
+#: A permutation: for each dimension in memory, the dimension of the tensor as written.
 Order = tuple[int, ...]
 
 
 @register_pass
 @dataclass(frozen=True)
 class ChooseLayouts(Pass):
-    """Gives tensors of four dimensions the order that convolutions beside them have, through what lies between.
+    """Gives tensors of rank 4 the layout of neighbouring convolutions, and propagates that layout.
 
     %y = linalg.generic {convolution} -> tensor<8x56x56x64xbf16>
     %z = linalg.generic {relu, (n, h, w, c) -> (n, c, h, w)} ins(%y) -> tensor<8x64x56x56xbf16>
@@ -47,192 +47,194 @@ class ChooseLayouts(Pass):
         fuse_elementwise(module)
         for function in functions:
             layouts = Layouts.of(function)
-            layouts.spread()
+            layouts.propagate()
             layouts.apply()
 
 
 def _convolutions(function: func.FuncOp) -> Iterator[Node]:
-    """Products of convolutions with channels last."""
+    """The contractions of convolutions with channels last."""
     for view in function.regions[0].blocks[0].operations:
         node = find_node(view.operation)
-        if node is not None and is_contraction(node) and _has_windows(node) and not is_gathered(node):
+        if node is not None and is_contraction(node) and _has_windows(node) and not has_innermost_window(node):
             yield node
 
 
 def _has_windows(node: Node) -> bool:
-    """Whether an operand is read at sums of loops: at places of images and of windows in them."""
+    """Whether an operand is read at sums of loops: at image positions plus window positions."""
     return any(len(f.dims) > 1 for use in node.inputs for f in use.access)
 
 
 @dataclass
 class Layouts:
-    """What is known of one function: its nodes, those that touch each tensor, and the orders chosen so far.
+    """The nodes of a function, the users of each tensor, and the layouts chosen so far.
 
-    `insertions` are those that put a tensor into a new one, by both.
+    `insertions` are the insertions into new tensors, by source and by result.
     """
 
     nodes: dict[ir.Operation, Node]
-    touching: dict[ir.Value, list[Node]]
+    users: dict[ir.Value, list[Node]]
     insertions: dict[ir.Value, list[ir.Operation]]
     orders: dict[ir.Value, Order] = field(default_factory=dict)
 
     @classmethod
     def of(cls, function: func.FuncOp) -> Layouts:
-        """The layouts of a function, in which convolutions have chosen."""
+        """The layouts of a function after the convolutions have chosen."""
         ops = [o.operation for o in function.regions[0].blocks[0].operations]
         nodes = {op: node for op in ops if (node := find_any_node(op)) is not None}
-        touching: dict[ir.Value, list[Node]] = {}
+        users: dict[ir.Value, list[Node]] = {}
         for node in nodes.values():
             for value in (*(u.value for u in node.inputs), *node.results):
-                touching.setdefault(value, []).append(node)
+                users.setdefault(value, []).append(node)
         insertions: dict[ir.Value, list[ir.Operation]] = {}
         for op in filter(_is_insertion, ops):
             for value in (op.operands[0], op.results[0]):
                 insertions.setdefault(value, []).append(op)
-        made = cls(nodes, touching, insertions)
+        layouts = cls(nodes, users, insertions)
         for node in _convolutions(function):
             images = [v for v in (*(u.value for u in node.inputs), *node.results) if _is_image(v)]
-            made.orders.update(dict.fromkeys(images, tuple(range(RANK))))
-        return made
+            layouts.orders.update(dict.fromkeys(images, tuple(range(RANK))))
+        return layouts
 
-    def spread(self) -> None:
-        """Lets tensors take the order of those that are walked by the same loops."""
-        waiting = list(self.orders)
-        for value in waiting:
-            for node in self.touching.get(value, ()):
+    def propagate(self) -> None:
+        """Propagates layouts between tensors that the same loops walk."""
+        worklist = list(self.orders)
+        for value in worklist:
+            for node in self.users.get(value, ()):
                 if not is_contraction(node):
-                    waiting += self._follow(node, value)
+                    worklist += self._propagate_node(node, value)
             for op in self.insertions.get(value, ()):
-                waiting += self._follow_insertion(op, value)
+                worklist += self._propagate_insertion(op, value)
 
-    def _follow_insertion(self, op: ir.Operation, value: ir.Value) -> list[ir.Value]:
-        """Chooses the same for the other tensor of an insertion; gives it."""
+    def _propagate_insertion(self, op: ir.Operation, value: ir.Value) -> list[ir.Value]:
+        """Chooses the layout of the other tensor of an insertion; returns that tensor."""
         other = op.results[0] if value == op.operands[0] else op.operands[0]
-        if other in self.orders or not _is_image(other) or not self._is_free(other):
+        if other in self.orders or not _is_image(other) or not self._can_reorder(other):
             return []
         self.orders[other] = self.orders[value]
         return [other]
 
-    def _follow(self, node: Node, value: ir.Value) -> list[ir.Value]:
-        """Chooses for the other tensors of a node; gives those."""
-        walks = {v: _walk(node, v) for v in (*(u.value for u in node.inputs), *node.results) if _is_image(v)}
-        order = [walks[value][d] for d in self.orders[value]]
-        found = []
-        for other, walk in walks.items():
-            if other not in self.orders and sorted(walk) == sorted(order) and self._is_free(other):
-                self.orders[other] = tuple(walk.index(loop) for loop in order)
-                found.append(other)
-        return found
+    def _propagate_node(self, node: Node, value: ir.Value) -> list[ir.Value]:
+        """Chooses the layouts of the other tensors of a node; returns those tensors."""
+        loop_orders = {
+            v: _loop_order(node, v) for v in (*(u.value for u in node.inputs), *node.results) if _is_image(v)
+        }
+        order = [loop_orders[value][d] for d in self.orders[value]]
+        chosen = []
+        for other, loop_order in loop_orders.items():
+            if other not in self.orders and sorted(loop_order) == sorted(order) and self._can_reorder(other):
+                self.orders[other] = tuple(loop_order.index(loop) for loop in order)
+                chosen.append(other)
+        return chosen
 
-    def _is_free(self, value: ir.Value) -> bool:
-        """Whether nothing but nodes and insertions touches a tensor, and its elements are new."""
+    def _can_reorder(self, value: ir.Value) -> bool:
+        """Whether a tensor is new and has no users but nodes and insertions."""
         if isinstance(value, ir.BlockArgument):
             return False
         if value.owner in self.nodes:
             node = self.nodes[value.owner]
-            new = _is_new(node.outputs[node.results.index(value)].value)
+            new = _is_fresh(node.outputs[node.results.index(value)].value)
         else:
             new = _is_insertion(value.owner)
-        return new and all(self._reads(u.owner, u.operand_number) for u in value.uses)
+        return new and all(self._is_reorderable_use(u.owner, u.operand_number) for u in value.uses)
 
-    def _reads(self, op: ir.Operation, number: int) -> bool:
-        """Whether an operation reads its operand of a number, in any order."""
+    def _is_reorderable_use(self, op: ir.Operation, number: int) -> bool:
+        """Whether an operation reads operand `number`, in any layout."""
         if op in self.nodes:
             return number < len(self.nodes[op].inputs)
         return _is_insertion(op) and number == 0
 
     def apply(self) -> None:
-        """Gives tensors their orders, and nodes loops in the same order."""
-        moved = {v: o for v, o in self.orders.items() if o != tuple(range(RANK))}
-        changed = dict.fromkeys(n for v in moved for n in self.touching[v])
+        """Changes the types of tensors, and the order of the loops of nodes."""
+        reordered = {v: o for v, o in self.orders.items() if o != tuple(range(RANK))}
+        changed = dict.fromkeys(n for v in reordered for n in self.users[v])
         for node in changed:
-            _rewrite(node, moved)
-        for value, order in moved.items():
+            _rewrite(node, reordered)
+        for value, order in reordered.items():
             value.set_type(_reordered(value, order))
-        for op in dict.fromkeys(op for v in moved for op in self.insertions.get(v, ())):
-            _insert(op, *(moved.get(v, tuple(range(RANK))) for v in (op.operands[0], op.results[0])))
+        for op in dict.fromkeys(op for v in reordered for op in self.insertions.get(v, ())):
+            _insert(op, *(reordered.get(v, tuple(range(RANK))) for v in (op.operands[0], op.results[0])))
         for node in changed:
             if not is_contraction(node):
                 _interchange(read_any_node(node.op))
-                _drop_copy(read_any_node(node.op))
+                _erase_identity(read_any_node(node.op))
 
 
-def _is_new(value: ir.Value) -> bool:
-    """Whether a tensor is there to be written into."""
+def _is_fresh(value: ir.Value) -> bool:
+    """Whether a tensor is an empty or filled destination."""
     return not isinstance(value, ir.BlockArgument) and value.owner.name in ("tensor.empty", "linalg.fill")
 
 
 def _is_insertion(op: ir.Operation) -> bool:
-    """Whether an operation puts a tensor of four dimensions into a new one, at places that are known."""
+    """Whether an operation inserts a tensor of rank 4 into a new one at static positions."""
     return (
         op.name == "tensor.insert_slice"
         and len(op.operands) == len(("source", "destination"))
         and all(ir.RankedTensorType(v.type).rank == RANK and v.type.has_static_shape for v in op.operands)
-        and _is_new(op.operands[1])
+        and _is_fresh(op.operands[1])
     )
 
 
 def _is_image(value: ir.Value) -> bool:
-    """Whether a tensor has four dimensions of known sizes, several of more than one element."""
+    """Whether a tensor is static, has rank 4, and several of its dimensions exceed 1."""
     kind = value.type
     if not isinstance(kind, ir.RankedTensorType) or kind.rank != RANK or not kind.has_static_shape:
         return False
-    return sum(size > 1 for size in kind.shape) > 1
+    return bool(sum(size > 1 for size in kind.shape) > 1)
 
 
-def _walk(node: Node, value: ir.Value) -> list[int]:
-    """The loop along each dimension of a tensor, the first of several; -1 - d where dimension d has none."""
+def _loop_order(node: Node, value: ir.Value) -> list[int]:
+    """The first loop along each dimension of a tensor; -1 - d for a dimension d without a loop."""
     uses = dict(zip(node.results, node.outputs, strict=True))
     use = uses.get(value) or next(u for u in node.inputs if u.value == value)
     return [min(f.dims) if f.dims else -1 - d for d, f in enumerate(use.access)]
 
 
 def _reordered(value: ir.Value, order: Order) -> ir.RankedTensorType:
-    """The type of a tensor in another order."""
+    """The type of a tensor in another layout."""
     kind = value.type
     return ir.RankedTensorType.get([kind.shape[d] for d in order], kind.element_type, loc=value.location)
 
 
-def _rewrite(node: Node, moved: Mapping[ir.Value, Order]) -> None:
-    """Changes the maps of a node for operands and results in another order, and what the results begin with."""
+def _rewrite(node: Node, reordered: Mapping[ir.Value, Order]) -> None:
+    """Changes the indexing maps and initial values of a node for operands and results in another layout."""
     count = len(node.inputs)
     maps = [a.value for a in node.op.attributes["indexing_maps"]]
     for number, value in enumerate([*(u.value for u in node.inputs), *node.results]):
-        order = moved.get(value)
+        order = reordered.get(value)
         if order is None:
             continue
         maps[number] = ir.AffineMap.get(maps[number].n_dims, 0, [maps[number].results[d] for d in order])
         if number >= count:
-            node.op.operands[number] = _begin(node.op, number, _reordered(value, order))
+            node.op.operands[number] = _reordered_init(node.op, number, _reordered(value, order))
     _set_maps(node.op, maps)
 
 
 def _insert(op: ir.Operation, source: Order, result: Order) -> None:
-    """Changes an insertion for a source and a result that lie in these orders now."""
+    """Changes an insertion to the new layouts of its source and its result."""
     if source != result:
-        op.operands[0] = _turned(op, [source.index(d) for d in result])
+        op.operands[0] = _transposed_source(op, [source.index(d) for d in result])
     for name in ("static_offsets", "static_sizes", "static_strides"):
-        given = list(ir.DenseI64ArrayAttr(op.attributes[name]))
-        op.attributes[name] = ir.DenseI64ArrayAttr.get([given[d] for d in result])
-    op.operands[1] = _begin(op, 1, op.results[0].type)
+        values = list(ir.DenseI64ArrayAttr(op.attributes[name]))
+        op.attributes[name] = ir.DenseI64ArrayAttr.get([values[d] for d in result])
+    op.operands[1] = _reordered_init(op, 1, op.results[0].type)
 
 
-def _turned(op: ir.Operation, order: Sequence[int]) -> ir.Value:
-    """The source of an insertion in another order."""
+def _transposed_source(op: ir.Operation, order: Sequence[int]) -> ir.Value:
+    """The source of an insertion in another layout."""
     source = op.operands[0]
     kind = _reordered(source, tuple(order))
     loops = [ir.AffineExpr.get_dim(order.index(d)) for d in range(RANK)]
     maps = [ir.AffineMap.get(RANK, 0, loops), ir.AffineMap.get_identity(RANK)]
     with ir.InsertionPoint(op), op.location:
         empty = tensor.EmptyOp(list(kind.shape), kind.element_type).result
-        made = new_generic([source], [empty], maps, ["parallel"] * RANK)
-        block = made.regions[0].blocks.append(kind.element_type, kind.element_type)
+        transposed = new_generic([source], [empty], maps, ["parallel"] * RANK)
+        block = transposed.regions[0].blocks.append(kind.element_type, kind.element_type)
         linalg.YieldOp([block.arguments[0]], ip=ir.InsertionPoint(block))
-    return made.results[0]
+    return transposed.results[0]
 
 
-def _begin(op: ir.Operation, number: int, kind: ir.RankedTensorType) -> ir.Value:
-    """What a result begins with, as a tensor of another order."""
+def _reordered_init(op: ir.Operation, number: int, kind: ir.RankedTensorType) -> ir.Value:
+    """The initial value of a result in another layout."""
     begin = op.operands[number].owner
     with ir.InsertionPoint(op), op.location:
         empty = tensor.EmptyOp(list(kind.shape), kind.element_type).result
@@ -240,17 +242,18 @@ def _begin(op: ir.Operation, number: int, kind: ir.RankedTensorType) -> ir.Value
 
 
 def _set_maps(op: ir.Operation, maps: Sequence[ir.AffineMap]) -> None:
+    """Sets the indexing maps of an operation."""
     op.attributes["indexing_maps"] = ir.ArrayAttr.get([ir.AffineMapAttr.get(m) for m in maps])
 
 
 def _interchange(node: Node) -> None:
-    """Has the loops of a node in the order in which they walk its first result of four dimensions, or operand."""
+    """Puts the loops of a node in the order in which they walk its first image (results before operands)."""
     images = [v for v in (*node.results, *(u.value for u in node.inputs)) if _is_image(v)]
-    walk = [loop for loop in _walk(node, images[0]) if loop >= 0]
-    order = [*walk, *(d for d in range(len(node.names)) if d not in walk)]
-    places = [order.index(d) for d in range(len(order))]
+    loop_order = [loop for loop in _loop_order(node, images[0]) if loop >= 0]
+    order = [*loop_order, *(d for d in range(len(node.names)) if d not in loop_order)]
+    new_dims = [order.index(d) for d in range(len(order))]
     op, count = node.op, len(order)
-    renamed = ir.AffineMap.get(count, 0, [ir.AffineDimExpr.get(p) for p in places])
+    renamed = ir.AffineMap.get(count, 0, [ir.AffineDimExpr.get(p) for p in new_dims])
     maps = [a.value for a in op.attributes["indexing_maps"]]
     _set_maps(op, [ir.AffineMap.get(count, 0, [e.compose(renamed) for e in m.results]) for m in maps])
     iterators = list(op.attributes["iterator_types"])
@@ -258,15 +261,15 @@ def _interchange(node: Node) -> None:
     for view in node.body.operations:
         if view.operation.name == "linalg.index":
             old = ir.IntegerAttr(view.operation.attributes["dim"])
-            view.operation.attributes["dim"] = ir.IntegerAttr.get(old.type, places[old.value])
+            view.operation.attributes["dim"] = ir.IntegerAttr.get(old.type, new_dims[old.value])
 
 
-def _drop_copy(node: Node) -> None:
-    """Takes away a node that only copies a tensor as it is."""
+def _erase_identity(node: Node) -> None:
+    """Erases a node that copies a tensor without any change."""
     if len(node.body.operations) > 1 or len(node.inputs) != 1 or len(node.results) != 1:
         return
-    (given,), (value,), (result,) = node.body.operations[0].operands, node.inputs, node.outputs
+    (yielded,), (value,), (result,) = node.body.operations[0].operands, node.inputs, node.outputs
     alike = value.access == result.access and value.value.type == node.results[0].type
-    if alike and given == node.body.arguments[0]:
+    if alike and yielded == node.body.arguments[0]:
         node.results[0].replace_all_uses_with(value.value)
         node.op.erase()

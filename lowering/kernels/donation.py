@@ -1,7 +1,7 @@
-"""Results that take the memory of arguments: an argument with `oneflow.donated = n` is given up for result n.
+"""Donated arguments: an argument with `oneflow.donated = n` gives its memory to result n.
 
-What else reads the argument comes before the operation that makes the result, where that is possible; the plan of a
-backend decides by it whether the result lies in the argument.
+Kernels that read the argument are ordered before the operation that makes the result where possible. The plan of the
+backend decides whether the result takes the memory.
 """
 
 from __future__ import annotations
@@ -13,36 +13,37 @@ from oneflow.lowering.kernels.graph import Graph
 from oneflow.lowering.linalg.emit import BARRIER
 
 DONATED = "oneflow.donated"
-#: Operations that show the memory of their first operand.
+#: Operations whose result is a view of their first operand.
 VIEWS = frozenset({"tensor.cast", "tensor.collapse_shape", "tensor.expand_shape", "tensor.reshape", BARRIER})
 
 
-def offers(entry: ir.Operation) -> dict[int, int]:
-    """The results that arguments are offered to, by argument."""
+def donated_arguments(entry: ir.Operation) -> dict[int, int]:
+    """The result that each donated argument is dictionaries to, by the numbers of arguments."""
     if "arg_attrs" not in entry.attributes:
         return {}
-    given = [ir.DictAttr(a) for a in entry.attributes["arg_attrs"]]
-    return {i: ir.IntegerAttr(a[DONATED]).value for i, a in enumerate(given) if DONATED in a}
+    dictionaries = [ir.DictAttr(a) for a in entry.attributes["arg_attrs"]]
+    return {i: ir.IntegerAttr(a[DONATED]).value for i, a in enumerate(dictionaries) if DONATED in a}
 
 
-def offer(entry: ir.Operation, pairs: Iterable[tuple[int, int]]) -> None:
-    """Gives arguments up for results, by their numbers."""
-    attributes = [{a.name: a.attr for a in ir.DictAttr(d)} for d in _attributes(entry)]
+def donate_arguments(entry: ir.Operation, pairs: Iterable[tuple[int, int]]) -> None:
+    """Marks arguments as donated to results: pairs of argument number and result number."""
+    attributes = [{a.name: a.attr for a in ir.DictAttr(d)} for d in _argument_attributes(entry)]
     for argument, result in pairs:
         attributes[argument][DONATED] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), result)
     entry.attributes["arg_attrs"] = ir.ArrayAttr.get([ir.DictAttr.get(a) for a in attributes])
 
 
-def _attributes(entry: ir.Operation) -> Sequence[ir.Attribute]:
-    """Those of each argument."""
-    known = entry.attributes
+def _argument_attributes(entry: ir.Operation) -> Sequence[ir.Attribute]:
+    """The attribute dictionary of each argument."""
+    attributes = entry.attributes
     count = len(entry.regions[0].blocks[0].arguments)
-    return list(known["arg_attrs"]) if "arg_attrs" in known else [ir.DictAttr.get({})] * count
+    return list(attributes["arg_attrs"]) if "arg_attrs" in attributes else [ir.DictAttr.get({})] * count
 
 
 def updated_argument(block: ir.Block, result: int) -> int | None:
-    """The argument of a kernel that a result is after loops, or tensors set into it, have changed some of it; None if
-    there is none, or anything else reads it.
+    """The number of the argument that a kernel's result updates in part, by loops or insertions.
+
+    None if there is no such argument, or if anything else reads it.
     """
     *_, last = block.operations
     value = initial = last.operands[result]
@@ -56,26 +57,26 @@ def updated_argument(block: ir.Block, result: int) -> int | None:
     return initial.arg_number if initial != value and initial.type == value.type else None
 
 
-def wait_for_readers(entry: ir.Operation, graph: Graph) -> None:
-    """Has operations that make results wait for those that read the arguments offered to the results."""
+def order_after_readers(entry: ir.Operation, graph: Graph) -> None:
+    """Orders operations that make results after the readers of the arguments donated to those results."""
     numbers = {result: i for i, op in enumerate(graph.ops) for result in op.results}
     arguments, returned = entry.regions[0].blocks[0].arguments, list(graph.ops[-1].operands)
     readers, last = _Readers(graph), len(graph.ops) - 1
-    for argument, result in offers(entry).items():
-        maker = numbers.get(_source(returned[result]))
+    for argument, result in donated_arguments(entry).items():
+        maker = numbers.get(_view_base(returned[result]))
         if maker is not None:
-            graph.wait(maker, readers.of(arguments[argument]) - {maker, last})
+            graph.order_after(maker, readers.of(arguments[argument]) - {maker, last})
 
 
-def _source(value: ir.Value) -> ir.Value:
-    """What a value is a view of."""
+def _view_base(value: ir.Value) -> ir.Value:
+    """The value that a value is a view of."""
     while not isinstance(value, ir.BlockArgument) and value.owner.name in VIEWS:
         value = value.owner.operands[0]
     return value
 
 
 class _Readers:
-    """Who reads the elements of a value, by number in a graph."""
+    """The readers of the elements of values, as numbers of a graph."""
 
     def __init__(self, graph: Graph) -> None:
         self._ops = graph.ops
@@ -86,11 +87,11 @@ class _Readers:
 
     def of(self, value: ir.Value) -> set[int]:
         """The readers of a value and of its views."""
-        found: set[int] = set()
+        readers: set[int] = set()
         for number in self._by_value.get(value, ()):
             op = self._ops[number]
             if op.name in VIEWS:
-                found |= self.of(op.results[0])
+                readers |= self.of(op.results[0])
             elif op.name != "tensor.dim":
-                found.add(number)
-        return found
+                readers.add(number)
+        return readers

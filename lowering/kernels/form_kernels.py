@@ -1,7 +1,7 @@
 """`oneflow-form-kernels`: outlines groups of linalg operations that become one loop nest.
 
-Steps: fuse element-wise producers where no element would be computed twice, group what shares its loops, move
-each group into a private function with destinations, emit equal functions once.
+Steps: fuse element-wise producers where no element would be computed twice, group operations that share their loops,
+move each group into a private function with destinations, share one function among equal groups.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import ClassVar
 from oneflow.dialect._mlir import func, ir, passmanager, scf
 from oneflow.dialect.record import Registry
 from oneflow.lowering.kernels.access import find_any_node
-from oneflow.lowering.kernels.donation import wait_for_readers
-from oneflow.lowering.kernels.graph import Graph, grow
-from oneflow.lowering.kernels.legality import callable_names, expect_linalg
+from oneflow.lowering.kernels.donation import order_after_readers
+from oneflow.lowering.kernels.graph import Graph, merge_with_producers
+from oneflow.lowering.kernels.legality import callable_names, check_is_linalg
 from oneflow.lowering.kernels.nodes import Node, Structure, Use, analyse, find_node, is_contraction, loop_size
 from oneflow.lowering.kernels.outline import Outliner
 from oneflow.lowering.kernels.reshapes import RESHAPES, read_through
@@ -29,17 +29,18 @@ from oneflow.passes.inline import functions_of, inline_calls
 from oneflow.passes.registry import register_pass
 from oneflow.passes.walk import gather_named, is_used_once
 
-#: Operations that stay in the entry: they compute sizes, or look at memory in another way.
-PLAN = frozenset(
+#: Operations that stay in the entry: views, sizes, calls.
+ENTRY_OPERATIONS = frozenset(
     """tensor.empty tensor.dim tensor.cast tensor.collapse_shape tensor.expand_shape tensor.reshape func.call
     func.return linalg.fill tensor.extract""".split()
 ) | {BARRIER}
-#: Operations whose kernel fills their destination itself.
-FILLED = frozenset({"linalg.generic", "tensor.insert_slice", "scf.for"})
-#: Columns that a program of a device sweeps side by side, and elements that one program sweeps as well as many.
-COLUMNS, LITTLE = 64, 1 << 16
-#: Operations in the body of a fused operation: fusion copies a body for every producer that it takes in.
-LONGEST_BODY = 128
+#: Operations whose kernel writes the initial value of their destination.
+INITIALIZED_BY_KERNEL = frozenset({"linalg.generic", "tensor.insert_slice", "scf.for"})
+#: A column reduction on a GPU is one kernel with its consumers if there are at least `COLUMNS_PER_SM` columns for
+#: each SM, or at most `SMALL_REDUCTION` elements in all.
+COLUMNS_PER_SM, SMALL_REDUCTION = 64, 1 << 16
+#: The most operations in a fused body: fusion copies the body for each producer that it inlines.
+MAX_BODY_OPERATIONS = 128
 FUSION = "builtin.module(linalg-fuse-elementwise-ops,canonicalize,cse)"
 
 
@@ -48,10 +49,10 @@ FUSION = "builtin.module(linalg-fuse-elementwise-ops,canonicalize,cse)"
 class FormKernels(Pass):
     """Outlines groups of linalg operations that become one loop nest each.
 
-    With `siblings`, reductions of the same tensors are one nest too, though none reads another's result. What follows
-    a product and costs more than `epilogue` (see `joins`) is a kernel of its own. With `gpu`, columns are
-    swept side by side only where every SM of the target has some, and numbers that follow from sums of everything are
-    in the kernel of these sums.
+    With `siblings`, independent reductions of the same tensors are one loop nest too. An epilogue that costs more
+    than `epilogue` (see `should_fuse`) is a kernel of its own. With `gpu`, column reductions are fused only where
+    every SM of the target has columns, and numbers that follow from full reductions are in the kernel of these
+    reductions.
 
     %0 = linalg.generic ..        ->   func.func private @main_kernel_0(%x, %out) {oneflow.kernel = "pointwise"}
     return %0                          %e = tensor.empty() ; %0 = call @main_kernel_0(%x, %e)
@@ -64,15 +65,15 @@ class FormKernels(Pass):
     gpu: bool = False
 
     def run(self, module: ir.Module, registry: Registry) -> None:
-        """Forms the kernels of every public function with a body; calls of such functions are replaced by bodies.
+        """Forms the kernels of every public function with a body; calls of such functions are inlined.
 
         Raises:
-            PassError: a function has operators still, or calls itself.
+            PassError: a function still has operators, or calls itself.
         """
         expect_legal(module)
-        known = callable_names(module)
+        callees = callable_names(module)
         for function in _entries(module):
-            expect_linalg(function.operation, known)
+            check_is_linalg(function.operation, callees)
         _inline(module)
         if self.fuse:
             fuse_elementwise(module)
@@ -82,12 +83,13 @@ class FormKernels(Pass):
 
 
 def _entries(module: ir.Module) -> list[func.FuncOp]:
+    """The functions with a body that are no kernels."""
     functions = [o for o in module.body.operations if isinstance(o, func.FuncOp) and not o.is_external]
     return [f for f in functions if "oneflow.kernel" not in f.attributes]
 
 
 def _inline(module: ir.Module) -> None:
-    """Replaces calls of entries: a plan calls kernels and the runtime alone."""
+    """Inlines calls of entries: a plan only calls kernels and the runtime."""
     functions = functions_of(module)
     entries = [f.name.value for f in _entries(module)]
     for name in entries:
@@ -95,22 +97,22 @@ def _inline(module: ir.Module) -> None:
 
 
 def fuse_elementwise(module: ir.Module) -> None:
-    """MLIR's element-wise fusion, kept from producers whose elements a consumer would compute again.
+    """MLIR's element-wise fusion, without fusion of producers whose elements consumers would compute more than once.
 
-    It is kept from reshapes as well: it would move loops of one step between operations that share the others.
+    Reshapes are no candidates either: fusion would move unit loops between operations that share the other loops.
     """
-    found = gather_named(module.operation, {"linalg.generic", *RESHAPES})
+    candidates = gather_named(module.operation, {"linalg.generic", *RESHAPES})
     lengths: dict[ir.Operation, int] = {}
-    for op in (o for o in found if o.name not in RESHAPES):
+    for op in (o for o in candidates if o.name not in RESHAPES):
         read_through(op)
-        _protect(op)
-        _shorten(op, lengths)
-    for op in (o for o in found if o.name in RESHAPES):
-        _wall(op, 0)
+        _prevent_recomputation(op)
+        _limit_body(op, lengths)
+    for op in (o for o in candidates if o.name in RESHAPES):
+        _add_fusion_barrier(op, 0)
         for use in list(op.results[0].uses):
-            _wall(use.owner.operation, use.operand_number)
+            _add_fusion_barrier(use.owner.operation, use.operand_number)
     manager = passmanager.PassManager.parse(FUSION)
-    # What a pass is given, and what it leaves, is verified by the pipeline.
+    # The pipeline verifies the module before and after the pass.
     manager.enable_verifier(False)
     manager.run(module.operation)
     for op in gather_named(module.operation, {"scf.execute_region"}):
@@ -119,38 +121,39 @@ def fuse_elementwise(module: ir.Module) -> None:
         op.erase()
 
 
-def _protect(op: ir.Operation) -> None:
+def _prevent_recomputation(op: ir.Operation) -> None:
+    """Adds fusion barriers before inputs whose elements the operation reads more than once."""
     node = find_node(op)
     if node is None:
         return
-    every, windows = set(range(len(node.names))), len(node.folds) > 1 and is_contraction(node)
+    every, windows = set(range(len(node.names))), len(node.nonunit_reductions) > 1 and is_contraction(node)
     for number, use in enumerate(node.inputs):
         covered = set().union(*[f.dims for f in use.access])
         if covered == every or isinstance(use.value, ir.BlockArgument):
             continue
-        if _computes(use.value.owner) or (windows and _moves(use.value.owner)):
-            _wall(op, number)
+        if _is_compute(use.value.owner) or (windows and _is_movement(use.value.owner)):
+            _add_fusion_barrier(op, number)
 
 
-def _shorten(op: ir.Operation, lengths: dict[ir.Operation, int]) -> None:
-    """Keeps an operation from producers with which its body would be too long; `lengths` are those of bodies fused.
+def _limit_body(op: ir.Operation, lengths: dict[ir.Operation, int]) -> None:
+    """Adds fusion barriers where the fused body would be too long; `lengths` has the lengths of fused bodies.
 
-    What is not fused shares loops all the same.
+    Operations that are not fused still share their loops.
     """
     length = len(op.regions[0].blocks[0].operations)
     for number, value in enumerate(list(op.operands)[: -len(op.results)]):
         added = 0 if isinstance(value, ir.BlockArgument) else lengths.get(value.owner.operation, 0)
         if not added or not is_used_once(value):
             continue
-        if length + added > LONGEST_BODY:
-            _wall(op, number)
+        if length + added > MAX_BODY_OPERATIONS:
+            _add_fusion_barrier(op, number)
         else:
             length += added
     lengths[op] = length
 
 
-def _wall(op: ir.Operation, number: int) -> None:
-    """Hides an operand's producer from fusion; `fuse_elementwise` takes it down again."""
+def _add_fusion_barrier(op: ir.Operation, number: int) -> None:
+    """Hides the producer of an operand from fusion; `fuse_elementwise` removes the barrier."""
     value = op.operands[number]
     with ir.InsertionPoint(op), op.location:
         region = ir.Operation.create(
@@ -161,75 +164,84 @@ def _wall(op: ir.Operation, number: int) -> None:
         op.operands[number] = region.results[0]
 
 
-def _computes(op: ir.Operation) -> bool:
-    """Whether an operation is a `linalg.generic` that does more than move elements, or takes in one that does."""
+def _is_compute(op: ir.Operation) -> bool:
+    """Whether an operation, or a producer that fuses with it, does more than move elements."""
     if op.name != "linalg.generic":
         return False
-    if not _moves(op):
+    if not _is_movement(op):
         return True
     source = op.operands[0]
-    alone = not isinstance(source, ir.BlockArgument) and is_used_once(source)
-    return alone and _computes(source.owner)
+    fuses = not isinstance(source, ir.BlockArgument) and is_used_once(source)
+    return fuses and _is_compute(source.owner)
 
 
-def _moves(op: ir.Operation) -> bool:
-    """Whether an operation puts elements in another order; a convolution would do so for each of its windows."""
+def _is_movement(op: ir.Operation) -> bool:
+    """Whether an operation only permutes elements. A convolution would repeat it for each of its windows."""
     return op.name == "linalg.generic" and len(op.regions[0].blocks[0].operations) == 1
 
 
 def _form(entry: func.FuncOp, outliner: Outliner, chosen: FormKernels) -> None:
+    """Forms the kernels of one entry."""
     block = entry.regions[0].blocks[0]
-    graph = Graph([o.operation for o in block.operations], outliner.reader)
+    graph = Graph([o.operation for o in block.operations], outliner.hasher)
     sms = gpu_target().sms if chosen.gpu else 0
     nodes = _read_nodes(graph, find_any_node if sms else find_node)
-    wait_for_readers(entry.operation, graph)
-    # Numbers come last: joined with one another they would keep apart the rows that give some and need others.
-    order = sorted(nodes, key=lambda n: (_gives_number(nodes[n]), n))
-    grow(graph, order, lambda members: joins([nodes[m] for m in members], chosen.epilogue, sms))
+    order_after_readers(entry.operation, graph)
+    # Single-element results come last: a group of them could be a producer and a consumer of one row kernel.
+    order = sorted(nodes, key=lambda n: (_has_single_element_results(nodes[n]), n))
+    merge_with_producers(graph, order, lambda members: should_fuse([nodes[m] for m in members], chosen.epilogue, sms))
     if chosen.siblings:
-        _join_siblings(graph, nodes)
-    _join_insertions(graph)
+        _merge_sibling_reductions(graph, nodes)
+    _merge_insertions(graph)
     last = graph.ops[-1]
     for members in graph.order():
         ops = [graph.ops[m] for m in members]
-        if len(ops) == 1 and _stays(ops[0]):
+        if len(ops) == 1 and _stays_in_entry(ops[0]):
             ops[0].move_before(last) if ops[0] != last else None
             continue
-        kind = _kind([nodes[m] for m in members]) if all(m in nodes for m in members) else _loose_kind(ops[0])
+        kind = _kind([nodes[m] for m in members]) if all(m in nodes for m in members) else _non_generic_kind(ops[0])
         outliner.outline(entry, ops, kind, last)
     for op in reversed([o.operation for o in block.operations]):
         if op.name in ("linalg.fill", "tensor.empty") and not list(op.results[0].uses):
             op.erase()
 
 
-def _gives_number(node: Node) -> bool:
+def _has_single_element_results(node: Node) -> bool:
     """Whether all results have one element."""
-    return all(not f.dims - node.units for use in node.outputs for f in use.access)
+    return all(not f.dims - node.unit_loops for use in node.outputs for f in use.access)
 
 
-def _join_siblings(graph: Graph, nodes: dict[int, Node]) -> None:
-    """Single reductions over the same loops of the same tensors are one kernel."""
-    alone = [n for n in sorted(nodes) if nodes[n].folds and len(graph.members(graph.group[n])) == 1]
-    for place, one in enumerate(alone):
-        for other in alone[place + 1 :]:
+def _merge_sibling_reductions(graph: Graph, nodes: dict[int, Node]) -> None:
+    """Merges single reductions over the same loops of the same tensors."""
+    single = [n for n in sorted(nodes) if nodes[n].nonunit_reductions and len(graph.members(graph.group[n])) == 1]
+    for position, one in enumerate(single):
+        for other in single[position + 1 :]:
             members = sorted([*graph.members(graph.group[one]), *graph.members(graph.group[other])])
-            shares = {u.value for u in nodes[one].inputs} & {u.value for u in nodes[other].inputs}
-            if shares and graph.group[one] != graph.group[other] and _same_loops(graph, nodes, members):
+            shared_inputs = {u.value for u in nodes[one].inputs} & {u.value for u in nodes[other].inputs}
+            if (
+                shared_inputs
+                and graph.group[one] != graph.group[other]
+                and _are_sibling_reductions(graph, nodes, members)
+            ):
                 graph.merge(graph.group[one], graph.group[other])
 
 
-def _same_loops(graph: Graph, nodes: dict[int, Node], members: list[int]) -> bool:
-    """Whether reductions that need nothing of each other run over the same loops, of known sizes."""
-    found = [nodes[m] for m in members]
+def _are_sibling_reductions(graph: Graph, nodes: dict[int, Node], members: list[int]) -> bool:
+    """Whether independent reductions run over the same loops of static size."""
+    reductions = [nodes[m] for m in members]
     groups = {graph.group[m] for m in members}
-    if any(is_contraction(n) for n in found) or not graph.may_merge(*groups) or analyse(found, True) is None:
+    if (
+        any(is_contraction(n) for n in reductions)
+        or not graph.may_merge(*groups)
+        or analyse(reductions, True) is None
+    ):
         return False
-    known = all(loop_size(found, name) is not None for n in found for name in n.names)
-    return known and all(n.loops == found[0].loops and n.parallel == found[0].parallel for n in found)
+    static = all(loop_size(reductions, name) is not None for n in reductions for name in n.names)
+    return static and all(n.loops == reductions[0].loops and n.parallel == reductions[0].parallel for n in reductions)
 
 
-def _join_insertions(graph: Graph) -> None:
-    """Tensors set one after the other into the same tensor are one kernel."""
+def _merge_insertions(graph: Graph) -> None:
+    """Merges chains of insertions into one tensor."""
     numbers = {r: i for i, op in enumerate(graph.ops) for r in op.results}
     for number, op in enumerate(graph.ops):
         target = numbers.get(op.operands[1]) if op.name == "tensor.insert_slice" else None
@@ -240,30 +252,31 @@ def _join_insertions(graph: Graph) -> None:
 
 
 def _read_nodes(graph: Graph, find: Callable[[ir.Operation], Node | None]) -> dict[int, Node]:
-    found = ((number, find(op)) for number, op in enumerate(graph.ops))
-    return {number: node for number, node in found if node is not None}
+    """The operations of a graph as nodes, where they are some."""
+    candidates = ((number, find(op)) for number, op in enumerate(graph.ops))
+    return {number: node for number, node in candidates if node is not None}
 
 
-def _stays(op: ir.Operation) -> bool:
-    """Whether an operation belongs to the entry: what computes sizes, views, and fills that kernels begin with."""
+def _stays_in_entry(op: ir.Operation) -> bool:
+    """Whether an operation stays in the entry: sizes, views, and fills of which kernels make a copy."""
     if op.name == "linalg.fill":
-        return all(u.owner.operation.name in FILLED for u in op.results[0].uses)
+        return all(u.owner.operation.name in INITIALIZED_BY_KERNEL for u in op.results[0].uses)
     if op.name == "tensor.dim":
         position = op.operands[1]
         return not isinstance(position, ir.BlockArgument) and position.owner.name == "arith.constant"
     if op.name == "tensor.from_elements":
         return all(u.owner.operation.name == "tensor.reshape" for u in op.results[0].uses)
-    return op.name in PLAN or op.name.partition(".")[0] in ("arith", "math", "index")
+    return op.name in ENTRY_OPERATIONS or op.name.partition(".")[0] in ("arith", "math", "index")
 
 
-def joins(nodes: list[Node], epilogue: int = 64, sms: int = 0) -> bool:
-    """Whether nodes become one kernel; see `analyse` for what can, this for what should.
+def should_fuse(nodes: list[Node], epilogue: int = 64, sms: int = 0) -> bool:
+    """Whether nodes should become one kernel; `analyse` tells whether they can.
 
-    `epilogue` bounds what may follow a product: each tensor of its size that is read counts 1, each result but one 2.
-    `sms` are the SMs of a GPU, 0 for threads.
+    `epilogue` bounds the cost of the epilogue of a product: 1 for each tensor of the product's size that is read, 2
+    for each result but one. `sms` is the number of SMs of a GPU, 0 for a CPU.
     """
     contractions = [n for n in nodes if is_contraction(n)]
-    if any(not _begins_with(other, one) for one, other in itertools.pairwise(contractions)):
+    if any(not _accumulates_onto(other, one) for one, other in itertools.pairwise(contractions)):
         return False
     structure = analyse(nodes)
     if structure is None:
@@ -271,58 +284,64 @@ def joins(nodes: list[Node], epilogue: int = 64, sms: int = 0) -> bool:
     if contractions:
         others = [n for n in nodes if n not in contractions]
         loops = contractions[0].loops & set(structure.outer)
-        if sms and _scatters(contractions[0], others):
+        if sms and _has_strided_epilogue(contractions[0], others):
             return False
-        return _costs(nodes, others) <= epilogue and all(not n.folds and n.loops == loops for n in others)
+        return _epilogue_cost(nodes, others) <= epilogue and all(
+            not n.nonunit_reductions and n.loops == loops for n in others
+        )
     if not structure.inner:
         return True
     if not structure.outer:
-        # A device gives sums of everything to one program; threads have parts of them.
+        # On a GPU one program computes a full reduction; on a CPU `split_for_threads` has split it.
         return sms > 0 and not structure.rowwise
-    busy = _fills(structure, sms) if sms else _busy(structure)
-    return _lies_along(structure) and busy
+    enough_steps = _fills_sms(structure, sms) if sms else _fills_threads(structure)
+    return _is_vectorizable(structure) and enough_steps
 
 
-def _begins_with(product: Node, term: Node) -> bool:
-    """Whether a product begins with another one, which is wanted nowhere else."""
+def _accumulates_onto(product: Node, term: Node) -> bool:
+    """Whether a product accumulates onto another product that has no other use."""
     (result,) = term.results
     return product.outputs[0].value == result and is_used_once(result)
 
 
-def _costs(nodes: list[Node], others: list[Node]) -> int:
-    """What follows a product, the `others` among `nodes`: see `joins`."""
-    made, ops = {r for n in nodes for r in n.results}, [n.op for n in nodes]
-    read = {u.value for n in others for u in n.inputs if u.value not in made and len(u.access) == len(n.loops)}
-    left = [r for r in made if any(u.owner.operation not in ops for u in r.uses)]
-    return len(read) + 2 * max(len(left) - 1, 0)
+def _epilogue_cost(nodes: list[Node], others: list[Node]) -> int:
+    """The cost of the epilogue `others` of a product, see `should_fuse`."""
+    produced, ops = {r for n in nodes for r in n.results}, [n.op for n in nodes]
+    read = {u.value for n in others for u in n.inputs if u.value not in produced and len(u.access) == len(n.loops)}
+    leaving = [r for r in produced if any(u.owner.operation not in ops for u in r.uses)]
+    return len(read) + 2 * max(len(leaving) - 1, 0)
 
 
-def _scatters(product: Node, others: list[Node]) -> bool:
-    """Whether what follows a product walks a tensor of its size whose neighbours are neither in a row of the result
-    nor in a column, as filters have them that are written with channels first.
+def _has_strided_epilogue(product: Node, others: list[Node]) -> bool:
+    """Whether the epilogue of a product reads or writes a tensor of the product's size with strides.
+
+    Neither rows nor columns of the result are contiguous in such a tensor, as in filters with channels first.
     """
     rows = {product.names[d] for f in product.inputs[0].access for d in f.dims}
-    ends = [_trail(product, product.outputs[0], rows), _trail(product, product.outputs[0], product.loops - rows)]
-    whole = ((n, u) for n in others for u in (*n.inputs, *n.outputs) if len(u.access) == len(n.names))
-    return any(_trail(n, u, n.loops) not in ends for n, u in whole)
+    ends = [
+        _innermost_loop(product, product.outputs[0], rows),
+        _innermost_loop(product, product.outputs[0], product.loops - rows),
+    ]
+    full_size = ((n, u) for n in others for u in (*n.inputs, *n.outputs) if len(u.access) == len(n.names))
+    return any(_innermost_loop(n, u, n.loops) not in ends for n, u in full_size)
 
 
-def _trail(node: Node, use: Use, loops: set[int]) -> int | None:
-    """The one of some loops that is the last dimension of a tensor among them."""
+def _innermost_loop(node: Node, use: Use, loops: set[int]) -> int | None:
+    """The last dimension of a tensor that is one of `loops`."""
     walked = [node.names[f.dim] for f in use.access if f.dim is not None]
     return next((n for n in reversed(walked) if n in loops), None)
 
 
-def _lies_along(structure: Structure) -> bool:
-    """Whether vectors can go along rows that are swept, or along columns."""
-    return not structure.rowwise or _rows_trail(structure) or _columns_trail(structure)
+def _is_vectorizable(structure: Structure) -> bool:
+    """Whether vectors can lie along the rows that are swept, or along columns."""
+    return not structure.rowwise or _rows_are_innermost(structure) or _columns_are_innermost(structure)
 
 
-def _rows_trail(structure: Structure) -> bool:
-    """Whether what is swept lies in the last dimensions of the tensors that hold it."""
+def _rows_are_innermost(structure: Structure) -> bool:
+    """Whether the inner loops are the last dimensions of the tensors that are swept."""
     inner = set().union(*(n.loops for n in structure.nodes)) & set(structure.inner)
     for node in structure.nodes:
-        if node.folds or not node.loops & inner:
+        if node.nonunit_reductions or not node.loops & inner:
             continue
         names = [node.names[f.dim] if f.dim is not None else -1 for f in (*node.outputs, *node.inputs)[0].access]
         trailing = names[len(names) - len(inner) :]
@@ -331,55 +350,57 @@ def _rows_trail(structure: Structure) -> bool:
     return True
 
 
-def _columns_trail(structure: Structure) -> bool:
-    """Whether all tensors that the kernel reads or leaves have one outer loop as their last dimension."""
+def _columns_are_innermost(structure: Structure) -> bool:
+    """Whether all inputs and results of the kernel have one outer loop as their last dimension."""
     ops = [n.op for n in structure.nodes]
-    made = {r for n in structure.nodes for r in n.results}
+    produced = {r for n in structure.nodes for r in n.results}
     last = set()
     for node in structure.nodes:
-        left = [u for r, u in zip(node.results, node.outputs, strict=True)
+        leaving = [u for r, u in zip(node.results, node.outputs, strict=True)
                 if any(use.owner.operation not in ops for use in r.uses)]  # fmt: skip
-        for use in (*(u for u in node.inputs if u.value not in made), *left):
+        for use in (*(u for u in node.inputs if u.value not in produced), *leaving):
             if {node.names[d] for form in use.access for d in form.dims} & set(structure.inner):
                 last.add(use.access[-1].renamed(node.names).dim)
     return len(last) == 1 and last <= set(structure.outer)
 
 
 def _steps(structure: Structure, loops: list[int]) -> int:
-    """The steps of loops, of each of unknown size as many as is usual."""
+    """The number of steps of loops; a loop of dynamic size counts as 1024 steps."""
     sizes = (loop_size(structure.nodes, name) for name in loops)
     return math.prod(1024 if size is None else size for size in sizes)
 
 
-def _busy(structure: Structure) -> bool:
-    """Whether the outer loops have enough steps for threads where a result is swept."""
+def _fills_threads(structure: Structure) -> bool:
+    """Whether the outer loops of a row kernel have enough steps for several threads."""
     if not structure.rowwise:
         return True
     return _steps(structure, structure.outer) >= 16 or all(len(n.loops) <= 2 for n in structure.nodes)
 
 
-def _fills(structure: Structure, sms: int) -> bool:
-    """Whether columns that are swept side by side give each SM some, or are few elements in all."""
-    if not structure.rowwise or _rows_trail(structure):
-        return _busy(structure)
+def _fills_sms(structure: Structure, sms: int) -> bool:
+    """Whether a column reduction has columns for every SM, or is small."""
+    if not structure.rowwise or _rows_are_innermost(structure):
+        return _fills_threads(structure)
     steps, swept = _steps(structure, structure.outer), _steps(structure, structure.inner)
-    return steps >= sms * COLUMNS or steps * swept <= LITTLE
+    return steps >= sms * COLUMNS_PER_SM or steps * swept <= SMALL_REDUCTION
 
 
 def _kind(nodes: list[Node]) -> str:
+    """The kind of a kernel of nodes: `contraction`, `row`, `movement` or `pointwise`."""
     if any(is_contraction(n) for n in nodes):
         return "contraction"
-    if any(n.folds for n in nodes):
+    if any(n.nonunit_reductions for n in nodes):
         return "row"
     plain = all(len(n.body.operations) == 1 for n in nodes)
     return "movement" if plain else "pointwise"
 
 
 def kind_of(op: ir.Operation) -> str:
-    """What the kernel of a single operation is called."""
+    """The kind of the kernel of a single operation."""
     node = find_node(op)
-    return _loose_kind(op) if node is None else _kind([node])
+    return _non_generic_kind(op) if node is None else _kind([node])
 
 
-def _loose_kind(op: ir.Operation) -> str:
+def _non_generic_kind(op: ir.Operation) -> str:
+    """The kind of a kernel of an operation that is no node: `movement` or `loops`."""
     return "movement" if op.name.startswith("tensor.") else "loops"

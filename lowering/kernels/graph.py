@@ -1,4 +1,4 @@
-"""The operations of an entry as a graph: who needs whom, which groups may merge without a cycle."""
+"""The operations of an entry as a dependence graph, and which groups can merge without a cycle."""
 
 from __future__ import annotations
 
@@ -7,112 +7,120 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import ir
-from oneflow.lowering.kernels.structural_hash import Reader
+from oneflow.lowering.kernels.structural_hash import StructuralHasher
 from oneflow.lowering.linalg.external import PREFIX
 
-#: Larger groups gain nothing more, and every operation that may join one looks at all of its members.
-MOST_MEMBERS = 64
+#: The most operations in a group. Each candidate is checked against all members, which costs quadratic time.
+MAX_MEMBERS = 64
 
 
 def is_external_call(op: ir.Operation) -> bool:
-    """Whether a kernel made elsewhere is called; such calls keep their order, in which ranks meet in collectives."""
+    """Whether an operation calls an external kernel.
+
+    External calls keep their order: all ranks have to make collectives in the same order.
+    """
     return op.name == "func.call" and str(ir.FlatSymbolRefAttr(op.attributes["callee"]).value).startswith(PREFIX)
 
 
 @dataclass
 class Graph:
-    """Operations by number, in program order; `group[i]` is the number of the first member of i's group.
+    """Operations by number, in program order; `group[i]` is the number of the first member of the group of `i`.
 
-    `above` and `below` are, for each group, the operations that it needs and that need it, directly or not, as bits
-    of a number: so whether two may merge is one test, and a merge changes only groups that it newly connects.
+    `producers[i]` are the operations that `i` reads, and for an external call the external call before it.
+    `ancestors` and `descendants` are the transitive producers and consumers of each group as bit sets. Testing a
+    merge is one operation, and merging only changes groups that it newly connects.
     """
 
     ops: list[ir.Operation]
-    reader: Reader = field(default_factory=Reader)
-    needs: list[set[int]] = field(default_factory=list)
+    hasher: StructuralHasher = field(default_factory=StructuralHasher)
+    producers: list[set[int]] = field(default_factory=list)
     group: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         makers = {result: i for i, op in enumerate(self.ops) for result in op.results}
-        self.operands = [self.reader.read(op).taken for op in self.ops]
-        self.needs = [{makers[v] for v in operands if v in makers} for operands in self.operands]
+        self.operands = [self.hasher.read(op).captured_values for op in self.ops]
+        self.producers = [{makers[v] for v in operands if v in makers} for operands in self.operands]
         called = [i for i, op in enumerate(self.ops) if is_external_call(op)]
         for before, after in itertools.pairwise(called):
-            self.needs[after].add(before)
-        self.waits: dict[int, set[int]] = {}
+            self.producers[after].add(before)
+        self.ordered_after: dict[int, set[int]] = {}
         count = len(self.ops)
         self.group = list(range(count))
         self._members = [[i] for i in range(count)]
         self._bits = [1 << i for i in range(count)]
-        self.above, self.below = [0] * count, [0] * count
+        self.ancestors, self.descendants = [0] * count, [0] * count
         for i in range(count):
-            for need in self.needs[i]:
-                self.above[i] |= self.above[need] | self._bits[need]
+            for need in self.producers[i]:
+                self.ancestors[i] |= self.ancestors[need] | self._bits[need]
         for i in reversed(range(count)):
-            for need in self.needs[i]:
-                self.below[need] |= self.below[i] | self._bits[i]
+            for need in self.producers[i]:
+                self.descendants[need] |= self.descendants[i] | self._bits[i]
 
-    def wait(self, op: int, others: set[int]) -> None:
-        """Has an operation come after others, but for those that need it; before any groups are merged."""
-        later = [o for o in others if not self.below[op] & self._bits[o]]
-        self.waits.setdefault(op, set()).update(later)
-        above, below = 0, self.below[op] | self._bits[op]
+    def order_after(self, op: int, others: set[int]) -> None:
+        """Orders an operation after others, except those that read it. Has to be called before groups merge."""
+        later = [o for o in others if not self.descendants[op] & self._bits[o]]
+        self.ordered_after.setdefault(op, set()).update(later)
+        ancestors, descendants = 0, self.descendants[op] | self._bits[op]
         for other in later:
-            above |= self.above[other] | self._bits[other]
-        for group in self._groups(below):
-            self.above[group] |= above
-        for group in self._groups(above):
-            self.below[group] |= below
+            ancestors |= self.ancestors[other] | self._bits[other]
+        for group in self._groups(descendants):
+            self.ancestors[group] |= ancestors
+        for group in self._groups(ancestors):
+            self.descendants[group] |= descendants
 
     def members(self, group: int) -> list[int]:
         """The operations of a group, in program order."""
         return self._members[group]
 
     def may_merge(self, a: int, b: int) -> bool:
-        """Whether no other group needs one of two groups and is needed by the other."""
-        between = (self.below[a] & self.above[b]) | (self.below[b] & self.above[a])
+        """Whether no third group lies on a path between two groups."""
+        between = (self.descendants[a] & self.ancestors[b]) | (self.descendants[b] & self.ancestors[a])
         return not between & ~(self._bits[a] | self._bits[b])
 
     def merge(self, a: int, b: int) -> None:
-        """Makes two groups one, numbered by its first member."""
+        """Merges two groups; the new group has the number of its first member."""
         first, second = sorted((a, b))
         bits = self._bits[first] | self._bits[second]
-        above, below = (self.above[a] | self.above[b]) & ~bits, (self.below[a] | self.below[b]) & ~bits
-        for group in self._groups((self.below[a] ^ self.below[b]) & ~bits):
-            self.above[group] |= above | bits
-        for group in self._groups((self.above[a] ^ self.above[b]) & ~bits):
-            self.below[group] |= below | bits
-        self.above[first], self.below[first] = above, below
+        ancestors, descendants = (
+            (self.ancestors[a] | self.ancestors[b]) & ~bits,
+            (self.descendants[a] | self.descendants[b]) & ~bits,
+        )
+        for group in self._groups((self.descendants[a] ^ self.descendants[b]) & ~bits):
+            self.ancestors[group] |= ancestors | bits
+        for group in self._groups((self.ancestors[a] ^ self.ancestors[b]) & ~bits):
+            self.descendants[group] |= descendants | bits
+        self.ancestors[first], self.descendants[first] = ancestors, descendants
         self._bits[first] = bits
         self._members[first] = sorted(self._members[first] + self._members[second])
         for member in self._members[second]:
             self.group[member] = first
 
     def _groups(self, bits: int) -> set[int]:
-        found = set()
+        """The groups of the operations in a bit set."""
+        groups = set()
         while bits:
             lowest = bits & -bits
-            found.add(self.group[lowest.bit_length() - 1])
+            groups.add(self.group[lowest.bit_length() - 1])
             bits ^= lowest
-        return found
+        return groups
 
-    def _before(self, group: int) -> set[int]:
-        """The groups that come before a group."""
-        found: set[int] = set()
+    def _predecessors(self, group: int) -> set[int]:
+        """The groups that have to come before a group."""
+        groups: set[int] = set()
         for member in self._members[group]:
-            found.update(self.group[n] for n in self.needs[member])
-            found.update(self.group[n] for n in self.waits.get(member, ()))
-        return found - {group}
+            groups.update(self.group[n] for n in self.producers[member])
+            groups.update(self.group[n] for n in self.ordered_after.get(member, ()))
+        return groups - {group}
 
     def order(self) -> list[list[int]]:
-        """The groups so that each comes after what it needs, as near to program order as that allows."""
+        """The groups in a topological order that is close to program order."""
         done: set[int] = set()
         ordered: list[list[int]] = []
         for root in self.group:
             waiting = [root]
             while waiting:
                 group = waiting[-1]
-                wanted = sorted(self._before(group) - done)
+                wanted = sorted(self._predecessors(group) - done)
                 if group in done or not wanted:
                     waiting.pop()
                     if group not in done:
@@ -123,13 +131,13 @@ class Graph:
         return ordered
 
 
-def grow(graph: Graph, candidates: Sequence[int], joins: Callable[[list[int]], bool]) -> None:
-    """Merges each candidate with the groups of its producers where `joins` the members allows it."""
+def merge_with_producers(graph: Graph, candidates: Sequence[int], may_join: Callable[[list[int]], bool]) -> None:
+    """Merges each candidate with the groups of its producers where `may_join(members)` holds."""
     chosen = set(candidates)
     for op in candidates:
-        for producer in sorted(graph.needs[op] & chosen):
+        for producer in sorted(graph.producers[op] & chosen):
             a, b = graph.group[producer], graph.group[op]
-            if a == b or len(graph.members(a)) + len(graph.members(b)) > MOST_MEMBERS or not graph.may_merge(a, b):
+            if a == b or len(graph.members(a)) + len(graph.members(b)) > MAX_MEMBERS or not graph.may_merge(a, b):
                 continue
-            if joins(sorted([*graph.members(a), *graph.members(b)])):
+            if may_join(sorted([*graph.members(a), *graph.members(b)])):
                 graph.merge(a, b)

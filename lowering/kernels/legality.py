@@ -1,4 +1,4 @@
-"""What passes refuse because it belongs to an earlier stage, with the passes that have to run before."""
+"""Legality checks: what a pass refuses since an earlier stage has to lower it first."""
 
 from __future__ import annotations
 
@@ -12,68 +12,74 @@ from oneflow.passes.base import PassError
 from oneflow.passes.inline import body_of, functions_of
 from oneflow.passes.walk import gather
 
-#: Checks of a run.
+#: The functions of run-time checks.
 CHECKS = (CHECK_INDEX, CHECK_SIZE)
-#: What has no code for one of its forms, and what to write.
-REPLACED = {
+#: Operations without a lowering, and what to write instead.
+UNSUPPORTED = {
     "math.ipowi": "write math.fpowi or oneflow.pow",
     "cf.assert": "run convert-oneflow-to-linalg first",
 }
 
 
 def callable_names(module: ir.Module) -> set[str]:
-    """The functions of a module that an entry may call: those with bodies, kernels of libraries, the run's checks."""
+    """The functions that an entry may call: functions with bodies, external kernels, run-time checks."""
     functions = functions_of(module)
     return {n for n, op in functions.items() if n.startswith((EXTERNAL, *CHECKS)) or len(op.regions[0].blocks)}
 
 
-def expect_linalg(function: ir.Operation, known: Collection[str]) -> None:
-    """Refuses a function that has operators still, or that no kernel and no plan can be made of.
+def check_is_linalg(function: ir.Operation, callable_functions: Collection[str]) -> None:
+    """Checks that a function is linalg on tensors, so that kernels and a plan can be made of it.
 
-    `known` are the functions that may be called.
+    `callable_functions` are the functions that the function may call.
 
     Raises:
-        PassError: it has; the first is named.
+        PassError: names the first operation that is not legal, and the pass to run before.
     """
     for argument in body_of(function).arguments:
         if not isinstance(argument.type, ir.RankedTensorType):
             raise PassError(f"expected ranked tensors as arguments, got {argument.type}", argument.location)
-    _refuse(function, ("oneflow.",), "expected linalg on tensors", "convert-oneflow-to-linalg")
+    _reject_prefixes(function, ("oneflow.",), "expected linalg on tensors", "convert-oneflow-to-linalg")
     for op in function.regions[0].blocks[0].operations:
-        _expect_values(op.operation)
-        _expect_callee(op.operation, known)
-    _expect_code(function)
+        _check_result_types(op.operation)
+        _check_callee(op.operation, callable_functions)
+    _check_has_lowering(function)
 
 
-def _expect_values(op: ir.Operation) -> None:
-    """Refuses what is neither a tensor nor a number between two operations of an entry."""
+def _check_result_types(op: ir.Operation) -> None:
+    """Checks that the values between operations of an entry are tensors or numbers."""
     for value in op.results:
         if not isinstance(value.type, ir.RankedTensorType) and not is_number(value.type):
             what = "expected ranked tensors and numbers between operations"
             raise PassError(f"{op.name}: {what}, got {value.type}", op.location)
 
 
-def _expect_callee(op: ir.Operation, known: Collection[str]) -> None:
-    if op.name == "func.call" and (name := ir.FlatSymbolRefAttr(op.attributes["callee"]).value) not in known:
+def _check_callee(op: ir.Operation, callable_functions: Collection[str]) -> None:
+    """Checks that a called function has a body or is known to the runtime."""
+    if (
+        op.name == "func.call"
+        and (name := ir.FlatSymbolRefAttr(op.attributes["callee"]).value) not in callable_functions
+    ):
         raise PassError(f"expected a function with a body to call, but @{name} is only declared", op.location)
 
 
-def _expect_code(function: ir.Operation) -> None:
-    for op in gather(function, lambda op: op.name in REPLACED)[:1]:
-        raise PassError(f"{op.name}: there is no code for it; {REPLACED[op.name]}", op.location)
+def _check_has_lowering(function: ir.Operation) -> None:
+    """Checks that every operation has a lowering."""
+    for op in gather(function, lambda op: op.name in UNSUPPORTED)[:1]:
+        raise PassError(f"{op.name}: there is no code for it; {UNSUPPORTED[op.name]}", op.location)
 
 
-def expect_formed(entry: ir.Operation) -> None:
-    """Refuses an entry that still computes by itself.
+def check_kernels_formed(entry: ir.Operation) -> None:
+    """Checks that an entry only has kernel calls, views and sizes.
 
     Raises:
-        PassError: it has operations that have to lie in kernels.
+        PassError: an operation of the entry belongs in a kernel.
     """
     passes = "convert-oneflow-to-linalg and oneflow-form-kernels"
-    _refuse(entry, ("oneflow.", "linalg."), "expected kernels, views and sizes in the entry", passes)
+    _reject_prefixes(entry, ("oneflow.", "linalg."), "expected kernels, views and sizes in the entry", passes)
 
 
-def _refuse(function: ir.Operation, prefixes: tuple[str, ...], expected: str, passes: str) -> None:
+def _reject_prefixes(function: ir.Operation, prefixes: tuple[str, ...], expected: str, passes: str) -> None:
+    """Refuses operations whose names have one of the prefixes."""
     for op in function.regions[0].blocks[0].operations:
         name = op.operation.name
         if name.startswith(prefixes):

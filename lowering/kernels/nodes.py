@@ -1,8 +1,8 @@
-"""Reading `linalg.generic`: loops, accesses, and the structure that several operations share.
+"""Nodes: `linalg.generic` operations with their loops and accesses, and the loop structure that several nodes share.
 
-A `Node` is one operation; its accesses are linear forms of its loop dimensions. `analyse` unifies the loops of
-nodes that read each other's results and tells which are `outer` (parallel in every node) and which `inner`
-(reduced, or swept within a row). `form.py` uses it to decide what fits together, `lowering/llvm` to emit it.
+The accesses of a `Node` are linear forms of its loop dimensions. `analyse` unifies the loops of nodes that read each
+other's results and tells `outer` loops (parallel in every node) from `inner` loops (reduced, or swept within a row).
+`form_kernels` decides with it which nodes become one kernel; the backends emit kernels from it.
 """
 
 from __future__ import annotations
@@ -17,38 +17,38 @@ from oneflow.dialect._mlir import ir
 
 
 class Unsupported(Exception):
-    """A program that loop emission does not cover; MLIR's own lowering takes it."""
+    """A form that an emitter does not cover; another emitter or MLIR's own lowering takes the kernel."""
 
 
 @dataclass(frozen=True)
 class Linear:
-    """A position: the sum of loop dimensions times coefficients, plus a constant."""
+    """A position as a linear form: the sum of loop dimensions times coefficients, plus a constant."""
 
     terms: tuple[tuple[int, int], ...]
     constant: int = 0
 
     @functools.cached_property
     def dim(self) -> int | None:
-        """The loop dimension that this is, or None if it is anything else."""
+        """The single loop dimension that the position is, None for any other form."""
         (first, *rest) = self.terms or ((None, 0),)
         return first[0] if not rest and first[1] == 1 and self.constant == 0 else None
 
     @functools.cached_property
     def dims(self) -> frozenset[int]:
-        """The dimensions it depends on."""
+        """The loop dimensions that the position depends on."""
         return frozenset(d for d, _ in self.terms)
 
     @property
     def is_zero(self) -> bool:
-        """Whether it is the constant 0."""
+        """Whether the position is the constant 0."""
         return not self.terms and self.constant == 0
 
     def renamed(self, names: Sequence[int]) -> Linear:
-        """The form over other dimensions: `d` becomes `names[d]`."""
+        """The position over other dimensions: `d` becomes `names[d]`."""
         return Linear(tuple(sorted((names[d], c) for d, c in self.terms)), self.constant)
 
-    def expression(self, dims: Mapping[int, ir.AffineExpr]) -> ir.AffineExpr:
-        """The form as an affine expression: `d` becomes `dims[d]`."""
+    def affine_expr(self, dims: Mapping[int, ir.AffineExpr]) -> ir.AffineExpr:
+        """The position as an MLIR affine expression: `d` becomes `dims[d]`."""
         return sum((dims[d] * c for d, c in self.terms), ir.AffineExpr.get_constant(self.constant))
 
 
@@ -56,6 +56,7 @@ Access = tuple[Linear, ...]
 
 
 def _linear(expr: ir.AffineExpr) -> tuple[dict[int, int], int]:
+    """An affine expression as coefficients by dimension, and a constant."""
     if isinstance(expr, ir.AffineDimExpr):
         return {expr.position: 1}, 0
     if isinstance(expr, ir.AffineConstantExpr):
@@ -72,10 +73,10 @@ def _linear(expr: ir.AffineExpr) -> tuple[dict[int, int], int]:
 
 
 def read_access(affine_map: ir.AffineMap) -> Access:
-    """The positions that an indexing map gives.
+    """The positions of an indexing map.
 
     Raises:
-        Unsupported: one is not linear.
+        Unsupported: a position is not linear.
     """
     forms = (_linear(e) for e in affine_map.results)
     return tuple(Linear(tuple(sorted((d, c) for d, c in terms.items() if c)), k) for terms, k in forms)
@@ -83,7 +84,7 @@ def read_access(affine_map: ir.AffineMap) -> Access:
 
 @dataclass(frozen=True)
 class Use:
-    """A tensor and where an operation reads or writes it."""
+    """A tensor and the positions at which an operation reads or writes it."""
 
     value: ir.Value
     access: Access
@@ -91,16 +92,16 @@ class Use:
 
 @dataclass(eq=False)
 class Node:
-    """One `linalg.generic`: its loops and accesses; `names[d]` is loop `d` in the structure it is part of.
+    """One `linalg.generic`: its loops and accesses. `names[d]` is the structure's number of loop dimension `d`.
 
-    `units` are its loops of one step; operations share loops whether or not they have those.
+    `unit_loops` are the loop dimensions of one step; nodes can share loops whether or not they have unit loops.
     """
 
     op: ir.Operation
     reductions: frozenset[int]
     inputs: list[Use]
     outputs: list[Use]
-    units: frozenset[int] = frozenset()
+    unit_loops: frozenset[int] = frozenset()
     names: list[int] = field(default_factory=list)
 
     @property
@@ -115,34 +116,34 @@ class Node:
 
     @property
     def loops(self) -> set[int]:
-        """The loops of the structure that this node runs, but for those of one step."""
-        return {n for d, n in enumerate(self.names) if d not in self.units}
+        """The structure's loops that this node runs, without unit loops."""
+        return {n for d, n in enumerate(self.names) if d not in self.unit_loops}
 
     @property
-    def folds(self) -> frozenset[int]:
-        """The reduction loops of more than one step."""
-        return self.reductions - self.units
+    def nonunit_reductions(self) -> frozenset[int]:
+        """The reduced loop dimensions of more than one step."""
+        return self.reductions - self.unit_loops
 
     @property
     def parallel(self) -> set[int]:
-        """The loops of the structure that are parallel in this node."""
+        """The structure's loops that are parallel in this node."""
         return {n for d, n in enumerate(self.names) if d not in self.reductions}
 
-    def streams(self, number: int) -> bool:
-        """Whether result `number` has an element for every step of a reduction, as a scan's has."""
-        return any(f.dims & self.folds for f in self.outputs[number].access)
+    def is_scan_result(self, number: int) -> bool:
+        """Whether result `number` has an element for every step of a reduction."""
+        return any(f.dims & self.nonunit_reductions for f in self.outputs[number].access)
 
 
 _Read = tuple[tuple[Access, ...], frozenset[int], int, frozenset[int]]
-#: What attributes and types say, by their addresses: a context keeps each of them once, as long as it is there.
-_KNOWN: weakref.WeakKeyDictionary[ir.Context, dict[tuple[int, ...], _Read]] = weakref.WeakKeyDictionary()
+#: What is read from attributes and types, by their hashes: a context uniques attributes and types.
+_READ_CACHE: weakref.WeakKeyDictionary[ir.Context, dict[tuple[int, ...], _Read]] = weakref.WeakKeyDictionary()
 
 
 def read_node(op: ir.Operation) -> Node:
     """A `linalg.generic` as a node.
 
     Raises:
-        Unsupported: it is another operation, a position is not linear, or an operand is a number.
+        Unsupported: another operation, an access that is not linear, or an operand that is a number.
     """
     if op.name != "linalg.generic":
         raise Unsupported(op.name)
@@ -154,41 +155,42 @@ def read_node(op: ir.Operation) -> Node:
 
 
 def _read(op: ir.Operation, types: Sequence[ir.Type]) -> _Read:
-    """The accesses, the loops that are reductions, how many loops there are, and those of one step.
+    """The accesses, the reduced dimensions, the number of loops, and the unit loops of a `linalg.generic`.
 
     Raises:
         Unsupported: as `read_node`.
     """
     maps, kinds = op.attributes["indexing_maps"], op.attributes["iterator_types"]
-    known = _KNOWN.setdefault(op.context, {})
+    cache = _READ_CACHE.setdefault(op.context, {})
     key = hash(maps), hash(kinds), *map(hash, types)
-    if key not in known:
+    if key not in cache:
         if not all(isinstance(t, ir.RankedTensorType) for t in types):
             raise Unsupported(op.name)
         iterators = [str(a) for a in kinds]
         reductions = frozenset(d for d, kind in enumerate(iterators) if "reduction" in kind)
         accesses = tuple(read_access(a.value) for a in maps)
-        known[key] = accesses, reductions, len(iterators), _units(types, accesses)
-    return known[key]
+        cache[key] = accesses, reductions, len(iterators), _unit_loops(types, accesses)
+    return cache[key]
 
 
 def find_node(op: ir.Operation | None) -> Node | None:
-    """An operation as a node, None where it is none."""
+    """`read_node`, with None for operations that are no nodes."""
     try:
         return None if op is None else read_node(op)
     except Unsupported:
         return None
 
 
-def _units(types: Sequence[ir.Type], accesses: Sequence[Access]) -> frozenset[int]:
+def _unit_loops(types: Sequence[ir.Type], accesses: Sequence[Access]) -> frozenset[int]:
+    """The loop dimensions that are a dimension of size 1 of an operand."""
     pairs = zip(types, accesses, strict=True)
-    places = ((kind, axis, form.dim) for kind, access in pairs for axis, form in enumerate(access))
-    return frozenset(dim for kind, axis, dim in places if dim is not None and _size(kind, axis) == 1)
+    dimensions = ((kind, axis, form.dim) for kind, access in pairs for axis, form in enumerate(access))
+    return frozenset(dim for kind, axis, dim in dimensions if dim is not None and _size(kind, axis) == 1)
 
 
 @dataclass
 class Structure:
-    """The loops of nodes that run together: `outer` ones in order, then `inner` ones in order."""
+    """The shared loops of nodes: `outer` loops in order, then `inner` loops in order."""
 
     nodes: list[Node]
     outer: list[int]
@@ -196,29 +198,29 @@ class Structure:
 
     @property
     def rowwise(self) -> bool:
-        """Whether a node sweeps the inner loops without reducing over them."""
-        return any(not n.folds and n.loops & set(self.inner) for n in self.nodes)
+        """Whether a node runs in the inner loops without reducing over them."""
+        return any(not n.nonunit_reductions and n.loops & set(self.inner) for n in self.nodes)
 
     @property
-    def again(self) -> bool:
-        """Whether a node sweeps the inner loops for which others have to have done so."""
+    def needs_second_sweep(self) -> bool:
+        """Whether a node runs in the inner loops and needs a reduction over these loops."""
         reduced = set[ir.Value]()
         for node in self.nodes:
             follows = any(use.value in reduced for use in node.inputs)
             if follows and node.loops & set(self.inner):
                 return True
-            reduced.update(node.results if node.folds or follows else ())
+            reduced.update(node.results if node.nonunit_reductions or follows else ())
         return False
 
 
 def analyse(nodes: Sequence[Node], siblings: bool = False) -> Structure | None:
-    """The structure of nodes in program order, or None where they cannot run in one loop nest.
+    """The structure of nodes in program order; None where the nodes cannot run in one loop nest.
 
-    Fills in the nodes' `names`. With `siblings`, nodes that read a tensor in the same way share its loops too.
+    Sets the `names` of the nodes. With `siblings`, nodes that read a tensor in the same way share its loops too.
     """
     if not _unify(nodes, siblings):
         return None
-    _pair_sweeps(nodes)
+    _align_reductions(nodes)
     loops = [n.loops for n in nodes]
     widest = nodes[max(range(len(nodes)), key=lambda i: len(loops[i]))]
     shared, swept = set.intersection(*[n.parallel & n.loops for n in nodes]), set.union(*loops)
@@ -226,40 +228,42 @@ def analyse(nodes: Sequence[Node], siblings: bool = False) -> Structure | None:
         return None
     outer = [n for n in widest.names if n in shared]
     inner = [n for n in widest.names if n in swept - shared]
-    if not all(_fits(n, outer, inner) for n in nodes):
+    if not all(_fits_nest(n, outer, inner) for n in nodes):
         return None
-    units = {n: None for node in nodes for d, n in enumerate(node.names) if d in node.units}
+    units = {n: None for node in nodes for d, n in enumerate(node.names) if d in node.unit_loops}
     reduced = {node.names[d] for node in nodes for d in node.reductions}
     return Structure(
         list(nodes), [*(u for u in units if u not in reduced), *outer], [*(u for u in units if u in reduced), *inner]
     )
 
 
-#: A loop: the node's number, and its dimension there.
+#: A loop of a node: the node's number and the loop dimension.
 _Loop = tuple[int, int]
 
 
-class _Classes:
-    """Loops that are one, by the first of them."""
+class _UnionFind:
+    """Equivalence classes of loops."""
 
     def __init__(self) -> None:
         self._parent: dict[_Loop, _Loop] = {}
 
     def find(self, loop: _Loop) -> _Loop:
+        """The representative of a loop's class."""
         while self._parent.get(loop, loop) != loop:
             loop = self._parent[loop]
         return loop
 
     def join(self, first: _Loop, second: _Loop) -> None:
+        """Merges the classes of two loops."""
         self._parent[self.find(second)] = self.find(first)
 
 
 def _unify(nodes: Sequence[Node], siblings: bool) -> bool:
-    """Gives loops that producers and consumers share one name; False where an edge does not allow it."""
+    """Gives shared loops of producers and consumers one name; False where their accesses do not allow that."""
     edges = list(_edges(nodes))
-    if not all(_agree(nodes, *edge) for edge in edges):
+    if not all(_is_compatible(nodes, *edge) for edge in edges):
         return False
-    classes = _Classes()
+    classes = _UnionFind()
     for (a, first), (b, second) in (*edges, *(_shared_reads(nodes) if siblings else ())):
         for one, other in zip(first.access, second.access, strict=True):
             if one.dim is not None and other.dim is not None:
@@ -267,15 +271,15 @@ def _unify(nodes: Sequence[Node], siblings: bool) -> bool:
     numbers: dict[_Loop, int] = {}
     for n, node in enumerate(nodes):
         node.names = [numbers.setdefault(classes.find((n, d)), len(numbers)) for d in range(len(node.names))]
-    # A loop that has one step by the types of one node has one in all: others may not know the size.
-    units = {node.names[d] for node in nodes for d in node.units}
+    # A unit loop of one node is a unit loop of all nodes: the types of other nodes may not show the size.
+    units = {node.names[d] for node in nodes for d in node.unit_loops}
     for node in nodes:
-        node.units |= {d for d, name in enumerate(node.names) if name in units}
+        node.unit_loops |= {d for d, name in enumerate(node.names) if name in units}
     return all(len(set(node.names)) == len(node.names) for node in nodes)
 
 
 def _edges(nodes: Sequence[Node]) -> Iterator[tuple[tuple[int, Use], tuple[int, Use]]]:
-    """Each use of a node's result by another: how it is made and how it is used, with the nodes' numbers."""
+    """The producer-consumer edges: node and access that write a value, node and access that read it."""
     makers = {r: (n, i) for n, node in enumerate(nodes) for i, r in enumerate(node.results)}
     for number, node in enumerate(nodes):
         for use in (*node.inputs, *node.outputs):
@@ -284,40 +288,40 @@ def _edges(nodes: Sequence[Node]) -> Iterator[tuple[tuple[int, Use], tuple[int, 
                 yield (maker, nodes[maker].outputs[result]), (number, use)
 
 
-def _agree(nodes: Sequence[Node], made: tuple[int, Use], read: tuple[int, Use]) -> bool:
-    """Whether positions that are no loop on one side are always 0 on both."""
-    (maker, first), (reader, second) = made, read
+def _is_compatible(nodes: Sequence[Node], written: tuple[int, Use], read: tuple[int, Use]) -> bool:
+    """Whether positions that are no loop on one side are 0 on both sides."""
+    (maker, first), (reader, second) = written, read
     return all(
         (one.dim is not None and other.dim is not None)
-        or (_stays_put(nodes[maker], one) and _stays_put(nodes[reader], other))
+        or (_is_always_zero(nodes[maker], one) and _is_always_zero(nodes[reader], other))
         for one, other in zip(first.access, second.access, strict=True)
     )
 
 
 def _shared_reads(nodes: Sequence[Node]) -> list[tuple[tuple[int, Use], tuple[int, Use]]]:
-    """Pairs of reads of one tensor by two nodes that read it once each, by the nodes' numbers."""
+    """Pairs of reads of one tensor by two nodes that read the tensor once each."""
     reads: dict[ir.Value, list[tuple[int, Use]]] = {}
     for number, node in enumerate(nodes):
         values = [u.value for u in node.inputs]
         for use in node.inputs:
             if values.count(use.value) == 1:
                 reads.setdefault(use.value, []).append((number, use))
-    return [pair for found in reads.values() for pair in itertools.pairwise(found)]
+    return [pair for readers in reads.values() for pair in itertools.pairwise(readers)]
 
 
-def _stays_put(node: Node, form: Linear) -> bool:
+def _is_always_zero(node: Node, form: Linear) -> bool:
     """Whether a position is always 0."""
-    return form.is_zero or form.dim in node.units
+    return form.is_zero or form.dim in node.unit_loops
 
 
-def _pair_sweeps(nodes: Sequence[Node]) -> None:
-    """Lets reductions that share no loop with the widest node sweep its loops of the same sizes."""
+def _align_reductions(nodes: Sequence[Node]) -> None:
+    """Lets nodes that share no loop with the widest node run in loops of that node with the same sizes."""
     widest = max(nodes, key=lambda n: len(n.loops))
     for node in nodes:
-        alone, left = node.loops - widest.loops, widest.loops - node.loops
-        if not alone or len(alone) != len(left):
+        unshared, missing = node.loops - widest.loops, widest.loops - node.loops
+        if not unshared or len(unshared) != len(missing):
             continue
-        own, free = [n for n in node.names if n in alone], [n for n in widest.names if n in left]
+        own, free = [n for n in node.names if n in unshared], [n for n in widest.names if n in missing]
         if all(_sizes(nodes, a) & _sizes(nodes, b) for a, b in zip(own, free, strict=True)):
             renamed = dict(zip(own, free, strict=True))
             for other in nodes:
@@ -325,24 +329,25 @@ def _pair_sweeps(nodes: Sequence[Node]) -> None:
 
 
 def _sizes(nodes: Iterable[Node], name: int) -> set[object]:
-    """What tells the size of a loop: a number, or dimensions of tensors."""
-    found: set[object] = set()
+    """What determines the size of a loop: a number, or dimensions of tensors."""
+    sizes: set[object] = set()
     for node in nodes:
         for use in (*node.inputs, *node.outputs):
             for axis, form in enumerate(use.access):
                 if form.dim is not None and node.names[form.dim] == name:
-                    found.add((use.value, axis))
+                    sizes.add((use.value, axis))
                     size = static_size(use.value, axis)
-                    found |= set() if size is None else {size}
-    return found
+                    sizes |= set() if size is None else {size}
+    return sizes
 
 
-def _fits(node: Node, outer: list[int], inner: list[int]) -> bool:
+def _fits_nest(node: Node, outer: list[int], inner: list[int]) -> bool:
+    """Whether a node runs in all outer loops, and in all or none of the inner loops."""
     names, reduced = node.loops, {node.names[d] for d in node.reductions} & node.loops
     if not names >= set(outer):
         return False
     if names == set(outer):
-        # Beside loops that others sweep, a sum over one element would be one over as many.
+        # A reduction over a unit loop would become a reduction over the inner loops of other nodes.
         return not (node.reductions if inner else reduced)
     ordered = [n for n in node.names if n in set(inner)]
     return ordered == inner and reduced == (set(inner) if node.reductions else set())
@@ -358,7 +363,7 @@ def _size(shaped: ir.Type, position: int) -> int | None:
 
 
 def loop_size(nodes: Iterable[Node], name: int) -> int | None:
-    """The static size of a loop of a structure, None where it is dynamic."""
+    """The static size of a structure's loop, None where it is dynamic."""
     for node in nodes:
         for use in (*node.inputs, *node.outputs):
             for position, form in enumerate(use.access):
@@ -369,33 +374,35 @@ def loop_size(nodes: Iterable[Node], name: int) -> int | None:
     return None
 
 
-#: Operations that multiply or convert on the way into a contraction's sum.
-_WIDEN = frozenset({"arith.extf", "arith.extsi", "arith.extui", "arith.sitofp", "arith.uitofp"})
+#: Conversions of the factors or of the product of a contraction.
+_CONVERSIONS = frozenset({"arith.extf", "arith.extsi", "arith.extui", "arith.sitofp", "arith.uitofp"})
 
 
 def is_contraction(node: Node) -> bool:
-    """Whether the node sums products of two operands that are each read more than once."""
+    """Whether a node sums products of two operands, each of which is read more than once."""
     if not node.reductions or len(node.inputs) != 2:
         return False
     names = [o.operation.name for o in node.body.operations]
-    if [n for n in names if n not in _WIDEN] not in (["arith.mulf", "arith.addf", "linalg.yield"],
+    if [n for n in names if n not in _CONVERSIONS] not in (["arith.mulf", "arith.addf", "linalg.yield"],
                                                     ["arith.muli", "arith.addi", "linalg.yield"]):  # fmt: skip
         return False
     covered = [set().union(*[f.dims for f in u.access]) for u in node.inputs]
     return all(c < set(range(len(node.names))) for c in covered)
 
 
-def is_gathered(node: Node) -> bool:
-    """Whether neighbours in an operand's memory are no neighbours along a loop, as in images with channels first."""
+def has_innermost_window(node: Node) -> bool:
+    """Whether a window moves along the last dimension of an operand, as in convolutions with channels first."""
     return any(len(use.access[-1].dims) > 1 for use in node.inputs if use.access)
 
 
-def is_straight(node: Node) -> bool:
-    """Whether every position in operands is one loop, step by step: no windows, and none that move by more than 1."""
-    terms = [[c for d, c in f.terms if d not in node.units] for use in node.inputs for f in use.access]
+def has_unit_strides(node: Node) -> bool:
+    """Whether every position of the inputs is one loop with stride 1: no windows, no larger strides."""
+    terms = [[c for d, c in f.terms if d not in node.unit_loops] for use in node.inputs for f in use.access]
     return all(t in ([], [1]) for t in terms)
 
 
-def lies_along(node: Node) -> bool:
-    """Whether both operands of a product lie in memory along the one loop that is summed."""
-    return len(node.folds) == 1 and all(use.access and use.access[-1].dim in node.folds for use in node.inputs)
+def reduces_contiguously(node: Node) -> bool:
+    """Whether both operands of a product are contiguous along the one reduced loop."""
+    return len(node.nonunit_reductions) == 1 and all(
+        use.access and use.access[-1].dim in node.nonunit_reductions for use in node.inputs
+    )

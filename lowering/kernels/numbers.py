@@ -1,38 +1,41 @@
-"""Numbers that kernels take and give as tensors of no dimension: `index` as i64."""
+"""Scalars as kernel arguments and results: tensors of rank 0, with `index` as i64."""
 
 from __future__ import annotations
 
 from oneflow.dialect._mlir import ir, tensor
 
-_INDEX, _HELD = "index", "i64"
+_INDEX, _STORED_AS = "index", "i64"
 
 
 def is_number(kind: ir.Type) -> bool:
-    """Whether this is the type of a single number."""
+    """Whether this is the type of a scalar."""
     return isinstance(kind, (ir.IndexType, ir.IntegerType, ir.FloatType))
 
 
-def held_type(kind: ir.Type) -> ir.Type:
-    """The type of the tensor that holds a number; a tensor's own."""
+def storage_type(kind: ir.Type) -> ir.Type:
+    """The rank-0 tensor type for a scalar type; tensor types are returned as they are."""
     if isinstance(kind, ir.RankedTensorType):
         return kind
-    element = ir.Type.parse(_HELD) if str(kind) == _INDEX else kind
+    element = ir.Type.parse(_STORED_AS) if str(kind) == _INDEX else kind
     return ir.RankedTensorType.get([], element, loc=ir.Location.unknown())
 
 
-def taken(held: ir.Value, wanted: ir.Type) -> ir.Value:
-    """What a tensor of `held_type` holds, at the insertion point."""
-    if held.type == wanted:
-        return held
-    return _converted(tensor.ExtractOp(held, []).result, wanted)
+def extract_number(storage: ir.Value, wanted: ir.Type) -> ir.Value:
+    """The scalar of type `wanted` in a rank-0 tensor, at the insertion point; values of that type are returned as
+    they are.
+    """
+    if storage.type == wanted:
+        return storage
+    return _converted(tensor.ExtractOp(storage, []).result, wanted)
 
 
-def put(value: ir.Value, destination: ir.Value) -> ir.Value:
-    """A number in a tensor of its `held_type`, at the insertion point; a tensor as it is."""
+def insert_number(value: ir.Value, destination: ir.Value) -> ir.Value:
+    """A scalar stored in a rank-0 tensor, at the insertion point; tensors are returned as they are."""
     if isinstance(value.type, ir.RankedTensorType):
         return value
     return tensor.InsertOp(_converted(value, destination.type.element_type), destination, []).result
 
 
 def _converted(value: ir.Value, wanted: ir.Type) -> ir.Value:
+    """A scalar cast between `index` and i64."""
     return value if value.type == wanted else ir.Operation.create("arith.index_cast", [wanted], [value]).results[0]

@@ -1,6 +1,6 @@
-"""Moving operations of an entry into a function of their own, results by destination.
+"""Outlining: moves operations of an entry into a kernel function in destination-passing style.
 
-A number that leaves does so in a tensor of no dimension.
+A scalar leaves a kernel in a tensor of rank 0.
 """
 
 from __future__ import annotations
@@ -11,89 +11,90 @@ from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import func, ir, tensor
 from oneflow.lowering.kernels import numbers
-from oneflow.lowering.kernels.structural_hash import Reader
+from oneflow.lowering.kernels.structural_hash import StructuralHasher
 from oneflow.lowering.linalg.emit import BARRIER
 from oneflow.passes.base import PassError
 from oneflow.passes.inline import clone_with
 
-#: What a kernel makes again for itself instead of taking it as an argument.
-COPIED = frozenset({"arith.constant", "linalg.fill"})
-#: Whose last operands are the unknown sizes of the result.
-STATED = frozenset({"tensor.extract_slice", "tensor.splat", "tensor.generate"})
-#: What stands between kernels, so that a kernel after it can ask its result for sizes.
+#: Operations that are cloned into a kernel rather than passed as an argument.
+REMATERIALIZED = frozenset({"arith.constant", "linalg.fill"})
+#: Operations whose last operands are the dynamic sizes of the result.
+EXPLICITLY_SIZED = frozenset({"tensor.extract_slice", "tensor.splat", "tensor.generate"})
+#: Reshapes stay in the entry, so a later kernel can take sizes from their results.
 RESHAPES = frozenset({"tensor.collapse_shape", "tensor.expand_shape", "tensor.reshape"})
-#: The order in which a kernel begins.
-_CLONED = ("arith.constant", "tensor.empty", "linalg.fill")
+#: The order of cloned operations at the start of a kernel.
+_CLONE_ORDER = ("arith.constant", "tensor.empty", "linalg.fill")
 
 
 @dataclass
 class Outliner:
-    """Makes kernels for a module; equal ones share a function."""
+    """Makes the kernels of a module; equal groups share a function (`names`, by structure and by text)."""
 
     module: ir.Module
-    known: dict[Hashable, str] = field(default_factory=dict)
+    names: dict[Hashable, str] = field(default_factory=dict)
     count: dict[str, int] = field(default_factory=dict)
-    reader: Reader = field(default_factory=Reader)
+    hasher: StructuralHasher = field(default_factory=StructuralHasher)
 
     def outline(self, entry: func.FuncOp, ops: Sequence[ir.Operation], kind: str, before: ir.Operation) -> None:
-        """Replaces `ops` by a call of a kernel in front of `before`."""
-        group = _Group(ops, self.reader)
+        """Replaces `ops` by a call of a kernel before the operation `before`."""
+        builder = _KernelBuilder(ops, self.hasher)
         with before.location, ir.InsertionPoint(before):
-            destinations = [_destination(r) for r in group.results]
-            kernel = self._function(entry, group, kind)
-            arguments = [*group.tensors, *group.scalars, *destinations]
-            call = func.CallOp(group.types, kernel, arguments)
-            values = [numbers.taken(v, r.type) for r, v in zip(group.results, call.results, strict=True)]
-        for old, new in zip(group.results, values, strict=True):
+            destinations = [_destination(r) for r in builder.results]
+            kernel = self._function(entry, builder, kind)
+            arguments = [*builder.tensors, *builder.scalars, *destinations]
+            call = func.CallOp(builder.types, kernel, arguments)
+            values = [numbers.extract_number(v, r.type) for r, v in zip(builder.results, call.results, strict=True)]
+        for old, new in zip(builder.results, values, strict=True):
             old.replace_all_uses_with(new)
         for op in reversed(ops):
-            self.reader.forget(op)
+            self.hasher.forget(op)
             op.erase()
 
-    def _function(self, entry: func.FuncOp, group: _Group, kind: str) -> str:
+    def _function(self, entry: func.FuncOp, builder: _KernelBuilder, kind: str) -> str:
+        """The name of the kernel function of a group."""
         prefix = f"{ir.StringAttr(entry.attributes['sym_name']).value}_kernel_"
-        form = group.form()
-        if form is None:
-            return self._written(entry, group, kind, prefix)
-        key = prefix, kind, form
-        if key not in self.known:
-            self.known[key] = self._written(entry, group, kind, prefix)
-        return self.known[key]
+        structure = builder.structural_key()
+        if structure is None:
+            return self._make_or_reuse(entry, builder, kind, prefix)
+        key = prefix, kind, structure
+        if key not in self.names:
+            self.names[key] = self._make_or_reuse(entry, builder, kind, prefix)
+        return self.names[key]
 
-    def _written(self, entry: func.FuncOp, group: _Group, kind: str, prefix: str) -> str:
-        """The function of a group that may be new: others may have the same text, though they are of another form."""
+    def _make_or_reuse(self, entry: func.FuncOp, builder: _KernelBuilder, kind: str, prefix: str) -> str:
+        """Makes the function, or finds one of equal text: groups of different structure can have equal functions."""
         number = self.count.get(prefix, 0)
         name = f"{prefix}{number}"
         with ir.InsertionPoint(entry.operation):
-            made = group.function(name, kind)
-        text = made.operation.get_asm(use_local_scope=True, assume_verified=True).replace(name, "", 1)
-        if text in self.known:
-            made.operation.erase()
-            return self.known[text]
-        self.known[text], self.count[prefix] = name, number + 1
+            function = builder.function(name, kind)
+        text = function.operation.get_asm(use_local_scope=True, assume_verified=True).replace(name, "", 1)
+        if text in self.names:
+            function.operation.erase()
+            return self.names[text]
+        self.names[text], self.count[prefix] = name, number + 1
         return name
 
 
 @contextlib.contextmanager
-def draft(ops: Sequence[ir.Operation], kind: str) -> Iterator[ir.Operation]:
-    """The kernel that operations would be, in a module of its own while it is looked at; they stay where they are."""
+def temporary_kernel(ops: Sequence[ir.Operation], kind: str) -> Iterator[ir.Operation]:
+    """The kernel of operations in a temporary module; the operations stay where they are."""
     with ops[0].context, ops[0].location:
         module = ir.Module.create()
         with ir.InsertionPoint(module.body):
-            made = _Group(ops, Reader()).function("draft", kind)
-        yield made.operation
+            function = _KernelBuilder(ops, StructuralHasher()).function("draft", kind)
+        yield function.operation
 
 
 def _destination(result: ir.Value) -> ir.Value:
     """An empty tensor of a result's type and size, at the insertion point."""
     if numbers.is_number(result.type):
-        held = numbers.held_type(result.type)
-        return tensor.EmptyOp([], held.element_type).result
+        storage = numbers.storage_type(result.type)
+        return tensor.EmptyOp([], storage.element_type).result
     root = result
     while not isinstance(root, ir.BlockArgument) and root.owner.name != "tensor.empty":
         if root.owner.name in RESHAPES:
             break
-        root = _carried(root)
+        root = _same_shape_operand(root)
         if root is None:
             break
     shaped = ir.RankedTensorType(result.type)
@@ -103,8 +104,8 @@ def _destination(result: ir.Value) -> ir.Value:
                           shaped.element_type).result  # fmt: skip
 
 
-def _carried(value: ir.Value) -> ir.Value | None:
-    """The operand whose shape a result has by construction: its destination or its initial value."""
+def _same_shape_operand(value: ir.Value) -> ir.Value | None:
+    """The operand that has the result's shape by construction: its destination or its initial value."""
     op = value.owner
     number = list(op.results).index(value)
     if op.name.startswith("linalg.") or op.name in ("func.call", "scf.forall"):
@@ -119,18 +120,21 @@ def _carried(value: ir.Value) -> ir.Value | None:
 
 
 def _sizes_of(root: ir.Value | None, result: ir.Value, sizes: Sequence[int | None]) -> list[ir.Value | None]:
+    """The dynamic sizes of a result at the insertion point; None for static sizes."""
     if all(s is not None for s in sizes):
         return [None] * len(sizes)
     if root is not None and not isinstance(root, ir.BlockArgument) and root.owner.name == "tensor.empty":
-        given = iter(root.owner.operands)
-        found = [next(given) if root.type.is_dynamic_dim(i) else root.type.get_dim_size(i) for i in range(len(sizes))]
+        operands = iter(root.owner.operands)
+        empty_sizes = [
+            next(operands) if root.type.is_dynamic_dim(i) else root.type.get_dim_size(i) for i in range(len(sizes))
+        ]
         return [
             None if s is not None else _index(f) if isinstance(f, int) else f
-            for s, f in zip(sizes, found, strict=True)
+            for s, f in zip(sizes, empty_sizes, strict=True)
         ]
-    if root is None and result.owner.name in STATED:
-        given = reversed(result.owner.operands)
-        return list(reversed([next(given) if s is None else None for s in reversed(sizes)]))
+    if root is None and result.owner.name in EXPLICITLY_SIZED:
+        operands = reversed(result.owner.operands)
+        return list(reversed([next(operands) if s is None else None for s in reversed(sizes)]))
     if root is None:
         text = "expected results whose sizes are known before it runs"
         advice = "tensor.cast what it yields to a static type"
@@ -139,101 +143,111 @@ def _sizes_of(root: ir.Value | None, result: ir.Value, sizes: Sequence[int | Non
 
 
 def _index(value: int) -> ir.Value:
+    """An index constant at the insertion point."""
     kind = ir.IndexType.get()
     constant = ir.Operation.create("arith.constant", [kind], [], {"value": ir.IntegerAttr.get(kind, value)})
     return constant.results[0]
 
 
-class _Group:
-    """What a group takes from outside and gives to it."""
+class _KernelBuilder:
+    """The captured values and the results of a group of operations, and the kernel function made of them."""
 
-    def __init__(self, ops: Sequence[ir.Operation], reader: Reader) -> None:
-        self.ops, self.reader = list(ops), reader
-        self.taken = [reader.read(op).taken for op in ops]
-        made = {r for op in ops for r in op.results}
+    def __init__(self, ops: Sequence[ir.Operation], hasher: StructuralHasher) -> None:
+        self.ops, self.hasher = list(ops), hasher
+        self.captured = [hasher.read(op).captured_values for op in ops]
+        defined = {r for op in ops for r in op.results}
         inside = set(ops)
         self.results = [
-            r for op in ops for r in op.results if any(_outer(u.owner, ops) not in inside for u in r.uses)
+            r for op in ops for r in op.results if any(_ancestor_in_block(u.owner, ops) not in inside for u in r.uses)
         ]
-        self.types = [numbers.held_type(r.type) for r in self.results]
+        self.types = [numbers.storage_type(r.type) for r in self.results]
         self.tensors: list[ir.Value] = []
         self.scalars: list[ir.Value] = []
-        self.copies: list[ir.Operation] = []
+        self.rematerialized: list[ir.Operation] = []
         self._empties: list[ir.Operation] = []
-        for value in (v for taken in self.taken for v in taken if v not in made):
+        for value in (v for captured in self.captured for v in captured if v not in defined):
             self._capture(value)
 
     def _capture(self, value: ir.Value) -> None:
+        """Records a captured value as a tensor argument, a scalar argument, or an operation to clone."""
         owner = None if isinstance(value, ir.BlockArgument) else value.owner
         if owner is not None and owner.name == "tensor.empty":
             if owner not in self._empties:
                 self._empties.append(owner)
             for size in owner.operands:
                 self._capture(size)
-        elif owner is not None and owner.name in COPIED and _copyable(owner):
-            if owner not in self.copies:
+        elif owner is not None and owner.name in REMATERIALIZED and _is_rematerializable(owner):
+            if owner not in self.rematerialized:
                 for operand in owner.operands:
                     self._capture(operand)
-                self.copies.append(owner)
+                self.rematerialized.append(owner)
         elif isinstance(value.type, ir.RankedTensorType):
             if value not in self.tensors:
                 self.tensors.append(value)
         elif value not in self.scalars:
             self.scalars.append(value)
 
-    def form(self) -> Hashable:
-        """What its kernel is, where that can be told without it: groups of one form have one kernel."""
-        known: dict[ir.Value, int] = {}
-        outside: list[Hashable] = []
+    def structural_key(self) -> Hashable:
+        """A key that is equal for groups with equal kernels; None where an operation has no structural hash."""
+        numbers_of: dict[ir.Value, int] = {}
+        captured_keys: list[Hashable] = []
 
         def number(value: ir.Value) -> int:
-            if value not in known:
-                copied = self._copied(value)
-                made = (self.reader.read(copied).form, *map(number, copied.operands)) if copied else value.type
-                outside.append(made)
-                known[value] = len(known)
-            return known[value]
+            if value not in numbers_of:
+                source = self._rematerialized(value)
+                key = (
+                    (self.hasher.read(source).structural_hash, *map(number, source.operands))
+                    if source
+                    else value.type
+                )
+                captured_keys.append(key)
+                numbers_of[value] = len(numbers_of)
+            return numbers_of[value]
 
         parts = []
-        for op, taken in zip(self.ops, self.taken, strict=True):
-            parts.append((self.reader.read(op).form, *map(number, taken)))
+        for op, captured in zip(self.ops, self.captured, strict=True):
+            parts.append((self.hasher.read(op).structural_hash, *map(number, captured)))
             for result in op.results:
-                known[result] = len(known)
-        given = tuple(known[r] for r in self.results)
-        return None if any(form is None for form, *_ in parts) else (tuple(parts), tuple(outside), given)
+                numbers_of[result] = len(numbers_of)
+        result_numbers = tuple(numbers_of[r] for r in self.results)
+        return (
+            None
+            if any(structure is None for structure, *_ in parts)
+            else (tuple(parts), tuple(captured_keys), result_numbers)
+        )
 
-    def _copied(self, value: ir.Value) -> ir.Operation | None:
-        """What makes a value from outside, if a kernel makes it again."""
+    def _rematerialized(self, value: ir.Value) -> ir.Operation | None:
+        """The operation that makes a captured value, if the kernel clones it."""
         owner = None if isinstance(value, ir.BlockArgument) else value.owner
-        return owner if owner is not None and (owner in self.copies or owner in self._empties) else None
+        return owner if owner is not None and (owner in self.rematerialized or owner in self._empties) else None
 
     def function(self, name: str, kind: str) -> func.FuncOp:
-        """A kernel of the group, at the insertion point."""
+        """The kernel function of the group, at the insertion point."""
         inputs = [v.type for v in (*self.tensors, *self.scalars)]
-        made = func.FuncOp(name, (inputs + self.types, self.types), visibility="private")
-        made.attributes["oneflow.kernel"] = ir.StringAttr.get(kind)
-        self._fill(made.add_entry_block())
-        return made
+        function = func.FuncOp(name, (inputs + self.types, self.types), visibility="private")
+        function.attributes["oneflow.kernel"] = ir.StringAttr.get(kind)
+        self._fill(function.add_entry_block())
+        return function
 
     def _fill(self, block: ir.Block) -> None:
-        """Writes the kernel's body."""
+        """Writes the body of the kernel."""
         outside = [*self.tensors, *self.scalars]
         env = dict(zip(outside, block.arguments, strict=False))
         destinations = list(block.arguments)[len(outside) :]
         direct = dict(zip(self.results, destinations, strict=True))
         with ir.InsertionPoint(block):
-            for op in sorted([*self.copies, *self._empties], key=lambda op: _CLONED.index(op.name)):
+            for op in sorted([*self.rematerialized, *self._empties], key=lambda op: _CLONE_ORDER.index(op.name)):
                 clone_with(op, env)
             for op in self.ops:
                 self._clone_into(op, env, direct)
-            func.ReturnOp([numbers.put(env[r], d) for r, d in zip(self.results, destinations, strict=True)])
+            func.ReturnOp([numbers.insert_number(env[r], d) for r, d in zip(self.results, destinations, strict=True)])
         for op in reversed([o.operation for o in block.operations]):
             unused = not any(True for r in op.results for _ in r.uses)
             if op.name in ("tensor.empty", "linalg.fill") and unused:
                 op.erase()
 
     def _clone_into(self, op: ir.Operation, env: dict[ir.Value, ir.Value], direct: dict[ir.Value, ir.Value]) -> None:
-        """Clones an operation; a result that leaves the kernel begins in its destination."""
+        """Clones an operation; a result that leaves the kernel gets its destination as initial value."""
         cloned = clone_with(op, env)
         if not op.name.startswith("linalg."):
             return
@@ -241,11 +255,11 @@ class _Group:
         for number, result in enumerate(op.results):
             if result in direct:
                 start = cloned.operands[first + number]
-                cloned.operands[first + number] = _restarted(start, direct[result], cloned)
+                cloned.operands[first + number] = _redirected_init(start, direct[result], cloned)
 
 
-def _restarted(start: ir.Value, destination: ir.Value, user: ir.Operation) -> ir.Value:
-    """What an output begins with, in another destination."""
+def _redirected_init(start: ir.Value, destination: ir.Value, user: ir.Operation) -> ir.Value:
+    """The initial value of an output, in another destination."""
     if isinstance(start, ir.BlockArgument):
         return start
     if start.owner.name == "tensor.empty":
@@ -258,8 +272,8 @@ def _restarted(start: ir.Value, destination: ir.Value, user: ir.Operation) -> ir
     return start
 
 
-def _outer(op: ir.Operation, ops: Sequence[ir.Operation]) -> ir.Operation:
-    """The operation of the same block as `ops` that contains `op`."""
+def _ancestor_in_block(op: ir.Operation, ops: Sequence[ir.Operation]) -> ir.Operation:
+    """The ancestor of `op` in the block of `ops`."""
     block = ops[0].block
     current = op.operation
     while current.block != block:
@@ -267,6 +281,6 @@ def _outer(op: ir.Operation, ops: Sequence[ir.Operation]) -> ir.Operation:
     return current
 
 
-def _copyable(op: ir.Operation) -> bool:
-    """A large constant tensor is passed, not copied."""
+def _is_rematerializable(op: ir.Operation) -> bool:
+    """Whether an operation is cloned into kernels: all but constant tensors, which may be large."""
     return op.name != "arith.constant" or not isinstance(op.results[0].type, ir.RankedTensorType)

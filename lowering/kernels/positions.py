@@ -1,4 +1,4 @@
-"""Positions that are computed in a program, at the insertion point."""
+"""Positions as index arithmetic at the insertion point."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from oneflow.lowering.kernels.nodes import Linear
 
 
 def index_constant(number: int) -> ir.Value:
-    """A number that positions are computed with."""
+    """An index constant."""
     return arith.ConstantOp(ir.IndexType.get(), ir.IntegerAttr.get(ir.IndexType.get(), number)).result
 
 
 def index_of(form: Linear, positions: Mapping[int, ir.Value]) -> ir.Value:
-    """A form computed: loop `d` is at `positions[d]`."""
+    """The value of a linear form where loop `d` is at `positions[d]`."""
     terms = [_times(positions[d], factor) for d, factor in form.terms]
     if form.constant or not terms:
         terms.append(index_constant(form.constant))
@@ -23,4 +23,5 @@ def index_of(form: Linear, positions: Mapping[int, ir.Value]) -> ir.Value:
 
 
 def _times(position: ir.Value, factor: int) -> ir.Value:
+    """A position times a constant."""
     return position if factor == 1 else arith.MulIOp(position, index_constant(factor)).result

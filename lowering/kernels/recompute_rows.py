@@ -1,7 +1,7 @@
-"""`oneflow-recompute-rows`: what follows from a tensor and sums of its rows is computed where it is read.
+"""`oneflow-recompute-rows`: rematerialization of tensors that follow from one tensor and reductions of its rows.
 
     %y = %x - max(%x) - log(sum(..))       as large as %x, and read by several kernels
-    .. = g(%y) ; .. = h(%y)          ->    each computes what it reads of %y from %x and the numbers of its rows
+    .. = g(%y) ; .. = h(%y)          ->    each computes its elements of %y from %x and the numbers of its rows
 
 %x is in memory in any case, so %y need not be written.
 """
@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from oneflow.dialect._mlir import func, ir, tensor
 from oneflow.dialect.record import Registry
-from oneflow.lowering.kernels.form_kernels import fuse_elementwise, joins
+from oneflow.lowering.kernels.form_kernels import fuse_elementwise, should_fuse
 from oneflow.lowering.kernels.nodes import Node, Use, find_node, is_contraction
 from oneflow.lowering.kernels.positions import index_of
 from oneflow.lowering.kernels.reshapes import RESHAPES
@@ -23,14 +23,14 @@ from oneflow.passes.inline import clone_with
 from oneflow.passes.registry import register_pass
 
 EXTRACT = "tensor.extract"
-#: The most operations on an element that are done again rather than read.
-MOST = 16
+#: The most operations per element that are recomputed rather than read from memory.
+MAX_OPERATIONS = 16
 
 
 @register_pass
 @dataclass(frozen=True)
 class RecomputeRows(Pass):
-    """Computes tensors that follow from another one and sums of its rows where they are read.
+    """Recomputes tensors that follow from another tensor and reductions of its rows, where they are read.
 
     %m = linalg.generic {maximum of each row} ins(%x)
     %y = linalg.generic {subtract} ins(%x, %m) ; %a = linalg.generic {exp} ins(%y) ; %b = ..
@@ -40,23 +40,23 @@ class RecomputeRows(Pass):
     name: ClassVar[str] = "oneflow-recompute-rows"
 
     def run(self, module: ir.Module, registry: Registry) -> None:
-        """Rewrites every function with a body, and fuses what is done again into what reads it."""
+        """Rewrites every function with a body, and fuses the recomputed operations into their readers."""
         functions = [f for f in module.body.operations if isinstance(f, func.FuncOp) and not f.is_external]
         ops = [o.operation for f in functions for o in f.regions[0].blocks[0].operations]
-        places = {op: i for i, op in enumerate(ops)}
-        moved = sum(_recompute(op, places) for op in reversed(ops))
+        order = {op: i for i, op in enumerate(ops)}
+        moved = sum(_recompute(op, order) for op in reversed(ops))
         if moved:
             fuse_elementwise(module)
 
 
 @dataclass(frozen=True)
-class Recipe:
-    """How an element is made, by nodes in program order: from elements of one tensor and sums."""
+class Recomputation:
+    """Nodes in program order that compute an element from elements of one tensor and reductions."""
 
     nodes: Sequence[Node]
 
     def clone(self, reader: ir.Operation) -> ir.Value:
-        """The tensor once more, before what reads it."""
+        """The whole tensor, recomputed before its reader."""
         values: dict[ir.Value, ir.Value] = {}
         with ir.InsertionPoint(reader):
             for node in self.nodes:
@@ -65,18 +65,19 @@ class Recipe:
 
     def element(self, positions: Sequence[ir.Value]) -> ir.Value:
         """One element, computed at the insertion point."""
-        makers = {n.results[0]: n for n in self.nodes}
-        return _element(self.nodes[-1].results[0], positions, makers)
+        producers = {n.results[0]: n for n in self.nodes}
+        return _element(self.nodes[-1].results[0], positions, producers)
 
 
-def _element(value: ir.Value, positions: Sequence[ir.Value], makers: Mapping[ir.Value, Node]) -> ir.Value:
-    node = makers.get(value)
+def _element(value: ir.Value, positions: Sequence[ir.Value], producers: Mapping[ir.Value, Node]) -> ir.Value:
+    """The element of a value at positions: computed where a node produces the value, else read."""
+    node = producers.get(value)
     if node is None:
         return tensor.ExtractOp(value, list(positions)).result
     loops = {f.dim: p for f, p in zip(node.outputs[0].access, positions, strict=True) if f.dim is not None}
     values = dict[ir.Value, ir.Value]()
     for argument, use in zip(node.body.arguments, node.inputs, strict=False):
-        values[argument] = _element(use.value, [index_of(f, loops) for f in use.access], makers)
+        values[argument] = _element(use.value, [index_of(f, loops) for f in use.access], producers)
     *ops, last = node.body.operations
     for op in ops:
         clone_with(op.operation, values)
@@ -84,66 +85,68 @@ def _element(value: ir.Value, positions: Sequence[ir.Value], makers: Mapping[ir.
     return values.get(given, given)
 
 
-def _recompute(op: ir.Operation, places: Mapping[ir.Operation, int]) -> bool:
-    """Does an operation again for each that reads its result, where that saves writing the result."""
+def _recompute(op: ir.Operation, order: Mapping[ir.Operation, int]) -> bool:
+    """Recomputes an operation for each reader, where that saves writing the result; whether it did."""
     uses = [(u.owner.operation, u.operand_number) for r in op.results for u in r.uses]
-    recipe = _recipe(op) if len(uses) > 1 and all(_takes(*use) for use in uses) else None
-    if recipe is None or _are_one({*(n.op for n in recipe.nodes), *(reader for reader, _ in uses)}, places):
+    recomputation = _find_recomputation(op) if len(uses) > 1 and all(_can_recompute(*use) for use in uses) else None
+    if recomputation is None or _form_one_kernel(
+        {*(n.op for n in recomputation.nodes), *(reader for reader, _ in uses)}, order
+    ):
         return False
     for reader, number in uses:
         if reader.name == EXTRACT:
             with ir.InsertionPoint(reader), reader.location:
-                reader.results[0].replace_all_uses_with(recipe.element(list(reader.operands)[1:]))
+                reader.results[0].replace_all_uses_with(recomputation.element(list(reader.operands)[1:]))
             reader.erase()
         else:
-            reader.operands[number] = recipe.clone(reader)
+            reader.operands[number] = recomputation.clone(reader)
     return True
 
 
-def _are_one(ops: Iterable[ir.Operation], places: Mapping[ir.Operation, int]) -> bool:
-    """Whether operations become one kernel, in which nothing is written in between."""
-    nodes = [find_node(op) for op in sorted(ops, key=lambda op: places.get(op, -1))]
-    known = [n for n in nodes if n is not None]
-    return len(known) == len(nodes) and joins(known)
+def _form_one_kernel(ops: Iterable[ir.Operation], order: Mapping[ir.Operation, int]) -> bool:
+    """Whether operations become one kernel, which writes no tensor between them."""
+    nodes = [find_node(op) for op in sorted(ops, key=lambda op: order.get(op, -1))]
+    found_nodes = [n for n in nodes if n is not None]
+    return len(found_nodes) == len(nodes) and should_fuse(found_nodes)
 
 
-def _takes(reader: ir.Operation, number: int) -> bool:
-    """Whether what reads a tensor can compute it: an element at a position, or all once; products cannot."""
+def _can_recompute(reader: ir.Operation, number: int) -> bool:
+    """Whether a reader can recompute a tensor: it reads one element, or each element once; products cannot."""
     node = find_node(reader)
     if node is None:
-        return reader.name == EXTRACT
+        return bool(reader.name == EXTRACT)
     return number < len(node.inputs) and not is_contraction(node) and _is_full(node, node.inputs[number])
 
 
-def _recipe(op: ir.Operation) -> Recipe | None:
-    """How a result follows from one tensor as large, which is in memory anyway, and sums."""
+def _find_recomputation(op: ir.Operation) -> Recomputation | None:
+    """How a result follows from one tensor of its size that is in memory, and from reductions."""
     nodes, leaves, sums = list[Node](), set[ir.Value](), set[ir.Value]()
-    waiting, work = [op], 0
-    while waiting:
-        node = _plain(waiting.pop())
-        if node is None or work > MOST:
+    worklist, work = [op], 0
+    while worklist:
+        node = _elementwise_node(worklist.pop())
+        if node is None or work > MAX_OPERATIONS:
             return None
         nodes, work = [node, *(n for n in nodes if n.op != node.op)], work + len(node.body.operations) - 1
         for use in node.inputs:
             if not _is_full(node, use):
                 sums.add(use.value)
-            elif _plain(_owner(use.value)) is None:
+            elif _elementwise_node(_defining_op(use.value)) is None:
                 leaves.add(use.value)
             else:
-                waiting.append(use.value.owner)
-    if len(leaves) != 1 or not any(map(_is_reduced, sums)):
+                worklist.append(use.value.owner)
+    if len(leaves) != 1 or not any(map(_follows_from_reduction, sums)):
         return None
     (leaf,) = leaves
-    return Recipe(nodes) if _is_in_memory(leaf) and _bits(leaf) <= _bits(op.results[0]) else None
+    return Recomputation(nodes) if _is_in_memory(leaf) and _bits(leaf) <= _bits(op.results[0]) else None
 
 
-def _owner(value: ir.Value) -> ir.Operation | None:
-    """What makes a value, None for an argument."""
+def _defining_op(value: ir.Value) -> ir.Operation | None:
+    """The operation that defines a value, None for an argument."""
     return None if isinstance(value, ir.BlockArgument) else value.owner
 
 
-def _plain(op: ir.Operation | None) -> Node | None:
-    """An operation that computes each element of one tensor from elements alone."""
+def _elementwise_node(op: ir.Operation | None) -> Node | None:
+    """An operation that computes each element of one tensor from elements only, as a node."""
     node = find_node(op)
     if node is None or node.reductions or len(node.results) != 1 or not _is_full(node, node.outputs[0]):
         return None
@@ -154,43 +157,43 @@ def _plain(op: ir.Operation | None) -> Node | None:
 
 
 def _is_full(node: Node, use: Use) -> bool:
-    """Whether every loop is a dimension."""
+    """Whether every loop is a dimension of the access."""
     return {f.dim for f in use.access} == set(range(len(node.names)))
 
 
-def _is_reduced(value: ir.Value) -> bool:
-    """Whether a tensor is a sum (maximum, ..), or follows from one directly."""
-    node = find_node(_owner(value))
-    if node is None or node.folds:
+def _follows_from_reduction(value: ir.Value) -> bool:
+    """Whether a tensor is the result of a reduction, or follows directly from one."""
+    node = find_node(_defining_op(value))
+    if node is None or node.nonunit_reductions:
         return node is not None
-    makers = [find_node(_owner(use.value)) for use in node.inputs]
-    return any(maker is not None and bool(maker.folds) for maker in makers)
+    producers = [find_node(_defining_op(use.value)) for use in node.inputs]
+    return any(maker is not None and bool(maker.nonunit_reductions) for maker in producers)
 
 
 def _is_in_memory(value: ir.Value) -> bool:
-    """Whether a tensor that sums are taken of is written in any case: it is given, or comes out of a product."""
-    op = _owner(_source(value))
-    if _plain(op) is None:
+    """Whether a tensor is written to memory anyway: an argument, or the result of a product."""
+    op = _defining_op(_reshape_source(value))
+    if _elementwise_node(op) is None:
         return True
-    for _ in range(MOST):
-        node = _plain(op)
+    for _ in range(MAX_OPERATIONS):
+        node = _elementwise_node(op)
         if node is None:
-            found = find_node(op)
-            return found is not None and is_contraction(found)
-        op = next((_owner(_source(u.value)) for u in node.inputs if _is_full(node, u)), None)
+            reduction = find_node(op)
+            return reduction is not None and is_contraction(reduction)
+        op = next((_defining_op(_reshape_source(u.value)) for u in node.inputs if _is_full(node, u)), None)
     return False
 
 
-def _source(value: ir.Value) -> ir.Value:
-    """What is seen through reshapes."""
-    op = _owner(value)
+def _reshape_source(value: ir.Value) -> ir.Value:
+    """The tensor below reshapes."""
+    op = _defining_op(value)
     while op is not None and op.name in RESHAPES:
         value = op.operands[0]
-        op = _owner(value)
+        op = _defining_op(value)
     return value
 
 
 def _bits(value: ir.Value) -> int:
-    """The size of an element in memory."""
+    """The bits of an element in memory."""
     kind = value.type.element_type
     return int(kind.width) if isinstance(kind, (ir.IntegerType, ir.FloatType)) else 64

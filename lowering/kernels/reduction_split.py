@@ -1,11 +1,11 @@
-"""Cutting a reduction in two: parts that are reduced by themselves, then the partial results.
+"""Splitting a reduction in two: partial reductions of parts, then a reduction of the partial results (split-K).
 
     %s = linalg.generic {reduction over 65536 rows} ins(%x : tensor<65536x64xf32>)
       ->   %v = tensor.expand_shape %x : tensor<65536x64xf32> into tensor<512x128x64xf32>
            %p = linalg.generic {reduction over 128 rows} ins(%v) -> tensor<512x64xf32>
            %s = linalg.generic {reduction over 512 rows} ins(%p)
 
-Which reductions, how they combine, and in how many parts, a backend decides.
+A backend decides which reductions are split, how they combine, and in how many parts.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from typing import TypeAlias
 from oneflow.dialect._mlir import func, ir, tensor
 from oneflow.lowering.kernels.nodes import Node, Unsupported, loop_size, read_node, static_size
 
-#: On the reductions that put partial results together.
-PARTS = "oneflow.parts"
+#: The attribute of reductions that combine partial results.
+COMBINES_PARTIALS = "oneflow.parts"
 
 
 @dataclass(frozen=True)
-class Joined:
-    """One result of a reduction: the operation that combines its elements, and what is neutral for that."""
+class ReductionCombiner:
+    """The operation that combines the elements of a result, and the identity of that operation."""
 
     op: ir.Operation
-    neutral: ir.Attribute
+    identity: ir.Attribute
 
 
-def longest(node: Node) -> int | None:
-    """The reduced loop of most steps that is a dimension of operands; no body may ask where it is."""
+def longest_reduction(node: Node) -> int | None:
+    """The reduced loop of most steps that is a dimension of operands and has no `linalg.index` in the body."""
     uses = [*node.inputs, *node.outputs]
     tangled = {d for u in uses for f in u.access if f.dim is None for d in f.dims}
     known = {d: size for d, size in reduced_loops(node).items() if d not in tangled}
@@ -38,84 +38,88 @@ def longest(node: Node) -> int | None:
 
 
 def reduced_loops(node: Node) -> dict[int, int]:
-    """The reduced loops of known steps, with these; no body may ask where they are."""
-    asked = {ir.IntegerAttr(o.operation.attributes["dim"]).value for o in node.body.operations
+    """The reduced loops of static size and their sizes, without loops that have a `linalg.index` in the body."""
+    indexed = {ir.IntegerAttr(o.operation.attributes["dim"]).value for o in node.body.operations
              if o.operation.name == "linalg.index"}  # fmt: skip
-    sizes = {d: loop_size([node], node.names[d]) for d in sorted(node.folds - asked)}
+    sizes = {d: loop_size([node], node.names[d]) for d in sorted(node.nonunit_reductions - indexed)}
     return {d: size for d, size in sizes.items() if size}
 
 
-#: How each result of a node combines; None where the node stays whole, or Unsupported is raised.
-Combiners: TypeAlias = Callable[[Node], "Sequence[Joined] | None"]
+#: The combiner of each result of a node. None, or `Unsupported`, where the node must not be split.
+FindCombiners: TypeAlias = Callable[[Node], "Sequence[ReductionCombiner] | None"]
 
 
-def cut_reductions(
+def split_reductions(
     module: ir.Module,
-    combiners: Combiners,
+    find_combiners: FindCombiners,
     parts: Callable[[Node], tuple[int | None, int]],
     order: Callable[[Node], Sequence[int] | None] = lambda node: None,
 ) -> None:
-    """Cuts a loop of each reduction of `module` in parts: which, and how many, `parts(node)` says.
+    """Splits one loop of each reduction of `module`; `parts(node)` gives the loop and the number of parts.
 
-    One that is left whole stays as it is, unless its results are to have another `order`: then it is one part.
+    A reduction with one part stays as it is, unless `order` gives another order of its results' dimensions.
     """
     functions = [f for f in module.body.operations if isinstance(f, func.FuncOp) and not f.is_external]
     for function in functions:
         views: dict[object, ir.Value] = {}
         for op in [o.operation for o in function.regions[0].blocks[0].operations]:
-            node, joined = _combined(op, combiners)
-            loop, count = parts(node) if node and joined else (None, 1)
-            turned = order(node) if node and joined else None
-            if node and (count > 1 or turned is not None):
-                Cut(node, joined, loop if count > 1 else None, count, views, turned).replace()
+            node, combiners = _read_reduction(op, find_combiners)
+            loop, count = parts(node) if node and combiners else (None, 1)
+            result_order = order(node) if node and combiners else None
+            if node and (count > 1 or result_order is not None):
+                ReductionSplit(node, combiners, loop if count > 1 else None, count, views, result_order).replace()
 
 
-def _combined(op: ir.Operation, combiners: Combiners) -> tuple[Node | None, Sequence[Joined]]:
-    """An operation's node and how its results combine: none where it cannot be cut."""
+def _read_reduction(
+    op: ir.Operation, find_combiners: FindCombiners
+) -> tuple[Node | None, Sequence[ReductionCombiner]]:
+    """An operation as a node and the combiners of its results; None and nothing where it cannot be split."""
     try:
         node = read_node(op)
-        return node, (combiners(node) if node.folds else None) or ()
+        return node, (find_combiners(node) if node.nonunit_reductions else None) or ()
     except Unsupported:
         return None, ()
 
 
 @dataclass
-class Cut:
-    """Cuts loop `loop` of a reduction in `parts`, one `Joined` for each result; None is cut in one part.
+class ReductionSplit:
+    """Splits loop `loop` of a reduction in `parts`, with one `ReductionCombiner` for each result.
 
-    Dimensions along it become two; where it is part of a position, as in windows, that says both. `views` has the
-    tensors that are cut already. `order` are the dimensions of the results as the partial ones have
-    them, which may lie better for who makes them.
+    Dimensions along the loop become two dimensions; a position that only contains the loop (a window) gets both
+    loops. `loop` is None for one part. `views` caches expanded operands. `order` are the result's dimensions in the
+    order of the partial results, which can be the better layout for the partial reduction.
     """
 
     node: Node
-    joined: Sequence[Joined]
+    combiners: Sequence[ReductionCombiner]
     loop: int | None
     parts: int
     views: dict[object, ir.Value]
     order: Sequence[int] | None = None
 
     def replace(self) -> None:
-        """Writes both reductions in front of the operation, which is erased."""
+        """Writes both reductions in front of the operation, and erases the operation."""
         op = self.node.op
         with ir.InsertionPoint(op), op.location:
-            first = self._first()
+            first = self._partial_reduction()
             for number, old in enumerate(list(op.results)):
-                old.replace_all_uses_with(self._second(number, first.results[number]))
+                old.replace_all_uses_with(self._final_reduction(number, first.results[number]))
         op.erase()
 
     def _order(self, rank: int) -> list[int]:
+        """The order of the result's dimensions in partial results."""
         return list(range(rank)) if self.order is None else list(self.order)
 
-    def _first(self) -> ir.Operation:
+    def _partial_reduction(self) -> ir.Operation:
+        """The reduction of each part."""
         op, count = self.node.op, len(self.node.inputs)
         maps = [a.value for a in op.attributes["indexing_maps"]]
-        inputs = [self._view(v, m) for v, m in zip(list(op.operands)[:count], maps[:count], strict=True)]
-        outs = [self._start(number) for number in range(len(self.joined))]
-        shifted = [self._shifted(m, i >= count) for i, m in enumerate(maps)]
+        inputs = [self._split_operand(v, m) for v, m in zip(list(op.operands)[:count], maps[:count], strict=True)]
+        outs = [self._partial_init(number) for number in range(len(self.combiners))]
+        maps_of_parts = [self._split_map(m, i >= count) for i, m in enumerate(maps)]
         reduced = self.node.reductions
         iterators = ["parallel", *("reduction" if d in reduced else "parallel" for d in range(len(self.node.names)))]
-        made = new_generic(inputs, outs, shifted, iterators)
+        made = new_generic(inputs, outs, maps_of_parts, iterators)
         op.regions[0].blocks[0].append_to(made.regions[0])
         for inner in made.regions[0].blocks[0].operations:
             if inner.operation.name == "linalg.index":
@@ -123,15 +127,16 @@ class Cut:
                 inner.operation.attributes["dim"] = ir.IntegerAttr.get(place.type, place.value + 1)
         return made
 
-    def _view(self, value: ir.Value, reading: ir.AffineMap) -> ir.Value:
-        """An operand with the loop's dimension as two."""
+    def _split_operand(self, value: ir.Value, reading: ir.AffineMap) -> ir.Value:
+        """An operand whose dimension along the loop is expanded to two."""
         shape = list(ir.RankedTensorType(value.type).shape)
         axes = [i for i, e in enumerate(reading.results) if _is_dim(e, self.loop)]
-        groups, sizes = [], []
+        groups: list[list[int]] = []
+        sizes: list[int] = []
         for axis, size in enumerate(shape):
-            cut = axis in axes
-            groups.append(list(range(len(sizes), len(sizes) + 1 + cut)))
-            sizes += [self.parts, size // self.parts] if cut else [size]
+            is_split = axis in axes
+            groups.append(list(range(len(sizes), len(sizes) + 1 + is_split)))
+            sizes += [self.parts, size // self.parts] if is_split else [size]
         if not axes:
             return value
         made, key = ir.RankedTensorType.get(sizes, ir.RankedTensorType(value.type).element_type), (value, *sizes)
@@ -139,8 +144,8 @@ class Cut:
             self.views[key] = tensor.ExpandShapeOp(made, value, groups, [], sizes).result
         return self.views[key]
 
-    def _shifted(self, reading: ir.AffineMap, is_result: bool) -> ir.AffineMap:
-        """A map behind the new first loop."""
+    def _split_map(self, reading: ir.AffineMap, is_result: bool) -> ir.AffineMap:
+        """An indexing map after the loop over parts is added in front."""
         count, part = reading.n_dims, ir.AffineExpr.get_dim(0)
         dims = [ir.AffineExpr.get_dim(i + 1) for i in range(count)]
         moved = [e.compose(ir.AffineMap.get(count + 1, 0, dims)) for e in reading.results]
@@ -148,51 +153,51 @@ class Cut:
             return ir.AffineMap.get(count + 1, 0, [part, *(moved[i] for i in self._order(len(moved)))])
         if self.loop is not None:
             dims[self.loop] = dims[self.loop] + part * self._steps
-        whole = [e.compose(ir.AffineMap.get(count + 1, 0, dims)) for e in reading.results]
-        cut = [_is_dim(e, self.loop) for e in reading.results]
-        both = [[part, e] if split else [w] for e, w, split in zip(moved, whole, cut, strict=True)]
+        split = [e.compose(ir.AffineMap.get(count + 1, 0, dims)) for e in reading.results]
+        is_split = [_is_dim(e, self.loop) for e in reading.results]
+        both = [[part, e] if expanded else [s] for e, s, expanded in zip(moved, split, is_split, strict=True)]
         return ir.AffineMap.get(count + 1, 0, [e for pair in both for e in pair])
 
     @property
     def _steps(self) -> int:
-        """The steps of the loop in a part."""
+        """The steps of the loop in one part."""
         size = None if self.loop is None else loop_size([self.node], self.node.names[self.loop])
         return (size or 0) // self.parts
 
-    def _start(self, number: int) -> ir.Value:
-        """Neutral elements for every part."""
-        kind, whole = ir.RankedTensorType(self.node.results[number].type), self.node.outputs[number].value
-        sizes = [_size(whole, i) for i in self._order(kind.rank)]
+    def _partial_init(self, number: int) -> ir.Value:
+        """The initial values of partial results: identities."""
+        kind, init = ir.RankedTensorType(self.node.results[number].type), self.node.outputs[number].value
+        sizes = [_size(init, i) for i in self._order(kind.rank)]
         empty = tensor.EmptyOp([self.parts, *sizes], kind.element_type).result
-        neutral = {"value": self.joined[number].neutral}
-        value = ir.Operation.create("arith.constant", [kind.element_type], [], neutral).results[0]
+        identity = {"value": self.combiners[number].identity}
+        value = ir.Operation.create("arith.constant", [kind.element_type], [], identity).results[0]
         segments = {"operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 1])}
         filled = ir.Operation.create("linalg.fill", [empty.type], [value, empty], segments, regions=1)
         block = filled.regions[0].blocks.append(kind.element_type, kind.element_type)
         ir.Operation.create("linalg.yield", [], [block.arguments[0]], ip=ir.InsertionPoint(block))
         return filled.results[0]
 
-    def _second(self, number: int, partial: ir.Value) -> ir.Value:
-        """The parts of one result put together."""
-        joined, start = self.joined[number].op, self.node.outputs[number].value
+    def _final_reduction(self, number: int, partial: ir.Value) -> ir.Value:
+        """The reduction of the partial results of one result."""
+        combiner, start = self.combiners[number].op, self.node.outputs[number].value
         rank = ir.RankedTensorType(start.type).rank
         dims = [ir.AffineExpr.get_dim(i) for i in range(rank + 1)]
         read = [dims[0], *(dims[1 + i] for i in self._order(rank))]
         maps = [ir.AffineMap.get(rank + 1, 0, read), ir.AffineMap.get(rank + 1, 0, dims[1:])]
         made = new_generic([partial], [start], maps, ["reduction", *["parallel"] * rank])
-        made.attributes[PARTS] = ir.UnitAttr.get()
+        made.attributes[COMBINES_PARTIALS] = ir.UnitAttr.get()
         element = ir.RankedTensorType(start.type).element_type
         block = made.regions[0].blocks.append(element, element)
         with ir.InsertionPoint(block):
-            attributes = {a: joined.attributes[a] for a in joined.attributes}
-            both = ir.Operation.create(joined.name, [element], list(block.arguments)[::-1], attributes)
+            attributes = {a: combiner.attributes[a] for a in combiner.attributes}
+            both = ir.Operation.create(combiner.name, [element], list(block.arguments)[::-1], attributes)
             ir.Operation.create("linalg.yield", [], [both.results[0]])
         return made.results[0]
 
 
 def new_generic(inputs: Sequence[ir.Value], outs: Sequence[ir.Value], maps: Sequence[ir.AffineMap],
              iterators: Sequence[str]) -> ir.Operation:  # fmt: skip
-    """A `linalg.generic` whose body is still to be written."""
+    """A `linalg.generic` with an empty body region."""
     kinds = [ir.Attribute.parse(f"#linalg.iterator_type<{i}>") for i in iterators]
     return ir.Operation.create("linalg.generic", [o.type for o in outs], [*inputs, *outs], {
         "indexing_maps": ir.ArrayAttr.get([ir.AffineMapAttr.get(m) for m in maps]),
@@ -202,7 +207,7 @@ def new_generic(inputs: Sequence[ir.Value], outs: Sequence[ir.Value], maps: Sequ
 
 
 def _size(value: ir.Value, position: int) -> int | ir.Value:
-    """The size of a tensor's dimension: a number, or the value that has it in the run."""
+    """The size of a tensor's dimension: a number, or a `tensor.dim` at the insertion point."""
     known = static_size(value, position)
     if known is not None:
         return known
@@ -212,4 +217,5 @@ def _size(value: ir.Value, position: int) -> int | ir.Value:
 
 
 def _is_dim(expression: ir.AffineExpr, position: int | None) -> bool:
+    """Whether an affine expression is loop dimension `position`."""
     return isinstance(expression, ir.AffineDimExpr) and expression.position == position

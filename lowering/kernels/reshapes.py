@@ -1,9 +1,9 @@
-"""Reading through reshapes that only add or drop dimensions of size 1.
+"""Folding reshapes that only add or drop unit dimensions into the indexing maps of their readers.
 
     %m1 = tensor.expand_shape %m [[0, 1]] : tensor<4xf32> into tensor<4x1xf32>
     linalg.generic {(d0, d1) -> (d0, 0)} ins(%m1)      ->      linalg.generic {(d0, d1) -> (d0)} ins(%m)
 
-So a reduction that keeps its dimensions shares loops with what reads it.
+A reduction that keeps its dimensions then shares loops with its readers.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ RESHAPES = frozenset({"tensor.expand_shape", "tensor.collapse_shape"})
 
 
 def read_through(op: ir.Operation) -> None:
-    """Lets a `linalg.generic` read the sources of reshapes of its inputs, where indexing maps can say so."""
+    """Lets a `linalg.generic` read the sources of reshapes of its inputs, where indexing maps can express that."""
     maps = [a.value for a in op.attributes["indexing_maps"]]
     count = len(op.operands) - len(op.results)
     changed = False
     for number in range(count):
-        while (found := _source(op.operands[number], maps[number])) is not None:
-            source, shorter = found
-            trial = [*maps[:number], shorter, *maps[number + 1 :]]
-            if not _sizes_known(trial):
+        while (reshape_source := _source(op.operands[number], maps[number])) is not None:
+            source, shorter = reshape_source
+            candidate_maps = [*maps[:number], shorter, *maps[number + 1 :]]
+            if not _sizes_known(candidate_maps):
                 break
-            maps, op.operands[number], changed = trial, source, True
+            maps, op.operands[number], changed = candidate_maps, source, True
     if changed:
         op.attributes["indexing_maps"] = ir.ArrayAttr.get([ir.AffineMapAttr.get(m) for m in maps])
 
 
 def _source(value: ir.Value, reading: ir.AffineMap) -> tuple[ir.Value, ir.AffineMap] | None:
-    """The reshape's source and the map that reads it, or None where the reshape does more than unit dimensions."""
+    """The reshape's source and the map that reads it; None where the reshape changes more than unit dimensions."""
     if isinstance(value, ir.BlockArgument) or value.owner.name not in RESHAPES:
         return None
     op = value.owner
@@ -55,6 +55,6 @@ def _source(value: ir.Value, reading: ir.AffineMap) -> tuple[ir.Value, ir.Affine
 
 
 def _sizes_known(maps: Sequence[ir.AffineMap]) -> bool:
-    """Whether every loop is some operand's dimension."""
-    found = {e.position for m in maps for e in m.results if isinstance(e, ir.AffineDimExpr)}
-    return found == set(range(maps[0].n_dims))
+    """Whether every loop is a dimension of an operand."""
+    dims = {e.position for m in maps for e in m.results if isinstance(e, ir.AffineDimExpr)}
+    return dims == set(range(maps[0].n_dims))

@@ -1,6 +1,6 @@
-"""`oneflow-share-kernels`: kernels that differ in numbers alone become one, which takes the numbers as arguments.
+"""`oneflow-share-kernels`: kernels that differ in constants only become one kernel with the constants as arguments.
 
-Compiling a kernel takes a hundred times longer than calling it with one more argument.
+Compiling a kernel takes far longer than passing one more argument.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from oneflow.passes.inline import functions_of
 from oneflow.passes.registry import register_pass
 
 KIND = "oneflow.kernel"
-#: Operations on floats that are the same whether a number is known or not.
-_INDIFFERENT = frozenset(
+#: Floating-point operations for which a constant operand may become an argument: constants allow no simplification.
+_ACCEPTS_VARIABLES = frozenset(
     f"arith.{name}" for name in "addf subf mulf divf maximumf minimumf maxnumf minnumf cmpf select".split()
 )
 
@@ -25,7 +25,7 @@ _INDIFFERENT = frozenset(
 @register_pass
 @dataclass(frozen=True)
 class ShareKernels(Pass):
-    """Makes one kernel of those that differ in numbers alone: it takes the numbers as arguments.
+    """Makes one kernel of kernels that differ in constants only; the constants become arguments.
 
         func.func private @main_kernel_0(%x, %out) { .. arith.mulf %in, 2.0 .. }
         func.func private @main_kernel_1(%x, %out) { .. arith.mulf %in, 3.0 .. }
@@ -37,12 +37,12 @@ class ShareKernels(Pass):
 
     def run(self, module: ir.Module, registry: Registry) -> None:
         """Rewrites kernels and their calls."""
-        alike: dict[str, list[_Numbered]] = {}
+        by_text: dict[str, list[_ParameterizedKernel]] = {}
         for function in functions_of(module).values():
             if KIND in function.attributes and len(function.regions[0].blocks):
-                kernel = _Numbered.of(function)
-                alike.setdefault(kernel.outline(), []).append(kernel)
-        shared = [kernels for kernels in alike.values() if len(kernels) > 1]
+                kernel = _ParameterizedKernel.of(function)
+                by_text.setdefault(kernel.text_without_constants(), []).append(kernel)
+        shared = [kernels for kernels in by_text.values() if len(kernels) > 1]
         if shared:
             calls = _calls(module)
             for kernels in shared:
@@ -50,43 +50,44 @@ class ShareKernels(Pass):
 
 
 @dataclass(frozen=True)
-class _Numbered:
-    """A kernel and the constants in it that could be arguments."""
+class _ParameterizedKernel:
+    """A kernel and the constants in it that can become arguments."""
 
     function: ir.Operation
-    numbers: list[ir.Operation]
+    constants: list[ir.Operation]
 
     @classmethod
-    def of(cls, function: ir.Operation) -> _Numbered:
+    def of(cls, function: ir.Operation) -> _ParameterizedKernel:
+        """The kernel of a function."""
         block = function.regions[0].blocks[0]
-        return cls(function, [o.operation for o in block.operations if _is_number(o.operation)])
+        return cls(function, [o.operation for o in block.operations if _is_shareable_constant(o.operation)])
 
     @property
     def name(self) -> str:
-        """The symbol."""
+        """The symbol of the kernel."""
         return str(ir.StringAttr(self.function.attributes["sym_name"]).value)
 
     @property
     def values(self) -> list[ir.Attribute]:
-        """The numbers."""
-        return [op.attributes["value"] for op in self.numbers]
+        """The values of the constants."""
+        return [op.attributes["value"] for op in self.constants]
 
-    def outline(self) -> str:
-        """The kernel as text without its name and numbers."""
+    def text_without_constants(self) -> str:
+        """The kernel as text without its name and the values of its constants."""
         values = self.values
-        for op in self.numbers:
+        for op in self.constants:
             op.attributes["value"] = ir.FloatAttr.get(op.results[0].type, 0.0, op.location)
         text = self.function.get_asm(use_local_scope=True, assume_verified=True).replace(self.name, "", 1)
-        for op, value in zip(self.numbers, values, strict=True):
+        for op, value in zip(self.constants, values, strict=True):
             op.attributes["value"] = value
         return str(text)
 
-    def take(self, varying: Sequence[int]) -> None:
-        """Makes numbers arguments, which come in front of the destinations."""
+    def add_parameters(self, varying: Sequence[int]) -> None:
+        """Makes the constants of these numbers arguments, in front of the destinations."""
         block = self.function.regions[0].blocks[0]
         results = ir.FunctionType(ir.TypeAttr(self.function.attributes["function_type"]).value).results
         first = len(block.arguments) - len(results)
-        numbers = [self.numbers[i] for i in varying]
+        numbers = [self.constants[i] for i in varying]
         for value in [*(op.results[0] for op in numbers), *list(block.arguments)[first:]]:
             value.replace_all_uses_with(block.add_argument(value.type, self.function.location))
         for op in numbers:
@@ -97,42 +98,42 @@ class _Numbered:
         self.function.attributes["function_type"] = ir.TypeAttr.get(kind)
 
 
-def _is_number(op: ir.Operation) -> bool:
-    """Whether an operation is a float that only operations read to which it is all the same."""
+def _is_shareable_constant(op: ir.Operation) -> bool:
+    """Whether an operation is a float constant whose users all accept a variable."""
     return (
         op.name == "arith.constant"
         and isinstance(op.attributes["value"], ir.FloatAttr)
-        and all(use.owner.operation.name in _INDIFFERENT for use in op.results[0].uses)
+        and all(use.owner.operation.name in _ACCEPTS_VARIABLES for use in op.results[0].uses)
     )
 
 
 def _calls(module: ir.Module) -> dict[str, list[ir.Operation]]:
-    """The calls in entries, by the function called."""
-    found: dict[str, list[ir.Operation]] = {}
+    """The calls in entries, by the called function."""
+    calls: dict[str, list[ir.Operation]] = {}
     for function in functions_of(module).values():
         if KIND not in function.attributes and len(function.regions[0].blocks):
             for view in function.regions[0].blocks[0].operations:
                 if view.operation.name == "func.call":
                     callee = ir.FlatSymbolRefAttr(view.operation.attributes["callee"]).value
-                    found.setdefault(callee, []).append(view.operation)
-    return found
+                    calls.setdefault(callee, []).append(view.operation)
+    return calls
 
 
-def _share(kernels: Sequence[_Numbered], calls: dict[str, list[ir.Operation]]) -> None:
-    """Has every call go to the first kernel, with the numbers that differ as arguments."""
+def _share(kernels: Sequence[_ParameterizedKernel], calls: dict[str, list[ir.Operation]]) -> None:
+    """Redirects every call to the first kernel, with the constants that differ as arguments."""
     first, *others = kernels
     table = [kernel.values for kernel in kernels]
     varying = [i for i, column in enumerate(zip(*table, strict=True)) if any(v != column[0] for v in column)]
     for kernel, values in zip(kernels, table, strict=True):
         for call in calls.get(kernel.name, ()):
             _redirect(call, first.name, [values[i] for i in varying])
-    first.take(varying)
+    first.add_parameters(varying)
     for kernel in others:
         kernel.function.erase()
 
 
 def _redirect(call: ir.Operation, callee: str, values: Sequence[ir.Attribute]) -> None:
-    """A call of another kernel, with numbers in front of the destinations."""
+    """A call of another kernel, with constants in front of the destinations."""
     operands = list(call.operands)
     before = len(operands) - len(call.results)
     with ir.InsertionPoint(call), call.location:

@@ -1,8 +1,8 @@
-"""Operations that are alike but for the values they take from outside, as numbers: told by reading each once.
+"""Structural hashing: operations that are equal but for the values captured from outside get the same number.
 
-    reader.read(op).form == reader.read(other).form
+    hasher.read(op).structural_hash == hasher.read(other).structural_hash
 
-Most kernels of a program are the same few again and again.
+Most kernels of a program are a few kernels repeated, so each operation is read once.
 """
 
 from __future__ import annotations
@@ -15,88 +15,88 @@ from oneflow.passes.structure import operands_of
 
 
 @dataclass(frozen=True)
-class Reading:
-    """What an operation is: the number of its form, and which operands in its regions come from outside.
+class HashedOperation:
+    """The structural number of an operation, and the operands in its regions that come from outside.
 
-    An operation with branches in it has no form, and is read again for what it takes.
+    An operation with branches has no number (None); its captured values are searched each time.
     """
 
     op: ir.Operation
-    form: int | None
-    inside: tuple[tuple[ir.Operation, int], ...] = ()
+    structural_hash: int | None
+    region_captures: tuple[tuple[ir.Operation, int], ...] = ()
 
     @property
-    def taken(self) -> list[ir.Value]:
-        """What it takes from outside now, as `operands_of` has it."""
-        if self.form is None:
+    def captured_values(self) -> list[ir.Value]:
+        """The values from outside that the operation uses now, as `operands_of` finds them."""
+        if self.structural_hash is None:
             return operands_of(self.op)
-        return [*self.op.operands, *(op.operands[number] for op, number in self.inside)]
+        return [*self.op.operands, *(op.operands[number] for op, number in self.region_captures)]
 
 
-class Reader:
-    """Reads operations; what is in their regions may not change as long as it is used."""
+class StructuralHasher:
+    """Numbers operations by structure. The regions of an operation must not change while the hasher is used."""
 
     def __init__(self) -> None:
-        self._forms: dict[Hashable, int] = {}
-        self._known: dict[ir.Operation, Reading] = {}
+        self._numbers: dict[Hashable, int] = {}
+        self._cache: dict[ir.Operation, HashedOperation] = {}
 
-    def read(self, op: ir.Operation) -> Reading:
-        """What an operation is."""
-        if op not in self._known:
-            self._known[op] = self._new(op)
-        return self._known[op]
+    def read(self, op: ir.Operation) -> HashedOperation:
+        """The structure of an operation."""
+        if op not in self._cache:
+            self._cache[op] = self._hash(op)
+        return self._cache[op]
 
     def forget(self, op: ir.Operation) -> None:
-        """Has to be told of operations that are erased: others may come to lie where they were."""
-        self._known.pop(op, None)
+        """Forgets an erased operation: a new operation may get the same address."""
+        self._cache.pop(op, None)
 
-    def _new(self, op: ir.Operation) -> Reading:
+    def _hash(self, op: ir.Operation) -> HashedOperation:
         if not len(op.regions):
-            return Reading(op, self._number(_head(op)))
+            return HashedOperation(op, self._number(_head(op)))
         body = _Body()
         if not body.read(op):
-            return Reading(op, None)
-        return Reading(op, self._number((_head(op), *body.parts)), tuple(body.inside))
+            return HashedOperation(op, None)
+        return HashedOperation(op, self._number((_head(op), *body.parts)), tuple(body.region_captures))
 
     def _number(self, form: Hashable) -> int:
-        return self._forms.setdefault(form, len(self._forms))
+        return self._numbers.setdefault(form, len(self._numbers))
 
 
 def _head(op: ir.Operation) -> Hashable:
-    """An operation without operands and regions."""
+    """The name, attributes and result types of an operation."""
     attributes = tuple(op.attributes.items()) if len(op.attributes) else ()
     return op.name, attributes, tuple([r.type for r in op.results])
 
 
 class _Body:
-    """What is in the regions of an operation: its `parts` in order, whose operands are numbers."""
+    """The regions of an operation as a sequence `parts`, in which operands are numbered by definition."""
 
     def __init__(self) -> None:
         self.parts: list[Hashable] = []
-        self.inside: list[tuple[ir.Operation, int]] = []
-        self._made: dict[ir.Value, int] = {}
+        self.region_captures: list[tuple[ir.Operation, int]] = []
+        self._defined: dict[ir.Value, int] = {}
 
     def read(self, op: ir.Operation) -> bool:
-        """Adds the regions of an operation; whether each is one block."""
+        """Adds the regions of an operation; returns whether each region is one block."""
         return all(len(region.blocks) == 1 and self._block(region.blocks[0]) for region in op.regions)
 
     def _block(self, block: ir.Block) -> bool:
         self.parts.append(tuple([a.type for a in block.arguments]))
         for argument in block.arguments:
-            self._made[argument] = len(self._made)
-        whole = all(self._op(view.operation) for view in block.operations)
+            self._defined[argument] = len(self._defined)
+        single_block = all(self._op(view.operation) for view in block.operations)
         self.parts.append(None)
-        return whole
+        return single_block
 
     def _op(self, op: ir.Operation) -> bool:
-        self.parts.append((_head(op), tuple([self._place(op, n, v) for n, v in enumerate(op.operands)])))
+        self.parts.append((_head(op), tuple([self._operand_number(op, n, v) for n, v in enumerate(op.operands)])))
         for result in op.results:
-            self._made[result] = len(self._made)
+            self._defined[result] = len(self._defined)
         return not len(op.regions) or self.read(op)
 
-    def _place(self, op: ir.Operation, number: int, value: ir.Value) -> int | None:
-        """The number of a value made inside; None for one from outside, which is noted."""
-        place = self._made.get(value)
+    def _operand_number(self, op: ir.Operation, number: int, value: ir.Value) -> int | None:
+        """The number of a value that is defined inside; None for a captured value, which is recorded."""
+        place = self._defined.get(value)
         if place is None:
-            self.inside.append((op, number))
+            self.region_captures.append((op, number))
         return place

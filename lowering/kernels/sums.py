@@ -1,4 +1,4 @@
-"""Sums of two tensors, element by element, as linalg has them."""
+"""Element-wise sums of two tensors in linalg."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ def is_sum(op: ir.Operation) -> bool:
     if not all(walks_along(m, op.results[0].type.shape) for m in maps):
         return False
     block = op.regions[0].blocks[0]
-    given = _before(block.operations[len(block.operations) - 1].operands[0])
+    given = _before_conversions(block.operations[len(block.operations) - 1].operands[0])
     if isinstance(given, ir.BlockArgument) or given.owner.name not in ADDITIONS:
         return False
-    return {_before(v) for v in given.owner.operands} == set(list(block.arguments)[:2])
+    return {_before_conversions(v) for v in given.owner.operands} == set(list(block.arguments)[:2])
 
 
 def walks_along(affine_map: ir.AffineMap, shape: Sequence[int]) -> bool:
-    """Whether dimension i is walked along by loop i, where there is more than one position."""
+    """Whether loop i walks dimension i, for every dimension of more than one position."""
     if len(affine_map.results) != affine_map.n_dims:
         return False
     return all(d == ir.AffineExpr.get_dim(i) or shape[i] == 1 for i, d in enumerate(affine_map.results))
 
 
-def _before(value: ir.Value) -> ir.Value:
-    """What a value is converted from."""
+def _before_conversions(value: ir.Value) -> ir.Value:
+    """The value before float conversions."""
     while not isinstance(value, ir.BlockArgument) and value.owner.name in CONVERSIONS:
         value = value.owner.operands[0]
     return value

@@ -1,4 +1,4 @@
-"""Arithmetic on floating-point values, scalars or vectors, as MLIR text: for approximations of functions."""
+"""Floating-point arithmetic on scalars or vectors as MLIR text, for approximations of functions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from oneflow.lowering.llvm.writer import Writer
 
 @dataclass
 class Math:
-    """Arithmetic on values of one shape, written as text; `base` is the element type where none is said."""
+    """Arithmetic on values of one shape, written as text; `base` is the default element type."""
 
     lanes: int | None
     writer: Writer = field(default_factory=Writer)
@@ -19,12 +19,12 @@ class Math:
 
     @property
     def wide(self) -> Math:
-        """The same with f64."""
+        """The same arithmetic in f64."""
         return Math(self.lanes, self.writer, "f64")
 
     @property
     def format(self) -> Format:
-        """What is known of the base type."""
+        """The floating-point format of the base type."""
         return FORMATS[self.base]
 
     def type(self, element: str = "") -> str:
@@ -33,7 +33,7 @@ class Math:
         return f"vector<{self.lanes}x{element}>" if self.lanes else element
 
     def const(self, value: float | int | str, element: str = "") -> str:
-        """A constant; floats as numbers or as bit patterns `0x..`."""
+        """A constant; floats are numbers or bit patterns `0x..`."""
         text = f"{value:.17e}" if not element and not isinstance(value, str) else str(value)
         return self.writer.constant(f"dense<{text}>" if self.lanes else text, self.type(element))
 
@@ -42,7 +42,7 @@ class Math:
         return self.writer.op(f"arith.{name} {', '.join(args)} : {self.type(element)}")
 
     def number(self, value: int) -> str:
-        """A constant of integers as wide as the base type."""
+        """An integer constant as wide as the base type."""
         return self.const(value, self.format.integer)
 
     def on_bits(self, name: str, *args: str) -> str:
@@ -50,15 +50,15 @@ class Math:
         return self.op(name, *args, element=self.format.integer)
 
     def bits(self, x: str) -> str:
-        """The bits of a value, as such integers."""
+        """The bits of a value as an integer."""
         return self.convert("bitcast", x, self.base, self.format.integer)
 
     def from_bits(self, x: str) -> str:
         """The value of bits."""
         return self.convert("bitcast", x, self.format.integer, self.base)
 
-    def whole(self, x: str) -> str:
-        """A whole value as such an integer."""
+    def to_integer(self, x: str) -> str:
+        """An integral value converted to an integer as wide as the base type."""
         return self.convert("fptosi", x, self.base, self.format.integer)
 
     def unary(self, name: str, x: str) -> str:
@@ -94,29 +94,29 @@ class Math:
         return self.compare("cmpf", "uno", x, x)
 
     def clamp(self, x: str, low: float, high: float) -> str:
-        """`x` within [low, high]; NaN becomes a bound, and is put back by who needs it."""
+        """`x` within [low, high]. NaN becomes a bound; callers select NaN again."""
         above = self.select(self.compare("cmpf", "ogt", x, self.const(low)), x, self.const(low))
         return self.select(self.compare("cmpf", "olt", above, self.const(high)), above, self.const(high))
 
     def polynomial(self, x: str, *coefficients: float) -> str:
-        """The polynomial, highest power first."""
+        """The polynomial in `x` by Horner's rule; coefficients from the highest power to the lowest."""
         total = self.const(coefficients[0])
         for c in coefficients[1:]:
             total = self.fma(total, x, self.const(c))
         return total
 
     def power_of_two(self, exponent: str) -> str:
-        """2 to an integer power within the normal range; 0 one below it, infinity one above."""
+        """2 to an integer power in the normal range; 0 for one below the range, infinity for one above."""
         biased = self.on_bits("addi", exponent, self.number(self.format.bias))
-        return self.from_bits(self.on_bits("shli", biased, self.number(self.format.fraction)))
+        return self.from_bits(self.on_bits("shli", biased, self.number(self.format.mantissa_bits)))
 
-    def where_far(self, x: str, bound: float, name: str, near: Callable[[], str]) -> str:
-        """`near()` where all of `x` is within the bound; else `math.<name>` of each, which is left to libm."""
+    def with_libm_fallback(self, x: str, bound: float, name: str, approximation: Callable[[], str]) -> str:
+        """`approximation()` where |x| is within the bound in all lanes; else `math.<name>` of each lane by libm."""
         inside = self.compare("cmpf", "ole", self.absolute(x), self.const(bound))
-        return self.where_all(inside, near, lambda: self._one_by_one(name, x))
+        return self.if_all_lanes(inside, approximation, lambda: self._call_libm_per_lane(name, x))
 
-    def where_all(self, condition: str, yes: Callable[[], str], no: Callable[[], str]) -> str:
-        """`yes()` where the condition holds for every lane, else `no()`; that one alone is computed."""
+    def if_all_lanes(self, condition: str, yes: Callable[[], str], no: Callable[[], str]) -> str:
+        """`yes()` where the condition holds in all lanes, else `no()`; only one of the two is computed."""
         w = self.writer
         if self.lanes:
             condition = w.op(f"vector.reduction <and>, {condition} : {self.type('i1')} into i1")
@@ -128,16 +128,19 @@ class Math:
         w.line("}")
         return result
 
-    def _one_by_one(self, name: str, x: str) -> str:
+    def _call_libm_per_lane(self, name: str, x: str) -> str:
+        """`math.<name>` of each lane, in a loop."""
         if not self.lanes:
             return self.unary(name, x)
         w, kind = self.writer, self.type()
-        result, lane, so_far = w.fresh(), w.fresh(), w.fresh()
+        result, lane, result_so_far = w.fresh(), w.fresh(), w.fresh()
         low, high, step = (w.index(n) for n in (0, self.lanes, 1))
-        w.line(f"{result} = scf.for {lane} = {low} to {high} step {step} iter_args({so_far} = {x}) -> ({kind}) {{")
+        w.line(
+            f"{result} = scf.for {lane} = {low} to {high} step {step} iter_args({result_so_far} = {x}) -> ({kind}) {{"
+        )
         element = w.op(f"vector.extract {x}[{lane}] : {self.base} from {kind}")
         value = w.op(f"math.{name} {element} : {self.base}")
-        inserted = w.op(f"vector.insert {value}, {so_far} [{lane}] : {self.base} into {kind}")
+        inserted = w.op(f"vector.insert {value}, {result_so_far} [{lane}] : {self.base} into {kind}")
         w.line(f"scf.yield {inserted} : {kind}")
         w.line("}")
         return result

@@ -1,7 +1,6 @@
 """Cloning the body of a `linalg.generic` onto scalars or vectors.
 
-A value that is the same in every lane stays a scalar and is written to the loop's preheader, so nothing is
-computed per lane that does not vary.
+A value that is equal in all lanes stays a scalar and is computed in the loop's preheader.
 """
 
 from __future__ import annotations
@@ -14,133 +13,137 @@ from oneflow.lowering.kernels.nodes import Unsupported
 from oneflow.lowering.llvm.kernel import Kernel, natural_view
 from oneflow.lowering.llvm.writer import Index, Writer, memory_type
 
-#: Element operations that one operation of the body counts for; others count one.
-HEAVY = {"math": 12, "func": 4}
+#: The cost of an operation in element operations, by dialect; other operations cost 1.
+OPERATION_COST = {"math": 12, "func": 4}
 
 
 class NeedsScalars(Unsupported):
-    """The body cannot be computed on vectors."""
+    """The body or the accesses cannot be vectorized in this mode."""
 
 
 @dataclass(frozen=True)
-class V:
-    """A value of the loop: its name and element type; `varies` if it is a vector with a value per lane.
+class LaneValue:
+    """A value in a loop: its SSA name and element type; `is_vector` if it has one element per lane.
 
-    `lane` is the first position where the value counts lanes: lane `k` is `lane + k`. Where lanes count from one of
-    two positions, `either` is a condition for each lane and the two values.
+    An index whose lane k is `first_lane + k` has a `first_lane`. `two_starts` are a condition per lane and two such
+    indices, of which the condition selects one.
     """
 
     name: str
     element: str
-    varies: bool = False
-    lane: Index | None = None
-    either: tuple[V, V, V] | None = None
+    is_vector: bool = False
+    first_lane: Index | None = None
+    two_starts: tuple[LaneValue, LaneValue, LaneValue] | None = None
 
     @property
-    def counts(self) -> bool:
-        """Whether lanes lie side by side, from one position on or two."""
-        return self.lane is not None or self.either is not None
+    def is_lane_index(self) -> bool:
+        """Whether the lanes are consecutive indices, from one start or from two."""
+        return self.first_lane is not None or self.two_starts is not None
 
 
 @dataclass
 class Lanes:
-    """How a loop's steps lie in vectors: `width` lanes (None: scalars), all or those of `mask` in use.
+    """The vectorization of a loop: `width` lanes (None: scalars), of which those of `mask` are active (None: all).
 
-    `uniform` collects what is the same for every step of the innermost loop; `count` says how many lanes are in use,
-    where that is known beside the mask.
+    Operations on loop-invariant values are written to the `preheader`. `active` is the number of active lanes where
+    it is known besides the mask.
     """
 
     writer: Writer
     kernel: Kernel
     width: int | None
     mask: str | None = None
-    uniform: list[str] | None = None
-    captured: dict[ir.Value, V] = field(default_factory=dict)
-    count: Index | None = None
+    preheader: list[str] | None = None
+    captured: dict[ir.Value, LaneValue] = field(default_factory=dict)
+    active: Index | None = None
 
-    def type(self, element: str, varies: bool = True) -> str:
-        """The type of a value with this element."""
-        return f"vector<{self.width}x{element}>" if varies and self.width else element
+    def type(self, element: str, is_vector: bool = True) -> str:
+        """The type of a value with this element type."""
+        return f"vector<{self.width}x{element}>" if is_vector and self.width else element
 
-    def spread(self, value: V) -> str:
+    def broadcast(self, value: LaneValue) -> str:
         """The value as a vector."""
-        if value.varies or not self.width:
+        if value.is_vector or not self.width:
             return value.name
         kind = self.type(value.element)
         return self._hoisted(f"vector.broadcast {value.name} : {value.element} to {kind}")
 
     def _hoisted(self, text: str) -> str:
-        """An operation on uniform values."""
+        """Writes a loop-invariant operation; returns its name."""
         name = self.writer.fresh()
-        (self.writer.lines if self.uniform is None else self.uniform).append(f"{name} = {text}")
+        (self.writer.lines if self.preheader is None else self.preheader).append(f"{name} = {text}")
         return name
 
-    def constant(self, value: str, element: str) -> V:
+    def constant(self, value: str, element: str) -> LaneValue:
         """A scalar constant."""
-        return V(self.writer.constant(value, element), element)
+        return LaneValue(self.writer.constant(value, element), element)
 
-    def load(self, memory: str, kind: str, positions: Sequence[str], element: str, varies: bool) -> V:
-        """The element at `positions`, or the vector that begins there. Bools are bytes in memory."""
-        held, at = memory_type(element), f"{memory}[{', '.join(positions)}] : {kind}"
-        if not varies:
+    def load(self, memory: str, kind: str, positions: Sequence[str], element: str, is_vector: bool) -> LaneValue:
+        """Loads the element at `positions`, or the vector that begins there. Bools are bytes in memory."""
+        stored_type, at = memory_type(element), f"{memory}[{', '.join(positions)}] : {kind}"
+        if not is_vector:
             name = self._hoisted(f"memref.load {at}")
         elif self.mask is None:
-            name = self.writer.op(f"vector.load {at}, {self.type(held)}")
+            name = self.writer.op(f"vector.load {at}, {self.type(stored_type)}")
         else:
-            zero = self.writer.constant(f"dense<{zero_of(held)}>", self.type(held))
+            zero = self.writer.constant(f"dense<{zero_of(stored_type)}>", self.type(stored_type))
             masks = f"vector<{self.width}xi1>"
             at = f"{memory}[{', '.join(positions)}], {self.mask}, {zero} : {kind}, {masks}"
-            name = self.writer.op(f"vector.maskedload {at}, {self.type(held)} into {self.type(held)}")
-        if held == element:
-            return V(name, element, varies)
-        cast = f"arith.trunci {name} : {self.type(held, varies)} to {self.type(element, varies)}"
-        return V(self.writer.op(cast) if varies else self._hoisted(cast), element, varies)
+            name = self.writer.op(f"vector.maskedload {at}, {self.type(stored_type)} into {self.type(stored_type)}")
+        if stored_type == element:
+            return LaneValue(name, element, is_vector)
+        cast = f"arith.trunci {name} : {self.type(stored_type, is_vector)} to {self.type(element, is_vector)}"
+        return LaneValue(self.writer.op(cast) if is_vector else self._hoisted(cast), element, is_vector)
 
-    def load_apart(self, memory: str, kind: str, positions: Sequence[str], element: str) -> V:
-        """The vector of every second element from `positions` on, by two vectors that end where it does."""
+    def load_stride_two(self, memory: str, kind: str, positions: Sequence[str], element: str) -> LaneValue:
+        """Loads every second element from `positions` on, by two vectors that do not read beyond the last element."""
         w, width = self.writer, self.width or 1
         further = w.binary("addi", positions[-1], width - 1)
         halves = []
         for number, last in enumerate((positions[-1], further)):
             lanes = Lanes(w, self.kernel, width, None, None, self.captured)
-            if self.count is not None:
-                reach = w.binary("muli", self.count, 2)
-                left = w.binary("subi", reach, width if number else 1)
-                lanes.mask = w.op(f"vector.create_mask {left} : vector<{width}xi1>")
+            if self.active is not None:
+                reach = w.binary("muli", self.active, 2)
+                remaining = w.binary("subi", reach, width if number else 1)
+                lanes.mask = w.op(f"vector.create_mask {remaining} : vector<{width}xi1>")
             halves.append(lanes.load(memory, kind, [*positions[:-1], last], element, True).name)
         picked = [2 * i if 2 * i < width else 2 * i + 1 for i in range(width)]
         both = self.type(element)
-        return V(w.op(f"vector.shuffle {halves[0]}, {halves[1]} {picked} : {both}, {both}"), element, True)
+        return LaneValue(w.op(f"vector.shuffle {halves[0]}, {halves[1]} {picked} : {both}, {both}"), element, True)
 
-    def store_joined(self, values: tuple[V, V], memory: str, kind: str, positions: Sequence[str]) -> None:
-        """Writes the lanes of two values in turn from `positions` on."""
+    def store_interleaved(
+        self, values: tuple[LaneValue, LaneValue], memory: str, kind: str, positions: Sequence[str]
+    ) -> None:
+        """Stores the lanes of two values alternately from `positions` on."""
         w, width = self.writer, self.width or 1
         both, element = self.type(values[0].element), values[0].element
-        names = ", ".join(self.spread(v) for v in values)
+        names = ", ".join(self.broadcast(v) for v in values)
         for number in range(2):
             lanes = Lanes(w, self.kernel, width, None, None, self.captured)
-            if self.count is not None:
-                left = w.binary("subi", w.binary("muli", self.count, 2), number * width)
-                lanes.mask = w.op(f"vector.create_mask {left} : vector<{width}xi1>")
+            if self.active is not None:
+                remaining = w.binary("subi", w.binary("muli", self.active, 2), number * width)
+                lanes.mask = w.op(f"vector.create_mask {remaining} : vector<{width}xi1>")
             picked = [(number * width + i) // 2 + i % 2 * width for i in range(width)]
-            joined = V(w.op(f"vector.shuffle {names} {picked} : {both}, {both}"), element, True)
+            joined = LaneValue(w.op(f"vector.shuffle {names} {picked} : {both}, {both}"), element, True)
             at = [*positions[:-1], w.index(w.add(positions[-1], number * width))]
             lanes.store(joined, memory, kind, at, True)
 
-    def store(self, value: V, memory: str, kind: str, positions: Sequence[str], varies: bool) -> None:
-        """Writes a value where `load` reads it."""
-        name, held = self.spread(value) if varies else value.name, memory_type(value.element)
-        if held != value.element:
-            kinds = f"{self.type(value.element, varies)} to {self.type(held, varies)}"
+    def store(self, value: LaneValue, memory: str, kind: str, positions: Sequence[str], is_vector: bool) -> None:
+        """Stores a value as `load` reads it."""
+        name, stored_type = self.broadcast(value) if is_vector else value.name, memory_type(value.element)
+        if stored_type != value.element:
+            kinds = f"{self.type(value.element, is_vector)} to {self.type(stored_type, is_vector)}"
             name = self.writer.op(f"arith.extui {name} : {kinds}")
         at = f"{memory}[{', '.join(positions)}]"
-        if not varies:
+        if not is_vector:
             self.writer.line(f"memref.store {name}, {at} : {kind}")
         elif self.mask is None:
-            self.writer.line(f"vector.store {name}, {at} : {kind}, {self.type(held)}")
+            self.writer.line(f"vector.store {name}, {at} : {kind}, {self.type(stored_type)}")
         else:
             masks = f"vector<{self.width}xi1>"
-            self.writer.line(f"vector.maskedstore {at}, {self.mask}, {name} : {kind}, {masks}, {self.type(held)}")
+            self.writer.line(
+                f"vector.maskedstore {at}, {self.mask}, {name} : {kind}, {masks}, {self.type(stored_type)}"
+            )
 
 
 def zero_of(element: str) -> str:
@@ -149,34 +152,39 @@ def zero_of(element: str) -> str:
 
 
 def attribute_text(op: ir.Operation) -> str:
-    """An operation's attributes for the generic form."""
+    """An operation's attributes in the generic form."""
     names = [f"{name} = {op.attributes[name]}" for name in op.attributes]
     return f" {{{', '.join(names)}}}" if names else ""
 
 
-def clone_scalar(op: ir.Operation, operands: Sequence[V], lanes: Lanes) -> V:
-    """One operation on elements, on vectors if an operand varies."""
+def clone_scalar(op: ir.Operation, operands: Sequence[LaneValue], lanes: Lanes) -> LaneValue:
+    """One operation on elements, as a vector operation if an operand is a vector.
+
+    Raises:
+        Unsupported: the operation has regions, or not one result.
+        NeedsScalars: the operation has no vector form.
+    """
     if len(op.results) != 1 or len(op.regions):
         raise Unsupported(op.name)
     result = str(op.results[0].type)
-    varies = any(v.varies for v in operands)
-    if varies and op.name.partition(".")[0] not in ("arith", "math"):
+    is_vector = any(v.is_vector for v in operands)
+    if is_vector and op.name.partition(".")[0] not in ("arith", "math"):
         raise NeedsScalars(op.name)
-    names = [lanes.spread(v) for v in operands] if varies else [v.name for v in operands]
-    types = ", ".join(lanes.type(v.element, varies) for v in operands)
-    text = f'"{op.name}"({", ".join(names)}){attribute_text(op)} : ({types}) -> {lanes.type(result, varies)}'
-    return V(lanes.writer.op(text) if varies else lanes._hoisted(text), result, varies)
+    names = [lanes.broadcast(v) for v in operands] if is_vector else [v.name for v in operands]
+    types = ", ".join(lanes.type(v.element, is_vector) for v in operands)
+    text = f'"{op.name}"({", ".join(names)}){attribute_text(op)} : ({types}) -> {lanes.type(result, is_vector)}'
+    return LaneValue(lanes.writer.op(text) if is_vector else lanes._hoisted(text), result, is_vector)
 
 
 @dataclass
 class BodyCloner:
-    """Computes bodies at one point of a nest; `at(d)` is the value of loop dimension `d` of the node."""
+    """Clones bodies at one position of a nest; `positions[d]` is the value of loop dimension `d` of the node."""
 
     lanes: Lanes
-    positions: dict[int, V]
+    positions: dict[int, LaneValue]
 
-    def run(self, block: ir.Block, arguments: Sequence[V]) -> list[V]:
-        """What the block yields for these arguments."""
+    def run(self, block: ir.Block, arguments: Sequence[LaneValue]) -> list[LaneValue]:
+        """The values that the block yields for these arguments."""
         env = dict(zip(block.arguments, arguments, strict=True))
         for view_op in block.operations:
             op = view_op.operation
@@ -185,10 +193,12 @@ class BodyCloner:
             env.update(zip(op.results, [self._clone(op, env)], strict=False))
         raise AssertionError("a body without linalg.yield")
 
-    def _value(self, env: dict[ir.Value, V], value: ir.Value) -> V:
+    def _value(self, env: dict[ir.Value, LaneValue], value: ir.Value) -> LaneValue:
+        """The clone of a value."""
         return env[value] if value in env else outside_value(self.lanes, value)
 
-    def _clone(self, op: ir.Operation, env: dict[ir.Value, V]) -> V:
+    def _clone(self, op: ir.Operation, env: dict[ir.Value, LaneValue]) -> LaneValue:
+        """Clones one operation."""
         if op.name == "linalg.index":
             return self.positions[ir.IntegerAttr(op.attributes["dim"]).value]
         if op.name == "arith.constant":
@@ -198,61 +208,68 @@ class BodyCloner:
         if op.name == "tensor.extract":
             return self._extract(op, [self._value(env, v) for v in list(op.operands)[1:]])
         operands = [self._value(env, v) for v in op.operands]
-        return self._counted(op, operands, clone_scalar(op, operands, self.lanes))
+        return self._with_lane_index(op, operands, clone_scalar(op, operands, self.lanes))
 
-    def _counted(self, op: ir.Operation, operands: Sequence[V], value: V) -> V:
-        """A position with what is known of lanes that count."""
-        if op.name == "arith.select" and operands[0].varies:
-            counts = all(v.lane is not None for v in operands[1:])
-            return replace(value, either=tuple(operands)) if counts else value  # type: ignore[arg-type]
-        if op.name not in ("arith.addi", "arith.subi") or operands[0].lane is None or operands[1].varies:
+    def _with_lane_index(self, op: ir.Operation, operands: Sequence[LaneValue], value: LaneValue) -> LaneValue:
+        """The result of an index operation, with what is known of it as a lane index."""
+        if op.name == "arith.select" and operands[0].is_vector:
+            are_lane_indices = all(v.first_lane is not None for v in operands[1:])
+            return replace(value, two_starts=(operands[0], operands[1], operands[2])) if are_lane_indices else value
+        if op.name not in ("arith.addi", "arith.subi") or operands[0].first_lane is None or operands[1].is_vector:
             return value
-        base = self.lanes.writer.index(operands[0].lane)
-        return replace(value, lane=self.lanes.writer.op(f"{op.name} {base}, {operands[1].name} : index"))
+        base = self.lanes.writer.index(operands[0].first_lane)
+        return replace(value, first_lane=self.lanes.writer.op(f"{op.name} {base}, {operands[1].name} : index"))
 
-    def _extract(self, op: ir.Operation, positions: list[V]) -> V:
-        """An element at a computed position: contiguous where the last position counts lanes."""
+    def _extract(self, op: ir.Operation, positions: list[LaneValue]) -> LaneValue:
+        """An element at a computed position: one vector load where the last position is a lane index."""
         tensor = self.lanes.kernel.tensors.get(op.operands[0])
         if tensor is None:
             raise Unsupported("tensor.extract from a value of the kernel")
-        varying = [i for i, p in enumerate(positions) if p.varies]
-        if varying and not (varying == [len(positions) - 1] and positions[-1].counts):
+        varying = [i for i, p in enumerate(positions) if p.is_vector]
+        if varying and not (varying == [len(positions) - 1] and positions[-1].is_lane_index):
             raise NeedsScalars("tensor.extract at a position for each lane")
         with self.lanes.writer.buffered() as lines:
             memory, kind = natural_view(self.lanes.writer, tensor)
-        (self.lanes.writer.lines if self.lanes.uniform is None else self.lanes.uniform).extend(lines)
+        (self.lanes.writer.lines if self.lanes.preheader is None else self.lanes.preheader).extend(lines)
 
-        def load(lanes: Lanes, *last: V) -> V:
+        def load(lanes: Lanes, *last: LaneValue) -> LaneValue:
             before = positions[: len(positions) - len(last)]
-            names = [p.name if p.lane is None else lanes.writer.index(p.lane) for p in (*before, *last)]
+            names = [p.name if p.first_lane is None else lanes.writer.index(p.first_lane) for p in (*before, *last)]
             return lanes.load(memory, kind, names, tensor.element, bool(varying))
 
-        choice = positions[-1].either if varying else None
-        return load(self.lanes) if choice is None else self._either(*choice, load)
+        starts = positions[-1].two_starts if varying else None
+        return load(self.lanes) if starts is None else self._load_from_two_starts(*starts, load)
 
-    def _either(self, condition: V, one: V, other: V, load: Callable[[Lanes, V], V]) -> V:
-        """Elements from one of two positions on: mostly all lanes are on one side, else each side is read."""
+    def _load_from_two_starts(
+        self, condition: LaneValue, one: LaneValue, other: LaneValue, load: Callable[[Lanes, LaneValue], LaneValue]
+    ) -> LaneValue:
+        """Loads from one of two starts per lane.
+
+        Usually all lanes agree and one load is made; otherwise both sides are loaded under masks.
+        """
         w, masks = self.lanes.writer, self.lanes.type("i1")
-        lanes = replace(self.lanes, uniform=None)
+        lanes = replace(self.lanes, preheader=None)
 
-        def both() -> V:
+        def both() -> LaneValue:
             inverse = w.op(f"arith.xori {condition.name}, {w.constant('dense<true>', masks)} : {masks}")
-            found = []
-            for held, at in ((condition.name, one), (inverse, other)):
-                mask = held if lanes.mask is None else w.op(f"arith.andi {held}, {lanes.mask} : {masks}")
-                found.append(load(replace(lanes, mask=mask), at))
-            kind, names = lanes.type(found[0].element), ", ".join(v.name for v in found)
-            return V(w.op(f"arith.select {condition.name}, {names} : {masks}, {kind}"), found[0].element, True)
+            loaded = []
+            for side, at in ((condition.name, one), (inverse, other)):
+                mask = side if lanes.mask is None else w.op(f"arith.andi {side}, {lanes.mask} : {masks}")
+                loaded.append(load(replace(lanes, mask=mask), at))
+            kind, names = lanes.type(loaded[0].element), ", ".join(v.name for v in loaded)
+            return LaneValue(
+                w.op(f"arith.select {condition.name}, {names} : {masks}, {kind}"), loaded[0].element, True
+            )
 
-        every, some = (
+        all_first, any_first = (
             w.op(f"vector.reduction <{kind}>, {condition.name} : {masks} into i1") for kind in ("and", "or")
         )
         return self._branch(
-            every, lambda: load(lanes, one), lambda: self._branch(some, both, lambda: load(lanes, other))
+            all_first, lambda: load(lanes, one), lambda: self._branch(any_first, both, lambda: load(lanes, other))
         )
 
-    def _branch(self, condition: str, yes: Callable[[], V], no: Callable[[], V]) -> V:
-        """One of two values, of which that one alone is computed."""
+    def _branch(self, condition: str, yes: Callable[[], LaneValue], no: Callable[[], LaneValue]) -> LaneValue:
+        """An `scf.if` that computes one of two values."""
         w = self.lanes.writer
         with w.buffered() as first:
             one = yes()
@@ -267,7 +284,7 @@ class BodyCloner:
             "} else {",
         ]
         w.lines += [*second, f"scf.yield {other.name} : {kind}", "}"]
-        return V(result, one.element, True)
+        return LaneValue(result, one.element, True)
 
 
 def constant_text(op: ir.Operation) -> str:
@@ -276,28 +293,29 @@ def constant_text(op: ir.Operation) -> str:
     return text.rpartition(" : ")[0] or text
 
 
-def outside_value(lanes: Lanes, value: ir.Value) -> V:
+def outside_value(lanes: Lanes, value: ir.Value) -> LaneValue:
     """A scalar defined outside the bodies: a parameter, a constant, a size, or computed from those.
 
     Raises:
-        Unsupported: it is something else.
+        Unsupported: any other value.
     """
     if value in lanes.captured:
         return lanes.captured[value]
-    lanes.captured[value] = found = _compute_outside(lanes, value)
-    return found
+    lanes.captured[value] = computed = _compute_outside(lanes, value)
+    return computed
 
 
-def _compute_outside(lanes: Lanes, value: ir.Value) -> V:
+def _compute_outside(lanes: Lanes, value: ir.Value) -> LaneValue:
+    """`outside_value` for a value that is not cached."""
     if value in lanes.kernel.scalars:
-        return V(lanes.kernel.scalars[value], str(value.type))
+        return LaneValue(lanes.kernel.scalars[value], str(value.type))
     if isinstance(value, ir.BlockArgument):
         raise Unsupported("a value from another block")
     op = value.owner
     if op.name == "arith.constant":
         return lanes.constant(constant_text(op), str(value.type))
     if op.name == "tensor.dim":
-        return V(lanes.writer.index(size_of(lanes, op)), "index")
+        return LaneValue(lanes.writer.index(size_of(lanes, op)), "index")
     operands = [outside_value(lanes, v) for v in op.operands]
     with lanes.writer.at_head():
         result = clone_scalar(op, operands, Lanes(lanes.writer, lanes.kernel, None))
@@ -305,7 +323,11 @@ def _compute_outside(lanes: Lanes, value: ir.Value) -> V:
 
 
 def size_of(lanes: Lanes, op: ir.Operation) -> Index:
-    """The size that a `tensor.dim` of a kernel's argument asks for."""
+    """The size that a `tensor.dim` of a kernel argument returns.
+
+    Raises:
+        Unsupported: the tensor is no argument.
+    """
     tensor = lanes.kernel.tensors.get(op.operands[0])
     position = op.operands[1].owner
     if tensor is None or position.name != "arith.constant":

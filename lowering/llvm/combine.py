@@ -1,4 +1,4 @@
-"""Reductions that may run in lanes: how a body combines, what is neutral, how lanes come together."""
+"""Reductions that can be vectorized: the combining operation, its identity, and the reduction of lanes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from oneflow.lowering.llvm.body import NeedsScalars
 _INFINITY = {"f16": "7C00", "bf16": "7F80", "f32": "7F800000", "f64": "7FF0000000000000"}
 _MINUS_INFINITY = {"f16": "FC00", "bf16": "FF80", "f32": "FF800000", "f64": "FFF0000000000000"}
 
-#: The kind of `vector.reduction` by combining operation.
+#: The kind of `vector.reduction` for each combining operation.
 KINDS = {
     "arith.addf": "add", "arith.mulf": "mul", "arith.maximumf": "maximumf", "arith.minimumf": "minimumf",
     "arith.maxnumf": "maxnumf", "arith.minnumf": "minnumf", "arith.addi": "add", "arith.muli": "mul",
@@ -20,17 +20,18 @@ KINDS = {
 }  # fmt: skip
 
 
-_FREE = {"reassoc", "fast"}
+_REASSOCIABLE = {"reassoc", "fast"}
 
 
 def _flags(op: ir.Operation) -> set[str]:
+    """The fast-math flags of an operation."""
     text = str(op.attributes["fastmath"])
     return set(text.removeprefix("#arith.fastmath<").removesuffix(">").split(","))
 
 
 @dataclass(frozen=True)
 class Combiner:
-    """The operation that joins an accumulator and an element."""
+    """The operation that combines an accumulator and an element."""
 
     op: ir.Operation
     element: str
@@ -41,8 +42,8 @@ class Combiner:
         return KINDS[self.op.name]
 
     @property
-    def neutral(self) -> str:
-        """The literal that changes nothing."""
+    def identity(self) -> str:
+        """The literal of the identity."""
         name = self.op.name.removeprefix("arith.")
         if name in ("maximumf", "maxnumf"):
             return f"0x{_MINUS_INFINITY[self.element]}"
@@ -57,10 +58,10 @@ class Combiner:
 
 
 def combiner_of(node: Node, number: int) -> Combiner:
-    """How result `number` of a reduction combines, if its order is free.
+    """How result `number` of a reduction combines, if elements can be combined in any order.
 
     Raises:
-        NeedsScalars: the order matters, or the accumulator is used otherwise.
+        NeedsScalars: the order matters, or the accumulator has other uses.
     """
     block = node.body
     accumulator = block.arguments[len(node.inputs) + number]
@@ -70,14 +71,14 @@ def combiner_of(node: Node, number: int) -> Combiner:
         raise NeedsScalars("a reduction whose order matters")
     if len(list(accumulator.uses)) != 1 or len(list(last[number].uses)) != 1:
         raise NeedsScalars("a reduction whose accumulator is used twice")
-    if op.name in ("arith.addf", "arith.mulf") and not _FREE & _flags(op):
+    if op.name in ("arith.addf", "arith.mulf") and not _REASSOCIABLE & _flags(op):
         raise NeedsScalars("a floating-point reduction whose order matters")
     return Combiner(op, str(last[number].type))
 
 
-def is_free_sum(node: Node, number: int) -> bool:
+def is_reassociable_sum(node: Node, number: int) -> bool:
     """Whether result `number` of a reduction is a floating-point sum in any order."""
     try:
-        return combiner_of(node, number).op.name == "arith.addf"
+        return bool(combiner_of(node, number).op.name == "arith.addf")
     except NeedsScalars:
         return False

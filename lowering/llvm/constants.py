@@ -11,7 +11,7 @@ from oneflow.dialect._mlir import ir
 
 
 def constant_array(attr: ir.Attribute, tensor_type: ir.Type) -> np.ndarray:
-    """The values of a dense attribute."""
+    """The values of a dense attribute as an array of the tensor's shape and dtype."""
     dtype = dtypes.BY_MLIR[str(tensor_type.element_type)].numpy
     shape = tuple(tensor_type.shape)
     if dtype == dtypes.bfloat16.numpy:
@@ -23,7 +23,9 @@ def constant_array(attr: ir.Attribute, tensor_type: ir.Type) -> np.ndarray:
 
 
 def _bfloat16s(text: str) -> np.ndarray:
-    """The values of a dense attribute of bf16, which MLIR gives as text alone: bits, or numbers, NaN as bits."""
+    """The values of a dense attribute of bf16, which MLIR only gives as text: hexadecimal bits, or numbers with NaN
+    as bits.
+    """
     values = text[len("dense<") : text.rindex(">", 0, text.rindex(":"))]
     if values.startswith('"'):
         return np.frombuffer(bytes.fromhex(values.strip('"')[2:]), "<u2").view(dtypes.bfloat16.numpy)
@@ -33,7 +35,7 @@ def _bfloat16s(text: str) -> np.ndarray:
 
 
 def constant_global(symbol: str, attr: ir.Attribute, tensor_type: ir.Type) -> tuple[str, str]:
-    """A global of the bytes of a constant tensor: its definition and its memref type."""
+    """A global with the bytes of a constant tensor: its definition and its memref type."""
     data = constant_array(attr, tensor_type).tobytes() or b"\0"
     kind = f"memref<{len(data)}xi8>"
     value = f'dense<"0x{data.hex().upper()}">' if len(data) > 1 else f"dense<{int.from_bytes(data, 'little')}>"

@@ -1,6 +1,7 @@
-"""The last step, in the LLVM dialect: bodies of parallel launches, and the entry that the executable calls.
+"""`oneflow-define-launches`: the bodies of parallel launches, and the entry that the executable calls.
 
-A launch stores its arguments in an array and gives `oneflow_rt_parallel_for` a function that loads them again.
+This is the last step, in the LLVM dialect. A launch stores its arguments in an array and passes
+`oneflow_rt_parallel_for` a thunk that loads them again.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from oneflow.passes.walk import gather
 
 
 def entry_symbol(name: str) -> str:
-    """The function of a compiled object that runs entry `name`: `(io, workspace)`."""
+    """The symbol of entry `name` in a compiled object; its parameters are `(io, workspace)`."""
     return f"oneflow_entry_{name}"
 
 
 def plan_symbol(name: str) -> str:
-    """The plan of entry `name`: a name that neither kernels nor libm have, whatever a program calls its functions."""
+    """The symbol of the plan of entry `name`. The prefix keeps it apart from kernels and from functions of libm."""
     return f"oneflow_plan_{name}"
 
 
@@ -47,31 +48,32 @@ class DefineLaunches(Pass):
                 op.erase()
         for op in [o.operation for o in module.body.operations if "oneflow.entry" in o.operation.attributes]:
             _call_directly(op, planned)
-            op.attributes["passthrough"] = ir.ArrayAttr.get([ir.StringAttr.get(a) for a in _AS_IT_IS])
+            op.attributes["passthrough"] = ir.ArrayAttr.get([ir.StringAttr.get(a) for a in _UNOPTIMIZED])
             kinds = ", ".join(_parameters(op))
             name = ir.StringAttr(op.attributes["sym_name"]).value
             _add(module, f"llvm.func @{name}({kinds})", _entry(op))
 
 
-#: LLVM's attributes of a plan: it runs once and only calls, so optimising it takes time and gains none.
-_AS_IT_IS = ("noinline", "optnone")
+#: LLVM attributes of a plan. A plan only makes calls, so optimising it costs compile time and gains nothing.
+_UNOPTIMIZED = ("noinline", "optnone")
 
 
 def _call_directly(entry: ir.Operation, planned: Mapping[str, ir.Attribute]) -> None:
-    """Has a plan call functions by their own names."""
+    """Lets a plan call functions by their own names."""
     for op in gather(entry, lambda op: op.name == "llvm.call"):
         callee = ir.FlatSymbolRefAttr(op.attributes["callee"]).value
         op.attributes["callee"] = planned.get(callee, op.attributes["callee"])
 
 
 def _parameters(op: ir.Operation) -> list[str]:
-    """The parameter types of an `llvm.func`, as LLVM writes them."""
+    """The parameter types of an `llvm.func`, as LLVM's dialect prints them."""
     text = str(op.attributes["function_type"])
     inside = text[text.index("(") + 1 : text.rindex(")")]
     return [f"!llvm.{t.strip()}" if t.strip() == "ptr" else t.strip() for t in inside.split(",") if t.strip()]
 
 
 def _define(module: ir.Module, op: ir.Operation) -> None:
+    """Defines one parallel launch."""
     name = ir.StringAttr(op.attributes["sym_name"]).value
     kernel = ir.FlatSymbolRefAttr(op.attributes["oneflow.launch"]).value
     grain = ir.IntegerAttr(op.attributes["oneflow.grain"]).value
@@ -83,17 +85,19 @@ def _define(module: ir.Module, op: ir.Operation) -> None:
 
 
 def _add(module: ir.Module, declared: str, *texts: str) -> None:
-    """Adds functions that call what is `declared`."""
+    """Adds functions that call the functions of `declared`."""
     parsed = ir.Module.parse("\n".join([declared, *texts]))
     for op in [o.operation for o in parsed.body.operations][-len(texts) :]:
         module.body.append(op)
 
 
 def _slot(array: str, number: int) -> str:
+    """The address of slot `number` of an array of i64, named `%at<number>`."""
     return f"%at{number} = llvm.getelementptr {array}[{number}] : (!llvm.ptr) -> !llvm.ptr, i64"
 
 
 def _launch(name: str, types: Sequence[str], grain: int) -> str:
+    """The launch: stores the arguments and calls the thread pool."""
     parameters = ", ".join(f"%a{i}: {t}" for i, t in enumerate(types))
     lines = [
         f"llvm.func internal @{name}({parameters}) {{",
@@ -112,6 +116,7 @@ def _launch(name: str, types: Sequence[str], grain: int) -> str:
 
 
 def _thunk(name: str, kernel: str, types: Sequence[str]) -> str:
+    """The thunk: loads the arguments and runs steps `lo` to `hi` of the kernel."""
     lines = [f"llvm.func internal @{name}_thunk(%array: !llvm.ptr, %lo: i64, %hi: i64) {{"]
     for i, t in enumerate(types):
         lines += [_slot("%array", i), f"%a{i} = llvm.load %at{i} : !llvm.ptr -> {t}"]

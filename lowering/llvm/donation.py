@@ -1,7 +1,7 @@
-"""Which results of an entry lie in the memory of arguments that were given up for them.
+"""Donation on the CPU: which results of an entry take the memory of donated arguments.
 
-That is so where nothing reads the argument once its result is being written. The kernel that writes the result may
-read the argument itself, if it reads each element where it writes the result's, and not after.
+A result can take the memory if nothing reads the argument once the result is being written. The kernel that writes
+the result may itself read the argument if it reads each element before it writes the same element.
 """
 
 from __future__ import annotations
@@ -10,116 +10,121 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import ir
-from oneflow.lowering.buffers import Buffer, Lives
-from oneflow.lowering.kernels.donation import offers, updated_argument
+from oneflow.lowering.buffers import Buffer, Liveness
+from oneflow.lowering.kernels.donation import donated_arguments, updated_argument
 from oneflow.lowering.kernels.nodes import Node, Structure, Unsupported, Use, analyse, loop_size, read_node
 from oneflow.lowering.linalg.checks import CHECK_INDEX, CHECK_SIZE, SITES
-from oneflow.lowering.llvm.kernel import Kernel, computing
+from oneflow.lowering.llvm.kernel import Kernel, compute_operations
 from oneflow.lowering.llvm.value_storage import phases_of
 from oneflow.passes.walk import gather, returned_values
 
 
 @dataclass(frozen=True)
-class Known:
+class CalledFunctions:
     """What a plan knows of the functions that it calls.
 
-    `kernels` are the module's by name, `external` the names of those made elsewhere. `loose` are kernels that MLIR
-    bufferized, `checking` those whose checks may fail. `in_place` says of those made elsewhere
-    which results may lie in the memory of which operands.
+    `kernels` are the module's kernels by name, `external` the names of external kernels. `bufferized` are kernels
+    from `fallback`. `checking` are kernels whose run-time checks may fail. `in_place` gives, for external kernels,
+    the pairs of result and operand that may share memory.
     """
 
     kernels: Mapping[str, Kernel]
     external: Sequence[str] = ()
-    loose: frozenset[str] = frozenset()
+    bufferized: frozenset[str] = frozenset()
     checking: frozenset[str] = frozenset()
     in_place: Mapping[str, Sequence[tuple[int, int]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
-class Donor:
-    """Finds the arguments that results of an entry lie in.
+class DonationAnalysis:
+    """Finds the donated arguments whose memory results of an entry take.
 
-    `_found` are answers of `in_place` by kernel, operand and result: the calls of an optimizer are alike.
+    `_in_place` caches answers of `in_place` by kernel, operand and result: the calls of an optimizer step are alike.
     """
 
     ops: Sequence[ir.Operation]
     block: ir.Block
-    lives: Lives
-    known: Known
-    _found: dict[tuple[str, int, int], bool] = field(default_factory=dict)
+    liveness: Liveness
+    functions: CalledFunctions
+    _in_place: dict[tuple[str, int, int], bool] = field(default_factory=dict)
 
     def donate(self, entry: ir.Operation) -> None:
-        """Marks the buffers of results that lie in arguments."""
+        """Sets `argument` of the buffers of results that take an argument's memory."""
         returned = returned_values(self.block)
-        for number, result in offers(entry).items():
+        for number, result in donated_arguments(entry).items():
             argument, value = self.block.arguments[number], returned[result]
-            made = self.lives.of[value]
-            same = value.type == argument.type and made.bytes is not None
-            if same and made.result == result and self._is_free(self.lives.of[argument], made):
-                made.argument = number
+            result_buffer = self.liveness.buffer_of[value]
+            same = value.type == argument.type and result_buffer.bytes is not None
+            if (
+                same
+                and result_buffer.result == result
+                and self._is_dead_before(self.liveness.buffer_of[argument], result_buffer)
+            ):
+                result_buffer.argument = number
 
-    def _is_free(self, held: Buffer, made: Buffer) -> bool:
-        """Whether an argument's memory is no longer needed once `made` is written to."""
-        op = self.ops[made.first]
+    def _is_dead_before(self, argument_buffer: Buffer, result_buffer: Buffer) -> bool:
+        """Whether an argument's memory is not needed any more when the result is written."""
+        op = self.ops[result_buffer.first]
         callee = ir.FlatSymbolRefAttr(op.attributes["callee"]).value if op.name == "func.call" else ""
-        if callee in self.known.checking:
+        if callee in self.functions.checking:
             return False
-        if held.last != made.first:
-            return held.last < made.first
-        read = [i for i, v in enumerate(op.operands) if self.lives.of.get(v) is held]
-        written = [i for i, v in enumerate(op.results) if self.lives.of[v] is made]
-        if callee in self.known.in_place:
-            return len(read) == 1 and (written[0], read[0]) in self.known.in_place[callee]
-        kernel = self.known.kernels.get(callee)
+        if argument_buffer.last != result_buffer.first:
+            return argument_buffer.last < result_buffer.first
+        read = [i for i, v in enumerate(op.operands) if self.liveness.buffer_of.get(v) is argument_buffer]
+        written = [i for i, v in enumerate(op.results) if self.liveness.buffer_of[v] is result_buffer]
+        if callee in self.functions.in_place:
+            return len(read) == 1 and (written[0], read[0]) in self.functions.in_place[callee]
+        kernel = self.functions.kernels.get(callee)
         if kernel is None or len(read) != 1:
             return False
         updated = updated_argument(kernel.block, written[0])
-        if updated is not None or callee in self.known.loose:
+        if updated is not None or callee in self.functions.bufferized:
             return updated == read[0]
         key = callee, read[0], written[0]
-        if key not in self._found:
-            self._found[key] = in_place(kernel, read[0], written[0])
-        return self._found[key]
+        if key not in self._in_place:
+            self._in_place[key] = in_place(kernel, read[0], written[0])
+        return self._in_place[key]
 
 
 def checking_kernels(module: ir.Module, kernels: Iterable[Kernel]) -> frozenset[str]:
-    """The kernels that make checks."""
+    """The kernels that make run-time checks."""
     if SITES not in module.operation.attributes:
         return frozenset()
-    return frozenset(kernel.name for kernel in kernels if _checks(kernel))
+    return frozenset(kernel.name for kernel in kernels if _has_checks(kernel))
 
 
-def _checks(kernel: Kernel) -> bool:
+def _has_checks(kernel: Kernel) -> bool:
+    """Whether a kernel makes run-time checks."""
     calls = gather(kernel.func, lambda op: op.name == "func.call")
     called = {ir.FlatSymbolRefAttr(op.attributes["callee"]).value for op in calls}
     return not called.isdisjoint((CHECK_INDEX, CHECK_SIZE))
 
 
 def in_place(kernel: Kernel, operand: int, result: int) -> bool:
-    """Whether a kernel may write a result over an operand."""
+    """Whether a kernel can write a result over an operand."""
     value, returned = kernel.block.arguments[operand], returned_values(kernel.block)[result]
     try:
-        nodes = [read_node(op) for op in computing(kernel)]
+        nodes = [read_node(op) for op in compute_operations(kernel)]
     except Unsupported:
         return False
     structure = analyse(nodes) if nodes else None
     writer = next((n for n in nodes if returned in n.results), None)
     if structure is None or writer is None or value.type != returned.type:
         return False
-    # Only reads of inputs are known to come before the write; a destination's old value is not among them.
+    # Only reads of inputs are known to come before the write; reads of a destination's old value are not.
     reads = [(node, use) for node in nodes for use in node.inputs if use.value == value]
     if len(reads) != len(list(value.uses)) or not _writes_once(structure, writer):
         return False
     place = _place(writer, writer.outputs[writer.results.index(returned)])
     inner, phases = set(structure.inner), phases_of(structure)
-    # What does not sweep comes before the sweep of its phase, wherever it stands.
+    # A node without inner loops runs before the sweep of its phase, wherever it stands.
     order = {node: (phases[node], bool(node.loops & inner), nodes.index(node)) for node in nodes}
     return all(order[node] <= order[writer] and _place(node, use) == place for node, use in reads)
 
 
 def _writes_once(structure: Structure, writer: Node) -> bool:
-    """Whether no loop of several steps writes the same elements again, or in parts."""
-    return not writer.folds and all(
+    """Whether each element is written once: no reduction, and no outer loop that repeats writes."""
+    return not writer.nonunit_reductions and all(
         name in writer.parallel or loop_size(structure.nodes, name) == 1 for name in structure.outer
     )
 

@@ -1,4 +1,4 @@
-"""`oneflow-emit-kernels`: from kernels on tensors to loops on memory, and the entry to a plan."""
+"""`oneflow-emit-kernels`: emits kernels on tensors as vector loops on memory, and each entry as a plan."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import ClassVar
 
 from oneflow.dialect._mlir import func, ir
 from oneflow.dialect.record import Registry
-from oneflow.lowering.kernels.legality import expect_formed
+from oneflow.lowering.kernels.legality import check_kernels_formed
 from oneflow.lowering.kernels.nodes import Structure, Unsupported, analyse, read_node
 from oneflow.lowering.linalg.external import declarations, shared_memory
 from oneflow.lowering.llvm.contraction import emit_contraction
-from oneflow.lowering.llvm.donation import Known, checking_kernels
+from oneflow.lowering.llvm.donation import CalledFunctions, checking_kernels
 from oneflow.lowering.llvm.dots import emit_dots
 from oneflow.lowering.llvm.fallback import bufferize
-from oneflow.lowering.llvm.kernel import Kernel, computing, read_kernel
+from oneflow.lowering.llvm.kernel import Kernel, compute_operations, read_kernel
 from oneflow.lowering.llvm.loop_nest import emit_columns, emit_rows, emit_scalars, emit_short_rows
 from oneflow.lowering.llvm.pairs import emit_pairs
 from oneflow.lowering.llvm.placement import emit_placement
-from oneflow.lowering.llvm.plan import RUNTIME as PLANNED
-from oneflow.lowering.llvm.plan import Plan, planned
+from oneflow.lowering.llvm.plan import RUNTIME as PLAN_RUNTIME
+from oneflow.lowering.llvm.plan import Plan, plan_declaration
 from oneflow.lowering.llvm.tiles import emit_tiles
 from oneflow.passes.base import Pass
 from oneflow.passes.registry import register_pass
@@ -65,31 +65,33 @@ class EmitKernels(Pass):
         kernels = [read_kernel(f.operation) for f in functions if "oneflow.kernel" in f.attributes]
         entries = [f.operation for f in functions if "oneflow.kernel" not in f.attributes]
         for entry in entries:
-            expect_formed(entry)
+            check_kernels_formed(entry)
         texts = [emit_kernel(k) for k in kernels]
-        loose = [k for k, text in zip(kernels, texts, strict=True) if text is None]
+        fallback = [k for k, text in zip(kernels, texts, strict=True) if text is None]
         external = declarations(module)
-        known = Known({k.name: k for k in kernels}, list(external), frozenset(k.name for k in loose),
+        called = CalledFunctions({k.name: k for k in kernels}, list(external), frozenset(k.name for k in fallback),
                       checking_kernels(module, kernels),
                       {name: pairs for name, of in external.items() if (pairs := shared_memory(of))})  # fmt: skip
-        plans = [Plan(entry, known) for entry in entries]
-        facts = plans[0].facts() if plans else {}
-        bufferized = bufferize(loose, RUNTIME) if loose else None
-        declared = [f"func.func private @{k.name}_launch({k.types()})" for k in loose]
+        plans = [Plan(entry, called) for entry in entries]
+        attributes = plans[0].module_attributes() if plans else {}
+        bufferized = bufferize(fallback, RUNTIME) if fallback else None
+        declared = [f"func.func private @{k.name}_launch({k.types()})" for k in fallback]
         emitted = [text for text in texts if text is not None]
-        declared += [planned(f"{k.name}_launch", k.types()) for k in kernels]
-        made = ir.Module.parse("\n".join([RUNTIME, *PLANNED, *emitted, *declared, *(p.emit() for p in plans)]))
-        _replace(module, made, bufferized)
+        declared += [plan_declaration(f"{k.name}_launch", k.types()) for k in kernels]
+        emitted_module = ir.Module.parse(
+            "\n".join([RUNTIME, *PLAN_RUNTIME, *emitted, *declared, *(p.emit() for p in plans)])
+        )
+        _replace(module, emitted_module, bufferized)
         module.operation.attributes["oneflow.externals"] = ir.ArrayAttr.get(list(external.values()))
-        for name, value in facts.items():
+        for name, value in attributes.items():
             module.operation.attributes[name] = value
 
 
 def emit_kernel(kernel: Kernel) -> str | None:
-    """The functions of a kernel, or None where no emitter covers it."""
+    """The functions of a kernel as MLIR text, or None where no emitter covers the kernel."""
     kind = ir.StringAttr(kernel.func.attributes["oneflow.kernel"]).value
     try:
-        ops = computing(kernel)
+        ops = compute_operations(kernel)
         if ops and all(op.name == "tensor.insert_slice" for op in ops):
             return emit_placement(kernel)
         structure = analyse([read_node(op) for op in ops]) if ops else None
@@ -106,19 +108,20 @@ def emit_kernel(kernel: Kernel) -> str | None:
 
 
 def _is_runtime(op: ir.Operation) -> bool:
+    """Whether a function is one of the runtime."""
     name = op.attributes.get("sym_name")
     return name is not None and ir.StringAttr(name).value.startswith("oneflow_rt_")
 
 
-def _replace(module: ir.Module, made: ir.Module, bufferized: ir.Module | None) -> None:
-    """Puts the emitted functions in the place of those of the module."""
-    loose = [o.operation for o in bufferized.body.operations] if bufferized is not None else []
-    loose = [op for op in loose if not _is_runtime(op)]
+def _replace(module: ir.Module, emitted_module: ir.Module, bufferized: ir.Module | None) -> None:
+    """Replaces the functions of the module by the emitted and the bufferized functions."""
+    fallback = [o.operation for o in bufferized.body.operations] if bufferized is not None else []
+    fallback = [op for op in fallback if not _is_runtime(op)]
     for op in [o.operation for o in module.body.operations]:
         op.erase()
-    names = {ir.StringAttr(op.attributes["sym_name"]).value for op in loose}
-    for op in [o.operation for o in made.body.operations]:
+    names = {ir.StringAttr(op.attributes["sym_name"]).value for op in fallback}
+    for op in [o.operation for o in emitted_module.body.operations]:
         if ir.StringAttr(op.attributes["sym_name"]).value not in names:
             module.body.append(op)
-    for op in loose:
+    for op in fallback:
         module.body.append(op)

@@ -1,8 +1,8 @@
-"""`oneflow-expand-floats`: what a target has no instruction for, with instructions that every target has.
+"""`oneflow-expand-floats`: floating-point operations that the target has no instructions for.
 
-LLVM would call functions of a compiler's runtime library, which a process need not have and which take one number.
-An f64 becomes a float of 16 bits with one rounding; f16 is converted by arithmetic on bits where the target has no
-conversions; a product and a sum with one rounding become several operations where it has no FMA.
+LLVM would call scalar functions of a compiler's runtime library, which a process need not have. Here an f64 becomes a
+16-bit float with one rounding, f16 is converted by integer arithmetic where the target has no conversions, and a
+fused multiply-add becomes several operations where the target has no FMA.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from oneflow.passes.base import Pass
 from oneflow.passes.registry import register_pass
 from oneflow.passes.walk import gather
 
-#: How conversions are written where they are no instructions, by element types.
+#: Functions for conversions that the target has no instructions for, by element types.
 CONVERTED = {("f16", "f32"): roundings.f32_of_f16, ("f32", "f16"): roundings.f16_of_f32}
-#: How a product and a sum are rounded once without FMA.
+#: Functions for fused multiply-add without FMA instructions.
 FUSED = {"f32": roundings.fma_f32, "f64": roundings.fma_f64}
 
 
 @register_pass
 @dataclass(frozen=True)
 class ExpandFloats(Pass):
-    """Writes arithmetic on floats that the target has no instructions for with what it has.
+    """Replaces floating-point operations that the target has no instructions for.
 
     %y = arith.truncf %x : vector<8xf32> to vector<8xf16>   ->   %y = call @oneflow_truncf_f32_f16_8(%x) : ..
     """
@@ -49,6 +49,7 @@ class ExpandFloats(Pass):
 
 
 def _expand_conversion(module: ir.Module, op: ir.Operation, target: CpuTarget, made: set[str]) -> None:
+    """Expands a conversion of 16-bit floats."""
     source, result = element_of(op.operands[0].type), element_of(op.results[0].type)
     if source == "f64" and result in NARROW:
         with ir.InsertionPoint(op), op.location:
@@ -65,7 +66,7 @@ def _expand_conversion(module: ir.Module, op: ir.Operation, target: CpuTarget, m
 
 
 def _call(module: ir.Module, op: ir.Operation, function: Callable[..., str] | None, made: set[str]) -> None:
-    """Has a function of the module compute an operation, if there is one for its types."""
+    """Replaces an operation by a call of `function`, if there is one for its types."""
     shape = shape_of(op.operands[0].type)
     if function is not None and shape is not None:
         call_inlined(module, op, function, f"oneflow_{function.__name__}_{shape[1]}", made)

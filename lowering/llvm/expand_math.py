@@ -1,7 +1,7 @@
-"""`oneflow-expand-math`: exp, log, sin, tanh and their like as polynomials, on scalars and on vectors.
+"""`oneflow-expand-math`: exp, log, sin, tanh and similar functions as polynomials, on scalars and on vectors.
 
-libm computes one number per call; these compute a vector in the time of one or two. Errors stay below 4 ulp,
-NaN and infinities are exact. Each is one function per vector type, inlined by LLVM.
+libm computes one number per call; the polynomials compute a vector. Errors are below 4 ulp; NaN and infinities are
+exact. There is one function per vector type, which LLVM inlines.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from oneflow.passes.base import Pass
 from oneflow.passes.registry import register_pass
 from oneflow.passes.walk import gather
 
-#: How each operation is written, by name.
+#: The function that writes each operation.
 FUNCTIONS: dict[str, Callable[..., str]] = {
     **{f"math.{name}": getattr(exponentials, name) for name in (
         "exp exp2 expm1 log log2 log10 log1p tanh erf sinh cosh asinh acosh atanh".split()
@@ -27,7 +27,7 @@ FUNCTIONS: dict[str, Callable[..., str]] = {
     **{f"math.{name}": getattr(trigonometric, name) for name in "sin cos tan asin acos atan atan2".split()},
     "math.powf": powers.pow,
 }  # fmt: skip
-#: Those of f32 alone.
+#: Operations that are expanded for f32 only.
 NARROW = frozenset({"math.erf"})
 
 

@@ -1,6 +1,6 @@
-"""exp, log, tanh and what follows from them: other bases, hyperbolic functions and their inverses; erf of f32.
+"""exp, log, tanh and related functions: other bases, hyperbolic functions and their inverses; erf of f32.
 
-Of f32 and f64 alike, by what `formats` has of each. Coefficients of erf are N. Juffa's.
+All but erf are for f32 and f64, with the constants in `formats`. The coefficients of erf are N. Juffa's.
 """
 
 from __future__ import annotations
@@ -11,63 +11,63 @@ LOG_2, LOG2_E, LOG10_E = 0.6931471805599453, 1.4426950408889634, 0.4342944819032
 
 
 def _reduced(m: Math, x: str) -> tuple[str, str]:
-    """x as (r, n), meaning r + n log(2), with |r| at most half of log(2)."""
+    """Range reduction: x = r + n log(2) with |r| <= log(2) / 2, as (r, n)."""
     n = m.unary("roundeven", m.op("mulf", x, m.const(LOG2_E)))
-    return _without_logs(m, x, n), n
+    return _subtract_log_2(m, x, n), n
 
 
-def _without_logs(m: Math, x: str, n: str) -> str:
-    """x - n log(2)."""
+def _subtract_log_2(m: Math, x: str, n: str) -> str:
+    """x - n log(2), with log(2) in two parts."""
     high, low = m.format.log_2
     return m.fma(n, m.const(-low), m.fma(n, m.const(-high), x))
 
 
 def _reduced_by_shift(m: Math, x: str) -> tuple[str, str]:
-    """The same for an x of a few digits before the point; n as the low bits of an integer. NaN stays NaN."""
-    shift = m.const(m.format.round)
+    """Range reduction for x of few integer digits; n is in the low bits of an integer. NaN stays NaN."""
+    shift = m.const(m.format.rounding_shift)
     shifted = m.fma(x, m.const(LOG2_E), shift)
-    return _without_logs(m, x, m.op("subf", shifted, shift)), m.bits(shifted)
+    return _subtract_log_2(m, x, m.op("subf", shifted, shift)), m.bits(shifted)
 
 
-def near_expm1(m: Math, r: str) -> str:
-    """e to the r, minus 1, for |r| at most half of log(2)."""
+def expm1_polynomial(m: Math, r: str) -> str:
+    """e^r - 1 for |r| <= log(2) / 2."""
     return m.fma(m.op("mulf", r, r), m.polynomial(r, *m.format.expm1), r)
 
 
 def _split_exp(m: Math, x: str) -> tuple[str, str]:
-    """e to the x as (y, n), meaning y * 2^n."""
+    """e^x = y 2^n, as (y, n)."""
     r, n = _reduced(m, x)
-    return m.op("addf", near_expm1(m, r), m.const(1.0)), m.whole(n)
+    return m.op("addf", expm1_polynomial(m, r), m.const(1.0)), m.to_integer(n)
 
 
 def scaled(m: Math, y: str, n: str) -> str:
-    """y * 2^n in two steps, so that denormals are right and nothing overflows before the result does."""
+    """y 2^n in two multiplications, so that denormals are right and no intermediate value overflows."""
     half = m.on_bits("shrsi", n, m.number(1))
     rest = m.on_bits("subi", n, half)
     return m.op("mulf", m.op("mulf", y, m.power_of_two(half)), m.power_of_two(rest))
 
 
 def exp(m: Math, x: str) -> str:
-    """e to the x."""
+    """e^x."""
     return m.select(m.is_nan(x), x, scaled(m, *_split_exp(m, m.clamp(x, *m.format.exp_range))))
 
 
 def exp2(m: Math, x: str) -> str:
-    """2 to the x."""
+    """2^x."""
     inside = m.clamp(x, *m.format.exp2_range)
     n = m.unary("roundeven", inside)
     r = m.op("mulf", m.op("subf", inside, n), m.const(LOG_2))
-    y = m.op("addf", near_expm1(m, r), m.const(1.0))
-    return m.select(m.is_nan(x), x, scaled(m, y, m.whole(n)))
+    y = m.op("addf", expm1_polynomial(m, r), m.const(1.0))
+    return m.select(m.is_nan(x), x, scaled(m, y, m.to_integer(n)))
 
 
 def expm1(m: Math, x: str) -> str:
-    """e to the x, minus 1: 2^n (e^r - 1) + (2^n - 1); where that is no other number, e to the x."""
-    plain, highest = m.format.plain, m.format.exp_range[1]
+    """e^x - 1 as 2^n (e^r - 1) + (2^n - 1); e^x where the two are equal in this format."""
+    plain, highest = m.format.expm1_limit, m.format.exp_range[1]
     inside = m.clamp(x, -plain, highest)
     r, n = _reduced(m, inside)
-    n = m.whole(n)
-    near = near_expm1(m, r)
+    n = m.to_integer(n)
+    near = expm1_polynomial(m, r)
     scale = m.power_of_two(m.on_bits("minsi", n, m.number(64)))
     small = m.fma(scale, near, m.op("subf", scale, m.const(1.0)))
     large = scaled(m, m.op("addf", near, m.const(1.0)), n)
@@ -76,33 +76,37 @@ def expm1(m: Math, x: str) -> str:
     return m.select(unchanged, x, y)
 
 
-def _near_exp(m: Math, x: str) -> str:
-    """e to the x for x in [-80, 80]."""
+def _unclamped_exp(m: Math, x: str) -> str:
+    """e^x for x in [-80, 80]."""
     y, n = _split_exp(m, x)
     return m.op("mulf", y, m.power_of_two(n))
 
 
 def exponent_and_mantissa(m: Math, x: str) -> tuple[str, str]:
-    """A positive number as (n, y), meaning y * 2^n, with y in [sqrt(1/2), sqrt(2)). Denormals are scaled up first."""
-    fraction = m.format.fraction
-    tiny = m.compare("cmpf", "olt", x, m.const(m.format.least))
+    """A positive number as y 2^n with y in [sqrt(1/2), sqrt(2)): (n, y). Denormals are scaled up first."""
+    fraction = m.format.mantissa_bits
+    tiny = m.compare("cmpf", "olt", x, m.const(m.format.smallest_normal))
     exponent, y = parts_of_normal(m, m.select(tiny, m.op("mulf", x, m.const(2.0**fraction)), x))
     return m.select(tiny, m.op("subf", exponent, m.const(float(fraction))), exponent), y
 
 
 def parts_of_normal(m: Math, x: str) -> tuple[str, str]:
-    """The same of a number that is not denormal."""
-    known = m.format
-    # Moves the bits so that the exponent changes at sqrt(1/2) instead of 1.
-    moved = m.on_bits("subi", m.bits(x), m.number(known.root_half))
-    exponent = m.convert("sitofp", m.on_bits("shrsi", moved, m.number(known.fraction)), known.integer, m.base)
-    low = m.on_bits("andi", moved, m.number((1 << known.fraction) - 1))
-    return exponent, m.from_bits(m.on_bits("addi", low, m.number(known.root_half)))
+    """`exponent_and_mantissa` of a normal number."""
+    format_ = m.format
+    # Subtracting the bits of sqrt(1/2) moves the change of exponent from 1 to sqrt(1/2).
+    moved = m.on_bits("subi", m.bits(x), m.number(format_.root_half))
+    exponent = m.convert(
+        "sitofp", m.on_bits("shrsi", moved, m.number(format_.mantissa_bits)), format_.integer, m.base
+    )
+    low = m.on_bits("andi", moved, m.number((1 << format_.mantissa_bits) - 1))
+    return exponent, m.from_bits(m.on_bits("addi", low, m.number(format_.root_half)))
 
 
 def _split_log(m: Math, x: str) -> tuple[str, str, str]:
-    """A positive x as (exponent, f, y): its logarithm is f + y + exponent log(2), the mantissa 1 + f in
-    [sqrt(1/2), sqrt(2))."""
+    """A positive x as (exponent, f, y): log(x) = f + y + exponent log(2).
+
+    The mantissa 1 + f is in [sqrt(1/2), sqrt(2)).
+    """
     exponent, mantissa = exponent_and_mantissa(m, x)
     f = m.op("subf", mantissa, m.const(1.0))
     # With s = f / (2 + f) the logarithm is f - f^2 / 2 + s (f^2 / 2 + an even series in s).
@@ -112,11 +116,11 @@ def _split_log(m: Math, x: str) -> tuple[str, str, str]:
 
 
 def _log_edges(m: Math, x: str, y: str) -> str:
-    """The logarithm y of x, right for 0, infinity, NaN and negative numbers as well."""
-    known = m.format
-    y = m.select(m.compare("cmpf", "oeq", x, m.const(known.infinity)), x, y)
-    y = m.select(m.compare("cmpf", "ult", x, m.const(0.0)), m.const(known.nan), y)
-    return m.select(m.compare("cmpf", "oeq", x, m.const(0.0)), m.const(known.minus_infinity), y)
+    """The logarithm y of x with the values for 0, infinity, NaN and negative numbers."""
+    format_ = m.format
+    y = m.select(m.compare("cmpf", "oeq", x, m.const(format_.infinity)), x, y)
+    y = m.select(m.compare("cmpf", "ult", x, m.const(0.0)), m.const(format_.nan), y)
+    return m.select(m.compare("cmpf", "oeq", x, m.const(0.0)), m.const(format_.minus_infinity), y)
 
 
 def log(m: Math, x: str) -> str:
@@ -130,7 +134,7 @@ def log(m: Math, x: str) -> str:
 def log2(m: Math, x: str) -> str:
     """The logarithm to base 2."""
     exponent, f, y = _split_log(m, x)
-    # log2(e) = 1 + 0.44..: the largest part, f, is not rounded.
+    # log2(e) = 1 + 0.44..: f times 1 is exact.
     extra = m.const(LOG2_E - 1)
     y = m.op("addf", m.fma(f, extra, m.fma(y, extra, y)), f)
     return _log_edges(m, x, m.op("addf", exponent, y))
@@ -145,26 +149,29 @@ def log10(m: Math, x: str) -> str:
 
 
 def log1p(m: Math, x: str) -> str:
-    """The logarithm of 1 + x: that of the rounded sum, and what rounding took from it divided by the sum."""
+    """log(1 + x): the logarithm of the rounded sum u, plus the rounding error divided by u."""
     u = m.op("addf", x, m.const(1.0))
     lost = m.op("divf", m.op("subf", x, m.op("subf", u, m.const(1.0))), u)
-    far = m.compare("cmpf", "oeq", u, m.const(m.format.infinity))
-    none = m.op("ori", far, m.compare("cmpf", "oeq", u, m.const(0.0)), element="i1")
-    y = m.op("addf", log(m, u), m.select(none, m.const(0.0), lost))
+    is_far = m.compare("cmpf", "oeq", u, m.const(m.format.infinity))
+    no_correction = m.op("ori", is_far, m.compare("cmpf", "oeq", u, m.const(0.0)), element="i1")
+    y = m.op("addf", log(m, u), m.select(no_correction, m.const(0.0), lost))
     return m.select(m.compare("cmpf", "oeq", x, m.const(0.0)), x, y)
 
 
 def tanh(m: Math, x: str) -> str:
-    """The hyperbolic tangent: h / (h + 1) for h = (e^2|x| - 1) / 2; below 0.3, h - h (h / (h + 1)) for its digits."""
+    """The hyperbolic tangent: h / (h + 1) for h = (e^2|x| - 1) / 2.
+
+    Below 0.3 it is h - h (h / (h + 1)), which keeps more digits.
+    """
     size = m.absolute(x)
     # Beyond the bound the result is 1. NaN stays NaN.
-    bound = m.const(m.format.plain / 2)
+    bound = m.const(m.format.expm1_limit / 2)
     bounded = m.select(m.compare("cmpf", "ogt", size, bound), bound, size)
     r, shifted = _reduced_by_shift(m, m.op("addf", bounded, bounded))
-    # Half of 2^n: the low bits of the shifted number are those of n.
-    bits = m.on_bits("shli", shifted, m.number(m.format.fraction))
-    scale = m.from_bits(m.on_bits("addi", bits, m.number((m.format.bias - 1) << m.format.fraction)))
-    h = m.fma(scale, near_expm1(m, r), m.op("subf", scale, m.const(0.5)))
+    # 2^n / 2: the low bits of the shifted number are n.
+    bits = m.on_bits("shli", shifted, m.number(m.format.mantissa_bits))
+    scale = m.from_bits(m.on_bits("addi", bits, m.number((m.format.bias - 1) << m.format.mantissa_bits)))
+    h = m.fma(scale, expm1_polynomial(m, r), m.op("subf", scale, m.const(0.5)))
     y = m.op("divf", h, m.op("addf", h, m.const(1.0)))
     small = m.fma(m.op("negf", h), y, h)
     return m.copysign(m.select(m.compare("cmpf", "olt", size, m.const(0.3)), small, y), x)
@@ -182,19 +189,19 @@ def erf(m: Math, x: str) -> str:
         t, -1.72853470e-5, 3.83197126e-4, -3.88396438e-3, 2.42546219e-2, -1.06777877e-1, -6.34846687e-1,
         -1.28717512e-1,
     )  # fmt: skip
-    large = m.op("subf", m.const(1.0), _near_exp(m, m.fma(q, t, m.op("subf", m.const(0.0), t))))
+    large = m.op("subf", m.const(1.0), _unclamped_exp(m, m.fma(q, t, m.op("subf", m.const(0.0), t))))
     y = m.copysign(m.select(m.compare("cmpf", "olt", size, m.const(0.927734375)), small, large), x)
     return m.select(m.compare("cmpf", "uno", x, x), x, y)
 
 
 def _half_exp(m: Math, size: str) -> str:
-    """Half of e to a size."""
+    """e^size / 2."""
     y, n = _split_exp(m, m.clamp(size, 0.0, m.format.exp_range[1] + 1))
     return scaled(m, y, m.on_bits("subi", n, m.number(1)))
 
 
 def sinh(m: Math, x: str) -> str:
-    """The hyperbolic sine: a polynomial up to 1."""
+    """The hyperbolic sine; a polynomial up to 1."""
     size, z = m.absolute(x), m.op("mulf", x, x)
     small = m.fma(m.op("mulf", m.polynomial(z, *m.format.sinh), z), x, x)
     half = _half_exp(m, size)
@@ -210,31 +217,31 @@ def cosh(m: Math, x: str) -> str:
 
 
 def asinh(m: Math, x: str) -> str:
-    """The inverse of sinh: log1p(a + a^2 / (1 + sqrt(a^2 + 1))); far out, log(2a)."""
+    """The inverse hyperbolic sine: log1p(a + a^2 / (1 + sqrt(a^2 + 1))); log(2a) for large a."""
     size = m.absolute(x)
     square = m.op("mulf", size, size)
     root = m.unary("sqrt", m.op("addf", square, m.const(1.0)))
     part = m.op("addf", size, m.op("divf", square, m.op("addf", root, m.const(1.0))))
-    return m.copysign(_of_large(m, size, part), x)
+    return m.copysign(_log1p_or_log_double(m, size, part), x)
 
 
 def acosh(m: Math, x: str) -> str:
-    """The inverse of cosh: log1p(t + sqrt(2t + t^2)) for t = x - 1; far out, log(2x)."""
+    """The inverse hyperbolic cosine: log1p(t + sqrt(2t + t^2)) for t = x - 1; log(2x) for large x."""
     t = m.op("subf", x, m.const(1.0))
     root = m.unary("sqrt", m.fma(t, t, m.op("addf", t, t)))
-    y = _of_large(m, x, m.op("addf", t, root))
+    y = _log1p_or_log_double(m, x, m.op("addf", t, root))
     return m.select(m.compare("cmpf", "ult", x, m.const(1.0)), m.const(m.format.nan), y)
 
 
-def _of_large(m: Math, size: str, part: str) -> str:
-    """log1p(part), or log(2 size) where squares could overflow: both through one logarithm."""
-    large = m.compare("cmpf", "ogt", size, m.const(2.0 ** (m.format.fraction + 6)))
+def _log1p_or_log_double(m: Math, size: str, part: str) -> str:
+    """log1p(part), or log(2 size) where squares could overflow; both by one logarithm."""
+    large = m.compare("cmpf", "ogt", size, m.const(2.0 ** (m.format.mantissa_bits + 6)))
     y = log1p(m, m.select(large, size, part))
     return m.op("addf", y, m.select(large, m.const(LOG_2), m.const(0.0)))
 
 
 def atanh(m: Math, x: str) -> str:
-    """The inverse of tanh: half of log1p(2a / (1 - a))."""
+    """The inverse hyperbolic tangent: log1p(2a / (1 - a)) / 2."""
     size = m.absolute(x)
     ratio = m.op("divf", m.op("addf", size, size), m.op("subf", m.const(1.0), size))
     return m.copysign(m.op("mulf", m.const(0.5), log1p(m, ratio)), x)

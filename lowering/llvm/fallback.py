@@ -1,6 +1,6 @@
-"""Kernels that loop emission does not cover, through MLIR's bufferization: scatters, placements, odd positions.
+"""Kernels that no emitter covers (scatters, some placements, unusual positions), through MLIR's bufferization.
 
-The kernel's tensors become views of its pointers, its results are materialised in their destinations.
+The tensors of the kernel become views of its pointers; its results are materialized in their destinations.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from collections.abc import Sequence
 
 from oneflow.dialect._mlir import ir, passmanager
 from oneflow.lowering.kernels.donation import updated_argument
-from oneflow.lowering.llvm.kernel import Kernel, computing
+from oneflow.lowering.llvm.kernel import Kernel, compute_operations
 from oneflow.lowering.llvm.writer import Index, Writer, view
 from oneflow.passes.base import PassError
 from oneflow.passes.inline import functions_of, inline_calls
 from oneflow.passes.walk import gather, returned_values
 
-#: The end of the name of the function that runs a kernel.
+#: The suffix of the function that runs a kernel.
 LAUNCH = "_launch"
 BUFFERIZE = (
     "builtin.module(eliminate-empty-tensors,empty-tensor-to-alloc-tensor,"
@@ -24,12 +24,12 @@ BUFFERIZE = (
 )
 
 
-class Unlowered(Exception):
-    """An operation that is left where there should be loops."""
+class NotLowered(Exception):
+    """An operation that bufferization left without loops."""
 
 
 def emit_fallback(kernel: Kernel) -> str:
-    """The function `<kernel>_launch` on tensors made from its pointers."""
+    """The function `<kernel>_launch` on tensors that are made of its pointers, as MLIR text."""
     writer = Writer()
     arguments = list(kernel.block.arguments)
     count = len(returned_values(kernel.block))
@@ -55,11 +55,13 @@ def emit_fallback(kernel: Kernel) -> str:
 
 
 def _memref(kernel: Kernel, writer: Writer, value: ir.Value) -> tuple[str, str]:
+    """A memref of an argument's memory, and its type."""
     tensor = kernel.tensors[value]
     return view(writer, tensor.pointer, tensor.shape, tensor.element)
 
 
 def _argument(kernel: Kernel, writer: Writer, value: ir.Value) -> str:
+    """An input as a tensor, or a scalar."""
     if value in kernel.scalars:
         return kernel.scalars[value]
     name, kind = _memref(kernel, writer, value)
@@ -67,23 +69,24 @@ def _argument(kernel: Kernel, writer: Writer, value: ir.Value) -> str:
 
 
 def _updated(writer: Writer, source: tuple[str, str], target: tuple[str, str], kind: ir.Type) -> str:
-    """A tensor in the memory of a result, which begins as another; there is nothing to do where the two are one."""
+    """A tensor in the memory of a result, which begins as a copy of `source` unless the two share memory."""
     addresses = [
         writer.op(f"memref.extract_aligned_pointer_as_index {name} : {of} -> index") for name, of in (source, target)
     ]
-    apart = writer.op(f"arith.cmpi ne, {', '.join(addresses)} : index")
-    with writer.block(f"scf.if {apart} {{"):
+    distinct = writer.op(f"arith.cmpi ne, {', '.join(addresses)} : index")
+    with writer.block(f"scf.if {distinct} {{"):
         writer.line(f"memref.copy {source[0]}, {target[0]} : {source[1]} to {target[1]}")
     return writer.op(f"bufferization.to_tensor {target[0]} restrict writable : {target[1]} to {kind}")
 
 
 def _empty(kernel: Kernel, writer: Writer, value: ir.Value) -> str:
+    """An empty tensor of a destination's size."""
     sizes: Sequence[Index] = kernel.tensors[value].shape
     return writer.op(f"tensor.empty({', '.join(s for s in sizes if isinstance(s, str))}) : {value.type}")
 
 
 def _body(kernel: Kernel, renamed: dict[str, str]) -> tuple[list[str], list[str]]:
-    """The kernel's operations as text with its arguments renamed, and what it returns."""
+    """The operations of the kernel as text with renamed arguments, and the names of the returned values."""
     text = kernel.func.get_asm(use_local_scope=True, assume_verified=True)
     lines = [_rename(line, renamed) for line in text.splitlines()[1:-1]]
     last = lines.pop().strip().removeprefix("func.").removeprefix("return").partition(" : ")[0]
@@ -91,7 +94,7 @@ def _body(kernel: Kernel, renamed: dict[str, str]) -> tuple[list[str], list[str]
 
 
 def _rename(line: str, names: dict[str, str]) -> str:
-    """Arguments under their new names; the kernel's own values get a prefix against clashes."""
+    """A line with renamed arguments; the kernel's own values get a prefix against name clashes."""
     out, rest = [], line
     while "%" in rest:
         before, _, after = rest.partition("%")
@@ -106,32 +109,33 @@ def bufferize(kernels: Sequence[Kernel], declarations: str) -> ir.Module:
     """The launches of kernels that no emitter covers, on memrefs and loops.
 
     Raises:
-        PassError: MLIR does not take one.
+        PassError: MLIR does not take a kernel.
     """
     try:
         return _bufferized(kernels, declarations)
-    except (ir.MLIRError, Unlowered):
+    except (ir.MLIRError, NotLowered):
         for kernel in kernels:
-            _expect_taken(kernel, declarations)
+            _report_failing_kernel(kernel, declarations)
         raise
 
 
 def _bufferized(kernels: Sequence[Kernel], declarations: str) -> ir.Module:
+    """The bufferized module of kernels."""
     module = ir.Module.parse("\n".join([declarations, *map(emit_fallback, kernels)]))
     passmanager.PassManager.parse(BUFFERIZE).run(module.operation)
-    _expect_lowered(module)
+    _check_lowered(module)
     _inline_helpers(module)
     return module
 
 
-def _expect_lowered(module: ir.Module) -> None:
-    """Refuses what bufferization takes and nothing turns into loops, such as linalg.softmax."""
+def _check_lowered(module: ir.Module) -> None:
+    """Checks that no operation is left without loops; bufferization takes linalg.softmax, for example."""
     for op in gather(module.operation, lambda op: op.name.startswith(("linalg.", "tensor."))):
-        raise Unlowered(f"{op.name} has no loops")
+        raise NotLowered(f"{op.name} has no loops")
 
 
 def _inline_helpers(module: ir.Module) -> None:
-    """Has launches call nothing but the runtime: functions on memrefs of unknown sizes cannot be called later on."""
+    """Inlines the functions that bufferization adds: their memrefs of dynamic size have no place in the plan."""
     functions = functions_of(module)
     helpers = [n for n, op in functions.items() if len(op.regions[0].blocks) and not n.endswith(LAUNCH)]
     for name, function in functions.items() if helpers else ():
@@ -141,12 +145,12 @@ def _inline_helpers(module: ir.Module) -> None:
         functions[name].erase()
 
 
-def _expect_taken(kernel: Kernel, declarations: str) -> None:
-    """Says which operation it is that makes bufferization fail."""
+def _report_failing_kernel(kernel: Kernel, declarations: str) -> None:
+    """Raises an error at the operation that makes bufferization fail."""
     try:
         _bufferized([kernel], declarations)
-    except (ir.MLIRError, Unlowered) as error:
-        said = error.error_diagnostics[0].message if isinstance(error, ir.MLIRError) else error
+    except (ir.MLIRError, NotLowered) as error:
+        reason = error.error_diagnostics[0].message if isinstance(error, ir.MLIRError) else error
         what = "expected operators of oneflow, and of scf, linalg and tensor those that become loops on memory"
-        op = computing(kernel)[0]
-        raise PassError(f"{what}, got {op.name} ({said}): lower it to these first", op.location) from None
+        op = compute_operations(kernel)[0]
+        raise PassError(f"{what}, got {op.name} ({reason}): lower it to these first", op.location) from None

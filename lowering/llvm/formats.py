@@ -1,6 +1,6 @@
-"""What approximations of functions have to know of f32 and of f64: where bits lie, limits, coefficients.
+"""Floating-point formats f32 and f64 for approximations of functions: bit positions, limits, coefficients.
 
-Coefficients of f32 are those of Cephes; those of f64 interpolate in Chebyshev's points, to less than 2^-54.
+The coefficients of f32 are those of Cephes. Those of f64 interpolate in Chebyshev points, to less than 2^-54.
 """
 
 from __future__ import annotations
@@ -10,26 +10,27 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Format:
-    """A floating-point type.
+    """A floating-point format.
 
-    `exp_range` and `exp2_range`: beyond them e^x and 2^x are 0 or infinite. `plain`: from it on e^x - 1 is e^x.
-    Constants in parts: the first has so few bits that products with exponents are exact. Polynomials have the highest
-    power first; of them `expm1` is (e^r - 1 - r) / r^2, `log` is (log((1 + s) / (1 - s)) / s - 2) / s^2, `cosine`
-    (cos(r) - 1 + r^2 / 2) / r^4, and the others are (f(x) / x - 1) / x^2, all but the first in squares.
+    Beyond `exp_range` and `exp2_range`, e^x and 2^x are 0 or infinite. From `expm1_limit` on, e^x - 1 equals e^x.
+    `root_half` are the bits of sqrt(1/2). Ratios are scaled if a term exceeds `ratio_limit`. Constants are in parts:
+    the first part has so few bits that its products with exponents are exact. Polynomials begin with the highest
+    power: `expm1` is (e^r - 1 - r) / r^2, `log` is (log((1 + s) / (1 - s)) / s - 2) / s^2, `cosine` is (cos(r) - 1 +
+    r^2 / 2) / r^4, and the others are (f(x) / x - 1) / x^2. All but `expm1` are polynomials in the square.
     """
 
     integer: str
-    fraction: int
+    mantissa_bits: int
     bias: int
     root_half: int
     infinity: str
     minus_infinity: str
     nan: str
-    least: float
-    huge: float
+    smallest_normal: float
+    ratio_limit: float
     exp_range: tuple[float, float]
     exp2_range: tuple[float, float]
-    plain: float
+    expm1_limit: float
     log_2: tuple[float, float]
     log10_2: tuple[float, float]
     half_pi: tuple[float, ...]
@@ -43,15 +44,16 @@ class Format:
     arctangent: tuple[float, ...]
 
     @property
-    def round(self) -> float:
-        """What leaves the whole part of a sum in the low bits."""
-        return 1.5 * 2.0**self.fraction
+    def rounding_shift(self) -> float:
+        """Adding this number to a value leaves the value's integral part in the low bits of the sum."""
+        return 1.5 * 2.0**self.mantissa_bits
 
 
 F32 = Format(
-    integer="i32", fraction=23, bias=127, root_half=0x3F3504F3,
-    infinity="0x7F800000", minus_infinity="0xFF800000", nan="0x7FC00000", least=1.17549435e-38, huge=1e30,
-    exp_range=(-104.0, 89.0), exp2_range=(-151.0, 129.0), plain=20.0,
+    integer="i32", mantissa_bits=23, bias=127, root_half=0x3F3504F3,
+    infinity="0x7F800000", minus_infinity="0xFF800000", nan="0x7FC00000",
+    smallest_normal=1.17549435e-38, ratio_limit=1e30,
+    exp_range=(-104.0, 89.0), exp2_range=(-151.0, 129.0), expm1_limit=20.0,
     log_2=(0.693359375, -2.12194440e-4), log10_2=(0.30078125, 2.4874566e-4),
     half_pi=(1.57079637050628662109375, -4.37113882867379e-8, -1.71512451e-15),
     expm1=(1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1),
@@ -67,10 +69,10 @@ F32 = Format(
 )  # fmt: skip
 
 F64 = Format(
-    integer="i64", fraction=52, bias=1023, root_half=0x3FE6A09E667F3BCD,
+    integer="i64", mantissa_bits=52, bias=1023, root_half=0x3FE6A09E667F3BCD,
     infinity="0x7FF0000000000000", minus_infinity="0xFFF0000000000000", nan="0x7FF8000000000000",
-    least=2.2250738585072014e-308, huge=1e300,
-    exp_range=(-746.0, 710.0), exp2_range=(-1076.0, 1025.0), plain=40.0,
+    smallest_normal=2.2250738585072014e-308, ratio_limit=1e300,
+    exp_range=(-746.0, 710.0), exp2_range=(-1076.0, 1025.0), expm1_limit=40.0,
     log_2=(6.93147180369123816490e-1, 1.90821492927058770002e-10),
     log10_2=(3.01029995663611771306e-1, 3.69423907715893078616e-13),
     half_pi=(1.5707963267948966, 6.123233995736766e-17, -1.4973849048591698e-33),
@@ -114,5 +116,5 @@ F64 = Format(
     ),
 )  # fmt: skip
 
-#: Formats by MLIR's names.
+#: Formats by the names of MLIR's types.
 FORMATS = {"f32": F32, "f64": F64}

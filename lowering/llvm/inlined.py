@@ -1,4 +1,4 @@
-"""Operations as calls of functions of the module, which are made once for each vector type and inlined by LLVM."""
+"""Operations as calls of module functions, which are made once for each vector type and inlined by LLVM."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from oneflow.lowering.llvm.arithmetic import Math
 
 
 def shape_of(value_type: ir.Type) -> tuple[str, int] | None:
-    """The element type of floats and the vector length, 0 for a scalar; None for other types."""
+    """The float element type and the vector length (0 for a scalar) of a type; None for other types."""
     text = str(value_type)
     lanes, is_vector, element = text.removeprefix("vector<").removesuffix(">").partition("x")
     if not is_vector:
@@ -20,7 +20,7 @@ def shape_of(value_type: ir.Type) -> tuple[str, int] | None:
 def call_inlined(
     module: ir.Module, op: ir.Operation, function: Callable[..., str], name: str, made: set[str]
 ) -> None:  # fmt: skip
-    """Replaces an operation by a call of `name`, whose body `function` writes unless it is among those `made`."""
+    """Replaces an operation by a call of `name`; `function` writes the body unless `name` is among those `made`."""
     if name not in made:
         made.add(name)
         module.body.append(ir.Operation.parse(_function_text(op, function, name)))
@@ -31,6 +31,7 @@ def call_inlined(
 
 
 def _function_text(op: ir.Operation, function: Callable[..., str], name: str) -> str:
+    """The function for one vector type as MLIR text."""
     shape = shape_of(op.operands[0].type)
     assert shape is not None
     element, lanes = shape

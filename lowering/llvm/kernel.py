@@ -1,7 +1,7 @@
-"""A kernel function as emission sees it: arguments as pointers and sizes, results by destination.
+"""A kernel function as the emitters see it: arguments as pointers and sizes, results by destination.
 
-At the `kernels` stage a kernel takes tensors and scalars, then one destination for each result. Emitted, it takes
-a pointer for each tensor, the sizes that are not static, and scalars.
+At the `kernels` stage a kernel takes tensors and scalars, then one destination for each result. The emitted kernel
+takes a pointer for each tensor, the dynamic sizes, and the scalars.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.llvm.writer import POINTER, Index, Writer, memory_type, view
-from oneflow.lowering.targets.choice import CpuTarget, cpu_target
+from oneflow.lowering.targets.choice import cpu_target
+from oneflow.lowering.targets.cpu import CpuTarget
 from oneflow.passes.walk import returned_values
 
 
@@ -28,8 +29,8 @@ class Tensor:
 class Kernel:
     """One kernel function.
 
-    `tensors` are its tensor arguments, `scalars` the others, by MLIR value; `parameters` is the emitted
-    parameter list, `(name, type)`; `target` is what it is emitted for.
+    `tensors` are the tensor arguments and `scalars` the scalar arguments, by MLIR value. `parameters` is the emitted
+    parameter list of `(name, type)`. `target` is the processor that the kernel is emitted for.
     """
 
     name: str
@@ -42,15 +43,15 @@ class Kernel:
 
     @property
     def block(self) -> ir.Block:
-        """The function's one block."""
+        """The block of the function."""
         return self.func.regions[0].blocks[0]
 
     def signature(self, extra: Sequence[str] = ()) -> str:
-        """The parameter list as text, with indices `extra` at its end."""
+        """The parameter list as text, with the indices `extra` at its end."""
         return ", ".join([*(f"{n}: {t}" for n, t in self.parameters), *(f"{n}: index" for n in extra)])
 
     def types(self, extra: int = 0) -> str:
-        """The parameter types as text, with `extra` indices."""
+        """The parameter types as text, with `extra` indices at the end."""
         return ", ".join([*(t for _, t in self.parameters), *["index"] * extra])
 
     @property
@@ -71,6 +72,7 @@ def read_kernel(func: ir.Operation) -> Kernel:
 
 
 def _add_argument(kernel: Kernel, number: int, argument: ir.Value) -> None:
+    """Adds the parameters of one argument."""
     if not isinstance(argument.type, ir.RankedTensorType):
         kernel.scalars[argument] = f"%s{number}"
         kernel.parameters.append((f"%s{number}", str(argument.type)))
@@ -89,30 +91,31 @@ def _add_argument(kernel: Kernel, number: int, argument: ir.Value) -> None:
 _SETUP = frozenset({"arith.constant", "tensor.empty", "linalg.fill", "tensor.dim", "func.return"})
 
 
-def computing(kernel: Kernel) -> list[ir.Operation]:
+def compute_operations(kernel: Kernel) -> list[ir.Operation]:
     """The operations of a kernel that compute elements."""
     return [o.operation for o in kernel.block.operations if o.operation.name not in _SETUP]
 
 
 def natural_view(writer: Writer, tensor: Tensor) -> tuple[str, str]:
-    """A view of a tensor with its own shape, bools as bytes."""
+    """A memref of a tensor with its own shape and its type; bools are bytes."""
     return view(writer, tensor.pointer, tensor.shape, memory_type(tensor.element))
 
 
-#: Work below this many element operations is not worth waking threads for.
+#: Kernels of fewer element operations run on the calling thread: waking threads would take longer.
 PARALLEL_WORK = 100_000
 
 
 def launch_text(kernel: Kernel, writer: Writer, count: Index, work: int, lines: list[str]) -> str:
-    """The function `<kernel>_launch` that runs `count` steps of `work` element operations each.
+    """The function `<kernel>_launch`, which runs `count` parallel steps of `work` element operations each.
 
-    `lines` compute `count`, where it is a name. Also declares the parallel form that `define-launches` fills in.
+    `lines` compute `count` where it is a name. Kernels with enough work get a parallel form, which is declared here
+    and defined by `define_launches`.
     """
     arguments = ", ".join([*kernel.names, writer.index(0), writer.index(count)])
-    whole = f"func.call @{kernel.name}({arguments}) : ({kernel.types(2)}) -> ()"
+    serial = f"func.call @{kernel.name}({arguments}) : ({kernel.types(2)}) -> ()"
     head = f"func.func private @{kernel.name}_launch({kernel.signature()}) {{"
     if isinstance(count, int) and (count == 1 or count * work < PARALLEL_WORK):
-        return "\n".join([head, *writer.head, *lines, whole, "return", "}"])
+        return "\n".join([head, *writer.head, *lines, serial, "return", "}"])
     arguments = ", ".join([*kernel.names, writer.index(count)])
     call = f"func.call @{kernel.name}_parallel({arguments}) : ({kernel.types(1)}) -> ()"
     grain = max(1, PARALLEL_WORK // max(work, 1) // 2)

@@ -1,12 +1,14 @@
-"""Emitting pointwise, reduction and row kernels as loops over vectors.
+"""Pointwise, reduction and row kernels as vector loops: outer loops, parallel steps, vector width.
 
-One step of the parallel range is one position of the outer loops (or a block of the last one). Within it, nodes
-run in phases: a phase is one sweep over the inner loops, and a node that needs a finished reduction goes to a
-later phase. Three ways to use vectors, `emit.py` tries them in order:
+One step of the parallel range is one position of the outer loops, or a chunk of the last outer loop. Within a step,
+nodes run in phases. A phase is one sweep over the inner loops; a node that needs a finished reduction runs in a later
+phase. There are three modes, which `emit_kernels` tries in order:
 
-    row      lanes along the last inner loop; reductions end by joining lanes
-    column   lanes along the last outer loop; reductions keep one accumulator per lane
+    row      lanes along the last inner loop; a reduction ends with the reduction of the lanes
+    column   lanes along the last outer loop; a reduction keeps one accumulator per lane
     scalar   no lanes
+
+`LoopNest` is the last of three layers of one emitter, see `loop_emitter`.
 """
 
 from __future__ import annotations
@@ -15,56 +17,60 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from oneflow.lowering.kernels.nodes import Node, Structure, Unsupported
-from oneflow.lowering.llvm.body import HEAVY, Lanes, NeedsScalars
+from oneflow.lowering.llvm.body import OPERATION_COST, Lanes, NeedsScalars
 from oneflow.lowering.llvm.kernel import Kernel, launch_text
-from oneflow.lowering.llvm.loop_emitter import Sweeps
+from oneflow.lowering.llvm.loop_emitter import LoopEmitter
 from oneflow.lowering.llvm.loops import Loop, index_dims
 from oneflow.lowering.llvm.selection import selection_of
 from oneflow.lowering.llvm.value_storage import element_bits
 from oneflow.lowering.llvm.writer import Index, Writer
 
-#: Steps of the vectorised outer loop that make one step of the parallel range, where nothing is reduced.
-CHUNK = 8192
-#: The same of steps without lanes.
-SCALARS = 1024
-#: Steps of the parallel range that a reduction down columns should leave, and the bytes of the second cache for each
-#: element that it may keep in between.
-STEPS, SCRATCH = 4, 16
-#: One lane of so many may be left idle by wide vectors.
-SPARE = 8
-#: Rows of fewer elements have their lanes along columns, if they can.
-SHORT = 8
+#: Steps of the vectorised outer loop in one step of the parallel range, in kernels without inner loops.
+CHUNK_STEPS = 8192
+#: The same for a loop without vector lanes.
+SCALAR_CHUNK_STEPS = 1024
+#: A column reduction leaves at least `MIN_PARALLEL_STEPS` parallel steps; its scratch memory has one element for
+#: each `L2_SHARE` bytes of the L2 cache.
+MIN_PARALLEL_STEPS, L2_SHARE = 4, 16
+#: Vectors are halved while more than one lane in `MAX_IDLE_LANES` would be idle at the end of the loop.
+MAX_IDLE_LANES = 8
+#: Rows of fewer elements than this get vector lanes along columns where possible.
+SHORT_ROW = 8
 
 
 def emit_rows(kernel: Kernel, structure: Structure) -> str:
-    """The functions of a kernel that is one loop nest, lanes along the last inner loop.
+    """The functions of a kernel that is one loop nest, as MLIR text; lanes along the last inner loop.
 
     Raises:
-        Unsupported: the nest cannot be emitted so.
+        Unsupported: the nest has no such form.
     """
-    return Nest(kernel, structure, "row").emit()
+    return LoopNest(kernel, structure, "row").emit()
 
 
 def emit_columns(kernel: Kernel, structure: Structure) -> str:
-    """The same with lanes along the last outer loop."""
-    return Nest(kernel, as_written(structure), "column").emit()
+    """The functions of a kernel that is one loop nest; lanes along the last outer loop.
+
+    Raises:
+        Unsupported: the nest has no such form.
+    """
+    return LoopNest(kernel, in_result_order(structure), "column").emit()
 
 
 def emit_short_rows(kernel: Kernel, structure: Structure) -> str:
-    """The same where rows are too short for lanes, such as windows.
+    """`emit_columns` for rows that are too short for lanes, such as pooling windows.
 
     Raises:
-        Unsupported: rows are long, or the nest cannot be emitted so.
+        Unsupported: rows are long, or the nest has no such form.
     """
-    nest = Nest(kernel, as_written(structure), "column")
+    nest = LoopNest(kernel, in_result_order(structure), "column")
     last = nest.loops.inner[-1].size if nest.loops.inner else None
-    if not isinstance(last, int) or last >= SHORT:
-        raise Unsupported("rows that are no shorter than vectors")
+    if not isinstance(last, int) or last >= SHORT_ROW:
+        raise Unsupported("rows that are not shorter than vectors")
     return nest.emit()
 
 
-def as_written(structure: Structure) -> Structure:
-    """The structure with its outer loops in the order in which its last result walks them."""
+def in_result_order(structure: Structure) -> Structure:
+    """The structure with its outer loops in the order of the dimensions of its last result."""
     node = structure.nodes[-1]
     walked = [node.names[f.dim] for use in node.outputs[-1:] for f in use.access if f.dim is not None]
     ordered = sorted(structure.outer, key=lambda n: walked.index(n) if n in walked else -1)
@@ -72,21 +78,28 @@ def as_written(structure: Structure) -> Structure:
 
 
 def emit_scalars(kernel: Kernel, structure: Structure) -> str:
-    """The same without lanes."""
-    return Nest(kernel, structure, "scalar").emit()
+    """The functions of a kernel that is one loop nest, without vector lanes.
+
+    Raises:
+        Unsupported: the nest has no such form.
+    """
+    return LoopNest(kernel, structure, "scalar").emit()
 
 
 @dataclass
-class Nest(Sweeps):
-    """One attempt to emit a structure in one `mode`."""
+class LoopNest(LoopEmitter):
+    """The emission of one structure in one `mode`. A parallel step takes a chunk of the outer loop `chunked`."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.vector = self._vector_loop()
         self.width = self._width() if self.vector else None
-        self.swept = self._swept()
+        self.chunked = self._find_chunked_loop()
+
+    # Vector width
 
     def _vector_loop(self) -> Loop | None:
+        """The loop that lanes walk, None in scalar mode."""
         if self.mode == "scalar":
             return None
         loops = self.loops.inner if self.mode == "row" else self.loops.outer
@@ -94,25 +107,20 @@ class Nest(Sweeps):
             raise NeedsScalars("no loop for lanes")
         return loops[-1]
 
-    def _swept(self) -> Loop | None:
-        """The outer loop of which a step of the parallel range has a chunk, in which the others stand still."""
-        if self.mode == "column":
-            return self.vector
-        return self.loops.outer[-1] if self.mode == "scalar" and self.loops.outer and not self.loops.inner else None
-
     def _width(self) -> int:
+        """The number of lanes: registers per step times lanes per register, halved for short loops."""
         lanes = self.kernel.target.vector_bits // max(bits_of(self.structure), 8)
-        width = lanes * self._many()
+        width = lanes * self._registers_per_step()
         assert self.vector is not None
         size = self.vector.size
         while isinstance(size, int) and width > 4 and width // 2 >= size:
             width //= 2
-        return self._narrowed(width, lanes)
+        return self._narrow_width(width, lanes)
 
-    def _many(self) -> int:
-        """How many registers the lanes of a step fill: of sums down columns half of all, so that none waits."""
+    def _registers_per_step(self) -> int:
+        """How many registers the lanes of a step fill. Column sums use half of all registers, to hide latencies."""
         registers = self.kernel.target.vector_registers
-        if self._picks_lanes():
+        if self._has_strided_lanes():
             return 1
         if not self.loops.inner:
             return registers // 16
@@ -120,15 +128,15 @@ class Nest(Sweeps):
             return registers // 2
         return registers // 4 if any(selection_of(n) for n in self.structure.nodes) else 4
 
-    def _picks_lanes(self) -> bool:
-        """Whether lanes are picked out of vectors: wide ones cost more than they save."""
+    def _has_strided_lanes(self) -> bool:
+        """Whether lanes are picked out of vectors, which costs more than wide vectors save."""
         loop = self.vector
         uses = ((n, u) for n in self.structure.nodes for u in n.inputs)
         forms = (p.form for n, u in uses for p in self._positions_of(n, u))
         return loop is not None and any(dict(form.terms).get(loop.id, 0) > 1 for form in forms)
 
-    def _narrowed(self, width: int, least: int) -> int:
-        """A width whose steps leave work for several threads and whose scratch memory stays in a near cache."""
+    def _narrow_width(self, width: int, least: int) -> int:
+        """A width that leaves parallel steps for several threads and keeps scratch memory in the L2 cache."""
         assert self.vector is not None
         if self.mode == "row" or not self.loops.inner:
             return width if isinstance(self.vector.size, int) else min(width, least)
@@ -137,33 +145,36 @@ class Nest(Sweeps):
         if isinstance(rows, str) or isinstance(outer, str):
             return min(width, least)
         scratch = rows if self.structure.rowwise else 0
-        near = self.kernel.target.l2_bytes // SCRATCH
+        near = self.kernel.target.l2_bytes // L2_SHARE
         size = self.vector.size
+        assert isinstance(size, int)
         while width > least and (
-            outer < width * STEPS or width * scratch > near or (-size % width) * SPARE > size  # type: ignore[operator]
+            outer < width * MIN_PARALLEL_STEPS or width * scratch > near or (-size % width) * MAX_IDLE_LANES > size
         ):
             width //= 2
         return width
 
+    # The function and its launch
+
     def emit(self) -> str:
-        """The kernel's function and its launch."""
+        """The kernel's function and its launch as MLIR text."""
         w = self.writer
         chunk = self._chunk()
-        factors = [loop.size for loop in self.loops.outer if loop is not self.swept]
-        if self.swept:
+        factors = [loop.size for loop in self.loops.outer if loop is not self.chunked]
+        if self.chunked:
             with w.at_head():
-                factors.append(w.ceildiv(self.swept.size, chunk))
-        return self.in_steps(lambda: self._outer(factors, chunk), chunk)
+                factors.append(w.ceildiv(self.chunked.size, chunk))
+        return self.parallel_function(lambda: self._emit_step(factors, chunk), chunk)
 
-    def in_steps(self, unit: Callable[[], None], chunk: int = 0) -> str:
-        """The kernel's function, in whose loop `unit` writes a step of the parallel range, and its launch."""
+    def parallel_function(self, unit: Callable[[], None], chunk: int = 0) -> str:
+        """The kernel's function, in whose loop `unit` writes one step of the parallel range, and its launch."""
         w = self.writer
         with w.buffered() as body, w.block(f"scf.for %step = %lo to %hi step {w.index(1)} {{"):
             unit()
         return "\n".join([self.function_text(body), self._launch(chunk)])
 
     def function_text(self, body: Sequence[str]) -> str:
-        """The kernel's function around the loop over steps."""
+        """The kernel's function around the loop over parallel steps."""
         text = [
             f"func.func private @{self.kernel.name}({self.kernel.signature(('%lo', '%hi'))}) "
             "attributes {llvm.linkage = #llvm.linkage<internal>} {",
@@ -174,11 +185,12 @@ class Nest(Sweeps):
         return "\n".join(text)
 
     def _launch(self, chunk: int) -> str:
+        """The launch: the number of parallel steps and the work of a step."""
         w = Writer()
         loops = self._make_loops(w)
         sizes = [loop.size for loop in loops.outer]
         steps = [loop.size for loop in loops.inner]
-        if self.swept:
+        if self.chunked:
             size = sizes.pop()
             sizes.append(w.ceildiv(size, chunk))
             steps.append(min(chunk, size) if isinstance(size, int) else chunk)
@@ -188,25 +200,34 @@ class Nest(Sweeps):
             work *= step if isinstance(step, int) else 64
         return launch_text(self.kernel, w, count, work, w.lines)
 
-    def _chunk(self) -> int:
-        if self.mode == "scalar":
-            return SCALARS if self.swept else 1
-        return (CHUNK if not self.loops.inner else self.width or 1) if self.swept else 1
+    # One step of the parallel range
 
-    def _outer(self, factors: Sequence[Index], chunk: int) -> None:
-        """The positions of the outer loops from the step's number, and the step's work."""
-        w, digits = self.writer, self.digits(factors)
-        loops = [loop for loop in self.loops.outer if loop is not self.swept]
+    def _find_chunked_loop(self) -> Loop | None:
+        """The outer loop of which a parallel step takes a chunk, while the other outer loops stand still."""
+        if self.mode == "column":
+            return self.vector
+        return self.loops.outer[-1] if self.mode == "scalar" and self.loops.outer and not self.loops.inner else None
+
+    def _chunk(self) -> int:
+        """Steps of the chunked loop in one parallel step."""
+        if self.mode == "scalar":
+            return SCALAR_CHUNK_STEPS if self.chunked else 1
+        return (CHUNK_STEPS if not self.loops.inner else self.width or 1) if self.chunked else 1
+
+    def _emit_step(self, factors: Sequence[Index], chunk: int) -> None:
+        """One parallel step: the positions of the outer loops from the step's number, then the work."""
+        w, digits = self.writer, self.delinearize(factors)
+        loops = [loop for loop in self.loops.outer if loop is not self.chunked]
         self.position = {loop.id: d for loop, d in zip(loops, digits, strict=False)}
         if self.mode == "column":
-            self._column(digits[-1], chunk)
-        elif self.swept:
-            self._scalars_of(self.swept, digits[-1], chunk)
+            self._column_chunk(digits[-1], chunk)
+        elif self.chunked:
+            self._scalar_chunk(self.chunked, digits[-1], chunk)
         else:
-            self._step(Lanes(w, self.kernel, None, captured=self._scalars))
+            self._emit_outer_position(Lanes(w, self.kernel, None, captured=self._scalars))
 
-    def digits(self, factors: Sequence[Index]) -> list[Index]:
-        """The step's number taken apart: one position for each factor, the last moves fastest."""
+    def delinearize(self, factors: Sequence[Index]) -> list[Index]:
+        """The step's number as one position for each factor; the last position moves fastest."""
         rest, digits = "%step", []
         for size in reversed(factors[1:]):
             digits.append(0 if size == 1 else self.writer.binary("remui", rest, size))
@@ -214,7 +235,7 @@ class Nest(Sweeps):
         return [rest, *reversed(digits)] if factors else []
 
     def _bounds(self, loop: Loop, number: Index, chunk: int) -> tuple[Index, Index]:
-        """Where a chunk of a loop begins and ends."""
+        """Where chunk `number` of a loop begins and ends."""
         w = self.writer
         if isinstance(loop.size, int) and loop.size <= chunk:
             return 0, loop.size
@@ -223,26 +244,27 @@ class Nest(Sweeps):
             return begin, w.add(begin, chunk)
         return begin, w.binary("minui", w.add(begin, chunk), loop.size)
 
-    def _scalars_of(self, loop: Loop, number: Index, chunk: int) -> None:
-        """One position after the other of one chunk of the last outer loop."""
+    def _scalar_chunk(self, loop: Loop, number: Index, chunk: int) -> None:
+        """One chunk of the last outer loop, position by position."""
         w = self.writer
         begin, end = self._bounds(loop, number, chunk)
         self.position[loop.id] = w.fresh()
         with w.block(f"scf.for {self.position[loop.id]} = {w.index(begin)} to {w.index(end)} step {w.index(1)} {{"):
-            self._step(Lanes(w, self.kernel, None, captured=self._scalars))
+            self._emit_outer_position(Lanes(w, self.kernel, None, captured=self._scalars))
 
-    def _column(self, number: Index, chunk: int) -> None:
-        """Vectors along one chunk of the last outer loop: whole ones, then one under a mask."""
+    def _column_chunk(self, number: Index, chunk: int) -> None:
+        """One chunk of the last outer loop in vectors: full vectors, then a masked one."""
         w, loop, width = self.writer, self.vector, self.width
         assert loop is not None and width is not None
         begin, end = self._bounds(loop, number, chunk)
-        whole = isinstance(loop.size, int) and loop.size % width == 0
-        middle = end if whole else w.floor_to(end, width)
+        divides = isinstance(loop.size, int) and loop.size % width == 0
+        middle = end if divides else w.floor_to(end, width)
         self._column_loop(begin, middle, masked=False)
-        if not whole:
+        if not divides:
             self._column_loop(w.binary("maxui", begin, middle) if begin else middle, end, masked=True)
 
     def _column_loop(self, begin: Index, end: Index, masked: bool) -> None:
+        """A loop of vectors along columns."""
         if begin == end:
             return
         w, loop = self.writer, self.vector
@@ -253,8 +275,8 @@ class Nest(Sweeps):
             self.position[loop.id] = iv
             lanes = Lanes(w, self.kernel, self.width, None, hoisted, self._scalars)
             if masked:
-                lanes.count, lanes.mask = w.binary("subi", end, iv), self._mask(iv, end)
-            self._step(lanes)
+                lanes.active, lanes.mask = w.binary("subi", end, iv), self._mask(iv, end)
+            self._emit_outer_position(lanes)
         w.lines.extend(hoisted or [])
         w.line(f"scf.for {iv} = {w.index(begin)} to {w.index(end)} step {w.index(self.width or 1)} {{")
         w.lines.extend(body)
@@ -262,18 +284,18 @@ class Nest(Sweeps):
 
 
 def _elements(node: Node) -> list[str]:
-    """The element types that a body handles; positions count only where they vary by lane."""
-    found = [str(u.value.type.element_type) for u in (*node.inputs, *node.outputs)]
-    found += [str(r.type) for o in node.body.operations for r in o.operation.results]
+    """The element types in a body; positions count only where they vary by lane."""
+    elements = [str(u.value.type.element_type) for u in (*node.inputs, *node.outputs)]
+    elements += [str(r.type) for o in node.body.operations for r in o.operation.results]
     indexed = bool(index_dims(node))
-    return [e for e in found if e != "index" or indexed]
+    return [e for e in elements if e != "index" or indexed]
 
 
 def bits_of(structure: Structure) -> int:
-    """The bits of the widest element that the nodes handle."""
+    """The bits of the widest element that the nodes compute with."""
     return max(element_bits(e) for n in structure.nodes for e in _elements(n))
 
 
 def work_of(node: Node) -> int:
-    """The element operations of one step of a node."""
-    return sum(HEAVY.get(o.operation.name.partition(".")[0], 1) for o in node.body.operations)
+    """The cost of one step of a node in element operations."""
+    return sum(OPERATION_COST.get(o.operation.name.partition(".")[0], 1) for o in node.body.operations)

@@ -1,4 +1,4 @@
-"""The loops of a structure after simplification: no unit loops, contiguous neighbours merged."""
+"""The loops of a structure after simplification: unit loops removed, contiguous neighbours collapsed."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from oneflow.lowering.llvm.writer import Index, Writer
 
 @dataclass(frozen=True)
 class Loop:
-    """One loop of the nest: the structure's loops it stands for, and how many steps it takes."""
+    """One loop of the nest: the structure's loops that it stands for, and the number of steps."""
 
     names: tuple[int, ...]
     size: Index
 
     @property
     def id(self) -> int:
-        """The number by which positions speak of it."""
+        """The number that stands for the loop in positions."""
         return self.names[0]
 
 
@@ -34,7 +34,7 @@ class Position:
 
 @dataclass
 class Loops:
-    """`outer` and `inner` loops of a structure; `positions` resolves an access to them."""
+    """The `outer` and `inner` loops of a structure; `positions` gives accesses over these loops."""
 
     kernel: Kernel
     structure: Structure
@@ -47,17 +47,17 @@ class Loops:
         names = [*self.structure.outer, *self.structure.inner]
         self._sizes = {n: _size_of(self.kernel, nodes, n) for n in names}
         self._indexed = {node.names[d] for node in nodes for d in index_dims(node)}
-        self.outer = self._merge(self.structure.outer)
-        self.inner = self._merge(self.structure.inner)
+        self.outer = self._collapse(self.structure.outer)
+        self.inner = self._collapse(self.structure.inner)
         self._by_first = {loop.id: loop for loop in (*self.outer, *self.inner)}
 
-    def _merge(self, names: Sequence[int]) -> list[Loop]:
-        """Loops of more than one step, runs that every access walks as one merged."""
+    def _collapse(self, names: Sequence[int]) -> list[Loop]:
+        """Removes unit loops and collapses runs of loops that are contiguous in every access."""
         groups: list[list[int]] = []
         for name in names:
             if self._sizes[name] == 1:
                 continue
-            if groups and self._adjacent(groups[-1][-1], name):
+            if groups and self._are_collapsible(groups[-1][-1], name):
                 groups[-1].append(name)
             else:
                 groups.append([name])
@@ -65,51 +65,54 @@ class Loops:
             merged = [Loop(tuple(g), self.writer.product([self._sizes[n] for n in g])) for g in groups]
         return merged
 
-    def _adjacent(self, a: int, b: int) -> bool:
+    def _are_collapsible(self, a: int, b: int) -> bool:
+        """Whether neighbouring loops can become one."""
         if {a, b} & self._indexed:
             return False
         uses = ((n, u) for n in self.structure.nodes for u in (*n.inputs, *n.outputs))
-        return all(self._walks_as_one(n, u, a, b) for n, u in uses)
+        return all(self._is_collapsible_access(n, u, a, b) for n, u in uses)
 
-    def _walks_as_one(self, node: Node, use: Use, a: int, b: int) -> bool:
-        found = self._forms(node, use)
-        forms = [f for f, _ in found]
+    def _is_collapsible_access(self, node: Node, use: Use, a: int, b: int) -> bool:
+        """Whether an access walks two loops as adjacent full dimensions, or neither of them."""
+        forms_and_axes = self._forms(node, use)
+        forms = [f for f, _ in forms_and_axes]
         touching = [i for i, f in enumerate(forms) if f.dims & {a, b}]
         if not touching:
             return not {a, b} & set(node.names) or {a, b} <= set(node.names)
-        whole = all(self._walks_whole(use, *found[i]) for i in touching)
-        return whole and [forms[i].dim for i in touching] == [a, b] and touching[1] == touching[0] + 1
+        full = all(self._spans_dimension(use, *forms_and_axes[i]) for i in touching)
+        return full and [forms[i].dim for i in touching] == [a, b] and touching[1] == touching[0] + 1
 
-    def _walks_whole(self, use: Use, form: Linear, axis: int) -> bool:
-        """Whether a loop walks all of a dimension: a window may see a part, where it has one place only."""
+    def _spans_dimension(self, use: Use, form: Linear, axis: int) -> bool:
+        """Whether a loop walks all of a dimension; a window of a single position may see only a part."""
         if use.access[axis].dim is not None:
             return form.dim is not None
         return form.dim is not None and static_size(use.value, axis) == self._sizes[form.dim]
 
     def _forms(self, node: Node, use: Use) -> list[tuple[Linear, int]]:
-        """The positions of an access over the structure's loops, without those that are always 0 of size 1."""
-        kept = []
+        """The positions of an access over the structure's loops with their axes, without unit dimensions."""
+        forms = []
         for axis, form in enumerate(use.access):
             named = form.renamed(node.names)
             terms = tuple((n, c) for n, c in named.terms if self._sizes.get(n) != 1)
             reduced = Linear(terms, named.constant)
             if not (reduced.is_zero and _is_unit(use.value, axis, form, self._sizes, node)):
-                kept.append((reduced, axis))
-        return kept
+                forms.append((reduced, axis))
+        return forms
 
     def positions(self, node: Node, use: Use) -> list[Position]:
-        """An access over the merged loops."""
+        """The positions of an access over the collapsed loops."""
         merged: list[Position] = []
         inside = {n for loop in self._by_first.values() for n in loop.names[1:]}
         for form, axis in self._forms(node, use):
             if form.dim in inside:
                 continue
-            whole = form.dim is not None and self._walks_whole(use, form, axis)
-            loop = self._by_first.get(form.dim) if whole else None  # type: ignore[arg-type]
+            full = form.dim is not None and self._spans_dimension(use, form, axis)
+            loop = self._by_first.get(form.dim) if full and form.dim is not None else None
             merged.append(Position(form, loop.size if loop else self._axis_size(use.value, axis)))
         return merged
 
     def _axis_size(self, value: ir.Value, axis: int) -> Index:
+        """The size of a tensor's dimension."""
         tensor = self.kernel.tensors.get(value)
         if tensor is None:
             raise Unsupported("a computed position in a value of the kernel")
@@ -117,13 +120,17 @@ class Loops:
 
 
 def _is_unit(value: ir.Value, axis: int, form: Linear, sizes: dict[int, Index], node: Node) -> bool:
-    """Whether the dimension has one element: so typed, or walked by a loop of one step."""
+    """Whether a dimension has one element: by its type, or since a unit loop walks it."""
     return value.type.shape[axis] == 1 or (form.dim is not None and sizes.get(node.names[form.dim]) == 1)
 
 
 def _size_of(kernel: Kernel, nodes: Sequence[Node], name: int) -> Index:
-    """The size of a loop: static if anything says so, else that of an argument's dimension."""
-    found: Index | None = None
+    """The size of a loop: a number if any type has it, else the size of an argument's dimension.
+
+    Raises:
+        Unsupported: no argument has the size.
+    """
+    argument_size: Index | None = None
     for node in nodes:
         for use in (*node.inputs, *node.outputs):
             for axis, form in enumerate(use.access):
@@ -132,13 +139,13 @@ def _size_of(kernel: Kernel, nodes: Sequence[Node], name: int) -> Index:
                 if not use.value.type.is_dynamic_dim(axis):
                     return int(use.value.type.get_dim_size(axis))
                 if use.value in kernel.tensors:
-                    found = kernel.tensors[use.value].shape[axis]
-    if found is None:
+                    argument_size = kernel.tensors[use.value].shape[axis]
+    if argument_size is None:
         raise Unsupported("a loop whose size no argument tells")
-    return found
+    return argument_size
 
 
 def index_dims(node: Node) -> set[int]:
-    """The loop dimensions whose positions the body uses."""
+    """The loop dimensions of the `linalg.index` operations in the body."""
     ops = (o.operation for o in node.body.operations)
     return {ir.IntegerAttr(o.attributes["dim"]).value for o in ops if o.name == "linalg.index"}

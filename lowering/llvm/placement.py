@@ -1,7 +1,7 @@
-"""Emitting kernels that set tensors into a larger one: cat, stack, pad, updates of slices.
+"""Kernels that insert tensors into a larger one: cat, stack, pad, updates of slices.
 
-Each step is a function of its own over the thread pool: first the whole is filled or copied, then every part. What
-lies side by side in the part and in the whole is copied as one run of vectors.
+Each step is a function of its own over the thread pool: the destination is filled or copied first, then each part is
+inserted. Elements that are contiguous in both the part and the destination are copied as one run of vectors.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from oneflow.lowering.llvm.kernel import Kernel, Tensor, launch_text
 from oneflow.lowering.llvm.writer import Index, Writer, memory_type, view
 from oneflow.passes.walk import returned_values
 
-#: Elements of one parallel step of a fill.
-CHUNK = 16384
-#: Elements of a run that is worth a step of its own.
-SHORT = 256
-#: Tensors at most whose elements are written in turn.
-MOST = 4
+#: Elements of one parallel step of a fill or a contiguous copy.
+CHUNK_ELEMENTS = 16384
+#: Runs of fewer elements share parallel steps.
+SHORT_RUN = 256
+#: The most tensors that are interleaved in registers.
+MAX_INTERLEAVED = 4
 #: A flat view: name and type.
 Memory = tuple[str, str]
 _DYNAMIC = ir.ShapedType.get_dynamic_size()
@@ -30,7 +30,7 @@ _DYNAMIC = ir.ShapedType.get_dynamic_size()
 
 @dataclass(frozen=True)
 class Part:
-    """A tensor at `offsets` of the whole, its elements `strides` apart."""
+    """A tensor at `offsets` of the destination, with `strides` between its elements."""
 
     source: Tensor
     offsets: tuple[int | ir.Value, ...]
@@ -38,28 +38,28 @@ class Part:
 
 
 def emit_placement(kernel: Kernel) -> str:
-    """The functions of a kernel of `tensor.insert_slice`s.
+    """The functions of a kernel of `tensor.insert_slice` operations, as MLIR text.
 
     Raises:
-        Unsupported: it has other operations.
+        Unsupported: the kernel has other operations.
     """
-    whole, (last,) = kernel.results[0], returned_values(kernel.block)
+    destination, (last,) = kernel.results[0], returned_values(kernel.block)
     parts: list[Part] = []
     while not isinstance(last, ir.BlockArgument) and last.owner.name == "tensor.insert_slice":
         parts.insert(0, _part(kernel, last.owner))
         last = last.owner.operands[1]
     if not parts:
-        raise Unsupported("a kernel that places nothing")
-    if _alternate(parts, whole):
-        return _calls(kernel, ["", _Step(kernel, whole, 1).interleave(parts)])
-    steps = [_Step(kernel, whole, n + 1).place(part) for n, part in enumerate(parts)]
-    return _calls(kernel, [_Step(kernel, whole, 0).begin(last), *steps], kernel.tensors.get(last))
+        raise Unsupported("a kernel without insertions")
+    if _is_interleaving(parts, destination):
+        return _launch_steps(kernel, ["", _CopyStep(kernel, destination, 1).interleave(parts)])
+    steps = [_CopyStep(kernel, destination, n + 1).place(part) for n, part in enumerate(parts)]
+    return _launch_steps(kernel, [_CopyStep(kernel, destination, 0).begin(last), *steps], kernel.tensors.get(last))
 
 
-def _calls(kernel: Kernel, steps: list[str], root: Tensor | None = None) -> str:
-    """The functions of steps, some of which may be empty, and the one that calls them in order.
+def _launch_steps(kernel: Kernel, steps: list[str], root: Tensor | None = None) -> str:
+    """The functions of steps (empty texts are skipped), and the function that calls them in order.
 
-    The first is left out where the whole lies in the memory of `root`, which it would copy.
+    The first step is skipped at run time where the destination has the memory of `root`, which the step would copy.
     """
     calls = [
         f"func.call @{kernel.name}_{n}_launch({', '.join(kernel.names)}) : ({kernel.types()}) -> ()"
@@ -79,83 +79,91 @@ def _calls(kernel: Kernel, steps: list[str], root: Tensor | None = None) -> str:
     return "\n".join([*filter(None, steps), head, *calls, "return", "}"])
 
 
-def _alternate(parts: list[Part], whole: Tensor) -> bool:
-    """Whether the elements of parts alternate in the whole, as those of tensors stacked along a last dimension do."""
-    if not whole.shape:
+def _is_interleaving(parts: list[Part], destination: Tensor) -> bool:
+    """Whether the elements of parts alternate in the destination, as in a stack along a new last dimension."""
+    if not destination.shape:
         return False
-    *outer, last = whole.shape
+    *outer, last = destination.shape
     alike = all(p.source.shape == (*outer, 1) and set(p.strides) == {1} for p in parts)
     offsets = [p.offsets for p in parts]
-    return alike and last == len(parts) <= MOST and offsets == [(*[0] * len(outer), n) for n in range(len(parts))]
+    return (
+        alike
+        and last == len(parts) <= MAX_INTERLEAVED
+        and offsets == [(*[0] * len(outer), n) for n in range(len(parts))]
+    )
 
 
 def _part(kernel: Kernel, op: ir.Operation) -> Part:
+    """The part that an insertion inserts."""
     source = kernel.tensors.get(op.operands[0])
     strides = list(ir.DenseI64ArrayAttr(op.attributes["static_strides"]))
     offsets = list(ir.DenseI64ArrayAttr(op.attributes["static_offsets"]))
     if source is None or len(source.shape) != len(offsets) or _DYNAMIC in strides:
-        raise Unsupported("a part that is computed here, of fewer dimensions or with steps known at run time")
+        raise Unsupported("a part that the kernel computes, of lower rank or with dynamic strides")
     dynamic = iter(list(op.operands)[2:])
     return Part(source, tuple(next(dynamic) if o == _DYNAMIC else o for o in offsets), tuple(strides))
 
 
-class _Step:
-    """One function over the pool."""
+class _CopyStep:
+    """One function over the thread pool."""
 
-    def __init__(self, kernel: Kernel, whole: Tensor, number: int) -> None:
+    def __init__(self, kernel: Kernel, destination: Tensor, number: int) -> None:
         self.kernel = replace(kernel, name=f"{kernel.name}_{number}")
-        self.whole, self.writer = whole, Writer()
-        self.element = memory_type(whole.element)
+        self.destination, self.writer = destination, Writer()
+        self.element = memory_type(destination.element)
         self.lanes = Lanes(self.writer, kernel, None)
         self.run_lanes = kernel.target.vector_bytes
 
     def begin(self, root: ir.Value) -> str:
-        """Fills the whole with what the parts are set into; nothing where that has no values."""
+        """Fills or copies the destination before parts are inserted; an empty text where it has no initial values."""
         owner = None if isinstance(root, ir.BlockArgument) else root.owner
         source = self.kernel.tensors.get(root)
         if source is not None:
             zeros = (0,) * len(source.shape)
-            return "" if source is self.whole else self.place(Part(source, zeros, (1,) * len(zeros)))
+            return "" if source is self.destination else self.place(Part(source, zeros, (1,) * len(zeros)))
         if owner is None or owner.name not in ("linalg.fill", "tensor.empty"):
-            raise Unsupported("a whole that is computed here")
+            raise Unsupported("a destination that the kernel computes")
         return self._fill(owner.operands[0]) if owner.name == "linalg.fill" else ""
 
     def _fill(self, value: ir.Value) -> str:
+        """Fills the destination with one value."""
         w = self.writer
         scalar = outside_value(self.lanes, value)
         name = scalar.name
         if self.element != scalar.element:
             name = w.op(f"arith.extui {name} : {scalar.element} to {self.element}")
-        total = w.product(self.whole.shape)
-        target = self._flat(self.whole)
+        total = w.product(self.destination.shape)
+        target = self._flat(self.destination)
         kind = f"vector<{self.run_lanes}x{self.element}>"
         run = w.op(f"vector.broadcast {name} : {self.element} to {kind}")
         w.head, w.lines = [*w.head, *w.lines], []
 
         def body(step: str) -> None:
-            begin = w.mul(step, CHUNK)
-            end = w.binary("minui", w.add(begin, CHUNK), total)
+            begin = w.mul(step, CHUNK_ELEMENTS)
+            end = w.binary("minui", w.add(begin, CHUNK_ELEMENTS), total)
             self._run(w.binary("subi", end, begin), lambda at: run, target, begin)
 
-        return self._function(body, self._count(lambda x: x.ceildiv(x.product(self.whole.shape), CHUNK)), CHUNK)
+        return self._function(
+            body, self._count(lambda x: x.ceildiv(x.product(self.destination.shape), CHUNK_ELEMENTS)), CHUNK_ELEMENTS
+        )
 
     def place(self, part: Part) -> str:
-        """Copies a part into the whole: runs of elements that lie side by side in both."""
+        """Copies a part into the destination: runs of elements that are contiguous in both."""
         w = self.writer
         axis = self._run_axis(part)
         sizes = part.source.shape
         run = w.product(sizes[axis:])
         offsets = [o if isinstance(o, int) else outside_value(self.lanes, o).name for o in part.offsets]
-        source, target = self._flat(part.source), self._flat(self.whole)
-        apart = [w.product(self.whole.shape[d + 1 :]) for d in range(len(sizes))]
+        source, target = self._flat(part.source), self._flat(self.destination)
+        strides = [w.product(self.destination.shape[d + 1 :]) for d in range(len(sizes))]
         start: Index = 0
-        for offset, distance in zip(offsets, apart, strict=True):
+        for offset, distance in zip(offsets, strides, strict=True):
             start = w.add(start, w.mul(offset, distance))
         w.head, w.lines = [*w.head, *w.lines], []
         if axis == 0:
             return self._copy(sizes, source, target, start)
-        # Short runs are copied many at a step.
-        many = isinstance(run, int) and run < SHORT
+        # Several short runs are copied in one parallel step.
+        many = isinstance(run, int) and run < SHORT_RUN
         steps, inner = (sizes[: axis - 1], sizes[axis - 1]) if many else (sizes[:axis], 1)
 
         def body(step: str) -> None:
@@ -164,31 +172,31 @@ class _Step:
             for d in reversed(range(len(steps))):
                 digit = w.binary("remui", rest, steps[d]) if d else rest
                 rest = w.binary("divui", rest, steps[d]) if d else rest
-                at = w.add(at, w.mul(digit, w.mul(apart[d], part.strides[d])))
+                at = w.add(at, w.mul(digit, w.mul(strides[d], part.strides[d])))
             begin = w.mul(step, w.mul(inner, run)) if steps else 0
-            self._rows(inner, run, (source, begin), (target, at), w.mul(apart[axis - 1], part.strides[axis - 1]))
+            self._rows(inner, run, (source, begin), (target, at), w.mul(strides[axis - 1], part.strides[axis - 1]))
 
         work = math.prod(n if isinstance(n, int) else 64 for n in (inner, run))
         return self._function(body, self._count(lambda x: x.product(steps)), work)
 
     def interleave(self, parts: list[Part]) -> str:
-        """Writes elements of all parts in turn: vectors of each, joined and put in order."""
+        """Stores elements of all parts alternately: vectors of each part are joined and shuffled."""
         w, count, lanes = self.writer, len(parts), self.run_lanes // 4
-        sources, target = [self._flat(part.source) for part in parts], self._flat(self.whole)
+        sources, target = [self._flat(part.source) for part in parts], self._flat(self.destination)
         total = w.product(parts[0].source.shape)
         order = [i % count * lanes + i // count for i in range(count * lanes)]
         kind, joined = f"vector<{lanes}x{self.element}>", f"vector<{count * lanes}x{self.element}>"
         w.head, w.lines = [*w.head, *w.lines], []
 
         def vectors(at: Index) -> None:
-            found = [w.op(f"vector.load {name}[{w.index(at)}] : {memory}, {kind}") for name, memory in sources]
-            whole = found[0]
-            for n, vector in enumerate(found[1:], 1):
+            loaded = [w.op(f"vector.load {name}[{w.index(at)}] : {memory}, {kind}") for name, memory in sources]
+            joined_vectors = loaded[0]
+            for n, vector in enumerate(loaded[1:], 1):
                 picked = order if n == count - 1 else list(range((n + 1) * lanes))
-                whole = w.op(
-                    f"vector.shuffle {whole}, {vector} {picked} : vector<{n * lanes}x{self.element}>, {kind}"
+                joined_vectors = w.op(
+                    f"vector.shuffle {joined_vectors}, {vector} {picked} : vector<{n * lanes}x{self.element}>, {kind}"
                 )
-            w.line(f"vector.store {whole}, {target[0]}[{w.index(w.mul(at, count))}] : {target[1]}, {joined}")
+            w.line(f"vector.store {joined_vectors}, {target[0]}[{w.index(w.mul(at, count))}] : {target[1]}, {joined}")
 
         def elements(at: Index) -> None:
             for n, (name, memory) in enumerate(sources):
@@ -197,37 +205,41 @@ class _Step:
                 w.line(f"memref.store {value}, {target[0]}[{place}] : {target[1]}")
 
         def body(step: str) -> None:
-            begin = w.mul(step, CHUNK)
-            end = w.binary("minui", w.add(begin, CHUNK), total)
+            begin = w.mul(step, CHUNK_ELEMENTS)
+            end = w.binary("minui", w.add(begin, CHUNK_ELEMENTS), total)
             middle = w.binary("subi", end, w.binary("remui", end, lanes))
             for first, last, width, inside in ((begin, middle, lanes, vectors), (middle, end, 1, elements)):
                 iv = w.fresh()
                 with w.block(f"scf.for {iv} = {w.index(first)} to {w.index(last)} step {w.index(width)} {{"):
                     inside(iv)
 
-        return self._function(body, self._count(lambda x: x.ceildiv(x.product(parts[0].source.shape), CHUNK)), CHUNK)
+        return self._function(
+            body, self._count(lambda x: x.ceildiv(x.product(parts[0].source.shape), CHUNK_ELEMENTS)), CHUNK_ELEMENTS
+        )
 
     def _copy(self, sizes: tuple[Index, ...], source: Memory, target: Memory, start: Index) -> str:
-        """One run, in chunks."""
+        """Copies one run in chunks."""
         w, kind = self.writer, f"vector<{self.run_lanes}x{self.element}>"
 
         def body(step: str) -> None:
-            total, begin = w.product(sizes), w.mul(step, CHUNK)
-            length = w.binary("minui", w.binary("subi", total, begin), CHUNK)
+            total, begin = w.product(sizes), w.mul(step, CHUNK_ELEMENTS)
+            length = w.binary("minui", w.binary("subi", total, begin), CHUNK_ELEMENTS)
 
             def load(at: Index) -> str:
                 return w.op(f"vector.load {source[0]}[{w.index(w.add(begin, at))}] : {source[1]}, {kind}")
 
             self._run(length, load, target, w.add(start, begin), (source, begin))
 
-        return self._function(body, self._count(lambda x: x.ceildiv(x.product(sizes), CHUNK)), CHUNK)
+        return self._function(
+            body, self._count(lambda x: x.ceildiv(x.product(sizes), CHUNK_ELEMENTS)), CHUNK_ELEMENTS
+        )
 
     def _run_axis(self, part: Part) -> int:
-        """The first dimension of the runs: after it the part spans the whole, and it has no gaps."""
+        """The first dimension of the runs: from there on the part spans the destination without gaps."""
         sizes, axis = part.source.shape, len(part.source.shape)
         while axis and part.strides[axis - 1] == 1:
             axis -= 1
-            if sizes[axis] != self.whole.shape[axis] or part.offsets[axis] != 0:
+            if sizes[axis] != self.destination.shape[axis] or part.offsets[axis] != 0:
                 break
         return axis
 
@@ -235,7 +247,7 @@ class _Step:
         self, inner: Index, run: Index, source: tuple[Memory, Index], target: tuple[Memory, Index],
         distance: Index,
     ) -> None:  # fmt: skip
-        """`inner` runs, one after the other in the source and `distance` apart in the target."""
+        """Copies `inner` runs that are contiguous in the source and `distance` elements apart in the target."""
         w, (memory, begin), (place, at) = self.writer, source, target
         row = w.fresh()
         with w.block(f"scf.for {row} = {w.index(0)} to {w.index(inner)} step {w.index(1)} {{"):
@@ -260,7 +272,7 @@ class _Step:
         begin: Index,
         source: tuple[Memory, Index] | None = None,
     ) -> None:
-        """Vectors, then what is left over under a mask."""
+        """Copies one run: vectors, then the rest under a mask."""
         w, kind, masks = self.writer, f"vector<{self.run_lanes}x{self.element}>", f"vector<{self.run_lanes}xi1>"
         middle = w.floor_to(length, self.run_lanes)
         if middle != 0:
@@ -282,13 +294,16 @@ class _Step:
         w.line(f"vector.maskedstore {at} : {target[1]}, {masks}, {kind}")
 
     def _flat(self, tensor: Tensor) -> Memory:
+        """A one-dimensional memref of a tensor."""
         return view(self.writer, tensor.pointer, [self.writer.product(tensor.shape)], self.element)
 
     def _count(self, of: Callable[[Writer], Index]) -> tuple[Writer, Index]:
+        """The number of parallel steps, with the code that computes it."""
         w = Writer()
         return w, of(w)
 
     def _function(self, body: Callable[[str], None], counted: tuple[Writer, Index], work: int) -> str:
+        """The function over parallel steps, and its launch."""
         w = self.writer
         with w.buffered() as lines, w.block(f"scf.for %step = %lo to %hi step {w.index(1)} {{"):
             body("%step")

@@ -1,14 +1,14 @@
-"""Powers: 2^(y log2 x). Where y log2 x is large, the logarithm needs more digits than its result has.
+"""Powers: 2^(y log2 x), with a logarithm of more digits than the result, since large y multiplies its error.
 
-For f32 it is an f64; for f64 it is a pair of numbers whose sum it is.
+The logarithm is an f64 for f32 results, and a double-double number for f64 results.
 """
 
 from __future__ import annotations
 
 from oneflow.lowering.llvm.arithmetic import Math
-from oneflow.lowering.llvm.exponentials import LOG_2, exponent_and_mantissa, near_expm1, parts_of_normal, scaled
+from oneflow.lowering.llvm.exponentials import LOG_2, expm1_polynomial, exponent_and_mantissa, parts_of_normal, scaled
 
-#: log2((1 + s) / (1 - s)) / s in powers of s^2, to 2^-37.
+#: log2((1 + s) / (1 - s)) / s as a polynomial in s^2, to 2^-37.
 _LOG2 = (0.34073299324245587, 0.41167268734376855, 0.57708358300700868, 0.96179667336823094, 2.8853900817900482)
 #: 2^r for |r| at most 1/2, to 2^-28.
 _EXP2 = (
@@ -22,45 +22,46 @@ _SERIES = (
 )  # fmt: skip
 _SCALE, _THIRD = (2.8853900817779268, 4.0710547481862066e-17), (1 / 3, 1.850371707708594e-17)
 
-#: A number as a sum of two, the second much smaller than the first.
+#: A double-double number: a sum of two, the second much smaller than the first.
 Pair = tuple[str, str]
 
 
 def pow(m: Math, x: str, y: str) -> str:
-    """x to the y, as C defines it: the short way where all x are positive and normal, and all y are finite."""
-    known = m.format
-    least, endless = 1 << known.fraction, int(known.infinity, 16)
-    beyond = m.on_bits("subi", m.bits(x), m.number(least))
-    positive = m.compare("cmpi", "ult", beyond, m.number(endless - least), element=known.integer)
-    finite = m.compare("cmpf", "olt", m.absolute(y), m.const(known.infinity))
+    """x^y as C defines it; a short path where all x are positive and normal and all y are finite."""
+    format_ = m.format
+    smallest_normal, infinity = 1 << format_.mantissa_bits, int(format_.infinity, 16)
+    beyond = m.on_bits("subi", m.bits(x), m.number(smallest_normal))
+    positive = m.compare("cmpi", "ult", beyond, m.number(infinity - smallest_normal), element=format_.integer)
+    finite = m.compare("cmpf", "olt", m.absolute(y), m.const(format_.infinity))
     plain = m.op("andi", positive, finite, element="i1")
-    return m.where_all(plain, lambda: _power(m, x, y, edges=False), lambda: _any_power(m, x, y))
+    return m.if_all_lanes(plain, lambda: _power(m, x, y, edges=False), lambda: _any_power(m, x, y))
 
 
 def _any_power(m: Math, x: str, y: str) -> str:
-    whole = m.compare("cmpf", "oeq", m.unary("roundeven", y), y)
+    """x^y with all special cases."""
+    integral = m.compare("cmpf", "oeq", m.unary("roundeven", y), y)
     half = m.op("mulf", y, m.const(0.5))
-    odd = m.op("andi", whole, m.compare("cmpf", "one", m.unary("roundeven", half), half), element="i1")
+    odd = m.op("andi", integral, m.compare("cmpf", "one", m.unary("roundeven", half), half), element="i1")
     result = _power(m, m.absolute(x), y, edges=True)
     result = m.select(odd, m.copysign(result, x), result)
     root = m.op(
-        "andi", _negative_number(m, x), m.op("xori", whole, m.const("true", "i1"), element="i1"), element="i1"
+        "andi", _negative_number(m, x), m.op("xori", integral, m.const("true", "i1"), element="i1"), element="i1"
     )
     either = m.op("ori", m.is_nan(x), m.is_nan(y), element="i1")
-    invalid = m.op("ori", root, either, element="i1")
-    certain = m.compare("cmpf", "oeq", x, m.const(1.0))
-    certain = m.op("ori", certain, m.compare("cmpf", "oeq", y, m.const(0.0)), element="i1")
-    return m.select(certain, m.const(1.0), m.select(invalid, m.const(m.format.nan), result))
+    is_nan_result = m.op("ori", root, either, element="i1")
+    is_one = m.compare("cmpf", "oeq", x, m.const(1.0))
+    is_one = m.op("ori", is_one, m.compare("cmpf", "oeq", y, m.const(0.0)), element="i1")
+    return m.select(is_one, m.const(1.0), m.select(is_nan_result, m.const(m.format.nan), result))
 
 
 def _negative_number(m: Math, x: str) -> str:
-    """Where `x` is negative and not infinite."""
+    """Where `x` is negative and finite."""
     finite = m.compare("cmpf", "ogt", x, m.const(m.format.minus_infinity))
     return m.op("andi", m.compare("cmpf", "olt", x, m.const(0.0)), finite, element="i1")
 
 
 def _power(m: Math, size: str, y: str, *, edges: bool) -> str:
-    """size to the y for a positive, normal size; with `edges` for all where the result is no NaN."""
+    """size^y for a positive, normal size; with `edges`, for every size and y whose result is not NaN."""
     parts = exponent_and_mantissa(m, size) if edges else parts_of_normal(m, size)
     high, low = (_log2(m, *parts), "") if m.base == "f32" else _log2_pair(m, *parts)
     high = _log_of_edges(m, size, high) if edges else high
@@ -68,15 +69,15 @@ def _power(m: Math, size: str, y: str, *, edges: bool) -> str:
 
 
 def _log_of_edges(m: Math, size: str, logarithm: str) -> str:
-    """A logarithm, an f64, of a size where that is 0 or infinite as well."""
+    """An f64 logarithm with the values for 0 and infinity."""
     d = m.wide
-    nothing, endless = (m.compare("cmpf", "oeq", size, m.const(c)) for c in (0.0, m.format.infinity))
-    logarithm = d.select(nothing, d.const(d.format.minus_infinity), logarithm)
-    return d.select(endless, d.const(d.format.infinity), logarithm)
+    is_zero, is_infinite = (m.compare("cmpf", "oeq", size, m.const(c)) for c in (0.0, m.format.infinity))
+    logarithm = d.select(is_zero, d.const(d.format.minus_infinity), logarithm)
+    return d.select(is_infinite, d.const(d.format.infinity), logarithm)
 
 
 def _by_f64(m: Math, y: str, logarithm: str, edges: bool) -> str:
-    """2^(y logarithm) for an f32 and an f64."""
+    """2^(y logarithm) for an f32 y and an f64 logarithm."""
     d = m.wide
     t = d.op("mulf", m.convert("extf", y, "f32", "f64"), logarithm)
     t = d.clamp(_without_nan(d, t) if edges else t, -200.0, 200.0)
@@ -84,12 +85,12 @@ def _by_f64(m: Math, y: str, logarithm: str, edges: bool) -> str:
 
 
 def _without_nan(m: Math, t: str) -> str:
-    """0 for NaN: 1 to any power, infinity too, and anything to the power of 0."""
+    """0 for NaN: 1 to any power, and any number to the power of 0, are 1."""
     return m.select(m.is_nan(t), m.const(0.0), t)
 
 
 def _log2(m: Math, exponent: str, mantissa: str) -> str:
-    """log2 of a positive f32 as an f64: with s = (m - 1) / (m + 1), log2 m is an odd series in s."""
+    """log2 of a positive f32 as an f64: an odd series in s = (m - 1) / (m + 1) for the mantissa m."""
     d = m.wide
     exponent, mantissa = (m.convert("extf", v, "f32", "f64") for v in (exponent, mantissa))
     s = d.op("divf", d.op("subf", mantissa, d.const(1.0)), d.op("addf", mantissa, d.const(1.0)))
@@ -97,30 +98,30 @@ def _log2(m: Math, exponent: str, mantissa: str) -> str:
 
 
 def _exp2(d: Math, t: str) -> str:
-    """2 to a t well within the exponents of f64: the whole part is added to the exponent."""
-    shift = d.const(d.format.round)
+    """2^t in f64 without overflow: the integral part is added to the exponent."""
+    shift = d.const(d.format.rounding_shift)
     shifted = d.op("addf", t, shift)
     p = d.polynomial(d.op("subf", t, d.op("subf", shifted, shift)), *_EXP2)
-    moved = d.on_bits("shli", d.bits(shifted), d.number(d.format.fraction))
+    moved = d.on_bits("shli", d.bits(shifted), d.number(d.format.mantissa_bits))
     return d.from_bits(d.on_bits("addi", d.bits(p), moved))
 
 
 def _by_pair(m: Math, y: str, logarithm: Pair, edges: bool) -> str:
-    """2^(y logarithm) for an f64 and a pair."""
+    """2^(y logarithm) for an f64 y and a double-double logarithm."""
     high, low = logarithm
-    whole = m.op("mulf", y, high)
-    rest = m.fma(y, low, m.fma(y, high, m.op("negf", whole)))
-    # Beyond that the result is 0 or infinite, and the rest may be no number.
-    inside = m.compare("cmpf", "olt", m.absolute(whole), m.const(m.format.exp2_range[1] + 100))
-    bounded = m.clamp(_without_nan(m, whole) if edges else whole, *m.format.exp2_range)
+    product = m.op("mulf", y, high)
+    rest = m.fma(y, low, m.fma(y, high, m.op("negf", product)))
+    # Beyond this limit the result is 0 or infinite, and the rest can be NaN.
+    inside = m.compare("cmpf", "olt", m.absolute(product), m.const(m.format.exp2_range[1] + 100))
+    bounded = m.clamp(_without_nan(m, product) if edges else product, *m.format.exp2_range)
     n = m.unary("roundeven", bounded)
     r = m.op("addf", m.op("subf", bounded, n), m.select(inside, rest, m.const(0.0)))
-    y = m.op("addf", near_expm1(m, m.op("mulf", r, m.const(LOG_2))), m.const(1.0))
-    return scaled(m, y, m.whole(n))
+    y = m.op("addf", expm1_polynomial(m, m.op("mulf", r, m.const(LOG_2))), m.const(1.0))
+    return scaled(m, y, m.to_integer(n))
 
 
 def _log2_pair(m: Math, exponent: str, mantissa: str) -> Pair:
-    """log2 of mantissa * 2^exponent to some 65 bits."""
+    """log2(mantissa 2^exponent) to about 65 bits."""
     s = _ratio(m, mantissa)
     z = _times(m, s, s)
     more = _sum(m, m.const(_THIRD[0]), (m.op("mulf", z[0], m.polynomial(z[0], *_SERIES)), m.const(_THIRD[1])))
@@ -130,7 +131,7 @@ def _log2_pair(m: Math, exponent: str, mantissa: str) -> Pair:
 
 
 def _ratio(m: Math, mantissa: str) -> Pair:
-    """(mantissa - 1) / (mantissa + 1)."""
+    """(mantissa - 1) / (mantissa + 1) as a double-double number."""
     one = m.const(1.0)
     top, bottom = m.op("subf", mantissa, one), m.op("addf", mantissa, one)
     lost = m.op("subf", mantissa, m.op("subf", bottom, one))
@@ -141,16 +142,18 @@ def _ratio(m: Math, mantissa: str) -> Pair:
 
 
 def _times(m: Math, a: Pair, b: Pair) -> Pair:
+    """The product of two double-double numbers."""
     product = m.op("mulf", a[0], b[0])
     rest = m.fma(a[0], b[0], m.op("negf", product))
     return product, m.fma(a[0], b[1], m.fma(a[1], b[0], rest))
 
 
 def _sum(m: Math, a: str, b: Pair) -> Pair:
-    """a + b, for an a that is 0 or larger than b."""
+    """a + b, for an `a` that is 0 or larger than b."""
     total = m.op("addf", a, b[0])
     return total, m.op("addf", m.op("addf", m.op("subf", a, total), b[0]), b[1])
 
 
 def _add_low(m: Math, a: Pair, low: str) -> Pair:
+    """A double-double number with `low` added to its second part."""
     return a[0], m.op("addf", a[1], low)

@@ -1,55 +1,56 @@
-"""Conversions of floats of 16 bits, and a product and a sum with one rounding, without instructions for them.
+"""Conversions of 16-bit floats, and fused multiply-add, without instructions for them.
 
-Conversions round to the nearest value, of two to the even one.
+Conversions round to nearest, ties to even.
 """
 
 from __future__ import annotations
 
 from oneflow.lowering.llvm.arithmetic import Math
 
-#: Fraction bits that f32 has more than f16, and by how much its exponents are greater.
-_MORE, _HIGHER = 13, 112
+#: The mantissa bits that f32 has more than f16, and the difference of the exponent biases.
+_EXTRA_BITS, _BIAS_DIFFERENCE = 13, 112
 _INFINITY = 0x7F800000
-#: In f32: the least normal f16, and what is infinite as f16.
-_NORMAL, _ENDLESS = (_HIGHER + 1) << 23, (_HIGHER + 31) << 23
-#: Splits an f64 in two halves of its digits.
-_HALVES = 2.0**27 + 1
+#: As bits of f32: the smallest normal f16, and the smallest number that overflows f16.
+_SMALLEST_NORMAL, _OVERFLOW = (_BIAS_DIFFERENCE + 1) << 23, (_BIAS_DIFFERENCE + 31) << 23
+#: Dekker's splitter: splits the digits of an f64 in two halves.
+_SPLITTER = 2.0**27 + 1
 
 
 def f32_of_f16(m: Math, x: str) -> str:
-    """An f16 as f32: its bits are those of an f32 that is too small by a power of two."""
+    """An f16 as f32: its shifted bits are those of an f32 that is too small by a power of two."""
     f = Math(m.lanes, m.writer)
     bits = m.convert("extui", m.convert("bitcast", x, "f16", "i16"), "i16", "i32")
-    size = f.on_bits("shli", f.on_bits("andi", bits, f.number(0x7FFF)), f.number(_MORE))
+    size = f.on_bits("shli", f.on_bits("andi", bits, f.number(0x7FFF)), f.number(_EXTRA_BITS))
     sign = f.on_bits("shli", f.on_bits("andi", bits, f.number(0x8000)), f.number(16))
-    scaled = f.bits(f.op("mulf", f.from_bits(size), f.const(2.0**_HIGHER)))
-    special = f.compare("cmpi", "uge", size, f.number(0x7C00 << _MORE), element="i32")
+    scaled = f.bits(f.op("mulf", f.from_bits(size), f.const(2.0**_BIAS_DIFFERENCE)))
+    special = f.compare("cmpi", "uge", size, f.number(0x7C00 << _EXTRA_BITS), element="i32")
     value = f.select(special, f.on_bits("ori", scaled, f.number(_INFINITY)), scaled, element="i32")
     return f.from_bits(f.on_bits("ori", value, sign))
 
 
 def f16_of_f32(m: Math, x: str) -> str:
-    """An f32 as f16. What is subnormal as f16 is rounded by an addition, which leaves its digits in the low bits."""
+    """An f32 as f16. Subnormal results are rounded by an addition, which leaves their digits in the low bits."""
     bits = m.bits(x)
     size = m.on_bits("andi", bits, m.number(0x7FFFFFFF))
     sign = m.on_bits("andi", m.on_bits("shrui", bits, m.number(16)), m.number(0x8000))
-    odd = m.on_bits("andi", m.on_bits("shrui", size, m.number(_MORE)), m.number(1))
-    moved = m.on_bits("addi", size, m.number((1 << _MORE - 1) - 1 - (_HIGHER << 23)))
-    normal = m.on_bits("shrui", m.on_bits("addi", moved, odd), m.number(_MORE))
+    odd = m.on_bits("andi", m.on_bits("shrui", size, m.number(_EXTRA_BITS)), m.number(1))
+    moved = m.on_bits("addi", size, m.number((1 << _EXTRA_BITS - 1) - 1 - (_BIAS_DIFFERENCE << 23)))
+    normal = m.on_bits("shrui", m.on_bits("addi", moved, odd), m.number(_EXTRA_BITS))
     half = m.const(0.5)
     tiny = m.on_bits("subi", m.bits(m.op("addf", m.from_bits(size), half)), m.bits(half))
-    number = m.select(_less(m, size, _NORMAL), tiny, normal, element="i32")
+    number = m.select(_less(m, size, _SMALLEST_NORMAL), tiny, normal, element="i32")
     special = m.select(_less(m, size, _INFINITY + 1), m.number(0x7C00), m.number(0x7E00), element="i32")
-    value = m.on_bits("ori", m.select(_less(m, size, _ENDLESS), number, special, element="i32"), sign)
+    value = m.on_bits("ori", m.select(_less(m, size, _OVERFLOW), number, special, element="i32"), sign)
     return m.convert("bitcast", m.convert("trunci", value, "i32", "i16"), "i16", "f16")
 
 
 def _less(m: Math, bits: str, bound: int) -> str:
+    """Where bits are less than a bound, unsigned."""
     return m.compare("cmpi", "ult", bits, m.number(bound), element="i32")
 
 
 def f32_odd_of_f64(m: Math, x: str) -> str:
-    """An f64 as f32, what lies between two as the odd one of them: so that it can be rounded once more."""
+    """An f64 as f32, rounded to odd, so that it can be rounded once more without double rounding."""
     f = Math(m.lanes, m.writer)
     near = m.convert("truncf", x, "f64", "f32")
     back = m.convert("extf", near, "f32", "f64")
@@ -68,9 +69,9 @@ def fma_f32(m: Math, a: str, b: str, c: str) -> str:
 
 
 def fma_f64(m: Math, a: str, b: str, c: str) -> str:
-    """a * b + c with what the product (Dekker) and the sum (Knuth) lose added at the end."""
+    """a * b + c, with the errors of the product (Dekker) and of the sum (Knuth) added at the end."""
     product = m.op("mulf", a, b)
-    (high_a, low_a), (high_b, low_b) = _halves(m, a), _halves(m, b)
+    (high_a, low_a), (high_b, low_b) = _split(m, a), _split(m, b)
     lost = m.op("subf", m.op("mulf", high_a, high_b), product)
     for one, other in ((high_a, low_b), (low_a, high_b), (low_a, low_b)):
         lost = m.op("addf", lost, m.op("mulf", one, other))
@@ -79,11 +80,12 @@ def fma_f64(m: Math, a: str, b: str, c: str) -> str:
     rest = m.op("subf", product, m.op("subf", total, second))
     lost = m.op("addf", m.op("addf", rest, m.op("subf", c, second)), lost)
     result = m.op("addf", total, lost)
-    # Halves of very large numbers are infinite.
+    # The halves of very large numbers are infinite.
     return m.select(m.is_nan(result), total, result)
 
 
-def _halves(m: Math, x: str) -> tuple[str, str]:
-    spread = m.op("mulf", x, m.const(_HALVES))
+def _split(m: Math, x: str) -> tuple[str, str]:
+    """The high and the low half of the digits of an f64."""
+    spread = m.op("mulf", x, m.const(_SPLITTER))
     high = m.op("subf", spread, m.op("subf", spread, x))
     return high, m.op("subf", x, high)

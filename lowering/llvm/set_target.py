@@ -1,4 +1,4 @@
-"""`oneflow-set-target`: tells LLVM which processor functions are for."""
+"""`oneflow-set-target`: sets the target processor of functions for LLVM."""
 
 from __future__ import annotations
 

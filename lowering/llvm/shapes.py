@@ -1,4 +1,4 @@
-"""Shapes of an entry's tensors: views keep the memory and change the sizes."""
+"""Shapes of an entry's tensors: a view keeps the buffer and changes the sizes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from oneflow.passes.base import PassError
 
 
 @dataclass(frozen=True)
-class Shaped:
+class TensorView:
     """A tensor in the entry: its buffer, sizes and element type."""
 
     buffer: Buffer
@@ -27,26 +27,28 @@ def view_shape(
     """The sizes of the result of `tensor.cast`, a barrier, `collapse_shape`, `expand_shape` or `reshape`.
 
     Raises:
-        ValueError: another operation is left in an entry.
+        PassError: another operation is left in the entry.
+        ValueError: the sizes of a reshape do not come from `tensor.from_elements`.
     """
     target = op.results[0].type
     static = [None if target.is_dynamic_dim(i) else target.get_dim_size(i) for i in range(target.rank)]
     if op.name in ("tensor.cast", BARRIER):
-        found: Sequence[Index] = source
+        sizes: Sequence[Index] = source
     elif op.name == "tensor.collapse_shape":
         groups = [[ir.IntegerAttr(i).value for i in g] for g in op.attributes["reassociation"]]
-        found = [writer.product([source[i] for i in group]) for group in groups]
+        sizes = [writer.product([source[i] for i in group]) for group in groups]
     elif op.name == "tensor.expand_shape":
         rest = iter(list(op.operands)[1:])
-        found = [index(next(rest)) if s is None else s for s in static]
+        sizes = [index(next(rest)) if s is None else s for s in static]
     elif op.name == "tensor.reshape":
-        found = _reshaped(op, static, index)
+        sizes = _reshaped(op, static, index)
     else:
         raise PassError(f"expected kernels, views and sizes in the entry, got {op.name}", op.location)
-    return tuple(f if s is None else s for s, f in zip(static, found, strict=True))
+    return tuple(f if s is None else s for s, f in zip(static, sizes, strict=True))
 
 
 def _reshaped(op: ir.Operation, static: Sequence[int | None], index: Callable[[ir.Value], Index]) -> list[Index]:
+    """The sizes of a `tensor.reshape`."""
     if all(s is not None for s in static):
         return [s for s in static if s is not None]
     elements = op.operands[1].owner

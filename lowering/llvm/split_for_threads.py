@@ -1,8 +1,8 @@
-"""`oneflow-split-for-threads`: reductions over much that give little become two, so that every thread has a part.
+"""`oneflow-split-for-threads`: splits reductions of many elements to few results, so that all threads have work.
 
-Sums of everything, column sums, vectors by matrices, and products of a long depth with few results (the gradient of a
-convolution's filter) are cut in parts; each is reduced by itself, then the partial results are, in order. How many
-parts there are depends on the sizes alone: results are the same with any number of threads.
+Full reductions, column sums, matrix-vector products, and products of a long depth with few results (gradients of
+convolution filters) are reduced in parts; then the partial results are reduced in order. The number of parts depends
+on sizes only, so results do not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -16,28 +16,30 @@ from oneflow.dialect._mlir import ir
 from oneflow.dialect.record import Registry
 from oneflow.lowering.kernels.form_kernels import fuse_elementwise
 from oneflow.lowering.kernels.nodes import Node, Unsupported, is_contraction, loop_size
-from oneflow.lowering.kernels.reduction_split import Joined, cut_reductions, longest
+from oneflow.lowering.kernels.reduction_split import ReductionCombiner, longest_reduction, split_reductions
 from oneflow.lowering.linalg.legal import expect_legal
 from oneflow.lowering.llvm.combine import combiner_of
 from oneflow.passes.base import Pass
 from oneflow.passes.registry import register_pass
 
-#: Parts at most, and element operations that make a part worth while.
-PARTS, WORK = 16, 1 << 15
-#: Results of a reduction down columns, and of a product, that make steps enough for threads by themselves.
-KEPT, TILES = 4096, 1 << 16
-#: The same of a product where one side has so few rows or columns; tiles are long and narrow then.
-FEW_TILES, FEW = 4096, 8
-#: Steps of the depth of a product that a part has at least.
-DEPTH = 512
-#: Steps of the last dimension of results that fill a vector; where it has fewer, a depth that another order is worth.
-LANES, TURNED = 8, 64
+#: The most parts, and the least element operations of a part.
+MAX_PARTS, MIN_WORK = 16, 1 << 15
+#: A column reduction with `ENOUGH_RESULTS` results and a product with `ENOUGH_PRODUCTS` results have enough parallel
+#: steps unsplit.
+ENOUGH_RESULTS, ENOUGH_PRODUCTS = 4096, 1 << 16
+#: A product with at most `NARROW` rows or columns has long, narrow tiles: `ENOUGH_NARROW_RESULTS` results are enough.
+ENOUGH_NARROW_RESULTS, NARROW = 4096, 8
+#: The least steps of a product's depth in one part.
+MIN_DEPTH = 512
+#: Partial results are reordered where their last dimension has fewer than `MIN_LANES` elements and the depth has at
+#: least `MIN_REORDERED_DEPTH` steps.
+MIN_LANES, MIN_REORDERED_DEPTH = 8, 64
 
 
 @register_pass
 @dataclass(frozen=True)
 class SplitForThreads(Pass):
-    """Fuses element-wise operations, then cuts reductions that would leave threads idle in two.
+    """Fuses element-wise operations, then splits reductions that would leave threads idle.
 
     %s = linalg.generic {reduction over 65536} ins(%x : tensor<65536xf32>)
       ->   %v = tensor.expand_shape %x : tensor<65536xf32> into tensor<16x4096xf32>
@@ -48,76 +50,84 @@ class SplitForThreads(Pass):
     name: ClassVar[str] = "oneflow-split-for-threads"
 
     def run(self, module: ir.Module, registry: Registry) -> None:
-        """Splits what is worth it in every function with a body."""
+        """Splits reductions in every function with a body."""
         expect_legal(module)
         fuse_elementwise(module)
-        cut_reductions(module, _combiners, _choose, _order)
+        split_reductions(module, _combiners, _choose, _order)
 
 
-def _combiners(node: Node) -> list[Joined]:
-    return [_joined(node, number) for number in range(len(node.results))]
+def _combiners(node: Node) -> list[ReductionCombiner]:
+    """The combiner of each result."""
+    return [_combiner(node, number) for number in range(len(node.results))]
 
 
-def _joined(node: Node, number: int) -> Joined:
-    """How a result combines.
+def _combiner(node: Node, number: int) -> ReductionCombiner:
+    """The combiner of a result.
 
     Raises:
-        Unsupported: the order of its elements matters, or it has one for each of them.
+        Unsupported: the order of elements matters, or the result is that of a scan.
     """
-    if node.streams(number):
+    if node.is_scan_result(number):
         raise Unsupported("a scan")
     combiner = combiner_of(node, number)
     typed = "" if combiner.element == "i1" else f" : {combiner.element}"
-    return Joined(combiner.op, ir.Attribute.parse(f"{combiner.neutral}{typed}"))
+    return ReductionCombiner(combiner.op, ir.Attribute.parse(f"{combiner.identity}{typed}"))
 
 
 def _choose(node: Node) -> tuple[int | None, int]:
-    """Which loop to cut, and in how many parts."""
-    loop = longest(node)
+    """The loop to split, and the number of parts."""
+    loop = longest_reduction(node)
     return loop, 1 if loop is None else _parts(node, loop)
 
 
 def _parts(node: Node, loop: int) -> int:
-    """How many parts to cut a loop in; 1 leaves it whole."""
-    found = [loop_size([node], n) for n in node.names]
-    sizes = [s for s in found if s is not None]
-    if len(sizes) < len(found):
+    """The number of parts of a loop; 1 leaves the loop whole."""
+    loop_sizes = [loop_size([node], n) for n in node.names]
+    sizes = [s for s in loop_sizes if s is not None]
+    if len(sizes) < len(loop_sizes):
         return 1
-    kept = math.prod(s for d, s in enumerate(sizes) if d not in node.reductions)
-    depth, product = math.prod(sizes[d] for d in node.folds), is_contraction(node)
-    if not kept or not depth or kept >= _enough(node, sizes):
+    results = math.prod(s for d, s in enumerate(sizes) if d not in node.reductions)
+    depth, product = math.prod(sizes[d] for d in node.nonunit_reductions), is_contraction(node)
+    if not results or not depth or results >= _enough_results(node, sizes):
         return 1
-    if product and depth < 4 * DEPTH:
+    if product and depth < 4 * MIN_DEPTH:
         return 1
-    most = min(PARTS, kept * depth // WORK, depth // DEPTH if product else depth)
+    most = min(MAX_PARTS, results * depth // MIN_WORK, depth // MIN_DEPTH if product else depth)
     return max((n for n in range(2, min(sizes[loop], most) + 1) if sizes[loop] % n == 0), default=1)
 
 
-def _enough(node: Node, sizes: Sequence[int]) -> int:
-    """So many results are steps enough for threads: rows are a step each, columns and products share one."""
+def _enough_results(node: Node, sizes: Sequence[int]) -> int:
+    """How many results are enough parallel steps: each row is a step; columns and products share steps."""
     if not is_contraction(node):
-        return PARTS if all(use.access and use.access[-1].dims & node.folds for use in node.inputs) else KEPT
-    sides = [set().union(*(f.dims for f in use.access)) - node.folds for use in node.inputs]
-    apart = [math.prod(sizes[d] for d in side - other) for side, other in zip(sides, reversed(sides), strict=True)]
-    return FEW_TILES if min(apart) <= FEW else TILES
+        return (
+            MAX_PARTS
+            if all(use.access and use.access[-1].dims & node.nonunit_reductions for use in node.inputs)
+            else ENOUGH_RESULTS
+        )
+    sides = [set().union(*(f.dims for f in use.access)) - node.nonunit_reductions for use in node.inputs]
+    one_sided = [
+        math.prod(sizes[d] for d in side - other) for side, other in zip(sides, reversed(sides), strict=True)
+    ]
+    return ENOUGH_NARROW_RESULTS if min(one_sided) <= NARROW else ENOUGH_PRODUCTS
 
 
 def _order(node: Node) -> list[int] | None:
-    """The dimensions of a product's partial results with the side last whose one dimension is longest.
+    """The dimensions of a product's partial results, with the longest dimension of one operand last.
 
-    That one is walked in vectors: the last dimension of a filter is too short.
+    The last dimension is vectorized, and the last dimension of a filter is too short for vectors.
     """
     output = [form.dim for form in node.outputs[0].access]
     if not is_contraction(node) or None in output or len(output) < 3:
         return None
     sizes = {d: loop_size([node], node.names[d]) or 0 for d in output if d is not None}
     sides = [set().union(*(f.dims for f in u.access)) for u in node.inputs]
-    apart = [d for d in sizes if sum(d in side for side in sides) == 1]
-    if not apart or sizes[output[-1]] >= LANES:  # type: ignore[index]
+    one_sided = [d for d in sizes if sum(d in side for side in sides) == 1]
+    innermost = output[-1]
+    if not one_sided or innermost is None or sizes[innermost] >= MIN_LANES:
         return None
-    longest = max(apart, key=lambda d: sizes[d])
-    depth = math.prod(loop_size([node], node.names[d]) or 0 for d in node.folds)
-    if sizes[longest] < LANES or depth < TURNED:
+    longest = max(one_sided, key=lambda d: sizes[d])
+    depth = math.prod(loop_size([node], node.names[d]) or 0 for d in node.nonunit_reductions)
+    if sizes[longest] < MIN_LANES or depth < MIN_REORDERED_DEPTH:
         return None
     last = output.index(longest)
     return [*(i for i in range(len(output)) if i != last), last]

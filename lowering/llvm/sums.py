@@ -1,8 +1,8 @@
-"""Long floating-point sums: added up in blocks of blocks, so that errors do not grow with their length.
+"""Blocked, compensated summation of long floating-point sums: errors do not grow with the length.
 
-One running sum of n numbers is off by up to n roundings. Here a loop begins a fresh sum every `FIRST` steps, adds
-that to one that begins afresh every `FAN` of those, and adds that to a total which keeps what rounding took from
-it (Knuth's two-sum). Nothing of it depends on the number of threads.
+The error of one running sum of n numbers is up to n roundings. Here a loop starts a fresh sum every `BLOCK` steps,
+adds that sum to one that starts afresh every `FAN_IN` blocks, and adds that one to a total with an error term
+(Knuth's two-sum). The order does not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from oneflow.lowering.llvm.body import Lanes, V
+from oneflow.lowering.llvm.body import Lanes, LaneValue
 from oneflow.lowering.llvm.writer import Index
 
-#: Steps of the shortest sums, and how many of those make one of the next.
-FIRST, FAN = 16, 16
+#: The length of the shortest sums in steps, and how many sums of one level make one sum of the next level.
+BLOCK, FAN_IN = 16, 16
 
 
 @dataclass(frozen=True)
 class Cascade:
-    """How a sweep adds up: which loop is cut, into blocks of how many steps (smallest first).
+    """The blocked summation of a sweep: the loop `level` that is split, and block lengths in steps, smallest first.
 
-    `compensated`: the total of the largest blocks carries an error term.
+    `compensated`: the total of the largest blocks has an error term.
     """
 
     level: int
@@ -30,33 +30,33 @@ class Cascade:
     compensated: bool
 
 
-def cascade(sizes: Sequence[Index], steps: Sequence[int], first: int = FIRST) -> Cascade | None:
-    """The cascade for nested loops of `sizes`, outermost first, that advance by `steps`; None for short ones."""
+def cascade(sizes: Sequence[Index], steps: Sequence[int], first: int = BLOCK) -> Cascade | None:
+    """The cascade for nested loops of `sizes`, outermost first, with strides `steps`; None for short sums."""
     counts = [math.ceil(n / step) if isinstance(n, int) else None for n, step in zip(sizes, steps, strict=True)]
     below = 1
     for level in reversed(range(len(counts))):
         count = counts[level]
         if count is None or below * count > 2 * first:
             block = max(first // below, 1)
-            known = [c for c in counts if c is not None]
-            long = len(known) < len(counts) or math.prod(known) > 2 * FAN * below * block
-            return Cascade(level, (block, block * FAN) if long else (block,), long)
+            static_counts = [c for c in counts if c is not None]
+            is_long = len(static_counts) < len(counts) or math.prod(static_counts) > 2 * FAN_IN * below * block
+            return Cascade(level, (block, block * FAN_IN) if is_long else (block,), is_long)
         below *= count
     return None
 
 
-def of_parts(loops: int) -> Cascade:
-    """The cascade for sums of partial sums, which are few and large: every one is added with its error."""
+def compensated_cascade(loops: int) -> Cascade:
+    """The cascade for sums of partial sums, which are few and large: each one is added with its error term."""
     return Cascade(loops - 1, (1,), True)
 
 
-def add(lanes: Lanes, a: V, b: V) -> V:
+def add(lanes: Lanes, a: LaneValue, b: LaneValue) -> LaneValue:
     """a + b, in this order."""
     return _arith(lanes, "addf", a, b)
 
 
-def two_sum(lanes: Lanes, total: V, error: V, x: V) -> tuple[V, V]:
-    """The rounded sum of `total` and `x`, and `error` with what rounding took."""
+def two_sum(lanes: Lanes, total: LaneValue, error: LaneValue, x: LaneValue) -> tuple[LaneValue, LaneValue]:
+    """The rounded sum of `total` and `x`, and `error` plus the rounding error (Knuth's two-sum)."""
     both = add(lanes, total, x)
     second = _arith(lanes, "subf", both, total)
     first = _arith(lanes, "subf", both, second)
@@ -64,16 +64,17 @@ def two_sum(lanes: Lanes, total: V, error: V, x: V) -> tuple[V, V]:
     return both, add(lanes, error, lost)
 
 
-def settled(lanes: Lanes, total: V, error: V) -> V:
-    """The total with its error; an infinite total has none."""
-    kind = lanes.type(total.element, total.varies)
+def compensate(lanes: Lanes, total: LaneValue, error: LaneValue) -> LaneValue:
+    """The total plus its error term; an infinite total stays as it is."""
+    kind = lanes.type(total.element, total.is_vector)
     corrected = add(lanes, total, error)
-    known = lanes.writer.op(f"arith.cmpf ord, {error.name}, {error.name} : {kind}")
-    masks = lanes.type("i1", total.varies)
-    name = lanes.writer.op(f"arith.select {known}, {corrected.name}, {total.name} : {masks}, {kind}")
-    return V(name, total.element, total.varies)
+    is_finite = lanes.writer.op(f"arith.cmpf ord, {error.name}, {error.name} : {kind}")
+    masks = lanes.type("i1", total.is_vector)
+    name = lanes.writer.op(f"arith.select {is_finite}, {corrected.name}, {total.name} : {masks}, {kind}")
+    return LaneValue(name, total.element, total.is_vector)
 
 
-def _arith(lanes: Lanes, name: str, a: V, b: V) -> V:
-    kind = lanes.type(a.element, a.varies)
-    return V(lanes.writer.op(f"arith.{name} {a.name}, {b.name} : {kind}"), a.element, a.varies)
+def _arith(lanes: Lanes, name: str, a: LaneValue, b: LaneValue) -> LaneValue:
+    """An `arith` operation on two values."""
+    kind = lanes.type(a.element, a.is_vector)
+    return LaneValue(lanes.writer.op(f"arith.{name} {a.name}, {b.name} : {kind}"), a.element, a.is_vector)

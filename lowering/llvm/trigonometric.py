@@ -1,4 +1,4 @@
-"""Circular functions and their inverses, of f32 and f64 by what `formats` has of each."""
+"""Trigonometric functions and their inverses for f32 and f64, with the constants in `formats`."""
 
 from __future__ import annotations
 
@@ -7,62 +7,69 @@ from collections.abc import Sequence
 from oneflow.lowering.llvm.arithmetic import Math
 
 PI = 3.141592653589793
-#: Up to here the parts of half of pi give the remainder exactly enough.
-FAR = 1e5
+#: Up to this bound, pi/2 in parts gives the remainder of the range reduction with enough digits.
+MAX_REDUCED = 1e5
 
 
 def _quadrant(m: Math, x: str) -> tuple[str, str]:
-    """x as (r, q): q quarters of a turn (an integer) and r, at most an eighth."""
+    """Range reduction: x = r + q pi/2 with |r| <= pi/4, as (r, q); q is an integer in the low bits."""
     n = m.unary("roundeven", m.op("mulf", x, m.const(2 / PI)))
     r = x
     for part in m.format.half_pi:
         r = m.fma(n, m.const(-part), r)
-    return r, m.bits(m.op("addf", n, m.const(m.format.round)))
+    return r, m.bits(m.op("addf", n, m.const(m.format.rounding_shift)))
 
 
-def _near_sine(m: Math, r: str, z: str) -> str:
-    return _odd(m, m.format.sine, r, z)
+def _sine_polynomial(m: Math, r: str, z: str) -> str:
+    """The sine of r with square z, for |r| <= pi/4."""
+    return _odd_polynomial(m, m.format.sine, r, z)
 
 
-def _odd(m: Math, coefficients: Sequence[float], x: str, z: str) -> str:
+def _odd_polynomial(m: Math, coefficients: Sequence[float], x: str, z: str) -> str:
     """x + x z p(z), for the square z of x."""
     return m.fma(m.op("mulf", m.polynomial(z, *coefficients), z), x, x)
 
 
-def _near_cosine(m: Math, z: str) -> str:
+def _cosine_polynomial(m: Math, z: str) -> str:
+    """The cosine of a number with square z, for z <= (pi/4)^2."""
     p = m.polynomial(z, *m.format.cosine)
     return m.fma(m.op("mulf", z, z), p, m.fma(z, m.const(-0.5), m.const(1.0)))
 
 
 def _has_bit(m: Math, q: str, bit: int) -> str:
+    """Where a bit of q is set."""
     masked = m.on_bits("andi", q, m.number(bit))
     return m.compare("cmpi", "ne", masked, m.number(0), element=m.format.integer)
 
 
-def _turned(m: Math, x: str, quarters: int) -> str:
-    """The sine of x and `quarters` quarters of a turn."""
+def _shifted_sine(m: Math, x: str, quarters: int) -> str:
+    """sin(x + quarters pi/2)."""
     r, q = _quadrant(m, x)
     q = m.on_bits("addi", q, m.number(quarters))
     z = m.op("mulf", r, r)
-    y = m.select(_has_bit(m, q, 1), _near_cosine(m, z), _near_sine(m, r, z))
+    y = m.select(_has_bit(m, q, 1), _cosine_polynomial(m, z), _sine_polynomial(m, r, z))
     return m.select(_has_bit(m, q, 2), m.op("subf", m.const(-0.0), y), y)
 
 
 def sin(m: Math, x: str) -> str:
     """The sine."""
-    return m.where_far(
-        x, FAR, "sin", lambda: m.select(m.compare("cmpf", "oeq", x, m.const(0.0)), x, _turned(m, x, 0))
+    return m.with_libm_fallback(
+        x,
+        MAX_REDUCED,
+        "sin",
+        lambda: m.select(m.compare("cmpf", "oeq", x, m.const(0.0)), x, _shifted_sine(m, x, 0)),
     )
 
 
 def cos(m: Math, x: str) -> str:
     """The cosine."""
-    return m.where_far(x, FAR, "cos", lambda: _turned(m, x, 1))
+    return m.with_libm_fallback(x, MAX_REDUCED, "cos", lambda: _shifted_sine(m, x, 1))
 
 
-def _near_tangent(m: Math, x: str) -> str:
+def _reduced_tangent(m: Math, x: str) -> str:
+    """The tangent after range reduction."""
     r, q = _quadrant(m, x)
-    y = _odd(m, m.format.tangent, r, m.op("mulf", r, r))
+    y = _odd_polynomial(m, m.format.tangent, r, m.op("mulf", r, r))
     odd = _has_bit(m, q, 1)
     quotient = m.op("divf", m.select(odd, m.const(-1.0), y), m.select(odd, y, m.const(1.0)))
     return m.select(m.compare("cmpf", "oeq", x, m.const(0.0)), x, quotient)
@@ -70,33 +77,33 @@ def _near_tangent(m: Math, x: str) -> str:
 
 def tan(m: Math, x: str) -> str:
     """The tangent."""
-    return m.where_far(x, FAR, "tan", lambda: _near_tangent(m, x))
+    return m.with_libm_fallback(x, MAX_REDUCED, "tan", lambda: _reduced_tangent(m, x))
 
 
-def _near_arcsine(m: Math, s: str, z: str) -> str:
-    """The arc sine of s, whose square is z at most 1/4."""
+def _arcsine_polynomial(m: Math, s: str, z: str) -> str:
+    """The arc sine of s, whose square z is at most 1/4."""
     p = m.polynomial(z, *m.format.arcsine)
     return m.fma(m.op("mulf", s, z), p, s)
 
 
 def _arcsine_parts(m: Math, x: str) -> tuple[str, str]:
-    """Whether |x| is more than 1/2, and the arc sine of |x|, or of sqrt((1 - |x|) / 2) then."""
+    """Whether |x| > 1/2, and the arc sine of |x|, or of sqrt((1 - |x|) / 2) in that case."""
     size = m.absolute(x)
     large = m.compare("cmpf", "ogt", size, m.const(0.5))
     far = m.op("mulf", m.op("subf", m.const(1.0), size), m.const(0.5))
     z = m.select(large, far, m.op("mulf", size, size))
-    return large, _near_arcsine(m, m.select(large, m.unary("sqrt", z), size), z)
+    return large, _arcsine_polynomial(m, m.select(large, m.unary("sqrt", z), size), z)
 
 
 def asin(m: Math, x: str) -> str:
-    """The arc sine: beyond 1/2, pi/2 - 2 asin(sqrt((1 - x) / 2))."""
+    """The arc sine: pi/2 - 2 asin(sqrt((1 - x) / 2)) beyond 1/2."""
     large, y = _arcsine_parts(m, x)
     far = m.op("addf", m.fma(m.const(-2.0), y, m.const(m.format.half_pi[0])), m.const(m.format.half_pi[1]))
     return m.copysign(m.select(large, far, y), x)
 
 
 def acos(m: Math, x: str) -> str:
-    """The arc cosine: pi/2 - asin(x); beyond 1/2, 2 asin(sqrt((1 - |x|) / 2)), taken from pi for negative x."""
+    """The arc cosine: pi/2 - asin(x); beyond 1/2, 2 asin(sqrt((1 - |x|) / 2)), subtracted from pi for negative x."""
     large, y = _arcsine_parts(m, x)
     negative = m.compare("cmpf", "olt", x, m.const(0.0))
     near = m.op("addf", m.op("subf", m.const(m.format.half_pi[0]), m.copysign(y, x)), m.const(m.format.half_pi[1]))
@@ -106,8 +113,8 @@ def acos(m: Math, x: str) -> str:
 
 
 def _arctangent(m: Math, top: str, bottom: str) -> str:
-    """The arc tangent of a ratio of two numbers that are not negative, at most 1."""
-    # tan(pi/8) and above: pi/4 + atan((t - 1) / (t + 1)).
+    """The arc tangent of top / bottom, for 0 <= top <= bottom."""
+    # From tan(pi/8) on: pi/4 + atan((t - 1) / (t + 1)).
     large = m.compare("cmpf", "ogt", top, m.op("mulf", bottom, m.const(0.4142135623730950)))
     t = m.op(
         "divf",
@@ -115,16 +122,17 @@ def _arctangent(m: Math, top: str, bottom: str) -> str:
         m.select(large, m.op("addf", top, bottom), bottom),
     )
     z = m.op("mulf", t, t)
-    y = _odd(m, m.format.arctangent, t, z)
+    y = _odd_polynomial(m, m.format.arctangent, t, z)
     return m.select(large, m.op("addf", y, m.const(PI / 4)), y)
 
 
 def _from_half_pi(m: Math, y: str) -> str:
+    """pi/2 - y."""
     return m.op("addf", m.op("subf", m.const(m.format.half_pi[0]), y), m.const(m.format.half_pi[1]))
 
 
 def atan(m: Math, x: str) -> str:
-    """The arc tangent: beyond 1, pi/2 - atan(1 / x)."""
+    """The arc tangent: pi/2 - atan(1 / x) beyond 1."""
     size, one = m.absolute(x), m.const(1.0)
     inverted = m.compare("cmpf", "ogt", size, one)
     y = _arctangent(m, m.select(inverted, one, size), m.select(inverted, size, one))
@@ -136,7 +144,7 @@ def atan2(m: Math, y: str, x: str) -> str:
     up, right = m.absolute(y), m.absolute(x)
     steep = m.compare("cmpf", "ogt", up, right)
     top, bottom = m.select(steep, right, up), m.select(steep, up, right)
-    angle = _arctangent(m, *_tame(m, top, bottom))
+    angle = _arctangent(m, *_scaled_ratio(m, top, bottom))
     angle = m.select(steep, _from_half_pi(m, angle), angle)
     left = m.compare("cmpi", "slt", m.bits(x), m.number(0), element=m.format.integer)
     back = m.op("addf", m.op("subf", m.const(2 * m.format.half_pi[0]), angle), m.const(2 * m.format.half_pi[1]))
@@ -145,12 +153,12 @@ def atan2(m: Math, y: str, x: str) -> str:
     return m.select(either, m.op("addf", x, y), result)
 
 
-def _tame(m: Math, top: str, bottom: str) -> tuple[str, str]:
-    """A ratio with 0 / 0 as 0 and infinity / infinity as 1, its numbers far from overflow and underflow."""
-    endless = m.compare("cmpf", "oeq", top, m.const(m.format.infinity))
-    top, bottom = m.select(endless, m.const(1.0), top), m.select(endless, m.const(1.0), bottom)
-    nothing = m.compare("cmpf", "oeq", bottom, m.const(0.0))
-    bottom = m.select(nothing, m.const(1.0), bottom)
-    scale = m.select(m.compare("cmpf", "ogt", bottom, m.const(m.format.huge)), m.const(2.0**-24), m.const(1.0))
-    scale = m.select(m.compare("cmpf", "olt", bottom, m.const(1 / m.format.huge)), m.const(2.0**24), scale)
+def _scaled_ratio(m: Math, top: str, bottom: str) -> tuple[str, str]:
+    """A ratio scaled away from overflow and underflow; 0 / 0 becomes 0 / 1 and infinity / infinity becomes 1 / 1."""
+    is_infinite = m.compare("cmpf", "oeq", top, m.const(m.format.infinity))
+    top, bottom = m.select(is_infinite, m.const(1.0), top), m.select(is_infinite, m.const(1.0), bottom)
+    is_zero = m.compare("cmpf", "oeq", bottom, m.const(0.0))
+    bottom = m.select(is_zero, m.const(1.0), bottom)
+    scale = m.select(m.compare("cmpf", "ogt", bottom, m.const(m.format.ratio_limit)), m.const(2.0**-24), m.const(1.0))
+    scale = m.select(m.compare("cmpf", "olt", bottom, m.const(1 / m.format.ratio_limit)), m.const(2.0**24), scale)
     return m.op("mulf", top, scale), m.op("mulf", bottom, scale)

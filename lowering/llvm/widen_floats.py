@@ -1,4 +1,4 @@
-"""`oneflow-widen-floats`: arithmetic on floats of 16 bits as arithmetic on f32."""
+"""`oneflow-widen-floats`: arithmetic on 16-bit floats as arithmetic on f32."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from oneflow.passes.registry import register_pass
 from oneflow.passes.walk import gather
 
 NARROW = ("f16", "bf16")
-#: How the names of operations begin, or end, that compute with floats; all but conversions between floats.
+#: Prefixes and suffixes of the operations that compute with floats, without conversions between floats.
 _BEGINNINGS = ("math.", "vector.reduction", "arith.fpto")
 _ENDS = ("tofp", "addf", "subf", "mulf", "divf", "remf", "negf", "cmpf", "imumf", "numf")
 
@@ -21,7 +21,7 @@ _ENDS = ("tofp", "addf", "subf", "mulf", "divf", "remf", "negf", "cmpf", "imumf"
 @register_pass
 @dataclass(frozen=True)
 class WidenFloats(Pass):
-    """Computes with f32 what programs compute with f16 and bf16, and rounds each result.
+    """Computes in f32 what programs compute in f16 and bf16, and rounds each result.
 
     %z = arith.addf %x, %y : bf16   ->   %s = arith.addf %a, %b : f32, %z = arith.truncf %s : f32 to bf16
     """
@@ -35,6 +35,7 @@ class WidenFloats(Pass):
 
 
 def _computes_narrow(op: ir.Operation) -> bool:
+    """Whether an operation computes with 16-bit floats."""
     name = op.name
     if not name.startswith(_BEGINNINGS) and not name.endswith(_ENDS):
         return False
@@ -42,12 +43,13 @@ def _computes_narrow(op: ir.Operation) -> bool:
 
 
 def element_of(value_type: ir.Type) -> str:
-    """The element type of floats, scalars or vectors of one dimension; nothing for other types."""
+    """The element type of a float scalar or one-dimensional vector; an empty text for other types."""
     shape = shape_of(value_type)
     return shape[0] if shape else ""
 
 
 def _widen(op: ir.Operation) -> None:
+    """Rewrites one operation."""
     with ir.InsertionPoint(op), op.location:
         operands = [converted("arith.extf", v, widened(v.type)) if element_of(v.type) in NARROW else v
                     for v in op.operands]  # fmt: skip
@@ -61,11 +63,11 @@ def _widen(op: ir.Operation) -> None:
 
 
 def widened(kind: ir.Type) -> ir.Type:
-    """The type with f32 in place of its element."""
+    """The type with f32 as its element."""
     f32 = ir.F32Type.get()
     return ir.VectorType.get(kind.shape, f32) if isinstance(kind, ir.VectorType) else f32
 
 
 def converted(name: str, value: ir.Value, kind: ir.Type) -> ir.Value:
-    """A value converted at the insertion point."""
+    """A value converted by operation `name`, at the insertion point."""
     return ir.Operation.create(name, [kind], [value]).results[0]

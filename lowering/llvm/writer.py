@@ -1,6 +1,6 @@
 """Writing MLIR as text: names, constants, nesting.
 
-Emission writes text because it reads like the program it makes, and parsing costs 10 us an operation.
+The emitters write text, since the text reads like the program that it makes, and parsing is cheap.
 """
 
 from __future__ import annotations
@@ -9,16 +9,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-#: A size or position: known, or the name of a value of type `index`.
+#: A size or position: a number, or the SSA name of an `index`.
 Index = int | str
 
-#: How kernels take memory: the address of bytes.
+#: The type of memory arguments of kernels: bytes.
 POINTER = "memref<1xi8>"
 
 
 @dataclass
 class Writer:
-    """Lines of one function; constants go to `head`, everything else to the current block."""
+    """The lines of one function; constants go to `head`, everything else to the current block."""
 
     head: list[str] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
@@ -26,7 +26,7 @@ class Writer:
     _count: int = 0
 
     def fresh(self) -> str:
-        """A name that no value has."""
+        """A new SSA name."""
         self._count += 1
         return f"%{self._count}"
 
@@ -35,13 +35,13 @@ class Writer:
         self.lines.append(text)
 
     def op(self, text: str) -> str:
-        """Adds an operation with one result and gives the result's name."""
+        """Adds an operation with one result; returns the result's name."""
         name = self.fresh()
         self.lines.append(f"{name} = {text}")
         return name
 
     def constant(self, value: str, type_text: str) -> str:
-        """The constant `value` of a type, made once."""
+        """A constant of a type, written once per function."""
         key = (value, type_text)
         if key not in self._constants:
             self._constants[key] = self.fresh()
@@ -50,11 +50,11 @@ class Writer:
         return self._constants[key]
 
     def index(self, value: Index) -> str:
-        """The name of an index."""
+        """The name of an index value."""
         return value if isinstance(value, str) else self.constant(str(value), "index")
 
     def add(self, a: Index, b: Index) -> Index:
-        """a + b."""
+        """a + b, folded where possible."""
         if isinstance(a, int) and isinstance(b, int):
             return a + b
         if 0 in (a, b):
@@ -62,7 +62,7 @@ class Writer:
         return self.op(f"arith.addi {self.index(a)}, {self.index(b)} : index")
 
     def mul(self, a: Index, b: Index) -> Index:
-        """a * b."""
+        """a * b, folded where possible."""
         if isinstance(a, int) and isinstance(b, int):
             return a * b
         if 1 in (a, b):
@@ -70,7 +70,7 @@ class Writer:
         return self.op(f"arith.muli {self.index(a)}, {self.index(b)} : index")
 
     def binary(self, kind: str, a: Index, b: Index) -> str:
-        """An `arith` operation on indices: `subi`, `ceildivui`, `remui`, `minui` .."""
+        """An `arith` operation on indices, such as `subi`, `ceildivui`, `remui` or `minui`."""
         return self.op(f"arith.{kind} {self.index(a)}, {self.index(b)} : index")
 
     def ceildiv(self, a: Index, b: int) -> Index:
@@ -78,7 +78,7 @@ class Writer:
         return -(-a // b) if isinstance(a, int) else self.binary("ceildivui", a, b)
 
     def floor_to(self, a: Index, b: int) -> Index:
-        """The largest multiple of b that a holds."""
+        """The largest multiple of b that is at most a."""
         return a // b * b if isinstance(a, int) else self.binary("subi", a, self.binary("remui", a, b))
 
     def product(self, sizes: Sequence[Index]) -> Index:
@@ -90,7 +90,7 @@ class Writer:
 
     @contextmanager
     def block(self, opening: str, closing: str = "}") -> Iterator[None]:
-        """Lines nested between `opening` and `closing`."""
+        """Nests lines between `opening` and `closing`."""
         self.lines.append(opening)
         yield
         self.lines.append(closing)
@@ -106,29 +106,29 @@ class Writer:
 
     @contextmanager
     def at_head(self) -> Iterator[None]:
-        """Puts the lines written inside before all others."""
+        """Moves the lines written inside to the head of the function."""
         with self.buffered() as lines:
             yield
         self.head.extend(lines)
 
     def text(self) -> str:
-        """Everything written."""
+        """All lines."""
         return "\n".join([*self.head, *self.lines])
 
 
 def memory_type(element: str) -> str:
-    """How an element lies in memory: a bool as one byte."""
+    """The type of an element in memory: a bool is one byte."""
     return "i8" if element == "i1" else element
 
 
 def memref_type(shape: Sequence[Index], element: str) -> str:
-    """The memref of a shape whose dynamic sizes are names."""
+    """The memref type of a shape; names stand for dynamic sizes."""
     dims = "".join(f"{'?' if isinstance(s, str) else s}x" for s in shape)
     return f"memref<{dims}{element}>"
 
 
 def view(writer: Writer, pointer: str, shape: Sequence[Index], element: str) -> tuple[str, str]:
-    """A contiguous view of memory at `pointer`: its name and type."""
+    """A contiguous memref of the memory at `pointer`: its name and type."""
     kind = memref_type(shape, element)
     sizes = ", ".join(s for s in shape if isinstance(s, str))
     return writer.op(f"memref.view {pointer}[{writer.index(0)}][{sizes}] : {POINTER} to {kind}"), kind

@@ -21,7 +21,7 @@ import numpy as np
 
 from oneflow.dialect.dtypes import BY_MLIR
 from oneflow.dialect.external import ExternalKernel
-from oneflow.lowering.buffers import Buffer, place
+from oneflow.lowering.buffers import Buffer, assign_offsets
 from oneflow.lowering.triton.launch.program import Program
 from oneflow.lowering.triton.source import Source
 from oneflow.runtime.failures import position_error, size_error
@@ -282,7 +282,7 @@ class Recorder:
     def script(self) -> Script:
         """The recorded script; temporaries are placed in the workspace after the buffers that the plan has placed."""
         fixed = -(-self.program.workspace // 256) * 256
-        size = fixed + place(self.buffers)
+        size = fixed + assign_offsets(self.buffers)
         base = self.region_address("workspace") + fixed
         relocated = {self.region_address("temporary", b.number): base + (b.offset or 0) for b in self.buffers}
         commands = tuple(_relocated(c, relocated) for c in self.commands)

@@ -78,7 +78,7 @@ def choose_blocks(kernel: Kernel, structure: Structure, sizes: Mapping[int, Size
 
 def kept(kernel: Kernel, structure: Structure, before: str) -> str:
     """How long the cache keeps what a sweep in chunks reads, if that is said; `before` is what the last one said."""
-    if structure.rowwise or structure.again:
+    if structure.rowwise or structure.needs_second_sweep:
         return "evict_first" if before else "evict_last"
     read = [bytes_of(t.element) * (t.count.static or 0) for t in kernel.tensors.values()]
     return "evict_first" if max(read) > CACHE else ""

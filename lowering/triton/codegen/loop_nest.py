@@ -249,7 +249,7 @@ class Nest:
         arguments, names = self._arguments(node), {}
         outs = list(node.body.arguments)[len(node.inputs) :]
         for number, (use, out) in enumerate(zip(node.outputs, outs, strict=True)):
-            if not node.streams(number):
+            if not node.is_scan_result(number):
                 name = names[number] = self._start(node.results[number], self._read(node, use), None, first)
                 arguments[out] = V(name, str(out.type), OUTER | INNER)
         results = self.bodies.run(node.body, node.names, arguments)
@@ -284,7 +284,7 @@ class Nest:
 
     def _scans(self, result: ir.Value) -> bool:
         node = self.makers[result]
-        return any(node.streams(i) for i in range(len(node.outputs)))
+        return any(node.is_scan_result(i) for i in range(len(node.outputs)))
 
     def _fold(self, node: Node, first: bool) -> None:
         folds = self.folds[node.op] or []
@@ -390,7 +390,7 @@ class Nest:
 
     def _streams(self, node: Node, fold: Folded, start: V | None, value: V, first: bool) -> None:
         """The streams of a scan: every partial result."""
-        streams = [i for i in range(len(node.outputs)) if node.streams(i)]
+        streams = [i for i in range(len(node.outputs)) if node.is_scan_result(i)]
         if streams:
             text = f"tl.associative_scan({value.name}, {self.rank - 1}, {fold.function})"
             scanned = self.writer.define(text, value.element, value.axes)

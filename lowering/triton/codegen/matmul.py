@@ -15,7 +15,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from oneflow.dialect._mlir import ir
-from oneflow.lowering.kernels.nodes import Node, Structure, Unsupported, Use, is_contraction, is_gathered, lies_along
+from oneflow.lowering.kernels.nodes import (
+    Node,
+    Structure,
+    Unsupported,
+    Use,
+    has_innermost_window,
+    is_contraction,
+    reduces_contiguously,
+)
 from oneflow.lowering.targets.gpu import gpu_target
 from oneflow.lowering.triton.codegen.body import Bodies
 from oneflow.lowering.triton.codegen.descriptors import Descriptor, are_alike, describe
@@ -96,8 +104,11 @@ class Contraction:
         """The product as tuning sees it."""
         batch, rows, columns, depth = map(self._count, (self.batch, self.rows, self.columns, self.depth))
         width = max(bytes_of(e) for e in self.elements)
-        gathered, described = is_gathered(self.product), width == 2 and gpu_target().has_tma and self._described()
-        along = lies_along(self.product) and self.precision == "ieee"
+        gathered, described = (
+            has_innermost_window(self.product),
+            width == 2 and gpu_target().has_tma and self._described(),
+        )
+        along = reduces_contiguously(self.product) and self.precision == "ieee"
         left, right = (shares(map(self._size, self._loops(u)), self._elements(u)) for u in self.product.inputs)
         finished = [bytes_of(str(use.value.type.element_type)) for _, use in self.finishing]
         operands = batch, rows, columns, depth * len(self.terms), width, described, gathered, (left, right), along

@@ -31,7 +31,11 @@ def read_rescaled(nodes: Sequence[Node], folds: Mapping[ir.Operation, list[Folde
 
 def _read(node: Node, folds: Sequence[Folded], makers: Mapping[ir.Value, Node],
           maxima: Container[ir.Value]) -> Rescaled | None:  # fmt: skip
-    if len(folds) != 1 or folds[0].op.name != "arith.addf" or any(node.streams(i) for i in range(len(node.outputs))):
+    if (
+        len(folds) != 1
+        or folds[0].op.name != "arith.addf"
+        or any(node.is_scan_result(i) for i in range(len(node.outputs)))
+    ):
         return None
     value, exponent = folds[0].value, node
     if isinstance(value, ir.BlockArgument):

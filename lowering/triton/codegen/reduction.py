@@ -107,8 +107,8 @@ def read_folds(node: Node) -> list[Folded] | None:
     yielded = list(block.operations[len(block.operations) - 1].operands)
     folds = []
     for number, (out, value) in enumerate(zip(outs, yielded, strict=True)):
-        if node.streams(number):
-            if not any(value == y and not node.streams(i) for i, y in enumerate(yielded)):
+        if node.is_scan_result(number):
+            if not any(value == y and not node.is_scan_result(i) for i, y in enumerate(yielded)):
                 return None
             continue
         fold = _fold(number, out, value)
@@ -144,7 +144,7 @@ def read_selection(node: Node) -> Selected | None:
     block = node.body
     outs = list(block.arguments)[len(node.inputs) :]
     best, place = list(block.operations[len(block.operations) - 1].operands)[:2] if len(outs) == 2 else (None, None)
-    if best is None or place is None or node.streams(0) or node.streams(1):
+    if best is None or place is None or node.is_scan_result(0) or node.is_scan_result(1):
         return None
     if any(isinstance(v, ir.BlockArgument) for v in (best, place)) or place.owner.name != "arith.select":
         return None

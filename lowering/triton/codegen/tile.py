@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import ir
-from oneflow.lowering.kernels.access import Computed
+from oneflow.lowering.kernels.access import QuasiAffine
 from oneflow.lowering.kernels.nodes import Node, Use
 from oneflow.lowering.triton.codegen.kernel import Kernel, Tensor, triton_type
 from oneflow.lowering.triton.codegen.symbolic_sizes import Size, product
@@ -24,7 +24,7 @@ class Form:
 
     loops: Mapping[int, Size]
     constant: Size = field(default_factory=Size)
-    computed: tuple[tuple[Computed, Size], ...] = ()
+    computed: tuple[tuple[QuasiAffine, Size], ...] = ()
 
     @property
     def walked(self) -> set[int]:
@@ -57,7 +57,7 @@ def linear_form(kernel: Kernel, node: Node, use: Use) -> Form:
     loops: dict[int, Size] = {}
     constant, computed = Size(), []
     for form, stride in zip(use.access, strides, strict=True):
-        if isinstance(form, Computed):
+        if isinstance(form, QuasiAffine):
             computed.append((form.renamed(node.names), stride))
             continue
         constant = constant + stride * Size.of(form.constant)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import func, ir, tensor
-from oneflow.lowering.kernels.nodes import Node, Use, find_node, is_contraction, is_straight, loop_size
+from oneflow.lowering.kernels.nodes import Node, Use, find_node, has_unit_strides, is_contraction, loop_size
 from oneflow.lowering.kernels.reduction_split import new_generic
 
 
@@ -37,9 +37,9 @@ def _run(node: Node) -> list[int]:
     """The most loops of a sum that are dimensions beside each other in every operand that has one of them."""
     asks = any(o.operation.name in ("linalg.index", "tensor.extract") for o in node.body.operations)
     static = all(v.type.has_static_shape for v in node.op.operands)
-    if asks or not static or is_contraction(node) or not is_straight(node):
+    if asks or not static or is_contraction(node) or not has_unit_strides(node):
         return []
-    folds = sorted(node.folds)
+    folds = sorted(node.nonunit_reductions)
     runs = [folds[i:j] for i, j in itertools.combinations(range(len(folds) + 1), 2)]
     fitting = [r for r in runs if all(_is_run(u, r) for u in (*node.inputs, *node.outputs))]
     return max(fitting, key=len, default=[])
@@ -95,5 +95,5 @@ class Flat:
     def _map(self, use: Use) -> ir.AffineMap:
         """How the operand is read: by loops that are there still."""
         dims = {d: ir.AffineExpr.get_dim(i) for i, d in enumerate(self.kept)}
-        forms = [f.expression(dims) for f in use.access if f.dim not in self.loops[1:]]
+        forms = [f.affine_expr(dims) for f in use.access if f.dim not in self.loops[1:]]
         return ir.AffineMap.get(len(self.kept), 0, forms)

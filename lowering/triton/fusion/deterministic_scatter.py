@@ -16,7 +16,7 @@ from typing import ClassVar
 
 from oneflow.dialect._mlir import arith, func, ir, linalg, scf, tensor
 from oneflow.dialect.record import Registry
-from oneflow.lowering.kernels.donation import VIEWS, offers
+from oneflow.lowering.kernels.donation import VIEWS, donated_arguments
 from oneflow.lowering.linalg.checks import CHECK_INDEX
 from oneflow.lowering.linalg.emit import ANY_ORDER
 from oneflow.lowering.triton.fusion.sink_scalars import sink_reads
@@ -48,7 +48,7 @@ class DeterministicScatter(Pass):
     def run(self, module: ir.Module, registry: Registry) -> None:
         """Rewrites the loops of every function with a body."""
         for function in (f for f in module.body.operations if isinstance(f, func.FuncOp) and not f.is_external):
-            given_up = {function.arguments[n] for n in offers(function.operation)}
+            given_up = {function.arguments[n] for n in donated_arguments(function.operation)}
             sink_reads(function.entry_block)
             loops = [o.operation for o in function.entry_block.operations if o.operation.name == "scf.for"]
             for nest in filter(None, map(Nest.read, loops)):

@@ -15,7 +15,7 @@ from typing import ClassVar
 
 from oneflow.dialect._mlir import arith, func, ir, linalg, tensor
 from oneflow.dialect.record import Registry
-from oneflow.lowering.kernels.nodes import Node, Use, find_node, is_contraction, is_straight
+from oneflow.lowering.kernels.nodes import Node, Use, find_node, has_unit_strides, is_contraction
 from oneflow.lowering.kernels.positions import index_constant, index_of
 from oneflow.lowering.kernels.reduction_split import new_generic
 from oneflow.passes.base import Pass
@@ -92,7 +92,7 @@ class Padding:
 
     def _map(self, use: Use) -> ir.AffineMap:
         dims = {d: ir.AffineExpr.get_dim(axis) for d, axis in self._axes.items()}
-        return ir.AffineMap.get(len(self.offsets), 0, [f.expression(dims) for f in use.access])
+        return ir.AffineMap.get(len(self.offsets), 0, [f.affine_expr(dims) for f in use.access])
 
     def _element(self, given: dict[int, ir.Value], around: ir.Value) -> ir.Value:
         """An element inside, or the number `around`."""
@@ -179,7 +179,7 @@ def _is_plain(node: Node) -> bool:
         and len(loops) == len(node.names)
         and alone
         and not any(True for b in begins for _ in b.uses)
-        and is_straight(node)
+        and has_unit_strides(node)
         and bool(node.inputs)
     )
 
@@ -194,7 +194,7 @@ def _reads_past_borders(reader: ir.Operation, number: int, value: ir.Value) -> b
         return False
     others = [u for i, u in enumerate((*node.inputs, *node.outputs)) if i != number]
     makers = [find_node(u.value.owner) for u in others if not isinstance(u.value, ir.BlockArgument)]
-    if any(n is not None and is_contraction(n) and is_straight(n) for n in (node, *makers)):
+    if any(n is not None and is_contraction(n) and has_unit_strides(n) for n in (node, *makers)):
         return False
     known = {f.dim for u in others if u.value != value for f in u.access}
     return known >= set(range(len(node.names)))

@@ -15,20 +15,25 @@ from typing import ClassVar
 
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.record import Registry
-from oneflow.lowering.kernels.form_kernels import fuse_elementwise, joins
+from oneflow.lowering.kernels.form_kernels import fuse_elementwise, should_fuse
 from oneflow.lowering.kernels.nodes import (
     Node,
     Unsupported,
     Use,
     find_node,
+    has_innermost_window,
+    has_unit_strides,
     is_contraction,
-    is_gathered,
-    is_straight,
-    lies_along,
     loop_size,
+    reduces_contiguously,
 )
-from oneflow.lowering.kernels.outline import draft
-from oneflow.lowering.kernels.reduction_split import Joined, cut_reductions, longest, reduced_loops
+from oneflow.lowering.kernels.outline import temporary_kernel
+from oneflow.lowering.kernels.reduction_split import (
+    ReductionCombiner,
+    longest_reduction,
+    reduced_loops,
+    split_reductions,
+)
 from oneflow.lowering.targets.gpu import gpu_target
 from oneflow.lowering.triton.codegen.kernel import Kernel, bytes_of
 from oneflow.lowering.triton.codegen.matmul import Contraction
@@ -60,19 +65,19 @@ class SplitReductions(Pass):
         """Splits what is worth it in every function with a body."""
         fuse_elementwise(module)
         flatten_reductions(module, _gives_more_parts)
-        cut_reductions(module, _combiners, _choose)
+        split_reductions(module, _combiners, _choose)
 
 
-def _combiners(node: Node) -> list[Joined] | None:
+def _combiners(node: Node) -> list[ReductionCombiner] | None:
     folds = read_folds(node)
     if not folds or len(folds) != len(node.results) or any(f.op.name == "arith.mulf" for f in folds):
         return None
-    return [_joined(node, f) for f in folds]
+    return [_combiner(node, f) for f in folds]
 
 
 def _choose(node: Node) -> tuple[int | None, int]:
     """Which loop to cut, and in how many parts; 1 leaves it whole."""
-    loop = longest(node)
+    loop = longest_reduction(node)
     if is_contraction(node):
         return _product_parts(node, loop)
     return loop, 1 if loop is None else _parts(node, loop)
@@ -84,15 +89,16 @@ def _parts(node: Node, loop: int, size: int = 0) -> int:
     kept = 0 if known is None else math.prod(s for d, s in enumerate(known) if d not in node.reductions)
     if known is None or kept * known[loop] == 0:
         return 1
-    last = max(node.folds)
-    beside = any(u.access and u.access[-1].dim not in (None, *node.folds) and u.access[-1].dim not in node.units
+    last = max(node.nonunit_reductions)
+    still = {None, *node.nonunit_reductions, *node.unit_loops}
+    beside = any(u.access and u.access[-1].dim not in still
                  for u in node.inputs if u.access and last in set().union(*(f.dims for f in u.access)))  # fmt: skip
-    return split_parts(size or known[loop], math.prod(known[d] for d in node.folds), kept, beside)
+    return split_parts(size or known[loop], math.prod(known[d] for d in node.nonunit_reductions), kept, beside)
 
 
 def _gives_more_parts(node: Node, loops: Sequence[int], size: int) -> bool:
     """Whether a reduction is cut in more parts where loops of so many steps in all are one."""
-    loop = longest(node) if _combiners(node) else None
+    loop = longest_reduction(node) if _combiners(node) else None
     return loop is not None and _parts(node, loops[0], size) > _parts(node, loop)
 
 
@@ -119,9 +125,9 @@ def _product_parts(node: Node, first: int | None) -> tuple[int | None, int]:
 def _has_groups(node: Node) -> bool:
     """Whether the kernel that a product and what follows it become has the form for groups of warps."""
     nodes = [node]
-    while (after := _after(nodes[-1])) is not None and joins([*nodes, after], EPILOGUE, gpu_target().sms):
+    while (after := _after(nodes[-1])) is not None and should_fuse([*nodes, after], EPILOGUE, gpu_target().sms):
         nodes.append(after)
-    with draft([n.op for n in nodes], "contraction") as function, contextlib.suppress(Unsupported):
+    with temporary_kernel([n.op for n in nodes], "contraction") as function, contextlib.suppress(Unsupported):
         kernel = Kernel.read(function)
         return bool(special(Contraction(kernel, kernel.structure())))
     return False
@@ -143,7 +149,7 @@ def _after(node: Node) -> Node | None:
 
 def stays_whole(node: Node) -> bool:
     """Whether a product's depth is not cut."""
-    return _product_parts(node, longest(node))[1] == 1
+    return _product_parts(node, longest_reduction(node))[1] == 1
 
 
 def product_of(node: Node) -> Product | None:
@@ -162,16 +168,16 @@ def _product(node: Node, sizes: list[int]) -> Product | None:
     element = str(node.inputs[0].value.type.element_type)
     if element not in ("f16", "bf16", "f32") or min(rows, columns) <= 1:
         return None
-    depth, width = math.prod(sizes[d] for d in node.folds), bytes_of(element)
-    gathered = is_gathered(node)
+    depth, width = math.prod(sizes[d] for d in node.nonunit_reductions), bytes_of(element)
+    gathered = has_innermost_window(node)
     described = (
         gpu_target().has_tma
         and width == 2
-        and is_straight(node)
+        and has_unit_strides(node)
         and all(size % 8 == 0 for size in (rows, columns, depth))
     )
     shared = [shares((sizes[d] for f in u.access for d in f.dims), _elements(u)) for u in node.inputs]
-    pair, along = (shared[0], shared[1]), lies_along(node)
+    pair, along = (shared[0], shared[1]), reduces_contiguously(node)
     return Product(batch, rows, columns, depth, width, described, gathered, pair, along)
 
 
@@ -179,10 +185,10 @@ def _elements(use: Use) -> int:
     return math.prod(ir.RankedTensorType(use.value.type).shape)
 
 
-def _joined(node: Node, fold: Folded) -> Joined:
+def _combiner(node: Node, fold: Folded) -> ReductionCombiner:
     element = ir.RankedTensorType(node.results[fold.number].type).element_type
     with node.op.location:
-        return Joined(fold.op, _number(neutral(fold.op.name, str(element)), element))
+        return ReductionCombiner(fold.op, _number(neutral(fold.op.name, str(element)), element))
 
 
 def _number(text: str, kind: ir.Type) -> ir.Attribute:

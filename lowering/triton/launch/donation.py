@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.buffers import Buffer
 from oneflow.lowering.kernels.access import read_any_node
-from oneflow.lowering.kernels.donation import offers
+from oneflow.lowering.kernels.donation import donated_arguments
 from oneflow.lowering.kernels.nodes import Node, Unsupported, analyse, loop_size
 from oneflow.lowering.triton.launch.grouped_launches import member_of
 
@@ -29,7 +29,7 @@ def donations(
     """
     found, free = {}, _Free(ops, functions, updates)
     returned = list(ops[-1].operands)
-    for number, result in offers(entry).items():
+    for number, result in donated_arguments(entry).items():
         argument, value = entry.regions[0].blocks[0].arguments[number], returned[result]
         made = _root(buffers[value])
         fits = value.type == argument.type and made.kind == "temporary" and made.result == result
@@ -39,8 +39,8 @@ def donations(
 
 
 def _root(buffer: Buffer) -> Buffer:
-    while buffer.shares is not None:
-        buffer = buffer.shares
+    while buffer.aliases is not None:
+        buffer = buffer.aliases
     return buffer
 
 
@@ -112,7 +112,9 @@ def _in_place(function: ir.Operation, operand: int, result: int) -> bool:
 
 
 def _reads_there(node: Node, value: ir.Value, place: object) -> bool:
-    return not node.folds and all(_place(node, use.access) == place for use in node.inputs if use.value == value)
+    return not node.nonunit_reductions and all(
+        _place(node, use.access) == place for use in node.inputs if use.value == value
+    )
 
 
 def _place(node: Node, access: Sequence[object]) -> object:

@@ -14,7 +14,7 @@ from typing import ClassVar, TypeVar
 
 from oneflow.dialect._mlir import func, ir
 from oneflow.dialect.record import Registry
-from oneflow.lowering.kernels.legality import expect_formed
+from oneflow.lowering.kernels.legality import check_kernels_formed
 from oneflow.lowering.kernels.nodes import Structure, Unsupported
 from oneflow.lowering.linalg.external import declarations, read_external, shared_memory
 from oneflow.lowering.triton.codegen.kernel import FAILURE, SETUP, Kernel
@@ -83,7 +83,7 @@ class EmitTriton(Pass):
         external = declarations(module)
         entries = [f for f in _functions(module) if "oneflow.kernel" not in f.attributes]
         for entry in entries:
-            expect_formed(entry.operation)
+            check_kernels_formed(entry.operation)
         sources, hosts = _cover(module, entries, write)
         names = _kernels(module)
         given = _given_sources(external, registry)

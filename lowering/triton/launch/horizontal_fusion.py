@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from oneflow.dialect._mlir import ir
-from oneflow.lowering.kernels.donation import wait_for_readers
+from oneflow.lowering.kernels.donation import order_after_readers
 from oneflow.lowering.kernels.graph import Graph
 from oneflow.lowering.triton.codegen.kernel import FAILURE, bytes_of
 from oneflow.lowering.triton.launch.grouped_launches import PARAMETERS, callee_of, is_grouped, merge_calls
@@ -84,7 +84,7 @@ class _Window:
 def _first(entry: ir.Operation, functions: dict[str, ir.Operation], sources: dict[str, Source]) -> _Window | None:
     """Calls that become one launch, None where nothing is left to merge."""
     graph = Graph([o.operation for o in entry.regions[0].blocks[0].operations])
-    wait_for_readers(entry, graph)
+    order_after_readers(entry, graph)
     needs = needs_of(graph)
     by_level: dict[int, list[_Window]] = {}
     for number, level in enumerate(_levels(graph, needs)):
@@ -103,8 +103,8 @@ def _first(entry: ir.Operation, functions: dict[str, ir.Operation], sources: dic
 
 def needs_of(graph: Graph) -> list[set[int]]:
     """What each operation comes after; who reads an argument and who updates it never run side by side."""
-    needs = [set(found) for found in graph.needs]
-    for updater, readers in graph.waits.items():
+    needs = [set(found) for found in graph.producers]
+    for updater, readers in graph.ordered_after.items():
         for reader in readers:
             needs[max(updater, reader)].add(min(updater, reader))
     return needs

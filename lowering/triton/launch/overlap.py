@@ -11,18 +11,18 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from oneflow.dialect._mlir import ir
-from oneflow.lowering.buffers import Buffer, Lives
+from oneflow.lowering.buffers import Buffer, Liveness
 from oneflow.lowering.kernels.graph import is_external_call
 
 #: What needs no kernel made elsewhere.
 NONE = -1
 
 
-def keep_beside(ops: Sequence[ir.Operation], lives: Lives) -> None:
+def keep_beside(ops: Sequence[ir.Operation], liveness: Liveness) -> None:
     """Lets buffers of an entry live longer."""
     needs, ends = _needs(ops), _ends(ops)
     ending: dict[int, list[Buffer]] = defaultdict(list)
-    for buffer in lives.buffers:
+    for buffer in liveness.buffers:
         if buffer.kind == "temporary" and not buffer.dynamic and 0 <= buffer.last < len(ops):
             ending[buffer.last].append(buffer)
     for number, buffers in ending.items():

@@ -17,7 +17,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import ir
-from oneflow.lowering.buffers import Buffer, Lives, place
+from oneflow.lowering.buffers import Buffer, Liveness, assign_offsets
 from oneflow.lowering.kernels.nodes import Unsupported
 from oneflow.lowering.linalg.emit import BARRIER
 from oneflow.lowering.triton.codegen.body import literal
@@ -83,20 +83,20 @@ class Plan:
         self.block = self.entry.regions[0].blocks[0]
         self.ops = [o.operation for o in self.block.operations]
         kernels = {name: Kernel.read(f) for name, f in self.functions.items()}
-        self.lives = Lives(self.ops, self.block, kernels)
-        apart = _static_bytes(self.lives.buffers) <= APART
+        self.liveness = Liveness(self.ops, self.block, kernels)
+        apart = _static_bytes(self.liveness.buffers) <= APART
         if not apart:
-            self.lives.share(self.ops, self.in_place)
+            self.liveness.share_in_place(self.ops, self.in_place)
         self.copied = {r: v for number, op in enumerate(self.ops) for r, v in self._updates(number, op)}
-        keep_beside(self.ops, self.lives)
-        self.workspace = place(self.lives.buffers, apart)
+        keep_beside(self.ops, self.liveness)
+        self.workspace = assign_offsets(self.liveness.buffers, apart)
         updates = {name: source.updates for name, source in self.sources.items()}
-        self.donated = donations(self.entry, self.ops, self.lives.of, self.functions, updates)
+        self.donated = donations(self.entry, self.ops, self.liveness.buffer_of, self.functions, updates)
         for result in self.donated:
             self.copied.pop(self.ops[-1].operands[result], None)
         self.ending: dict[int, list[Buffer]] = defaultdict(list)
-        for buffer in self.lives.buffers:
-            if buffer.shares is None and buffer.dynamic:
+        for buffer in self.liveness.buffers:
+            if buffer.aliases is None and buffer.dynamic:
                 self.ending[buffer.last].append(buffer)
 
     def _updates(self, number: int, op: ir.Operation) -> list[tuple[ir.Value, ir.Value]]:
@@ -104,10 +104,10 @@ class Plan:
         source = self.sources.get(_callee(op)) if op.name == "func.call" else None
         copies = []
         for result, operand in (source.updates if source else {}).items():
-            made, value = self.lives.of[op.results[result]], op.operands[operand]
+            made, value = self.liveness.buffer_of[op.results[result]], op.operands[operand]
             if not isinstance(value, ir.BlockArgument) and value.owner.name == "tensor.empty":
                 continue
-            if not _share(made, self.lives.of[value], number):
+            if not _share(made, self.liveness.buffer_of[value], number):
                 copies.append((op.results[result], value))
         return copies
 
@@ -144,7 +144,7 @@ class Plan:
             static = not argument.type.is_dynamic_dim(axis)
             shape.append(Size.of(argument.type.get_dim_size(axis) if static else f"{name}_{axis}"))
             parameters += [] if static else [f"{name}_{axis}"]
-        buffer = self.lives.of[argument]
+        buffer = self.liveness.buffer_of[argument]
         self.names[buffer.number] = name
         self.places[argument] = Place(buffer, tuple(shape), str(argument.type.element_type))
         return parameters
@@ -168,8 +168,10 @@ class Plan:
 
     def _tensor(self, op: ir.Operation, result: ir.Value) -> None:
         if op.name == "arith.constant":
-            self.places[result] = Place(self.lives.of[result], _static(result.type), str(result.type.element_type))
-            self.names[self.lives.of[result].number] = f"run.constant({len(self.constants)})"
+            self.places[result] = Place(
+                self.liveness.buffer_of[result], _static(result.type), str(result.type.element_type)
+            )
+            self.names[self.liveness.buffer_of[result].number] = f"run.constant({len(self.constants)})"
             self.constants.append(op.attributes["value"])
             return
         if op.operands[0] in self.places:
@@ -252,7 +254,7 @@ class Plan:
         inputs = list(op.operands)[: len(op.operands) - len(op.results)]
         for result, empty in zip(op.results, list(op.operands)[len(inputs) :], strict=True):
             self.places[result] = Place(
-                self.lives.of[result], self._shape(empty), str(result.type.element_type)
+                self.liveness.buffer_of[result], self._shape(empty), str(result.type.element_type)
             )  # fmt: skip
             self._allocate(self.places[result])
         if callee in self.external:
@@ -292,7 +294,7 @@ class Plan:
 
     def _where(self, result: ir.Value) -> str:
         """Where a result lies, for readers of the plan."""
-        buffer = _root(self.lives.of[result])
+        buffer = _root(self.liveness.buffer_of[result])
         if buffer.result is not None:
             argument = self.donated.get(buffer.result)
             return f"result {buffer.result}" + ("" if argument is None else f" in argument {argument}")
@@ -375,8 +377,8 @@ def _callee(op: ir.Operation) -> str:
 
 
 def _root(buffer: Buffer) -> Buffer:
-    while buffer.shares is not None:
-        buffer = buffer.shares
+    while buffer.aliases is not None:
+        buffer = buffer.aliases
     return buffer
 
 
@@ -387,7 +389,7 @@ def _share(made: Buffer, used: Buffer, number: int) -> bool:
         return False
     if made.result is not None:
         root.result, made.result = made.result, None
-    made.shares = used
+    made.aliases = used
     return True
 
 

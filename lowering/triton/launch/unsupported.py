@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 
 from oneflow.dialect._mlir import func, ir
 from oneflow.lowering.kernels import numbers
-from oneflow.lowering.kernels.form_kernels import FILLED, kind_of
+from oneflow.lowering.kernels.form_kernels import INITIALIZED_BY_KERNEL, kind_of
 from oneflow.lowering.kernels.outline import Outliner
 from oneflow.lowering.triton.codegen.emission import origins
 from oneflow.lowering.triton.names import HOST
@@ -63,9 +63,9 @@ def _expand(call: ir.Operation, kernel: ir.Operation, entry: func.FuncOp, outlin
     for old, result in zip(call.results, last.operands, strict=True):
         old.replace_all_uses_with(values[result])
     call.erase()
-    setup = [op for op in made if op.name not in FILLED]
+    setup = [op for op in made if op.name not in INITIALIZED_BY_KERNEL]
     for op in made:
-        if op.name in FILLED:
+        if op.name in INITIALIZED_BY_KERNEL:
             outliner.outline(entry, [op], kind_of(op), op)
     for op in reversed(setup):
         if not any(True for r in op.results for _ in r.uses):
@@ -74,7 +74,7 @@ def _expand(call: ir.Operation, kernel: ir.Operation, entry: func.FuncOp, outlin
 
 def computes_once(kernel: ir.Operation) -> bool:
     """Whether a kernel is a single operation already."""
-    return sum(o.operation.name in FILLED for o in kernel.regions[0].blocks[0].operations) < 2
+    return sum(o.operation.name in INITIALIZED_BY_KERNEL for o in kernel.regions[0].blocks[0].operations) < 2
 
 
 def host_kernel(module: ir.Module, kernel: ir.Operation, reason: str) -> HostKernel:
@@ -95,11 +95,12 @@ def host_kernel(module: ir.Module, kernel: ir.Operation, reason: str) -> HostKer
 def _write_program(name: str, block: ir.Block) -> None:
     """A function that does what a kernel's block does, at the insertion point."""
     *body, last = [o.operation for o in block.operations]
-    inputs = [numbers.held_type(a.type) for a in block.arguments]
+    inputs = [numbers.storage_type(a.type) for a in block.arguments]
     function = func.FuncOp(name, (inputs, [v.type for v in last.operands]))
     with ir.InsertionPoint(function.add_entry_block()):
         values = {
-            a: numbers.taken(given, a.type) for a, given in zip(block.arguments, function.arguments, strict=True)
+            a: numbers.extract_number(given, a.type)
+            for a, given in zip(block.arguments, function.arguments, strict=True)
         }
         for op in body:
             clone_with(op, values)

@@ -60,8 +60,8 @@ def _is_for(nest: Nest) -> bool:
     nodes, outer, inner = nest.structure.nodes, nest.tile.axes[0].size.static, nest.row.size.static
     long = inner is not None and inner >= SHORTEST and (outer or 0) >= gpu_target().sms
     folded = bool(nest.folds) and not nest.selections and not nest.kernel.checks and nest.blocks.mode != "step"
-    streams = any(n.streams(i) for n in nodes for i in range(len(n.outputs)))
-    plain = long and folded and not streams and nest.structure.again
+    streams = any(n.is_scan_result(i) for n in nodes for i in range(len(n.outputs)))
+    plain = long and folded and not streams and nest.structure.needs_second_sweep
     return plain and not is_strided(nest.structure, nest.tile.forms)
 
 

@@ -78,7 +78,7 @@ class Runner:
 
 
 def _remove_barriers(module):
-    """Has users of a barrier read what it gives: nothing is moved here."""
+    """Replaces a barrier by its first operand: the runner moves no operations."""
     found = []
 
     def visit(op):
@@ -103,7 +103,7 @@ def _descriptor(array):
 
 
 def _array(words, rank, dtype):
-    """A copy of what a memref descriptor shows."""
+    """A copy of the array of a memref descriptor."""
     shape, strides = tuple(words[3 : 3 + rank]), tuple(int(s) * dtype.itemsize for s in words[3 + rank :])
     if 0 in shape:
         return np.zeros(shape, dtype)

@@ -1,4 +1,4 @@
-"""What passes take for each operator does not grow with the program, whatever its shape."""
+"""The time of passes per operator does not grow with the program, whatever the shape of the program."""
 
 import itertools
 import random
@@ -11,8 +11,8 @@ import oneflow as flow
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.reader import read_module
-from oneflow.lowering.buffers import ALIGNMENT, Buffer, place
-from oneflow.lowering.kernels.form_kernels import LONGEST_BODY
+from oneflow.lowering.buffers import ALIGNMENT, Buffer, assign_offsets
+from oneflow.lowering.kernels.form_kernels import MAX_BODY_OPERATIONS
 from oneflow.lowering.pipelines import pipeline_between
 from oneflow.passes.pipeline import Pipeline
 from oneflow.passes.walk import gather_named
@@ -21,13 +21,13 @@ TENSOR = "tensor<16x16xf32>"
 
 
 def chain(count):
-    """Element-wise operators, one after the other."""
+    """A chain of element-wise operators."""
     for n in range(count):
         yield "tanh", [n - 1] if n % 2 else [n - 1, "b"]
 
 
 def fan(count):
-    """Products of one tensor, and their sum."""
+    """Products of one tensor, and the sum of the products."""
     for n in range(0, count, 2):
         yield "matmul", ["x", "b" if n % 4 else "w"]
         yield "add", [n - 1 if n else "x", n]
@@ -47,7 +47,7 @@ def program(shape, count):
 
 
 def lower(shape, count, stage):
-    """The program at a stage, and the processor's seconds for each operator."""
+    """The program at a stage, and the CPU seconds per operator."""
     module = program(shape, count)
     pipeline = Pipeline.parse(pipeline_between(None, stage), module.context)
     begin = time.process_time()
@@ -57,16 +57,16 @@ def lower(shape, count, stage):
 
 @pytest.mark.parametrize("stage", ["kernels", "triton"])
 @pytest.mark.parametrize("shape", [chain, fan])
-def test_time_for_an_operator_does_not_grow(shape, stage):
+def test_time_per_operator_is_constant(shape, stage):
     lower(shape, 100, stage)
     small, large = (lower(shape, count, stage)[1] for count in (600, 4000))
     assert large < 2.5 * small
 
 
-def test_bodies_stay_short_and_share_loops():
+def test_fused_bodies_are_bounded():
     module, _ = lower(chain, 1000, "kernels")
     bodies = [len(o.regions[0].blocks[0].operations) for o in gather_named(module.operation, {"linalg.generic"})]
-    assert sum(bodies) > 1000 and max(bodies) <= LONGEST_BODY
+    assert sum(bodies) > 1000 and max(bodies) <= MAX_BODY_OPERATIONS
     kernels = [o for o in module.body.operations if "oneflow.kernel" in o.attributes]
     assert len(kernels) == 1 and ir.StringAttr(kernels[0].attributes["oneflow.kernel"]).value == "pointwise"
 
@@ -87,11 +87,11 @@ def test_values_of_a_long_chain():
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_buffers_alive_together_lie_apart(seed):
+def test_live_buffers_do_not_overlap(seed):
     source = random.Random(seed)
     spans = [sorted(source.sample(range(600), 2)) for _ in range(300)]
     buffers = [Buffer(n, "temporary", source.randrange(1, 900), a, b) for n, (a, b) in enumerate(spans)]
-    size = place(buffers)
+    size = assign_offsets(buffers)
     for one, other in itertools.combinations(buffers, 2):
         if one.first <= other.last and other.first <= one.last:
             low, high = sorted((one, other), key=lambda b: b.offset)

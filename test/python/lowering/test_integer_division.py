@@ -1,4 +1,4 @@
-"""Integer division at its edges is the same wherever it happens: folded, or computed by a kernel."""
+"""Integer division at its edge cases is the same folded, compiled and interpreted."""
 
 import numpy as np
 import pytest
@@ -14,17 +14,17 @@ from oneflow.testing.interpreter import interpret
 
 
 def quotient(a, b):
-    """Rounded down; 0 where the divisor is 0."""
+    """The quotient rounded down; 0 where the divisor is 0."""
     return a // b if b else 0
 
 
 def modulo(a, b):
-    """With the sign of the divisor; 0 where that is 0."""
+    """The remainder with the sign of the divisor; 0 where the divisor is 0."""
     return a % b if b else 0
 
 
 def remainder(a, b):
-    """With the sign of the dividend; 0 where the divisor is 0."""
+    """The remainder with the sign of the dividend; 0 where the divisor is 0."""
     return (abs(a) % abs(b)) * (-1 if a < 0 else 1) if b else 0
 
 
@@ -37,7 +37,7 @@ def pairs(dtype):
     return [np.array(g.ravel(), dtype) for g in np.meshgrid(np.array(values, dtype), np.array(values, dtype))]
 
 
-def wanted(rule, a, b):
+def expected(rule, a, b):
     info = np.iinfo(a.dtype)
     exact = [rule(int(x), int(y)) for x, y in zip(a, b, strict=True)]
     return np.array([(v - info.min) % (1 << info.bits) + info.min for v in exact], a.dtype)
@@ -53,9 +53,9 @@ def program(name, kind, first="%a", second="%b", head=""):
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.int64])
 @pytest.mark.parametrize("name", OPERATORS)
-def test_every_way(name, dtype):
+def test_compiled_and_interpreted(name, dtype):
     a, b = pairs(dtype)
-    want = wanted(OPERATORS[name], a, b)
+    want = expected(OPERATORS[name], a, b)
     element = {np.uint8: "ui8"}.get(dtype, f"i{np.iinfo(dtype).bits}")
     text = program(name, f"tensor<{len(a)}x{element}>")
     context = create_context()
@@ -70,7 +70,7 @@ def test_every_way(name, dtype):
 @pytest.mark.parametrize("name", OPERATORS)
 def test_folded(name, dtype):
     a, b = pairs(dtype)
-    want = wanted(OPERATORS[name], a, b)
+    want = expected(OPERATORS[name], a, b)
     kind = f"tensor<{len(a)}xi{np.iinfo(dtype).bits}>"
     head = "\n".join(f"%c{i} = arith.constant dense<{x.tolist()}> : {kind}" for i, x in enumerate((a, b)))
     context = create_context()

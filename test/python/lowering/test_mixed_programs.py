@@ -1,4 +1,4 @@
-"""Programs with operations of MLIR beside operators: they give NumPy's values, or an error where the operation is."""
+"""Programs that mix MLIR operations and operators: values as NumPy's, or an error at the operation's location."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ INDEX = "\n".join(f"%c{n} = arith.constant {n} : index" for n in range(5)) + "\n
 
 
 def compiled(body: str, arguments: str, result: str, before: str = "") -> Any:
-    """A program of this body, whose value is %r."""
+    """A program with this body, which returns %r."""
     text = f"{before}\nfunc.func @main({arguments}) -> {result} {{\n{INDEX}\n{body}\nreturn %r : {result}\n}}"
     return compile_module(read_module(text, create_context()), options=Options(cached=False, level=0))
 
 
-#: Operations on tensors: the line that makes %r of %x, %y (f32) or %n, %m (i32), its type, and NumPy's form.
+#: Operations on tensors: the line that makes %r of %x, %y (f32) or %n, %m (i32), its type, the NumPy value.
 ELEMENT_WISE: list[tuple[str, str, Any]] = [
     *((f"arith.{op} %x, %y : {F}", F, want) for op, want in {
         "addf": X + Y, "subf": X - Y, "mulf": X * Y, "divf": X / Y, "remf": np.fmod(X, Y),
@@ -74,7 +74,7 @@ def test_arith_and_math_on_tensors(line: str, result: str, want: Any) -> None:
         np.testing.assert_array_equal(before, after)
 
 
-def test_element_wise_operations_of_unknown_sizes_among_operators() -> None:
+def test_elementwise_operations_of_dynamic_size() -> None:
     body = f"""%0 = "oneflow.relu"(%x) : ({Q}) -> {Q}
       %1 = arith.mulf %0, %y : {Q}
       %2 = math.exp %1 : {Q}
@@ -87,7 +87,7 @@ def test_element_wise_operations_of_unknown_sizes_among_operators() -> None:
 
 
 def loop(carried: str, body: str, last: str = "%c3", kind: str = F) -> str:
-    """A loop over %i of 0, 1, 2 that carries %a, from %x on."""
+    """A loop over %i = 0, 1, 2 that carries %a, starting from %x."""
     return f"""%r = scf.for %i = %c0 to {last} step %c1 iter_args(%a = %x) -> ({kind}) {{
       {body}
       scf.yield {carried} : {kind}
@@ -98,7 +98,7 @@ def powers(n: int) -> Any:
     return X ** (2**n)
 
 
-#: Control flow: the program, its arguments, the type of its result, what it is given, what it gives.
+#: Control flow: the program, its parameters, the type of its result, the arguments, the expected value.
 CONTROL: dict[str, tuple[str, str, str, list[Any], Any]] = {
     "for": (loop("%0", f"%0 = {SQUARE.format('%a', F)}"), f"%x: {F}", F, [X], powers(3)),
     "for_never": (loop("%0", f"%0 = {SQUARE.format('%a', F)}", "%c0"), f"%x: {F}", F, [X], X),
@@ -193,15 +193,15 @@ CONTROL: dict[str, tuple[str, str, str, list[Any], Any]] = {
 
 
 @pytest.mark.parametrize("name", CONTROL)
-def test_control_flow_and_numbers(name: str) -> None:
+def test_control_flow_and_scalars(name: str) -> None:
     body, arguments, result, given, want = CONTROL[name]
     (got,) = compiled(body, arguments, result)(*given)
     assert got.dtype == want.dtype
     np.testing.assert_allclose(got, want, rtol=1e-5)
 
 
-def test_a_loop_keeps_the_sizes_it_began_with() -> None:
-    """What it passes on of another size is an error before memory is written; the program can be called again."""
+def test_loop_carried_tensors_keep_their_sizes() -> None:
+    """A carried tensor of another size is an error before memory is written; the program can be called again."""
     body = loop("%0", f'%0 = "oneflow.cat"(%a, %y) {{axis = 0 : si64}} : ({Q}, {Q}) -> {Q}', kind=Q)
     program = compiled(body, f"%x: {Q}, %y: {Q}", Q)
     for _ in range(2):
@@ -212,7 +212,7 @@ def test_a_loop_keeps_the_sizes_it_began_with() -> None:
         np.testing.assert_array_equal(program(X, Y[:0])[0], X)
 
 
-def test_sizes_that_do_not_fit_inside_of_a_branch_end_the_run() -> None:
+def test_size_mismatch_in_a_branch_ends_the_run() -> None:
     body = f"""%c = tensor.extract %p[] : tensor<i1>
       %r = scf.if %c -> ({F}) {{
         %0 = "oneflow.broadcast_add"(%x, %y) : ({Q}, {Q}) -> {Q}
@@ -229,7 +229,7 @@ def test_sizes_that_do_not_fit_inside_of_a_branch_end_the_run() -> None:
         program(X, Y[:2], np.True_)
 
 
-def test_an_assertion_that_fails_is_an_error_of_the_run() -> None:
+def test_failed_assertion_is_a_runtime_error() -> None:
     body = f'%c = tensor.extract %p[] : tensor<i1>\ncf.assert %c, "x is bad"\n%r = {SQUARE.format("%x", F)}'
     program = compiled(body, f"%x: {F}, %p: tensor<i1>", F)
     np.testing.assert_array_equal(program(X, np.True_)[0], X * X)
@@ -237,7 +237,7 @@ def test_an_assertion_that_fails_is_an_error_of_the_run() -> None:
         program(X, np.False_)
 
 
-#: What has no code: the line that makes %r of %x, what comes before the function, and what is said of it.
+#: Unsupported operations: the line that makes %r of %x, text before the function, part of the error message.
 REFUSED: list[tuple[str, str, str]] = [
     (f"%r = tosa.add %x, %x : ({F}, {F}) -> {F}", "", "got tosa.add"),
     (f"%r = ub.poison : {F}", "", "got ub.poison"),
@@ -259,7 +259,7 @@ REFUSED: list[tuple[str, str, str]] = [
 
 
 @pytest.mark.parametrize("line, before, text", REFUSED)
-def test_what_has_no_code_is_refused_where_it_is(line: str, before: str, text: str) -> None:
+def test_unsupported_operations_are_refused_at_their_location(line: str, before: str, text: str) -> None:
     with pytest.raises(PassError, match=rf"^-:\d+:\d+: error: .*{re.escape(text)}"):
         compiled(line, f"%x: {F}", F, before)
 
@@ -272,7 +272,7 @@ def test_functions_as_values_are_refused() -> None:
     assert caught.value.location is not None
 
 
-def test_results_of_sizes_that_only_a_run_knows_are_refused() -> None:
+def test_results_of_data_dependent_size_are_refused() -> None:
     body = f"""%c = tensor.extract %p[] : tensor<i1>
       %r = scf.if %c -> ({Q}) {{
         %0 = {SQUARE.format("%x", Q)}

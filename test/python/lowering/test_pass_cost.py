@@ -1,4 +1,4 @@
-"""What passes do for each operation, they do not do again: for those inside of bodies, for equal ones."""
+"""Passes do not repeat work: for operations in bodies, and for equal operations."""
 
 import sys
 
@@ -37,7 +37,7 @@ def program(*operations, last):
 
 
 @pytest.mark.parametrize("work", [lambda m: Verifier().verify(m.operation), fuse_elementwise])
-def test_bodies_are_not_looked_through(work):
+def test_passes_do_not_walk_bodies(work):
     lines = ["%0 = math.exp %a : f32", *(f"%{i} = math.exp %{i - 1} : f32" for i in range(1, 30))]
     few, many = (program(generic("%y", "%x", "\n".join(lines[:n]), f"%{n - 1}"), last="%y") for n in (2, 30))
     counts = []
@@ -57,7 +57,7 @@ def test_equal_operations_are_read_once(monkeypatch):
     assert asked == [0, 0] and one.inputs[0].access == other.inputs[0].access and one.inputs[0] != other.inputs[0]
 
 
-def test_operands_are_those_from_outside():
+def test_operands_of_are_captured_values():
     module = program(generic("%y", "%x", "%1 = arith.mulf %a, %a : f32\n%0 = arith.addf %1, %s : f32"), last="%y")
     block = module.body.operations[0].regions[0].blocks[0]
     empty, op = (o.operation for o in list(block.operations)[:2])
@@ -65,7 +65,7 @@ def test_operands_are_those_from_outside():
     assert operands_of(op) == [x, empty.results[0], s]
 
 
-def test_no_module_of_the_dialect_is_looked_for(monkeypatch):
+def test_no_dialect_module_is_searched(monkeypatch):
     asked = []
 
     class Finder:
@@ -79,7 +79,7 @@ def test_no_module_of_the_dialect_is_looked_for(monkeypatch):
     assert names[0] == "oneflow.relu" and not [n for n in asked if n.endswith("dialects.oneflow")]
 
 
-def test_sizes_that_are_numbers_are_computed_as_numbers(monkeypatch):
+def test_static_sizes_are_computed_as_numbers(monkeypatch):
     monkeypatch.setattr(symbolic_sizes, "_collect", None)
     assert Size.of(3) * Size.of(4) + Size.of(2) == Size.of(14) and Size.of(3) * Size() == Size()
     assert Size.of(7).renamed({"p0": Size.of(2)}) == Size.of(7)

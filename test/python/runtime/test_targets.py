@@ -13,7 +13,7 @@ from oneflow.dialect import ops as _every_operator  # noqa: F401
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.record import REGISTRY
-from oneflow.lowering.llvm.contraction import best_of, tiles_of
+from oneflow.lowering.llvm.contraction import best_tile, register_tiles
 from oneflow.lowering.targets import machine
 from oneflow.lowering.targets.choice import NAMES, TargetError, cpu_target, cpu_target_named, using
 from oneflow.lowering.targets.cpu import CPU_TARGETS
@@ -140,9 +140,9 @@ def test_arithmetic_on_bf16_in_a_program_of_arith(level):
 
 
 def test_tiles_stay_in_registers():
-    assert tiles_of(CPU_TARGETS["x86-64-v4"]) == {16: 1, 8: 3, 4: 6, 2: 12, 1: 14}
-    assert tiles_of(CPU_TARGETS["x86-64-v3"]) == {8: 1, 4: 2, 2: 6, 1: 12}
-    assert [best_of(tiles_of(CPU_TARGETS[name])) for name in ("x86-64-v3", "x86-64-v4")] == [2, 4]
+    assert register_tiles(CPU_TARGETS["x86-64-v4"]) == {16: 1, 8: 3, 4: 6, 2: 12, 1: 14}
+    assert register_tiles(CPU_TARGETS["x86-64-v3"]) == {8: 1, 4: 2, 2: 6, 1: 12}
+    assert [best_tile(register_tiles(CPU_TARGETS[name])) for name in ("x86-64-v3", "x86-64-v4")] == [2, 4]
 
 
 def test_targets_are_named_by_the_variable(monkeypatch):

@@ -1,7 +1,7 @@
 // RUN: oneflow-opt %s --stage kernels | FileCheck %s
 // RUN: oneflow-opt %s --stage llvm | FileCheck %s --check-prefix=LLVM
 
-// A plan calls kernels alone: calls of functions with bodies are replaced by these, from within callees too.
+// A plan only calls kernels: calls of functions with bodies are inlined, within callees too.
 // LLVM: llvm.func internal @oneflow_plan_outer
 // LLVM-NOT: llvm.call @oneflow_plan_
 // LLVM: llvm.call @inner_kernel_0_launch

@@ -1,6 +1,6 @@
 // RUN: oneflow-opt %s --split-input-file --oneflow-form-kernels | FileCheck %s
 
-// A softmax is one kernel: reductions share the row loop with what they reduce, though only the input ties them.
+// A softmax is one kernel: its reductions share the row loop, though they only have the input in common.
 
 // CHECK-LABEL: func.func private @softmax_kernel_0(
 // CHECK-SAME: attributes {oneflow.kernel = "row"}
@@ -53,7 +53,7 @@ func.func @softmax(%x: tensor<64x100xf32>) -> tensor<64x100xf32> {
 
 // -----
 
-// What follows a contraction joins it; what feeds it does not, for it would be computed again for every column.
+// The epilogue of a contraction is fused; its producers are not: they would be recomputed for every column.
 
 // CHECK-LABEL: func.func private @linear_kernel_0(
 // CHECK-SAME: attributes {oneflow.kernel = "pointwise"}
@@ -97,7 +97,7 @@ func.func @linear(%x: tensor<8x16xf32>, %w: tensor<16x32xf32>) -> tensor<8x32xf3
 
 // -----
 
-// Equal kernels are one function; a reshape that keeps the elements in place stays in the entry.
+// Equal kernels share a function; a reshape that moves no element stays in the entry.
 
 // CHECK-LABEL: func.func private @twice_kernel_0(
 // CHECK-NOT: func.func private

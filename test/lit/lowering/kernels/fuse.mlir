@@ -2,8 +2,8 @@
 // RUN: oneflow-opt %s --oneflow-form-kernels="fuse=true" | FileCheck %s --check-prefixes=CHECK,FUSED
 // RUN: oneflow-opt %s --oneflow-form-kernels="fuse=false" | FileCheck %s --check-prefixes=CHECK,APART
 
-// With fusion the first operation is computed inside the body of the second; without, both are bodies of their
-// own that still share one kernel, since their loops agree.
+// With fusion the second operation has the body of the first inlined; without, the operations have bodies of their
+// own and still share one kernel, since their loops are equal.
 
 // CHECK-LABEL: func.func private @main_kernel_0(
 // CHECK-SAME: oneflow.kernel = "pointwise"

@@ -1,6 +1,6 @@
 // RUN: oneflow-opt %s --convert-oneflow-to-linalg --canonicalize --cse --oneflow-form-kernels --oneflow-share-kernels | FileCheck %s
 
-// Kernels that differ in numbers alone are one, which takes the numbers that differ.
+// Kernels that differ in constants only are one kernel with the constants as arguments.
 
 // CHECK-LABEL: func.func private @main_kernel_0(
 // CHECK-SAME: %[[X:.*]]: tensor<8xf32>, %[[N:.*]]: f32, %[[OUT:.*]]: tensor<8xf32>)
@@ -9,7 +9,7 @@
 // CHECK: arith.addf %{{.*}}, %cst : f32
 // CHECK-NOT: func.func private @main_kernel_1(
 
-// What a sum begins with stays in its kernel.
+// The initial value of a sum stays in its kernel.
 // CHECK-LABEL: func.func private @main_kernel_2(
 // CHECK: linalg.fill
 // CHECK-LABEL: func.func private @main_kernel_3(

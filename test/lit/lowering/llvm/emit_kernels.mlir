@@ -1,6 +1,6 @@
 // RUN: oneflow-opt %s --oneflow-form-kernels --oneflow-emit-kernels | FileCheck %s
 
-// A kernel takes pointers, and a range of steps; a launch gives the range, the plan launches into a result's memory.
+// A kernel takes pointers and a range of parallel steps; a launch passes the range; the plan launches into result memory.
 
 // CHECK: oneflow.results = ["tensor<100000xf32>"], oneflow.workspace = 0 : i64}
 // CHECK-LABEL: func.func private @main_kernel_0(

@@ -1,6 +1,6 @@
 // RUN: oneflow-opt %s --oneflow-expand-math | FileCheck %s
 
-// One function per vector type, called wherever the operation stood, inlined by LLVM.
+// One function per vector type replaces the operations; LLVM inlines the function.
 // CHECK-LABEL: func.func @vectors(
 // CHECK: %[[A:.*]] = call @oneflow_exp_16(%arg0) : (vector<16xf32>) -> vector<16xf32>
 // CHECK: %[[B:.*]] = call @oneflow_exp_16(%[[A]])
@@ -21,7 +21,7 @@ func.func @scalars(%x: f32) -> f32 {
   return %1 : f32
 }
 
-// Names of what is made for f64 say so.
+// Functions for f64 have f64 in their names.
 // CHECK-LABEL: func.func @of_f64(
 // CHECK: call @oneflow_log_f64_8(%arg0) : (vector<8xf64>) -> vector<8xf64>
 // CHECK: call @oneflow_exp_f64_0(%arg1) : (f64) -> f64
@@ -60,7 +60,7 @@ func.func @two_operands(%x: vector<4xf32>, %y: vector<4xf32>) -> vector<4xf32> {
 // CHECK: arith.shli
 // CHECK: arith.bitcast %{{.*}} : vector<16xi32> to vector<16xf32>
 
-// Angles beyond what the parts of pi are good for go through libm, one by one.
+// Angles beyond the range of the range reduction go through libm, lane by lane.
 // CHECK: func.func private @oneflow_sin_4(
 // CHECK: scf.if
 // CHECK-NOT: math.sin

@@ -1,6 +1,6 @@
 // RUN: oneflow-opt %s --convert-oneflow-to-linalg --canonicalize --oneflow-form-kernels --oneflow-emit-kernels | FileCheck %s
 
-// Lanes walk the loop before the last; both steps of the last are joined to whole vectors.
+// Lanes walk the loop before the last; both steps of the last loop are interleaved to full vectors.
 // CHECK-LABEL: func.func private @twice_kernel_0(
 // CHECK: scf.for
 // CHECK: vector.load {{.*}} : memref<192xf32>, vector<32xf32>

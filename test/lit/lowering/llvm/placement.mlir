@@ -1,6 +1,6 @@
 // RUN: oneflow-opt %s --convert-oneflow-to-linalg --oneflow-form-kernels --oneflow-emit-kernels | FileCheck %s
 
-// The whole is filled in chunks, then a row of the part at a time is copied into it.
+// The destination is filled in chunks; then the part is inserted row by row.
 // CHECK-LABEL: func.func private @padded_kernel_0_0(
 // CHECK: vector.broadcast
 // CHECK: vector.store

@@ -1,6 +1,6 @@
 // RUN: oneflow-opt %s --convert-oneflow-to-linalg --canonicalize --oneflow-form-kernels --oneflow-emit-kernels | FileCheck %s
 
-// A kernel without lanes goes along the last loop inside a step, whose other positions are taken apart once before it.
+// Without lanes, a parallel step runs along the last loop; the other positions are computed once before that loop.
 
 // CHECK-LABEL: func.func private @resized_kernel_0(
 // CHECK: scf.for %[[STEP:.*]] = %{{.*}} to %{{.*}} step
@@ -18,7 +18,7 @@ func.func @resized(%x: tensor<2x3x4x5xf32>) -> tensor<2x3x8x10xf32> {
   return %0 : tensor<2x3x8x10xf32>
 }
 
-// Long loops are cut into chunks, so that threads share them.
+// Long loops are split into chunks for several threads.
 // CHECK-LABEL: func.func private @long_kernel_0(
 // CHECK: scf.for %[[STEP:.*]] = %{{.*}} to %{{.*}} step
 // CHECK-NEXT: %[[CHUNK:.*]] = arith.remui %[[STEP]], %c3

@@ -1,4 +1,4 @@
-// Vectors and tiles are those of the target; LLVM is told its processor.
+// Vectors and tiles follow the target; LLVM gets the target's processor.
 // RUN: oneflow-opt %s --stage kernels | oneflow-opt --target x86-64-v4 --oneflow-emit-kernels | FileCheck %s --check-prefix=V4
 // RUN: oneflow-opt %s --stage kernels | oneflow-opt --target x86-64-v3 --oneflow-emit-kernels | FileCheck %s --check-prefix=V3
 // RUN: oneflow-opt %s --stage kernels | env ONEFLOW_TARGET=x86-64-v2 oneflow-opt --oneflow-emit-kernels | FileCheck %s --check-prefix=V2

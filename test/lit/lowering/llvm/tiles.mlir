@@ -1,6 +1,6 @@
 // RUN: oneflow-opt %s --convert-oneflow-to-linalg --oneflow-form-kernels --oneflow-emit-kernels | FileCheck %s
 
-// Vectors along the rows are turned in registers; a tile at an edge is masked.
+// Vectors along the rows are transposed in registers; a tile at an edge is masked.
 // CHECK-LABEL: func.func private @transposed_kernel_0(
 // CHECK: scf.if
 // CHECK-COUNT-16: vector.load {{.*}} : memref<100x50xf32>, vector<16xf32>

@@ -1,6 +1,6 @@
 // RUN: oneflow-opt %s --convert-oneflow-to-linalg --canonicalize --oneflow-form-kernels --oneflow-emit-kernels | FileCheck %s
 
-// Windows have fewer elements than vectors have lanes: lanes are windows, picked out of two vectors.
+// Windows have fewer elements than vectors have lanes: each lane is a window, loaded with stride 2 from two vectors.
 // CHECK-LABEL: func.func private @windows_kernel_0(
 // CHECK-COUNT-2: vector.load {{.*}} : memref<512x56x64xf32>, vector<16xf32>
 // CHECK-NEXT: vector.shuffle {{.*}} [0, 2, 4, 6, 8, 10, 12, 14, 17, 19, 21, 23, 25, 27, 29, 31]
@@ -10,7 +10,7 @@ func.func @windows(%x: tensor<8x64x56x64xf32>) -> tensor<8x64x28x32xf32> {
   return %0#0 : tensor<8x64x28x32xf32>
 }
 
-// A filter for each channel: the small operand whose channels lie apart is copied first, so that they lie side by side.
+// Depthwise convolution: the small operand with strided channels is first copied to a transposed layout.
 // CHECK-LABEL: func.func private @channels_kernel_0(
 // CHECK: %[[TURNED:.*]] = memref.view {{.*}} to memref<3x3x64xf32>
 // CHECK: memref.load {{.*}} : memref<64x3x3xf32>
@@ -22,7 +22,7 @@ func.func @channels(%x: tensor<1x30x30x64xf32>, %w: tensor<64x3x3x1xf32>) -> ten
   return %0 : tensor<1x28x28x64xf32>
 }
 
-// Columns of a product that are every second element are packed by vectors.
+// Columns of a product with stride 2 are packed by vector loads.
 // CHECK-LABEL: func.func private @strided_kernel_0(
 // CHECK: vector.load {{.*}} : memref<16x16x64xf32>, vector<16xf32>
 // CHECK: vector.load {{.*}} : memref<16x16x64xf32>, vector<16xf32>

@@ -1,4 +1,4 @@
-"""Kernels: what is formed, how accurate polynomials are, where buffers lie."""
+"""Kernels: which are formed and shared; accuracy of polynomial approximations; offsets of buffers."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from oneflow.dialect import ops  # noqa: F401
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.reader import read_module
-from oneflow.lowering.buffers import ALIGNMENT, Buffer, place
+from oneflow.lowering.buffers import ALIGNMENT, Buffer, assign_offsets
 from oneflow.lowering.pipelines import STAGES, pipeline_between
 from oneflow.passes.pipeline import Pipeline
 
@@ -55,7 +55,7 @@ def one(name, kind, result=None, attributes=""):
         (one("transpose", "tensor<4x8xf32>", "tensor<8x4xf32>", "{perm = [1, 0]}"), ["movement"]),
     ],
 )
-def test_formed(text, expected):
+def test_kinds_of_kernels(text, expected):
     assert kinds(text) == expected
 
 
@@ -69,7 +69,7 @@ def test_layer_norm_is_one_kernel():
     assert kinds(text) == ["row"]
 
 
-def test_stages_in_order():
+def test_order_of_stages():
     assert list(STAGES)[:4] == ["oneflow", "linalg", "kernels", "llvm"]
 
 
@@ -105,11 +105,11 @@ def test_the_error_function():
 
 @TYPES
 @OF_TWO
-def test_functions_of_two_numbers(function, reference, limit, dtype):
+def test_binary_functions(function, reference, limit, dtype):
     x, y = numbers(1, dtype), numbers(2, dtype)
     rng = np.random.default_rng(3)
     whole = rng.integers(-9, 10, x.size).astype(dtype)
-    # Large powers of what is near 1 need a logarithm of many digits.
+    # Large powers of numbers near 1 need a logarithm of many digits.
     near, large = rng.uniform(0.9, 1.1, x.size).astype(dtype), rng.uniform(-7000, 7000, x.size).astype(dtype)
     least, most = (getattr(np.finfo(dtype), name) for name in ("smallest_subnormal", "max"))
     edges = np.array([0, -0.0, 1, -1, np.inf, -np.inf, np.nan, least, most, 2, -3, 0.5, -1.5], dtype)
@@ -118,12 +118,12 @@ def test_functions_of_two_numbers(function, reference, limit, dtype):
         check_function(function, reference, limit, *pair)
 
 
-#: Where exp overflows, and where it becomes denormal and nothing.
+#: Where exp overflows, underflows to 0, and becomes denormal.
 EDGES_OF_EXP = {np.float32: (88.72, 88.73, -103.9, -87.4), np.float64: (709.78, 709.79, -745.1, -708.4)}
 
 
 def numbers(seed, dtype):
-    """Numbers of every size, around 0 and 1, and edges."""
+    """Numbers of every magnitude, numbers around 0 and 1, and edge cases."""
     rng = np.random.default_rng(seed)
     bits = {np.float32: np.uint32, np.float64: np.uint64}[dtype]
     anything = rng.integers(0, np.iinfo(bits).max, 200_000, dtype=bits, endpoint=True).view(dtype)
@@ -146,14 +146,14 @@ def check_function(function, reference, limit, *arrays):
     assert ulps(got[~special_values], want[~special_values]) <= limit
 
 
-def test_buffers_that_live_together_lie_apart():
+def test_live_buffers_do_not_overlap():
     rng = np.random.default_rng(3)
     buffers = []
     for number in range(60):
         first = int(rng.integers(0, 40))
         last = first + int(rng.integers(0, 12))
         buffers.append(Buffer(number, "temporary", int(rng.integers(0, 500)), first, last))
-    total = place(buffers)
+    total = assign_offsets(buffers)
     for a in buffers:
         assert a.offset is not None and a.offset % ALIGNMENT == 0 and a.offset + a.bytes <= total
         for b in buffers:
@@ -172,7 +172,7 @@ def test_softmax_over_columns_is_one_kernel(shape, dim):
     assert compiled.ir("kernels").count("oneflow.kernel =") == 1
 
 
-def test_kernels_that_differ_in_numbers_alone_are_one():
+def test_kernels_that_differ_in_constants_are_shared():
     @flow.compile
     def f(x, w):
         for i in range(6):

@@ -1,14 +1,14 @@
-"""Operations that are alike but for what they take from outside have one form, and no others have."""
+"""Structural hashes are equal exactly for operations that are equal up to captured values."""
 
 import pytest
 
 import oneflow as flow
 from oneflow.dialect._mlir import ir
-from oneflow.lowering.kernels.structural_hash import Reader
+from oneflow.lowering.kernels.structural_hash import StructuralHasher
 from oneflow.passes.structure import operands_of
 
 MAP = "affine_map<(d0) -> (d0)>"
-#: Bodies of two inputs; `%c` and `%d` come from outside.
+#: Bodies of two inputs; `%c` and `%d` are captured.
 BODIES = {
     "plain": "%r = arith.subf %a, %b : f32",
     "again": "%r = arith.subf %a, %b : f32",
@@ -48,28 +48,28 @@ def ops():
         yield dict(zip([*BODIES, "branches", "return"], found, strict=True))
 
 
-def test_forms_are_those_of_bodies_without_what_comes_from_outside(ops):
-    reader = Reader()
-    forms = {name: reader.read(op).form for name, op in ops.items()}
+def test_hash_is_equal_for_bodies_equal_up_to_captured_values(ops):
+    hasher = StructuralHasher()
+    hashes = {name: hasher.read(op).structural_hash for name, op in ops.items()}
     alike = {"again": "plain", "outside too": "outside"}
-    assert all((forms[a] == forms[b]) == (alike.get(a, a) == alike.get(b, b)) for a in BODIES for b in BODIES)
-    assert forms["branches"] is None
+    assert all((hashes[a] == hashes[b]) == (alike.get(a, a) == alike.get(b, b)) for a in BODIES for b in BODIES)
+    assert hashes["branches"] is None
 
 
-def test_what_is_taken_is_what_the_walk_finds(ops):
-    reader = Reader()
-    assert all(reader.read(op).taken == operands_of(op) for op in ops.values())
+def test_captured_values_equal_operands_of(ops):
+    hasher = StructuralHasher()
+    assert all(hasher.read(op).captured_values == operands_of(op) for op in ops.values())
     x, y = (ops["again"].operands[n] for n in (0, 1))
     ops["outside"].operands[0] = y
-    assert reader.read(ops["outside"]).taken == operands_of(ops["outside"])
+    assert hasher.read(ops["outside"]).captured_values == operands_of(ops["outside"])
     ops["outside"].operands[0] = x
 
 
-def test_types_and_attributes_belong_to_the_form():
+def test_types_and_attributes_change_the_hash():
     module = flow.trace(lambda x: (x.sum(0), x.sum(1), x.reshape(4, 3).sum(1)), flow.TensorSpec((3, 4)))
     sums = [o.operation for o in module.body.operations[0].regions[0].blocks[0].operations]
-    reader = Reader()
-    assert len({reader.read(op).form for op in sums if op.name == "oneflow.reduce_sum"}) == 3
+    hasher = StructuralHasher()
+    assert len({hasher.read(op).structural_hash for op in sums if op.name == "oneflow.reduce_sum"}) == 3
 
 
 @pytest.mark.parametrize(
@@ -81,20 +81,20 @@ def test_types_and_attributes_belong_to_the_form():
         (lambda x, y: ((x @ y) * 2.0, (y @ x) * 2.0, (x @ x) * 2.0, (x @ y) * 3.0), 3),
     ],
 )
-def test_groups_of_one_form_are_one_kernel(function, count):
+def test_groups_of_equal_structure_share_a_kernel(function, count):
     spec = flow.TensorSpec((8, 8))
     text = flow.compile(function, specs=[spec, spec], device="cpu").ir("kernels")
     assert text.count("func.func private @") == count
 
 
-def test_operations_that_are_erased_are_not_taken_for_others():
-    """Some come to lie where others were."""
-    reader = Reader()
+def test_erased_operations_are_forgotten():
+    """A new operation can get the address of an erased one."""
+    hasher = StructuralHasher()
     with ir.Context() as context, ir.Location.unknown():
         context.allow_unregistered_dialects = True
         block = ir.Module.create().body
         for name in ["a.one", "a.two"] * 10:
             op = ir.Operation.create(name, ip=ir.InsertionPoint(block))
-            assert reader.read(op).form == (name == "a.two")
-            reader.forget(op)
+            assert hasher.read(op).structural_hash == (name == "a.two")
+            hasher.forget(op)
             op.erase()

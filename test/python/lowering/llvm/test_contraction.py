@@ -1,4 +1,4 @@
-"""Contractions in every layout of operands, with few and many rows, columns and steps."""
+"""Contractions in every layout of operands, with few and many rows, columns and steps of the depth."""
 
 import numpy as np
 import pytest
@@ -12,15 +12,15 @@ SHAPES = [
 ]  # fmt: skip
 
 
-def turned(x):
+def transposed_in_memory(x):
     return flow.permute(x, (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
 
 
 LAYOUTS = {
     "plain": flow.matmul,
-    "right": lambda a, b: flow.matmul(a, turned(b)),
-    "left": lambda a, b: flow.matmul(turned(a), b),
-    "both": lambda a, b: flow.matmul(turned(a), turned(b)),
+    "right": lambda a, b: flow.matmul(a, transposed_in_memory(b)),
+    "left": lambda a, b: flow.matmul(transposed_in_memory(a), b),
+    "both": lambda a, b: flow.matmul(transposed_in_memory(a), transposed_in_memory(b)),
 }
 
 
@@ -66,21 +66,21 @@ def test_batches(layout, rows):
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("shape", [(1, 40, 70), (7, 33, 20), (30, 600, 70), (0, 3, 4), (3, 0, 4)])
-def test_sizes_known_at_run_time(layout, shape):
+def test_dynamic_sizes(layout, shape):
     a, b, want = operands(layout, *shape)
     compiled = flow.compile(LAYOUTS[layout], specs=[flow.TensorSpec((None, None), flow.float32)] * 2)
     np.testing.assert_allclose(compiled(a, b), want, **tolerance(np.float32, shape[1]))
 
 
 @pytest.mark.parametrize("rows", [1, 6, 40])
-def test_what_follows(rows):
+def test_epilogue(rows):
     a, b, want = operands("right", rows, 50, 45)
     c = RNG.normal(size=45).astype(np.float32)
     got = flow.compile(lambda a, b, c: flow.relu(flow.linear(a, b, c)) * 2.0)(a, b, c)
     np.testing.assert_allclose(got, np.maximum(want + c, 0) * 2, rtol=1e-5, atol=1e-3)
 
 
-def test_infinities_beside_the_end_of_the_depth():
+def test_infinities_beyond_the_end_of_the_depth():
     a, b, _ = operands("right", 2, 19, 5)
     a[1, 18], b[3, 18] = np.inf, np.inf
     with np.errstate(invalid="ignore"):
@@ -90,8 +90,8 @@ def test_infinities_beside_the_end_of_the_depth():
 
 @pytest.mark.parametrize("left", [True, False])
 @pytest.mark.parametrize("value", [0.0, 0.5])
-def test_a_factor_that_is_a_constant(value, left):
-    """On ranks partial sums are made of zeros, which are part of the product."""
+def test_constant_factor(value, left):
+    """In a program of one rank, partial sums are made of zero constants that are factors of the product."""
     x, w = np.ones((5, 2)), RNG.normal(size=(4, 3))
 
     def product(x, w):

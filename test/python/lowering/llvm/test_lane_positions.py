@@ -1,4 +1,4 @@
-"""Computed positions whose lanes count from one of two places: rolled arrays, by vectors."""
+"""Computed positions whose lanes are consecutive from one of two starts: rolled arrays as vector loads."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ def test_rolled_rows(size, shift, dtype):
     np.testing.assert_array_equal(compiled(x), np.roll(x, shift, 1))
 
 
-def test_rolled_rows_of_a_size_known_at_run_time():
+def test_rolled_rows_of_dynamic_size():
     compiled = flow.compile(lambda x: flow.roll(x, 7, 1) * 2.0, flow.TensorSpec((None, None), flow.float32))
     for size in (1, 7, 16, 50):
         x = np.arange(2 * size, dtype=np.float32).reshape(2, size)
         np.testing.assert_array_equal(compiled(x), np.roll(x, 7, 1) * 2)
 
 
-def test_rolled_rows_are_read_by_vectors():
+def test_rolled_rows_are_vector_loads():
     compiled = flow.compile(lambda x: flow.roll(x, 5, 1))
     compiled(np.zeros((4, 100), np.float32))
     assert "llvm.intr.masked.load" in compiled.ir("llvm")

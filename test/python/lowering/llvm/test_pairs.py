@@ -1,4 +1,4 @@
-"""Results that end in dimensions of two elements: gradients of pools, elements repeated, comparisons."""
+"""Results whose last dimension has two elements: gradients of max pooling, repeated elements, comparisons."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ SIZES = [2, 5, 7, 8, 16, 17, 33]
 
 
 def windows(x: np.ndarray) -> np.ndarray:
-    """Windows of 2 x 2, their elements in the last dimension."""
+    """Windows of 2 x 2 with their elements in the last dimension."""
     n, c, height, width = x.shape
     return x.reshape(n, c, height // 2, 2, width // 2, 2).transpose(0, 1, 2, 4, 3, 5).reshape(n, c, -1, width // 2, 4)
 
 
 def images(seen: np.ndarray) -> np.ndarray:
-    """The opposite of `windows`."""
+    """The inverse of `windows`."""
     n, c, height, width, _ = seen.shape
     return seen.reshape(n, c, height, width, 2, 2).transpose(0, 1, 2, 4, 3, 5).reshape(n, c, 2 * height, 2 * width)
 
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("kind", ["max", "avg"])
-def test_gradients_of_pools(size, kind):
+def test_gradients_of_max_pooling(size, kind):
     pool = {"max": flow.nn.functional.max_pool2d, "avg": flow.nn.functional.avg_pool2d}[kind]
     grad = flow.compile(lambda x, dy: flow.grad(lambda x: flow.sum(pool(x, 2, 2) * dy))(x))
     x = RNG.normal(size=(2, 3, 4, 2 * size)).astype(np.float32)
@@ -37,7 +37,7 @@ def test_gradients_of_pools(size, kind):
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int64, np.uint8])
-def test_elements_in_turn(size, dtype):
+def test_interleaved_elements(size, dtype):
     x = RNG.integers(0, 9, size=(3, size)).astype(dtype)
     y = RNG.integers(0, 9, size=(3, size, 2)).astype(dtype)
     z = RNG.integers(0, 9, size=2).astype(dtype)

@@ -1,4 +1,4 @@
-"""Tensors set into larger ones: every kind of run, edge and element type, sizes known at run time."""
+"""Tensors inserted into larger ones: every kind of run, edge and element type, and dynamic sizes."""
 
 import numpy as np
 import pytest
@@ -35,13 +35,13 @@ def test_stack(shape, axis):
 
 @pytest.mark.parametrize("count", [2, 3, 4, 5])
 @pytest.mark.parametrize("shape", [(), (7,), (5, 16), (3, 6000)])
-def test_stack_at_the_end(shape, count):
+def test_stack_along_the_last_dimension(shape, count):
     arrays = [numbers(shape, np.float32) for _ in range(count)]
     check(lambda *xs: flow.stack(xs, len(shape)), lambda *xs: np.stack(xs, -1), *arrays)
 
 
 @pytest.mark.parametrize("dtype", [np.bool_, np.int8, np.float16, np.float64])
-def test_stack_at_the_end_of_other_types(dtype):
+def test_stack_along_the_last_dimension_of_other_types(dtype):
     x, y = numbers((3, 37), dtype), numbers((3, 37), dtype)
     compiled = flow.compile(lambda x, y: flow.stack([x, y], 2))
     np.testing.assert_array_equal(compiled(x, y), np.stack([x, y], 2))
@@ -54,13 +54,13 @@ def test_pad(dtype):
     check(lambda x: flow.pad(x, (1, 2, 3, 0)), lambda x: np.pad(x, ((0, 0), (3, 0), (1, 2))), x)
 
 
-def test_pad_with_a_number():
+def test_pad_with_a_value():
     x = numbers((40, 1000))
     check(lambda x: flow.pad(x, (0, 5), value=2.5), lambda x: np.pad(x, ((0, 0), (0, 5)), constant_values=2.5), x)
 
 
 @pytest.mark.parametrize(("start", "step"), [((0, 0), (1, 1)), ((2, 3), (1, 1)), ((1, 0), (3, 2)), ((0, 1), (1, 4))])
-def test_update_of_a_slice(start, step):
+def test_slice_update(start, step):
     x, y = numbers((50, 300)), numbers((12, 70))
     stop = [s + 1 + d * (n - 1) for s, d, n in zip(start, step, y.shape, strict=True)]
 
@@ -75,7 +75,7 @@ def test_update_of_a_slice(start, step):
 @pytest.mark.parametrize(
     "shapes", [((3, 5), (4, 5)), ((300, 70), (1, 70)), ((0, 4), (2, 4)), ((2, 30000), (3, 30000))]
 )
-def test_sizes_known_at_run_time(shapes):
+def test_dynamic_sizes(shapes):
     x, y = (numbers(s) for s in shapes)
     specs = [flow.TensorSpec((None, None), flow.float32)] * 2
     check(lambda x, y: flow.cat([x, y], 0), lambda x, y: np.concatenate([x, y], 0), x, y, specs=specs)

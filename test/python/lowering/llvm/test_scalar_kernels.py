@@ -1,4 +1,4 @@
-"""Kernels without lanes: the last loop in chunks of a step, of lengths around a chunk's, known and unknown."""
+"""Kernels without vector lanes: static and dynamic loop lengths around the length of a chunk."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import oneflow.nn.functional as F  # noqa: N812
 SIZES = (1, 500, 512, 513, 1500)
 
 
-def doubled(x):
-    """Each element between its neighbours, where it lies in an image of twice the size."""
+def upsampled(x):
+    """Each element between its neighbours, at its position in an image of twice the size."""
     size = x.shape[-1]
     place = np.clip((np.arange(2 * size) + 0.5) / 2 - 0.5, 0, size - 1)
     return np.stack([np.interp(place, np.arange(size), row) for row in x.reshape(-1, size)]).reshape(
@@ -25,14 +25,14 @@ def drawn(size):
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_loops_around_a_chunk(size):
+def test_loop_lengths_around_a_chunk(size):
     compiled = flow.compile(lambda x: F.interpolate(x, scale_factor=2, mode="linear"))
-    np.testing.assert_allclose(compiled(drawn(size)), doubled(drawn(size)), 1e-5, 1e-5)
+    np.testing.assert_allclose(compiled(drawn(size)), upsampled(drawn(size)), 1e-5, 1e-5)
 
 
-def test_loops_of_a_length_known_at_run_time():
+def test_dynamic_loop_lengths():
     spec = flow.TensorSpec((None, 3, None), flow.float32)
     compiled = flow.compile(lambda x: F.interpolate(x, scale_factor=2, mode="linear"), spec)
     for size in SIZES:
-        np.testing.assert_allclose(compiled(drawn(size)), doubled(drawn(size)), 1e-5, 1e-5)
+        np.testing.assert_allclose(compiled(drawn(size)), upsampled(drawn(size)), 1e-5, 1e-5)
     assert compiled(drawn(4)[:0]).shape == (0, 3, 8)

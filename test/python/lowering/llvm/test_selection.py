@@ -1,4 +1,4 @@
-"""argmax in lanes: the first of equal elements wins, NaN beats everything, whatever lane holds it."""
+"""argmax in vector lanes: the first of equal elements wins, and NaN beats everything, in any lane."""
 
 import numpy as np
 import pytest
@@ -35,11 +35,11 @@ def test_nan(places):
 
 
 @pytest.mark.parametrize("value", [-np.inf, np.inf, np.nan, 0.0])
-def test_all_the_same(value):
+def test_constant_input(value):
     check(np.full((2, 200), value, np.float32))
     check(np.full((2, 200), np.iinfo(np.int32).min, np.int32))
 
 
 @pytest.mark.parametrize("shape", [(3, 1000), (1, 1), (4, 33)])
-def test_sizes_known_at_run_time(shape):
+def test_dynamic_sizes(shape):
     check(RNG.normal(size=shape).astype(np.float32), [flow.TensorSpec((None, None), flow.float32)])

@@ -1,4 +1,4 @@
-"""Reductions in parts give what they give in one piece, and their partial sums lose nothing."""
+"""Split reductions give the values of whole reductions, and partial sums lose no digits."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_gradient_of_a_filter(batch, parts):
 
     compiled = flow.compile(gradient)
     got = compiled(*(a.astype(np.float32) for a in (x, dy, np.zeros((20, 3, 3, 2)))))
-    # The partial results end with a dimension that fills vectors, one part or many.
+    # The last dimension of the partial results fills vectors, for any number of parts.
     assert f"tensor<{parts}x3x3x2x20xf32>" in compiled.ir("kernels")
     expected = [
         [sum(scipy.signal.correlate(a[i], b[o], "valid") for a, b in zip(x, dy, strict=True)) for i in range(3)]
@@ -56,7 +56,7 @@ def test_gradient_of_a_filter(batch, parts):
     np.testing.assert_allclose(np.asarray(got), expected, rtol=1e-5, atol=1e-3)
 
 
-def test_partial_sums_keep_their_digits():
+def test_partial_sums_are_compensated():
     x = (10000 + RNG.random((4000, 250))).astype(np.float32)
     got = np.asarray(flow.compile(lambda x: flow.sum(x, dim=0))(x))
     wide = x.astype(np.float64).sum(0)
@@ -74,8 +74,8 @@ func.func @main(%x: tensor<?x3x16x16xf32>, %w: tensor<8x3x8x8xf32>) -> tensor<?x
 
 
 @pytest.mark.parametrize("images", [1, 3])
-def test_unknown_images(images):
-    """A product of few results, walked in another order, for whatever number of images."""
+def test_dynamic_number_of_images(images):
+    """A product of few results with reordered partial results, for a dynamic number of images."""
     context = create_context()
     with context, ir.Location.unknown():
         executable = compile_module(read_module(UNKNOWN_IMAGES, context), options=Options(cached=False))

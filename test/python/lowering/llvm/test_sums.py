@@ -1,4 +1,4 @@
-"""Sums over long axes are as exact as NumPy's pairwise ones, however the kernel lays them out."""
+"""Sums over long axes are as exact as NumPy's pairwise summation, in every layout."""
 
 import numpy as np
 import pytest
@@ -35,36 +35,36 @@ def test_random_numbers():
     assert error(run(flow.mean, x), x.mean(dtype=np.float64)) <= 2 * EPSILON
 
 
-def test_sizes_known_at_run_time():
+def test_dynamic_sizes():
     module = flow.compile(lambda x: flow.sum(x, 0), specs=[flow.TensorSpec((None, None), flow.float32)])
     for shape in [(1_000_003, 2), (17, 3), (1, 1), (0, 4)]:
         x = np.full(shape, 0.1, np.float32)
         np.testing.assert_allclose(module(x), x.sum(0, dtype=np.float64), rtol=4 * EPSILON)
 
 
-def test_f64_keeps_its_own_precision():
+def test_f64_precision():
     x = np.full(3_000_000, 0.1)
     want = float(np.longdouble(0.1) * len(x))
     assert error(run(flow.sum, x), want) < 8 * np.finfo(np.float64).eps
 
 
 @pytest.mark.parametrize("dtype", [np.float16, flow.bfloat16.numpy])
-def test_16_bits_are_summed_in_f32(dtype):
+def test_16_bit_floats_are_summed_in_f32(dtype):
     x = np.full((400_000, 2), 0.1).astype(dtype)
     want = x.astype(np.float64).mean(0)
     np.testing.assert_array_equal(run(lambda x: flow.mean(x, 0), x).astype(dtype), want.astype(dtype))
 
 
 @pytest.mark.parametrize("axis", [0, 1, None])
-def test_variance_of_numbers_far_from_zero(axis):
+def test_variance_with_a_large_mean(axis):
     x = (RNG.random((4000, 250), dtype=np.float32) + np.float32(1e4)).astype(np.float32)
     got = run(lambda x: flow.var(x) if axis is None else flow.var(x, axis), x)
-    # The mean is an f32: off by two units in its last place it adds the square of that to the variance.
+    # The mean is an f32: an error of two ulp adds its square to the variance.
     bound = (2 * np.spacing(np.float32(1e4))) ** 2 / x.var(axis, dtype=np.float64).min() + 8 * EPSILON
     assert error(got, x.var(axis, dtype=np.float64, ddof=1)) < bound
 
 
-def test_layer_norm_of_numbers_far_from_zero():
+def test_layer_norm_with_a_large_mean():
     x = (RNG.random((16, 20_000), dtype=np.float32) + np.float32(1e3)).astype(np.float32)
     wide = x.astype(np.float64)
     want = (wide - wide.mean(1, keepdims=True)) / np.sqrt(wide.var(1, keepdims=True) + 1e-5)
@@ -72,7 +72,7 @@ def test_layer_norm_of_numbers_far_from_zero():
     np.testing.assert_allclose(run(lambda x: flow.layer_norm(x, (20_000,)), x), want, atol=mean_error)
 
 
-def test_products_of_many_terms():
+def test_long_dot_products():
     a = RNG.random((3, 1_000_000), dtype=np.float32)
     b = RNG.random((1_000_000, 20), dtype=np.float32)
     want = a.astype(np.float64) @ b.astype(np.float64)
@@ -92,7 +92,7 @@ def test_infinities(values, want):
     np.testing.assert_equal(run(flow.sum, x), want)
 
 
-def test_what_is_cut():
+def test_cascade_of_loop_sizes():
     assert cascade([32], [1]) is None
     assert cascade([2048], [64]) is None
     assert cascade([4096], [64]) == Cascade(0, (16,), False)

@@ -1,4 +1,4 @@
-"""Transposes in tiles: every shape of edge, element type, and what is fused with them."""
+"""Transposes in register tiles: edges of every shape, element types, fused operations."""
 
 import numpy as np
 import pytest
@@ -32,13 +32,13 @@ def test_three_dimensions(perm):
 
 
 @pytest.mark.parametrize("shape", [(70, 1030), (16, 32), (2, 3), (0, 4), (4, 0)])
-def test_sizes_known_at_run_time(shape):
+def test_dynamic_sizes(shape):
     x = RNG.normal(size=shape).astype(np.float32)
     specs = [flow.TensorSpec((None, None), flow.float32)]
     check(lambda x: flow.permute(x, (1, 0)), np.transpose, x, specs=specs)
 
 
-def test_fused_with_what_follows():
+def test_fused_consumers():
     x, y = (RNG.normal(size=s).astype(np.float32) for s in ((40, 70), (70, 40)))
     row, column = (RNG.normal(size=s).astype(np.float32) for s in ((40,), (70, 1)))
 
@@ -48,11 +48,11 @@ def test_fused_with_what_follows():
     check(function, lambda x, y, row, column: (x.T + y) * row - column, x, y, row, column)
 
 
-def test_two_operands_that_lie_apart():
+def test_two_strided_operands():
     x, y = RNG.normal(size=(2, 40, 70)).astype(np.float32)
     check(lambda x, y: flow.permute(x * y, (1, 0)), lambda x, y: (x * y).T, x, y)
 
 
-def test_reads_at_computed_positions():
+def test_computed_positions():
     x, rows = RNG.normal(size=(40, 33)).astype(np.float32), RNG.integers(0, 33, 70)
     check(lambda x, i: flow.permute(flow.index_select(x, 1, i), (1, 0)), lambda x, i: x[:, i].T, x, rows)

@@ -1,4 +1,4 @@
-"""Windows that see a part of a dimension, by one place or many, and elements that lie two apart."""
+"""Windows that see a part of a dimension, at one position or many, and elements with stride 2."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ RNG = np.random.default_rng(5)
 
 @pytest.mark.parametrize("size", [5, 7, 9, 28, 64, 67, 130])
 @pytest.mark.parametrize(("window", "stride"), [(2, 2), (3, 2), (3, 3), (5, 4)])
-def test_pools_and_convolutions(size, window, stride):
+def test_pooling_and_convolution(size, window, stride):
     x = RNG.normal(size=(2, 3, size, size)).astype(np.float32)
     w = RNG.normal(size=(4, 3, window, window)).astype(np.float32)
     seen = sliding_window_view(x, (window, window), (2, 3))[:, :, ::stride, ::stride]
@@ -25,7 +25,7 @@ def test_pools_and_convolutions(size, window, stride):
 
 
 @pytest.mark.parametrize("size", [3, 4, 31, 33, 1025])
-def test_every_second_element(size):
+def test_stride_two(size):
     x = RNG.normal(size=(3, size)).astype(np.float32)
     got = flow.compile(lambda x: flow.relu(x[:, ::2]) + 1)(x)
     np.testing.assert_array_equal(np.asarray(got), np.maximum(x[:, ::2], 0) + 1)
@@ -33,7 +33,7 @@ def test_every_second_element(size):
 
 @pytest.mark.parametrize("channels", [3, 16, 33, 96])
 @pytest.mark.parametrize("stride", [1, 2])
-def test_a_channel_for_each_filter(channels, stride):
+def test_depthwise_convolution(channels, stride):
     x = RNG.normal(size=(2, 30, 31, channels)).astype(np.float32)
     w = RNG.normal(size=(channels, 3, 3, 1)).astype(np.float32)
     seen = sliding_window_view(x, (3, 3), (1, 2))[:, ::stride, ::stride]
@@ -46,7 +46,7 @@ def test_a_channel_for_each_filter(channels, stride):
     ("window", "stride", "dilation"), [(1, 2, 1), (3, 2, 1), (2, 3, 1), (3, 2, 2), (4, 4, 6), (2, 1, 3)]
 )
 @pytest.mark.parametrize(("size", "padding"), [(20, 0), (19, 1), (22, 3)])
-def test_gradients_by_images(size, padding, window, stride, dilation):
+def test_gradients_of_images(size, padding, window, stride, dilation):
     x = RNG.normal(size=(2, 3, size, 20)).astype(np.float32)
     w = RNG.normal(size=(4, 3, window, window)).astype(np.float32)
     options = {"stride": stride, "dilation": dilation, "padding": padding}

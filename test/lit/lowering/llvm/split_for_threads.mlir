@@ -1,6 +1,6 @@
 // RUN: oneflow-opt %s --stage linalg | oneflow-opt --oneflow-split-for-threads | FileCheck %s
 
-// A sum of everything is cut in parts, whose sums are added afterwards.
+// A full reduction is split in partial sums, which are added afterwards.
 // CHECK-LABEL: func.func @total
 // CHECK: %[[PARTS:.*]] = tensor.expand_shape %arg0 {{\[\[}}0, 1]] output_shape [16, 65536]
 // CHECK: %[[PARTIAL:.*]] = linalg.generic
@@ -13,7 +13,7 @@ func.func @total(%x: tensor<1048576xf32>) -> tensor<f32> {
   return %0 : tensor<f32>
 }
 
-// The rows of a sum are steps enough, and a small sum is not worth it.
+// A sum with enough rows is not split, and neither is a small sum.
 // CHECK-LABEL: func.func @rows
 // CHECK-NOT: tensor.expand_shape
 func.func @rows(%x: tensor<8192x64xf32>, %y: tensor<256xf32>) -> (tensor<8192xf32>, tensor<f32>) {
@@ -22,7 +22,7 @@ func.func @rows(%x: tensor<8192x64xf32>, %y: tensor<256xf32>) -> (tensor<8192xf3
   return %0, %1 : tensor<8192xf32>, tensor<f32>
 }
 
-// A filter's gradient has images and pixels as its depth; its partial results have the longest side last.
+// The depth of a filter's gradient is images and pixels; its partial results have the longest dimension last.
 // CHECK-LABEL: func.func @filter
 // CHECK: tensor.expand_shape %arg1
 // CHECK: linalg.generic
@@ -34,7 +34,7 @@ func.func @filter(%x: tensor<32x8x16x16xf32>, %dy: tensor<32x16x14x14xf32>) -> t
   return %0 : tensor<16x8x3x3xf32>
 }
 
-// Sixteen rows are steps enough too, and what is one kernel of rows stays one.
+// Sixteen rows are enough parallel steps, and a row kernel stays one kernel.
 // CHECK-LABEL: func.func @softmax
 // CHECK-NOT: tensor.expand_shape
 func.func @softmax(%x: tensor<16x65536xf32>) -> tensor<16x65536xf32> {
@@ -42,7 +42,7 @@ func.func @softmax(%x: tensor<16x65536xf32>) -> tensor<16x65536xf32> {
   return %0 : tensor<16x65536xf32>
 }
 
-// So are many results of a product with a vector; those of two large sides share tiles, and are cut.
+// A matrix-vector product with many results is not split; a product of two large operands shares tiles, and is split.
 // CHECK-LABEL: func.func @vector
 // CHECK-NOT: tensor.expand_shape
 // CHECK-LABEL: func.func @tiles
