@@ -19,7 +19,7 @@ from oneflow.dialect.tensor_desc import TensorDesc, from_mlir
 from oneflow.lowering.linalg.checks import read_sites
 from oneflow.lowering.linalg.external import places
 from oneflow.lowering.pipelines import BEFORE, STAGES, pipeline_between
-from oneflow.lowering.targets.choice import CpuTarget, cpu_target, expect_runs_here, using
+from oneflow.lowering.targets.choice import CpuTarget, check_runs_on_host, cpu_target, using_cpu
 from oneflow.passes.base import PassError
 from oneflow.passes.inline import keep_entry
 from oneflow.passes.pipeline import Pipeline, Watch
@@ -72,7 +72,7 @@ def compile_module(
     """
     options = options or Options()
     source = program_source(module, entry, registry)
-    expect_runs_here(source.target)
+    check_runs_on_host(source.target)
     signature = signature_of(module, entry)
     key = cache.key_of(source.text, entry, str(options.level), source.fingerprint(module), repr(source.target))
     found = _find(key, entry) if options.cached else None
@@ -231,7 +231,7 @@ class ProgramSource:
 
         Up to linalg, where rules of users take part, operators are verified after each pass.
         """
-        with self.context, ir.Location.unknown(), using(self.target):
+        with self.context, ir.Location.unknown(), using_cpu(self.target):
             module = ir.Module.parse(text)
             keep_entry(module, self.entry)
             first = stage

@@ -21,7 +21,8 @@ from oneflow.dialect._mlir import ir
 from oneflow.dialect.external import Launch
 from oneflow.dialect.record import REGISTRY, Registry
 from oneflow.dialect.tensor_desc import TensorDesc
-from oneflow.lowering.targets.gpu import GpuTarget, gpu_target, using_gpu
+from oneflow.lowering.targets.choice import gpu_target, using_gpu
+from oneflow.lowering.targets.gpu import GpuTarget
 from oneflow.lowering.triton.launch.program import Program, read_program
 from oneflow.runtime import cache
 from oneflow.runtime.arguments import ArgumentError, Parameter, as_array, bind

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.kernels.nodes import Node, Structure, Unsupported, Use, is_contraction, is_gathered, lies_along
-from oneflow.lowering.targets.gpu import gpu_target
+from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.triton.codegen.body import Bodies
 from oneflow.lowering.triton.codegen.descriptors import Descriptor, are_alike, describe
 from oneflow.lowering.triton.codegen.emission import (

@@ -29,7 +29,7 @@ from oneflow.lowering.kernels.nodes import (
 )
 from oneflow.lowering.kernels.outline import draft
 from oneflow.lowering.kernels.reduction_split import Joined, cut_reductions, longest, reduced_loops
-from oneflow.lowering.targets.gpu import gpu_target
+from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.triton.codegen.kernel import Kernel, bytes_of
 from oneflow.lowering.triton.codegen.matmul import Contraction
 from oneflow.lowering.triton.codegen.reduction import Folded, neutral, read_folds

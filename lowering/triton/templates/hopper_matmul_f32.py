@@ -7,7 +7,7 @@ Lines that `contract` writes finish sums.
 
 from __future__ import annotations
 
-from oneflow.lowering.targets.gpu import gpu_target
+from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.triton.codegen.matmul import SIDES, TILE_AXES, Emission
 from oneflow.lowering.triton.templates.hopper_matmul import HopperEmission, order, turned
 

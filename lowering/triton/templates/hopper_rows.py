@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from oneflow.lowering.kernels.nodes import Unsupported
-from oneflow.lowering.targets.gpu import gpu_target
+from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.triton.codegen.block_shape import Blocks, is_strided
 from oneflow.lowering.triton.codegen.body import Bodies
 from oneflow.lowering.triton.codegen.emission import origins, tiles

@@ -17,7 +17,7 @@ from oneflow.dialect.builder import Value
 from oneflow.dialect.ir_builder import IRBuilder
 from oneflow.dialect.record import Call, Registry
 from oneflow.dialect.tensor_desc import TensorDesc
-from oneflow.lowering.targets.gpu import gpu_target
+from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.triton.codegen.emission import origins
 from oneflow.lowering.triton.codegen.kernel import TYPES, Tensor, bytes_of
 from oneflow.lowering.triton.codegen.prelude import kernel_source
