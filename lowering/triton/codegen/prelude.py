@@ -14,20 +14,25 @@ LIBDEVICE = "from triton.language.extra.cuda import libdevice\n"
 
 #: How many quotients are one text, and the steps of each, of `a` by `b`, whose inverse is `r`: the product, what that
 #: leaves over, which makes up for its rounding, and whether its size is one of those of which all of this is exact.
-SHARES = 16
-_SHARE = (
+QUOTIENTS = 16
+_SHARED_DIVISION = (
     "mul.rn.f32 q{i}, ${a}, ${r}", "neg.f32 e{i}, q{i}", "fma.rn.f32 e{i}, e{i}, ${b}, ${a}",
     "fma.rn.f32 ${i}, e{i}, ${r}, q{i}",
     "shl.b32 u{i}, q{i}, 1", "sub.u32 u{i}, u{i}, 0x41000000", "max.u32 u, u, u{i}",
 )  # fmt: skip
 
 
-def share_text() -> str:
+def shared_division_asm() -> str:
     """The instructions of several quotients, which are divided in the usual way where one has another size."""
-    lanes = [{"i": i, "a": SHARES + i, "b": 2 * SHARES + i, "r": 3 * SHARES + i} for i in range(SHARES)]
-    steps = [step.format(**lane) for step in _SHARE for lane in lanes]
+    lanes = [{"i": i, "a": QUOTIENTS + i, "b": 2 * QUOTIENTS + i, "r": 3 * QUOTIENTS + i} for i in range(QUOTIENTS)]
+    steps = [step.format(**lane) for step in _SHARED_DIVISION for lane in lanes]
     divisions = ["div.rn.f32 ${i}, ${a}, ${b}".format(**lane) for lane in lanes]
-    start = [f".reg .f32 q<{SHARES}>, e<{SHARES}>", f".reg .b32 u, u<{SHARES}>", ".reg .pred p", "mov.u32 u, 0"]
+    start = [
+        f".reg .f32 q<{QUOTIENTS}>, e<{QUOTIENTS}>",
+        f".reg .b32 u, u<{QUOTIENTS}>",
+        ".reg .pred p",
+        "mov.u32 u, 0",
+    ]
     test = ["setp.lt.u32 p, u, 0x7c000000", "@p bra done"]
     return "{ " + "; ".join([*start, *steps, *test, *divisions]) + "; done: }"
 
@@ -74,9 +79,9 @@ FUNCTIONS = {
     "share": f"""(a, b):
     known = (tl.abs(b) > {2.0**-40}) & (tl.abs(b) < {2.0**40})
     inverse = tl.where(known, tl.div_rn(tl.full((), 1.0, tl.float32), b), float("nan"))
-    text: tl.constexpr = "{share_text()}"
+    text: tl.constexpr = "{shared_division_asm()}"
     return tl.inline_asm_elementwise(
-        text, "{",".join(["=f"] * SHARES + ["f"] * 3 * SHARES)}", [a, b, inverse], tl.float32, True, {SHARES}
+        text, "{",".join(["=f"] * QUOTIENTS + ["f"] * 3 * QUOTIENTS)}", [a, b, inverse], tl.float32, True, {QUOTIENTS}
     )
 """,
     # a / b to 0.51 units in the last place, and what it is exactly where f32 has that: a quotient that is two units

@@ -1,7 +1,7 @@
 """Reading the body of a reduction: what it combines, with which operation, and what is neutral for it.
 
-A result is `Folded` (an associative operation on a value that does not read the running one), or two results are
-`Selected` (the element that wins a strict comparison, and its position: argmax). Anything else runs step by step.
+A result is `Fold` (an associative operation on a value that does not read the running one), or two results are
+`Selection` (the element that wins a strict comparison, and its position: argmax). Anything else runs step by step.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.kernels.nodes import Node
 from oneflow.lowering.triton.codegen.body import needed_ops
-from oneflow.lowering.triton.codegen.writer import V
+from oneflow.lowering.triton.codegen.writer import Value
 
 #: Combining operations: the function of the prelude and the neutral element, `least` and `most` by type.
 COMBINE = {
@@ -23,23 +23,23 @@ COMBINE = {
     "arith.andi": ("both", "-1"), "arith.ori": ("either", "0"), "arith.xori": ("differ", "0"),
 }  # fmt: skip
 #: The same on unsigned integers, which are bytes, and on bools.
-BYTES = {"arith.maxui": ("greater_unsigned", "0"), "arith.minui": ("less_unsigned", "-1")}
+UNSIGNED_BYTES = {"arith.maxui": ("greater_unsigned", "0"), "arith.minui": ("less_unsigned", "-1")}
 BOOLS = {"arith.maxui": ("either", "False"), "arith.minui": ("both", "True"), "arith.ori": ("either", "False"),
          "arith.andi": ("both", "True"), "arith.xori": ("differ", "False")}  # fmt: skip
 #: Comparisons that are false for equal operands, by predicate.
 STRICT = {"arith.cmpf": {2, 4}, "arith.cmpi": {2, 4, 6, 8}}
-UNEQUAL = 13
+UNORDERED_NOT_EQUAL = 13
 LOGIC = frozenset({"arith.andi", "arith.ori", "arith.xori", "arith.constant"})
 
 
 def combination(name: str, element: str) -> tuple[str, str] | None:
     """The function and the neutral element of a combining operation on an element type, None if it is another."""
-    table = BOOLS if element == "i1" else {**COMBINE, **BYTES} if element == "i8" else COMBINE
+    table = BOOLS if element == "i1" else {**COMBINE, **UNSIGNED_BYTES} if element == "i8" else COMBINE
     return table.get(name)
 
 
 @dataclass(frozen=True)
-class Folded:
+class Fold:
     """Result `number` is combined by `op` with `value`, computed from the elements alone."""
 
     number: int
@@ -55,7 +55,7 @@ class Folded:
 
 
 @dataclass(frozen=True)
-class Selected:
+class Selection:
     """Results `value` and `position` are those of the element for which `condition` held last."""
 
     condition: ir.Value
@@ -70,21 +70,21 @@ class Accumulator:
     value: ir.Value
     name: str
     element: str
-    start: V | None
-    fold: Folded | None
+    start: Value | None
+    fold: Fold | None
 
 
 @dataclass
-class Pair:
+class SelectionAccumulator:
     """Running values of the open pass that a selection makes, by the function `name`."""
 
     node: Node
     names: tuple[str, str]
-    starts: tuple[V, V]
+    starts: tuple[Value, Value]
     function: str
 
 
-def neutral(name: str, element: str) -> str:
+def neutral_element(name: str, element: str) -> str:
     """The neutral element of a combining operation as text."""
     found = combination(name, element)
     assert found is not None
@@ -97,7 +97,7 @@ def neutral(name: str, element: str) -> str:
     return str(-(1 << (bits - 1)) if text == "least" else (1 << (bits - 1)) - 1)
 
 
-def read_folds(node: Node) -> list[Folded] | None:
+def read_folds(node: Node) -> list[Fold] | None:
     """How each result that is not a scan's stream is folded; None where one is something else.
 
     A scan yields its running value twice: the stream has the same value and is not listed.
@@ -111,23 +111,23 @@ def read_folds(node: Node) -> list[Folded] | None:
             if not any(value == y and not node.streams(i) for i, y in enumerate(yielded)):
                 return None
             continue
-        fold = _fold(number, out, value)
-        if fold is None or _reads(fold.value, outs):
+        fold = _read_fold(number, out, value)
+        if fold is None or _depends_on(fold.value, outs):
             return None
         folds.append(fold)
     return folds
 
 
-def _fold(number: int, out: ir.Value, value: ir.Value) -> Folded | None:
+def _read_fold(number: int, out: ir.Value, value: ir.Value) -> Fold | None:
     if isinstance(value, ir.BlockArgument) or combination(value.owner.name, str(value.type)) is None:
         return None
     operands = list(value.owner.operands)
     if operands.count(out) != 1:
         return None
-    return Folded(number, value.owner, operands[1 - operands.index(out)])
+    return Fold(number, value.owner, operands[1 - operands.index(out)])
 
 
-def _reads(value: ir.Value, outs: Sequence[ir.Value]) -> bool:
+def _depends_on(value: ir.Value, outs: Sequence[ir.Value]) -> bool:
     """Whether a value of a body depends on one of `outs`."""
     if isinstance(value, ir.BlockArgument):
         return value in outs
@@ -135,7 +135,7 @@ def _reads(value: ir.Value, outs: Sequence[ir.Value]) -> bool:
     return any(v in outs for op in needed_ops(ops, [value]) for v in op.operands)
 
 
-def read_selection(node: Node) -> Selected | None:
+def read_selection(node: Node) -> Selection | None:
     """The selection that a node of two results makes, None if it is something else.
 
     The first of equal elements has to win: then elements may be compared in any order, and of equal ones that with
@@ -149,13 +149,13 @@ def read_selection(node: Node) -> Selected | None:
     if any(isinstance(v, ir.BlockArgument) for v in (best, place)) or place.owner.name != "arith.select":
         return None
     condition, position, kept = place.owner.operands
-    value = _chosen(best.owner, condition, outs[0])
-    if kept != outs[1] or value is None or _reads(value, outs) or _reads(position, outs):
+    value = _selected_value(best.owner, condition, outs[0])
+    if kept != outs[1] or value is None or _depends_on(value, outs) or _depends_on(position, outs):
         return None
-    return Selected(condition, value, position) if _strict(block, condition, value, outs) else None
+    return Selection(condition, value, position) if _is_strict_condition(block, condition, value, outs) else None
 
 
-def _chosen(op: ir.Operation, condition: ir.Value, out: ir.Value) -> ir.Value | None:
+def _selected_value(op: ir.Operation, condition: ir.Value, out: ir.Value) -> ir.Value | None:
     """The element that takes the place of `out` where the condition holds."""
     operands = list(op.operands)
     if op.name == "arith.select" and operands[0] == condition and operands[2] == out:
@@ -164,7 +164,7 @@ def _chosen(op: ir.Operation, condition: ir.Value, out: ir.Value) -> ir.Value | 
     return operands[1 - operands.index(out)] if extreme and operands.count(out) == 1 else None
 
 
-def _strict(block: ir.Block, condition: ir.Value, value: ir.Value, outs: Sequence[ir.Value]) -> bool:
+def _is_strict_condition(block: ir.Block, condition: ir.Value, value: ir.Value, outs: Sequence[ir.Value]) -> bool:
     """Whether a condition is made of strict comparisons and tests for NaN."""
     ops = [o.operation for o in block.operations]
     return all(_is_strict(op) for op in needed_ops(ops, [condition], [value, *outs]))
@@ -174,4 +174,4 @@ def _is_strict(op: ir.Operation) -> bool:
     if op.name not in STRICT:
         return op.name in LOGIC
     predicate = ir.IntegerAttr(op.attributes["predicate"]).value
-    return predicate in STRICT[op.name] or (predicate == UNEQUAL and op.operands[0] == op.operands[1])
+    return predicate in STRICT[op.name] or (predicate == UNORDERED_NOT_EQUAL and op.operands[0] == op.operands[1])

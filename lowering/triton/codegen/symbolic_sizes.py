@@ -89,10 +89,10 @@ def power_of_two(size: int) -> int:
 
 
 #: From where on ends of loops have 64 bits: a step beyond them has to fit too.
-WIDE = 1 << 30
+WIDE_RANGE = 1 << 30
 
 
-def steps(begin: int, end: int | Size, more: str) -> str:
+def range_text(begin: int, end: int | Size, more: str) -> str:
     """The text of a range. Triton takes an end that needs the sign of 32 bits as unsigned, but extends it signed."""
-    wide = not isinstance(end, Size) and end >= WIDE
+    wide = not isinstance(end, Size) and end >= WIDE_RANGE
     return f"range({begin}, {f'tl.full((), {end}, tl.int64)' if wide else end}{more})"

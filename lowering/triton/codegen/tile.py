@@ -15,11 +15,11 @@ from oneflow.lowering.kernels.access import Computed
 from oneflow.lowering.kernels.nodes import Node, Use
 from oneflow.lowering.triton.codegen.kernel import Kernel, Tensor, triton_type
 from oneflow.lowering.triton.codegen.symbolic_sizes import Size, product
-from oneflow.lowering.triton.codegen.writer import NONE, Axes, V, Writer
+from oneflow.lowering.triton.codegen.writer import NONE, Axes, Value, Writer
 
 
 @dataclass(frozen=True)
-class Form:
+class LinearForm:
     """An offset: a factor for each loop, a constant, and positions that are not linear with their factors."""
 
     loops: Mapping[int, Size]
@@ -27,7 +27,7 @@ class Form:
     computed: tuple[tuple[Computed, Size], ...] = ()
 
     @property
-    def walked(self) -> set[int]:
+    def loops_used(self) -> set[int]:
         """The loops that the offset depends on."""
         return set(self.loops).union(*(position.dims for position, _ in self.computed))
 
@@ -37,7 +37,7 @@ class Axis:
     """One axis: its loops in order, its block (1: a scalar position), and `start`, the text of its first position.
 
     `index` says where the axis lies in blocks of other axes than a full one. Where blocks are parts of others, these
-    cover `whole` positions each.
+    cover `parent_block` positions each.
     """
 
     name: str
@@ -47,10 +47,10 @@ class Axis:
     scalar: bool = False
     index: str | None = None
     size: Size = field(default_factory=lambda: Size.of(1))
-    whole: int = 1
+    parent_block: int = 1
 
 
-def linear_form(kernel: Kernel, node: Node, use: Use) -> Form:
+def linear_form(kernel: Kernel, node: Node, use: Use) -> LinearForm:
     """The offset in elements of a use, as a form of the structure's loops."""
     shape = kernel.shape(use.value)
     strides = Tensor("", shape, "").strides
@@ -64,7 +64,7 @@ def linear_form(kernel: Kernel, node: Node, use: Use) -> Form:
         for dim, factor in form.terms:
             name = node.names[dim]
             loops[name] = loops.get(name, Size()) + stride * Size.of(factor)
-    return Form({n: s for n, s in loops.items() if s.terms}, constant, tuple(computed))
+    return LinearForm({n: s for n, s in loops.items() if s.terms}, constant, tuple(computed))
 
 
 def indexed_loops(nodes: Iterable[Node]) -> set[int]:
@@ -79,7 +79,7 @@ def indexed_loops(nodes: Iterable[Node]) -> set[int]:
 
 @dataclass
 class Tile:
-    """The elements of one program; `policy` says how long the cache keeps full blocks that are read.
+    """The elements of one program; `eviction_policy` says how long the cache keeps full blocks that are read.
 
     Where there is one, those that are written are not read again.
     """
@@ -88,40 +88,40 @@ class Tile:
     writer: Writer
     axes: list[Axis]
     sizes: Mapping[int, Size]
-    forms: Sequence[Form]
+    forms: Sequence[LinearForm]
     opaque: set[int]
-    positions: dict[int, V] = field(default_factory=dict)
-    masks: dict[str, V | None] = field(default_factory=dict)
-    policy: str = ""
+    positions: dict[int, Value] = field(default_factory=dict)
+    masks: dict[str, Value | None] = field(default_factory=dict)
+    eviction_policy: str = ""
 
     def __post_init__(self) -> None:
         for axis in self.axes:
             axis.size = product(self.sizes[n] for n in axis.loops)
 
     @property
-    def spread(self) -> list[Axis]:
+    def block_axes(self) -> list[Axis]:
         """The axes that are dimensions of blocks."""
         return [a for a in self.axes if not a.scalar and a.index is None]
 
     @property
     def shape(self) -> str:
         """The shape of a full block."""
-        return _tuple([a.block for a in self.spread])
+        return _tuple([a.block for a in self.block_axes])
 
     def place(self, axis: Axis) -> None:
         """Writes the positions along an axis and its mask."""
         axes = frozenset({axis.name})
         text = axis.start or "0"
         if not axis.scalar:
-            lanes = f"{self.lanes(axis)}{self._index(axis)}{'.to(tl.int64)' if self.kernel.is_wide else ''}"
+            lanes = f"{self.lanes(axis)}{self._index(axis)}{'.to(tl.int64)' if self.kernel.needs_64_bits else ''}"
             text = f"{text} + {lanes}" if axis.start else lanes
-        elif self.kernel.is_wide:
+        elif self.kernel.needs_64_bits:
             text = f"{text} + tl.full((), 0, tl.int64)"
         if not axis.loops:
             self.masks[axis.name] = None if axis.scalar or axis.block == 1 else self._mask(axis, text, axes)
             return
         flat = self.writer.define(text, "position", axes, axis.name)
-        size, covered = axis.size.static or 0, math.lcm(axis.block, axis.whole)
+        size, covered = axis.size.static or 0, math.lcm(axis.block, axis.parent_block)
         exact = axis.scalar or (size > 0 and size % covered == 0)
         self.masks[axis.name] = None if exact else self._mask(axis, flat.name, axes)
         self._decompose(axis, flat)
@@ -134,13 +134,13 @@ class Tile:
         """How a vector becomes a block along the axis."""
         if axis.index is not None:
             return axis.index
-        rank, at = len(self.spread), self.spread.index(axis)
+        rank, at = len(self.block_axes), self.block_axes.index(axis)
         return f"[{', '.join(':' if i == at else 'None' for i in range(rank))}]" if rank > 1 else ""
 
-    def _mask(self, axis: Axis, text: str, axes: Axes) -> V:
+    def _mask(self, axis: Axis, text: str, axes: Axes) -> Value:
         return self.writer.define(f"{text} < {axis.size.atom}", "i1", axes, f"in_{axis.name}")
 
-    def _decompose(self, axis: Axis, flat: V) -> None:
+    def _decompose(self, axis: Axis, flat: Value) -> None:
         groups = self.groups(axis.loops)
         inner = Size.of(1)
         for number, group in reversed(list(enumerate(groups))):
@@ -158,20 +158,20 @@ class Tile:
         for loop in loops:
             if self.sizes[loop] == Size.of(1):
                 continue
-            if groups and self._joined(groups[-1][-1], loop):
+            if groups and self._walks_as_one(groups[-1][-1], loop):
                 groups[-1].append(loop)
             else:
                 groups.append([loop])
         return groups
 
-    def _joined(self, outer: int, inner: int) -> bool:
+    def _walks_as_one(self, outer: int, inner: int) -> bool:
         apart = self.opaque.union(*(c.dims for f in self.forms for c, _ in f.computed))
         if {outer, inner} & apart:
             return False
         zero = Size()
         return all(f.loops.get(outer, zero) == f.loops.get(inner, zero) * self.sizes[inner] for f in self.forms)
 
-    def position(self, loop: int) -> V:
+    def position(self, loop: int) -> Value:
         """The position along a loop as an index."""
         if loop not in self.positions:
             return self.writer.define(constant_text("0", "index"), "index")
@@ -183,7 +183,7 @@ class Tile:
         names = [m.name for a in self.axes if a.name in axes and (m := self.masks.get(a.name)) is not None]
         return " & ".join(names) or None
 
-    def offset(self, form: Form) -> tuple[str, Axes]:
+    def offset(self, form: LinearForm) -> tuple[str, Axes]:
         """The text of an offset, and the axes it varies along."""
         parts, axes = [], NONE
         for loop, position in self.positions.items():
@@ -199,38 +199,40 @@ class Tile:
             parts.append(str(form.constant))
         return " + ".join(parts), axes
 
-    def load(self, tensor: Tensor, offset: str, axes: Axes, other: str = "0") -> V:
+    def load(self, tensor: Tensor, offset: str, axes: Axes, other: str = "0") -> Value:
         """The element at an offset; bools are bytes in memory."""
         place = f"{tensor.name} + {offset}" if offset else tensor.name
         mask = self.mask(axes)
-        text = f"tl.load({place}{f', {mask}, {other}' if mask else ''}{self._kept(self.policy, axes)})"
+        text = f"tl.load({place}{f', {mask}, {other}' if mask else ''}{self._eviction_argument(self.eviction_policy, axes)})"
         return self.writer.define(f"{text} != 0" if tensor.element == "i1" else text, tensor.element, axes)
 
-    def _kept(self, policy: str, axes: Axes) -> str:
+    def _eviction_argument(self, eviction_policy: str, axes: Axes) -> str:
         """The argument that says how long the cache keeps a full block."""
-        return f', eviction_policy="{policy}"' if policy and len(axes) == len(self.spread) else ""
+        return (
+            f', eviction_policy="{eviction_policy}"' if eviction_policy and len(axes) == len(self.block_axes) else ""
+        )
 
-    def store(self, tensor: Tensor, form: Form, value: V) -> None:
+    def store(self, tensor: Tensor, form: LinearForm, value: Value) -> None:
         """Writes a value where a linear form says."""
         offset, axes = self.offset(form)
         missing = value.axes - axes
-        if missing and self.spread:
-            shape = _tuple([a.block if a.name in missing else 1 for a in self.spread])
+        if missing and self.block_axes:
+            shape = _tuple([a.block if a.name in missing else 1 for a in self.block_axes])
             offset = " + ".join([*([offset] if offset else []), f"tl.full({shape}, 0, tl.int32)"])
             axes = axes | missing
         place = f"{tensor.name} + {offset}" if offset else tensor.name
         mask = self.mask(axes)
         name = f"{value.name}.to(tl.int8)" if tensor.element == "i1" else value.name
-        kept = "evict_first" if self.policy else ""
-        text = f"tl.store({place}, {name}{f', {mask}' if mask else ''}{self._kept(kept, axes)})"
+        kept = "evict_first" if self.eviction_policy else ""
+        text = f"tl.store({place}, {name}{f', {mask}' if mask else ''}{self._eviction_argument(kept, axes)})"
         self.writer.scope(axes | value.axes).lines.append(text)
 
-    def broadcast(self, value: V) -> V:
+    def broadcast(self, value: Value) -> Value:
         """The value as a full block."""
-        every = frozenset(a.name for a in self.spread)
-        wide = {a.name for a in self.spread if a.block > 1}
+        every = frozenset(a.name for a in self.block_axes)
+        wide = {a.name for a in self.block_axes if a.block > 1}
         if not every or (value.axes and value.axes >= wide):
-            return V(value.name, value.element, value.axes | every)
+            return Value(value.name, value.element, value.axes | every)
         text = f"tl.broadcast_to({value.name}, {self.shape})"
         return self.writer.define(text, value.element, value.axes | every)
 

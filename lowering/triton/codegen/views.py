@@ -24,7 +24,7 @@ from oneflow.lowering.linalg.generic import evaluate
 
 #: What positions of a view are made of, and the bytes that vectors and descriptors want distances to be multiples of.
 LINEAR = frozenset("const index add sub neg mul".split())
-BYTES = 16
+ALIGNMENT = 16
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class View:
     first: int = 0
 
     @staticmethod
-    def whole(shape: Sequence[int]) -> View:
+    def contiguous(shape: Sequence[int]) -> View:
         """A contiguous tensor in its own memory."""
         return View(tuple(shape), tuple(math.prod(shape[i + 1 :]) for i in range(len(shape))))
 
@@ -81,23 +81,23 @@ class View:
     def covers(self, count: int) -> bool:
         """Whether these are all of `count` elements, each once."""
         flat = self.permuted(self.order).reshaped((count,)) if math.prod(self.shape) == count else None
-        return flat == View.whole((count,))
+        return flat == View.contiguous((count,))
 
-    def in_vectors(self, width: int) -> bool:
+    def is_vectorizable(self, width: int) -> bool:
         """Whether the last dimension is whole vectors of elements of `width` bytes: what descriptors take."""
         *outer, last = zip(self.shape, self.strides, strict=True)
         apart = [stride for size, stride in outer if size > 1]
-        aligned = all(n > 0 and n * width % BYTES == 0 for n in apart)
-        return aligned and last[1] == 1 and last[0] * width % BYTES == 0 and self.first * width % BYTES == 0
+        aligned = all(n > 0 and n * width % ALIGNMENT == 0 for n in apart)
+        return aligned and last[1] == 1 and last[0] * width % ALIGNMENT == 0 and self.first * width % ALIGNMENT == 0
 
-    def is_row(self, kept: Sequence[int]) -> bool:
+    def is_leading_row(self, kept: Sequence[int]) -> bool:
         """Whether the elements along `kept` are neighbours, the first ones of the tensor."""
         seen = self.permuted(kept)
         count = math.prod(seen.shape)
         return not self.first and seen.reshaped((count,)) == View((count,), (1,))
 
     @property
-    def settled(self) -> View:
+    def normalized(self) -> View:
         """The same, with the stride of dimensions of size 1, which no element depends on, past all others."""
         past = max((n * size for n, size in zip(self.strides, self.shape, strict=True) if size > 1), default=1)
         strides = (past if size == 1 else n for n, size in zip(self.strides, self.shape, strict=True))
@@ -109,11 +109,11 @@ Step = Callable[[View], View | None]
 
 
 class Views:
-    """What tensors of known sizes are views of; `passed` are the tensors that were looked through."""
+    """What tensors of known sizes are views of; `looked_through` are the tensors that were looked through."""
 
     def __init__(self, registry: Registry) -> None:
         self.registry = registry
-        self.passed: set[ir.Value] = set()
+        self.looked_through: set[ir.Value] = set()
 
     def sources(self, value: ir.Value) -> Iterator[tuple[ir.Value, View]]:
         """What a tensor is a view of, the nearest first."""
@@ -124,14 +124,14 @@ class Views:
                 return
             value = found[0]
             steps.append(found[1])
-            view = _through(reversed(steps), View.whole(tuple(value.type.shape)))
+            view = _through(reversed(steps), View.contiguous(tuple(value.type.shape)))
             if view is None:
                 return
             yield value, view
 
     def uses(self, value: ir.Value) -> Iterator[tuple[ir.Value, View]]:
         """The tensors that are views of one."""
-        found = [(value, View.whole(tuple(value.type.shape)))]
+        found = [(value, View.contiguous(tuple(value.type.shape)))]
         for source, view in found:
             for op in dict.fromkeys(use.owner.operation for use in source.uses):
                 step = self._step(op.results[0]) if len(op.results) == 1 else None
@@ -144,8 +144,8 @@ class Views:
         found: list[ir.Operation] = []
         dialect.walk(module.operation, found.append)
         for op in reversed(found):
-            looked_through = any(r in self.passed for r in op.results)
-            if looked_through and not any(True for r in op.results for _ in r.uses):
+            was_looked_through = any(r in self.looked_through for r in op.results)
+            if was_looked_through and not any(True for r in op.results for _ in r.uses):
                 op.erase()
 
     def _step(self, value: ir.Value) -> tuple[ir.Value, Step] | None:
@@ -165,7 +165,7 @@ class Views:
         found = _steps(stage)
         if found is None:
             return None
-        self.passed.add(value)
+        self.looked_through.add(value)
         return op.operands[found[0]], lambda view: _through(found[1], view)
 
 

@@ -10,7 +10,7 @@ NONE: Axes = frozenset()
 
 
 @dataclass(frozen=True)
-class V:
+class Value:
     """A value: its name, MLIR element type, and the axes of the tile that it varies along."""
 
     name: str
@@ -46,7 +46,7 @@ class Writer:
                 return scope
         return self.scopes[0]
 
-    def define(self, text: str, element: str, axes: Iterable[Axes] | Axes = NONE, prefix: str = "v") -> V:
+    def define(self, text: str, element: str, axes: Iterable[Axes] | Axes = NONE, prefix: str = "v") -> Value:
         """The value of an expression without effects: a new line, or the name of an equal one."""
         found = axes if isinstance(axes, frozenset) else NONE.union(*axes)
         scope = self.scope(found)
@@ -54,7 +54,7 @@ class Writer:
         if name is None:
             name = scope.known[text] = self.fresh(prefix)
             scope.lines.append(f"{name} = {text}")
-        return V(name, element, found)
+        return Value(name, element, found)
 
     def line(self, text: str) -> None:
         """A line with effects, in the innermost scope."""

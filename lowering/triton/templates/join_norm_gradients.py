@@ -179,7 +179,7 @@ class _Pair:
         operands = {n: v.handle for n, v in call.inputs.items() if v is not None and n not in known}
         if self.added is not None:
             operands[ADDED] = next(v for v in self.added.operands if v != self.by_row.results[0])
-        summed = sums_of(total, View.whole(tuple(shape)), math.prod(shape[begin:]), registry)
+        summed = sums_of(total, View.contiguous(tuple(shape)), math.prod(shape[begin:]), registry)
         epsilon = {} if forward is None else {"epsilon": _call(forward, ops).attrs["epsilon"]}
         about = {
             "op": self.norm.template, "part": "", "attributes": {"begin": begin, **epsilon},

@@ -8,8 +8,8 @@ import pytest
 from test_hopper_attention import program_of
 
 import oneflow as flow
-from oneflow.lowering.triton.codegen.body import SHARED
-from oneflow.lowering.triton.codegen.prelude import SHARES, share_text
+from oneflow.lowering.triton.codegen.body import DIVISION_BLOCK
+from oneflow.lowering.triton.codegen.prelude import QUOTIENTS, shared_division_asm
 from oneflow.runtime.cuda.compiler import compile_source
 
 
@@ -56,21 +56,23 @@ def run(text, registers):
 
 
 def quotients(a, b):
-    """The quotients of `SHARES` numbers by one, and whether none was divided in the usual way."""
+    """The quotients of `QUOTIENTS` numbers by one, and whether none was divided in the usual way."""
     inverse = np.float32(1) / b
-    given = [np.float32(0)] * SHARES + list(a) + [b] * SHARES + [inverse] * SHARES
+    given = [np.float32(0)] * QUOTIENTS + list(a) + [b] * QUOTIENTS + [inverse] * QUOTIENTS
     registers = {f"${i}": x for i, x in enumerate(given)}
-    fast = run(share_text(), registers)
-    return np.array([registers[f"${i}"] for i in range(SHARES)], np.float32), fast
+    fast = run(shared_division_asm(), registers)
+    return np.array([registers[f"${i}"] for i in range(QUOTIENTS)], np.float32), fast
 
 
 def test_quotients_are_rounded_as_by_division():
     rng = np.random.default_rng(2)
     for number in range(40):
         b = np.float32(rng.uniform(1, 2) * 2.0 ** rng.integers(-40, 40) * rng.choice([-1, 1]))
-        a = (rng.uniform(1, 2, SHARES) * 2.0 ** rng.integers(-20, 20, SHARES)).astype(np.float32) * b
+        a = (rng.uniform(1, 2, QUOTIENTS) * 2.0 ** rng.integers(-20, 20, QUOTIENTS)).astype(
+            np.float32
+        ) * b
         if number % 2:  # Quotients beside which there is no number for long.
-            a = np.nextafter((np.arange(SHARES) + 2**23).astype(np.float32) * b, np.float32(0))
+            a = np.nextafter((np.arange(QUOTIENTS) + 2**23).astype(np.float32) * b, np.float32(0))
         got, fast = quotients(a, b)
         assert fast
         np.testing.assert_array_equal(got, a / b)
@@ -78,7 +80,7 @@ def test_quotients_are_rounded_as_by_division():
 
 @pytest.mark.parametrize("odd", [0.0, -0.0, 1e-42, 1e-30, 3e38, np.inf, np.nan])
 def test_others_are_divided(odd):
-    a = np.full(SHARES, 3, np.float32)
+    a = np.full(QUOTIENTS, 3, np.float32)
     a[5] = odd
     got, fast = quotients(a, np.float32(7))
     assert not fast
@@ -87,7 +89,11 @@ def test_others_are_divided(odd):
 
 @pytest.mark.parametrize(
     ("kind", "size", "shared"),
-    [(flow.float32, SHARED, True), (flow.float32, 64, False), (flow.bfloat16, SHARED, False)],
+    [
+        (flow.float32, DIVISION_BLOCK, True),
+        (flow.float32, 64, False),
+        (flow.bfloat16, DIVISION_BLOCK, False),
+    ],
 )
 def test_rows_that_are_divided_by_one_number(kind, size, shared):
     """Those of which every thread has enough; those of 16 bits need not round as division does."""
