@@ -20,8 +20,8 @@ CHUNK_BLOCK = 4096
 #: Elements of a block whose reduced elements are strided in memory; its columns, along which it is contiguous; and
 #: its columns where each SM has at most so many, so that the loop over rows is shorter.
 STRIDED_BLOCK, STRIDED_COLUMNS, FEW_COLUMNS = 2048, 64, 16
-#: The most strided elements that an unrolled loop reduces, so that threads read contiguous elements in vectors; and the
-#: least elements of a block with such a loop.
+#: The most strided elements that an unrolled loop reduces, so that threads read contiguous elements in vectors; and
+#: the least elements of a block with such a loop.
 MAX_UNROLLED, MIN_UNROLLED_BLOCK = 16, 128
 #: Elements of a block that is read along one loop and written along another (a transpose), and its longest side.
 TRANSPOSE_BLOCK, MAX_SIDE = 4096, 64

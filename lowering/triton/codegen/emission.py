@@ -15,8 +15,8 @@ from oneflow.lowering.triton.names import identifier
 from oneflow.lowering.triton.source import Source
 from oneflow.passes.walk import gather
 
-#: Rows of tiles in a group of the tile order, as in Triton's tutorial on matrix products: programs of a group read the
-#: same columns, which stay in the L2 cache.
+#: Rows of tiles in a group of the tile order, as in Triton's tutorial on matrix products: programs of a group read
+#: the same columns, which stay in the L2 cache.
 GROUP_SIZE_M = 8
 
 

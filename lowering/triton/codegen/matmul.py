@@ -1,10 +1,10 @@
-"""Contractions with their epilogue: `tl.dot` on blocks, sums in f32.
+"""Contractions with their epilogue: `tl.dot` on blocks, accumulated in f32.
 
-The loops of the product are batch (in every tensor), rows (the first operand's), columns (the second's) and depth
-(summed); each kind is flattened, so transposes, batches and convolutions differ only in their offsets. BlockShape are
-read and written by descriptors where that is possible; then programs stay and go from tile to tile. The result is
-finished in slices of columns, so that what it is combined with needs little memory. A sum of products is one whose
-`terms` are added up one after the other.
+The loops of a product are batch (in every tensor), rows (M, of the first operand), columns (N, of the second) and
+depth (K, summed). Each kind is flattened, so transposes, batches and convolutions differ in their offsets only.
+Blocks are read and written by tensor descriptors where possible; persistent kernels need these. The epilogue runs in
+slices of columns, so that its operands need little shared memory. A sum of products accumulates its `terms` one by
+one.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ class Contraction:
         """Finds the batch, row, column and depth loops of the product; loops of size 1 are none of these.
 
         Raises:
-            Unsupported: a loop is of one operand alone; there are no rows, columns or depth; operands are not f16, bf16
-                or f32; the result is not f32.
+            Unsupported: a loop is of one operand alone; there are no rows, columns or depth; operands are not f16,
+                bf16 or f32; the result is not f32.
         """
         left, right = (self._loops(u) for u in self.product.inputs)
         out = self._loops(self.product.outputs[0])
@@ -141,7 +141,7 @@ class Contraction:
         return self._fits(DESCRIBED[-1])
 
     def _fits(self, config: Config) -> bool:
-        """Whether a configuration suits the operands: persistent kernels have one loop over the depth of all terms."""
+        """Whether a configuration suits the operands. Persistent kernels need one loop over all terms."""
         emission = Emission(self, config)
         if config.stays and not emission.has_single_loop:
             return False
@@ -314,9 +314,9 @@ class Emission:
         return size is not None and size % self.config.depth == 0 and all(map(are_interchangeable, found))
 
     def operand_descriptor(self, term: Node, number: int) -> Descriptor | None:
-        """The descriptor of an operand of a term, None where there can be none.
+        """The descriptor of an operand of a term, None where there is none.
 
-        BlockShape have to be multiplied where they lie: through registers they were slow, and some results wrong.
+        Blocks have to be multiplied from shared memory: through registers they are slow, and some results are wrong.
         """
         use, sides = term.inputs[number], OPERAND_AXES[number]
         found = self._descriptor(term, use, ["b", *sides])

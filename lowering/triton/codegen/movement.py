@@ -1,7 +1,7 @@
 """Kernels that move or fill: `linalg.fill`, chains of `tensor.insert_slice`.
 
-One slice goes straight into its destination where that is another tensor or undefined (the plan sees to it that the
-rest is there); several, or one into a fill, are one pass over the destination.
+One slice into another tensor, or into an undefined one, is a pass over the slice: the plan provides the rest of the
+destination. Several slices, or one into a fill, are a pass over the destination.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BLOCK_AXES = frozenset({"x"})
 
 
 class FlatBlock:
-    """A program's block of all positions of one shape."""
+    """A program's block of the flattened positions of a shape; `separate` keeps the dimensions' loops apart."""
 
     def __init__(
         self, kernel: Kernel, shape: Sequence[Size], forms: Sequence[LinearForm], separate: bool = False
@@ -38,14 +38,13 @@ class FlatBlock:
         self.grid = f"cdiv({count}, {self.size})" if count.static is None else str(-(-count.static // self.size))
 
     def finish(self, kernel: Kernel, ops: Sequence[ir.Operation], updates: dict[int, int]) -> Source:
-        """The kernel's source."""
-        return make_source(
-            kernel, self.writer, ops, self.grid, warps_for(self.size // ELEMENTS_PER_THREAD), updates=updates
-        )
+        """The source of the kernel."""
+        warps = warps_for(self.size // ELEMENTS_PER_THREAD)
+        return make_source(kernel, self.writer, ops, self.grid, warps, updates=updates)
 
 
 def identity(tensor: Tensor) -> LinearForm:
-    """Each element at its own position."""
+    """The offset of a tensor's elements at the positions of a block of its shape."""
     return LinearForm({i: s for i, s in enumerate(tensor.strides) if s.terms})
 
 
@@ -60,7 +59,7 @@ def emit_fill(kernel: Kernel) -> Source:
 
 
 def emit_nothing(kernel: Kernel) -> Source:
-    """The kernel of results without elements, which has no programs."""
+    """The kernel of results without elements; its grid is empty."""
     writer = Writer()
     writer.line("return")
     return make_source(kernel, writer, kernel.ops, "0", 1)
@@ -82,7 +81,7 @@ def emit_insert(kernel: Kernel) -> Source:
 
 
 def _insert_one(kernel: Kernel, part: _Slice) -> FlatBlock:
-    """Every element of the source to its part."""
+    """A pass over one slice."""
     form = identity(part.source)
     block = FlatBlock(kernel, part.source.shape, [form, part.form])
     found = part.fill_value(block) or block.tile.load(part.source, *block.tile.offset(form))
@@ -91,7 +90,10 @@ def _insert_one(kernel: Kernel, part: _Slice) -> FlatBlock:
 
 
 class _Slice:
-    """Where the dimensions of a source lie in a destination: `axes[d]`, from `offsets` with `steps`."""
+    """One `tensor.insert_slice`: dimension d of the source is dimension `axes[d]` of the target.
+
+    `offsets`, `sizes` and `steps` are those of the target's dimensions; `form` gives the offset of each element.
+    """
 
     def __init__(self, kernel: Kernel, op: ir.Operation, target: Tensor) -> None:
         dynamic = list(op.operands)[2:]
@@ -99,12 +101,12 @@ class _Slice:
         ends = list(itertools.accumulate(counts))
         offsets, sizes, steps = dynamic[: ends[0]], dynamic[ends[0] : ends[1]], dynamic[ends[1] :]
         value = op.operands[0]
-        self.filled = None if value in kernel.tensors else value
+        self.fill = None if value in kernel.tensors else value
         self.source, self.target = _source(kernel, value), target
         self.offsets = _sizes(kernel, op, "static_offsets", offsets)
         self.sizes = _sizes(kernel, op, "static_sizes", sizes)
         self.steps = _sizes(kernel, op, "static_strides", steps)
-        self.axes = self._kept()
+        self.axes = self._kept_axes()
         strides = target.strides
         constant = Size()
         for offset, stride in zip(self.offsets, strides, strict=True):
@@ -112,11 +114,11 @@ class _Slice:
         self.form = LinearForm({d: strides[a] * self.steps[a] for d, a in enumerate(self.axes)}, constant)
 
     def fill_value(self, block: FlatBlock) -> Value | None:
-        """What every element of the source is, where the kernel fills it."""
-        return None if self.filled is None else initial_value(BodyEmitter(block.tile), self.filled)
+        """The value of the source's elements, where the source is a fill of the kernel."""
+        return None if self.fill is None else initial_value(BodyEmitter(block.tile), self.fill)
 
-    def _kept(self) -> list[int]:
-        """The destination's dimension of each of the source's; dimensions of one may have been dropped."""
+    def _kept_axes(self) -> list[int]:
+        """The target's dimension of each of the source's; dimensions of size 1 may be missing in the source."""
         spare = len(self.sizes) - len(self.source.shape)
         kept = []
         for axis, size in enumerate(self.sizes):
@@ -130,7 +132,7 @@ class _Slice:
 
 
 def _source(kernel: Kernel, value: ir.Value) -> Tensor:
-    """A tensor in memory, or one that the kernel fills."""
+    """The source of a slice: a tensor in memory, or one that the kernel fills."""
     if value in kernel.tensors:
         return kernel.tensor(value)
     if fill_literal(value) is None:
@@ -146,7 +148,7 @@ def _sizes(kernel: Kernel, op: ir.Operation, name: str, dynamic: Sequence[ir.Val
 
 
 def _insert_all(kernel: Kernel, into: ir.Value, slices: Sequence[_Slice]) -> FlatBlock:
-    """Every element of the destination: that of the last slice it lies in, else what it was."""
+    """A pass over the destination: each element is that of the last slice that covers it, else the old one."""
     target = slices[0].target
     form = identity(target)
     block = FlatBlock(kernel, target.shape, [form], separate=True)
@@ -166,7 +168,7 @@ def _insert_all(kernel: Kernel, into: ir.Value, slices: Sequence[_Slice]) -> Fla
 
 
 def _slice_elements(block: FlatBlock, part: _Slice) -> tuple[Value, Value]:
-    """Whether elements of the destination lie in a slice, and what the source has for them."""
+    """Whether positions of the destination are in a slice, and the source's elements there."""
     tile, writer = block.tile, block.writer
     inside, parts = [tile.mask(BLOCK_AXES) or "True"], []
     strides = dict(zip(part.axes, part.source.strides, strict=True))

@@ -1,7 +1,8 @@
-"""Reading the body of a reduction: what it combines, with which operation, and what is neutral for it.
+"""The body of a reduction: the combining operation, the value that it combines, and its neutral element.
 
-A result is `Fold` (an associative operation on a value that does not read the running one), or two results are
-`Selection` (the element that wins a strict comparison, and its position: argmax). Anything else runs step by step.
+A result is a `Fold` (an associative operation on the accumulator and a value that does not read it), or two results
+are a `Selection` (the element that wins a strict comparison, and its position: argmax). Other reductions run step by
+step.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from oneflow.lowering.kernels.nodes import Node
 from oneflow.lowering.triton.codegen.body import needed_ops
 from oneflow.lowering.triton.codegen.writer import Value
 
-#: Combining operations: the function of the prelude and the neutral element, `least` and `most` by type.
+#: Combining operations: the function of the prelude and the neutral element; `least` and `most` depend on the type.
 COMBINE = {
     "arith.addf": ("add", "0.0"), "arith.addi": ("add", "0"),
     "arith.mulf": ("multiply", "1.0"), "arith.muli": ("multiply", "1"),
@@ -22,25 +23,25 @@ COMBINE = {
     "arith.maxsi": ("greater", "least"), "arith.minsi": ("less", "most"),
     "arith.andi": ("both", "-1"), "arith.ori": ("either", "0"), "arith.xori": ("differ", "0"),
 }  # fmt: skip
-#: The same on unsigned integers, which are bytes, and on bools.
+#: Combining operations on unsigned integers, which are bytes, and on bools.
 UNSIGNED_BYTES = {"arith.maxui": ("greater_unsigned", "0"), "arith.minui": ("less_unsigned", "-1")}
 BOOLS = {"arith.maxui": ("either", "False"), "arith.minui": ("both", "True"), "arith.ori": ("either", "False"),
          "arith.andi": ("both", "True"), "arith.xori": ("differ", "False")}  # fmt: skip
-#: Comparisons that are false for equal operands, by predicate.
+#: Predicates of comparisons that are false for equal operands.
 STRICT = {"arith.cmpf": {2, 4}, "arith.cmpi": {2, 4, 6, 8}}
 UNORDERED_NOT_EQUAL = 13
 LOGIC = frozenset({"arith.andi", "arith.ori", "arith.xori", "arith.constant"})
 
 
 def combination(name: str, element: str) -> tuple[str, str] | None:
-    """The function and the neutral element of a combining operation on an element type, None if it is another."""
+    """The function and the neutral element of a combining operation on an element type; None for other operations."""
     table = BOOLS if element == "i1" else {**COMBINE, **UNSIGNED_BYTES} if element == "i8" else COMBINE
     return table.get(name)
 
 
 @dataclass(frozen=True)
 class Fold:
-    """Result `number` is combined by `op` with `value`, computed from the elements alone."""
+    """Result `number` is the fold of `value` by the associative operation `op`."""
 
     number: int
     op: ir.Operation
@@ -48,7 +49,7 @@ class Fold:
 
     @property
     def function(self) -> str:
-        """The combining function's name."""
+        """The name of the combining function."""
         found = combination(self.op.name, str(self.op.results[0].type))
         assert found is not None
         return found[0]
@@ -56,7 +57,7 @@ class Fold:
 
 @dataclass(frozen=True)
 class Selection:
-    """Results `value` and `position` are those of the element for which `condition` held last."""
+    """Two results are `value` and `position` of the last element for which `condition` holds."""
 
     condition: ir.Value
     value: ir.Value
@@ -65,7 +66,14 @@ class Selection:
 
 @dataclass
 class Accumulator:
-    """A running value of the open pass: result `value` of a node is read from it after the loop."""
+    """An accumulator of the open pass.
+
+    Attributes:
+        value: the result of a node that it becomes after the loop.
+        name, element: the variable and its element type.
+        start: the initial value of the fold, None where it is neutral.
+        fold: the fold whose lanes are combined after the loop; None where the variable is the result.
+    """
 
     value: ir.Value
     name: str
@@ -76,7 +84,7 @@ class Accumulator:
 
 @dataclass
 class SelectionAccumulator:
-    """Running values of the open pass that a selection makes, by the function `name`."""
+    """The accumulators `names` of a selection, with initial values `starts`; `function` selects of two elements."""
 
     node: Node
     names: tuple[str, str]
@@ -98,9 +106,9 @@ def neutral_element(name: str, element: str) -> str:
 
 
 def read_folds(node: Node) -> list[Fold] | None:
-    """How each result that is not a scan's stream is folded; None where one is something else.
+    """The fold of each result that is no stream of a scan; None where a result is no fold.
 
-    A scan yields its running value twice: the stream has the same value and is not listed.
+    A scan yields its accumulator twice: its stream has the same value and is not listed.
     """
     block = node.body
     outs = list(block.arguments)[len(node.inputs) :]
@@ -136,9 +144,9 @@ def _depends_on(value: ir.Value, outs: Sequence[ir.Value]) -> bool:
 
 
 def read_selection(node: Node) -> Selection | None:
-    """The selection that a node of two results makes, None if it is something else.
+    """The selection of a node with two results, None where it is none.
 
-    The first of equal elements has to win: then elements may be compared in any order, and of equal ones that with
+    The first of equal elements has to win. Then elements may be compared in any order: of equal elements the one with
     the smaller position wins.
     """
     block = node.body
@@ -156,7 +164,7 @@ def read_selection(node: Node) -> Selection | None:
 
 
 def _selected_value(op: ir.Operation, condition: ir.Value, out: ir.Value) -> ir.Value | None:
-    """The element that takes the place of `out` where the condition holds."""
+    """The element that replaces the accumulator `out` where the condition holds."""
     operands = list(op.operands)
     if op.name == "arith.select" and operands[0] == condition and operands[2] == out:
         return operands[1]
@@ -165,7 +173,7 @@ def _selected_value(op: ir.Operation, condition: ir.Value, out: ir.Value) -> ir.
 
 
 def _is_strict_condition(block: ir.Block, condition: ir.Value, value: ir.Value, outs: Sequence[ir.Value]) -> bool:
-    """Whether a condition is made of strict comparisons and tests for NaN."""
+    """Whether a condition consists of strict comparisons and tests for NaN."""
     ops = [o.operation for o in block.operations]
     return all(_is_strict(op) for op in needed_ops(ops, [condition], [value, *outs]))
 

@@ -1,8 +1,9 @@
 """Kernels of `scf.for` nests that update a tensor in place: scatters.
 
-A loop whose position is a coordinate of every access to the tensor runs in parallel, and one whose steps may come in
-any order; so do all where the update may be atomic, as an addition. Other loops run in order in each program, with a
-barrier after each write. A write of what is there already, where a condition does not hold, is none.
+A loop is parallel if its position is a coordinate of every access to the tensor, or if its steps may run in any
+order. All loops are parallel if the update may be atomic, such as an addition. Other loops run in order in each
+program, with a barrier after each write. An update that keeps the old value where a condition is false is a masked
+write.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from oneflow.lowering.triton.codegen.tile import Axis, Tile
 from oneflow.lowering.triton.codegen.writer import Axes, Value, Writer
 from oneflow.lowering.triton.source import Source
 
-#: Updates that memory can do, and of which elements.
+#: The atomic function and the element types of atomic updates.
 ATOMIC = {
     "arith.addf": ("tl.atomic_add", {"f32", "f64"}), "arith.addi": ("tl.atomic_add", {"i32", "i64"}),
     "arith.maxsi": ("tl.atomic_max", {"i32", "i64"}),
@@ -32,7 +33,14 @@ BLOCK = 256
 
 @dataclass
 class ScatterNest:
-    """Emits one nest."""
+    """Emits one nest; floating-point atomics are not `deterministic`.
+
+    Attributes:
+        carried: the values of the updated tensor.
+        accesses: the reads and writes of the tensor.
+        nest: the loops, outermost first.
+        depth: the number of open sequential loops.
+    """
 
     kernel: Kernel
     deterministic: bool
@@ -44,7 +52,7 @@ class ScatterNest:
     def __post_init__(self) -> None:
         heads = [o for o in self.kernel.ops if o.name == "scf.for"]
         if len(heads) != 1 or len(self.kernel.returned) != 1 or self.kernel.returned[0].owner != heads[0]:
-            raise Unsupported("loops beside others")
+            raise Unsupported("a loop among other operations")
         self.head = heads[0]
         self.updated = list(self.head.operands)[3]
         self.fills = {} if self.updated in self.kernel.tensors else {0: _fill_number(self.updated)}
@@ -95,7 +103,7 @@ class ScatterNest:
         return make_source(self.kernel, writer, [self.head], grid, warps, updates=updates, fills=self.fills)
 
     def _atomic(self) -> ir.Operation | None:
-        """The operation of the update, if that may be atomic and the nest does nothing else to the tensor."""
+        """The operation of the update, if it may be atomic and the nest does not access the tensor otherwise."""
         op = None if self.update is None else self.update.operation
         if self.update is None or op is None or op.name not in ATOMIC:
             return None
@@ -104,7 +112,7 @@ class ScatterNest:
         return op if self.update.is_exclusive else None
 
     def _is_parallel(self, loop: ir.Operation) -> bool:
-        """Whether steps of a loop touch different elements."""
+        """Whether the steps of a loop access different elements, or may run in any order."""
         if ANY_ORDER in loop.attributes:
             return True
         step = loop.regions[0].blocks[0].arguments[0]
@@ -143,7 +151,7 @@ class ScatterNest:
                 env[op.results[0]] = self.bodies.op(op, [self.bodies.value(env, v) for v in read])
 
     def _is_part_of_update(self, op: ir.Operation) -> bool:
-        """Whether an operation is part of how the tensor is written."""
+        """Whether an operation is written as a part of the update."""
         if self.update is None:
             return False
         alone = self.atomic is not None and (op == self.atomic or op in self.accesses)
@@ -170,7 +178,7 @@ class ScatterNest:
         self._barrier()
 
     def _barrier(self) -> None:
-        """Makes a write visible to the reads after it."""
+        """Makes a write visible to later reads."""
         writer = self.bodies.writer
         if self.sequential:
             writer.line("tl.debug_barrier()")
@@ -179,15 +187,20 @@ class ScatterNest:
 
     @property
     def loop_axes(self) -> Axes:
-        """The axes of the loop that is being written."""
+        """The axes of the open sequential loop."""
         return frozenset({f"loop{self.depth}"}) if self.depth else frozenset()
 
 
 @dataclass(frozen=True)
 class Update:
-    """The one write of a nest: of `value`, where `condition` holds; `reads` are those of what is there.
+    """The write of a nest that has one.
 
-    `conditional` are the operations that give what is there where the condition does not hold.
+    Attributes:
+        value: the value that is written.
+        condition: where it is written; None means everywhere.
+        conditional: the operations that keep the old value where the condition is false.
+        reads: the reads of the old value.
+        has_other_reads: whether the tensor is read at other positions.
     """
 
     value: ir.Value
@@ -198,7 +211,7 @@ class Update:
 
     @staticmethod
     def read(inserts: Sequence[ir.Operation], accesses: Sequence[ir.Operation]) -> Update | None:
-        """The update of a nest with one write, None where there are several."""
+        """The update of a nest, None where there are several writes."""
         if len(inserts) != 1:
             return None
         value, place = inserts[0].operands[0], list(inserts[0].operands)[2:]
@@ -213,7 +226,7 @@ class Update:
 
     @property
     def operation(self) -> ir.Operation | None:
-        """What makes the value of the one that is there."""
+        """The operation that combines the old value with another one, None where there is none."""
         if isinstance(self.value, ir.BlockArgument):
             return None
         op = self.value.owner
@@ -221,14 +234,14 @@ class Update:
 
     @property
     def is_exclusive(self) -> bool:
-        """Whether nothing but its operation needs what is there."""
+        """Whether the old value is used by the update alone."""
         own = {*self.conditional, self.operation}
         users = [u.owner.operation for o in self.reads for u in o.results[0].uses]
         return not self.has_other_reads and all(op in own for op in users)
 
 
 def _fill_number(value: ir.Value) -> str:
-    """The number that a tensor of a kernel is filled with."""
+    """The literal that a tensor of a kernel is filled with."""
     found = fill_literal(value)
     if found is None:
         raise Unsupported("a loop over a value of the kernel")
@@ -237,7 +250,7 @@ def _fill_number(value: ir.Value) -> str:
 
 @dataclass
 class _ScatterBodyEmitter(BodyEmitter):
-    """Bodies whose reads of the updated tensor stay where they are."""
+    """Writes reads of the updated tensor in the loop that they belong to: they are not loop-invariant."""
 
     loops: ScatterNest = field(kw_only=True)
 

@@ -265,9 +265,10 @@ class HopperEmission(Emission):
         blocks = [f"{name}.index(slot){turned(d, OPERAND_AXES[1])}" for name, d in rights]
         products = [f"{name} = warpgroup_mma(a, {block}, {name}, use_acc=k_at > 0, is_async=True)"
                     for name, block in zip(self.sums, blocks, strict=True)]  # fmt: skip
+        rows = " + GROUP" if self.beside > 1 else ""
         return [
             *self._await_lines(),
-            f"a = left.index(slot * {self.beside}{' + GROUP' if self.beside > 1 else ''}){turned(left[1], OPERAND_AXES[0])}",
+            f"a = left.index(slot * {self.beside}{rows}){turned(left[1], OPERAND_AXES[0])}",
             *products,
             f"{sums} = warpgroup_mma_wait({len(self.sums)}, deps=({sums},))",
             f"mbarrier.arrive(empty.index(tl.maximum(count - 1, 0) % {stages}), pred=k_at > 0)",
