@@ -34,13 +34,13 @@ from oneflow.passes import all as all_passes  # noqa: F401
 from oneflow.passes.registry import register_pipeline
 
 #: For what programs have beside operators: `arith` and `math` on tensors, and what has no code of its own.
-ELEMENTWISE = ("convert-elementwise-to-linalg", "math-expand-ops{ops=clampf,fpowi}")
-#: Stages, each with the passes that lead to it from the one before (see `BEFORE`).
+ELEMENTWISE_PASSES = ("convert-elementwise-to-linalg", "math-expand-ops{ops=clampf,fpowi}")
+#: Stages, each with the passes that lead to it from the one before (see `PREVIOUS_STAGE`).
 STAGES: dict[str, tuple[str, ...]] = {
     "oneflow": ("oneflow-infer-types", "oneflow-canonicalize", "cse"),
     "linalg": (
         "oneflow-decompose",
-        *ELEMENTWISE,
+        *ELEMENTWISE_PASSES,
         convert_oneflow_to_linalg.ConvertOneflowToLinalg.name,
         "canonicalize",
         "cse",
@@ -78,7 +78,7 @@ STAGES: dict[str, tuple[str, ...]] = {
         OutlineTemplates.name,
         PreferChannelsLast.name,
         "oneflow-decompose",
-        *ELEMENTWISE,
+        *ELEMENTWISE_PASSES,
         convert_oneflow_to_linalg.ConvertOneflowToLinalg.name,
         "canonicalize",
         "cse",
@@ -96,7 +96,7 @@ STAGES: dict[str, tuple[str, ...]] = {
     "triton": (EmitTriton.name,),
 }
 #: The stage that each follows.
-BEFORE = {
+PREVIOUS_STAGE = {
     "linalg": "oneflow", "kernels": "linalg", "llvm": "kernels", "gpu-linalg": "oneflow",
     "gpu-kernels": "gpu-linalg", "triton": "gpu-kernels",
 }  # fmt: skip
@@ -107,13 +107,17 @@ def pipeline_between(after: str | None, last: str) -> str:
     passes: list[str] = []
     stage: str | None = last
     while stage is not None and stage != after:
-        passes, stage = [*STAGES[stage], *passes], BEFORE.get(stage)
+        passes, stage = [*STAGES[stage], *passes], PREVIOUS_STAGE.get(stage)
     return f"builtin.module({','.join(passes)})"
 
 
-def _all(stage: str) -> str:
+def _passes_to(stage: str) -> str:
     return pipeline_between(None, stage).removeprefix("builtin.module(").removesuffix(")")
 
 
-register_pipeline("oneflow-to-llvm", _all("llvm"), "From operators to the LLVM dialect: every stage for the CPU.")
-register_pipeline("oneflow-to-triton", _all("triton"), "From operators to Triton kernels and a plan of launches.")
+register_pipeline(
+    "oneflow-to-llvm", _passes_to("llvm"), "From operators to the LLVM dialect: every stage for the CPU."
+)
+register_pipeline(
+    "oneflow-to-triton", _passes_to("triton"), "From operators to Triton kernels and a plan of launches."
+)

@@ -17,8 +17,8 @@ from oneflow.dialect._mlir import ir
 from oneflow.dialect.record import REGISTRY, Registry
 from oneflow.dialect.tensor_desc import TensorDesc, from_mlir
 from oneflow.lowering.linalg.checks import read_sites
-from oneflow.lowering.linalg.external import places
-from oneflow.lowering.pipelines import BEFORE, STAGES, pipeline_between
+from oneflow.lowering.linalg.external import call_locations
+from oneflow.lowering.pipelines import PREVIOUS_STAGE, STAGES, pipeline_between
 from oneflow.lowering.targets.choice import CpuTarget, check_runs_on_host, cpu_target, using_cpu
 from oneflow.passes.base import PassError
 from oneflow.passes.inline import keep_entry
@@ -202,9 +202,9 @@ class ProgramSource:
         written = [repr(self.registry[n].launch) for n in sorted(foreign)]
         return "\n".join([str(self.lower("linalg")), *written])
 
-    def places(self) -> list[str]:
+    def call_locations(self) -> list[str]:
         """Where in the program as it was given each kernel made elsewhere is called."""
-        return places(self.located("linalg"))
+        return call_locations(self.located("linalg"))
 
     def sites(self, stage: str, texts: Sequence[str]) -> Sites:
         """What the checks of a program say, whose texts without places are those; they are made by `stage`."""
@@ -236,7 +236,7 @@ class ProgramSource:
             keep_entry(module, self.entry)
             first = stage
             while first not in _BY_RULES:
-                first = BEFORE[first]
+                first = PREVIOUS_STAGE[first]
             _passes(pipeline_between(None, first)).run(module, self.registry)
             if stage != first:
                 _passes(pipeline_between(first, stage)).run(module, self.registry, Watch(lowered=True))
@@ -404,7 +404,7 @@ class CpuExecutable:
         site, got, wanted = failure
         if status == _KERNEL_FAILED:
             failed = self._externals[site]
-            text = f"{failed.call.error(failed.kernel.error())}{self._source.places()[site]}"
+            text = f"{failed.call.error(failed.kernel.error())}{self._source.call_locations()[site]}"
             return KernelError(text + updated)
         make = position_error if status == _POSITION else size_error
         return make(self._sites[site], got, wanted, updated)

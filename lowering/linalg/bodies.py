@@ -29,10 +29,10 @@ class Context:
     checks: Checks
     sizes: Sizes
     tensor: Callable[[Stage], Value]
-    place: ir.Location
+    location: ir.Location
 
 
-def needed(roots: Sequence[Expr], bound: Mapping[int, object]) -> list[Expr]:
+def nodes_to_write(roots: Sequence[Expr], bound: Mapping[int, object]) -> list[Expr]:
     """The nodes that have to be written for `roots`, arguments first: those behind bound ones are not."""
     order = s.walk(roots)
     wanted = {id(r) for r in roots}
@@ -43,14 +43,14 @@ def needed(roots: Sequence[Expr], bound: Mapping[int, object]) -> list[Expr]:
 
 
 #: Nodes that are extents.
-SIZES = ("size", "at_least")
+SIZE_KINDS = ("size", "at_least")
 
 
 class Body:
     """Writes one body in one or several steps.
 
     `leaves` are the nodes that `write` will be given values of, `positions` the loops that `linalg.index` gives,
-    `relaxed` the nodes that may be reassociated.
+    `reassociable` the nodes that may be reassociated.
     """
 
     def __init__(
@@ -59,19 +59,19 @@ class Body:
         roots: Sequence[Expr],
         leaves: Iterable[int] = (),
         positions: Mapping[int, int] = MappingProxyType({}),
-        relaxed: frozenset[int] = frozenset(),
+        reassociable: frozenset[int] = frozenset(),
     ) -> None:
         """Computes outside of the loop, at the insertion point, what the body takes from there."""
-        self.context, self.positions, self.relaxed = context, positions, relaxed
-        nodes = needed(roots, dict.fromkeys(leaves))
-        self.sizes = {id(n): context.sizes.extent(n) for n in nodes if n.kind in SIZES}
+        self.context, self.positions, self.reassociable = context, positions, reassociable
+        nodes = nodes_to_write(roots, dict.fromkeys(leaves))
+        self.sizes = {id(n): context.sizes.extent(n) for n in nodes if n.kind in SIZE_KINDS}
         self.tensors = {id(n): context.tensor(n.value) for n in nodes if n.kind == "load"}
         self.values: dict[int, Value] = {}
 
     def write(self, roots: Sequence[Expr], bound: Mapping[int, Value] = MappingProxyType({})) -> list[Value]:
         """The values of `roots`, written here; `bound` adds values of leaves."""
         self.values.update(bound)
-        for node in needed(roots, self.values):
+        for node in nodes_to_write(roots, self.values):
             self.values[id(node)] = self._node(node, [self.values[id(a)] for a in node.args])
         return [self.values[id(r)] for r in roots]
 
@@ -79,15 +79,15 @@ class Body:
         e = self.context.emitter
         if node.kind == "load":
             return e.op("tensor.extract", e.element(node.dtype), [self.tensors[id(node)], *args])
-        if node.kind in SIZES:
+        if node.kind in SIZE_KINDS:
             extent = self.sizes[id(node)]
             return e.index(extent) if isinstance(extent, int) else extent
         if node.kind == "index":
             return e.op("linalg.index", e.index_type, (), {"dim": e.attribute(f"{self.positions[id(node)]} : i64")})
         if node.kind == "checked":
-            return self.context.checks.index(args[0], args[1], node.value, self.context.place)
+            return self.context.checks.index(args[0], args[1], node.value, self.context.location)
         assert node.kind != "arg", f"unbound {node}"
-        return self.context.scalars.emit(node, args, id(node) in self.relaxed)
+        return self.context.scalars.emit(node, args, id(node) in self.reassociable)
 
 
 def is_uniform(root: Expr) -> bool:
@@ -95,7 +95,7 @@ def is_uniform(root: Expr) -> bool:
     return all(node.kind not in ("load", "index", "arg") for node in s.walk([root]))
 
 
-def depending(roots: Sequence[Expr], leaves: Sequence[Expr]) -> frozenset[int]:
+def dependent_nodes(roots: Sequence[Expr], leaves: Sequence[Expr]) -> frozenset[int]:
     """The nodes below `roots` that depend on `leaves`."""
     found = {id(leaf) for leaf in leaves}
     for node in s.walk(roots):

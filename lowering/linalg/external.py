@@ -20,7 +20,7 @@ from oneflow.dialect import oneflow as dialect
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.record import Call, OperatorError, Registry
 from oneflow.dialect.tensor_desc import TensorDesc, from_mlir
-from oneflow.lowering.linalg.checks import site_place
+from oneflow.lowering.linalg.checks import location_text
 from oneflow.lowering.linalg.emit import Emitter, Value
 
 EXTERNAL = "oneflow.external"
@@ -48,13 +48,13 @@ class Externals:
         """
         dynamic = next((d for d in (*call.operands, *results) if not d.is_static), None)
         if dynamic is not None:
-            raise OperatorError(f"{op.name}: expected static shapes for a kernel from outside, got {dynamic}")
+            raise OperatorError(f"{op.name}: expected static shapes for an external kernel, got {dynamic}")
         empty = [self.e.op("tensor.empty", self.e.tensor(d.shape or (), d.dtype), ()) for d in results]
         name = f"{PREFIX}{self.count}"
         self.count += 1
         types = [v.type for v in empty]
-        of = _description(op, dialect.bind_results(op, call, results))
-        self._declare(name, [*(v.type for v in operands), *types], types, of)
+        description = _description(op, dialect.bind_results(op, call, results))
+        self._declare(name, [*(v.type for v in operands), *types], types, description)
         return ir.Operation.create(
             "func.call",
             results=types,
@@ -62,12 +62,14 @@ class Externals:
             attributes={"callee": ir.FlatSymbolRefAttr.get(name)},
         ).results
 
-    def _declare(self, name: str, inputs: Sequence[ir.Type], results: Sequence[ir.Type], of: ir.Attribute) -> None:
+    def _declare(
+        self, name: str, inputs: Sequence[ir.Type], results: Sequence[ir.Type], description: ir.Attribute
+    ) -> None:
         attributes = {
             "sym_name": ir.StringAttr.get(name),
             "function_type": ir.TypeAttr.get(ir.FunctionType.get(inputs, results)),
             "sym_visibility": ir.StringAttr.get("private"),
-            EXTERNAL: of,
+            EXTERNAL: description,
         }
         end = ir.InsertionPoint(self.module.body)
         ir.Operation.create("func.func", attributes=attributes, regions=1, ip=end, loc=ir.Location.unknown())
@@ -82,7 +84,7 @@ def _description(op: ir.Operation, call: Call) -> ir.Attribute:
         "operator": ir.StringAttr.get(op.name),
         "attributes": ir.DictAttr.get(kept),
         "types": ir.TypeAttr.get(types),
-        "place": ir.StringAttr.get(site_place(op.location)),
+        "place": ir.StringAttr.get(location_text(op.location)),
     }
     pairs = call.record.in_place(call) if call.record.in_place is not None else ()
     if pairs:
@@ -90,7 +92,7 @@ def _description(op: ir.Operation, call: Call) -> ir.Attribute:
     return ir.DictAttr.get(described)
 
 
-def shared_memory(described: ir.Attribute) -> list[tuple[int, int]]:
+def in_place_pairs(described: ir.Attribute) -> list[tuple[int, int]]:
     """Numbers of results, and of the operands whose memory they may share, of a kernel."""
     fields = ir.DictAttr(described)
     pairs = ir.ArrayAttr(fields[IN_PLACE]) if IN_PLACE in fields else ()
@@ -104,7 +106,7 @@ def declarations(module: ir.Module) -> dict[str, ir.Attribute]:
 
 
 @dataclass(frozen=True)
-class _Stated:
+class _OperationView:
     """What of an operation its call is read from."""
 
     name: str
@@ -112,7 +114,7 @@ class _Stated:
     operands: Sequence[ir.Type]
 
 
-def places(module: ir.Module) -> list[str]:
+def call_locations(module: ir.Module) -> list[str]:
     """Where in the program each declared kernel is called: ` (file:line:col)`, or nothing."""
     found = [ir.StringAttr(ir.DictAttr(a)["place"]).value for a in declarations(module).values()]
     return [f" ({place})" if place else "" for place in found]
@@ -134,6 +136,6 @@ def read_external(text: str, registry: Registry) -> Call:
     types = ir.FunctionType(ir.TypeAttr(fields["types"]).value)
     given = ir.DictAttr(fields["attributes"])
     attributes = {given[i].name: given[i].attr for i in range(len(given))}
-    stated: Any = _Stated(name, attributes, types.inputs)
+    stated: Any = _OperationView(name, attributes, types.inputs)
     call = dialect.operand_call(stated, registry[short], from_mlir)
     return dialect.bind_results(stated, call, [from_mlir(t) for t in types.results])

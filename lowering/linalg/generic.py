@@ -1,7 +1,7 @@
 """Loops: a `linalg.generic` from positions, extents and bodies.
 
 Decides which element reads are operands with an indexing map: those whose position is affine in the loops'
-positions and that linalg's verifier takes (a plain position has to range over the whole dimension, any other
+positions and that linalg's verifier takes (a plain position has to range over the spanned dimension, any other
 has to stay inside). Where extents are dynamic, what a shared loop takes for granted is checked at run time.
 """
 
@@ -15,7 +15,7 @@ from oneflow.dialect import scalar as s
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.compute import Stage
 from oneflow.dialect.scalar import Expr
-from oneflow.lowering.linalg.sizes import Sizes, known
+from oneflow.lowering.linalg.sizes import Sizes, static_size
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Loops:
         """The map that gives every position."""
         return self.select(range(self.rank))
 
-    def uncovered(self, maps: Sequence[ir.AffineMap]) -> list[int]:
+    def loops_without_extent(self, maps: Sequence[ir.AffineMap]) -> list[int]:
         """The loops whose extent no operand with one of `maps` reveals."""
         plain = [result for m in maps for result in m.results]
         return [i for i in range(self.rank) if ir.AffineExpr.get_dim(i) not in plain]
@@ -63,23 +63,23 @@ class Reads:
 
 def find_reads(loops: Loops, roots: Sequence[Expr], sizes: Sizes) -> Reads:
     """Which loads below `roots` become operands of a generic over `loops`."""
-    return _Finder(loops, sizes).run([n for n in s.walk(roots) if n.kind == "load"])
+    return _ReadFinder(loops, sizes).run([n for n in s.walk(roots) if n.kind == "load"])
 
 
-class _Finder:
+class _ReadFinder:
     def __init__(self, loops: Loops, sizes: Sizes) -> None:
         self.loops, self.sizes = loops, sizes
         self.dims = [ir.AffineExpr.get_dim(i) for i in range(loops.rank)]
         self.by_node = {id(p): d for p, d in zip(loops.positions, self.dims, strict=True)}
-        self.lengths = [known(e) for e in loops.extents]
+        self.lengths = [static_size(e) for e in loops.extents]
         self.reads = Reads()
 
     def run(self, loads: Sequence[Expr]) -> Reads:
         maps = [(load, self._results(load)) for load in loads]
-        whole = {loop for load, results in maps for loop in self._spanned(load, results or ())}
+        spanned = {loop for load, results in maps for loop in self._spanned(load, results or ())}
         for load, results in maps:
             if results is not None:
-                self._add(load, results, whole)
+                self._add(load, results, spanned)
         return self.reads
 
     def _results(self, load: Expr) -> list[ir.AffineExpr] | None:
@@ -92,26 +92,26 @@ class _Finder:
         return [loop for dim, loop in plain if self._same(load.value.shape[dim], self.loops.extents[loop])]
 
     def _same(self, a: c.Size, b: c.Size) -> bool:
-        first, second = known(a), known(b)
+        first, second = static_size(a), static_size(b)
         if first is not None or second is not None:
             return first == second
         return bool(self.sizes.extent(a) == self.sizes.extent(b))
 
-    def _add(self, load: Expr, results: Sequence[ir.AffineExpr], whole: set[int]) -> None:
+    def _add(self, load: Expr, results: Sequence[ir.AffineExpr], spanned: set[int]) -> None:
         equated, bounded, fits = [], [], True
         for dim, result in enumerate(results):
             if result not in self.dims:
-                fits = fits and self._inside(load, dim)
-                if self._is_open(load, dim):
+                fits = fits and self._is_inside(load, dim)
+                if self._is_dynamic(load, dim):
                     bounded.append((load, dim))
                 continue
             loop = self.dims.index(result)
-            size, length = known(load.value.shape[dim]), self.lengths[loop]
+            size, length = static_size(load.value.shape[dim]), self.lengths[loop]
             if self._same(load.value.shape[dim], self.loops.extents[loop]):
                 continue
             if size is not None and length is not None:
                 fits = False
-            elif loop in whole:
+            elif loop in spanned:
                 equated.append((load, dim, loop))
             else:
                 fits = False
@@ -121,22 +121,22 @@ class _Finder:
             self.reads.equated += equated
             self._bind(load, ir.AffineMap.get(self.loops.rank, 0, list(results)))
 
-    def _inside(self, load: Expr, dim: int) -> bool:
+    def _is_inside(self, load: Expr, dim: int) -> bool:
         """What linalg's verifier asks of a computed position: its first and last value are in the dimension.
 
         It looks only where every loop's extent is known.
         """
-        size = known(load.value.shape[dim])
+        size = static_size(load.value.shape[dim])
         if size in (None, 0) or None in self.lengths:
             return True
         first = evaluate(load.args[dim], dict.fromkeys(self.by_node, 0))
         last = evaluate(load.args[dim], {n: (e or 0) - 1 for n, e in zip(self.by_node, self.lengths, strict=True)})
         return min(first, last) >= 0 and max(first, last) < (size or 0)
 
-    def _is_open(self, load: Expr, dim: int) -> bool:
+    def _is_dynamic(self, load: Expr, dim: int) -> bool:
         """Whether only the run decides that a computed position stays inside."""
         loops = [i for i, p in enumerate(self.loops.positions) if p in s.walk([load.args[dim]])]
-        return known(load.value.shape[dim]) is None or any(self.lengths[i] is None for i in loops)
+        return static_size(load.value.shape[dim]) is None or any(self.lengths[i] is None for i in loops)
 
     def _bind(self, load: Expr, indexing: ir.AffineMap) -> None:
         operands, key = self.reads.operands, self.sizes.identity(load.value)
@@ -193,7 +193,7 @@ def evaluate(position: Expr, at: Mapping[int, int]) -> int:
     return int(_ARITHMETIC[position.kind](*(evaluate(a, at) for a in position.args)))
 
 
-def largest(position: Expr, loops: Loops) -> Expr | None:
+def upper_bound(position: Expr, loops: Loops) -> Expr | None:
     """The largest value of a position that grows with every loop, as an expression; None if it may not grow."""
     ends = {id(p): c.as_expr(e) - 1 for p, e in zip(loops.positions, loops.extents, strict=True)}
     return _substituted(position, ends)

@@ -21,11 +21,11 @@ Extent: TypeAlias = int | Value
 Group = tuple[list[int], list[int]]
 
 
-def groups(source: Sequence[Extent], target: Sequence[Extent]) -> list[Group]:
+def reassociation_groups(source: Sequence[Extent], target: Sequence[Extent]) -> list[Group]:
     """The groups of two shapes, neither empty nor of rank 0."""
-    whole = [[x for x in shape if isinstance(x, int)] for shape in (source, target)]
-    if [len(w) for w in whole] == [len(source), len(target)] and math.prod(whole[0]) == math.prod(whole[1]):
-        return static_groups(*whole)
+    static = [[x for x in shape if isinstance(x, int)] for shape in (source, target)]
+    if [len(w) for w in static] == [len(source), len(target)] and math.prod(static[0]) == math.prod(static[1]):
+        return static_groups(*static)
     return dynamic_groups(source, target)
 
 
@@ -39,14 +39,14 @@ def static_groups(source: Sequence[int], target: Sequence[int]) -> list[Group]:
         i, j = i + 1, j + 1
         while left != right:
             if left < right:
-                left, i = left * source[i], _take(group[0], i)
+                left, i = left * source[i], _append(group[0], i)
             else:
-                right, j = right * target[j], _take(group[1], j)
+                right, j = right * target[j], _append(group[1], j)
         found.append(group)
     return _with_rest(found, range(i, len(source)), range(j, len(target)))
 
 
-def _take(dims: list[int], dim: int) -> int:
+def _append(dims: list[int], dim: int) -> int:
     dims.append(dim)
     return dim + 1
 

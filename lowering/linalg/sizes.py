@@ -31,7 +31,7 @@ _FOLDED: dict[str, Callable[..., Any]] = {
     "le": lambda a, b: a <= b, "gt": lambda a, b: a > b, "ge": lambda a, b: a >= b,
 }  # fmt: skip
 #: Types of nodes that are folded: what Python's integers say of others is not what their arithmetic gives.
-_WHOLE = (dtypes.index, dtypes.int64, dtypes.bool_)
+_FOLDED_TYPES = (dtypes.index, dtypes.int64, dtypes.bool_)
 
 
 class Shapes:
@@ -57,43 +57,43 @@ class Shapes:
         if source is not None:
             return self.extent(source, dim)
         operands = [value, self.value(dim)]
-        return self._once(("dim", value, dim), lambda: self.e.op("tensor.dim", self.e.index_type, operands))
+        return self._memoized(("dim", value, dim), lambda: self.e.op("tensor.dim", self.e.index_type, operands))
 
-    def smaller(self, a: Value, b: Value) -> Value:
+    def minimum(self, a: Value, b: Value) -> Value:
         """The smaller of two extents, computed once."""
-        return self._once(("smaller", a, b), lambda: self.e.op("arith.minsi", self.e.index_type, [a, b]))
+        return self._memoized(("smaller", a, b), lambda: self.e.op("arith.minsi", self.e.index_type, [a, b]))
 
     def value(self, extent: Extent) -> Value:
         """An extent as a value of type `index`."""
         if isinstance(extent, int):
-            return self._once(("index", extent), lambda: self.e.index(extent))
+            return self._memoized(("index", extent), lambda: self.e.index(extent))
         return extent
 
     def node(self, node: Expr, args: Sequence[Extent]) -> Extent:
         """The extent that a node of position arithmetic gives."""
         if node.kind == "const" and not node.dtype.is_float:
             return int(node.value)
-        if node.kind in _FOLDED and all(isinstance(a, int) for a in args) and _is_whole(node):
+        if node.kind in _FOLDED and all(isinstance(a, int) for a in args) and _is_foldable(node):
             return int(_FOLDED[node.kind](*args))
         values = [self._typed(a, arg.dtype) for a, arg in zip(args, node.args, strict=True)]
         literal = [repr(n.value) for n in (node, *node.args[-1:]) if n.kind == "const"]
         key = (node.kind, node.dtype, *literal, *values)
-        return self._once(key, lambda: self.scalars.emit(node, values))
+        return self._memoized(key, lambda: self.scalars.emit(node, values))
 
     def _typed(self, extent: Extent, dtype: dtypes.DType) -> Value:
         if dtype is dtypes.index or not isinstance(extent, int):
             return self.value(extent)
         return self.e.constant(extent, dtype)
 
-    def _once(self, key: Any, make: Callable[[], Value]) -> Value:
+    def _memoized(self, key: Any, make: Callable[[], Value]) -> Value:
         block = ir.InsertionPoint.current.block
         if (block, key) not in self._memo:
             self._memo[block, key] = make()
         return self._memo[block, key]
 
 
-def _is_whole(node: Expr) -> bool:
-    return all(n.dtype in _WHOLE for n in (node, *node.args))
+def _is_foldable(node: Expr) -> bool:
+    return all(n.dtype in _FOLDED_TYPES for n in (node, *node.args))
 
 
 def cast_source(value: Value) -> Value | None:
@@ -106,22 +106,22 @@ def cast_source(value: Value) -> Value | None:
 
 
 class Sizes:
-    """Sizes of the stages of one operator call, whose operands are `operands`; `expect` checks a least size."""
+    """Sizes of the stages of one operator call, whose operands are `operands`; `check` checks a least size."""
 
     def __init__(
-        self, shapes: Shapes, operands: Sequence[Value], expect: Callable[[c.Size, c.Size, str], None]
+        self, shapes: Shapes, operands: Sequence[Value], check: Callable[[c.Size, c.Size, str], None]
     ) -> None:
-        self.shapes, self.operands, self.expect = shapes, operands, expect
-        self._done: dict[int, tuple[Expr, Extent]] = {}
+        self.shapes, self.operands, self.check = shapes, operands, check
+        self._extents: dict[int, tuple[Expr, Extent]] = {}
 
     def extent(self, size: c.Size) -> Extent:
         """What a size of the algebra is at this call."""
         if isinstance(size, int):
             return size
         for node in s.walk([size]):
-            if id(node) not in self._done:
-                self._done[id(node)] = (node, self._node(node))
-        return self._done[id(size)][1]
+            if id(node) not in self._extents:
+                self._extents[id(node)] = (node, self._node(node))
+        return self._extents[id(size)][1]
 
     def extents(self, sizes: Sequence[c.Size]) -> list[Extent]:
         """What several sizes are."""
@@ -140,17 +140,17 @@ class Sizes:
             operand, dim = node.value
             return self.shapes.extent(self.operands[operand], dim)
         if node.kind == "at_least":
-            self.expect(node.args[0], node.args[1], node.value)
-            return self._done[id(node.args[0])][1]
-        return self.shapes.node(node, [self._done[id(a)][1] for a in node.args])
+            self.check(node.args[0], node.args[1], node.value)
+            return self._extents[id(node.args[0])][1]
+        return self.shapes.node(node, [self._extents[id(a)][1] for a in node.args])
 
 
 def static_shape(sizes: Sequence[c.Size]) -> Shape:
     """Sizes as dimensions of a type: literals are known, other expressions are `?`."""
-    return tuple(known(size) for size in sizes)
+    return tuple(static_size(size) for size in sizes)
 
 
-def known(size: c.Size) -> int | None:
+def static_size(size: c.Size) -> int | None:
     """The size where it is a literal."""
     if isinstance(size, Expr):
         return int(size.value) if size.kind == "const" else None

@@ -21,7 +21,7 @@ from oneflow.dialect.scalar import Expr
 from oneflow.dialect.tensor_desc import from_mlir
 from oneflow.lowering.linalg.external import is_external
 from oneflow.lowering.linalg.generic import evaluate
-from oneflow.lowering.linalg.sizes import known
+from oneflow.lowering.linalg.sizes import static_size
 
 #: Kinds of nodes of affine positions, and the bytes that strides of vectors and descriptors are multiples of.
 AFFINE = frozenset("const index add sub neg mul".split())
@@ -212,7 +212,7 @@ def _read(stage: c.Stage) -> tuple[c.Stage, Step] | None:
 
 
 def _static(shape: Sequence[c.Size]) -> tuple[int, ...]:
-    found = tuple(n for n in map(known, shape) if n is not None)
+    found = tuple(n for n in map(static_size, shape) if n is not None)
     assert len(found) == len(shape), "a view of dynamic sizes"
     return found
 

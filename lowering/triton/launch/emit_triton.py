@@ -16,7 +16,7 @@ from oneflow.dialect._mlir import func, ir
 from oneflow.dialect.record import Registry
 from oneflow.lowering.kernels.legality import expect_formed
 from oneflow.lowering.kernels.nodes import Structure, Unsupported
-from oneflow.lowering.linalg.external import declarations, read_external, shared_memory
+from oneflow.lowering.linalg.external import declarations, in_place_pairs, read_external
 from oneflow.lowering.triton.codegen.kernel import FAILURE, SETUP, Kernel
 from oneflow.lowering.triton.codegen.loop_nest import LoopNest
 from oneflow.lowering.triton.codegen.matmul import Contraction
@@ -95,7 +95,7 @@ class EmitTriton(Pass):
             for source in sources.values():
                 announce(source)
             host = ["" if name in given else name for name in external]
-            shared = {name: shared_memory(of) for name, of in external.items()}
+            shared = {name: in_place_pairs(of) for name, of in external.items()}
             Plan(entry.operation, written, {**sources, **given}, host, hosts, shared).write(module)
             names |= written
         module.operation.attributes["oneflow.externals"] = ir.ArrayAttr.get(list(external.values()))

@@ -117,7 +117,7 @@ def asked(signature: str, types: Any, *shapes: tuple[int | None, ...]) -> list[s
                     compute=lambda op: op.x, reference=no_reference("test"))  # fmt: skip
     descs = [TensorDesc(shape, dtypes.float32) for shape in shapes]
     call = Call(record, distribute(record.signature.inputs, descs, None), {})
-    return [f"{'' if r.holds else 'not '}{r.question.text}{' if ..' if r.others else ''}" for r in requirements(call)]
+    return [f"{'' if r.holds else 'not '}{r.guard.text}{' if ..' if r.others else ''}" for r in requirements(call)]
 
 
 def test_what_rules_ask() -> None:

@@ -68,9 +68,7 @@ def test_quotients_are_rounded_as_by_division():
     rng = np.random.default_rng(2)
     for number in range(40):
         b = np.float32(rng.uniform(1, 2) * 2.0 ** rng.integers(-40, 40) * rng.choice([-1, 1]))
-        a = (rng.uniform(1, 2, QUOTIENTS) * 2.0 ** rng.integers(-20, 20, QUOTIENTS)).astype(
-            np.float32
-        ) * b
+        a = (rng.uniform(1, 2, QUOTIENTS) * 2.0 ** rng.integers(-20, 20, QUOTIENTS)).astype(np.float32) * b
         if number % 2:  # Quotients beside which there is no number for long.
             a = np.nextafter((np.arange(QUOTIENTS) + 2**23).astype(np.float32) * b, np.float32(0))
         got, fast = quotients(a, b)

@@ -13,7 +13,7 @@ from oneflow.passes.walk import gather
 _FUNCTIONS = frozenset({"func.constant", "func.call_indirect"})
 
 
-def expect_legal(module: ir.Module) -> None:
+def check_legal(module: ir.Module) -> None:
     """Refuses modules in the module, functions as values, encodings of tensors, and operators on unranked tensors.
 
     Raises:

@@ -16,11 +16,11 @@ from oneflow.passes.structure import operands_of
 from oneflow.passes.walk import gather
 
 #: What converts a call: from its operands to its results.
-Make: TypeAlias = Callable[[Sequence[Value]], Sequence[Value]]
+Convert: TypeAlias = Callable[[Sequence[Value]], Sequence[Value]]
 
 
 @dataclass(frozen=True)
-class Template:
+class Conversion:
     """The operations of one conversion, from `inputs` to `outputs`, and whether their regions read from outside."""
 
     inputs: Sequence[Value]
@@ -35,34 +35,34 @@ class Template:
         return [values[v] for v in self.outputs]
 
 
-class Templates:
+class ConversionCache:
     """The conversions of a module by what they are conversions of."""
 
     def __init__(self) -> None:
         self.module = ir.Module.create(ir.Location.unknown())
-        self._known: dict[Hashable, Template | None] = {}
+        self._known: dict[Hashable, Conversion | None] = {}
 
-    def convert(self, key: Hashable, operands: Sequence[Value], make: Make) -> Sequence[Value]:
+    def convert(self, key: Hashable, operands: Sequence[Value], convert: Convert) -> Sequence[Value]:
         """The results of the call `key` on operands, the same ones of which are the same each time."""
         if key not in self._known:
-            self._known[key] = self._make(operands, make)
-        template = self._known[key]
-        return make(operands) if template is None else template.clone(operands)
+            self._known[key] = self._record(operands, convert)
+        conversion = self._known[key]
+        return convert(operands) if conversion is None else conversion.clone(operands)
 
-    def _make(self, operands: Sequence[Value], make: Make) -> Template | None:
-        """A template, or None where the conversion calls what knows its place."""
+    def _record(self, operands: Sequence[Value], convert: Convert) -> Conversion | None:
+        """A conversion, or None where the conversion calls what knows its place."""
         types = [v.type for v in operands]
         function = func.FuncOp("template", (types, []), ip=ir.InsertionPoint(self.module.body))
         block = function.add_entry_block()
         same = [operands.index(v) for v in operands]
         with ir.InsertionPoint(block):
-            outputs = make([block.arguments[i] for i in same])
+            outputs = convert([block.arguments[i] for i in same])
         ops = [o.operation for o in block.operations]
-        if any(map(_calls, ops)):
+        if any(map(_has_calls, ops)):
             return None
         reading = [(op, len(operands_of(op)) > len(op.operands)) for op in ops]
-        return Template(list(block.arguments), outputs, reading)
+        return Conversion(list(block.arguments), outputs, reading)
 
 
-def _calls(op: ir.Operation) -> bool:
+def _has_calls(op: ir.Operation) -> bool:
     return bool(gather(op, lambda inner: inner.name == "func.call"))
