@@ -1,8 +1,9 @@
-"""The stages of a program and the passes between them, in one table.
+"""The stages of a program, and the passes between them.
 
-    STAGES["linalg"]   the pipeline from the stage before; `pipeline_to("llvm")` all of them
+    STAGES["linalg"]                     the passes from the stage before
+    pipeline_between("linalg", "llvm")   the pipeline between two stages
 
-Importing this registers every pass of `lowering`.
+Importing this module registers the passes of `lowering`.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ from oneflow.lowering.triton.templates.outline_templates import OutlineTemplates
 from oneflow.passes import all as all_passes  # noqa: F401
 from oneflow.passes.registry import register_pipeline
 
-#: For what programs have beside operators: `arith` and `math` on tensors, and what has no code of its own.
+#: Passes for operations of other dialects: `arith` and `math` on tensors, and operations that kernels do not have.
 ELEMENTWISE_PASSES = ("convert-elementwise-to-linalg", "math-expand-ops{ops=clampf,fpowi}")
-#: Stages, each with the passes that lead to it from the one before (see `PREVIOUS_STAGE`).
+#: The passes to each stage from the stage before, which `PREVIOUS_STAGE` names.
 STAGES: dict[str, tuple[str, ...]] = {
     "oneflow": ("oneflow-infer-types", "oneflow-canonicalize", "cse"),
     "linalg": (
@@ -51,7 +52,7 @@ STAGES: dict[str, tuple[str, ...]] = {
         widen_floats.WidenFloats.name,
         expand_math.ExpandMath.name,
         expand_floats.ExpandFloats.name,
-        # Before canonicalization, which joins conversions that are written with instructions of every target.
+        # Before canonicalization, which would merge conversions that all targets have into ones that some lack.
         "arith-expand{include-bf16=true}",
         "canonicalize",
         "cse",
@@ -95,7 +96,7 @@ STAGES: dict[str, tuple[str, ...]] = {
     ),
     "triton": (EmitTriton.name,),
 }
-#: The stage that each follows.
+#: The stage before each stage.
 PREVIOUS_STAGE = {
     "linalg": "oneflow", "kernels": "linalg", "llvm": "kernels", "gpu-linalg": "oneflow",
     "gpu-kernels": "gpu-linalg", "triton": "gpu-kernels",
@@ -103,7 +104,7 @@ PREVIOUS_STAGE = {
 
 
 def pipeline_between(after: str | None, last: str) -> str:
-    """The pipeline from stage `after` (None: from the program as written) to stage `last`, as text."""
+    """The text of the pipeline from stage `after` (None: from the program as written) to stage `last`."""
     passes: list[str] = []
     stage: str | None = last
     while stage is not None and stage != after:

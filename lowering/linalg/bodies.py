@@ -1,7 +1,7 @@
-"""Expression graphs written at the insertion point: the bodies of loops.
+"""Bodies of loops: expression graphs written at the insertion point.
 
-Leaves are bound beforehand (positions, accumulators, operands of the loop) or read with `tensor.extract`;
-sizes and tensors have to have been computed outside already.
+Leaves are given (positions, accumulators, operands of the loop) or read by `tensor.extract`. Sizes and tensors are
+computed outside of the loop, before the body is written.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from oneflow.lowering.linalg.sizes import Sizes
 
 @dataclass(frozen=True)
 class Context:
-    """What bodies of one operator call are written with; `tensor` gives the value of a stage."""
+    """The emitters of one operator call; `tensor` gives the value of a stage."""
 
     emitter: Emitter
     scalars: Scalars
@@ -33,7 +33,7 @@ class Context:
 
 
 def nodes_to_write(roots: Sequence[Expr], bound: Mapping[int, object]) -> list[Expr]:
-    """The nodes that have to be written for `roots`, arguments first: those behind bound ones are not."""
+    """The nodes that `roots` depend on in topological order, without bound nodes and what only these depend on."""
     order = s.walk(roots)
     wanted = {id(r) for r in roots}
     for node in reversed(order):
@@ -42,15 +42,19 @@ def nodes_to_write(roots: Sequence[Expr], bound: Mapping[int, object]) -> list[E
     return [n for n in order if id(n) in wanted and id(n) not in bound]
 
 
-#: Nodes that are extents.
+#: Kinds of nodes that are extents.
 SIZE_KINDS = ("size", "at_least")
 
 
 class Body:
-    """Writes one body in one or several steps.
+    """Writes one body, in one or several steps.
 
-    `leaves` are the nodes that `write` will be given values of, `positions` the loops that `linalg.index` gives,
-    `reassociable` the nodes that may be reassociated.
+    Args:
+        context: the emitters.
+        roots: the nodes that will be written.
+        leaves: ids of the nodes that `write` is given values of.
+        positions: the loop of each position, by the node's id.
+        reassociable: ids of the nodes that may be reassociated.
     """
 
     def __init__(
@@ -61,7 +65,7 @@ class Body:
         positions: Mapping[int, int] = MappingProxyType({}),
         reassociable: frozenset[int] = frozenset(),
     ) -> None:
-        """Computes outside of the loop, at the insertion point, what the body takes from there."""
+        """Computes the sizes and tensors of the body at the insertion point, outside of the loop."""
         self.context, self.positions, self.reassociable = context, positions, reassociable
         nodes = nodes_to_write(roots, dict.fromkeys(leaves))
         self.sizes = {id(n): context.sizes.extent(n) for n in nodes if n.kind in SIZE_KINDS}
@@ -69,7 +73,7 @@ class Body:
         self.values: dict[int, Value] = {}
 
     def write(self, roots: Sequence[Expr], bound: Mapping[int, Value] = MappingProxyType({})) -> list[Value]:
-        """The values of `roots`, written here; `bound` adds values of leaves."""
+        """The values of `roots`, written at the insertion point; `bound` are values of leaves by the node's id."""
         self.values.update(bound)
         for node in nodes_to_write(roots, self.values):
             self.values[id(node)] = self._node(node, [self.values[id(a)] for a in node.args])
@@ -91,12 +95,12 @@ class Body:
 
 
 def is_uniform(root: Expr) -> bool:
-    """Whether the expression is the same at every position."""
+    """Whether the expression has one value at all positions."""
     return all(node.kind not in ("load", "index", "arg") for node in s.walk([root]))
 
 
 def dependent_nodes(roots: Sequence[Expr], leaves: Sequence[Expr]) -> frozenset[int]:
-    """The nodes below `roots` that depend on `leaves`."""
+    """The ids of the nodes below `roots` that depend on `leaves`."""
     found = {id(leaf) for leaf in leaves}
     for node in s.walk(roots):
         if any(id(a) in found for a in node.args):

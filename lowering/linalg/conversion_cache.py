@@ -1,6 +1,6 @@
-"""Conversions of operators kept and cloned: programs repeat their calls, and a clone takes a tenth of the time.
+"""Conversions that are recorded and cloned: programs repeat calls, and cloning is faster than converting.
 
-A call on static tensors that makes no checks is converted once, in a module of its own.
+A call on static tensors without run-time checks is converted once, in a module of its own.
 """
 
 from __future__ import annotations
@@ -15,53 +15,53 @@ from oneflow.passes.inline import clone_with
 from oneflow.passes.structure import operands_of
 from oneflow.passes.walk import gather
 
-#: What converts a call: from its operands to its results.
+#: Converts a call: from its operands to its results.
 Convert: TypeAlias = Callable[[Sequence[Value]], Sequence[Value]]
 
 
 @dataclass(frozen=True)
 class Conversion:
-    """The operations of one conversion, from `inputs` to `outputs`, and whether their regions read from outside."""
+    """The operations of a conversion from `inputs` to `outputs`, and whether the regions of each capture values."""
 
     inputs: Sequence[Value]
     outputs: Sequence[Value]
     ops: Sequence[tuple[ir.Operation, bool]]
 
     def clone(self, operands: Sequence[Value]) -> list[Value]:
-        """The results on other operands, at the insertion point."""
+        """Clones the operations for other operands at the insertion point, and returns the results."""
         values = dict(zip(self.inputs, operands, strict=True))
-        for op, inside in self.ops:
-            clone_with(op, values, inside).location = ir.Location.current
+        for op, captures in self.ops:
+            clone_with(op, values, captures).location = ir.Location.current
         return [values[v] for v in self.outputs]
 
 
 class ConversionCache:
-    """The conversions of a module by what they are conversions of."""
+    """The recorded conversions of a module, by key."""
 
     def __init__(self) -> None:
         self.module = ir.Module.create(ir.Location.unknown())
         self._known: dict[Hashable, Conversion | None] = {}
 
     def convert(self, key: Hashable, operands: Sequence[Value], convert: Convert) -> Sequence[Value]:
-        """The results of the call `key` on operands, the same ones of which are the same each time."""
+        """The results of the call `key` on operands. Equal keys have equal operands at the same positions."""
         if key not in self._known:
             self._known[key] = self._record(operands, convert)
         conversion = self._known[key]
         return convert(operands) if conversion is None else conversion.clone(operands)
 
     def _record(self, operands: Sequence[Value], convert: Convert) -> Conversion | None:
-        """A conversion, or None where the conversion calls what knows its place."""
+        """A recorded conversion; None where it has calls, such as checks, which depend on the location."""
         types = [v.type for v in operands]
         function = func.FuncOp("template", (types, []), ip=ir.InsertionPoint(self.module.body))
         block = function.add_entry_block()
-        same = [operands.index(v) for v in operands]
+        first_uses = [operands.index(v) for v in operands]
         with ir.InsertionPoint(block):
-            outputs = convert([block.arguments[i] for i in same])
+            outputs = convert([block.arguments[i] for i in first_uses])
         ops = [o.operation for o in block.operations]
         if any(map(_has_calls, ops)):
             return None
-        reading = [(op, len(operands_of(op)) > len(op.operands)) for op in ops]
-        return Conversion(list(block.arguments), outputs, reading)
+        captures = [(op, len(operands_of(op)) > len(op.operands)) for op in ops]
+        return Conversion(list(block.arguments), outputs, captures)
 
 
 def _has_calls(op: ir.Operation) -> bool:

@@ -1,4 +1,4 @@
-"""`convert-oneflow-to-linalg`: every operation of the dialect becomes linalg on tensors."""
+"""`convert-oneflow-to-linalg`: operators become linalg on tensors."""
 
 from __future__ import annotations
 
@@ -30,9 +30,14 @@ from oneflow.passes.walk import gather
 
 @dataclass(frozen=True)
 class _OperatorUse:
-    """An operation to convert: the call it makes on descriptions, and the types it states for its results.
+    """An operator's operation that is to be converted.
 
-    `key` is the same for operations that are converted in the same way, None where that is not known.
+    Attributes:
+        op: the operation.
+        call: its call on descriptions of the operands.
+        results: the inferred descriptions of its results.
+        stated: the descriptions of the types that the operation has.
+        key: equal for operations with equal conversions; None where the conversion depends on dynamic sizes.
     """
 
     op: ir.Operation
@@ -63,10 +68,10 @@ class ConvertOneflowToLinalg(Pass):
     name: ClassVar[str] = "convert-oneflow-to-linalg"
 
     def run(self, module: ir.Module, registry: Registry) -> None:
-        """Converts each operation where it stands, with its location.
+        """Converts each operation in place, with its location.
 
         Raises:
-            PassError: a type is unranked, an operator has to be decomposed first or refuses the call.
+            PassError: a type is unranked; an operator has to be decomposed first, or refuses the call.
         """
         check_legal(module)
         uses = _uses(_operations(module.operation), registry)
@@ -82,12 +87,12 @@ class ConvertOneflowToLinalg(Pass):
 
 
 def _operations(root: ir.Operation) -> list[ir.Operation]:
-    """The operators of a program, and what else is checked in a run, in order."""
+    """The operators of a program and other operations with run-time checks, in order."""
     return gather(root, lambda op: op.name.startswith(dialect.PREFIX) or op.name in CHECKED)
 
 
 def _stated_dims(cast: ir.Operation) -> list[int]:
-    """The dimensions whose size a cast states and its operand does not."""
+    """The dimensions that are static in the result of a cast and dynamic in its operand."""
     source, result = cast.operands[0].type, cast.results[0].type
     if not all(isinstance(t, ir.RankedTensorType) for t in (source, result)):
         return []
@@ -95,7 +100,7 @@ def _stated_dims(cast: ir.Operation) -> list[int]:
 
 
 def _uses(ops: Sequence[ir.Operation], registry: Registry) -> list[_OperatorUse | ir.Operation]:
-    """The uses of operators, and other operations; calls that are alike are described once."""
+    """Operations by kind: uses of operators, and others as they are. Equal calls are described once."""
     known: dict[Hashable, _OperatorUse] = {}
     uses: list[_OperatorUse | ir.Operation] = []
     for op in ops:
@@ -112,7 +117,7 @@ def _uses(ops: Sequence[ir.Operation], registry: Registry) -> list[_OperatorUse 
 
 
 def _conversion_key(op: ir.Operation) -> Hashable:
-    """What tells how an operation on static tensors is converted: attributes, types, which operands are the same."""
+    """The key of a conversion on static tensors: operator, attributes, types, and which operands are equal."""
     operands = list(op.operands)
     types = [v.type for v in (*operands, *op.results)]
     if not all(isinstance(t, ir.RankedTensorType) and t.has_static_shape for t in types):
@@ -134,7 +139,7 @@ def _use(op: ir.Operation, registry: Registry) -> _OperatorUse:
 
 
 def _retype_unsigned(root: ir.Operation) -> None:
-    """Makes uint8 tensors and numbers i8, in values and in function types."""
+    """Makes the types ui8 of values and of functions i8."""
     unsigned, signless = ir.IntegerType.get_unsigned(8), ir.IntegerType.get_signless(8)
 
     def retyped(kind: ir.Type) -> ir.Type:
@@ -171,7 +176,7 @@ class _Converter:
         self.externals = Externals(module, self.e)
 
     def convert(self, use: _OperatorUse) -> None:
-        """Replaces one operation by its stages, or by a call of its kernel."""
+        """Replaces an operation by its stages, or by a call of its external kernel."""
         self.checks.begin_operation()
         with ir.InsertionPoint(use.op), ir.Location.name(use.op.name, use.op.location):
             operands = [self._operand(v, d) for v, d in zip(use.op.operands, use.call.operands, strict=True)]
@@ -184,12 +189,12 @@ class _Converter:
         use.op.erase()
 
     def check(self, op: ir.Operation) -> None:
-        """Lets the run fail where what an operation of another dialect states is not so."""
+        """Writes the run-time checks of an operation of another dialect."""
         self.checks.begin_operation()
         CHECKED[op.name](self, op)
 
     def _check_cast(self, op: ir.Operation) -> None:
-        """A cast states sizes."""
+        """Checks the sizes that a cast makes static."""
         source, stated = op.operands[0], op.results[0].type
         with ir.InsertionPoint(op), op.location:
             for dim in _stated_dims(op):
@@ -198,14 +203,14 @@ class _Converter:
                 self.checks.size(self.shapes.value(got), self.shapes.value(wanted), text, op.location)
 
     def _check_assert(self, op: ir.Operation) -> None:
-        """An assertion, which would end the process otherwise."""
+        """Makes an assertion a run-time check: otherwise its failure ends the process."""
         with ir.InsertionPoint(op), op.location:
             holds = self.e.op("arith.index_castui", self.e.index_type, [op.operands[0]])
             self.checks.size(holds, self.e.index(1), f"cf.assert: {op.attributes['msg'].value}", op.location)
         op.erase()
 
     def _check_loop_carried(self, op: ir.Operation) -> None:
-        """Tensors that a loop passes on have the sizes that it began with: memory is made for those."""
+        """Checks that loop-carried tensors keep their sizes, for which memory is allocated."""
         if op.block.owner.operation.name not in LOOPS:
             return
         passed = list(op.operands)[op.name == "scf.condition" :]
@@ -233,15 +238,15 @@ class _Converter:
         return self.cache.convert(use.key, operands, lambda values: self._stages(use, values))
 
     def _barrier(self, use: _OperatorUse, operands: Sequence[Value]) -> list[Value]:
-        """The first operand, after the others."""
+        """The first operand, ordered after the others."""
         value = self.e.op(BARRIER, operands[0].type, operands)
         self.shapes.remember(value, [self.shapes.extent(operands[0], i) for i in range(operands[0].type.rank)])
         return [self._stated(value, d) for d in use.stated]
 
     def _stages(self, use: _OperatorUse, operands: Sequence[Value]) -> list[Value]:
-        """The results of a call by its stages; unknown sizes are checked before they are relied on.
+        """The results of a call by its stages; dynamic sizes are asserted before a stage relies on them.
 
-        Loops of element-wise bodies check their operands themselves, and views the number of elements.
+        Loops of element-wise operators check the sizes of their operands, and reshapes the number of elements.
         """
         builder = StageBuilder(RULES, self.e, self.shapes, self.checks, operands, _names(use.call), use.op.name)
         stages = meaning.stages(meaning.input_stages(use.call), use.results)
@@ -260,12 +265,12 @@ class _Converter:
         return [self._stated(v, d) for v, d in zip(values, use.stated, strict=True)]
 
     def _stated(self, value: Value, desc: TensorDesc) -> Value:
-        """A value with the stated type."""
+        """A value cast to the type that the operation states."""
         ranked = None if desc.shape is None else self.e.tensor(desc.shape, desc.dtype)
         return self.e.cast(value, ranked or ir.UnrankedTensorType.get(value.type.element_type))
 
     def _operand(self, value: Value, desc: TensorDesc) -> Value:
-        """The operand with exactly the described type, which a cast before it may have hidden."""
+        """The operand with the described type, which may be the operand of a cast before it."""
         wanted = self.e.tensor(desc.shape or (), desc.dtype)
         source: Value | None = value
         while source is not None and source.type != wanted:
@@ -273,7 +278,7 @@ class _Converter:
         return self.e.cast(value, wanted) if source is None else source
 
     def _result(self, builder: StageBuilder, stage: Stage, stated: TensorDesc) -> Value:
-        """The stage's value with the stated type; sizes that only the statement knows are checked."""
+        """The value of a stage with the stated type; sizes that are static in this type alone are checked."""
         value = builder.tensor(stage)
         if stated.shape is None:
             return self.e.cast(value, ir.UnrankedTensorType.get(value.type.element_type))
@@ -287,9 +292,9 @@ class _Converter:
         return cast
 
 
-#: Loops, which pass on tensors.
+#: Loops with loop-carried values.
 LOOPS = frozenset({"scf.for", "scf.while"})
-#: What a run checks of operations of other dialects, by name.
+#: The run-time checks of operations of other dialects, by name.
 CHECKED: Mapping[str, Callable[[_Converter, ir.Operation], None]] = {
     dialect.CAST: _Converter._check_cast,
     "cf.assert": _Converter._check_assert,
@@ -299,7 +304,7 @@ CHECKED: Mapping[str, Callable[[_Converter, ir.Operation], None]] = {
 
 
 def _is_view(stage: Stage) -> bool:
-    """Whether a stage is an operand under another shape."""
+    """Whether a stage is a reshape of an operand."""
     return isinstance(stage, Reshape) and isinstance(stage.source, Input)
 
 

@@ -1,13 +1,12 @@
-"""Calls of kernels made elsewhere: the `kernel` slot of a record, or a collective, becomes a call of a declaration.
+"""Calls of external kernels: an operator with a `kernel` slot, or a collective, becomes a call of a declaration.
 
     func.func private @oneflow_user_kernel_0(tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
         attributes {oneflow.external = ..}
     %0 = call @oneflow_user_kernel_0(%x, %e)
 
-Operands come first, then a destination for each result. `oneflow.external` says which operator is called, with which
-attributes, on which types, which results may share which operands' memory, and where in the program; `read_external`
-makes the call of it again. Kernels themselves are made when the program is loaded, so that compiled objects hold no
-addresses.
+Operands come first, then a destination for each result. The attribute `oneflow.external` has the operator, its
+attributes and types, the results that may take the memory of operands, and the location; `read_external` reads the
+call back. Kernels are created when a program is loaded, so that compiled objects hold no addresses.
 """
 
 from __future__ import annotations
@@ -29,19 +28,19 @@ PREFIX = "oneflow_user_kernel_"
 
 
 def is_external(call: Call) -> bool:
-    """Whether a call is of a kernel made elsewhere: that of its record, or a collective between several ranks."""
+    """Whether a call runs an external kernel: that of its record, or a collective between several ranks."""
     return call.record.kernel is not None or ("collective" in call.record.traits and call.attrs["members"] != 1)
 
 
 class Externals:
-    """Emits calls of kernels into one module."""
+    """Emits calls of external kernels into one module."""
 
     def __init__(self, module: ir.Module, emitter: Emitter) -> None:
         self.module, self.e = module, emitter
         self.count = len(declarations(module))
 
     def call(self, op: ir.Operation, call: Call, operands: Sequence[Value], results: Sequence[TensorDesc]) -> Any:
-        """The results of `op`, whose call is on static `operands`, by its kernel.
+        """The results of `op` by its external kernel; `call` is its call, `results` its results' descriptions.
 
         Raises:
             OperatorError: a size is dynamic.
@@ -93,21 +92,21 @@ def _description(op: ir.Operation, call: Call) -> ir.Attribute:
 
 
 def in_place_pairs(described: ir.Attribute) -> list[tuple[int, int]]:
-    """Numbers of results, and of the operands whose memory they may share, of a kernel."""
+    """Pairs of a result and the operand whose memory it may take, by number, of an external kernel."""
     fields = ir.DictAttr(described)
     pairs = ir.ArrayAttr(fields[IN_PLACE]) if IN_PLACE in fields else ()
     return [(pair[0], pair[1]) for pair in map(ir.DenseI64ArrayAttr, pairs)]
 
 
 def declarations(module: ir.Module) -> dict[str, ir.Attribute]:
-    """What each declared kernel of a module stands for, by the function's name, in order."""
+    """The attribute `oneflow.external` of each declaration of a module, by the function's name, in order."""
     found = [o.operation for o in module.body.operations if EXTERNAL in o.operation.attributes]
     return {ir.StringAttr(op.attributes["sym_name"]).value: op.attributes[EXTERNAL] for op in found}
 
 
 @dataclass(frozen=True)
 class _OperationView:
-    """What of an operation its call is read from."""
+    """The parts of an operation that its call is read from."""
 
     name: str
     attributes: Mapping[str, ir.Attribute]
@@ -115,18 +114,16 @@ class _OperationView:
 
 
 def call_locations(module: ir.Module) -> list[str]:
-    """Where in the program each declared kernel is called: ` (file:line:col)`, or nothing."""
+    """The location of each external kernel's call: ` (file:line:col)`, or empty."""
     found = [ir.StringAttr(ir.DictAttr(a)["place"]).value for a in declarations(module).values()]
     return [f" ({place})" if place else "" for place in found]
 
 
 def read_external(text: str, registry: Registry) -> Call:
-    """The call on `TensorDesc`s that an `oneflow.external` attribute describes.
-
-    Needs a context in force.
+    """The call that an attribute `oneflow.external` describes. Needs a current context.
 
     Raises:
-        OperatorError: the registry has no such operator any more, or it has another signature.
+        OperatorError: the registry does not have the operator, or it has another signature.
     """
     fields = ir.DictAttr(ir.Attribute.parse(text))
     name = ir.StringAttr(fields["operator"]).value

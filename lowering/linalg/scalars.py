@@ -1,8 +1,8 @@
 """Expressions of the scalar algebra in arith and math: one method per kind of node.
 
-The laws at the top of `dialect/scalar.py` hold without undefined behaviour: divisors and shift amounts are replaced by
-safe ones first. A float outside the range of an integer becomes the smallest integer, as on x86 and in NumPy (`uint8`
-and `int8` take the low bits of the conversion to i32).
+The laws at the top of `dialect/scalar.py` hold without undefined behaviour: divisors and shift amounts are replaced
+by safe ones first. A float outside the range of an integer becomes the smallest integer, as on x86 and in NumPy
+(`uint8` and `int8` take the low bits of the conversion to i32).
 """
 
 from __future__ import annotations
@@ -197,8 +197,8 @@ class Scalars:
     def _round_to_odd(self, x: Value) -> Value:
         """An f64 rounded to f32 by round-to-odd, so that a second rounding is correct (Boldo and Melquiond, 2008).
 
-        Round-to-odd truncates, and sets the last bit of inexact results. Results that round-to-nearest moved away from
-        zero are moved back by one unit first.
+        Round-to-odd truncates, and sets the last bit of inexact results. Results that round-to-nearest moved away
+        from zero are moved back by one unit first.
         """
         near = self._float_to_float(x, dtypes.float64, dtypes.float32)
         back = self._float_to_float(near, dtypes.float32, dtypes.float64)

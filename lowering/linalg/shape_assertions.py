@@ -1,4 +1,4 @@
-"""Run-time checks of what an operator's types ask of unknown sizes, with texts that say which sizes they are of."""
+"""Shape assertions: run-time checks of the requirements of types on dynamic sizes, with texts that name the sizes."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _WORDS = {"min": "the smaller of", "max": "the larger of"}
 
 
 class ShapeAssertions:
-    """The checks of one module; calls on descriptions that are alike are asked once."""
+    """The shape assertions of one module; requirements are cached by operator, descriptions and attributes."""
 
     def __init__(self) -> None:
         self._known: dict[Hashable, list[Requirement]] = {}
 
     def check(self, builder: StageBuilder, call: Call) -> None:
-        """Lets the run fail where the types of `call`, whose stages `at` makes, would refuse the sizes."""
+        """Fails the run where the types of `call`, whose stages are `builder`'s, would refuse the sizes."""
         key = (call.record.name, tuple(call.inputs.items()), tuple(call.attrs.items()))
         if key not in self._known:
             self._known[key] = requirements(call)
@@ -46,7 +46,7 @@ def _check(builder: StageBuilder, requirement: Requirement) -> None:
 
 
 def _bounds_of_difference(a: Expr, b: Expr) -> tuple[Expr, Expr]:
-    """Two sizes that are at least as large as each other exactly where `a` and `b` differ."""
+    """A pair of expressions of which the first is at least the second exactly where `a` and `b` differ."""
     if is_natural(a) and b.kind == "const" and b.value == 0:
         return a, as_expr(1)
     return s.maximum(a - b, b - a), as_expr(1)

@@ -1,8 +1,8 @@
-"""What an operator's types ask of sizes that are only known at run time.
+"""Symbolic shape guards: what the rule of an operator's types requires of dynamic sizes.
 
-Types refuse static sizes that do not fit; what they would say of unknown ones has to be checked when a program runs.
-The rule is run with sizes that stand for themselves: each comparison of them is a guard, which is answered both
-ways. Where one answer is always refused, the other is a requirement. So rules are written for numbers alone.
+The rule is run on symbolic sizes. Each comparison of these is a guard, and the rule is run for both answers. Where
+one answer is always refused, the other is a requirement, which is checked at run time. So rules are written for
+numbers.
 """
 
 from __future__ import annotations
@@ -18,13 +18,16 @@ from oneflow.dialect.record import Call, OperatorError, flatten, infer
 from oneflow.dialect.scalar import Expr
 from oneflow.dialect.tensor_desc import TensorDesc
 
-#: The most times that a rule is run for one call.
+#: The most runs of a rule for one call.
 _MAX_RUNS = 500
 
 
 @dataclass(frozen=True)
 class Guard:
-    """Whether `a` equals `b` (`eq`, in a set order) or is less than it (`lt`). What is asked alike is equal."""
+    """A comparison of sizes: `a` equals `b` (`eq`, in a canonical order), or is less (`lt`).
+
+    Guards with equal texts are equal.
+    """
 
     kind: str
     a: Expr = field(compare=False)
@@ -33,7 +36,7 @@ class Guard:
 
     @staticmethod
     def of(kind: str, a: Expr, b: Expr) -> Guard:
-        """The guard about two expressions."""
+        """The guard that compares two expressions, in canonical form."""
         a, b = _ordered(a, b) if kind == "eq" else (a, b)
         while a.kind == "add" and a.args[1].kind == b.kind == "const":
             a, b = a.args[0], as_expr(b.value - a.args[1].value)
@@ -45,7 +48,7 @@ class Guard:
         return s.binary(self.kind, self.a, self.b)
 
     def decided(self) -> bool | None:
-        """The answer where all sizes give the same."""
+        """The answer, where it is the same for all sizes; else None."""
         a, b = self.a, self.b
         if a.kind == b.kind == "const":
             return bool(a.value == b.value if self.kind == "eq" else a.value < b.value)
@@ -54,24 +57,24 @@ class Guard:
         if self.kind == "lt" and _is_below(a, 0) and is_natural(b):
             return True
         least = 0 if self.kind == "eq" else 1
-        apart = (is_natural(a) and _is_below(b, least)) or (self.kind == "eq" and is_natural(b) and _is_below(a, 0))
-        return False if apart else None
+        differ = (is_natural(a) and _is_below(b, least)) or (self.kind == "eq" and is_natural(b) and _is_below(a, 0))
+        return False if differ else None
 
 
-#: A guard and what it is to be answered.
+#: A guard and its answer.
 Answer: TypeAlias = tuple[Guard, bool]
 
 
 @dataclass(frozen=True)
 class Requirement:
-    """An answer that sizes have to give, where they give the `others`."""
+    """The answer `holds` that sizes have to give to a guard, where they give the answers `conditions`."""
 
     guard: Guard
     holds: bool
     conditions: tuple[Answer, ...] = ()
 
     def where(self, value: Expr, otherwise: Expr) -> Expr:
-        """`value` where the requirement is asked for."""
+        """`value` where the conditions hold, else `otherwise`."""
         for guard, holds in self.conditions:
             both = (value, otherwise) if holds else (otherwise, value)
             value = s.where(guard.condition, *both)
@@ -79,10 +82,10 @@ class Requirement:
 
 
 def requirements(call: Call) -> list[Requirement]:
-    """What the types of a call on descriptions ask of the sizes that are unknown.
+    """The requirements of a call's types on its dynamic sizes.
 
-    Nothing where the rule wants a number for one (which Python tells it by a TypeError, where it does what sizes
-    cannot, such as times 1.5), or asks too many guards.
+    Empty where the rule needs the number of a dynamic size (for some operations, such as times 1.5, that is a
+    TypeError), or has too many guards.
     """
     if all(d.is_static for d in flatten(call.inputs.values())):
         return []
@@ -93,7 +96,7 @@ def requirements(call: Call) -> list[Requirement]:
 
 
 class _OpenGuardError(Exception):
-    """A guard that no answer is given for."""
+    """A guard without an answer on the current path."""
 
     def __init__(self, guard: Guard) -> None:
         super().__init__(guard)
@@ -101,22 +104,22 @@ class _OpenGuardError(Exception):
 
 
 class _UndecidableError(Exception):
-    """A rule that wants the number of an unknown size, or asks too many guards."""
+    """A rule that needs the number of a dynamic size, or has too many guards."""
 
 
-#: What comes of a rule: whether it allows the call, or a guard and what comes of yes and of no.
+#: The outcome of a rule: whether it accepts the call, or a guard with the outcomes of yes and of no.
 _Outcome: TypeAlias = "bool | tuple[Guard, _Outcome, _Outcome]"
 
 
 @dataclass
 class _DecisionTree:
-    """Every path through the rule of a call."""
+    """The decision tree of a call's rule, over guards."""
 
     call: Call
     runs: int = 0
 
     def grow(self, answers: tuple[Answer, ...]) -> _Outcome:
-        """What comes after these answers."""
+        """The subtree below these answers."""
         self.runs += 1
         if self.runs > _MAX_RUNS:
             raise _UndecidableError
@@ -131,9 +134,9 @@ class _DecisionTree:
 
 
 def _required(outcome: _Outcome) -> Iterator[Requirement]:
-    """The requirements of a tree; those of either answer are asked for beside it, if both are allowed.
+    """The requirements of a decision tree; where both answers are accepted, those below are conditional.
 
-    A size that is unknown is none that is repeated: where it could be 1, it is not.
+    A dynamic size is not broadcast: guards that compare it with 1 are answered no.
     """
     if isinstance(outcome, bool):
         return
@@ -153,7 +156,7 @@ def _required(outcome: _Outcome) -> Iterator[Requirement]:
 
 
 def _run(call: Call, path: _Path) -> None:
-    """Runs the rule on sizes that answer as `way` does."""
+    """Runs the rule on symbolic sizes that take the answers of `path`."""
     numbers = iter(range(len(call.operands)))
 
     def stated(desc: TensorDesc) -> TensorDesc:
@@ -169,7 +172,7 @@ def _run(call: Call, path: _Path) -> None:
 
 
 class _Path:
-    """Answers to guards; sizes that are equal by them are one."""
+    """A path of the decision tree: answers to guards; sizes that are equal by these have one name."""
 
     def __init__(self, answers: Sequence[Answer]) -> None:
         self.answers = {q.text: answer for q, answer in answers}
@@ -180,7 +183,7 @@ class _Path:
         """The answer to a guard.
 
         Raises:
-            _OpenGuardError: there is none yet.
+            _OpenGuardError: the path has none.
         """
         guard = Guard.of(kind, self._known(a), self._known(b))
         decided = guard.decided()
@@ -190,7 +193,7 @@ class _Path:
         return answer
 
     def _known(self, node: Expr) -> Expr:
-        """A size with one name for all that are equal."""
+        """An expression with one name for equal sizes."""
         while _text(node) in self.same:
             node = self.same[_text(node)]
         return folded(node.kind, *map(self._known, node.args)) if node.args else node
@@ -201,7 +204,7 @@ def _is_below(node: Expr, limit: int) -> bool:
 
 
 def _ordered(a: Expr, b: Expr) -> tuple[Expr, Expr]:
-    """What is held against what: sizes of later operands first, then of earlier ones, then others, numbers last."""
+    """The canonical order of an equality: sizes of later operands, of earlier ones, other expressions, numbers."""
     return (b, a) if _rank(b) > _rank(a) else (a, b)
 
 
@@ -211,7 +214,7 @@ def _rank(node: Expr) -> tuple[bool, bool, tuple[int, ...]]:
 
 
 def _text(node: Expr) -> str:
-    """Equal for expressions that are written alike."""
+    """The text of an expression, equal for structurally equal expressions."""
     return f"{node.kind}({', '.join(map(_text, node.args))})" if node.args else f"{node.kind}{node.value}"
 
 
@@ -220,7 +223,7 @@ def _expr(size: Any) -> Expr:
 
 
 def folded(kind: str, a: Expr, b: Expr) -> Expr:
-    """Arithmetic on sizes, numbers put together where they can be."""
+    """An operation on sizes, with constants folded."""
     if kind == "sub" and b.kind == "const":
         return folded("add", a, as_expr(-b.value))
     if kind in ("add", "mul") and a.kind == "const" and b.kind != "const":
@@ -241,7 +244,7 @@ def _reflected(kind: str) -> Callable[[Any, Any], Any]:
 
 
 def _comparison(kind: str, swapped: bool, holds: bool) -> Callable[[Any, Any], Any]:
-    """Python's comparison as one of the guards, and whether it is true where the answer is yes."""
+    """A comparison of Python as a guard; it is true where the guard's answer is `holds`."""
 
     def compare(a: Any, b: Any) -> Any:
         if not isinstance(b, (int, Expr, _SymbolicSize)):
@@ -253,7 +256,7 @@ def _comparison(kind: str, swapped: bool, holds: bool) -> Callable[[Any, Any], A
 
 
 class _SymbolicSize:
-    """An unknown size while a rule runs."""
+    """A dynamic size while a rule runs."""
 
     __slots__ = ("expr", "path")
 
@@ -261,7 +264,7 @@ class _SymbolicSize:
         self.expr, self.path = expr, path
 
     def combine(self, kind: str, a: Any, b: Any) -> Any:
-        """The result of arithmetic: a number where it is known."""
+        """The result of an operation, as a number where it is constant."""
         result = folded(kind, _expr(a), _expr(b))
         return result.value if result.kind == "const" else _SymbolicSize(result, self.path)
 

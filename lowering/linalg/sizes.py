@@ -1,15 +1,14 @@
-"""Extents of dimensions: ints where known, else SSA values of type `index` computed outside of loops.
+"""Extents of dimensions: ints where static, else SSA values of type `index` that are computed outside of loops.
 
-A size that was computed once in a block is not computed again, and sizes are known by how they came about: the
-result of a lowered operator has the sizes that its stage stated, so `a.dim == b.dim` is often seen without a
-run-time check.
+A block computes each extent once. The result of a lowered operator has the extents of its stage, so that equal
+dimensions often have one value and need no run-time check.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Hashable, Sequence
+from typing import TypeAlias
 
 from oneflow.dialect import compute as c
 from oneflow.dialect import dtypes
@@ -20,34 +19,34 @@ from oneflow.dialect.tensor_desc import Shape
 from oneflow.lowering.linalg.emit import DYNAMIC, Emitter, Value
 from oneflow.lowering.linalg.scalars import Scalars
 
-#: A dimension's extent: known, or a value of type `index`.
+#: The extent of a dimension: static, or a value of type `index`.
 Extent: TypeAlias = int | Value
 
-_FOLDED: dict[str, Callable[..., Any]] = {
+_FOLDED: dict[str, Callable[..., int]] = {
     "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b,
     "floordiv": lambda a, b: a // b if b else 0, "rem": lambda a, b: int(math.fmod(a, b)) if b else 0,
     "max": max, "min": min, "neg": lambda a: -a, "select": lambda c, a, b: a if c else b, "cast": lambda a: a,
     "eq": lambda a, b: a == b, "ne": lambda a, b: a != b, "lt": lambda a, b: a < b,
     "le": lambda a, b: a <= b, "gt": lambda a, b: a > b, "ge": lambda a, b: a >= b,
 }  # fmt: skip
-#: Types of nodes that are folded: what Python's integers say of others is not what their arithmetic gives.
+#: Types of nodes that are folded: arithmetic of other types differs from that of Python's integers.
 _FOLDED_TYPES = (dtypes.index, dtypes.int64, dtypes.bool_)
 
 
 class Shapes:
-    """The extents of values of a module."""
+    """The extents of the tensors of a module."""
 
     def __init__(self, emitter: Emitter, scalars: Scalars) -> None:
         self.e, self.scalars = emitter, scalars
         self._known: dict[Value, Sequence[Extent]] = {}
-        self._memo: dict[Any, Value] = {}
+        self._memo: dict[Hashable, Value] = {}
 
     def remember(self, value: Value, extents: Sequence[Extent]) -> None:
-        """States the extents of a new value."""
+        """Records the extents of a new value."""
         self._known[value] = extents
 
     def extent(self, value: Value, dim: int) -> Extent:
-        """The extent of a tensor along `dim`, by the shortest way."""
+        """The extent of a tensor along `dim`: from its type, a record, the operand of a cast, or `tensor.dim`."""
         size = value.type.shape[dim]
         if size != DYNAMIC:
             return int(size)
@@ -60,7 +59,7 @@ class Shapes:
         return self._memoized(("dim", value, dim), lambda: self.e.op("tensor.dim", self.e.index_type, operands))
 
     def minimum(self, a: Value, b: Value) -> Value:
-        """The smaller of two extents, computed once."""
+        """The smaller of two extents."""
         return self._memoized(("smaller", a, b), lambda: self.e.op("arith.minsi", self.e.index_type, [a, b]))
 
     def value(self, extent: Extent) -> Value:
@@ -70,7 +69,7 @@ class Shapes:
         return extent
 
     def node(self, node: Expr, args: Sequence[Extent]) -> Extent:
-        """The extent that a node of position arithmetic gives."""
+        """The extent that a node of an expression computes from the extents `args`."""
         if node.kind == "const" and not node.dtype.is_float:
             return int(node.value)
         if node.kind in _FOLDED and all(isinstance(a, int) for a in args) and _is_foldable(node):
@@ -85,7 +84,7 @@ class Shapes:
             return self.value(extent)
         return self.e.constant(extent, dtype)
 
-    def _memoized(self, key: Any, make: Callable[[], Value]) -> Value:
+    def _memoized(self, key: Hashable, make: Callable[[], Value]) -> Value:
         block = ir.InsertionPoint.current.block
         if (block, key) not in self._memo:
             self._memo[block, key] = make()
@@ -97,7 +96,7 @@ def _is_foldable(node: Expr) -> bool:
 
 
 def cast_source(value: Value) -> Value | None:
-    """The ranked tensor of which `value` is a `tensor.cast`."""
+    """The ranked tensor that `value` is a `tensor.cast` of, through several casts; None where there is none."""
     owner = value.owner
     if isinstance(owner, ir.Block) or owner.name != "tensor.cast":
         return None
@@ -106,7 +105,7 @@ def cast_source(value: Value) -> Value | None:
 
 
 class Sizes:
-    """Sizes of the stages of one operator call, whose operands are `operands`; `check` checks a least size."""
+    """Sizes of the stages of one operator call on `operands`; `check` writes a check of a least size."""
 
     def __init__(
         self, shapes: Shapes, operands: Sequence[Value], check: Callable[[c.Size, c.Size, str], None]
@@ -115,7 +114,7 @@ class Sizes:
         self._extents: dict[int, tuple[Expr, Extent]] = {}
 
     def extent(self, size: c.Size) -> Extent:
-        """What a size of the algebra is at this call."""
+        """The extent of a size of the compute algebra at this call."""
         if isinstance(size, int):
             return size
         for node in s.walk([size]):
@@ -124,7 +123,7 @@ class Sizes:
         return self._extents[id(size)][1]
 
     def extents(self, sizes: Sequence[c.Size]) -> list[Extent]:
-        """What several sizes are."""
+        """The extents of several sizes."""
         return [self.extent(size) for size in sizes]
 
     def values(self, sizes: Sequence[c.Size]) -> list[Value]:
@@ -132,7 +131,7 @@ class Sizes:
         return [self.shapes.value(self.extent(size)) for size in sizes]
 
     def identity(self, stage: c.Stage) -> object:
-        """Equal for stages that are one tensor: operands may be given twice."""
+        """A key that is equal for stages that are one tensor: a call may have a tensor as several operands."""
         return self.operands[stage.number] if isinstance(stage, c.Input) else stage
 
     def _node(self, node: Expr) -> Extent:
@@ -146,12 +145,12 @@ class Sizes:
 
 
 def static_shape(sizes: Sequence[c.Size]) -> Shape:
-    """Sizes as dimensions of a type: literals are known, other expressions are `?`."""
+    """Sizes as dimensions of a type: constants are static, other expressions dynamic (None)."""
     return tuple(static_size(size) for size in sizes)
 
 
 def static_size(size: c.Size) -> int | None:
-    """The size where it is a literal."""
+    """The size where it is constant, else None."""
     if isinstance(size, Expr):
         return int(size.value) if size.kind == "const" else None
     return size

@@ -1,6 +1,6 @@
-"""The stages of one operator call as tensor values: what the rules of primitives are written with.
+"""The stages of one operator call as tensor values, for the rules of primitives.
 
-A stage becomes one value, however often it is read. `generic` builds every loop nest.
+A stage becomes one value, however often it is read. `StageBuilder.generic` builds all loop nests.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from oneflow.lowering.linalg.generic import Loops, Reads, find_reads, upper_boun
 from oneflow.lowering.linalg.hoist import hoist_checks
 from oneflow.lowering.linalg.sizes import Shapes, Sizes, static_shape
 
-#: A tensor that a loop nest writes, and where.
+#: A tensor that a loop nest reads or writes, and its indexing map.
 Destination = tuple[Value, ir.AffineMap]
 Rule = Callable[["StageBuilder", Any], Value]
 
 
 class StageBuilder:
-    """The stages of one call on `operands`; `label` and `names` are how checks speak of it and of them."""
+    """Builds the stages of one call on `operands`; errors call the operator `label` and its operands `names`."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class StageBuilder:
         self._values: dict[int, tuple[Stage, Value]] = {}
 
     def tensor(self, stage: Stage) -> Value:
-        """The value of a stage, made at the insertion point when it is first asked for."""
+        """The value of a stage, built at the insertion point of its first use."""
         if isinstance(stage, c.Input):
             return self.operands[stage.number]
         if id(stage) not in self._values:
@@ -58,13 +58,13 @@ class StageBuilder:
         return self._values[id(stage)][1]
 
     def empty(self, shape: Sequence[c.Size], dtype: DType) -> Value:
-        """A tensor without values."""
+        """A `tensor.empty`."""
         dims = static_shape(shape)
         sizes = self.sizes.values([x for x, d in zip(shape, dims, strict=True) if d is None])
         return self.e.op("tensor.empty", self.e.tensor(dims, dtype), sizes)
 
     def fill(self, out: Value, value: Expr) -> Value:
-        """`out` with one value everywhere."""
+        """A `linalg.fill` of `out`."""
         (scalar,) = Body(self.context, [value]).write([value])
         segments = {"operandSegmentSizes": self.e.attribute("array<i32: 1, 1>")}
         filled = ir.Operation.create(
@@ -82,7 +82,11 @@ class StageBuilder:
         *,
         associative: bool = False,
     ) -> list[Value]:
-        """A loop nest that writes `bodies` to `outs`, whose values so far `accumulators` stand for."""
+        """A `linalg.generic` that writes `bodies` to `outs`.
+
+        `accumulators` are the nodes of bodies for elements of `outs`; with `associative`, operations on these may be
+        reassociated.
+        """
         bodies = hoist_checks(loops.positions, loops.extents, bodies)
         reads = find_reads(loops, bodies, self.sizes)
         self._check(loops, reads)
@@ -118,7 +122,7 @@ class StageBuilder:
         return created
 
     def _extents(self, loops: Loops, maps: Sequence[ir.AffineMap]) -> list[Destination]:
-        """An operand that is never read but shows the extents which no other operand does."""
+        """An unread operand whose dimensions are the loops that no other operand has as dimensions."""
         hidden = loops.loops_without_extent(maps)
         if not hidden:
             return []
@@ -135,13 +139,13 @@ class StageBuilder:
                 self.check_at_least(load.value.shape[dim], last + 1, what)
 
     def check_equal(self, got: c.Size, wanted: c.Size, text: str) -> None:
-        """Lets the run fail where two sizes differ, unless they are known to be equal."""
+        """Fails the run where two sizes differ; writes no check where they are known to be equal."""
         if self.sizes.extent(got) != self.sizes.extent(wanted):
             sizes = self.sizes.values([got, wanted])
             self.checks.size(sizes[0], sizes[1], f"{self.label}: {text}", self.location)
 
     def check_at_least(self, size: c.Size, least: c.Size, text: str) -> None:
-        """Lets the run fail where `size` is less than `least`, unless it is known not to be."""
+        """Fails the run where `size` is less than `least`; writes no check where it is known not to be."""
         got, wanted = self.sizes.extents([size, least])
         if got == wanted or (isinstance(got, int) and isinstance(wanted, int) and got >= wanted):
             return

@@ -145,7 +145,7 @@ def test_dynamic_sizes_that_broadcasting_equates_are_checked(context):
     (got,), failures = run_text(ADD, context, zeros[:3] + 1, zeros[:3] + 2)
     assert got.tolist() == [3, 3, 3] and not failures
     _, failures = run_text(ADD, context, zeros[:3], zeros[:5])
-    assert failures == [("oneflow.broadcast_add: dimension 0 of y beside that of other operands (-:2:8)", 5, 3)]
+    assert failures == [("oneflow.broadcast_add: dimension 0 of y, shared with other operands (-:2:8)", 5, 3)]
 
 
 def test_a_contracted_dynamic_dimension_is_checked(context):
