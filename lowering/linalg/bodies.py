@@ -101,8 +101,8 @@ def is_uniform(root: Expr) -> bool:
 
 def dependent_nodes(roots: Sequence[Expr], leaves: Sequence[Expr]) -> frozenset[int]:
     """The ids of the nodes below `roots` that depend on `leaves`."""
-    found = {id(leaf) for leaf in leaves}
+    dependent = {id(leaf) for leaf in leaves}
     for node in s.walk(roots):
-        if any(id(a) in found for a in node.args):
-            found.add(id(node))
-    return frozenset(found)
+        if any(id(a) in dependent for a in node.args):
+            dependent.add(id(node))
+    return frozenset(dependent)

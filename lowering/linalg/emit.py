@@ -37,11 +37,11 @@ class Emitter:
 
     def element(self, dtype: DType) -> ir.Type:
         """The builtin element type; unsigned integers become signless."""
-        found = self._elements.get(dtype)
-        if found is None:
-            found = ir.Type.parse(f"i{dtype.bits}" if dtype.kind == "uint" else dtype.mlir)
-            self._elements[dtype] = found
-        return found
+        element = self._elements.get(dtype)
+        if element is None:
+            element = ir.Type.parse(f"i{dtype.bits}" if dtype.kind == "uint" else dtype.mlir)
+            self._elements[dtype] = element
+        return element
 
     def tensor(self, shape: Shape, dtype: DType) -> ir.Type:
         """`tensor<shape x dtype>`; None is a dynamic dimension."""
@@ -49,10 +49,10 @@ class Emitter:
 
     def attribute(self, text: str) -> ir.Attribute:
         """The attribute of a text in MLIR's syntax."""
-        found = self._attributes.get(text)
-        if found is None:
-            found = self._attributes[text] = ir.Attribute.parse(text)
-        return found
+        attribute = self._attributes.get(text)
+        if attribute is None:
+            attribute = self._attributes[text] = ir.Attribute.parse(text)
+        return attribute
 
     def op(
         self, name: str, result: ir.Type, operands: Sequence[Value], attributes: dict[str, ir.Attribute] | None = None

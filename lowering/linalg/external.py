@@ -39,7 +39,9 @@ class Externals:
         self.module, self.e = module, emitter
         self.count = len(declarations(module))
 
-    def call(self, op: ir.Operation, call: Call, operands: Sequence[Value], results: Sequence[TensorDesc]) -> Any:
+    def call(
+        self, op: ir.Operation, call: Call, operands: Sequence[Value], results: Sequence[TensorDesc]
+    ) -> Sequence[Value]:
         """The results of `op` by its external kernel; `call` is its call, `results` its results' descriptions.
 
         Raises:
@@ -54,12 +56,13 @@ class Externals:
         types = [v.type for v in empty]
         description = _description(op, dialect.bind_results(op, call, results))
         self._declare(name, [*(v.type for v in operands), *types], types, description)
-        return ir.Operation.create(
+        created = ir.Operation.create(
             "func.call",
             results=types,
             operands=[*operands, *empty],
             attributes={"callee": ir.FlatSymbolRefAttr.get(name)},
-        ).results
+        )
+        return list(created.results)
 
     def _declare(
         self, name: str, inputs: Sequence[ir.Type], results: Sequence[ir.Type], description: ir.Attribute
@@ -100,8 +103,8 @@ def in_place_pairs(described: ir.Attribute) -> list[tuple[int, int]]:
 
 def declarations(module: ir.Module) -> dict[str, ir.Attribute]:
     """The attribute `oneflow.external` of each declaration of a module, by the function's name, in order."""
-    found = [o.operation for o in module.body.operations if EXTERNAL in o.operation.attributes]
-    return {ir.StringAttr(op.attributes["sym_name"]).value: op.attributes[EXTERNAL] for op in found}
+    declared = [o.operation for o in module.body.operations if EXTERNAL in o.operation.attributes]
+    return {ir.StringAttr(op.attributes["sym_name"]).value: op.attributes[EXTERNAL] for op in declared}
 
 
 @dataclass(frozen=True)
@@ -115,8 +118,8 @@ class _OperationView:
 
 def call_locations(module: ir.Module) -> list[str]:
     """The location of each external kernel's call: ` (file:line:col)`, or empty."""
-    found = [ir.StringAttr(ir.DictAttr(a)["place"]).value for a in declarations(module).values()]
-    return [f" ({place})" if place else "" for place in found]
+    locations = [ir.StringAttr(ir.DictAttr(a)["place"]).value for a in declarations(module).values()]
+    return [f" ({place})" if place else "" for place in locations]
 
 
 def read_external(text: str, registry: Registry) -> Call:

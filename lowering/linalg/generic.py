@@ -85,8 +85,8 @@ class _ReadFinder:
         return self.reads
 
     def _results(self, load: Expr) -> list[ir.AffineExpr] | None:
-        found = [affine(position, self.by_node) for position in load.args]
-        return None if any(r is None for r in found) else found
+        results = [affine(position, self.by_node) for position in load.args]
+        return None if any(r is None for r in results) else results
 
     def _spanned(self, load: Expr, results: Sequence[ir.AffineExpr]) -> list[int]:
         """The loops whose extent is known to be that of a dimension of the load."""

@@ -38,13 +38,13 @@ def _dependence(
         return frozenset([loops[id(node)]])
     if node.kind == "arg":
         return None
-    found: frozenset[int] = frozenset()
+    loops_below: frozenset[int] = frozenset()
     for arg in node.args:
         below = depends[id(arg)]
         if below is None:
             return None
-        found |= below
-    return found
+        loops_below |= below
+    return loops_below
 
 
 def _rebuilt(node: Expr, done: dict[int, Expr]) -> Expr:

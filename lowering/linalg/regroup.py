@@ -31,7 +31,7 @@ def reassociation_groups(source: Sequence[Extent], target: Sequence[Extent]) -> 
 
 def static_groups(source: Sequence[int], target: Sequence[int]) -> list[Group]:
     """The finest groups of two shapes with equal products, none of them zero; dimensions of 1 join a neighbour."""
-    found: list[Group] = []
+    parts: list[Group] = []
     i = j = 0
     while i < len(source) and j < len(target):
         group: Group = ([i], [j])
@@ -42,8 +42,8 @@ def static_groups(source: Sequence[int], target: Sequence[int]) -> list[Group]:
                 left, i = left * source[i], _append(group[0], i)
             else:
                 right, j = right * target[j], _append(group[1], j)
-        found.append(group)
-    return _with_rest(found, range(i, len(source)), range(j, len(target)))
+        parts.append(group)
+    return _with_rest(parts, range(i, len(source)), range(j, len(target)))
 
 
 def _append(dims: list[int], dim: int) -> int:
@@ -51,10 +51,10 @@ def _append(dims: list[int], dim: int) -> int:
     return dim + 1
 
 
-def _with_rest(found: list[Group], source: range, target: range) -> list[Group]:
-    found[-1][0].extend(source)
-    found[-1][1].extend(target)
-    return found
+def _with_rest(parts: list[Group], source: range, target: range) -> list[Group]:
+    parts[-1][0].extend(source)
+    parts[-1][1].extend(target)
+    return parts
 
 
 def dynamic_groups(source: Sequence[Extent], target: Sequence[Extent]) -> list[Group]:
@@ -71,13 +71,13 @@ def dynamic_groups(source: Sequence[Extent], target: Sequence[Extent]) -> list[G
     between = (len(source) - front - back, len(target) - front - back)
     if 0 in between and between != (0, 0):
         front, back = (front - 1, back) if front else (front, back - 1)
-    found: list[Group] = [([i], [i]) for i in range(front)]
+    parts: list[Group] = [([i], [i]) for i in range(front)]
     middle: Group = ([*range(front, len(source) - back)], [*range(front, len(target) - back)])
     if _differ([source[i] for i in middle[0]], [target[j] for j in middle[1]]):
         return [([*range(len(source))], [*range(len(target))])]
     if middle != ([], []):
-        found.append(middle)
-    return found + [([len(source) - k], [len(target) - k]) for k in range(back, 0, -1)]
+        parts.append(middle)
+    return parts + [([len(source) - k], [len(target) - k]) for k in range(back, 0, -1)]
 
 
 def _differ(source: Sequence[Extent], target: Sequence[Extent]) -> bool:

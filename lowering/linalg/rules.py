@@ -113,9 +113,9 @@ def _is_empty(builder: StageBuilder, shape: Sequence[c.Size]) -> bool:
 
 def _check_part(builder: StageBuilder, stage: c.Place, part: c.Part, text: str) -> None:
     """Checks that a part is inside the result; without a fill, that it spans the dimensions without offsets."""
-    for dim, (whole, size) in enumerate(zip(stage.shape, part.source.shape, strict=True)):
+    for dim, (extent, size) in enumerate(zip(stage.shape, part.source.shape, strict=True)):
         if (
-            static_size(whole) is not None
+            static_size(extent) is not None
             and static_size(size) is not None
             and static_size(part.offsets[dim]) is not None
         ):
@@ -125,10 +125,10 @@ def _check_part(builder: StageBuilder, stage: c.Place, part: c.Part, text: str) 
             and all(static_size(p.offsets[dim]) == 0 for p in stage.parts)
             and not _covers(builder, stage)
         ):
-            builder.check_equal(size, whole, f"dimension {dim} of {text}")
+            builder.check_equal(size, extent, f"dimension {dim} of {text}")
         else:
             last = part.offsets[dim] + (c.as_expr(size) - 1) * part.strides[dim]
-            builder.check_at_least(whole, last + 1, f"dimension {dim} of {text}")
+            builder.check_at_least(extent, last + 1, f"dimension {dim} of {text}")
 
 
 def _covers(builder: StageBuilder, stage: c.Place) -> bool:

@@ -148,11 +148,11 @@ def _required(outcome: _Outcome) -> Iterator[Requirement]:
     if guard.kind == "eq" and any(x.kind == "const" and x.value == 1 for x in (guard.a, guard.b)):
         yield from _required(no)
         return
-    found = {answer: list(_required(below)) for answer, below in ((True, yes), (False, no))}
-    for answer, those in found.items():
-        for one in those:
-            conditions = one.conditions if one in found[not answer] else (*one.conditions, (guard, answer))
-            yield Requirement(one.guard, one.holds, conditions)
+    below = {answer: list(_required(subtree)) for answer, subtree in ((True, yes), (False, no))}
+    for answer, found in below.items():
+        for r in found:
+            conditions = r.conditions if r in below[not answer] else (*r.conditions, (guard, answer))
+            yield Requirement(r.guard, r.holds, conditions)
 
 
 def _run(call: Call, path: _Path) -> None:

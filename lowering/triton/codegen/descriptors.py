@@ -45,7 +45,7 @@ def describe_dimensions(tile: Tile, tensor: Tensor, form: LinearForm, axes: Sequ
     """
     if form.computed or form.constant.terms or tensor.element in ("i1", "f64", "i64"):
         return None
-    found = []
+    dimensions = []
     for axis in axes:
         groups = tile.groups(axis.loops)
         if not axis.scalar and len(groups) != 1:
@@ -55,9 +55,9 @@ def describe_dimensions(tile: Tile, tensor: Tensor, form: LinearForm, axes: Sequ
             stride = form.loops.get(group[-1], Size()).static
             if size is None or stride is None or (not stride and not axis.scalar):
                 return None
-            found += [Dimension(axis, tuple(group), size, stride)] if stride else []
-    ordered = _merge_scalars(sorted(found, key=lambda d: -d.stride))
-    missing = {n for n in form.loops if tile.sizes[n] != Size.of(1)} - {n for d in found for n in d.loops}
+            dimensions += [Dimension(axis, tuple(group), size, stride)] if stride else []
+    ordered = _merge_scalars(sorted(dimensions, key=lambda d: -d.stride))
+    missing = {n for n in form.loops if tile.sizes[n] != Size.of(1)} - {n for d in dimensions for n in d.loops}
     if missing or not 2 <= len(ordered) <= MAX_RANK:
         return None
     return ordered if _is_supported(ordered, tensor) else None
@@ -68,17 +68,17 @@ def _merge_scalars(dimensions: list[Dimension]) -> list[Dimension]:
     for scalar in reversed([d for d in dimensions if d.axis.scalar]):
         at = next((i for i, d in enumerate(dimensions) if _has_parts(d, scalar)), None)
         if at is not None:
-            whole = dimensions[at]
-            parts = (*whole.parts, (scalar.loops[-1], whole.size))
-            dimensions[at] = replace(whole, size=whole.size * scalar.size, parts=parts)
+            dimension = dimensions[at]
+            parts = (*dimension.parts, (scalar.loops[-1], dimension.size))
+            dimensions[at] = replace(dimension, size=dimension.size * scalar.size, parts=parts)
             dimensions.remove(scalar)
     return dimensions
 
 
-def _has_parts(whole: Dimension, scalar: Dimension) -> bool:
+def _has_parts(dimension: Dimension, scalar: Dimension) -> bool:
     """Whether a scalar axis walks over parts of a dimension, and each part is a number of blocks."""
-    is_adjacent = scalar.stride == whole.stride * whole.size
-    return is_adjacent and not whole.axis.scalar and whole.size % whole.axis.block == 0
+    is_adjacent = scalar.stride == dimension.stride * dimension.size
+    return is_adjacent and not dimension.axis.scalar and dimension.size % dimension.axis.block == 0
 
 
 def _is_supported(dimensions: Sequence[Dimension], tensor: Tensor) -> bool:
@@ -146,7 +146,7 @@ class Descriptor:
         return f"{self.name}.store({self.coordinates}, {text})"
 
 
-def are_interchangeable(found: Sequence[Descriptor | None]) -> bool:
+def are_interchangeable(descriptors: Sequence[Descriptor | None]) -> bool:
     """Whether all descriptors have the same axes, loops and parts, so that one variable may hold any of them."""
-    walks = {None if d is None else tuple((s.axis.name, s.loops, s.parts) for s in d.dimensions) for d in found}
+    walks = {None if d is None else tuple((s.axis.name, s.loops, s.parts) for s in d.dimensions) for d in descriptors}
     return len(walks) == 1 and None not in walks

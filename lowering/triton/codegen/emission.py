@@ -89,5 +89,5 @@ def origins(ops: Sequence[ir.Operation]) -> list[str]:
     Regions are searched too. Constants are shared between operators and left out.
     """
     inner = [o for op in ops for o in gather(op, lambda o: o.name != "arith.constant")]
-    found = [m for op in inner for m in _ORIGIN.findall(str(op.location))]
-    return list(dict.fromkeys(f"{name} ({file}:{line})" if line else name for name, file, line in found))
+    operators = [m for op in inner for m in _ORIGIN.findall(str(op.location))]
+    return list(dict.fromkeys(f"{name} ({file}:{line})" if line else name for name, file, line in operators))

@@ -169,9 +169,9 @@ class LoopNest:
         self.values[online_sum.maximum] = safe
         (fold,) = self.folds[node.op] or []
         value = fold.value if exponent is node else list(exponent.body.operations)[-1].operation.operands[0]
-        (found,) = self.bodies.run(exponent.body, exponent.names, self._arguments(exponent), [value])
+        (exponential,) = self.bodies.run(exponent.body, exponent.names, self._arguments(exponent), [value])
         del self.values[online_sum.maximum]
-        added = self._masked(fold, found)
+        added = self._masked(fold, exponential)
         name = self._accumulator(node.results[0], self._initial(node, fold), fold, True)
         shrink = self.writer.define(f"tl.exp({maximum}_before - {safe.name})", "f32", OUTER | INNER)
         self.writer.line(f"{name} = {name} * {shrink.name} + {added.name}")
@@ -194,15 +194,15 @@ class LoopNest:
         if self.accumulators is None:
             return
         block, size, mask = self.blocks.inner, self.row.size.static or 0, self.tile.mask(INNER)
-        whole = size // block * block if mask and self.structure.rowwise else 0
+        full_end = size // block * block if mask and self.structure.rowwise else 0
         step = f", {block}" if block > 1 else ""
-        if whole:  # Triton drops masks that are known to hold: full blocks have a loop of their own.
+        if full_end:  # Triton drops masks that are known to hold: full blocks have a loop of their own.
             true = f"tl.full(({'1, ' * (self.rank - 1)}{block},), True, tl.int1)"
             self.sweep_prologue += self.writer.repeated(
-                f"for r_at in {range_text(0, whole, step)}:", mask or "", true
+                f"for r_at in {range_text(0, full_end, step)}:", mask or "", true
             )
         unrolled = f", loop_unroll_factor={self.row.size}" if self.blocks.unrolled else ""
-        header = f"{'tl.' if unrolled else ''}{range_text(whole, size or self.row.size, step + unrolled)}"
+        header = f"{'tl.' if unrolled else ''}{range_text(full_end, size or self.row.size, step + unrolled)}"
         self.writer.close(f"for r_at in {header}:", self.sweep_prologue)
         for accumulator in self.accumulators:
             self._finish(accumulator)
@@ -315,18 +315,20 @@ class LoopNest:
         folds = self.folds[node.op] or []
         outs = list(node.body.arguments)[len(node.inputs) :]
         arguments = {a: v for a, v in self._arguments(node).items() if a not in outs}
-        found = self.bodies.run(node.body, node.names, arguments, [f.value for f in folds])
-        for fold, value in zip(folds, found, strict=True):
+        values = self.bodies.run(node.body, node.names, arguments, [f.value for f in folds])
+        for fold, value in zip(folds, values, strict=True):
             self._fold_result(node, fold, self._masked(fold, value), first)
 
     def _select(self, node: Node, first: bool) -> None:
         """A selection: the selected element, and its position."""
-        found, outs = self.selections[node.op], list(node.body.arguments)[len(node.inputs) :]
+        selection, outs = self.selections[node.op], list(node.body.arguments)[len(node.inputs) :]
         arguments = {a: v for a, v in self._arguments(node).items() if a not in outs}
-        values = self.bodies.run(node.body, node.names, arguments, [found.value, found.position])
+        values = self.bodies.run(node.body, node.names, arguments, [selection.value, selection.position])
         starts = tuple(self._read(node, u) for u in node.outputs)
         one, two = (self._padded_with(v, s) for v, s in zip(values, starts, strict=True))
-        pair = SelectionAccumulator(node, (one, two), (starts[0], starts[1]), self._selection_function(node, found))
+        pair = SelectionAccumulator(
+            node, (one, two), (starts[0], starts[1]), self._selection_function(node, selection)
+        )
         if self.accumulators is None:
             self._finish_selection(pair, (one, two), first)
         elif first:
@@ -356,7 +358,7 @@ class LoopNest:
             if first:
                 self._store(pair.node, number, self.values[result])
 
-    def _selection_function(self, node: Node, found: Selection) -> str:
+    def _selection_function(self, node: Node, selection: Selection) -> str:
         """Defines the function that selects one of two elements with their positions, and returns its name."""
         writer = Writer()
         bodies = BodyEmitter(Tile(self.kernel, writer, [], {}, [], set()))
@@ -365,8 +367,8 @@ class LoopNest:
         conditions: list[str] = []
         for challenger, holder, at in (("b", "a", "i"), ("a", "b", "j")):
             given = {outs[0]: Value(holder, element), outs[1]: Value(at, position)}
-            given[found.value] = Value(challenger, element)
-            conditions.append(bodies.run(node.body, node.names, given, [found.condition])[0].name)
+            given[selection.value] = Value(challenger, element)
+            conditions.append(bodies.run(node.body, node.names, given, [selection.condition])[0].name)
         name = f"choose{len(self.functions)}"
         lines = [
             *writer.scopes[0].lines,

@@ -145,8 +145,8 @@ class Contraction:
         emission = Emission(self, config)
         if config.stays and not emission.has_single_loop:
             return False
-        found = (emission.operand_descriptor(t, number) for t in self.terms for number in (0, 1))
-        return not config.described or all(d is not None for d in found)
+        descriptors = (emission.operand_descriptor(t, number) for t in self.terms for number in (0, 1))
+        return not config.described or all(d is not None for d in descriptors)
 
     def emit(self) -> Source:
         """The source for the configuration that the cost model prefers."""
@@ -289,17 +289,17 @@ class Emission:
         self.writer.line(f"k_at = step % {size}")
         names = ("left", "right")
         for position, pair in enumerate(descriptors):
-            found = ", ".join(d.name for d in pair)
+            variables = ", ".join(d.name for d in pair)
             if position:
                 self.writer.line(f"if step >= {position * size}:")
-            self.writer.line(f"{'    ' if position else ''}{', '.join(names)} = {found}")
+            self.writer.line(f"{'    ' if position else ''}{', '.join(names)} = {variables}")
         for number, name in enumerate(names):
             yield descriptors[0][number].load(OPERAND_AXES[number], name)
 
     def _known_descriptor(self, term: Node, number: int) -> Descriptor:
-        found = self.operand_descriptor(term, number)
-        assert found is not None
-        return found
+        descriptor = self.operand_descriptor(term, number)
+        assert descriptor is not None
+        return descriptor
 
     @functools.cached_property
     def has_single_loop(self) -> bool:
@@ -310,8 +310,8 @@ class Emission:
         terms, size = self.contraction.terms, self._axis("ka").size.static
         if len(terms) == 1:
             return True
-        found = ([self.operand_descriptor(t, number) for t in terms] for number in (0, 1))
-        return size is not None and size % self.config.depth == 0 and all(map(are_interchangeable, found))
+        operands = ([self.operand_descriptor(t, number) for t in terms] for number in (0, 1))
+        return size is not None and size % self.config.depth == 0 and all(map(are_interchangeable, operands))
 
     def operand_descriptor(self, term: Node, number: int) -> Descriptor | None:
         """The descriptor of an operand of a term, None where there is none.
@@ -319,8 +319,8 @@ class Emission:
         Blocks have to be multiplied from shared memory: through registers they are slow, and some results are wrong.
         """
         use, sides = term.inputs[number], OPERAND_AXES[number]
-        found = self._descriptor(term, use, ["b", *sides])
-        return found if found is not None and found.is_contiguous_block else None
+        descriptor = self._descriptor(term, use, ["b", *sides])
+        return descriptor if descriptor is not None and descriptor.is_contiguous_block else None
 
     def _descriptor(self, node: Node, use: Use, names: Sequence[str]) -> Descriptor | None:
         if not self.config.described or use.value not in self.kernel.tensors:

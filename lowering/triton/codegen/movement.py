@@ -84,8 +84,8 @@ def _insert_one(kernel: Kernel, part: _Slice) -> FlatBlock:
     """A pass over one slice."""
     form = identity(part.source)
     block = FlatBlock(kernel, part.source.shape, [form, part.form])
-    found = part.fill_value(block) or block.tile.load(part.source, *block.tile.offset(form))
-    block.tile.store(part.target, part.form, found)
+    value = part.fill_value(block) or block.tile.load(part.source, *block.tile.offset(form))
+    block.tile.store(part.target, part.form, value)
     return block
 
 
@@ -155,10 +155,10 @@ def _insert_all(kernel: Kernel, into: ir.Value, slices: Sequence[_Slice]) -> Fla
     updated = isinstance(into, ir.BlockArgument)
     value, written = None if updated else initial_value(BodyEmitter(block.tile), into), []
     for part in slices:
-        inside, found = _slice_elements(block, part)
+        inside, element = _slice_elements(block, part)
         written.append(inside.name)
-        value = found if value is None else block.writer.define(
-            f"tl.where({inside.name}, {found.name}, {value.name})", target.element, BLOCK_AXES
+        value = element if value is None else block.writer.define(
+            f"tl.where({inside.name}, {element.name}, {value.name})", target.element, BLOCK_AXES
         )  # fmt: skip
     assert value is not None
     if updated:

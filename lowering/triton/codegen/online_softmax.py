@@ -27,8 +27,8 @@ def find_online_sums(nodes: Sequence[Node], folds: Mapping[ir.Operation, list[Fo
     """The sums among nodes that can be kept relative to a running maximum."""
     makers = {r: n for n in nodes for r in n.results}
     maxima = {n.results[f.number] for n in nodes for f in folds.get(n.op) or [] if f.op.name == "arith.maximumf"}
-    found = {node: _read(node, folds.get(node.op) or [], makers, maxima) for node in nodes}
-    return {node: online_sum for node, online_sum in found.items() if online_sum is not None}
+    sums = {node: _read(node, folds.get(node.op) or [], makers, maxima) for node in nodes}
+    return {node: online_sum for node, online_sum in sums.items() if online_sum is not None}
 
 
 def _read(node: Node, folds: Sequence[Fold], makers: Mapping[ir.Value, Node],

@@ -153,8 +153,8 @@ def definitions(text: str, mark: str = "@triton.jit\n") -> str:
 
     `mark` is the decorator of each.
     """
-    found = ""
+    defined = ""
     for f in reversed(FUNCTIONS):
-        if any(f"{f}(" in t or f", {f}, " in t or f", {f})" in t for t in (text, found)):
-            found = f"\n\n{mark}def {f}{FUNCTIONS[f]}{found}"
-    return found
+        if any(f"{f}(" in t or f", {f}, " in t or f", {f})" in t for t in (text, defined)):
+            defined = f"\n\n{mark}def {f}{FUNCTIONS[f]}{defined}"
+    return defined

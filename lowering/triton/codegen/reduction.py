@@ -50,9 +50,9 @@ class Fold:
     @property
     def function(self) -> str:
         """The name of the combining function."""
-        found = combination(self.op.name, str(self.op.results[0].type))
-        assert found is not None
-        return found[0]
+        entry = combination(self.op.name, str(self.op.results[0].type))
+        assert entry is not None
+        return entry[0]
 
 
 @dataclass(frozen=True)
@@ -94,9 +94,9 @@ class SelectionAccumulator:
 
 def neutral_element(name: str, element: str) -> str:
     """The neutral element of a combining operation as text."""
-    found = combination(name, element)
-    assert found is not None
-    text = found[1]
+    entry = combination(name, element)
+    assert entry is not None
+    text = entry[1]
     if text not in ("least", "most"):
         return text
     if element[0] in "fb":

@@ -242,10 +242,10 @@ class Update:
 
 def _fill_number(value: ir.Value) -> str:
     """The literal that a tensor of a kernel is filled with."""
-    found = fill_literal(value)
-    if found is None:
+    number = fill_literal(value)
+    if number is None:
         raise Unsupported("a loop over a value of the kernel")
-    return found
+    return number
 
 
 @dataclass

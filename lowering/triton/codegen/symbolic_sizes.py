@@ -73,10 +73,10 @@ def product(sizes: Iterable[Size]) -> Size:
 
 
 def _collect(terms: Iterable[tuple[Monomial, int]]) -> Size:
-    found: dict[Monomial, int] = {}
+    factors: dict[Monomial, int] = {}
     for monomial, factor in terms:
-        found[monomial] = found.get(monomial, 0) + factor
-    return Size(tuple(sorted((m, f) for m, f in found.items() if f)))
+        factors[monomial] = factors.get(monomial, 0) + factor
+    return Size(tuple(sorted((m, f) for m, f in factors.items() if f)))
 
 
 def _monomial_text(monomial: Monomial, factor: int) -> str:

@@ -76,12 +76,12 @@ def linear_form(kernel: Kernel, node: Node, use: Use) -> LinearForm:
 
 def indexed_loops(nodes: Iterable[Node]) -> set[int]:
     """The loops whose positions bodies read by `linalg.index`."""
-    found = set()
+    loops = set()
     for node in nodes:
         for op in node.body.operations:
             if op.operation.name == "linalg.index":
-                found.add(node.names[ir.IntegerAttr(op.operation.attributes["dim"]).value])
-    return found
+                loops.add(node.names[ir.IntegerAttr(op.operation.attributes["dim"]).value])
+    return loops
 
 
 @dataclass
@@ -189,8 +189,8 @@ class Tile:
         """The position along a loop as a value of type `index`."""
         if loop not in self.positions:
             return self.writer.define(constant_text("0", "index"), "index")
-        found = self.positions[loop]
-        return self.writer.define(f"({found.name}).to(tl.int64)", "index", found.axes)
+        position = self.positions[loop]
+        return self.writer.define(f"({position.name}).to(tl.int64)", "index", position.axes)
 
     def mask(self, axes: Axes) -> str | None:
         """The text of the mask over axes, None where all lanes are in range."""

@@ -123,11 +123,11 @@ class Views:
         """The tensors that a tensor is a view of, the nearest first."""
         steps: list[Step] = []
         while not isinstance(value, ir.BlockArgument):
-            found = self._step(value)
-            if found is None:
+            step = self._step(value)
+            if step is None:
                 return
-            value = found[0]
-            steps.append(found[1])
+            value = step[0]
+            steps.append(step[1])
             view = _through(reversed(steps), View.contiguous(tuple(value.type.shape)))
             if view is None:
                 return
@@ -135,19 +135,19 @@ class Views:
 
     def uses(self, value: ir.Value) -> Iterator[tuple[ir.Value, View]]:
         """The tensors that are views of a tensor."""
-        found = [(value, View.contiguous(tuple(value.type.shape)))]
-        for source, view in found:
+        views = [(value, View.contiguous(tuple(value.type.shape)))]
+        for source, view in views:
             for op in dict.fromkeys(use.owner.operation for use in source.uses):
                 step = self._step(op.results[0]) if len(op.results) == 1 else None
                 seen = step[1](view) if step is not None and step[0] == source else None
-                found += [] if seen is None else [(op.results[0], seen)]
-        yield from found[1:]
+                views += [] if seen is None else [(op.results[0], seen)]
+        yield from views[1:]
 
     def erase_unused(self, module: ir.Module) -> None:
         """Erases the operations that were looked through and have no uses left."""
-        found: list[ir.Operation] = []
-        dialect.walk(module.operation, found.append)
-        for op in reversed(found):
+        ops: list[ir.Operation] = []
+        dialect.walk(module.operation, ops.append)
+        for op in reversed(ops):
             was_looked_through = any(r in self.looked_through for r in op.results)
             if was_looked_through and not any(True for r in op.results for _ in r.uses):
                 op.erase()
@@ -166,11 +166,11 @@ class Views:
         stage = stages(call, [d for r in op.results if (d := from_mlir(r.type)) is not None])[
             list(op.results).index(value)
         ]
-        found = _steps(stage)
-        if found is None:
+        source = _steps(stage)
+        if source is None:
             return None
         self.looked_through.add(value)
-        return op.operands[found[0]], lambda view: _through(found[1], view)
+        return op.operands[source[0]], lambda view: _through(source[1], view)
 
 
 def _is_static(kind: ir.Type) -> bool:
@@ -187,11 +187,11 @@ def _steps(stage: c.Stage) -> tuple[int, list[Step]] | None:
     """The number of the operand that a stage is a view of, with the steps between; None where it is no view."""
     steps: list[Step] = []
     while not isinstance(stage, c.Input):
-        found = _reshape(stage) if isinstance(stage, c.Reshape) else _read(stage)
-        if found is None:
+        read = _reshape(stage) if isinstance(stage, c.Reshape) else _read(stage)
+        if read is None:
             return None
-        stage = found[0]
-        steps.insert(0, found[1])
+        stage = read[0]
+        steps.insert(0, read[1])
     return stage.number, steps
 
 
@@ -212,9 +212,9 @@ def _read(stage: c.Stage) -> tuple[c.Stage, Step] | None:
 
 
 def _static(shape: Sequence[c.Size]) -> tuple[int, ...]:
-    found = tuple(n for n in map(static_size, shape) if n is not None)
-    assert len(found) == len(shape), "a view of dynamic sizes"
-    return found
+    sizes = tuple(n for n in map(static_size, shape) if n is not None)
+    assert len(sizes) == len(shape), "a view of dynamic sizes"
+    return sizes
 
 
 def _loaded(stage: c.ElementWise) -> Expr | None:

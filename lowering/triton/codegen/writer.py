@@ -51,13 +51,13 @@ class Writer:
 
     def define(self, text: str, element: str, axes: Iterable[Axes] | Axes = NONE, prefix: str = "v") -> Value:
         """The value of an expression without effects: a new variable, or that of an equal expression."""
-        found = axes if isinstance(axes, frozenset) else NONE.union(*axes)
-        scope = self.scope(found)
+        varying = axes if isinstance(axes, frozenset) else NONE.union(*axes)
+        scope = self.scope(varying)
         name = scope.known.get(text)
         if name is None:
             name = scope.known[text] = self.fresh(prefix)
             scope.lines.append(f"{name} = {text}")
-        return Value(name, element, found)
+        return Value(name, element, varying)
 
     def line(self, text: str) -> None:
         """Writes a line with effects into the innermost scope."""
