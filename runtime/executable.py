@@ -281,7 +281,7 @@ class CpuExecutable:
         self._static = self._first == len(self._plain)
         source = self._source
         self._externals = make_externals(
-            self._facts.externals, source.registry, source.context, source.places, self._collectives
+            self._facts.externals, source.registry, source.context, source.call_locations, self._collectives
         )
         self._called = [x for e in self._externals for x in (e.kernel.function, e.kernel.context)]
         self._last = self._first + sum(1 + form.dynamic for form in self._forms)
