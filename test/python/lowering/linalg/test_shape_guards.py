@@ -117,7 +117,8 @@ def asked(signature: str, types: Any, *shapes: tuple[int | None, ...]) -> list[s
                     compute=lambda op: op.x, reference=no_reference("test"))  # fmt: skip
     descs = [TensorDesc(shape, dtypes.float32) for shape in shapes]
     call = Call(record, distribute(record.signature.inputs, descs, None), {})
-    return [f"{'' if r.holds else 'not '}{r.guard.text}{' if ..' if r.others else ''}" for r in requirements(call)]
+    found = requirements(call)
+    return [f"{'' if r.holds else 'not '}{r.guard.text}{' if ..' if r.conditions else ''}" for r in found]
 
 
 def test_requirements_of_rules() -> None:
