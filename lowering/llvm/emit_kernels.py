@@ -10,7 +10,7 @@ from oneflow.dialect._mlir import func, ir
 from oneflow.dialect.record import Registry
 from oneflow.lowering.kernels.legality import check_kernels_formed
 from oneflow.lowering.kernels.nodes import Structure, Unsupported, analyse, read_node
-from oneflow.lowering.linalg.external import declarations, shared_memory
+from oneflow.lowering.linalg.external import declarations, in_place_pairs
 from oneflow.lowering.llvm.contraction import emit_contraction
 from oneflow.lowering.llvm.donation import CalledFunctions, checking_kernels
 from oneflow.lowering.llvm.dots import emit_dots
@@ -71,7 +71,7 @@ class EmitKernels(Pass):
         external = declarations(module)
         called = CalledFunctions({k.name: k for k in kernels}, list(external), frozenset(k.name for k in fallback),
                       checking_kernels(module, kernels),
-                      {name: pairs for name, of in external.items() if (pairs := shared_memory(of))})  # fmt: skip
+                      {name: pairs for name, of in external.items() if (pairs := in_place_pairs(of))})  # fmt: skip
         plans = [Plan(entry, called) for entry in entries]
         attributes = plans[0].module_attributes() if plans else {}
         bufferized = bufferize(fallback, RUNTIME) if fallback else None

@@ -17,7 +17,7 @@ from oneflow.dialect.record import Registry
 from oneflow.lowering.kernels.form_kernels import fuse_elementwise
 from oneflow.lowering.kernels.nodes import Node, Unsupported, is_contraction, loop_size
 from oneflow.lowering.kernels.reduction_split import ReductionCombiner, longest_reduction, split_reductions
-from oneflow.lowering.linalg.legal import expect_legal
+from oneflow.lowering.linalg.legality import check_legal
 from oneflow.lowering.llvm.combine import combiner_of
 from oneflow.passes.base import Pass
 from oneflow.passes.registry import register_pass
@@ -51,7 +51,7 @@ class SplitForThreads(Pass):
 
     def run(self, module: ir.Module, registry: Registry) -> None:
         """Splits reductions in every function with a body."""
-        expect_legal(module)
+        check_legal(module)
         fuse_elementwise(module)
         split_reductions(module, _combiners, _choose, _order)
 

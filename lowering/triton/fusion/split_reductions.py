@@ -34,10 +34,10 @@ from oneflow.lowering.kernels.reduction_split import (
     reduced_loops,
     split_reductions,
 )
-from oneflow.lowering.targets.gpu import gpu_target
+from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.triton.codegen.kernel import Kernel, bytes_of
 from oneflow.lowering.triton.codegen.matmul import Contraction
-from oneflow.lowering.triton.codegen.reduction import Folded, neutral, read_folds
+from oneflow.lowering.triton.codegen.reduction import Fold, neutral_element, read_folds
 from oneflow.lowering.triton.cost.matmul_configurations import Product, shares, split_depth, split_parts
 from oneflow.lowering.triton.fusion.collapse_loops import flatten_reductions
 from oneflow.lowering.triton.templates.hopper_forms import special
@@ -185,10 +185,10 @@ def _elements(use: Use) -> int:
     return math.prod(ir.RankedTensorType(use.value.type).shape)
 
 
-def _combiner(node: Node, fold: Folded) -> ReductionCombiner:
+def _combiner(node: Node, fold: Fold) -> ReductionCombiner:
     element = ir.RankedTensorType(node.results[fold.number].type).element_type
     with node.op.location:
-        return ReductionCombiner(fold.op, _number(neutral(fold.op.name, str(element)), element))
+        return ReductionCombiner(fold.op, _number(neutral_element(fold.op.name, str(element)), element))
 
 
 def _number(text: str, kind: ir.Type) -> ir.Attribute:

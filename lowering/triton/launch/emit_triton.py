@@ -16,12 +16,12 @@ from oneflow.dialect._mlir import func, ir
 from oneflow.dialect.record import Registry
 from oneflow.lowering.kernels.legality import check_kernels_formed
 from oneflow.lowering.kernels.nodes import Structure, Unsupported
-from oneflow.lowering.linalg.external import declarations, read_external, shared_memory
+from oneflow.lowering.linalg.external import declarations, in_place_pairs, read_external
 from oneflow.lowering.triton.codegen.kernel import FAILURE, SETUP, Kernel
-from oneflow.lowering.triton.codegen.loop_nest import Nest
+from oneflow.lowering.triton.codegen.loop_nest import LoopNest
 from oneflow.lowering.triton.codegen.matmul import Contraction
 from oneflow.lowering.triton.codegen.movement import emit_fill, emit_insert, emit_nothing
-from oneflow.lowering.triton.codegen.scatter import Loops
+from oneflow.lowering.triton.codegen.scatter import ScatterNest
 from oneflow.lowering.triton.early_compilation import announce
 from oneflow.lowering.triton.launch.grouped_launches import group_calls, is_grouped
 from oneflow.lowering.triton.launch.horizontal_fusion import launch_together
@@ -95,7 +95,7 @@ class EmitTriton(Pass):
             for source in sources.values():
                 announce(source)
             host = ["" if name in given else name for name in external]
-            shared = {name: shared_memory(of) for name, of in external.items()}
+            shared = {name: in_place_pairs(of) for name, of in external.items()}
             Plan(entry.operation, written, {**sources, **given}, host, hosts, shared).write(module)
             names |= written
         module.operation.attributes["oneflow.externals"] = ir.ArrayAttr.get(list(external.values()))
@@ -203,7 +203,7 @@ def _emitters(function: ir.Operation, deterministic: bool, precision: str) -> li
         return [lambda: emit_template(function)]
     names = {o.operation.name for o in function.regions[0].blocks[0].operations} - SETUP - {"func.return"}
     if names == {"scf.for"}:
-        return [lambda: Loops(Kernel.read(function), deterministic).emit()]
+        return [lambda: ScatterNest(Kernel.read(function), deterministic).emit()]
     if names == {"tensor.insert_slice"}:
         return [lambda: emit_insert(Kernel.read(function))]
     if not names:
@@ -211,7 +211,7 @@ def _emitters(function: ir.Operation, deterministic: bool, precision: str) -> li
     kind = ir.StringAttr(function.attributes["oneflow.kernel"]).value
     product = functools.partial(Contraction, precision=precision)
     found = [lambda: _in_both_forms(_structured(function, product))] if kind == "contraction" else []
-    return [*found, lambda: _with_long_rows(_structured(function, Nest))]
+    return [*found, lambda: _with_long_rows(_structured(function, LoopNest))]
 
 
 def _in_both_forms(product: Contraction) -> Source:
@@ -225,7 +225,7 @@ def _gives_nothing(function: ir.Operation) -> bool:
     return bool(kinds) and all(k.has_static_shape and 0 in k.shape for k in kinds)
 
 
-def _with_long_rows(nest: Nest) -> Source:
+def _with_long_rows(nest: LoopNest) -> Source:
     """The source of a nest, with that for Hopper where its rows are long."""
     return replace(nest.emit(), special=hopper_rows.special(nest))
 
@@ -254,7 +254,7 @@ def choices_of(function: ir.Operation, source: Source, precision: str = "ieee") 
 def _products(function: ir.Operation, precision: str) -> list[Source]:
     """The sources of a product, those expected to be fastest first; none where it is computed otherwise."""
     product = _product(function, precision)
-    configs = islice(product.choices(product.shape), MOST_CHOICES) if product else ()
+    configs = islice(product.candidates(product.problem), MOST_CHOICES) if product else ()
     return [product.emit_as(config) for config in configs] if product else []
 
 

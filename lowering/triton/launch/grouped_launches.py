@@ -90,7 +90,7 @@ def _together(function: ir.Operation, source: Source,
         most = next((s.parameters for s in SMALL.get(kind, ()) if 0 < programs <= s.programs), None)
         return None if most is None else _Together(lambda count: [count], lambda count: source, most)
     product = read(function)
-    return None if product is None else _Together(product.pieces, product.emit_together)
+    return None if product is None else _Together(product.launch_sizes, product.emit_grouped)
 
 
 def _cut(calls: Sequence[ir.Operation], together: _Together) -> Iterator[Sequence[ir.Operation]]:
