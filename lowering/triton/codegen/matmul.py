@@ -31,7 +31,14 @@ from oneflow.lowering.triton.codegen.kernel import Kernel, bytes_of
 from oneflow.lowering.triton.codegen.symbolic_sizes import product
 from oneflow.lowering.triton.codegen.tile import Axis, Tile, indexed_loops, linear_form
 from oneflow.lowering.triton.codegen.writer import V, Writer
-from oneflow.lowering.triton.cost.matmul_configurations import DESCRIBED, Config, Product, choose, pieces, shares
+from oneflow.lowering.triton.cost.matmul_configurations import (
+    TMA_CONFIGS,
+    Config,
+    Product,
+    grouped_launch_sizes,
+    operand_reuse,
+    ranked_configs,
+)
 from oneflow.lowering.triton.source import Source
 
 FLOATS = frozenset({"f16", "bf16", "f32"})
@@ -98,7 +105,7 @@ class Contraction:
         width = max(bytes_of(e) for e in self.elements)
         gathered, described = is_gathered(self.product), width == 2 and gpu_target().has_tma and self._described()
         along = lies_along(self.product) and self.precision == "ieee"
-        left, right = (shares(map(self._size, self._loops(u)), self._elements(u)) for u in self.product.inputs)
+        left, right = (operand_reuse(map(self._size, self._loops(u)), self._elements(u)) for u in self.product.inputs)
         finished = [bytes_of(str(use.value.type.element_type)) for _, use in self.finishing]
         operands = batch, rows, columns, depth * len(self.terms), width, described, gathered, (left, right), along
         others = (n for n in self.structure.nodes if all(n is not term for term in self.terms))
@@ -137,15 +144,15 @@ class Contraction:
         """Whether both operands can be read by descriptors of blocks of a usual size."""
         if len(set(self.elements)) > 1:
             return False
-        return self._fits(DESCRIBED[-1])
+        return self._fits(TMA_CONFIGS[-1])
 
     def _fits(self, config: Config) -> bool:
         """Whether operands are read as a way says: only one loop over the depth is one with that over tiles."""
         emission = Emission(self, config)
-        if config.stays and not emission.is_one_loop:
+        if config.persistent and not emission.is_one_loop:
             return False
         found = (emission.operand_descriptor(t, number) for t in self.terms for number in (0, 1))
-        return not config.described or all(d is not None for d in found)
+        return not config.tma or all(d is not None for d in found)
 
     def emit(self) -> Source:
         """The source of the kernel that is expected to be fastest."""
@@ -153,7 +160,7 @@ class Contraction:
 
     def choices(self, shape: Product) -> Iterator[Config]:
         """The ways to compute it, those best for a shape first."""
-        return filter(self._fits, choose(shape))
+        return filter(self._fits, ranked_configs(shape))
 
     def emit_as(self, config: Config) -> Source:
         """The source of the kernel for one way."""
@@ -161,7 +168,7 @@ class Contraction:
 
     def pieces(self, count: int) -> tuple[int, ...]:
         """How many of so many calls are each launch."""
-        return pieces(self.shape, count)
+        return grouped_launch_sizes(self.shape, count)
 
     def emit_together(self, count: int) -> Source:
         """The source of the kernel that is expected to be fastest where so many run at once."""
@@ -212,26 +219,26 @@ class Emission:
         known = all(map(str.isdigit, counts))
         count = str(math.prod(map(int, counts))) if known else " * ".join(counts)
         self.writer.open(TILE_AXES | DEPTH_AXES)
-        place_block(self.writer, "tile" if self.config.stays else program_id(self.kernel), *counts[1:])
+        place_block(self.writer, "tile" if self.config.persistent else program_id(self.kernel), *counts[1:])
         for name in "bmn":
             self.tile.place(self._axis(name))
         self._finish(self._product())
         header = f"for tile in tl.range(tl.program_id(0), {count}, {gpu_target().sms}, flatten=True):"
-        self.writer.close(header if self.config.stays else None)
-        grid = str(gpu_target().sms) if self.config.stays else count
+        self.writer.close(header if self.config.persistent else None)
+        grid = str(gpu_target().sms) if self.config.persistent else count
         ops = [n.op for n in self.contraction.structure.nodes]
-        stages = self.config.fitted(self.contraction.shape).stages
+        stages = self.config.fit_stages(self.contraction.shape).stages
         return finish_ops(self.kernel, self.writer, ops, grid, self.config.warps, stages)
 
     @functools.cached_property
     def is_direct(self) -> bool:
         """Whether all of what a tile is finished with goes by descriptors."""
-        room = self.config.is_direct(self.contraction.shape)
+        room = self.config.has_tma_epilogue(self.contraction.shape)
         return room and all(self._descriptor(n, u, "bmn") is not None for n, u in self.contraction.finishing)
 
     def _product(self) -> str:
         """The loop over the depth; gives the sum's name."""
-        return self._apart() if self.config.apart else self._dots()
+        return self._apart() if self.config.per_lane_accumulators else self._dots()
 
     def _apart(self) -> str:
         """Steps without `tl.dot`, which has operands in shared memory as they lie in memory: where that is along the
@@ -315,7 +322,7 @@ class Emission:
         return found if found is not None and found.is_block else None
 
     def _descriptor(self, node: Node, use: Use, names: Sequence[str]) -> Descriptor | None:
-        if not self.config.described or use.value not in self.kernel.tensors:
+        if not self.config.tma or use.value not in self.kernel.tensors:
             return None
         tensor, form = self.kernel.tensor(use.value), linear_form(self.kernel, node, use)
         axes = [self._axis(n) for n in names]
@@ -353,7 +360,7 @@ class Emission:
 
     def _finish(self, total: str) -> None:
         """What follows the sum, one slice of columns after the other."""
-        slices, columns = self.config.slices, self.config.columns // self.config.slices
+        slices, columns = self.config.epilogue_slices, self.config.columns // self.config.epilogue_slices
         for number, name in enumerate(self._split(total, self.config.rows, self.config.columns, slices)):
             if slices > 1:
                 self._look_at(self.config.rows, columns, column=f" + {number * columns}")

@@ -88,7 +88,7 @@ def _rounds(node: Node) -> bool:
 def _is_whole(node: Node) -> bool:
     """Whether a node is a product that is read by descriptors, whose depth is not cut."""
     product = product_of(node) if is_contraction(node) else None
-    return product is not None and product.described and stays_whole(node)
+    return product is not None and product.tma_readable and stays_whole(node)
 
 
 def _alike(one: Node, other: Node) -> bool:

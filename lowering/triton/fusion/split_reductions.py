@@ -33,7 +33,12 @@ from oneflow.lowering.targets.gpu import gpu_target
 from oneflow.lowering.triton.codegen.kernel import Kernel, bytes_of
 from oneflow.lowering.triton.codegen.matmul import Contraction
 from oneflow.lowering.triton.codegen.reduction import Folded, neutral, read_folds
-from oneflow.lowering.triton.cost.matmul_configurations import Product, shares, split_depth, split_parts
+from oneflow.lowering.triton.cost.matmul_configurations import (
+    Product,
+    choose_reduction_parts,
+    choose_split_k,
+    operand_reuse,
+)
 from oneflow.lowering.triton.fusion.collapse_loops import flatten_reductions
 from oneflow.lowering.triton.templates.hopper_forms import special
 from oneflow.passes.base import Pass
@@ -60,7 +65,7 @@ class SplitReductions(Pass):
         """Splits what is worth it in every function with a body."""
         fuse_elementwise(module)
         flatten_reductions(module, _gives_more_parts)
-        cut_reductions(module, _combiners, _choose)
+        cut_reductions(module, _combiners, _loop_and_parts)
 
 
 def _combiners(node: Node) -> list[Joined] | None:
@@ -70,7 +75,7 @@ def _combiners(node: Node) -> list[Joined] | None:
     return [_joined(node, f) for f in folds]
 
 
-def _choose(node: Node) -> tuple[int | None, int]:
+def _loop_and_parts(node: Node) -> tuple[int | None, int]:
     """Which loop to cut, and in how many parts; 1 leaves it whole."""
     loop = longest(node)
     if is_contraction(node):
@@ -87,7 +92,7 @@ def _parts(node: Node, loop: int, size: int = 0) -> int:
     last = max(node.folds)
     beside = any(u.access and u.access[-1].dim not in (None, *node.folds) and u.access[-1].dim not in node.units
                  for u in node.inputs if u.access and last in set().union(*(f.dims for f in u.access)))  # fmt: skip
-    return split_parts(size or known[loop], math.prod(known[d] for d in node.folds), kept, beside)
+    return choose_reduction_parts(size or known[loop], math.prod(known[d] for d in node.folds), kept, beside)
 
 
 def _gives_more_parts(node: Node, loops: Sequence[int], size: int) -> bool:
@@ -110,9 +115,9 @@ def _product_parts(node: Node, first: int | None) -> tuple[int | None, int]:
     if product is None or sizes is None or not loops or _is_term(node):
         return None, 1
     steps = tuple(sizes[d] for d in loops)
-    number, parts = split_depth(product, steps, grouped=False)
+    number, parts = choose_split_k(product, steps, warp_specialized=False)
     if parts > 1 and _has_groups(node):
-        number, parts = split_depth(product, steps)
+        number, parts = choose_split_k(product, steps)
     return loops[number], parts
 
 
@@ -170,7 +175,7 @@ def _product(node: Node, sizes: list[int]) -> Product | None:
         and is_straight(node)
         and all(size % 8 == 0 for size in (rows, columns, depth))
     )
-    shared = [shares((sizes[d] for f in u.access for d in f.dims), _elements(u)) for u in node.inputs]
+    shared = [operand_reuse((sizes[d] for f in u.access for d in f.dims), _elements(u)) for u in node.inputs]
     pair, along = (shared[0], shared[1]), lies_along(node)
     return Product(batch, rows, columns, depth, width, described, gathered, pair, along)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from oneflow.lowering.triton.codegen.matmul import Contraction
-from oneflow.lowering.triton.cost.matmul_configurations import hopper, hopper_single
+from oneflow.lowering.triton.cost.matmul_configurations import hopper_config, hopper_f32_config
 from oneflow.lowering.triton.source import Source
 from oneflow.lowering.triton.templates.gluon import ARCH
 from oneflow.lowering.triton.templates.hopper_matmul import HopperEmission
@@ -17,8 +17,8 @@ def special(product: Contraction) -> dict[str, Source]:
 
 
 def _emission(product: Contraction) -> HopperEmission | None:
-    if product.shape.width == 2:
-        config = hopper(product.shape)
+    if product.shape.element_bytes == 2:
+        config = hopper_config(product.shape)
         return None if config is None else HopperEmission(product, config)
-    config = hopper_single(product.shape) if product.precision == "ieee" else None
+    config = hopper_f32_config(product.shape) if product.precision == "ieee" else None
     return None if config is None else SingleEmission(product, config)

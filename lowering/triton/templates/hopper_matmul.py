@@ -20,7 +20,7 @@ from oneflow.lowering.triton.codegen.kernel import TYPES, bytes_of
 from oneflow.lowering.triton.codegen.matmul import SIDES, TILE_AXES, Emission
 from oneflow.lowering.triton.codegen.prelude import commented
 from oneflow.lowering.triton.codegen.writer import V, Writer
-from oneflow.lowering.triton.cost.matmul_configurations import PART
+from oneflow.lowering.triton.cost.matmul_configurations import EPILOGUE_COLUMNS
 from oneflow.lowering.triton.names import identifier
 from oneflow.lowering.triton.source import GLUON, Source
 from oneflow.lowering.triton.templates.gluon import BARRIERS, GROUP, IMPORTS, MARK, defined, side_by_side
@@ -70,11 +70,12 @@ class HopperEmission(Emission):
 
     def _share_out(self) -> None:
         """Which rows of a tile each group has, the columns of its sums, and of the parts that are written."""
-        own = self.config.turns
+        own = self.config.ping_pong
         self.beside = 1 if own else self.config.rows // GROUP
         self.groups, self.rows = (2, self.config.rows) if own else (self.beside, GROUP)
-        is_heavy = self.contraction.shape.operations >= HEAVY
-        self.columns, self.part = _sums(self.config.columns), PART if is_heavy else PART * GROUP // self.rows
+        is_heavy = self.contraction.shape.epilogue_operations >= HEAVY
+        self.columns = _sums(self.config.columns)
+        self.part = EPILOGUE_COLUMNS if is_heavy else EPILOGUE_COLUMNS * GROUP // self.rows
         self.parts = [min(self.part, c) for c in self.columns for _ in range(max(c // self.part, 1))]
         self.registers, self.most = REGISTERS[self.groups], gpu_target().sms
 
@@ -86,7 +87,7 @@ class HopperEmission(Emission):
     def _most_stages(self) -> int:
         """How many stages of blocks have room beside the blocks that are written."""
         rooms = self.groups * self.rows * sum(count * width * bytes_of(e) for (e, width), count in self.rooms.items())
-        target, stage = gpu_target(), self.config.stage(self.contraction.shape)
+        target, stage = gpu_target(), self.config.stage_bytes(self.contraction.shape)
         return (target.block_shared_bytes - target.reserved_shared_bytes - rooms) // stage
 
     def _operands(self) -> dict[str, Descriptor | None]:
@@ -123,7 +124,7 @@ class HopperEmission(Emission):
         names = [name for name, _ in self.kernel.parameters]
         pointers = [name for name, kind in self.kernel.parameters if kind.startswith("*")]
         given = [*names, *(f"{n}_block" for n in self.written), *(_room(*kind) for kind in self.rooms)]
-        shared = [*self.operands, "full", "empty", *(["turns"] if self.config.turns else [])]
+        shared = [*self.operands, "full", "empty", *(["turns"] if self.config.ping_pong else [])]
         hints = [f"{name} = tl.multiple_of({name}, 16)" for name in pointers]
         parts = [
             _function("read", [*self._blocks(), *shared], self._read_lines()),
@@ -152,7 +153,7 @@ class HopperEmission(Emission):
 
     def _own_loop(self, lines: Sequence[str]) -> list[str]:
         """Lines for each tile of a group: those of a program, or every other of them."""
-        if not self.config.turns:
+        if not self.config.ping_pong:
             return self._loop(lines)
         first, every = "tl.program_id(0) + GROUP * tl.num_programs(0)", "2 * tl.num_programs(0)"
         header = f"for tile in range({first}, {self._count()}, {every}):"
@@ -195,7 +196,7 @@ class HopperEmission(Emission):
 
     def _read_step(self) -> list[str]:
         """What reads the blocks of a step."""
-        size = self.config.stage(self.contraction.shape)
+        size = self.config.stage_bytes(self.contraction.shape)
         left, *rights = ((name, d.place) for name, d in self.operands.items() if d is not None)
         copies = [("left_block", left[1].replace("GROUP", str(g)), f"left.index(slot * {self.beside} + {g})")
                   for g in range(self.beside)]  # fmt: skip
@@ -228,7 +229,7 @@ class HopperEmission(Emission):
 
         Before that a slot may be two rounds behind, which its barrier could not tell from one that is ready.
         """
-        if not self.config.turns:
+        if not self.config.ping_pong:
             return list(steps)
         begin = f"mbarrier.wait(turns.index(GROUP), (count // {2 * self._steps} & 1) ^ (1 - GROUP))"
         return [begin, *steps, "mbarrier.arrive(turns.index(1 - GROUP))"]
@@ -312,7 +313,7 @@ class HopperEmission(Emission):
             *(_made(f"{name}_block", d) for name, d in named.items()),
             *(_allocated(*about) for about in memory),
             f"full, empty = barriers({stages}, 1), barriers({stages}, {self.beside})",
-            *(["turns = barriers(2, 1)"] if self.config.turns else []),
+            *(["turns = barriers(2, 1)"] if self.config.ping_pong else []),
             "fence_async_shared()",
             *self._ahead_lines(),
             *side_by_side(groups, reader, self.registers[0]),

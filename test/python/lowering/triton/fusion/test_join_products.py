@@ -79,23 +79,22 @@ ONE_LOOP = {
 }
 
 
-@pytest.mark.parametrize("stays", [False, True])
+@pytest.mark.parametrize("persistent", [False, True])
 @pytest.mark.parametrize("name", ONE_LOOP)
-def test_one_loop_through_all_terms(name, stays, monkeypatch):
-    """Where each term is whole steps of blocks that are read by descriptors; only then programs stay."""
+def test_one_loop_through_all_terms(name, persistent, monkeypatch):
+    """Where each term is whole steps of blocks that are read by descriptors; only then the kernel is persistent."""
     shapes, dots = ONE_LOOP[name]
-    ways = [
-        replace(matmul_configurations.DESCRIBED[-1], stays=kept) for kept in ((True, False) if stays else (False,))
-    ]
-    monkeypatch.setattr(matmul, "choose", lambda product: ways)
+    kinds = (True, False) if persistent else (False,)
+    configs = [replace(matmul_configurations.TMA_CONFIGS[-1], persistent=kind) for kind in kinds]
+    monkeypatch.setattr(matmul, "ranked_configs", lambda product: configs)
     arrays = normal(*shapes)
     check(SUMS["of three"], arrays, 1, [dots])
     (source,) = lowered(SUMS["of three"], arrays, flow.float16).sources.values()
-    assert ("for tile in" in source.text) == (stays and dots == 1)
+    assert ("for tile in" in source.text) == (persistent and dots == 1)
 
 
 def test_terms_whose_blocks_lie_otherwise_have_loops_of_their_own(monkeypatch):
-    monkeypatch.setattr(matmul, "choose", lambda product: [matmul_configurations.DESCRIBED[-1]])
+    monkeypatch.setattr(matmul, "ranked_configs", lambda product: [matmul_configurations.TMA_CONFIGS[-1]])
     check(lambda a, b, c, d: a @ b.T + c @ d, normal((64, 256), (128, 256), (64, 256), (256, 128)), 1, [2])
 
 

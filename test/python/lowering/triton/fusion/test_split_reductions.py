@@ -9,14 +9,14 @@ from oneflow.dialect import ops  # noqa: F401
 from oneflow.lowering.targets.gpu import gpu_target
 from oneflow.lowering.triton.codegen import matmul
 from oneflow.lowering.triton.cost.matmul_configurations import (
-    DESCRIBED,
-    NARROW,
+    POINTER_CONFIGS,
+    TMA_CONFIGS,
     Product,
-    choose,
+    choose_reduction_parts,
+    choose_split_k,
     microseconds,
-    shares,
-    split_depth,
-    split_parts,
+    operand_reuse,
+    ranked_configs,
 )
 from oneflow.lowering.triton.fusion import split_reductions
 from oneflow.runtime.cuda.compiler import compile_source
@@ -41,7 +41,7 @@ def call(op, operands, attributes, result):
 
 
 def described(config):
-    return f"{config.rows}x{config.columns}x{config.warps}{'s' * config.stays}"
+    return f"{config.rows}x{config.columns}x{config.warps}{'s' * config.persistent}"
 
 
 def normal(*shape):
@@ -83,8 +83,8 @@ def test_a_deep_product_in_parts(flip):
 @pytest.mark.parametrize(("parts", "described"), [(4, True), (5, False)])
 def test_parts_of_a_depth_are_places_in_it(parts, described, monkeypatch):
     """Whole blocks are parts of a descriptor's dimension; where one would be in two, they are read by pointers."""
-    monkeypatch.setattr(split_reductions, "split_depth", lambda *product, grouped=True: (0, parts))
-    monkeypatch.setattr(matmul, "choose", lambda product: [DESCRIBED[-1], NARROW[3]])
+    monkeypatch.setattr(split_reductions, "choose_split_k", lambda *product, warp_specialized=True: (0, parts))
+    monkeypatch.setattr(matmul, "ranked_configs", lambda product: [TMA_CONFIGS[-1], POINTER_CONFIGS[3]])
     depth = 1024 if described else 1000
     a, b = normal(64, depth).astype(np.float16), normal(depth, 128).astype(np.float16)
     program = lower(call("matmul", [f"64x{depth}xf16", f"{depth}x128xf16"], "", "64x128xf16"))
@@ -94,17 +94,17 @@ def test_parts_of_a_depth_are_places_in_it(parts, described, monkeypatch):
     np.testing.assert_allclose(got.astype(np.float32), a.astype(np.float32) @ b.astype(np.float32), 1e-2, 0.1)
 
 
-@pytest.mark.parametrize("config", DESCRIBED, ids=described)
+@pytest.mark.parametrize("config", TMA_CONFIGS, ids=described)
 @pytest.mark.parametrize("flip", [False, True])
 def test_products_by_descriptors(config, flip, monkeypatch):
     """Blocks beyond the edges, every transpose; programs have a tile each or stay for several."""
-    monkeypatch.setattr(matmul, "choose", lambda product: [config])
-    rows, columns = (1600, 3000) if config.slices == 2 else (136, 264)
+    monkeypatch.setattr(matmul, "ranked_configs", lambda product: [config])
+    rows, columns = (1600, 3000) if config.epilogue_slices == 2 else (136, 264)
     a, b = normal(rows, 72).astype(np.float16), normal(72, columns).astype(np.float16)
     kinds = [f"72x{rows}xf16", f"{columns}x72xf16"] if flip else [f"{rows}x72xf16", f"72x{columns}xf16"]
     flags = f"transpose_a = {str(flip).lower()}, transpose_b = {str(flip).lower()}"
     program = lower(call("matmul", kinds, flags, f"{rows}x{columns}xf16"))
-    assert "make_tensor_descriptor" in program.text and ("for tile in" in program.text) == config.stays
+    assert "make_tensor_descriptor" in program.text and ("for tile in" in program.text) == config.persistent
     (got,) = interpret_program(program, *([np.ascontiguousarray(x.T) for x in (a, b)] if flip else [a, b]))
     np.testing.assert_allclose(got.astype(np.float32), a.astype(np.float32) @ b.astype(np.float32), 1e-2, 2e-2)
 
@@ -117,19 +117,21 @@ RELU_GRADIENT = """func.func @main(%x: tensor<{m}x{n}xf16>, %a: tensor<{m}x{k}xf
 }}"""
 
 
-@pytest.mark.parametrize("config", DESCRIBED, ids=described)
+@pytest.mark.parametrize("config", TMA_CONFIGS, ids=described)
 def test_no_stage_is_lost_to_what_a_tile_is_finished_with(config, monkeypatch):
     """A block that is read beside the result goes by descriptors where both have room beside all stages."""
-    monkeypatch.setattr(matmul, "choose", lambda product: [config])
+    monkeypatch.setattr(matmul, "ranked_configs", lambda product: [config])
     (source,) = lower(RELU_GRADIENT.format(m=8192, n=3072, k=768)).sources.values()
     assert source.stages == config.stages
-    assert ("tor(p2" in source.text) == config.is_direct(Product(1, 8192, 3072, 768, 2, True, finished=4))
+    assert ("tor(p2" in source.text) == config.has_tma_epilogue(
+        Product(1, 8192, 3072, 768, 2, True, epilogue_bytes=4)
+    )
     assert compile_source(source).shared <= gpu_target().block_shared_bytes
 
 
 def test_columns_that_end_within_a_tile(monkeypatch):
     """Its second half is beyond them: what it is finished with is not there, and it writes to no other row."""
-    monkeypatch.setattr(matmul, "choose", lambda product: [DESCRIBED[0]])
+    monkeypatch.setattr(matmul, "ranked_configs", lambda product: [TMA_CONFIGS[0]])
     rows, columns = 264, 384
     a, b = normal(rows, 72).astype(np.float16), normal(72, columns).astype(np.float16)
     x = normal(rows, columns).astype(np.float16)
@@ -142,7 +144,7 @@ def test_columns_that_end_within_a_tile(monkeypatch):
 
 def test_a_product_is_finished_by_pointers(monkeypatch):
     """What has no room beside the stages of 128 x 256."""
-    monkeypatch.setattr(matmul, "choose", lambda product: [DESCRIBED[0]])
+    monkeypatch.setattr(matmul, "ranked_configs", lambda product: [TMA_CONFIGS[0]])
     program = lower(RELU_GRADIENT.format(m=264, n=520, k=72))
     assert "tor(p1" in program.text and "tor(p2" not in program.text and "tor(p3" not in program.text
     x, a, b = (normal(*s).astype(np.float16) for s in ((264, 520), (264, 72), (72, 520)))
@@ -196,8 +198,8 @@ FASTEST = [
 def test_the_choice_of_a_product_was_the_fastest(shape, block):
     *sizes, finished = shape
     aligned = all(n % 8 == 0 for n in sizes)
-    best = choose(Product(1, *sizes, 2, aligned, finished=finished))[0]
-    assert (best.rows, best.columns, best.warps, best.described, best.stays) == block
+    best = ranked_configs(Product(1, *sizes, 2, aligned, epilogue_bytes=finished))[0]
+    assert (best.rows, best.columns, best.warps, best.tma, best.persistent) == block
 
 
 #: The same in a graph: batch, rows, columns, depth, bytes and operations to finish an element; the block, warps,
@@ -217,8 +219,8 @@ FASTEST_IN_A_GRAPH = [
 @pytest.mark.parametrize(("shape", "block"), FASTEST_IN_A_GRAPH, ids=str)
 def test_the_choice_of_a_product_with_what_follows_was_the_fastest(shape, block):
     *sizes, finished, operations = shape
-    c = choose(Product(*sizes, 2, True, finished=finished, operations=operations))[0]
-    assert (c.rows, c.columns, c.depth, c.warps, c.stages, c.stays) == block and c.described
+    c = ranked_configs(Product(*sizes, 2, True, epilogue_bytes=finished, epilogue_operations=operations))[0]
+    assert (c.rows, c.columns, c.depth, c.warps, c.stages, c.persistent) == block and c.tma
 
 
 def test_the_operations_that_follow_a_product_are_counted():
@@ -233,9 +235,9 @@ def test_the_operations_that_follow_a_product_are_counted():
         }}"""
         seen = []
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(matmul, "choose", lambda product: seen.append(product) or choose(product))
+            patch.setattr(matmul, "ranked_configs", lambda product: seen.append(product) or ranked_configs(product))
             lower(text)
-        return {product.operations for product in seen}
+        return {product.epilogue_operations for product in seen}
 
     gelu = '%2 = "oneflow.fast_gelu"(%1) : (tensor<64x64xbf16>) -> tensor<64x64xbf16>'
     (bias,), (both,) = finished(), finished(gelu)
@@ -244,23 +246,26 @@ def test_the_operations_that_follow_a_product_are_counted():
 
 @pytest.mark.parametrize(("shape", "along"), [((64, 512, 784), True), ((1024, 1024, 1024), True)], ids=str)
 def test_products_of_f32_along_their_depth_keep_sums_apart(shape, along):
-    assert choose(Product(1, *shape, 4, False, along=along))[0].apart
-    assert not choose(Product(1, *shape, 4, False))[0].apart
+    assert ranked_configs(Product(1, *shape, 4, False, contiguous_depth=along))[0].per_lane_accumulators
+    assert not ranked_configs(Product(1, *shape, 4, False))[0].per_lane_accumulators
 
 
 def test_deep_products_and_reductions_are_split_where_that_fills_the_device():
-    assert split_depth(Product(1, 64, 64, 65536, 2, True), (65536,))[1] >= 32
-    assert split_depth(Product(1, 256, 256, 16384, 2, True), (16384,)) == (0, 8)
-    assert split_depth(Product(1, 8192, 8192, 8192, 2, True), (8192,)) == (0, 1)
+    assert choose_split_k(Product(1, 64, 64, 65536, 2, True), (65536,))[1] >= 32
+    assert choose_split_k(Product(1, 256, 256, 16384, 2, True), (16384,)) == (0, 8)
+    assert choose_split_k(Product(1, 8192, 8192, 8192, 2, True), (8192,)) == (0, 1)
     # 18 tiles: 7 parts fill 132 processors better than 4 or 8.
-    assert split_depth(Product(1, 256, 2304, 25088, 2, False, shared=(1.0, 7.0)), (128, 14)) == (1, 7)
-    assert split_parts(65536, 65536, 1024, True) > 32 and split_parts(64, 64, 8192, True) == 1
+    assert choose_split_k(Product(1, 256, 2304, 25088, 2, False, operand_reuse=(1.0, 7.0)), (128, 14)) == (1, 7)
+    assert choose_reduction_parts(65536, 65536, 1024, True) > 32 and choose_reduction_parts(64, 64, 8192, True) == 1
     # A second launch takes as long as some more rows for each program.
-    assert split_parts(528, 528, 768, True) == 1 and split_parts(2048, 2048, 768, True) > 1
+    assert choose_reduction_parts(528, 528, 768, True) == 1 and choose_reduction_parts(2048, 2048, 768, True) > 1
     # Where windows overlap, an operand is read from memory once.
     apart, shared = (Product(1, 64, 576, 401408, 2, False, False, (1, n)) for n in (1, 9))
-    assert microseconds(choose(shared)[0], shared) < microseconds(choose(apart)[0], apart)
-    assert shares([2, None], 2) == shares([2, 2], None) == shares([2, 3], 8) == 1 and shares([4, 4], 4) == 4
+    assert microseconds(ranked_configs(shared)[0], shared) < microseconds(ranked_configs(apart)[0], apart)
+    assert (
+        operand_reuse([2, None], 2) == operand_reuse([2, 2], None) == operand_reuse([2, 3], 8) == 1
+        and operand_reuse([4, 4], 4) == 4
+    )
 
 
 @pytest.mark.parametrize(
@@ -288,14 +293,16 @@ def test_a_filter_gradient_fills_the_processors():
     kinds = ["128x28x28x128xbf16", "128x28x28x128xbf16"]
     program = lower(call("conv_filter_grad", kinds, THREE, "128x3x3x128xbf16"))
     (source,) = [s for s in program.sources.values() if "tl.dot" in s.text]
-    config = choose(Product(28, 128, 1152, 3584, 2, False, False, (1, 8), finished=4, widest=4))[0]
+    config = ranked_configs(
+        Product(28, 128, 1152, 3584, 2, False, False, (1, 8), epilogue_bytes=4, widest_epilogue_bytes=4)
+    )[0]
     assert source.grid == str(28 * -(-128 // config.rows) * -(-1152 // config.columns))
 
 
 @pytest.mark.parametrize(("loop", "parts"), [(0, 4), (2, 3), (3, 2)])
 def test_a_filter_gradient_in_parts(loop, parts, monkeypatch):
     """Parts of images, of rows or of columns, which windows read as well."""
-    monkeypatch.setattr(split_reductions, "split_depth", lambda *product, grouped=True: (loop, parts))
+    monkeypatch.setattr(split_reductions, "choose_split_k", lambda *product, warp_specialized=True: (loop, parts))
     x, dy = (normal(32, 6, 6, 16).astype(ml_dtypes.bfloat16) for _ in range(2))
     program = lower(call("conv_filter_grad", ["32x6x6x16xbf16"] * 2, THREE, "16x3x3x16xbf16"))
     assert f"b1 * { {0: 4608, 2: 192, 3: 48}[loop] }" in program.text

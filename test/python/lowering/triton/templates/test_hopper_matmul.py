@@ -13,7 +13,12 @@ from test_hopper_attention import assembled, program_of
 
 import oneflow as flow
 from oneflow.lowering.targets.gpu import gpu_target, using_gpu
-from oneflow.lowering.triton.cost.matmul_configurations import HOPPER, Product, hopper, split_depth
+from oneflow.lowering.triton.cost.matmul_configurations import (
+    HOPPER_CONFIGS,
+    Product,
+    choose_split_k,
+    hopper_config,
+)
 from oneflow.lowering.triton.launch.emit_triton import MOST_CHOICES
 from oneflow.lowering.triton.templates import hopper_forms
 from oneflow.runtime.cuda.compiler import compile_source
@@ -24,10 +29,10 @@ F = flow.nn.functional
 
 def named(config):
     """The name of a tile in tests."""
-    return f"{config.rows}x{config.columns}{' in turns' if config.turns else ''}"
+    return f"{config.rows}x{config.columns}{' in turns' if config.ping_pong else ''}"
 
 
-of_every_tile = pytest.mark.parametrize("config", HOPPER, ids=named)
+of_every_tile = pytest.mark.parametrize("config", HOPPER_CONFIGS, ids=named)
 CALLS = {
     "plain": (lambda a, b: a @ b.transpose(0, 1), (8192, 3072), (768, 3072)),
     "rows first": (lambda a, b: a.transpose(0, 1) @ b, (8192, 768), (8192, 3072)),
@@ -78,7 +83,7 @@ SIZES = [(200, 264, 136), (384, 72, 64)]
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
 @pytest.mark.parametrize("turned", [False, True], ids=["as they are", "turned"])
 def test_what_the_form_in_gluon_computes(sizes, turned, config, monkeypatch):
-    monkeypatch.setattr(hopper_forms, "hopper", lambda product: config.fitted(product))
+    monkeypatch.setattr(hopper_forms, "hopper_config", lambda product: config.fit_stages(product))
     (rows, columns, depth), rng = sizes, np.random.default_rng(5)
     shapes = [(rows, depth), (depth, columns), (columns,)]
     a, b, c = (rng.standard_normal(s).astype(ml_dtypes.bfloat16) for s in shapes)
@@ -103,7 +108,7 @@ def test_what_follows_a_product(name, config, monkeypatch):
     """Some of what is computed is infinite or no number. Beside the blocks of the square tile there is no room for
     results of f32, which are computed by the plain form.
     """
-    monkeypatch.setattr(hopper_forms, "hopper", lambda product: config.fitted(product))
+    monkeypatch.setattr(hopper_forms, "hopper_config", lambda product: config.fit_stages(product))
     given, want = operands(200, 264, 72), after(name, *operands(200, 264, 72))
     function = FOLLOWING[name][0]
     program = program_of(lambda a, b, c, r: function(a @ b, c, r), [x.shape for x in given], flow.bfloat16)
@@ -117,15 +122,15 @@ def test_what_follows_a_product(name, config, monkeypatch):
 
 #: Calls in tiles of three groups, and some in every tile; the sine, whose text is long, in columns of which there are
 #: few: of 256 it takes 40 s.
-COMPILED = [(call, c) for c in HOPPER for call in CALLS
+COMPILED = [(call, c) for c in HOPPER_CONFIGS for call in CALLS
             if (call == "sine in f32" and (c.rows, c.columns) == (192, 96))
-            or (call != "sine in f32" and c == HOPPER[0])
-            or call in ("residual", "two results") or (c.turns and call == "gelu")]  # fmt: skip
+            or (call != "sine in f32" and c == HOPPER_CONFIGS[0])
+            or call in ("residual", "two results") or (c.ping_pong and call == "gelu")]  # fmt: skip
 
 
 @pytest.mark.parametrize(("call", "config"), COMPILED, ids=lambda x: x if isinstance(x, str) else named(x))
 def test_every_tile_compiles_and_products_do_not_wait(call, config, monkeypatch):
-    monkeypatch.setattr(hopper_forms, "hopper", lambda product: config.fitted(product))
+    monkeypatch.setattr(hopper_forms, "hopper_config", lambda product: config.fit_stages(product))
     source = lower(*CALLS[call]).special["sm_90"]
     assert source.text.count("    (sums, (") == config.rows // 64
     binary = compile_source(source)
@@ -137,10 +142,10 @@ def test_every_tile_compiles_and_products_do_not_wait(call, config, monkeypatch)
 @of_every_tile
 @pytest.mark.parametrize("call", ["plain", "two results", "gelu"])
 def test_no_block_is_written_from_the_room_of_the_one_before(call, config, monkeypatch):
-    monkeypatch.setattr(hopper_forms, "hopper", lambda product: config.fitted(product))
+    monkeypatch.setattr(hopper_forms, "hopper_config", lambda product: config.fit_stages(product))
     text = lower(*CALLS[call]).special["sm_90"].text
     rooms = re.findall(r"^ +put\(.*, (room_\w+\.index\([^)]*\)), \w+\)$", text, re.M)
-    width = 32 if config.turns and call != "gelu" else 64
+    width = 32 if config.ping_pong and call != "gelu" else 64
     assert len(rooms) == -(-config.columns // width) * (2 if call == "two results" else 1)
     assert all(one != other for one, other in itertools.pairwise(rooms))
     assert re.search(r"store_wait\(0\)\n( +(?!put).*\n)* +put", text.partition("def sums")[2])
@@ -148,7 +153,7 @@ def test_no_block_is_written_from_the_room_of_the_one_before(call, config, monke
 
 def test_rows_that_end_within_a_tile_are_masked(monkeypatch):
     """The last tile of 192 rows has a group that is beyond 8192 of them."""
-    monkeypatch.setattr(hopper_forms, "hopper", lambda product: HOPPER[0].fitted(product))
+    monkeypatch.setattr(hopper_forms, "hopper_config", lambda product: HOPPER_CONFIGS[0].fit_stages(product))
     text = lower(*CALLS["residual"]).special["sm_90"].text
     assert "192" in text and "in_m" in text and "in_n" not in text
 
@@ -171,9 +176,9 @@ FASTEST = [
 
 @pytest.mark.parametrize(("sizes", "tile"), FASTEST, ids=str)
 def test_the_choice_was_the_fastest(sizes, tile):
-    best = hopper(Product(1, *sizes, 2, True))
-    assert (best and (best.rows, best.columns, best.turns)) == tile
-    assert tile is None or split_depth(Product(1, *sizes, 2, True), (sizes[2],)) == (0, 1)
+    best = hopper_config(Product(1, *sizes, 2, True))
+    assert (best and (best.rows, best.columns, best.ping_pong)) == tile
+    assert tile is None or choose_split_k(Product(1, *sizes, 2, True), (sizes[2],)) == (0, 1)
 
 
 @pytest.mark.parametrize(
@@ -190,13 +195,18 @@ def test_a_depth_is_cut_unless_the_whole_has_the_form(function, launches):
 
 def test_what_follows_a_product_is_computed_beside_the_next_one():
     """Groups that have a tile together wait for what follows; of those that take turns one multiplies meanwhile."""
-    assert all(hopper(Product(1, 8192, n, 768, 2, True, operations=16)).turns for n in (768, 3072))
-    assert hopper(Product(1, 8192, 8192, 8192, 2, True, operations=16)).columns == 192
+    assert all(
+        hopper_config(Product(1, 8192, n, 768, 2, True, epilogue_operations=16)).ping_pong for n in (768, 3072)
+    )
+    assert hopper_config(Product(1, 8192, 8192, 8192, 2, True, epilogue_operations=16)).columns == 192
 
 
 def test_much_that_follows_a_short_product_is_for_many_programs():
     """Groups that stay have fewer warps to compute it with than programs that a processor has several of."""
-    found = {n: hopper(Product(1, 8192, 3072, 768, 2, True, operations=n)) is None for n in (0, 16, 40, 100)}
+    found = {
+        n: hopper_config(Product(1, 8192, 3072, 768, 2, True, epilogue_operations=n)) is None
+        for n in (0, 16, 40, 100)
+    }
     assert found == {0: False, 16: False, 40: False, 100: True}
 
 

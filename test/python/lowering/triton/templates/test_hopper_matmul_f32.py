@@ -11,13 +11,12 @@ from test_hopper_attention import FEW, assembled, program_of, spilled
 
 import oneflow as flow
 from oneflow.lowering.targets.gpu import gpu_target, using_gpu
-from oneflow.lowering.triton.cost.matmul_configurations import SINGLES, Product
-from oneflow.lowering.triton.cost.matmul_configurations import hopper_single as single_form
+from oneflow.lowering.triton.cost.matmul_configurations import HOPPER_F32_CONFIGS, Product, hopper_f32_config
 from oneflow.lowering.triton.templates import hopper_forms
 from oneflow.runtime.cuda.compiler import compile_source
 from oneflow.testing.triton_interpreter import interpret_program
 
-of_every_tile = pytest.mark.parametrize("config", SINGLES, ids=lambda c: f"{c.rows}x{c.columns}")
+of_every_tile = pytest.mark.parametrize("config", HOPPER_F32_CONFIGS, ids=lambda c: f"{c.rows}x{c.columns}")
 of_every_form = pytest.mark.parametrize("form", ["nn", "nt", "tn", "tt"])
 
 
@@ -29,7 +28,7 @@ def product(form):
 
 def special(function, shapes, config, monkeypatch, dtype=flow.float32):
     """The program with the form in Gluon, in a tile."""
-    monkeypatch.setattr(hopper_forms, "hopper_single", lambda product: config)
+    monkeypatch.setattr(hopper_forms, "hopper_f32_config", lambda product: config)
     with using_gpu(replace(gpu_target(), sms=1)):
         program = program_of(function, shapes, dtype).on("sm_90")
     assert [source.language for source in program.sources.values()] == ["gluon"]
@@ -61,7 +60,7 @@ def test_what_follows_a_product(name, monkeypatch):
     """Some of what is computed is infinite or no number."""
     given = [x.astype(np.float32) for x in operands(200, 264, 72)]
     (function, reference), shapes = FOLLOWING[name], [x.shape for x in given]
-    program = special(lambda a, b, c, r: function(a @ b, c, r), shapes, SINGLES[0], monkeypatch)
+    program = special(lambda a, b, c, r: function(a @ b, c, r), shapes, HOPPER_F32_CONFIGS[0], monkeypatch)
     (got,) = interpret_program(program, *given)
     with np.errstate(all="ignore"):
         want = reference(given[0] @ given[1], *given[2:])
@@ -98,7 +97,8 @@ FASTEST = [
 @pytest.mark.parametrize(("sizes", "tile"), FASTEST, ids=str)
 def test_the_choice_was_the_fastest(sizes, tile):
     *sizes, along = sizes
-    best = single_form(Product(1, *sizes, 4, False, along=along, finished=4, widest=4))
+    product = Product(1, *sizes, 4, False, contiguous_depth=along, epilogue_bytes=4, widest_epilogue_bytes=4)
+    best = hopper_f32_config(product)
     assert (best and (best.rows, best.columns)) == tile
 
 
