@@ -1,4 +1,4 @@
-"""Which form for Hopper a product has, if any: by the width of its operands."""
+"""Chooses the warp-specialized form of a matrix product for Hopper, if any, by the width of its operands."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from oneflow.lowering.triton.cost.matmul_configurations import hopper_config, ho
 from oneflow.lowering.triton.source import Source
 from oneflow.lowering.triton.templates.gluon import ARCH
 from oneflow.lowering.triton.templates.hopper_matmul import HopperEmission
-from oneflow.lowering.triton.templates.hopper_matmul_f32 import SingleEmission
+from oneflow.lowering.triton.templates.hopper_matmul_f32 import HopperF32Emission
 
 
 def special(product: Contraction) -> dict[str, Source]:
-    """The form of a product for Hopper, by its architecture, where that is expected to be faster than all others."""
+    """The form of a product for Hopper, by its architecture, where it is expected to be the fastest."""
     emission = _emission(product) if len(product.terms) == 1 else None
     return {ARCH: emission.emit()} if emission is not None and emission.is_possible else {}
 
@@ -21,4 +21,4 @@ def _emission(product: Contraction) -> HopperEmission | None:
         config = hopper_config(product.shape)
         return None if config is None else HopperEmission(product, config)
     config = hopper_f32_config(product.shape) if product.precision == "ieee" else None
-    return None if config is None else SingleEmission(product, config)
+    return None if config is None else HopperF32Emission(product, config)

@@ -190,9 +190,10 @@ def test_short_causal_rows_have_smaller_blocks(length, is_causal, groups):
 
 
 def test_the_next_queries_are_read_meanwhile(program):
-    """A group has room for two blocks of queries, and waits for one of them alone."""
+    """A consumer warp group has two buffers for blocks of queries, and waits for one of them alone."""
+    buffers = 2 * hopper_attention.SHORT_CONFIG.consumer_groups
     text = program.on("sm_90").sources[NAME].text
-    assert f"query = gl.allocate_shared_memory(gl.bfloat16, [{2 * hopper_attention.FEW[0]}, " in text
+    assert f"query = gl.allocate_shared_memory(gl.bfloat16, [{buffers}, " in text
     assert "queries_full, queries_empty = barriers(2, 1), barriers(2, 2)" in text
 
 
@@ -289,7 +290,7 @@ def test_gradients_are_computed(call, few_sms):
 def test_gradients_compile_and_products_do_not_wait(call):
     """A few registers are kept in memory where heads are wide. Numbers of heads are copied where they are aligned."""
     sources = lower_gradients(*call).on("sm_90").sources
-    copied = 0 if call[3] % hopper_attention_gradients.ALIGNED else 2
+    copied = 0 if call[3] % hopper_attention_gradients.ALIGNMENT else 2
     for name, (maps, own) in zip(GRADIENTS, ((6, copied), (5, 0)), strict=True):
         told = check_compiled(sources[name], maps, own)
         assert spilled(told) <= FEW
