@@ -1,4 +1,4 @@
-"""Loops of a reduction that lie behind each other in memory become one, which can be cut in more parts.
+"""Collapses loops of a reduction that are contiguous in memory into one, which can be split into more parts.
 
 %s = linalg.generic {reduction over 128, 56 and 56} ins(%x : tensor<128x56x56x64xbf16>)
   ->   %v = tensor.collapse_shape %x : tensor<128x56x56x64xbf16> into tensor<401408x64xbf16>
@@ -17,27 +17,27 @@ from oneflow.lowering.kernels.nodes import Node, Use, find_node, is_contraction,
 from oneflow.lowering.kernels.reduction_split import new_generic
 
 
-def flatten_reductions(module: ir.Module, worth: Callable[[Node, Sequence[int], int], bool]) -> None:
-    """Flattens reductions where `worth(node, loops, size)` says so, for loops of a node and their steps in all."""
+def flatten_reductions(module: ir.Module, is_worth: Callable[[Node, Sequence[int], int], bool]) -> None:
+    """Collapses loops of reductions where `is_worth(node, loops, size)` holds: `size` is the steps of all `loops`."""
     functions = [f for f in module.body.operations if isinstance(f, func.FuncOp) and not f.is_external]
     for function in functions:
         views: dict[object, ir.Value] = {}
         for op in [o.operation for o in function.regions[0].blocks[0].operations]:
             node = find_node(op)
-            loops = _run(node) if node is not None else []
-            if node is not None and len(loops) > 1 and worth(node, loops, _steps(node, loops)):
-                Flat(node, loops, views).replace()
+            loops = _collapsible_loops(node) if node is not None else []
+            if node is not None and len(loops) > 1 and is_worth(node, loops, _steps(node, loops)):
+                Collapse(node, loops, views).replace()
 
 
 def _steps(node: Node, loops: Sequence[int]) -> int:
     return math.prod(loop_size([node], node.names[d]) or 0 for d in loops)
 
 
-def _run(node: Node) -> list[int]:
-    """The most loops of a sum that are dimensions beside each other in every operand that has one of them."""
-    asks = any(o.operation.name in ("linalg.index", "tensor.extract") for o in node.body.operations)
+def _collapsible_loops(node: Node) -> list[int]:
+    """The most loops of a sum that are adjacent dimensions of every operand that has one of them."""
+    reads_positions = any(o.operation.name in ("linalg.index", "tensor.extract") for o in node.body.operations)
     static = all(v.type.has_static_shape for v in node.op.operands)
-    if asks or not static or is_contraction(node) or not is_straight(node):
+    if reads_positions or not static or is_contraction(node) or not is_straight(node):
         return []
     folds = sorted(node.folds)
     runs = [folds[i:j] for i, j in itertools.combinations(range(len(folds) + 1), 2)]
@@ -46,7 +46,7 @@ def _run(node: Node) -> list[int]:
 
 
 def _is_run(use: Use, loops: Sequence[int]) -> bool:
-    """Whether loops are dimensions beside each other of a tensor, or none of them is one."""
+    """Whether loops are adjacent dimensions of a tensor, or none of them is a dimension."""
     dims = [f.dim if f.dim in loops else None for f in use.access]
     found = [i for i, d in enumerate(dims) if d is not None]
     if any(f.dim is None and f.dims & set(loops) for f in use.access):
@@ -55,8 +55,8 @@ def _is_run(use: Use, loops: Sequence[int]) -> bool:
 
 
 @dataclass
-class Flat:
-    """Makes `loops` of a node one; `views` has the tensors that are flattened already."""
+class Collapse:
+    """Collapses `loops` of a node into one; `views` has the tensors that are collapsed already."""
 
     node: Node
     loops: Sequence[int]
@@ -64,7 +64,7 @@ class Flat:
     kept: list[int] = field(default_factory=list)
 
     def replace(self) -> None:
-        """Writes the reduction in front of the operation, which is erased."""
+        """Replaces the operation."""
         op, rest = self.node.op, set(self.loops[1:])
         self.kept = [d for d in range(len(self.node.names)) if d not in rest]
         uses = [*self.node.inputs, *self.node.outputs]
@@ -79,7 +79,7 @@ class Flat:
         op.erase()
 
     def _view(self, use: Use) -> ir.Value:
-        """An operand with the loops' dimensions as one."""
+        """An operand with the dimensions of the loops collapsed."""
         axes = [axis for axis, f in enumerate(use.access) if f.dim in self.loops]
         if not axes:
             return use.value
@@ -93,7 +93,7 @@ class Flat:
         return self.views[key]
 
     def _map(self, use: Use) -> ir.AffineMap:
-        """How the operand is read: by loops that are there still."""
+        """The indexing map of an operand over the remaining loops."""
         dims = {d: ir.AffineExpr.get_dim(i) for i, d in enumerate(self.kept)}
         forms = [f.expression(dims) for f in use.access if f.dim not in self.loops[1:]]
         return ir.AffineMap.get(len(self.kept), 0, forms)

@@ -26,8 +26,8 @@ from oneflow.passes.registry import register_pass
 
 #: The most steps that are as fast in order as with another two kernels.
 MAX_ORDERED_STEPS = 8
-#: The most positions for each step: the last writers of more positions take longer to compute than the steps in order,
-#: and more than a megabyte of memory.
+#: The most positions for each step: to compute the last writers of more positions takes longer than the steps in
+#: order, and more than a megabyte of memory.
 MAX_POSITIONS_PER_STEP = 1 << 18
 #: The last writer of a position that no step writes.
 NO_WRITER = -1
@@ -216,7 +216,7 @@ class WriterUpdate:
     where: ir.Value | None
 
     def apply(self, writers: ir.Value, values: dict[ir.Value, ir.Value]) -> ir.Value:
-        """The updated tensor of last writers; `values` are the clones of the update's values at the insertion point."""
+        """The updated tensor of last writers; `values` maps the update's values to their clones."""
         at = [values.get(self.at, self.at)]
         old = tensor.ExtractOp(writers, at).result
         new = arith.MaxSIOp(old, values[self.step]).result

@@ -105,7 +105,7 @@ def test_a_kernel_has_few_terms(monkeypatch):
         return a @ b + c @ d + (a @ d + c @ b)
 
     check(four, arrays, 1, [4])
-    monkeypatch.setattr(join_products, "MOST_TERMS", 3)
+    monkeypatch.setattr(join_products, "MAX_TERMS", 3)
     program = lowered(four, arrays, flow.float16)
     assert sorted(s.text.count("tl.dot(") for s in program.sources.values()) == [2, 2]
 
