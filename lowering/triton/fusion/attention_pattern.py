@@ -250,8 +250,8 @@ class Graph:
         call = self.call(op, "where", "masked_fill", "tril")
         if call is None:
             return False
-        found = match_mask(self.constant, call, 0.0)
-        return found is not None and found[1].number == 0 and found[0] == value and found[1] in masks
+        match = match_mask(self.constant, call, 0.0)
+        return match is not None and match[1].number == 0 and match[0] == value and match[1] in masks
 
     def factor(self, op: ir.Operation, value: ir.Value) -> float | None:
         """The constant that an operation multiplies `value` by; None where it does something else."""
@@ -391,14 +391,14 @@ class _ScoreReader:
         return None
 
     def _read_score_mask(self, call: Call) -> ir.Value | None:
-        found = (
+        match = (
             None
             if self.factor <= 0
             else match_mask(self.graph.constant, call, MASK_THRESHOLD / min(self.factor, 1.0))
         )
-        if found is not None:
-            self.score_masks.append(replace(found[1], number=round_to(found[1].number, call.results[0].dtype)))
-        return None if found is None else found[0]
+        if match is not None:
+            self.score_masks.append(replace(match[1], number=round_to(match[1].number, call.results[0].dtype)))
+        return None if match is None else match[0]
 
     def _read_addition(self, call: Call) -> ir.Value | None:
         """The operand of an addition that comes from a product; the other operand is a mask."""

@@ -48,10 +48,10 @@ def _collapsible_loops(node: Node) -> list[int]:
 def _is_run(use: Use, loops: Sequence[int]) -> bool:
     """Whether loops are adjacent dimensions of a tensor, or none of them is a dimension."""
     dims = [f.dim if f.dim in loops else None for f in use.access]
-    found = [i for i, d in enumerate(dims) if d is not None]
+    present = [i for i, d in enumerate(dims) if d is not None]
     if any(f.dim is None and f.dims & set(loops) for f in use.access):
         return False
-    return not found or [dims[i] for i in range(found[0], found[-1] + 1)] == list(loops)
+    return not present or [dims[i] for i in range(present[0], present[-1] + 1)] == list(loops)
 
 
 @dataclass
@@ -72,9 +72,9 @@ class Collapse:
         with ir.InsertionPoint(op), op.location:
             operands = [self._view(u) for u in uses]
             count = len(self.node.inputs)
-            made = new_generic(operands[:count], operands[count:], [self._map(u) for u in uses], iterators)
-        op.regions[0].blocks[0].append_to(made.regions[0])
-        for old, new in zip(list(op.results), made.results, strict=True):
+            collapsed = new_generic(operands[:count], operands[count:], [self._map(u) for u in uses], iterators)
+        op.regions[0].blocks[0].append_to(collapsed.regions[0])
+        for old, new in zip(list(op.results), collapsed.results, strict=True):
             old.replace_all_uses_with(new)
         op.erase()
 
@@ -83,13 +83,13 @@ class Collapse:
         axes = [axis for axis, f in enumerate(use.access) if f.dim in self.loops]
         if not axes:
             return use.value
-        kind, begin, end = ir.RankedTensorType(use.value.type), axes[0], axes[-1] + 1
-        shape = [*kind.shape[:begin], math.prod(kind.shape[begin:end]), *kind.shape[end:]]
-        groups = [*([i] for i in range(begin)), axes, *([i] for i in range(end, kind.rank))]
+        operand_type, begin, end = ir.RankedTensorType(use.value.type), axes[0], axes[-1] + 1
+        shape = [*operand_type.shape[:begin], math.prod(operand_type.shape[begin:end]), *operand_type.shape[end:]]
+        groups = [*([i] for i in range(begin)), axes, *([i] for i in range(end, operand_type.rank))]
         key = (use.value, begin, end)
         if key not in self.views:
-            made = ir.RankedTensorType.get(shape, kind.element_type)
-            self.views[key] = tensor.CollapseShapeOp(made, use.value, groups).result
+            collapsed = ir.RankedTensorType.get(shape, operand_type.element_type)
+            self.views[key] = tensor.CollapseShapeOp(collapsed, use.value, groups).result
         return self.views[key]
 
     def _map(self, use: Use) -> ir.AffineMap:

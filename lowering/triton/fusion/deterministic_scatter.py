@@ -180,7 +180,7 @@ def _rewrite(nest: Nest, is_in_place: bool) -> None:
         with ir.InsertionPoint(last), last.location:
             is_valid = arith.XOrIOp(_is_invalid(nest), _constant(ir.IntegerType.get_signless(1), 1)).result
         return _write_where(nest, is_valid)
-    kind = ir.IntegerType.get_signless(32 if nest.steps is not None and nest.steps < 1 << 31 else 64)
+    step_type = ir.IntegerType.get_signless(32 if nest.steps is not None and nest.steps < 1 << 31 else 64)
     with ir.InsertionPoint(head), head.location:
         sizes = [_size(head.operands[3], axis) for axis in nest.indexed_axes] if orders else []
         end = _product(sizes) if orders else _index(0)
@@ -189,11 +189,13 @@ def _rewrite(nest: Nest, is_in_place: bool) -> None:
         at = _linear_index([nest.position[axis] for axis in nest.indexed_axes], sizes) if orders else end
         if orders and invalid is not None:
             at = arith.SelectOp(invalid, end, at).result
-        step = arith.IndexCastOp(kind, nest.step()).result
+        step = arith.IndexCastOp(step_type, nest.step()).result
     writers = _last_writers(nest, end, WriterUpdate(at, step, None if orders else invalid))
     with ir.InsertionPoint(last), last.location:
         is_last = [_equal(tensor.ExtractOp(writers, [at]).result, step)] if orders else []
-        is_valid = [_equal(tensor.ExtractOp(writers, [end]).result, _constant(kind, NO_WRITER))] if guards else []
+        is_valid = (
+            [_equal(tensor.ExtractOp(writers, [end]).result, _constant(step_type, NO_WRITER))] if guards else []
+        )
         condition = functools.reduce(lambda a, b: arith.AndIOp(a, b).result, [*is_last, *is_valid])
     _write_where(nest, condition)
     for loop in nest.leading if orders else ():
@@ -262,9 +264,10 @@ def _checks(nest: Nest) -> Iterable[tuple[ir.Operation, ir.Operation | None]]:
         if _is_check(op):
             yield op, None
         elif op.name == "tensor.extract" and not isinstance(op.operands[0], ir.BlockArgument):
-            made = op.operands[0].owner
-            if made.name == "linalg.generic" and len(made.results) == 1 and any(map(_is_check, _body(made))):
-                yield op, made
+            producer = op.operands[0].owner
+            is_single = producer.name == "linalg.generic" and len(producer.results) == 1
+            if is_single and any(map(_is_check, _body(producer))):
+                yield op, producer
 
 
 def _is_check(op: ir.Operation) -> bool:
@@ -278,13 +281,13 @@ def _body(generic: ir.Operation) -> list[ir.Operation]:
 def _is_invalid(nest: Nest) -> ir.Value:
     """Whether the position of a step has failed its check; positions are clamped to at least 0 from then on."""
     failures = list[ir.Value]()
-    for op, made in list(_checks(nest)):
-        if made is None:
+    for op, producer in list(_checks(nest)):
+        if producer is None:
             failures.append(_differ(op.results[0], op.operands[0]))
             continue
-        op.operands[0] = _with_marked_failures(made)
-        if not list(made.results[0].uses):
-            made.erase()
+        op.operands[0] = _with_marked_failures(producer)
+        if not list(producer.results[0].uses):
+            producer.erase()
         with ir.InsertionPoint(_after(op)), op.location:
             zero = _constant(op.results[0].type, 0)
             safe = arith.MaxSIOp(op.results[0], zero)
@@ -293,12 +296,12 @@ def _is_invalid(nest: Nest) -> ir.Value:
     return functools.reduce(lambda a, b: arith.OrIOp(a, b).result, failures)
 
 
-def _with_marked_failures(made: ir.Operation) -> ir.Value:
+def _with_marked_failures(producer: ir.Operation) -> ir.Value:
     """The tensor of checked positions with -1 for those that have failed."""
-    with ir.InsertionPoint(made), made.location:
-        copy = made.clone()
+    with ir.InsertionPoint(producer), producer.location:
+        copy = producer.clone()
     *ops, last = _body(copy.operation)
-    with ir.InsertionPoint(last), made.location:
+    with ir.InsertionPoint(last), producer.location:
         failures = [_differ(op.results[0], op.operands[0]) for op in ops if _is_check(op)]
         failed = functools.reduce(lambda a, b: arith.OrIOp(a, b).result, failures)
         position = last.operands[0]
@@ -327,8 +330,10 @@ def _product(sizes: Sequence[ir.Value]) -> ir.Value:
 
 
 def _size(target: ir.Value, axis: int) -> ir.Value:
-    kind = ir.RankedTensorType(target.type)
-    return tensor.DimOp(target, _index(axis)).result if kind.is_dynamic_dim(axis) else _index(kind.get_dim_size(axis))
+    tensor_type = ir.RankedTensorType(target.type)
+    if tensor_type.is_dynamic_dim(axis):
+        return tensor.DimOp(target, _index(axis)).result
+    return _index(tensor_type.get_dim_size(axis))
 
 
 def _equal(a: ir.Value, b: ir.Value) -> ir.Value:
@@ -343,5 +348,5 @@ def _index(number: int) -> ir.Value:
     return _constant(ir.IndexType.get(), number)
 
 
-def _constant(kind: ir.Type, number: int) -> ir.Value:
-    return arith.ConstantOp(kind, ir.IntegerAttr.get(kind, number)).result
+def _constant(type_: ir.Type, number: int) -> ir.Value:
+    return arith.ConstantOp(type_, ir.IntegerAttr.get(type_, number)).result

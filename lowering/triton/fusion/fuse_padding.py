@@ -68,22 +68,22 @@ class Padding:
 
     def replace(self) -> None:
         """Replaces the computation of the smaller tensor by that of the larger one."""
-        kind = ir.RankedTensorType(self.op.results[0].type)
+        result_type = ir.RankedTensorType(self.op.results[0].type)
         direct = [u for u in self.node.inputs if not self._needs_position(u)]
-        maps = [*(self._map(u) for u in direct), ir.AffineMap.get_identity(kind.rank)]
+        maps = [*(self._map(u) for u in direct), ir.AffineMap.get_identity(result_type.rank)]
         locations = ir.Location.fused([self.node.op.location, self.op.location])
         with ir.InsertionPoint(self.node.op), locations:
             around = self.around.owner.operation.clone().results[0]
-            empty = tensor.EmptyOp(list(kind.shape), kind.element_type).result
-            made = new_generic([u.value for u in direct], [empty], maps, ["parallel"] * kind.rank)
+            empty = tensor.EmptyOp(list(result_type.shape), result_type.element_type).result
+            padded = new_generic([u.value for u in direct], [empty], maps, ["parallel"] * result_type.rank)
             elements = [ir.RankedTensorType(v.type).element_type for v in (*(u.value for u in direct), empty)]
-            block = made.regions[0].blocks.append(*elements)
+            block = padded.regions[0].blocks.append(*elements)
             with ir.InsertionPoint(block):
-                given = dict(zip((id(u) for u in direct), block.arguments, strict=False))
-                linalg.YieldOp([self._element(given, around)])
+                loaded = dict(zip((id(u) for u in direct), block.arguments, strict=False))
+                linalg.YieldOp([self._element(loaded, around)])
         for reader, number in self.readers:
-            _read_inside(reader, number, made.results[0], self.offsets)
-        self.op.results[0].replace_all_uses_with(made.results[0])
+            _read_inside(reader, number, padded.results[0], self.offsets)
+        self.op.results[0].replace_all_uses_with(padded.results[0])
         self.op.erase()
         self.node.op.erase()
 
@@ -103,12 +103,12 @@ class Padding:
         dims = {d: ir.AffineExpr.get_dim(axis) for d, axis in self._axes.items()}
         return ir.AffineMap.get(len(self.offsets), 0, [f.expression(dims) for f in use.access])
 
-    def _element(self, given: dict[int, ir.Value], around: ir.Value) -> ir.Value:
+    def _element(self, loaded: dict[int, ir.Value], around: ir.Value) -> ir.Value:
         """The body: an element of the smaller tensor, or the constant `around`."""
         inside = self._clamped_position()
         values = dict[ir.Value, ir.Value]()
         for argument, use in zip(self.node.body.arguments, self.node.inputs, strict=False):
-            values[argument] = given[id(use)] if id(use) in given else self._extract(use)
+            values[argument] = loaded[id(use)] if id(use) in loaded else self._extract(use)
         *ops, last = self.node.body.operations
         for op in ops:
             clone_with(op.operation, values)

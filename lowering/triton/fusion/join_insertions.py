@@ -94,9 +94,9 @@ def _join(op: ir.Operation, parts: list[ir.Operation]) -> None:
     """Replaces a sum by its first operand with the slices `parts` inserted."""
     value = op.operands[0]
     for part in parts:
-        made = part.clone(ir.InsertionPoint(op))
-        made.operands[1] = value
-        value = made.results[0]
+        insertion = part.clone(ir.InsertionPoint(op))
+        insertion.operands[1] = value
+        value = insertion.results[0]
     op.results[0].replace_all_uses_with(value)
     op.erase()
     for part in reversed(parts):

@@ -64,8 +64,8 @@ def _pairs(norm: Norm, ops: list[ir.Operation], positions: dict[ir.Value, int],
     rows, parameters = ([op for op in ops if op.name == dialect.PREFIX + n] for n in names)
     pairs = []
     for op in parameters:
-        given = list(op.operands)
-        partner = next((o for o in rows if list(o.operands)[: len(given)] == given), None)
+        shared_operands = list(op.operands)
+        partner = next((o for o in rows if list(o.operands)[: len(shared_operands)] == shared_operands), None)
         if partner is not None and _fits(norm, partner, op, positions, registry):
             rows.remove(partner)
             first = min(partner, op, key=lambda o: positions[o.results[0]])
@@ -134,14 +134,14 @@ class _Pair:
             operands[ADDEND] = next(v for v in self.addition.operands if v != self.by_row.results[0])
         summed = sums_of(total, View.whole(tuple(shape)), math.prod(shape[begin:]), registry)
         epsilon = {} if forward is None else {"epsilon": _call(forward, ops).attrs["epsilon"]}
-        about: dict[str, Any] = {
+        description: dict[str, Any] = {
             "op": self.norm.template, "part": "", "attributes": {"begin": begin, **epsilon},
             "operands": list(operands), "sums": ["dx"] if summed else [],
         }  # fmt: skip
         division = Division.of(math.prod(shape[:begin]), math.prod(shape[begin:]))
         sums = TensorDesc((division.programs, *shape[begin:]), dtypes.float32).to_mlir()
-        types = [total.type, *(sums for _ in (*self.norm.sums, *about["sums"]))]
-        dx, *partial = call_template(module, self.first, list(operands.values()), types, about)
+        types = [total.type, *(sums for _ in (*self.norm.sums, *description["sums"]))]
+        dx, *partial = call_template(module, self.first, list(operands.values()), types, description)
         for old, part in zip(self.by_parameter.results, partial[: len(self.norm.sums)], strict=True):
             _replace_by_sum(old, part, ops)
         for op in summed:
@@ -157,9 +157,9 @@ class _Pair:
         if isinstance(statistics[-1], ir.BlockArgument):
             return None
         op = statistics[-1].owner
-        made = op.name == dialect.PREFIX + self.norm.forward and list(op.results)[1:] == statistics
+        is_forward = op.name == dialect.PREFIX + self.norm.forward and list(op.results)[1:] == statistics
         users = {use.owner for r in op.results for use in r.uses}
-        return op if made and op.operands[0] == x and users <= {self.by_row, self.by_parameter} else None
+        return op if is_forward and op.operands[0] == x and users <= {self.by_row, self.by_parameter} else None
 
 
 def _replace_by_sum(old: ir.Value, partial: ir.Value, ops: IRBuilder) -> None:

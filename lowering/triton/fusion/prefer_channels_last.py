@@ -46,9 +46,9 @@ class PreferChannelsLast(Pass):
 
     def run(self, module: ir.Module, registry: Registry) -> None:
         """Rewrites every convolution that fits."""
-        found: list[ir.Operation] = []
-        dialect.walk(module.operation, found.append)
-        for op in found:
+        operations: list[ir.Operation] = []
+        dialect.walk(module.operation, operations.append)
+        for op in operations:
             if op.name in CONVOLUTIONS and _fits(op, registry):
                 _rewrite(op, registry)
 

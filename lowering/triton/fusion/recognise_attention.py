@@ -315,13 +315,13 @@ class _Replacement:
         dy = self._matrix(self.pattern.dy)
         wide = [self.ops.cast(x, dtype=x.dtype.accumulator) for x in (dy, self.out)]
         delta = self.ops.reduce_sum(wide[0] * wide[1], axis=[3], keepdims=False)
-        given = (dy, *self.operands, self.statistics, delta)
-        made = dict(
-            zip(("dquery", "dkey", "dvalue"), self.ops.attention_grad(*given, **self.attributes), strict=True)
+        operands = (dy, *self.operands, self.statistics, delta)
+        gradients = dict(
+            zip(("dquery", "dkey", "dvalue"), self.ops.attention_grad(*operands, **self.attributes), strict=True)
         )
         for name, op, transposed in self.pattern.gradients:
             self.ops.begin(op)
-            self._replace(op, self._transposed(made[name]) if transposed else made[name])
+            self._replace(op, self._transposed(gradients[name]) if transposed else gradients[name])
 
     def _replace(self, op: ir.Operation, value: Value) -> None:
         old = op.results[0]

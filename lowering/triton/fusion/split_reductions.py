@@ -192,8 +192,8 @@ def _joined(node: Node, fold: Folded) -> Joined:
         return Joined(fold.op, _number(neutral(fold.op.name, str(element)), element))
 
 
-def _number(text: str, kind: ir.Type) -> ir.Attribute:
+def _number(text: str, element_type: ir.Type) -> ir.Attribute:
     """The attribute of a neutral element, which is given as Triton text."""
-    if isinstance(kind, ir.IntegerType):
-        return ir.IntegerAttr.get(kind, int({"True": "1", "False": "0"}.get(text, text)))
-    return ir.FloatAttr.get(kind, float(text.removeprefix('float("').removesuffix('")')))
+    if isinstance(element_type, ir.IntegerType):
+        return ir.IntegerAttr.get(element_type, int({"True": "1", "False": "0"}.get(text, text)))
+    return ir.FloatAttr.get(element_type, float(text.removeprefix('float("').removesuffix('")')))

@@ -130,8 +130,8 @@ class AttentionWriter:
 
     def softmax_base(self, place: str) -> str:
         """The logsumexp that the weights of each query are relative to; 0 where a mask may hide all keys."""
-        found = self.row_statistics("logsumexp", place)
-        return f"base_of({found})" if "mask" in self.instance.tensors else found
+        logsumexp = self.row_statistics("logsumexp", place)
+        return f"base_of({logsumexp})" if "mask" in self.instance.tensors else logsumexp
 
     @property
     def has_whole_query_blocks(self) -> bool:

@@ -104,11 +104,11 @@ class HopperEmission(Emission):
         """The descriptors of the left operand, and of the right operand for each accumulator."""
         (one, rows), (two, columns) = zip(self.product.inputs, SIDES, strict=True)
         self._select_part(0, self.columns[0])
-        found = {"left": self._block_descriptor(self.product, one, rows)}
+        descriptors = {"left": self._block_descriptor(self.product, one, rows)}
         for number, (first, count) in enumerate(zip(self.offsets, self.columns, strict=True)):
             self._select_part(first, count)
-            found[f"right{number}"] = self._block_descriptor(self.product, two, columns)
-        return found
+            descriptors[f"right{number}"] = self._block_descriptor(self.product, two, columns)
+        return descriptors
 
     def _present_operands(self) -> list[tuple[str, Descriptor]]:
         """The operands' blocks with their descriptors, by name."""
@@ -121,8 +121,8 @@ class HopperEmission(Emission):
 
     def _block_descriptor(self, node: Node, use: Use, names: Sequence[str]) -> Descriptor | None:
         """The TMA descriptor of a tensor's blocks along two axes; None where the tensor cannot have one."""
-        found = self._descriptor(node, use, ["b", *names])
-        return found if found is not None and len(found.dimensions) == 2 else None
+        descriptor = self._descriptor(node, use, ["b", *names])
+        return descriptor if descriptor is not None and len(descriptor.dimensions) == 2 else None
 
     @property
     def is_possible(self) -> bool:
@@ -311,12 +311,12 @@ class HopperEmission(Emission):
 
     def _store(self, node: Node, use: Use, value: V) -> None:
         """Stores a slice of a result, from the buffer that the slice before did not use."""
-        tensor, found = self.kernel.tensor(use.value), self._block_descriptor(node, use, "mn")
-        assert found is not None
-        kind = tensor.element, found.dimensions[-1].axis.block
+        tensor, descriptor = self.kernel.tensor(use.value), self._block_descriptor(node, use, "mn")
+        assert descriptor is not None
+        kind = tensor.element, descriptor.dimensions[-1].axis.block
         name, count = f"{tensor.name}_{kind[1]}", self.buffers[kind]
-        self.result_descriptors[name] = found
-        place = found.place.removeprefix("[").removesuffix("]")
+        self.result_descriptors[name] = descriptor
+        place = descriptor.place.removeprefix("[").removesuffix("]")
         buffer = self.last_buffer[kind] = (self.last_buffer.get(kind, -1) + 1) % count
         self.writer.line(
             f"put({name}_block, {place}, {_buffer(*kind)}.index(GROUP * {count} + {buffer}), {value.name})"

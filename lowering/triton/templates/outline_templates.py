@@ -215,7 +215,7 @@ class _Outlining:
         transposed = {n: t for n in kernel.results if (t := self._transposed(n, results[n])) is not None}
         summed = {n: sums for n in kernel.results if (sums := self._sum_operations(n, results[n], transposed.get(n)))}
         views = self.operand_views | {n: t.view for n, t in transposed.items()}
-        about = {
+        description = {
             "op": self.call.record.name, "part": kernel.suffix, "attributes": dict(self.call.attrs),
             "operands": self.names, "views": {n: [v.shape, v.strides, v.first] for n, v in views.items()},
             "sums": list(summed),
@@ -224,7 +224,7 @@ class _Outlining:
         types += [self._partial_sums_type(n, results[n].type.shape) for n in summed]
         sizes: list[Sequence[ir.Value]] = [self._dynamic_sizes(n) for n in kernel.results]
         sizes += [() for _ in summed]
-        called = iter(call_template(self.module, self.op, self.operands, types, about, sizes))
+        called = iter(call_template(self.module, self.op, self.operands, types, description, sizes))
         for name in kernel.results:
             old, new = results[name], next(called)
             old.replace_all_uses_with(self._restored(old, new, transposed[name]) if name in transposed else new)
@@ -305,7 +305,7 @@ def call_template(
     op: ir.Operation,
     operands: Sequence[ir.Value],
     types: Sequence[ir.Type],
-    about: dict[str, Any],
+    description: dict[str, Any],
     sizes: Sequence[Sequence[ir.Value]] = (),
 ) -> list[ir.Value]:
     """Calls a template's kernel before `op`; gives the results, which have `types`.
@@ -315,11 +315,11 @@ def call_template(
         op: the operation that the kernel is for.
         operands: the kernel's operands.
         types: the types of the results.
-        about: the names of the template (`op`), its kernel (`part`) and the `operands`; the `attributes`; `views`:
-            the tensors that are views of what is passed, by name; `sums`: the results that have partial sums.
+        description: the names of the template (`op`), its kernel (`part`) and the `operands`; the `attributes`;
+            `views`: the tensors that are views of what is passed, by name; `sums`: the results with partial sums.
         sizes: the dynamic sizes of each result.
     """
-    function = _declare(module, op, operands, types, about)
+    function = _declare(module, op, operands, types, description)
     with ir.Location.name(op.name, op.location), ir.InsertionPoint(op):
         empties = [_empty(k, s) for k, s in zip(types, sizes or [()] * len(types), strict=True)]
         return list(func.CallOp(list(types), function, [*operands, *empties]).operation.results)
@@ -337,10 +337,10 @@ def _declare(
     op: ir.Operation,
     operands: Sequence[ir.Value],
     results: Sequence[ir.Type],
-    about: dict[str, Any],
+    description: dict[str, Any],
 ) -> str:
     """The name of a kernel function for a call, which returns its destinations; equal calls share one function."""
-    text = json.dumps(about, default=str)
+    text = json.dumps(description, default=str)
     types = [*(v.type for v in operands), *results]
     signature = ir.FunctionType.get(types, list(results))
     known = [f for f in module.body.operations if TEMPLATE in f.operation.attributes]
@@ -348,7 +348,7 @@ def _declare(
         same = ir.StringAttr(other.operation.attributes[TEMPLATE]).value == text
         if same and ir.TypeAttr(other.operation.attributes["function_type"]).value == signature:
             return str(ir.StringAttr(other.operation.attributes["sym_name"]).value)
-    name = f"oneflow_{about['op']}_{len(known)}"
+    name = f"oneflow_{description['op']}_{len(known)}"
     with ir.Location.name(op.name, op.location), ir.InsertionPoint.at_block_begin(module.body):
         function = func.FuncOp(name, (types, list(signature.results)), visibility="private")
         block = function.add_entry_block()
@@ -360,14 +360,14 @@ def _declare(
 
 def emit_template(function: ir.Operation) -> Source:
     """The source of a template's kernel function."""
-    about = json.loads(ir.StringAttr(function.attributes[TEMPLATE]).value)
-    template_kernel = next(k for k in TEMPLATES[about["op"]].kernels if k.suffix == about["part"])
+    description = json.loads(ir.StringAttr(function.attributes[TEMPLATE]).value)
+    template_kernel = next(k for k in TEMPLATES[description["op"]].kernels if k.suffix == description["part"])
     kernel = Kernel.read(function)
-    names = [*about["operands"], *template_kernel.results, *(f"{n}_sums" for n in about.get("sums", []))]
+    names = [*description["operands"], *template_kernel.results, *(f"{n}_sums" for n in description.get("sums", []))]
     tensors = dict(zip(names, (kernel.tensors[a] for a in kernel.block.arguments), strict=True))
-    for name, (shape, strides, first) in about.get("views", {}).items():
+    for name, (shape, strides, first) in description.get("views", {}).items():
         tensors[name] = Tensor.seen(tensors[name], View(tuple(shape), tuple(strides), first))
-    return template_kernel.emit(TemplateInstance(kernel, tensors, about["attributes"]))
+    return template_kernel.emit(TemplateInstance(kernel, tensors, description["attributes"]))
 
 
 def is_half(desc: TensorDesc) -> bool:
