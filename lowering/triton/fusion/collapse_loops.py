@@ -17,7 +17,7 @@ from oneflow.lowering.kernels.nodes import Node, Use, find_node, is_contraction,
 from oneflow.lowering.kernels.reduction_split import new_generic
 
 
-def flatten_reductions(module: ir.Module, is_worth: Callable[[Node, Sequence[int], int], bool]) -> None:
+def collapse_reduction_loops(module: ir.Module, is_worth: Callable[[Node, Sequence[int], int], bool]) -> None:
     """Collapses loops of reductions where `is_worth(node, loops, size)` holds: `size` is the steps of all `loops`."""
     functions = [f for f in module.body.operations if isinstance(f, func.FuncOp) and not f.is_external]
     for function in functions:

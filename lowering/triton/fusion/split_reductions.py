@@ -39,7 +39,7 @@ from oneflow.lowering.triton.cost.matmul_configurations import (
     choose_split_k,
     operand_reuse,
 )
-from oneflow.lowering.triton.fusion.collapse_loops import flatten_reductions
+from oneflow.lowering.triton.fusion.collapse_loops import collapse_reduction_loops
 from oneflow.lowering.triton.templates.hopper_forms import special
 from oneflow.passes.base import Pass
 from oneflow.passes.registry import register_pass
@@ -64,7 +64,7 @@ class SplitReductions(Pass):
     def run(self, module: ir.Module, registry: Registry) -> None:
         """Splits the reductions of every function with a body, where that is faster."""
         fuse_elementwise(module)
-        flatten_reductions(module, _gives_more_parts)
+        collapse_reduction_loops(module, _gives_more_parts)
         cut_reductions(module, _combiners, _loop_and_parts)
 
 
@@ -85,7 +85,7 @@ def _loop_and_parts(node: Node) -> tuple[int | None, int]:
 
 
 def _parts(node: Node, loop: int, size: int = 0) -> int:
-    """Into how many parts to split a loop, which may be flattened with others to `size` steps; 1 is no split."""
+    """Into how many parts to split a loop, which may be collapsed with others to `size` steps; 1 is no split."""
     known = _sizes(node)
     kept = 0 if known is None else math.prod(s for d, s in enumerate(known) if d not in node.reductions)
     if known is None or kept * known[loop] == 0:
@@ -97,7 +97,7 @@ def _parts(node: Node, loop: int, size: int = 0) -> int:
 
 
 def _gives_more_parts(node: Node, loops: Sequence[int], size: int) -> bool:
-    """Whether a reduction is split into more parts if `loops`, of `size` steps in all, are flattened."""
+    """Whether a reduction is split into more parts if `loops`, of `size` steps in all, are collapsed."""
     loop = longest(node) if _combiners(node) else None
     return loop is not None and _parts(node, loops[0], size) > _parts(node, loop)
 
