@@ -1,6 +1,6 @@
 """`oneflow-join-insertions`: a sum of tensors that are zero outside of disjoint slices becomes one tensor of slices.
 
-Such a sum is the gradient of a tensor whose slices have different users, such as one product for query, key and value.
+Such a sum is the gradient of a tensor whose slices have different users, such as a product for query, key and value.
 A -0 in a slice stays -0, where the sum with 0 was 0. Nested insertions into zeros, such as an image that is padded
 along one dimension after the other, become one insertion.
 """
