@@ -23,13 +23,13 @@ from oneflow.lowering.llvm.split_for_threads import SplitForThreads
 from oneflow.lowering.triton.fusion.deterministic_scatter import DeterministicScatter
 from oneflow.lowering.triton.fusion.fuse_padding import FusePadding
 from oneflow.lowering.triton.fusion.join_insertions import JoinInsertions
+from oneflow.lowering.triton.fusion.join_norm_gradients import JoinNormGradients
 from oneflow.lowering.triton.fusion.join_products import JoinProducts
 from oneflow.lowering.triton.fusion.prefer_channels_last import PreferChannelsLast
 from oneflow.lowering.triton.fusion.recognise_attention import RecogniseAttention
 from oneflow.lowering.triton.fusion.split_reductions import EPILOGUE, SplitReductions
 from oneflow.lowering.triton.launch.emit_triton import EmitTriton
 from oneflow.lowering.triton.templates import attention  # noqa: F401
-from oneflow.lowering.triton.templates.join_norm_gradients import JoinNormGradients
 from oneflow.lowering.triton.templates.outline_templates import OutlineTemplates
 from oneflow.passes import all as all_passes  # noqa: F401
 from oneflow.passes.registry import register_pipeline

@@ -39,7 +39,14 @@ from oneflow.lowering.triton.codegen.kernel import Kernel, bytes_of
 from oneflow.lowering.triton.codegen.symbolic_sizes import Size, product
 from oneflow.lowering.triton.codegen.tile import Axis, Tile, indexed_loops, linear_form
 from oneflow.lowering.triton.codegen.writer import Value, Writer
-from oneflow.lowering.triton.cost.matmul_configurations import DESCRIBED, Config, Product, choose, pieces, shares
+from oneflow.lowering.triton.cost.matmul_configurations import (
+    TMA_CONFIGS,
+    Config,
+    Product,
+    grouped_launch_sizes,
+    operand_reuse,
+    ranked_configs,
+)
 from oneflow.lowering.triton.source import Source
 
 FLOATS = frozenset({"f16", "bf16", "f32"})
@@ -110,7 +117,7 @@ class Contraction:
             width == 2 and gpu_target().has_tma and self._is_described(),
         )
         along = reduces_contiguously(self.product) and self.precision == "ieee"
-        left, right = (shares(map(self._size, self._loops(u)), self._elements(u)) for u in self.product.inputs)
+        left, right = (operand_reuse(map(self._size, self._loops(u)), self._elements(u)) for u in self.product.inputs)
         finished = [bytes_of(str(use.value.type.element_type)) for _, use in self.epilogue_uses]
         operands = batch, rows, columns, depth * len(self.terms), width, described, gathered, (left, right), along
         others = (n for n in self.structure.nodes if all(n is not term for term in self.terms))
@@ -149,15 +156,15 @@ class Contraction:
         """Whether both operands can be read by descriptors of small blocks."""
         if len(set(self.elements)) > 1:
             return False
-        return self._fits(DESCRIBED[-1])
+        return self._fits(TMA_CONFIGS[-1])
 
     def _fits(self, config: Config) -> bool:
         """Whether a configuration suits the operands. Persistent kernels need one loop over all terms."""
         emission = Emission(self, config)
-        if config.stays and not emission.has_single_loop:
+        if config.persistent and not emission.has_single_loop:
             return False
         descriptors = (emission.operand_descriptor(t, number) for t in self.terms for number in (0, 1))
-        return not config.described or all(d is not None for d in descriptors)
+        return not config.tma or all(d is not None for d in descriptors)
 
     def emit(self) -> Source:
         """The source for the configuration that the cost model prefers."""
@@ -165,7 +172,7 @@ class Contraction:
 
     def candidates(self, shape: Product) -> Iterator[Config]:
         """The configurations for a problem, the fastest by the cost model first."""
-        return filter(self._fits, choose(shape))
+        return filter(self._fits, ranked_configs(shape))
 
     def emit_as(self, config: Config) -> Source:
         """The source for one configuration."""
@@ -173,7 +180,7 @@ class Contraction:
 
     def launch_sizes(self, count: int) -> tuple[int, ...]:
         """The sizes of the grouped launches that `count` calls are split in."""
-        return pieces(self.problem, count)
+        return grouped_launch_sizes(self.problem, count)
 
     def emit_grouped(self, count: int) -> Source:
         """The source that the cost model prefers for a grouped launch of `count` calls."""
@@ -224,26 +231,26 @@ class Emission:
         known = all(map(str.isdigit, counts))
         count = str(math.prod(map(int, counts))) if known else " * ".join(counts)
         self.writer.open(TILE_AXES | DEPTH_AXES)
-        write_tile_order(self.writer, "tile" if self.config.stays else program_id(self.kernel), *counts[1:])
+        write_tile_order(self.writer, "tile" if self.config.persistent else program_id(self.kernel), *counts[1:])
         for name in "bmn":
             self.tile.place(self._axis(name))
         self._epilogue(self._emit_product())
         header = f"for tile in tl.range(tl.program_id(0), {count}, {gpu_target().sms}, flatten=True):"
-        self.writer.close(header if self.config.stays else None)
-        grid = str(gpu_target().sms) if self.config.stays else count
+        self.writer.close(header if self.config.persistent else None)
+        grid = str(gpu_target().sms) if self.config.persistent else count
         ops = [n.op for n in self.contraction.structure.nodes]
-        stages = self.config.fitted(self.contraction.problem).stages
+        stages = self.config.fit_stages(self.contraction.problem).stages
         return make_source(self.kernel, self.writer, ops, grid, self.config.warps, stages)
 
     @functools.cached_property
     def has_tma_epilogue(self) -> bool:
         """Whether all operands and results of the epilogue go by descriptors."""
-        fits = self.config.is_direct(self.contraction.problem)
+        fits = self.config.has_tma_epilogue(self.contraction.problem)
         return fits and all(self._descriptor(n, u, "bmn") is not None for n, u in self.contraction.epilogue_uses)
 
     def _emit_product(self) -> str:
         """Writes the loop over the depth, and returns the name of the accumulator."""
-        return self._per_lane_product() if self.config.apart else self._dot_product()
+        return self._per_lane_product() if self.config.per_lane_accumulators else self._dot_product()
 
     def _per_lane_product(self) -> str:
         """The product by per-lane partial accumulators, without `tl.dot`.
@@ -334,7 +341,7 @@ class Emission:
         return descriptor if descriptor is not None and descriptor.is_contiguous_block else None
 
     def _descriptor(self, node: Node, use: Use, names: Sequence[str]) -> Descriptor | None:
-        if not self.config.described or use.value not in self.kernel.tensors:
+        if not self.config.tma or use.value not in self.kernel.tensors:
             return None
         tensor, form = self.kernel.tensor(use.value), linear_form(self.kernel, node, use)
         axes = [self._axis(n) for n in names]
@@ -372,7 +379,7 @@ class Emission:
 
     def _epilogue(self, total: str) -> None:
         """The epilogue, one slice of columns after the other."""
-        slices, columns = self.config.slices, self.config.columns // self.config.slices
+        slices, columns = self.config.epilogue_slices, self.config.columns // self.config.epilogue_slices
         for number, name in enumerate(self._split_columns(total, self.config.rows, self.config.columns, slices)):
             if slices > 1:
                 self._select_tile(self.config.rows, columns, column=f" + {number * columns}")

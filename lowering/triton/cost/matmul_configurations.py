@@ -1,10 +1,10 @@
-"""Configurations of matrix products, and the model that predicts the time of each and chooses among them.
+"""Configurations of matrix products, and the cost model that predicts the time of each and ranks them.
 
-    choose(Product(1, 4096, 4096, 4096, 2, True))[0]   the best by the model; the rest follow in order
+    ranked_configs(Product(1, 4096, 4096, 4096, 2, True))[0]   the best by the model; the rest follow in order
 
 The model counts waves of tiles over the SMs of the target. A step of a tile takes as long as arithmetic, loads and
-the latency that its stages do not hide; stages and the epilogue share the shared memory of an SM. The parameters are
-those of `targets.gpu`. `python benchmarks/gpu.py --groups matmul` measures how well they meet, and
+the exposed load latency; pipeline stages and the epilogue share the shared memory of an SM. The parameters are those
+of `targets.gpu`. `python benchmarks/gpu.py --groups matmul` measures how well they meet, and
 `benchmarks/gpu_autotune.py` what the choice loses.
 """
 
@@ -21,38 +21,54 @@ from oneflow.lowering.targets.gpu import GpuTarget, MatmulModel
 
 @dataclass(frozen=True)
 class Product:
-    """A product: its sizes, the bytes of an operand's element, whether blocks can be read by descriptors.
+    """A matrix product, as the cost model sees it.
 
-    A `gathered` one has an operand, such as the images of a convolution, whose elements are read one by one. `shared`
-    says for each operand how many of its elements are one in memory, as where windows overlap. Both operands of one
-    that lies `along` the depth have it as their last dimension. An element of the result and those it is combined
-    with have `finished` bytes, the widest of them `widest`; its epilogue has so many `operations`. `target` runs it.
+    Attributes:
+        batch, rows, columns, depth: the sizes.
+        element_bytes: of an operand.
+        tma_readable: whether TMA descriptors can read blocks of both operands.
+        gathered: whether an operand, such as the images of a convolution, is read element by element.
+        operand_reuse: for each operand, how many of its elements are one element in memory (above 1 where the windows
+            of a convolution overlap).
+        contiguous_depth: whether the depth is the last dimension of both operands.
+        epilogue_bytes: of one element of the results, and of what the epilogue combines it with.
+        widest_epilogue_bytes: of the widest of these tensors alone.
+        epilogue_operations: scalar operations of the epilogue on one element.
+        target: the GPU.
     """
 
     batch: int
     rows: int
     columns: int
     depth: int
-    width: int
-    described: bool
+    element_bytes: int
+    tma_readable: bool
     gathered: bool = False
-    shared: tuple[float, float] = (1.0, 1.0)
-    along: bool = False
-    finished: int = 2
-    widest: int = 2
-    operations: int = 0
+    operand_reuse: tuple[float, float] = (1.0, 1.0)
+    contiguous_depth: bool = False
+    epilogue_bytes: int = 2
+    widest_epilogue_bytes: int = 2
+    epilogue_operations: int = 0
     target: GpuTarget = field(default_factory=gpu_target)
 
 
 @dataclass(frozen=True)
 class Config:
-    """A way to compute a product: the block of a step, warps of a program, and stages of blocks that are underway.
+    """A configuration of a product's kernel.
 
-    Where `described`, blocks are read by descriptors. Programs that stay go from tile to tile: blocks of the next one
-    are read while the result is finished, in `slices` of columns; those of others have the memory to themselves.
-    `rate` is the share of a processor's speed that the block reaches. Those that add `apart` keep a sum for each
-    element of a step's depth, and add these at the end. Two groups of warps that take `turns` have a tile each: one
-    finishes its own while the other multiplies.
+    Attributes:
+        rows, columns, depth: the block of a step; rows x columns is the tile.
+        warps: of a program; of its consumer warp groups where these are specialized.
+        stages: the depth of the software pipeline.
+        efficiency: the share of an SM's peak arithmetic that the block reaches.
+        tma: whether blocks are read by TMA descriptors.
+        epilogue_slices: how many slices of columns the epilogue takes one after the other.
+        persistent: whether there is one program per SM, which takes tile after tile. The loads of the next tile
+            overlap the epilogue, so that both need shared memory at the same time.
+        per_lane_accumulators: whether the kernel accumulates without `tl.dot`, with a partial sum for each position
+            of a step's depth, and adds these up at the end.
+        ping_pong: whether two consumer warp groups have a tile each: one computes its epilogue while the other
+            multiplies.
     """
 
     rows: int
@@ -60,44 +76,46 @@ class Config:
     depth: int
     warps: int
     stages: int
-    rate: float
-    described: bool = False
-    slices: int = 1
-    stays: bool = False
-    apart: bool = False
-    turns: bool = False
+    efficiency: float
+    tma: bool = False
+    epilogue_slices: int = 1
+    persistent: bool = False
+    per_lane_accumulators: bool = False
+    ping_pong: bool = False
 
-    def stage(self, product: Product) -> int:
-        """The bytes of a step's blocks."""
-        return self.depth * (self.rows + self.columns) * product.width
+    def stage_bytes(self, product: Product) -> int:
+        """The shared memory of one pipeline stage."""
+        return self.depth * (self.rows + self.columns) * product.element_bytes
 
-    def finishing(self, width: int) -> int:
-        """The bytes of a slice of the result with so many for an element."""
-        return self.rows * self.columns // self.slices * width
+    def epilogue_slice_bytes(self, element_bytes: int) -> int:
+        """The shared memory of an epilogue slice whose elements have `element_bytes`."""
+        return self.rows * self.columns // self.epilogue_slices * element_bytes
 
-    def is_direct(self, product: Product) -> bool:
-        """Whether the result, and what it is combined with, has room as blocks for descriptors beside every stage."""
-        beside = self.stages * self.stage(product) if self.stays else 0
-        return (
-            self.described
-            and beside + self.finishing(product.finished)
-            <= product.target.block_shared_bytes - product.target.reserved_shared_bytes
-        )
+    def has_tma_epilogue(self, product: Product) -> bool:
+        """Whether shared memory holds the blocks of the epilogue for descriptors, and all stages that overlap it."""
+        stages = self.stages * self.stage_bytes(product) if self.persistent else 0
+        return self.tma and stages + self.epilogue_slice_bytes(product.epilogue_bytes) <= _shared_bytes(product)
 
-    def fitted(self, product: Product) -> Config:
-        """It with as many stages as there is memory for beside what a tile is finished with."""
-        if not self.stays:
+    def fit_stages(self, product: Product) -> Config:
+        """The configuration with as many stages as shared memory holds together with an epilogue slice."""
+        if not self.persistent:
             return self
-        held = self.finishing(product.finished if self.is_direct(product) else product.widest)
-        left = product.target.block_shared_bytes - product.target.reserved_shared_bytes - held
-        return replace(self, stages=min(self.stages, left // self.stage(product)))
+        is_tma = self.has_tma_epilogue(product)
+        epilogue = self.epilogue_slice_bytes(product.epilogue_bytes if is_tma else product.widest_epilogue_bytes)
+        left = _shared_bytes(product) - epilogue
+        return replace(self, stages=min(self.stages, left // self.stage_bytes(product)))
+
+
+def _shared_bytes(product: Product) -> int:
+    """The shared memory that a program can use."""
+    return product.target.block_shared_bytes - product.target.reserved_shared_bytes
 
 
 # fmt: off
-#: 16-bit operands: by descriptors, where there are tiles for programs to stay or anyhow, and by pointers.
-DESCRIBED = (
-    Config(128, 256, 64, 8, 4, 0.745, True, slices=2, stays=True),
-    Config(128, 128, 64, 8, 5, 0.81, True, stays=True),
+#: 16-bit operands read by TMA descriptors: persistent kernels, which need several tiles per SM, and others.
+TMA_CONFIGS = (
+    Config(128, 256, 64, 8, 4, 0.745, True, epilogue_slices=2, persistent=True),
+    Config(128, 128, 64, 8, 5, 0.81, True, persistent=True),
     Config(128, 256, 64, 8, 4, 0.755, True),
     Config(128, 128, 64, 4, 6, 0.82, True),
     Config(128, 128, 64, 8, 3, 0.83, True),
@@ -108,7 +126,8 @@ DESCRIBED = (
     Config(64, 32, 128, 4, 8, 0.40, True),
     Config(64, 64, 128, 4, 6, 0.57, True),
 )
-NARROW = (
+#: 16-bit operands read by pointers.
+POINTER_CONFIGS = (
     Config(128, 256, 64, 8, 3, 0.73),
     Config(128, 128, 64, 8, 3, 0.73),
     Config(64, 128, 64, 4, 4, 0.73),
@@ -121,201 +140,213 @@ NARROW = (
     Config(64, 16, 128, 4, 5, 0.25),
     Config(16, 16, 128, 4, 4, 0.06),
 )
-#: 16-bit operands on Hopper, by groups of warps that have 64 rows each, finished in `PART` columns at a time, which
-#: have room twice.
-PART = 64
-HOPPER = (
-    Config(192, 256, 64, 12, 3, 0.707, True, slices=2, stays=True),
-    Config(192, 192, 64, 12, 3, 0.655, True, stays=True),
-    Config(192, 128, 64, 12, 4, 0.765, True, stays=True),
-    Config(192, 96, 64, 12, 5, 0.65, True, stays=True),
-    Config(128, 192, 64, 8, 4, 0.76, True, stays=True),
-    Config(128, 160, 64, 8, 5, 0.69, True, stays=True),
-    Config(128, 144, 64, 8, 5, 0.68, True, stays=True),
-    Config(64, 128, 64, 4, 8, 0.79, True, stays=True),
-    Config(64, 96, 64, 4, 8, 0.73, True, stays=True),
-    Config(128, 128, 64, 8, 6, 0.85, True, stays=True, turns=True),
-    Config(128, 192, 64, 8, 4, 0.76, True, stays=True, turns=True),
+#: Columns that the epilogue of a warp-specialized kernel stores at a time; their shared memory is double-buffered.
+EPILOGUE_COLUMNS = 64
+#: 16-bit operands on Hopper: warp-specialized kernels, whose consumer warp groups have 64 rows each.
+HOPPER_CONFIGS = (
+    Config(192, 256, 64, 12, 3, 0.707, True, epilogue_slices=2, persistent=True),
+    Config(192, 192, 64, 12, 3, 0.655, True, persistent=True),
+    Config(192, 128, 64, 12, 4, 0.765, True, persistent=True),
+    Config(192, 96, 64, 12, 5, 0.65, True, persistent=True),
+    Config(128, 192, 64, 8, 4, 0.76, True, persistent=True),
+    Config(128, 160, 64, 8, 5, 0.69, True, persistent=True),
+    Config(128, 144, 64, 8, 5, 0.68, True, persistent=True),
+    Config(64, 128, 64, 4, 8, 0.79, True, persistent=True),
+    Config(64, 96, 64, 4, 8, 0.73, True, persistent=True),
+    Config(128, 128, 64, 8, 6, 0.85, True, persistent=True, ping_pong=True),
+    Config(128, 192, 64, 8, 4, 0.76, True, persistent=True, ping_pong=True),
 )
-#: f32 operands, by the units of plain arithmetic.
-SINGLE = (
+#: f32 operands, without tensor cores.
+F32_CONFIGS = (
     Config(64, 64, 16, 4, 4, 0.76),
     Config(128, 64, 16, 4, 4, 0.73),
     Config(32, 32, 32, 4, 4, 0.53),
     Config(16, 32, 64, 4, 3, 0.37),
     Config(16, 16, 64, 4, 3, 0.26),
 )
-#: The same on Hopper, where blocks are read by a warp of its own.
-SINGLES = (
+#: The same on Hopper, where a producer warp loads the blocks.
+HOPPER_F32_CONFIGS = (
     Config(128, 128, 16, 4, 6, 0.80, True),
     Config(64, 128, 16, 4, 6, 0.76, True),
 )
-#: f32 operands where both lie along the depth.
-ALONG = (
-    Config(8, 32, 32, 2, 3, 0.44, apart=True),
-    Config(8, 32, 64, 4, 3, 0.38, apart=True),
-    Config(16, 16, 64, 4, 3, 0.35, apart=True),
-    Config(8, 16, 64, 4, 3, 0.22, apart=True),
-    Config(8, 8, 64, 2, 3, 0.21, apart=True),
+#: f32 operands whose last dimension is the depth.
+PER_LANE_CONFIGS = (
+    Config(8, 32, 32, 2, 3, 0.44, per_lane_accumulators=True),
+    Config(8, 32, 64, 4, 3, 0.38, per_lane_accumulators=True),
+    Config(16, 16, 64, 4, 3, 0.35, per_lane_accumulators=True),
+    Config(8, 16, 64, 4, 3, 0.22, per_lane_accumulators=True),
+    Config(8, 8, 64, 2, 3, 0.21, per_lane_accumulators=True),
 )
 # fmt: on
-#: Registers of a thread beside those of its part of the sum.
-OTHERS = 64
-#: Most parts of a product's depth and the least depth of one; programs a processor for other reductions, the columns
-#: of one, and the elements below which one processor is enough.
-MOST_PARTS, LEAST_DEPTH = 64, 256
-EACH, COLUMNS, LEAST_WORK = 8, 64, 1 << 17
-#: Most products of a launch (what they read has to stay until the last of them can begin), how many times as long
-#: several count as they take, and by how much more for each of them.
-MOST_PRODUCTS, WORTH, LONGER = 12, 1.05, 0.002
+#: Registers of a thread besides those of its accumulators.
+OTHER_REGISTERS = 64
+#: The most parts of a split-K, and the least depth of one part.
+MAX_SPLIT_K, MIN_SPLIT_DEPTH = 64, 256
+#: Split reductions: most programs per SM, columns of a program, and the elements below which one SM is enough.
+PROGRAMS_PER_SM, COLUMNS_PER_PROGRAM, MIN_SPLIT_ELEMENTS = 8, 64, 1 << 17
+#: The most products of one grouped launch: their operands stay allocated until the last of them can begin.
+MAX_GROUPED_PRODUCTS = 12
+#: The factor on the time of a grouped launch, and what each of its products adds to the factor.
+GROUPING_OVERHEAD, GROUPING_OVERHEAD_PER_PRODUCT = 1.05, 0.002
 
 
 @functools.cache
-def choose(product: Product) -> list[Config]:
-    """The space for a product, the best by the model first."""
-    single = ALONG if product.along else SINGLE
-    space = single if product.width == 4 else (*(DESCRIBED if product.described else ()), *NARROW)
-    least = min(c.rows for c in space), min(c.columns for c in space)
-    fitting = [c for c in space if c.rows <= max(_block(product.rows), least[0])
-               and c.columns <= max(_block(product.columns), least[1])]  # fmt: skip
+def ranked_configs(product: Product) -> list[Config]:
+    """The configurations that fit a product, the best by the model first."""
+    f32 = PER_LANE_CONFIGS if product.contiguous_depth else F32_CONFIGS
+    half = (*(TMA_CONFIGS if product.tma_readable else ()), *POINTER_CONFIGS)
+    space = f32 if product.element_bytes == 4 else half
+    smallest = min(c.rows for c in space), min(c.columns for c in space)
+    fitting = [c for c in space if c.rows <= max(_block(product.rows), smallest[0])
+               and c.columns <= max(_block(product.columns), smallest[1])]  # fmt: skip
     sized = dict.fromkeys(replace(c, depth=min(c.depth, _block(product.depth))) for c in fitting)
-    found = [c for c in _in_shared_memory(sized, product) if not c.stays or _tiles(c, product) > product.target.sms]
-    return sorted(found, key=lambda c: microseconds(c, product))
+    held = _in_shared_memory(sized, product)
+    useful = [c for c in held if not c.persistent or _tile_count(c, product) > product.target.sms]
+    return sorted(useful, key=lambda c: microseconds(c, product))
 
 
 def _in_shared_memory(configs: Iterable[Config], product: Product) -> list[Config]:
     """Configurations with as many stages as shared memory holds; those that hold fewer than two are left out."""
-    left = product.target.block_shared_bytes - product.target.reserved_shared_bytes
-    fitted = [replace(c, stages=min(c.stages, left // c.stage(product))) for c in configs]
+    fitted = [replace(c, stages=min(c.stages, _shared_bytes(product) // c.stage_bytes(product))) for c in configs]
     return [c for c in fitted if c.stages > 1]
 
 
 @functools.cache
-def hopper(product: Product) -> Config | None:
-    """The best tile of groups of warps for a product, None where other ways are expected to be as fast."""
-    if not product.described or product.batch != 1:
+def hopper_config(product: Product) -> Config | None:
+    """The best warp-specialized configuration; None where another kernel is expected to be as fast."""
+    if not product.tma_readable or product.batch != 1:
         return None
-    best = min((c.fitted(product) for c in HOPPER), key=lambda c: _by_groups(c, product))
-    return best if _by_groups(best, product) < microseconds(choose(product)[0], product) else None
+    best = min(
+        (c.fit_stages(product) for c in HOPPER_CONFIGS),
+        key=lambda c: _hopper_microseconds(c, product),
+    )
+    return best if _hopper_microseconds(best, product) < microseconds(ranked_configs(product)[0], product) else None
 
 
 @functools.cache
-def hopper_single(product: Product) -> Config | None:
-    """The best tile for a product of f32 that a warp of its own reads, None where the plain way is as fast."""
-    if product.width != 4 or product.batch != 1 or product.gathered:
+def hopper_f32_config(product: Product) -> Config | None:
+    """The best warp-specialized configuration of an f32 product; None where the plain kernel is as fast."""
+    if product.element_bytes != 4 or product.batch != 1 or product.gathered:
         return None
-    best = min(SINGLES, key=lambda c: microseconds(c, product))
-    return best if microseconds(best, product) < microseconds(choose(product)[0], product) else None
+    best = min(HOPPER_F32_CONFIGS, key=lambda c: microseconds(c, product))
+    return best if microseconds(best, product) < microseconds(ranked_configs(product)[0], product) else None
 
 
-def _by_groups(config: Config, product: Product) -> float:
-    """What tiles of groups of warps are expected to take."""
+def _hopper_microseconds(config: Config, product: Product) -> float:
+    """The expected time of a warp-specialized kernel."""
     model = product.target.model
-    finished = replace(product, operations=round(model.shared_tile_slowdown * product.operations))
-    return microseconds(config, finished) + model.warp_group_delay * (config.warps // 4)
+    operations = round(model.shared_tile_slowdown * product.epilogue_operations)
+    slowed = replace(product, epilogue_operations=operations)
+    return microseconds(config, slowed) + model.warp_group_delay * (config.warps // 4)
 
 
-def _shortest(product: Product, grouped: bool) -> float:
-    """What the fastest way is expected to take, that of groups of warps among them if they can be had."""
-    found, single = (hopper(product), hopper_single(product)) if grouped else (None, None)
-    return microseconds(single or choose(product)[0], product) if found is None else _by_groups(found, product)
+def _fastest_microseconds(product: Product, warp_specialized: bool) -> float:
+    """The expected time of the fastest kernel; `warp_specialized` says whether there can be such a kernel."""
+    half = hopper_config(product) if warp_specialized else None
+    if half is not None:
+        return _hopper_microseconds(half, product)
+    f32 = hopper_f32_config(product) if warp_specialized else None
+    return microseconds(f32 or ranked_configs(product)[0], product)
 
 
-def _tiles(config: Config, product: Product) -> int:
+def _tile_count(config: Config, product: Product) -> int:
     return product.batch * -(-product.rows // config.rows) * -(-product.columns // config.columns)
 
 
 def _block(size: int) -> int:
-    """The smallest block that takes a size; blocks have at least 16."""
+    """The smallest block that holds a size: a power of two, at least 16."""
     return max(16, 1 << (size - 1).bit_length())
 
 
 def microseconds(config: Config, product: Product) -> float:
-    """What the model expects a product to take: waves of tiles over the SMs, or the time to move it."""
-    model, resident = product.target.model, _resident(config, product)
-    waves, rest = divmod(_tiles(config, product), product.target.sms * resident)
-    taken = waves * _wave(config, product, product.target.sms * resident)
-    taken += _wave(config, product, rest) if rest else 0
-    taken += model.prologue if config.stays else 0
-    taken += _epilogue(config, product) if config.turns else 0
-    left, right = product.shared
-    operands = (product.rows / left + product.columns / right) * product.depth * product.width
-    moved = product.batch * (operands + product.rows * product.columns * product.finished) / model.dram_bytes
-    return model.launch + max(taken, moved) + model.overlap_share * min(taken, moved)
+    """The time that the model expects: waves of tiles over the SMs, or the transfers to and from memory."""
+    model, resident = product.target.model, _resident_programs(config, product)
+    waves, rest = divmod(_tile_count(config, product), product.target.sms * resident)
+    computed = waves * _wave_microseconds(config, product, product.target.sms * resident)
+    computed += _wave_microseconds(config, product, rest) if rest else 0
+    computed += model.prologue if config.persistent else 0
+    computed += _epilogue_microseconds(config, product) if config.ping_pong else 0
+    left, right = product.operand_reuse
+    operands = (product.rows / left + product.columns / right) * product.depth * product.element_bytes
+    moved = product.batch * (operands + product.rows * product.columns * product.epilogue_bytes) / model.dram_bytes
+    return model.launch + max(computed, moved) + model.overlap_share * min(computed, moved)
 
 
-def _resident(config: Config, product: Product) -> int:
-    """How many programs an SM has at once."""
-    if config.stays:
+def _resident_programs(config: Config, product: Product) -> int:
+    """How many programs run on an SM at the same time."""
+    if config.persistent:
         return 1
     target = product.target
-    finishing = config.finishing(product.finished) if config.described else 0
-    memory = max(config.stages * config.stage(product), finishing)
-    kept = config.rows * config.columns * (config.depth if config.apart else 1)
-    registers = min(kept // (32 * config.warps) + OTHERS, 255) * 32 * config.warps
+    epilogue = config.epilogue_slice_bytes(product.epilogue_bytes) if config.tma else 0
+    memory = max(config.stages * config.stage_bytes(product), epilogue)
+    accumulators = config.rows * config.columns * (config.depth if config.per_lane_accumulators else 1)
+    registers = min(accumulators // (32 * config.warps) + OTHER_REGISTERS, 255) * 32 * config.warps
     by_memory = target.sm_shared_bytes // (memory + target.reserved_shared_bytes)
     return max(1, min(by_memory, target.sm_registers // registers))
 
 
-def _wave(config: Config, product: Product, tiles: int) -> float:
-    """What so many tiles take that are computed at once."""
+def _wave_microseconds(config: Config, product: Product, tiles: int) -> float:
+    """The time of `tiles` tiles that are computed at the same time."""
     model, programs = product.target.model, -(-tiles // product.target.sms)
-    inner = -(-product.depth // config.depth) * _step(config, product, tiles)
+    inner = -(-product.depth // config.depth) * _step_microseconds(config, product, tiles)
     block = config.rows * config.columns
-    if config.stays:
-        after = _epilogue(config, product)
-        return max(inner, (inner + after) / 2) if config.turns else inner + after
+    if config.persistent:
+        after = _epilogue_microseconds(config, product)
+        return max(inner, (inner + after) / 2) if config.ping_pong else inner + after
     exposed = model.exposed_share if programs > 1 else 1
-    computed = exposed * block * product.operations / model.epilogue_ops
-    return inner + exposed * (model.prologue + programs * block * product.finished / model.store_bytes) + computed
+    computed = exposed * block * product.epilogue_operations / model.epilogue_ops
+    stored = programs * block * product.epilogue_bytes / model.store_bytes
+    return inner + exposed * (model.prologue + stored) + computed
 
 
-def _epilogue(config: Config, product: Product) -> float:
-    """What the epilogue of a tile takes in a persistent kernel."""
+def _epilogue_microseconds(config: Config, product: Product) -> float:
+    """The time of a tile's epilogue in a persistent kernel."""
     model, block = product.target.model, config.rows * config.columns
-    rate = model.tma_store_bytes if config.is_direct(product) else model.pointer_store_bytes
-    return block * product.finished / rate + model.exposed_share * block * product.operations / model.epilogue_ops
+    rate = model.tma_store_bytes if config.has_tma_epilogue(product) else model.pointer_store_bytes
+    computed = model.exposed_share * block * product.epilogue_operations / model.epilogue_ops
+    return block * product.epilogue_bytes / rate + computed
 
 
-def _step(config: Config, product: Product, tiles: int) -> float:
-    """What a step of so many tiles takes; blocks of single elements are not prefetched."""
+def _step_microseconds(config: Config, product: Product, tiles: int) -> float:
+    """The time of one step of `tiles` tiles at the same time; unaligned blocks are not prefetched."""
     model, programs = product.target.model, -(-tiles // product.target.sms)
-    block, busy = config.rows * config.columns * config.depth, model.busy_warps(product.width)
-    rate = model.fma(product.width) * config.rate
+    block, busy = config.rows * config.columns * config.depth, model.busy_warps(product.element_bytes)
+    rate = model.fma(product.element_bytes) * config.efficiency
     computed = programs * block / rate * busy / min(busy, programs * config.warps)
     computed *= model.gather_slowdown if product.gathered else 1
     sizes = product.rows, product.columns, product.depth
-    single = product.width == 2 and any(n % 8 for n in sizes)
-    loads = programs * (model.unaligned_slowdown if single else 1) / model.sm_load_bytes
-    read = config.stage(product) * max(loads, tiles / model.load_bytes)
-    splits = not single and all(n * product.width % product.target.cache_line_bytes for n in sizes)
-    read *= model.split_line_slowdown if splits else 1
-    latency = model.load_latency / (programs if single else max(config.fitted(product).stages - 1, 1))
-    if single:
+    unaligned = product.element_bytes == 2 and any(n % 8 for n in sizes)
+    loads = programs * (model.unaligned_slowdown if unaligned else 1) / model.sm_load_bytes
+    read = config.stage_bytes(product) * max(loads, tiles / model.load_bytes)
+    splits_lines = not unaligned and all(n * product.element_bytes % product.target.cache_line_bytes for n in sizes)
+    read *= model.split_line_slowdown if splits_lines else 1
+    latency = model.load_latency / (programs if unaligned else max(config.fit_stages(product).stages - 1, 1))
+    if unaligned:
         return _overlapped(model, computed, read) + latency
     return _overlapped(model, computed, read, latency)
 
 
 def _overlapped(model: MatmulModel, *times: float) -> float:
-    """The time of what overlaps: little more than the longest, by a smooth maximum."""
+    """The time of activities that overlap: a smooth maximum, little more than the longest."""
     longest, exponent = max(times), model.smooth_max_exponent
     return float(longest * sum((t / longest) ** exponent for t in times) ** (1 / exponent))
 
 
-def shares(loops: Iterable[int | None], elements: int | None) -> float:
-    """How many elements of an operand are one in memory, from the sizes of its loops; 1 if that is unknown."""
+def operand_reuse(loops: Iterable[int | None], elements: int | None) -> float:
+    """How many elements of an operand are one in memory, by the sizes of its loops (None: unknown); 1 if unknown."""
     known = [size or 0 for size in loops]
     return max(1.0, math.prod(known) / elements) if elements else 1.0
 
 
 @functools.cache
-def pieces(product: Product, count: int) -> tuple[int, ...]:
-    """How many of so many equal products are each launch; few where more are hardly faster.
+def grouped_launch_sizes(product: Product, count: int) -> tuple[int, ...]:
+    """How to divide `count` equal products among grouped launches: the number of products of each.
 
-    Tiles of one product often leave processors of the last round idle, those of several fill it.
+    The last wave of one product often leaves SMs idle; the tiles of several products fill it.
     """
-    worth = [1.0, *(WORTH + n * LONGER for n in range(2, min(count, MOST_PRODUCTS) + 1))]
-    costs = [_batched(product, n) * factor for n, factor in enumerate(worth, start=1)]
+    several = range(2, min(count, MAX_GROUPED_PRODUCTS) + 1)
+    factors = [1.0, *(GROUPING_OVERHEAD + n * GROUPING_OVERHEAD_PER_PRODUCT for n in several)]
+    costs = [_grouped_microseconds(product, n) * factor for n, factor in enumerate(factors, start=1)]
     best: list[tuple[float, tuple[int, ...]]] = [(0.0, ())]
     for n in range(1, count + 1):
         ends = enumerate(costs[:n], start=1)
@@ -323,41 +354,43 @@ def pieces(product: Product, count: int) -> tuple[int, ...]:
     return best[count][1]
 
 
-def _batched(product: Product, count: int) -> float:
-    """What so many equal products take as one launch, without what launches cost: those of a graph overlap."""
-    many = replace(product, batch=product.batch * count)
-    return microseconds(choose(many)[0], many) - product.target.model.launch
+def _grouped_microseconds(product: Product, count: int) -> float:
+    """The time of `count` equal products as one launch, without its overhead: launches of a CUDA graph overlap."""
+    batched = replace(product, batch=product.batch * count)
+    return microseconds(ranked_configs(batched)[0], batched) - product.target.model.launch
 
 
 @functools.cache
-def split_depth(product: Product, loops: tuple[int, ...], grouped: bool = True) -> tuple[int, int]:
-    """Which of the loops of so many steps that a product's depth is made of to cut, and in how many parts: 1 is none.
+def choose_split_k(product: Product, loops: tuple[int, ...], warp_specialized: bool = True) -> tuple[int, int]:
+    """The split-K of a product: the number of the loop to split, and into how many parts; 1 is no split.
 
-    Parts of several loops may fill the last round of processors better than those of the longest. Unless it can be
-    `grouped`, there is no form for groups of warps, with which a whole product may be as fast.
+    `loops` are the sizes of the loops that make up the depth: parts of a shorter loop may fill the last wave better
+    than parts of the longest. `warp_specialized` says whether the product as a whole can have a warp-specialized
+    kernel, which may be as fast as the split.
     """
     model = product.target.model
-    best, found = 0.95 * _shortest(product, grouped), (0, 1)
-    for number, count in ((n, c) for n, loop in enumerate(loops) for c in _divisors(loop, MOST_PARTS)):
-        piece = replace(product, batch=product.batch * count, depth=product.depth // count, finished=4, widest=4)
+    best, found = 0.95 * _fastest_microseconds(product, warp_specialized), (0, 1)
+    for number, count in ((n, c) for n, loop in enumerate(loops) for c in _divisors(loop, MAX_SPLIT_K)):
+        batch, depth = product.batch * count, product.depth // count
+        part = replace(product, batch=batch, depth=depth, epilogue_bytes=4, widest_epilogue_bytes=4)
         results = 4 * count * product.batch * product.rows * product.columns
-        joined = model.dependent_launch + results / model.l2_bytes
-        taken = microseconds(choose(piece)[0], piece) + joined
-        if piece.depth >= LEAST_DEPTH and taken < best:
-            best, found = taken, (number, count)
+        reduced = model.dependent_launch + results / model.l2_bytes
+        time = microseconds(ranked_configs(part)[0], part) + reduced
+        if part.depth >= MIN_SPLIT_DEPTH and time < best:
+            best, found = time, (number, count)
     return found
 
 
-def split_parts(loop: int, reduced: int, kept: int, beside: bool) -> int:
-    """In how many parts to cut a reduction of `reduced` elements to each of `kept` by cutting a loop.
+def choose_reduction_parts(loop: int, reduced: int, kept: int, column_sums: bool) -> int:
+    """Into how many parts to split a loop of a reduction of `reduced` elements to each of `kept` results.
 
-    `beside` says that elements beside each other in memory are kept apart, as in column sums.
+    `column_sums` says that neighbours in memory belong to different results, as in column sums.
     """
-    sms, programs = gpu_target().sms, -(-kept // COLUMNS) if beside else kept
-    enough, least, whole = (2 * sms, 64, 1024) if beside else (sms, 4096, 16384)
-    if programs >= enough or kept * reduced < LEAST_WORK or reduced < whole:
+    sms, programs = gpu_target().sms, -(-kept // COLUMNS_PER_PROGRAM) if column_sums else kept
+    enough, smallest_part, unsplit = (2 * sms, 64, 1024) if column_sums else (sms, 4096, 16384)
+    if programs >= enough or kept * reduced < MIN_SPLIT_ELEMENTS or reduced < unsplit:
         return 1
-    most = min(EACH * sms // programs, reduced // least)
+    most = min(PROGRAMS_PER_SM * sms // programs, reduced // smallest_part)
     return max(_divisors(loop, most), default=1)
 
 

@@ -1,9 +1,9 @@
 """`oneflow-deterministic-scatter`: parallel writes to positions from data; the last writer wins.
 
-Where positions may be equal the last write stays, so that the loops over them would have to run one after the other.
-Here a first kernel notes for every position the largest step that writes there, which is a maximum and so the same in
-any order; then each step writes only where it is the one. Positions that failed their check are noted as well, and
-then nothing is written: memory that is updated in place stays as it was.
+Where positions may be equal, the last write has to stay, so that the steps of the loops would have to run in order.
+Instead, a first kernel computes the last writer of every position: the largest step that writes there, a maximum,
+which is the same in any order. Then each step writes only where it is the last writer. The first kernel also notes
+positions that failed their check; then nothing is written, so that memory that is updated in place stays as it was.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from oneflow.passes.base import Pass
 from oneflow.passes.inline import clone_with
 from oneflow.passes.registry import register_pass
 
-#: As many steps are as fast one after the other as in two kernels more: 16 rows took 15.1 us so, 17 took 10.3.
-FEW = 8
-#: Places for each step from which on to note the last step of each takes longer than steps one after the other, and
-#: memory that is no longer small: those of a megabyte.
-PLACES = 1 << 18
-#: What no step has claimed.
-NOBODY = -1
+#: The most steps that are as fast in order as with another two kernels.
+MAX_ORDERED_STEPS = 8
+#: The most positions for each step: to compute the last writers of more positions takes longer than the steps in
+#: order, and more than a megabyte of memory.
+MAX_POSITIONS_PER_STEP = 1 << 18
+#: The last writer of a position that no step writes.
+NO_WRITER = -1
 
 
 @register_pass
 @dataclass(frozen=True)
 class DeterministicScatter(Pass):
-    """Has writes to positions that may be equal claim them first, then write what comes last, in any order.
+    """Computes the last writer of positions that may be equal, so that the writes can run in any order.
 
     scf.for %i { tensor.insert %v[%i] into %x[%at[%i]] }
       ->   %c = scf.for %i { tensor.insert max(%i, %c[%at[%i]]) into %c[%at[%i]] }
@@ -48,27 +48,32 @@ class DeterministicScatter(Pass):
     def run(self, module: ir.Module, registry: Registry) -> None:
         """Rewrites the loops of every function with a body."""
         for function in (f for f in module.body.operations if isinstance(f, func.FuncOp) and not f.is_external):
-            given_up = {function.arguments[n] for n in donated_arguments(function.operation)}
+            donated = {function.arguments[n] for n in donated_arguments(function.operation)}
             sink_reads(function.entry_block)
             loops = [o.operation for o in function.entry_block.operations if o.operation.name == "scf.for"]
             for nest in filter(None, map(Nest.read, loops)):
-                _rewrite(nest, is_lasting=_source(nest.loops[0].operands[3]) in given_up)
+                _rewrite(nest, is_in_place=_origin(nest.loops[0].operands[3]) in donated)
 
 
 @dataclass
 class Nest:
-    """Loops in each other with one write: `claimed` are the axes of its place that no loop goes along by itself,
-    `leading` the loops that those depend on.
+    """Nested loops with one write.
+
+    Attributes:
+        loops: the loops, the outermost first.
+        write: the `tensor.insert`.
+        indexed_axes: the axes of the write whose positions are computed, not the variable of a loop.
+        leading: the loops that these positions depend on.
     """
 
     loops: Sequence[ir.Operation]
     write: ir.Operation
-    claimed: Sequence[int]
+    indexed_axes: Sequence[int]
     leading: Sequence[ir.Operation]
 
     @staticmethod
     def read(head: ir.Operation) -> Nest | None:
-        """The nest of a loop; None where it does more than write once at positions that are computed."""
+        """The nest of a loop; None where the loop does more than write once at computed positions."""
         loops = [head]
         while len(ops := _ops(loops[-1])) == 2 and ops[0].name == "scf.for":
             loops.append(ops[0])
@@ -78,14 +83,14 @@ class Nest:
         if len(writes) != 1 or not simple or writes[0].operands[1] != carried:
             return None
         steps = {loop.regions[0].blocks[0].arguments[0]: loop for loop in loops}
-        place = list(writes[0].operands)[2:]
-        claimed = [axis for axis, value in enumerate(place) if value not in steps]
-        needed = _values(_needed(writes[0], [place[axis] for axis in claimed]))
+        position = list(writes[0].operands)[2:]
+        indexed = [axis for axis, value in enumerate(position) if value not in steps]
+        needed = _operands(_slice_of(writes[0], [position[axis] for axis in indexed]))
         if carried in needed:
             return None
-        leading = [loop for step, loop in steps.items() if step in needed or step not in place]
-        claimed = [axis for axis, value in enumerate(place) if steps.get(value) is None or steps[value] in leading]
-        return Nest(loops, writes[0], claimed, leading) if claimed else None
+        leading = [loop for step, loop in steps.items() if step in needed or step not in position]
+        indexed = [axis for axis, value in enumerate(position) if steps.get(value) is None or steps[value] in leading]
+        return Nest(loops, writes[0], indexed, leading) if indexed else None
 
     @property
     def carried(self) -> ir.Value:
@@ -93,66 +98,66 @@ class Nest:
         return self.write.operands[1]
 
     @property
-    def place(self) -> list[ir.Value]:
-        """Where the write is."""
+    def position(self) -> list[ir.Value]:
+        """The position of the write."""
         return list(self.write.operands)[2:]
 
     @property
     def is_ordered(self) -> bool:
-        """Whether what comes last stays, and that is not known to be no matter."""
-        reads = self.carried in _values(_needed(self.write, [self.write.operands[0]]))
+        """Whether the order of the writes matters: values do not accumulate, and no attribute allows any order."""
+        reads = self.carried in _operands(_slice_of(self.write, [self.write.operands[0]]))
         return not reads and any(ANY_ORDER not in loop.attributes for loop in self.leading)
 
     def step(self) -> ir.Value:
-        """The number of a step among those of the loops that lead, at the insertion point."""
+        """The number of a step of the leading loops, computed at the insertion point."""
         steps = [loop.regions[0].blocks[0].arguments[0] for loop in self.leading]
-        return _number_of(steps, [loop.operands[1] for loop in self.leading])
+        return _linear_index(steps, [loop.operands[1] for loop in self.leading])
 
     @property
     def steps(self) -> int | None:
-        """How often the loops that lead are run, None where that is not known."""
-        counts = [_known(loop.operands[1]) for loop in self.leading]
+        """The number of steps of the leading loops; None where it is not known."""
+        counts = [_constant_value(loop.operands[1]) for loop in self.leading]
         return None if None in counts else functools.reduce(lambda a, b: a * (b or 0), counts, 1)
 
     @property
     def is_long(self) -> bool:
-        """Whether there are too many steps to be made one after the other, as far as that is known."""
+        """Whether steps in order would be slow; True where their number is not known."""
         if self.steps is None:
             return True
-        kind = ir.RankedTensorType(self.carried.type)
-        known = [kind.get_dim_size(axis) for axis in self.claimed if not kind.is_dynamic_dim(axis)]
-        return self.steps > FEW and math.prod(known) <= PLACES * self.steps
+        type_ = ir.RankedTensorType(self.carried.type)
+        known = [type_.get_dim_size(axis) for axis in self.indexed_axes if not type_.is_dynamic_dim(axis)]
+        return self.steps > MAX_ORDERED_STEPS and math.prod(known) <= MAX_POSITIONS_PER_STEP * self.steps
 
 
 def _ops(loop: ir.Operation) -> list[ir.Operation]:
     return [o.operation for o in loop.regions[0].blocks[0].operations]
 
 
-def _needed(last: ir.Operation, wanted: Iterable[ir.Value]) -> list[ir.Operation]:
-    """The operations before `last` in its block that values need, in order."""
-    values, found = set(wanted), list[ir.Operation]()
+def _slice_of(last: ir.Operation, wanted: Iterable[ir.Value]) -> list[ir.Operation]:
+    """The backward slice of values: the operations before `last` in its block that they need, in order."""
+    values, needed = set(wanted), list[ir.Operation]()
     ops = [o.operation for o in last.block.operations]
     for op in reversed(ops[: ops.index(last)]):
         if any(r in values for r in op.results):
-            found.insert(0, op)
+            needed.insert(0, op)
             values.update(op.operands)
-    return found
+    return needed
 
 
-def _values(ops: Iterable[ir.Operation]) -> set[ir.Value]:
-    """What operations take."""
+def _operands(ops: Iterable[ir.Operation]) -> set[ir.Value]:
+    """The operands of operations."""
     return {v for op in ops for v in op.operands}
 
 
-def _known(value: ir.Value) -> int | None:
-    """The number that a value is known to be, None where there is none."""
+def _constant_value(value: ir.Value) -> int | None:
+    """The number that a value is known to be; None where it is not a constant."""
     if isinstance(value, ir.BlockArgument) or value.owner.name != "arith.constant":
         return None
-    return ir.IntegerAttr(value.owner.attributes["value"]).value
+    return int(ir.IntegerAttr(value.owner.attributes["value"]).value)
 
 
-def _source(value: ir.Value) -> ir.Value:
-    """The tensor that a value is of, changed or in parts."""
+def _origin(value: ir.Value) -> ir.Value:
+    """The tensor that a value is a view or an updated form of."""
     while not isinstance(value, ir.BlockArgument):
         op = value.owner
         at = {"scf.for": 3, "tensor.insert_slice": 1, "tensor.extract_slice": 0}.get(op.name)
@@ -164,139 +169,143 @@ def _source(value: ir.Value) -> ir.Value:
     return value
 
 
-def _rewrite(nest: Nest, is_lasting: bool) -> None:
-    """Claims positions where that is worth it, and stops writes where a position is wrong."""
-    claims = nest.is_ordered and nest.is_long
-    guards = (claims or is_lasting) and any(True for _ in _checks(nest))
-    if not claims and not guards:
+def _rewrite(nest: Nest, is_in_place: bool) -> None:
+    """Computes last writers where steps in order would be slow, and stops all writes where a position is invalid."""
+    orders = nest.is_ordered and nest.is_long
+    guards = (orders or is_in_place) and any(True for _ in _checks(nest))
+    if not orders and not guards:
         return
     head, last = nest.loops[0], nest.write
     if nest.steps == 1:
         with ir.InsertionPoint(last), last.location:
-            right = arith.XOrIOp(_wrong(nest), _constant(ir.IntegerType.get_signless(1), 1)).result
-        return _allow(nest, right)
-    kind = ir.IntegerType.get_signless(32 if nest.steps is not None and nest.steps < 1 << 31 else 64)
+            is_valid = arith.XOrIOp(_is_invalid(nest), _constant(ir.IntegerType.get_signless(1), 1)).result
+        return _write_where(nest, is_valid)
+    step_type = ir.IntegerType.get_signless(32 if nest.steps is not None and nest.steps < 1 << 31 else 64)
     with ir.InsertionPoint(head), head.location:
-        sizes = [_size(head.operands[3], axis) for axis in nest.claimed] if claims else []
-        end = _product(sizes) if claims else _index(0)
+        sizes = [_size(head.operands[3], axis) for axis in nest.indexed_axes] if orders else []
+        end = _product(sizes) if orders else _index(0)
     with ir.InsertionPoint(last), last.location:
-        wrong = _wrong(nest) if guards else None
-        at = _number_of([nest.place[axis] for axis in nest.claimed], sizes) if claims else end
-        if claims and wrong is not None:
-            at = arith.SelectOp(wrong, end, at).result
-        step = arith.IndexCastOp(kind, nest.step()).result
-    claimed = _claim(nest, end, Claim(at, step, None if claims else wrong))
+        invalid = _is_invalid(nest) if guards else None
+        at = _linear_index([nest.position[axis] for axis in nest.indexed_axes], sizes) if orders else end
+        if orders and invalid is not None:
+            at = arith.SelectOp(invalid, end, at).result
+        step = arith.IndexCastOp(step_type, nest.step()).result
+    writers = _last_writers(nest, end, WriterUpdate(at, step, None if orders else invalid))
     with ir.InsertionPoint(last), last.location:
-        mine = [_equal(tensor.ExtractOp(claimed, [at]).result, step)] if claims else []
-        fine = [_equal(tensor.ExtractOp(claimed, [end]).result, _constant(kind, NOBODY))] if guards else []
-        may = functools.reduce(lambda a, b: arith.AndIOp(a, b).result, [*mine, *fine])
-    _allow(nest, may)
-    for loop in nest.leading if claims else ():
+        is_last = [_equal(tensor.ExtractOp(writers, [at]).result, step)] if orders else []
+        is_valid = (
+            [_equal(tensor.ExtractOp(writers, [end]).result, _constant(step_type, NO_WRITER))] if guards else []
+        )
+        condition = functools.reduce(lambda a, b: arith.AndIOp(a, b).result, [*is_last, *is_valid])
+    _write_where(nest, condition)
+    for loop in nest.leading if orders else ():
         loop.attributes[ANY_ORDER] = ir.UnitAttr.get()
 
 
-def _allow(nest: Nest, condition: ir.Value) -> None:
-    """Has a nest write what is there where a condition does not hold."""
+def _write_where(nest: Nest, condition: ir.Value) -> None:
+    """Makes a nest write back the old element where a condition does not hold."""
     with ir.InsertionPoint(nest.write), nest.write.location:
-        old = tensor.ExtractOp(nest.carried, nest.place).result
+        old = tensor.ExtractOp(nest.carried, nest.position).result
         nest.write.operands[0] = arith.SelectOp(condition, nest.write.operands[0], old).result
 
 
 @dataclass(frozen=True)
-class Claim:
-    """What a step notes: its number at a place, only `where` that is so."""
+class WriterUpdate:
+    """The update of a step in the tensor of last writers: the maximum with `step` at `at`, masked by `where`."""
 
     at: ir.Value
     step: ir.Value
     where: ir.Value | None
 
-    def write(self, cells: ir.Value, values: dict[ir.Value, ir.Value]) -> ir.Value:
-        """The cells with it; `values` are its values where that is written."""
+    def apply(self, writers: ir.Value, values: dict[ir.Value, ir.Value]) -> ir.Value:
+        """The updated tensor of last writers; `values` maps the update's values to their clones."""
         at = [values.get(self.at, self.at)]
-        old = tensor.ExtractOp(cells, at).result
+        old = tensor.ExtractOp(writers, at).result
         new = arith.MaxSIOp(old, values[self.step]).result
         if self.where is not None:
             new = arith.SelectOp(values[self.where], new, old).result
-        return tensor.InsertOp(new, cells, at).result
+        return tensor.InsertOp(new, writers, at).result
 
 
-def _claim(nest: Nest, end: ir.Value, claim: Claim) -> ir.Value:
-    """The last step at each place, and at place `end`, of a nest."""
-    head, known = nest.loops[0], _known(end)
-    needed = _needed(nest.write, [v for v in (claim.at, claim.step, claim.where) if v is not None])
+def _last_writers(nest: Nest, end: ir.Value, update: WriterUpdate) -> ir.Value:
+    """The tensor of the last writer of each position; the element at `end` notes invalid positions."""
+    head, known = nest.loops[0], _constant_value(end)
+    needed = _slice_of(nest.write, [v for v in (update.at, update.step, update.where) if v is not None])
 
-    def write(steps: dict[ir.Value, ir.Value], cells: ir.Value) -> ir.Value:
+    def write(steps: dict[ir.Value, ir.Value], writers: ir.Value) -> ir.Value:
         values = dict(steps)
         for op in needed:
             clone_with(op, values)
-        return claim.write(cells, values)
+        return update.apply(writers, values)
 
     with ir.InsertionPoint(head), head.location:
         count = arith.AddIOp(end, _index(1)).result if known is None else known + 1
-        cells = tensor.EmptyOp([count], claim.step.type).result
-        return _loops(nest.leading, linalg.fill(_constant(claim.step.type, NOBODY), outs=[cells]), {}, write)
+        empty = tensor.EmptyOp([count], update.step.type).result
+        filled = linalg.fill(_constant(update.step.type, NO_WRITER), outs=[empty])
+        return _copied_loops(nest.leading, filled, {}, write)
 
 
-def _loops(loops: Sequence[ir.Operation], carried: ir.Value, steps: dict[ir.Value, ir.Value],
-           write: Callable[[dict[ir.Value, ir.Value], ir.Value], ir.Value]) -> ir.Value:  # fmt: skip
-    """Loops like others that carry a tensor through `write`, which gets their steps."""
+def _copied_loops(loops: Sequence[ir.Operation], carried: ir.Value, steps: dict[ir.Value, ir.Value],
+                  write: Callable[[dict[ir.Value, ir.Value], ir.Value], ir.Value]) -> ir.Value:  # fmt: skip
+    """Copies of loops that carry a tensor through `write`, which gets the variables of the copies."""
     if not loops:
         return write(steps, carried)
     first, *rest = loops
     loop = scf.ForOp(*list(first.operands)[:3], [carried])
     with ir.InsertionPoint(loop.body):
         inner = {**steps, first.regions[0].blocks[0].arguments[0]: loop.induction_variable}
-        scf.YieldOp([_loops(rest, loop.inner_iter_args[0], inner, write)])
+        scf.YieldOp([_copied_loops(rest, loop.inner_iter_args[0], inner, write)])
     return loop.results[0]
 
 
 def _checks(nest: Nest) -> Iterable[tuple[ir.Operation, ir.Operation | None]]:
-    """The checks of where a nest writes: calls in it, and reads of tensors of positions that were checked before."""
-    for op in _needed(nest.write, nest.place):
+    """The checks of a nest's positions: calls in the nest, and reads of tensors of positions checked before."""
+    for op in _slice_of(nest.write, nest.position):
         if _is_check(op):
             yield op, None
         elif op.name == "tensor.extract" and not isinstance(op.operands[0], ir.BlockArgument):
-            made = op.operands[0].owner
-            if made.name == "linalg.generic" and len(made.results) == 1 and any(map(_is_check, _body(made))):
-                yield op, made
+            producer = op.operands[0].owner
+            is_single = producer.name == "linalg.generic" and len(producer.results) == 1
+            if is_single and any(map(_is_check, _body(producer))):
+                yield op, producer
 
 
 def _is_check(op: ir.Operation) -> bool:
-    return op.name == "func.call" and ir.FlatSymbolRefAttr(op.attributes["callee"]).value == CHECK_INDEX
+    return op.name == "func.call" and bool(ir.FlatSymbolRefAttr(op.attributes["callee"]).value == CHECK_INDEX)
 
 
 def _body(generic: ir.Operation) -> list[ir.Operation]:
     return [o.operation for o in generic.regions[0].blocks[0].operations]
 
 
-def _wrong(nest: Nest) -> ir.Value:
-    """Whether the position of a step has failed its check; no position is less than 0 from then on."""
-    found = list[ir.Value]()
-    for op, made in list(_checks(nest)):
-        if made is None:
-            found.append(_differ(op.results[0], op.operands[0]))
+def _is_invalid(nest: Nest) -> ir.Value:
+    """Whether the position of a step has failed its check; positions are clamped to at least 0 from then on."""
+    failures = list[ir.Value]()
+    for op, producer in list(_checks(nest)):
+        if producer is None:
+            failures.append(_differ(op.results[0], op.operands[0]))
             continue
-        op.operands[0] = _marked(made)
-        if not list(made.results[0].uses):
-            made.erase()
+        op.operands[0] = _with_marked_failures(producer)
+        if not list(producer.results[0].uses):
+            producer.erase()
         with ir.InsertionPoint(_after(op)), op.location:
             zero = _constant(op.results[0].type, 0)
             safe = arith.MaxSIOp(op.results[0], zero)
         op.results[0].replace_all_uses_except(safe.result, safe.operation)
-        found.append(arith.CmpIOp(arith.CmpIPredicate.slt, op.results[0], zero).result)
-    return functools.reduce(lambda a, b: arith.OrIOp(a, b).result, found)
+        failures.append(arith.CmpIOp(arith.CmpIPredicate.slt, op.results[0], zero).result)
+    return functools.reduce(lambda a, b: arith.OrIOp(a, b).result, failures)
 
 
-def _marked(made: ir.Operation) -> ir.Value:
-    """A tensor of checked positions with -1 for those that have failed."""
-    with ir.InsertionPoint(made), made.location:
-        copy = made.clone()
+def _with_marked_failures(producer: ir.Operation) -> ir.Value:
+    """The tensor of checked positions with -1 for those that have failed."""
+    with ir.InsertionPoint(producer), producer.location:
+        copy = producer.clone()
     *ops, last = _body(copy.operation)
-    with ir.InsertionPoint(last), made.location:
-        wrong = [_differ(op.results[0], op.operands[0]) for op in ops if _is_check(op)]
-        bad = functools.reduce(lambda a, b: arith.OrIOp(a, b).result, wrong)
-        given = last.operands[0]
-        last.operands[0] = arith.SelectOp(bad, _constant(given.type, -1), given).result
+    with ir.InsertionPoint(last), producer.location:
+        failures = [_differ(op.results[0], op.operands[0]) for op in ops if _is_check(op)]
+        failed = functools.reduce(lambda a, b: arith.OrIOp(a, b).result, failures)
+        position = last.operands[0]
+        last.operands[0] = arith.SelectOp(failed, _constant(position.type, -1), position).result
     return copy.results[0]
 
 
@@ -305,24 +314,26 @@ def _after(op: ir.Operation) -> ir.Operation:
     return ops[ops.index(op) + 1]
 
 
-def _number_of(place: Sequence[ir.Value], sizes: Sequence[ir.Value]) -> ir.Value:
-    """The number of a place among those of some sizes, in row-major order."""
-    at = place[0]
-    for value, size in zip(place[1:], sizes[1:], strict=True):
+def _linear_index(position: Sequence[ir.Value], sizes: Sequence[ir.Value]) -> ir.Value:
+    """The row-major linear index of a position."""
+    at = position[0]
+    for value, size in zip(position[1:], sizes[1:], strict=True):
         at = arith.AddIOp(arith.MulIOp(at, size).result, value).result
     return at
 
 
 def _product(sizes: Sequence[ir.Value]) -> ir.Value:
-    known = [_known(size) for size in sizes]
+    known = [_constant_value(size) for size in sizes]
     if None not in known:
         return _index(functools.reduce(lambda a, b: a * (b or 0), known, 1))
     return functools.reduce(lambda a, b: arith.MulIOp(a, b).result, sizes)
 
 
 def _size(target: ir.Value, axis: int) -> ir.Value:
-    kind = ir.RankedTensorType(target.type)
-    return tensor.DimOp(target, _index(axis)).result if kind.is_dynamic_dim(axis) else _index(kind.get_dim_size(axis))
+    tensor_type = ir.RankedTensorType(target.type)
+    if tensor_type.is_dynamic_dim(axis):
+        return tensor.DimOp(target, _index(axis)).result
+    return _index(tensor_type.get_dim_size(axis))
 
 
 def _equal(a: ir.Value, b: ir.Value) -> ir.Value:
@@ -337,5 +348,5 @@ def _index(number: int) -> ir.Value:
     return _constant(ir.IndexType.get(), number)
 
 
-def _constant(kind: ir.Type, number: int) -> ir.Value:
-    return arith.ConstantOp(kind, ir.IntegerAttr.get(kind, number)).result
+def _constant(type_: ir.Type, number: int) -> ir.Value:
+    return arith.ConstantOp(type_, ir.IntegerAttr.get(type_, number)).result

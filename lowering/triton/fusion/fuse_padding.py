@@ -1,9 +1,9 @@
-"""`oneflow-fuse-padding`: images that are computed to be padded are computed where they lie in padded ones.
+"""`oneflow-fuse-padding`: an image that is computed and then padded is computed in the padded image.
 
     %y = linalg.generic {relu} ins(%x) ; %p = tensor.insert_slice %y into %zeros
       ->   %p = linalg.generic {relu inside, 0 around} ins()      which reads %x at computed positions
 
-What else reads %y reads %p past its border. So a tensor is neither written twice nor read in between.
+Other users of %y read %p inside its border. So %y is neither stored nor loaded.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ INSERTION = "tensor.insert_slice"
 @register_pass
 @dataclass(frozen=True)
 class FusePadding(Pass):
-    """Computes tensors that are put into larger ones there, where what else reads them can read these.
+    """Computes tensors that are inserted into larger ones in these, where other users can read the larger ones.
 
     %y = linalg.generic {exp} ins(%x : tensor<4xf32>)
     %p = tensor.insert_slice %y into %zeros[1] [4] [1] : tensor<4xf32> into tensor<6xf32>
@@ -48,136 +48,147 @@ class FusePadding(Pass):
 
 @dataclass
 class Padding:
-    """An insertion, the node that computes what is inserted, where it begins, the number around it, other readers."""
+    """A padded tensor.
+
+    Attributes:
+        op: the insertion into the larger tensor.
+        node: computes the smaller tensor.
+        offsets: the position of the smaller tensor in the larger one.
+        around: the constant around it.
+        readers: the other users of the smaller tensor, and the number of the operand.
+        positions: the clamped position in the smaller tensor, as values, while the body is built.
+    """
 
     op: ir.Operation
     node: Node
     offsets: Sequence[int]
     around: ir.Value
     readers: Sequence[tuple[ir.Operation, int]]
-    places: list[ir.Value] = field(default_factory=list)
+    positions: list[ir.Value] = field(default_factory=list)
 
     def replace(self) -> None:
-        """Computes the larger tensor in the place of the smaller one."""
-        kind = ir.RankedTensorType(self.op.results[0].type)
-        near = [u for u in self.node.inputs if not self._is_far(u)]
-        maps = [*(self._map(u) for u in near), ir.AffineMap.get_identity(kind.rank)]
-        both = ir.Location.fused([self.node.op.location, self.op.location])
-        with ir.InsertionPoint(self.node.op), both:
+        """Replaces the computation of the smaller tensor by that of the larger one."""
+        result_type = ir.RankedTensorType(self.op.results[0].type)
+        direct = [u for u in self.node.inputs if not self._needs_position(u)]
+        maps = [*(self._map(u) for u in direct), ir.AffineMap.get_identity(result_type.rank)]
+        locations = ir.Location.fused([self.node.op.location, self.op.location])
+        with ir.InsertionPoint(self.node.op), locations:
             around = self.around.owner.operation.clone().results[0]
-            empty = tensor.EmptyOp(list(kind.shape), kind.element_type).result
-            made = new_generic([u.value for u in near], [empty], maps, ["parallel"] * kind.rank)
-            elements = [ir.RankedTensorType(v.type).element_type for v in (*(u.value for u in near), empty)]
-            block = made.regions[0].blocks.append(*elements)
+            empty = tensor.EmptyOp(list(result_type.shape), result_type.element_type).result
+            padded = new_generic([u.value for u in direct], [empty], maps, ["parallel"] * result_type.rank)
+            elements = [ir.RankedTensorType(v.type).element_type for v in (*(u.value for u in direct), empty)]
+            block = padded.regions[0].blocks.append(*elements)
             with ir.InsertionPoint(block):
-                given = dict(zip((id(u) for u in near), block.arguments, strict=False))
-                linalg.YieldOp([self._element(given, around)])
+                loaded = dict(zip((id(u) for u in direct), block.arguments, strict=False))
+                linalg.YieldOp([self._element(loaded, around)])
         for reader, number in self.readers:
-            _read_inside(reader, number, made.results[0], self.offsets)
-        self.op.results[0].replace_all_uses_with(made.results[0])
+            _read_inside(reader, number, padded.results[0], self.offsets)
+        self.op.results[0].replace_all_uses_with(padded.results[0])
         self.op.erase()
         self.node.op.erase()
 
     @functools.cached_property
     def _axes(self) -> dict[int, int]:
-        """The dimension of the result that each loop of the node goes along."""
+        """The dimension of the result for each loop of the node."""
         return {f.dim: axis for axis, f in enumerate(self.node.outputs[0].access) if f.dim is not None}
 
     def _is_larger(self, axis: int) -> bool:
-        return self.op.operands[0].type.shape[axis] != self.op.results[0].type.shape[axis]
+        return bool(self.op.operands[0].type.shape[axis] != self.op.results[0].type.shape[axis])
 
-    def _is_far(self, use: Use) -> bool:
-        """Whether where an operand is read changes along a dimension that grows."""
+    def _needs_position(self, use: Use) -> bool:
+        """Whether an operand is indexed along a padded dimension."""
         return any(self._is_larger(self._axes[d]) for f in use.access for d in f.dims)
 
     def _map(self, use: Use) -> ir.AffineMap:
         dims = {d: ir.AffineExpr.get_dim(axis) for d, axis in self._axes.items()}
         return ir.AffineMap.get(len(self.offsets), 0, [f.affine_expr(dims) for f in use.access])
 
-    def _element(self, given: dict[int, ir.Value], around: ir.Value) -> ir.Value:
-        """An element inside, or the number `around`."""
-        inside = self._place()
+    def _element(self, loaded: dict[int, ir.Value], around: ir.Value) -> ir.Value:
+        """The body: an element of the smaller tensor, or the constant `around`."""
+        inside = self._clamped_position()
         values = dict[ir.Value, ir.Value]()
         for argument, use in zip(self.node.body.arguments, self.node.inputs, strict=False):
-            values[argument] = given[id(use)] if id(use) in given else self._far(use)
+            values[argument] = loaded[id(use)] if id(use) in loaded else self._extract(use)
         *ops, last = self.node.body.operations
         for op in ops:
             clone_with(op.operation, values)
         (result,) = last.operands
-        found = values.get(result, result)
-        return found if inside is None else arith.SelectOp(inside, found, around).result
+        element = values.get(result, result)
+        return element if inside is None else arith.SelectOp(inside, element, around).result
 
-    def _place(self) -> ir.Value | None:
-        """Finds the position in the smaller tensor, or the next to it; gives whether it is in there."""
+    def _clamped_position(self) -> ir.Value | None:
+        """Computes the position in the smaller tensor, clamped to it; gives whether the position was inside."""
         inside, source = None, self.op.operands[0].type.shape
         for axis, (offset, size) in enumerate(zip(self.offsets, source, strict=True)):
             at = linalg.IndexOp(axis).result
             if not self._is_larger(axis):
-                self.places.append(at)
+                self.positions.append(at)
                 continue
             moved = arith.SubIOp(at, index_constant(offset)).result
             first, last = index_constant(0), index_constant(size - 1)
-            self.places.append(arith.MinSIOp(arith.MaxSIOp(moved, first).result, last).result)
-            here = arith.CmpIOp(arith.CmpIPredicate.eq, moved, self.places[-1]).result
+            self.positions.append(arith.MinSIOp(arith.MaxSIOp(moved, first).result, last).result)
+            here = arith.CmpIOp(arith.CmpIPredicate.eq, moved, self.positions[-1]).result
             inside = here if inside is None else arith.AndIOp(inside, here).result
         return inside
 
-    def _far(self, use: Use) -> ir.Value:
-        places = {d: self.places[axis] for d, axis in self._axes.items()}
-        return tensor.ExtractOp(use.value, [index_of(f, places) for f in use.access]).result
+    def _extract(self, use: Use) -> ir.Value:
+        positions = {d: self.positions[axis] for d, axis in self._axes.items()}
+        return tensor.ExtractOp(use.value, [index_of(f, positions) for f in use.access]).result
 
 
 def _padding(op: ir.Operation) -> Padding | None:
-    """An insertion whose source can be computed in place."""
+    """An insertion whose source can be computed in the larger tensor; None for others."""
     source, result = op.operands[0], op.results[0]
     around = _around(op)
     node = None if isinstance(source, ir.BlockArgument) else find_node(source.owner)
     chained = any(u.owner.operation.name == INSERTION and u.operand_number == 1 for u in result.uses)
-    if around is None or node is None or chained or not _is_plain(node) or source.type.rank != result.type.rank:
+    if around is None or node is None or chained or not _is_elementwise(node) or source.type.rank != result.type.rank:
         return None
     readers = [(u.owner.operation, u.operand_number) for u in source.uses if u.owner.operation != op]
     offsets = list(ir.DenseI64ArrayAttr(op.attributes["static_offsets"]))
-    if readers and not _is_seen(offsets, source.type.shape, result.type.shape):
+    if readers and not _is_distinguishable(offsets, source.type.shape, result.type.shape):
         return None
     if not all(_reads_past_borders(reader, number, source) for reader, number in readers):
         return None
     return Padding(op, node, offsets, around, readers)
 
 
-def _is_seen(offsets: Sequence[int], inner: Sequence[int], outer: Sequence[int]) -> bool:
-    """Whether positions in the larger tensor differ along each dimension that grows.
+def _is_distinguishable(offsets: Sequence[int], inner: Sequence[int], outer: Sequence[int]) -> bool:
+    """Whether the offset is not zero along each padded dimension.
 
-    A position that is a loop says that the dimension has the size of the loop.
+    Elsewhere a position would be a plain loop index, which means that the dimension has the size of the loop.
     """
     return all(offset > 0 or size == larger for offset, size, larger in zip(offsets, inner, outer, strict=True))
 
 
 def _around(op: ir.Operation) -> ir.Value | None:
-    """The constant that an insertion of known place, step by step, is put among."""
+    """The constant that fills the target of an insertion of static slice and unit strides; None for others."""
     target = op.operands[1]
-    known = len(op.operands) == len(("source", "target")) and op.operands[0].type.has_static_shape
-    whole = set(ir.DenseI64ArrayAttr(op.attributes["static_strides"])) == {1}
-    filled = not isinstance(target, ir.BlockArgument) and target.owner.name == "linalg.fill"
-    if not known or not whole or not filled:
+    is_static = len(op.operands) == len(("source", "target")) and op.operands[0].type.has_static_shape
+    is_contiguous = set(ir.DenseI64ArrayAttr(op.attributes["static_strides"])) == {1}
+    is_filled = not isinstance(target, ir.BlockArgument) and target.owner.name == "linalg.fill"
+    if not is_static or not is_contiguous or not is_filled:
         return None
     number = target.owner.operands[0]
-    constant = not isinstance(number, ir.BlockArgument) and number.owner.name == "arith.constant"
-    return number if constant else None
+    is_constant = not isinstance(number, ir.BlockArgument) and number.owner.name == "arith.constant"
+    return number if is_constant else None
 
 
-def _is_plain(node: Node) -> bool:
-    """Whether each element is computed from elements at its place, in the same order, and from nothing else."""
+def _is_elementwise(node: Node) -> bool:
+    """Whether each element is computed from elements at its position alone, in the same order of dimensions."""
     loops = [f.dim for f in node.outputs[0].access]
-    turned = any(loops[-1] in {f.dim for f in u.access[:-1]} for u in node.inputs if loops)
-    alone = all(o.operation.name.startswith(("arith.", "math.", "linalg.yield")) for o in node.body.operations)
+    transposes = any(loops[-1] in {f.dim for f in u.access[:-1]} for u in node.inputs if loops)
+    is_arithmetic = all(
+        o.operation.name.startswith(("arith.", "math.", "linalg.yield")) for o in node.body.operations
+    )
     begins = list(node.body.arguments)[len(node.inputs) :]
     return (
         not node.reductions
-        and not turned
+        and not transposes
         and len(node.results) == 1
         and set(loops) == set(range(len(node.names)))
         and len(loops) == len(node.names)
-        and alone
+        and is_arithmetic
         and not any(True for b in begins for _ in b.uses)
         and has_unit_strides(node)
         and bool(node.inputs)
@@ -185,9 +196,9 @@ def _is_plain(node: Node) -> bool:
 
 
 def _reads_past_borders(reader: ir.Operation, number: int, value: ir.Value) -> bool:
-    """Whether an operation can read a tensor inside of a larger one, and knows its loops' sizes without it.
+    """Whether an operation can read a tensor inside a larger one: other operands define the sizes of its loops.
 
-    Products that read blocks of memory are faster with the tensor itself, also where it joins their result.
+    Products that load blocks are faster with the tensor itself, also where the tensor is read by their epilogue.
     """
     node = find_node(reader)
     if node is None or number >= len(node.inputs):
@@ -201,7 +212,7 @@ def _reads_past_borders(reader: ir.Operation, number: int, value: ir.Value) -> b
 
 
 def _read_inside(reader: ir.Operation, number: int, value: ir.Value, offsets: Sequence[int]) -> None:
-    """Has an operation read a tensor from `offsets` on as an operand."""
+    """Makes the operand `number` of an operation the tensor `value`, read from `offsets` on."""
     maps = [a.value for a in reader.attributes["indexing_maps"]]
     moved = [e + offset for e, offset in zip(maps[number].results, offsets, strict=True)]
     maps[number] = ir.AffineMap.get(maps[number].n_dims, 0, moved)

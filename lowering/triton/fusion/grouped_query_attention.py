@@ -1,4 +1,4 @@
-"""Keys and values that are repeated for the query heads that share them, and their gradients, sums over those heads.
+"""Grouped-query attention: keys and values that are repeated for query heads that share them, and their gradients.
 
 key[:, :, None].expand(batch, groups, share, ..).reshape(batch, groups * share, ..)   ->   key
 """
@@ -15,35 +15,42 @@ from oneflow.lowering.triton.fusion.attention_pattern import Graph, Matrix
 RESHAPES = ("reshape", "expand_dims", "squeeze")
 
 
-def repeated(graph: Graph, matrix: Matrix) -> ir.Value | None:
-    """What (batch, heads, rows, columns) repeats each head of, as often as another head follows; None for others."""
-    reshape = None if matrix.flipped else graph.made_by(matrix.value, *RESHAPES)
-    spread = None if reshape is None else graph.made_by(reshape.operands[0].handle, "expand")
-    if spread is None:
+def unrepeat_heads(graph: Graph, matrix: Matrix) -> ir.Value | None:
+    """The tensor whose heads a matrix (batch, heads, rows, columns) repeats; None where it repeats none."""
+    reshape = None if matrix.is_transposed else graph.producer(matrix.value, *RESHAPES)
+    expand = None if reshape is None else graph.producer(reshape.operands[0].handle, "expand")
+    if expand is None:
         return None
-    value, wide, shape = spread.operands[0].handle, spread.results[0].shape, graph.desc(matrix.value).shape
-    narrow = graph.desc(value).shape
+    value, wide, shape = expand.operands[0].handle, expand.results[0].shape, graph.shape(matrix.value)
+    narrow = graph.shape(value)
     axes = [i for i, (a, b) in enumerate(zip(narrow, wide, strict=False)) if a != b]
-    if len(narrow) != len(wide) or len(shape) != 4 or len(axes) != 1 or shape[1] % wide[axes[0]]:
+    if len(narrow) != len(wide) or len(shape) != 4 or len(axes) != 1:
         return None
-    wanted = (shape[0], shape[1] // wide[axes[0]], *shape[2:])
-    return _of_shape(graph, value, wanted) if math.prod(wide[: axes[0]]) == math.prod(wanted[:2]) else None
+    batch, heads, rows, columns = shape
+    share = wide[axes[0]]
+    if heads is None or batch is None or heads % share:
+        return None
+    groups = heads // share
+    origin = _reshaped_origin(graph, value, (batch, groups, rows, columns))
+    return origin if math.prod(wide[: axes[0]]) == batch * groups else None
 
 
-def _of_shape(graph: Graph, value: ir.Value, shape: tuple[int, ...]) -> ir.Value | None:
-    """The value with a shape that a value has the elements of, in their order."""
-    while graph.desc(value).shape != shape:
-        call = graph.made_by(value, *RESHAPES)
+def _reshaped_origin(graph: Graph, value: ir.Value, shape: tuple[int | None, ...]) -> ir.Value | None:
+    """The tensor of shape `shape` that a value is a chain of reshapes of; None where there is none."""
+    while graph.shape(value) != shape:
+        call = graph.producer(value, *RESHAPES)
         if call is None:
             return None
         value = call.operands[0].handle
     return value
 
 
-def summed(graph: Graph, op: ir.Operation, transposed: bool, heads: int, share: int) -> ir.Operation | None:
-    """The sum over the heads that share a key of a gradient, which nothing else reads; `heads` are those of a batch.
+def sum_over_shared_heads(
+    graph: Graph, op: ir.Operation, transposed: bool, heads: int, share: int
+) -> ir.Operation | None:
+    """The sum of a gradient over the `share` heads that share a key; None where anything else uses the gradient.
 
-    `transposed` is whether the gradient is the transposed one.
+    `heads` are the query heads of all batches. `transposed` says that the gradient is transposed.
     """
     while (call := _only_user(graph, op)) is not None:
         op = graph.ops.owners[call.results[0].handle]
@@ -53,7 +60,7 @@ def summed(graph: Graph, op: ir.Operation, transposed: bool, heads: int, share: 
                 return None
             transposed = False
         elif transposed or call.record.name not in RESHAPES:
-            return op if not transposed and _adds(call, heads // share, share) else None
+            return op if not transposed and _sums_groups(call, heads // share, share) else None
     return None
 
 
@@ -63,8 +70,8 @@ def _only_user(graph: Graph, op: ir.Operation) -> Call | None:
     return graph.call(users[0], *names) if len(users) == 1 else None
 
 
-def _adds(call: Call, groups: int, share: int) -> bool:
-    """Whether a sum is over the heads of each group."""
+def _sums_groups(call: Call, groups: int, share: int) -> bool:
+    """Whether a sum is over the heads that share a key."""
     shape = call.operands[0].shape
     axes = [a % len(shape) for a in call.axis]
     return len(axes) == 1 and shape[axes[0]] == share and math.prod(shape[: axes[0]]) == groups

@@ -1,7 +1,7 @@
-"""`oneflow-join-products`: a sum of products is one kernel, which computes one term after the other.
+"""`oneflow-join-products`: a sum of matrix products becomes one kernel, which accumulates one term after the other.
 
-That is the gradient of a tensor that several products read, such as the one that query, key and value are of. The
-terms are added up in f32 and rounded once.
+Such a sum is the gradient of a tensor that several products read, such as the operand of the query, key and value
+projections. The terms are accumulated in f32 and rounded once.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from oneflow.dialect.record import Registry
 from oneflow.lowering.kernels.nodes import Node, find_node, is_contraction
 from oneflow.lowering.kernels.sums import sums_in, walks_along
 from oneflow.lowering.triton.codegen.emission import fill_literal
-from oneflow.lowering.triton.fusion.split_reductions import product_of, stays_whole
+from oneflow.lowering.triton.fusion.split_reductions import is_unsplit, product_of
 from oneflow.passes.base import Pass
 from oneflow.passes.registry import register_pass
 from oneflow.passes.walk import is_used_once
 
-#: Most products that are one kernel: one with more compiles longer.
-MOST_TERMS = 4
+#: The most products of one kernel: more take long to compile.
+MAX_TERMS = 4
 
 
 @register_pass
 @dataclass(frozen=True)
 class JoinProducts(Pass):
-    """Lets a product begin with another one that it is added to, where both have the same loops.
+    """Initializes the accumulators of a product with another product that is added to it, where the loops are equal.
 
     %p = linalg.generic {%a %b} outs(%zeros) ; %q = linalg.generic {%c %d} outs(%zeros)
     %s = linalg.generic {%p + %q}
@@ -42,13 +42,13 @@ class JoinProducts(Pass):
 
 
 def _join(op: ir.Operation) -> None:
-    """Gives a sum of two products the place of the later one, which begins with the other."""
+    """Replaces a sum of two products by the later one, whose initial value becomes the other."""
     values = list(op.operands)[:2]
-    found = [_terms(v) for v in values]
-    if not all(found) or sum(map(len, found)) > MOST_TERMS or not _alike(found[0][0], found[1][0]):
+    terms = [_terms(v) for v in values]
+    if not all(terms) or sum(map(len, terms)) > MAX_TERMS or not _have_equal_loops(terms[0][0], terms[1][0]):
         return
-    first, last = (0, 1) if found[0][-1].op.is_before_in_block(found[1][-1].op) else (1, 0)
-    end, head = found[first][-1].op, found[last][0].op
+    first, last = (0, 1) if terms[0][-1].op.is_before_in_block(terms[1][-1].op) else (1, 0)
+    end, head = terms[first][-1].op, terms[last][0].op
     if not end.is_before_in_block(head) or fill_literal(head.operands[2]) != "0.0":
         return
     head.operands[2] = end.results[0]
@@ -60,38 +60,38 @@ def _join(op: ir.Operation) -> None:
 
 
 def _terms(value: ir.Value) -> list[Node]:
-    """The products whose sum, perhaps rounded, a tensor is that is used once; none where it is anything else."""
-    node = _maker(value)
-    if node is not None and not is_contraction(node) and _rounds(node):
-        node = _maker(node.inputs[0].value)
-    found: list[Node] = []
-    while node is not None and _is_whole(node):
-        found.insert(0, node)
-        node = _maker(node.outputs[0].value)
-    return found
+    """The products whose sum a tensor is, perhaps rounded, if nothing else uses it; none for other tensors."""
+    node = _producer(value)
+    if node is not None and not is_contraction(node) and _is_rounding(node):
+        node = _producer(node.inputs[0].value)
+    terms: list[Node] = []
+    while node is not None and _is_plain(node):
+        terms.insert(0, node)
+        node = _producer(node.outputs[0].value)
+    return terms
 
 
-def _maker(value: ir.Value) -> Node | None:
-    """The operation on tensors that makes a value for one user alone."""
-    alone = not isinstance(value, ir.BlockArgument) and is_used_once(value)
-    return find_node(value.owner.operation) if alone else None
+def _producer(value: ir.Value) -> Node | None:
+    """The node that gives a value, where the value has one user."""
+    is_single = not isinstance(value, ir.BlockArgument) and is_used_once(value)
+    return find_node(value.owner.operation) if is_single else None
 
 
-def _rounds(node: Node) -> bool:
-    """Whether a node does nothing but round elements."""
+def _is_rounding(node: Node) -> bool:
+    """Whether a node only rounds elements."""
     maps = [a.value for a in node.op.attributes["indexing_maps"]]
     names = [o.operation.name for o in node.body.operations]
     shape = ir.ShapedType(node.results[0].type).shape
     return names == ["arith.truncf", "linalg.yield"] and all(walks_along(m, shape) for m in maps)
 
 
-def _is_whole(node: Node) -> bool:
-    """Whether a node is a product that is read by descriptors, whose depth is not cut."""
+def _is_plain(node: Node) -> bool:
+    """Whether a node is a product that TMA can read and that has no split-K."""
     product = product_of(node) if is_contraction(node) else None
-    return product is not None and product.described and stays_whole(node)
+    return product is not None and product.tma_readable and is_unsplit(node)
 
 
-def _alike(one: Node, other: Node) -> bool:
-    """Whether products have the same loops over operands of the same types."""
+def _have_equal_loops(one: Node, other: Node) -> bool:
+    """Whether products have equal loops over operands of equal types."""
     same = all(one.op.attributes[name] == other.op.attributes[name] for name in ("indexing_maps", "iterator_types"))
     return same and [v.type for v in one.op.operands] == [v.type for v in other.op.operands]

@@ -1,11 +1,11 @@
-"""`oneflow-prefer-channels-last`: convolutions on images with their channels last, between transposes.
+"""`oneflow-prefer-channels-last`: convolutions become channels-last convolutions between transposes.
 
     %y = "oneflow.conv2d"(%x, %w) {data_format = "channels_first", ..}
       ->   %y = transpose("oneflow.conv2d"(transpose(%x), transpose(%w)) {data_format = "channels_last", ..})
 
-Elements that are multiplied with one another then lie beside each other in memory, which is what tensor cores are fed
-with. Images of few channels, such as photographs, get channels of zeros, so that they are read in vectors too.
-`oneflow-choose-layouts` does away with most of the transposes.
+The reduction dimension is then contiguous in memory, as tensor cores need it. Images of few channels, such as
+photographs, are padded with channels of zeros, so that they are loaded in vectors too. `oneflow-choose-layouts`
+removes most of the transposes.
 """
 
 from __future__ import annotations
@@ -24,17 +24,18 @@ from oneflow.passes.registry import register_pass
 CONVOLUTIONS = frozenset(f"{dialect.PREFIX}{n}" for n in ("conv2d", "deconv2d", "conv_data_grad", "conv_filter_grad"))
 #: From channels first to channels last, and back.
 TO_LAST, TO_FIRST = [0, 2, 3, 1], [0, 3, 1, 2]
-#: What the numbers of channels are multiples of, or are made: 16 bytes of f16. Operands that may be filled up.
-CHANNELS = 8
-FILLED = frozenset({"in", "weight", "x", "filter", "x_like"})
-#: The operand whose first dimension are channels of an operand that is filled up.
-SUMMED = {"deconv2d": "weight"}
+#: Numbers of channels are multiples of this, or padded to one: 16 bytes of f16.
+CHANNEL_MULTIPLE = 8
+#: The operands whose channels may be padded.
+PADDED = frozenset({"in", "weight", "x", "filter", "x_like"})
+#: The operand whose first dimension is the channels of a padded operand, by operator.
+REDUCED = {"deconv2d": "weight"}
 
 
 @register_pass
 @dataclass(frozen=True)
 class PreferChannelsLast(Pass):
-    """Computes convolutions of images with channels first with channels last, which are multiples of 8, or filled up.
+    """Computes channels-first convolutions channels-last; numbers of channels are multiples of 8, or padded to such.
 
     %y = "oneflow.conv2d"(%x, %w) {data_format = "channels_first"}
       ->   %a = "oneflow.transpose"(%x) ; %b = "oneflow.transpose"(%w)
@@ -45,9 +46,9 @@ class PreferChannelsLast(Pass):
 
     def run(self, module: ir.Module, registry: Registry) -> None:
         """Rewrites every convolution that fits."""
-        found: list[ir.Operation] = []
-        dialect.walk(module.operation, found.append)
-        for op in found:
+        operations: list[ir.Operation] = []
+        dialect.walk(module.operation, operations.append)
+        for op in operations:
             if op.name in CONVOLUTIONS and _fits(op, registry):
                 _rewrite(op, registry)
 
@@ -61,22 +62,24 @@ def _is_image(value: Value) -> bool:
 
 
 def _fits(op: ir.Operation, registry: Registry) -> bool:
-    """Whether channels come first, in one group, and their numbers allow vectors, or can be made to."""
+    """Whether channels come first, in one group, and their numbers are multiples of 8 or can be padded."""
     call = _call(op, IRBuilder(registry))
     images = {n: v.shape for n, v in call.inputs.items() if v is not None and _is_image(v)}
     known = all(None not in shape and shape[0] * shape[1] > 0 for shape in images.values())
-    whole = known and all(shape[1] % CHANNELS == 0 for n, shape in images.items() if n not in FILLED)
-    return whole and len(images) > 1 and call.data_format == "channels_first" and call.groups == 1
+    is_aligned = known and all(shape[1] % CHANNEL_MULTIPLE == 0 for n, shape in images.items() if n not in PADDED)
+    return is_aligned and len(images) > 1 and call.data_format == "channels_first" and call.groups == 1
 
 
 def _rewrite(op: ir.Operation, registry: Registry) -> None:
     ops = IRBuilder(registry, ir.InsertionPoint(op), op.location)
     call = _call(op, ops)
-    given: dict[str, Any] = {n: _last(ops, v, n == SUMMED.get(call.record.name)) for n, v in call.inputs.items()}
+    operands: dict[str, Any] = {
+        n: _channels_last(ops, v, n == REDUCED.get(call.record.name)) for n, v in call.inputs.items()
+    }
     attrs = {**call.attrs, "data_format": "channels_last"}
-    if call.record.name in SUMMED:
-        attrs["filters"] = 0  # as many as the weight has, filled up
-    result = ops.call(call.record.name, *given.values(), **attrs)[0]
+    if call.record.name in REDUCED:
+        attrs["filters"] = 0  # as many as the padded weight has
+    result = ops.call(call.record.name, *operands.values(), **attrs)[0]
     channels = ir.RankedTensorType(op.results[0].type).shape[1]
     if result.shape[-1] > channels:
         result = ops.narrow(result, dim=3, start=0, length=channels)
@@ -84,10 +87,14 @@ def _rewrite(op: ir.Operation, registry: Registry) -> None:
     op.erase()
 
 
-def _last(ops: IRBuilder, value: Value | None, is_summed: bool) -> Value | None:
-    """An operand with channels last and filled up, also what it `is_summed` over; what is no image stays."""
+def _channels_last(ops: IRBuilder, value: Value | None, is_reduced: bool) -> Value | None:
+    """An image operand channels-last and padded, with `is_reduced` also along its first dimension."""
     if value is None or not _is_image(value):
         return value
-    turned = ops.transpose(value, perm=TO_LAST)
-    missing = [-value.shape[0] % CHANNELS if is_summed else 0, 0, 0, -value.shape[1] % CHANNELS]
-    return ops.pad(turned, padding_before=[0] * 4, padding_after=missing) if any(missing) else turned
+    transposed: Value = ops.transpose(value, perm=TO_LAST)
+    first, channels = value.shape[0] or 0, value.shape[1] or 0
+    missing = [-first % CHANNEL_MULTIPLE if is_reduced else 0, 0, 0, -channels % CHANNEL_MULTIPLE]
+    if not any(missing):
+        return transposed
+    padded: Value = ops.pad(transposed, padding_before=[0] * 4, padding_after=missing)
+    return padded

@@ -1,8 +1,7 @@
-"""Single writes, and numbers that loops read of tensors, as parts of the loops' kernels: the host need not know
-them.
+"""Moves single writes, and scalars that are read from tensors, into loops: kernels read them, not the host.
 
-    %i = tensor.extract %at[0] ; tensor.insert %v into %x[%i]
-      ->   scf.for 0 to 1 { %i = tensor.extract %at[0] ; tensor.insert %v into %x[%i] }
+%i = tensor.extract %at[0] ; tensor.insert %v into %x[%i]
+  ->   scf.for 0 to 1 { %i = tensor.extract %at[0] ; tensor.insert %v into %x[%i] }
 """
 
 from __future__ import annotations
@@ -13,12 +12,12 @@ from oneflow.dialect._mlir import arith, ir, scf
 from oneflow.passes.inline import clone_with
 from oneflow.passes.walk import gather
 
-#: What a number is computed by from one of a tensor.
-COMPUTES = ("arith.", "math.", "tensor.extract", "func.call")
+#: The operations that compute a scalar from an element of a tensor.
+SCALAR_OPERATIONS = ("arith.", "math.", "tensor.extract", "func.call")
 
 
 def sink_reads(block: ir.Block) -> None:
-    """Makes loops of single writes of a function's block, and has loops that write read their numbers themselves."""
+    """Wraps single writes of a function's block in loops, and moves the scalars that writing loops use into these."""
     for op in [o.operation for o in block.operations if o.operation.name == "tensor.insert"]:
         _wrap(op)
     for loop in [o.operation for o in block.operations if o.operation.name == "scf.for"]:
@@ -28,7 +27,7 @@ def sink_reads(block: ir.Block) -> None:
 
 
 def _wrap(op: ir.Operation) -> None:
-    """Puts a write in a loop of one step."""
+    """Wraps a write in a loop of one step."""
     with ir.InsertionPoint(op), op.location:
         low, high = (arith.ConstantOp(ir.IndexType.get(), n).result for n in (0, 1))
         loop = scf.ForOp(low, high, high, [op.operands[1]])
@@ -40,7 +39,7 @@ def _wrap(op: ir.Operation) -> None:
 
 
 def _innermost(loop: ir.Operation) -> ir.Block | None:
-    """The block of loops in each other that writes; None where there is more in them."""
+    """The innermost block of a nest with one write; None where the nest has more."""
     block = loop.regions[0].blocks[0]
     names = [o.operation.name for o in block.operations]
     if names == ["scf.for", "scf.yield"]:
@@ -49,14 +48,14 @@ def _innermost(loop: ir.Operation) -> ir.Block | None:
 
 
 def _sink(loop: ir.Operation, inner: ir.Block) -> None:
-    """Has the block compute what it takes from the outside and what comes from elements of tensors."""
-    outside = [o.operation for o in loop.block.operations]
-    before = outside[: outside.index(loop)]
+    """Moves the scalars that a block uses and that are computed from elements of tensors into the block."""
+    siblings = [o.operation for o in loop.block.operations]
+    before = siblings[: siblings.index(loop)]
     read: list[ir.Operation] = []
     for op in before:
-        if op.name == "tensor.extract" or (_computes(op) and any(_made_by(v, read) for v in op.operands)):
+        if op.name == "tensor.extract" or (_computes(op) and any(_is_result_of(v, read) for v in op.operands)):
             read.append(op)
-    needed = set(_used(inner))
+    needed = set(_operands_of(inner))
     for op in reversed(read):
         if any(r in needed for r in op.results):
             needed.update(op.operands)
@@ -76,14 +75,18 @@ def _sink(loop: ir.Operation, inner: ir.Block) -> None:
 
 
 def _computes(op: ir.Operation) -> bool:
-    return op.name.startswith(COMPUTES) and bool(op.results) and not isinstance(op.results[0].type, ir.ShapedType)
+    return (
+        op.name.startswith(SCALAR_OPERATIONS)
+        and bool(op.results)
+        and not isinstance(op.results[0].type, ir.ShapedType)
+    )
 
 
-def _made_by(value: ir.Value, ops: list[ir.Operation]) -> bool:
+def _is_result_of(value: ir.Value, ops: list[ir.Operation]) -> bool:
     return not isinstance(value, ir.BlockArgument) and value.owner in ops
 
 
-def _used(block: ir.Block) -> Iterator[ir.Value]:
-    """The values that operations of a block take."""
+def _operands_of(block: ir.Block) -> Iterator[ir.Value]:
+    """The operands of a block's operations."""
     for op in gather(block.owner):
         yield from op.operands

@@ -1,8 +1,8 @@
-"""`oneflow-split-reductions`: sums over much that give little become two, so that every processor has a part.
+"""`oneflow-split-reductions`: long reductions with few results are split, so that every SM has a part (split-K).
 
-Column sums, sums of everything and products of a long depth leave most processors of a device idle. Their first loop
-is cut in parts: each part is reduced by itself, then the partial results are. No atomic operation is needed, so
-results do not vary from run to run.
+Column sums, sums of all elements, and products of a long depth leave most SMs idle. A loop of these is split: each
+part is reduced by itself, then the partial results are. No atomic operation is needed, so that results do not vary
+from run to run.
 """
 
 from __future__ import annotations
@@ -38,20 +38,25 @@ from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.triton.codegen.kernel import Kernel, bytes_of
 from oneflow.lowering.triton.codegen.matmul import Contraction
 from oneflow.lowering.triton.codegen.reduction import Fold, neutral_element, read_folds
-from oneflow.lowering.triton.cost.matmul_configurations import Product, shares, split_depth, split_parts
-from oneflow.lowering.triton.fusion.collapse_loops import flatten_reductions
+from oneflow.lowering.triton.cost.matmul_configurations import (
+    Product,
+    choose_reduction_parts,
+    choose_split_k,
+    operand_reuse,
+)
+from oneflow.lowering.triton.fusion.collapse_loops import collapse_reduction_loops
 from oneflow.lowering.triton.templates.hopper_forms import special
 from oneflow.passes.base import Pass
 from oneflow.passes.registry import register_pass
 
-#: What may follow a product in its kernel: see `joins`.
+#: Which operations may be the epilogue of a product: see `joins`.
 EPILOGUE = 2
 
 
 @register_pass
 @dataclass(frozen=True)
 class SplitReductions(Pass):
-    """Fuses element-wise operations, then cuts reductions that would leave SMs idle in two.
+    """Fuses element-wise operations, then splits reductions that would leave SMs idle.
 
     %s = linalg.generic {reduction over 65536 rows} ins(%x : tensor<65536x64xf32>)
       ->   %v = tensor.expand_shape %x : tensor<65536x64xf32> into tensor<512x128x64xf32>
@@ -62,21 +67,22 @@ class SplitReductions(Pass):
     name: ClassVar[str] = "oneflow-split-reductions"
 
     def run(self, module: ir.Module, registry: Registry) -> None:
-        """Splits what is worth it in every function with a body."""
+        """Splits the reductions of every function with a body, where that is faster."""
         fuse_elementwise(module)
-        flatten_reductions(module, _gives_more_parts)
-        split_reductions(module, _combiners, _choose)
+        collapse_reduction_loops(module, _gives_more_parts)
+        split_reductions(module, _combiners, _loop_and_parts)
 
 
 def _combiners(node: Node) -> list[ReductionCombiner] | None:
+    """What combines the partial results of a reduction; None where it cannot be split."""
     folds = read_folds(node)
     if not folds or len(folds) != len(node.results) or any(f.op.name == "arith.mulf" for f in folds):
         return None
     return [_combiner(node, f) for f in folds]
 
 
-def _choose(node: Node) -> tuple[int | None, int]:
-    """Which loop to cut, and in how many parts; 1 leaves it whole."""
+def _loop_and_parts(node: Node) -> tuple[int | None, int]:
+    """The loop to split, and into how many parts; 1 is no split."""
     loop = longest_reduction(node)
     if is_contraction(node):
         return _product_parts(node, loop)
@@ -84,48 +90,50 @@ def _choose(node: Node) -> tuple[int | None, int]:
 
 
 def _parts(node: Node, loop: int, size: int = 0) -> int:
-    """How many parts to cut a loop in, which may be one of `size` steps with others; 1 leaves it whole."""
+    """Into how many parts to split a loop, which may be collapsed with others to `size` steps; 1 is no split."""
     known = _sizes(node)
     kept = 0 if known is None else math.prod(s for d, s in enumerate(known) if d not in node.reductions)
     if known is None or kept * known[loop] == 0:
         return 1
     last = max(node.nonunit_reductions)
-    still = {None, *node.nonunit_reductions, *node.unit_loops}
-    beside = any(u.access and u.access[-1].dim not in still
+    reduced = (None, *node.nonunit_reductions)
+    column_sums = any(u.access and u.access[-1].dim not in reduced and u.access[-1].dim not in node.unit_loops
                  for u in node.inputs if u.access and last in set().union(*(f.dims for f in u.access)))  # fmt: skip
-    return split_parts(size or known[loop], math.prod(known[d] for d in node.nonunit_reductions), kept, beside)
+    return choose_reduction_parts(
+        size or known[loop], math.prod(known[d] for d in node.nonunit_reductions), kept, column_sums
+    )
 
 
 def _gives_more_parts(node: Node, loops: Sequence[int], size: int) -> bool:
-    """Whether a reduction is cut in more parts where loops of so many steps in all are one."""
+    """Whether a reduction is split into more parts if `loops`, of `size` steps in all, are collapsed."""
     loop = longest_reduction(node) if _combiners(node) else None
     return loop is not None and _parts(node, loops[0], size) > _parts(node, loop)
 
 
 def _sizes(node: Node) -> list[int] | None:
-    """The steps of every loop, None where one is not known."""
+    """The steps of every loop; None where a loop's are not known."""
     sizes = [loop_size([node], n) for n in node.names]
     known = [s for s in sizes if s is not None]
     return known if len(known) == len(sizes) else None
 
 
 def _product_parts(node: Node, first: int | None) -> tuple[int | None, int]:
-    """Which loop of a product's depth to cut, `first` or one that is better, and in how many parts."""
+    """The split-K of a product: the loop of its depth to split (`first` or a better one), and the number of parts."""
     product, loops = product_of(node), [*([] if first is None else [first]), *reduced_loops(node)]
     sizes = _sizes(node)
     if product is None or sizes is None or not loops or _is_term(node):
         return None, 1
     steps = tuple(sizes[d] for d in loops)
-    number, parts = split_depth(product, steps, grouped=False)
-    if parts > 1 and _has_groups(node):
-        number, parts = split_depth(product, steps)
+    number, parts = choose_split_k(product, steps, warp_specialized=False)
+    if parts > 1 and _has_warp_specialized_form(node):
+        number, parts = choose_split_k(product, steps)
     return loops[number], parts
 
 
-def _has_groups(node: Node) -> bool:
-    """Whether the kernel that a product and what follows it become has the form for groups of warps."""
+def _has_warp_specialized_form(node: Node) -> bool:
+    """Whether the kernel of a product and its epilogue has a warp-specialized form."""
     nodes = [node]
-    while (after := _after(nodes[-1])) is not None and should_fuse([*nodes, after], EPILOGUE, gpu_target().sms):
+    while (after := _only_user(nodes[-1])) is not None and should_fuse([*nodes, after], EPILOGUE, gpu_target().sms):
         nodes.append(after)
     with temporary_kernel([n.op for n in nodes], "contraction") as function, contextlib.suppress(Unsupported):
         kernel = Kernel.read(function)
@@ -134,26 +142,26 @@ def _has_groups(node: Node) -> bool:
 
 
 def _is_term(node: Node) -> bool:
-    """Whether a product begins with another one, or one with it: they were joined as they stay whole."""
-    start, after = node.outputs[0].value, _after(node)
+    """Whether a product is a term of a sum of products, which were joined since none of them is split."""
+    start, after = node.outputs[0].value, _only_user(node)
     before = None if isinstance(start, ir.BlockArgument) else find_node(start.owner.operation)
-    begun = after is not None and is_contraction(after) and after.outputs[0].value in node.results
-    return begun or (before is not None and is_contraction(before))
+    is_start = after is not None and is_contraction(after) and after.outputs[0].value in node.results
+    return is_start or (before is not None and is_contraction(before))
 
 
-def _after(node: Node) -> Node | None:
-    """The operation on tensors that alone uses a node's result."""
+def _only_user(node: Node) -> Node | None:
+    """The only user of a node's results, as a node."""
     users = [use.owner.operation for result in node.results for use in result.uses]
     return find_node(users[0]) if len(users) == 1 else None
 
 
-def stays_whole(node: Node) -> bool:
-    """Whether a product's depth is not cut."""
+def is_unsplit(node: Node) -> bool:
+    """Whether a product has no split-K."""
     return _product_parts(node, longest_reduction(node))[1] == 1
 
 
 def product_of(node: Node) -> Product | None:
-    """A product as tuning sees it, None where tensor cores do not have it or a size is unknown or 0."""
+    """A product as the cost model sees it; None where its types have no kernel, or a size is unknown or 0."""
     sizes = _sizes(node)
     return _product(node, sizes) if sizes and math.prod(sizes) else None
 
@@ -162,23 +170,23 @@ def _product(node: Node, sizes: list[int]) -> Product | None:
     left, right = (set().union(*(f.dims for f in u.access)) for u in node.inputs)
     kept = [d for d in range(len(sizes)) if d not in node.reductions]
     batch, rows, columns = (
-        math.prod(sizes[d] for d in kept if (d in left, d in right) == found)
-        for found in ((True, True), (True, False), (False, True))
+        math.prod(sizes[d] for d in kept if (d in left, d in right) == sides)
+        for sides in ((True, True), (True, False), (False, True))
     )
     element = str(node.inputs[0].value.type.element_type)
     if element not in ("f16", "bf16", "f32") or min(rows, columns) <= 1:
         return None
     depth, width = math.prod(sizes[d] for d in node.nonunit_reductions), bytes_of(element)
     gathered = has_innermost_window(node)
-    described = (
+    tma_readable = (
         gpu_target().has_tma
         and width == 2
         and has_unit_strides(node)
         and all(size % 8 == 0 for size in (rows, columns, depth))
     )
-    shared = [shares((sizes[d] for f in u.access for d in f.dims), _elements(u)) for u in node.inputs]
-    pair, along = (shared[0], shared[1]), reduces_contiguously(node)
-    return Product(batch, rows, columns, depth, width, described, gathered, pair, along)
+    reuse = [operand_reuse((sizes[d] for f in u.access for d in f.dims), _elements(u)) for u in node.inputs]
+    operands, contiguous_depth = (reuse[0], reuse[1]), reduces_contiguously(node)
+    return Product(batch, rows, columns, depth, width, tma_readable, gathered, operands, contiguous_depth)
 
 
 def _elements(use: Use) -> int:
@@ -186,13 +194,14 @@ def _elements(use: Use) -> int:
 
 
 def _combiner(node: Node, fold: Fold) -> ReductionCombiner:
+    """The combining operation of a reduction and its neutral_element element."""
     element = ir.RankedTensorType(node.results[fold.number].type).element_type
     with node.op.location:
         return ReductionCombiner(fold.op, _number(neutral_element(fold.op.name, str(element)), element))
 
 
-def _number(text: str, kind: ir.Type) -> ir.Attribute:
-    """A neutral element as an attribute."""
-    if isinstance(kind, ir.IntegerType):
-        return ir.IntegerAttr.get(kind, int({"True": "1", "False": "0"}.get(text, text)))
-    return ir.FloatAttr.get(kind, float(text.removeprefix('float("').removesuffix('")')))
+def _number(text: str, element_type: ir.Type) -> ir.Attribute:
+    """The attribute of a neutral element, which is given as Triton text."""
+    if isinstance(element_type, ir.IntegerType):
+        return ir.IntegerAttr.get(element_type, int({"True": "1", "False": "0"}.get(text, text)))
+    return ir.FloatAttr.get(element_type, float(text.removeprefix('float("').removesuffix('")')))

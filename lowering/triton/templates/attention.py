@@ -1,8 +1,9 @@
-"""Attention without its weights in memory: forward, and backward in one kernel by keys and one by queries.
+"""Attention with online softmax: a forward kernel, and a backward kernel each for key and query gradients.
 
-Scores are kept in units of log 2, so that exponentials are one instruction. A program has a block of queries (or
-keys) and goes over blocks of keys (or queries); with `causal` those that nothing is seen of are left out, and only
-those on the diagonal and at the end are masked. Heads that share keys follow each other.
+The attention weights are never in memory. Scores are scaled by log2(e), so that an exponential is one `exp2`. A
+program has a block of queries (or keys) and loops over blocks of keys (or queries). With `causal` the loops leave
+out blocks that are wholly masked; only blocks on the diagonal and at the end are masked by element. The query heads
+that share a key head (grouped-query attention) follow each other.
 """
 
 from __future__ import annotations
@@ -16,265 +17,287 @@ from oneflow.lowering.triton.codegen.symbolic_sizes import power_of_two
 from oneflow.lowering.triton.codegen.views import View
 from oneflow.lowering.triton.source import Source
 from oneflow.lowering.triton.templates import hopper_attention
-from oneflow.lowering.triton.templates.attention_blocks import BY_QUERY, LOG2E, Shape, Text, blocks_of, whole_of
+from oneflow.lowering.triton.templates.attention_blocks import (
+    BY_QUERY,
+    LOG2E,
+    AttentionShape,
+    AttentionWriter,
+    block_count,
+    round_down,
+)
 from oneflow.lowering.triton.templates.gluon import ARCH
 from oneflow.lowering.triton.templates.hopper_attention_gradients import KEY_SIDE, QUERY_SIDE, gradients
 from oneflow.lowering.triton.templates.outline_templates import (
-    Accepts,
-    Filled,
-    Part,
-    Sums,
+    AcceptsView,
+    PartialSums,
     Template,
+    TemplateInstance,
+    TemplateKernel,
     is_half,
     register_template,
 )
 
-#: The widths of heads that fit.
-LEAST, MOST = 8, 256
-#: The queries and the keys of a block of the backward kernels.
+#: The narrowest and the widest heads.
+MIN_WIDTH, MAX_WIDTH = 8, 256
+#: The queries, and the keys, of a block of the backward kernels.
 BLOCK = 64
 
 
 def _fits(call: Call) -> bool:
-    """Whether a call is one of the kernels': 16-bit floats, widths that are whole vectors, something to do."""
+    """Whether the kernels take a call: 16-bit floats, widths that are whole vectors, no empty tensor."""
     (_, _, length, width), (_, _, size, out) = call.query.shape, call.value.shape
-    whole = all(n is not None and n % 8 == 0 and LEAST <= n <= MOST for n in (width, out))
+    whole = all(n is not None and n % 8 == 0 and MIN_WIDTH <= n <= MAX_WIDTH for n in (width, out))
     return is_half(call.query) and whole and 0 not in (length, size, *call.query.shape[:2])
 
 
-def _shape(filled: Filled, rows: int, columns: int) -> Shape:
-    query, key, value = (filled.tensors[n].shape for n in ("query", "key", "value"))
+def _shape(instance: TemplateInstance, rows: int, columns: int) -> AttentionShape:
+    query, key, value = (instance.tensors[n].shape for n in ("query", "key", "value"))
     heads, groups, width, out = (size.static or 0 for size in (query[1], key[1], query[3], value[3]))
-    return Shape(query[0], heads, groups, query[2], key[2], width, out, rows, columns)
+    return AttentionShape(query[0], heads, groups, query[2], key[2], width, out, rows, columns)
 
 
-def _program(text: Text, size: str, block: int, heads: int, head: str = "head") -> None:
-    """Which of the blocks of `size` rows a program has, and of which head: those of one head together.
+def _assign_blocks(writer: AttentionWriter, size: str, block: int, heads: int, head: str = "head") -> None:
+    """Assigns a block of the `size` rows of one head to each program.
 
-    So its keys stay in the cache. With `causal` the last blocks, which have most to do, come first.
+    The blocks of one head are neighbours, so that its keys stay in the L2 cache. With `causal` the last blocks, which
+    have most work, come first.
     """
-    text.add(
-        f"blocks = {blocks_of(size, block)}",
-        f"start = {'blocks - 1 - ' if text.causal and head == 'head' else ''}tl.program_id(0) % blocks",
+    writer.add(
+        f"blocks = {block_count(size, block)}",
+        f"start = {'blocks - 1 - ' if writer.causal and head == 'head' else ''}tl.program_id(0) % blocks",
         f"batch = tl.program_id(0) // (blocks * {heads})",
         f"{head} = tl.program_id(0) // blocks % {heads}",
     )
 
 
-def _passes(text: Text, body: Callable[[bool, int], None], bounds: Sequence[tuple[str, str, int, bool]]) -> None:
-    """A loop for each of `bounds` (first, end, step, whether scores are masked)."""
+def _add_loops(
+    writer: AttentionWriter, body: Callable[[bool, int], None], bounds: Sequence[tuple[str, str, int, bool]]
+) -> None:
+    """Adds a loop for each of `bounds`: first, end, step, and whether its scores are masked."""
     for first, end, step, masked in bounds:
         if first != end:
-            text.add(f"for at in range({first}, {end}, {step}):")
+            writer.add(f"for at in range({first}, {end}, {step}):")
             body(masked, 1)
 
 
-def _key_bounds(text: Text) -> list[tuple[str, str, int, bool]]:
-    """The keys that a block of queries at `start * rows` sees: whole blocks, then those that are masked."""
-    rows, columns, size = text.shape.rows, text.shape.columns, text.size
-    whole = whole_of(size, columns)
-    if not text.causal:
+def _key_bounds(writer: AttentionWriter) -> list[tuple[str, str, int, bool]]:
+    """The keys that the query block at `start * rows` attends to: whole blocks, then masked blocks."""
+    rows, columns, size = writer.shape.query_block, writer.shape.key_block, writer.key_length
+    whole = round_down(size, columns)
+    if not writer.causal:
         return [("0", whole, columns, False), (whole, size, columns, True)]
     full = f"tl.minimum(start * {rows} // {columns} * {columns}, {whole})"
     return [("0", full, columns, False), (full, f"tl.minimum((start + 1) * {rows}, {size})", columns, True)]
 
 
-def _forward(filled: Filled) -> Source:
-    """out and logsumexp of a block of queries."""
-    shape = _shape(filled, 64, 64 if _widest(filled) <= 128 else 32)
-    text, s = Text(filled, shape), shape
-    text.take_key()
-    out = max(16, power_of_two(s.out))
+def _forward(instance: TemplateInstance) -> Source:
+    """The forward kernel: `out` and `logsumexp` of a block of queries."""
+    shape = _shape(instance, 64, 64 if _max_width(instance) <= 128 else 32)
+    writer, s = AttentionWriter(instance, shape), shape
+    writer.load_seed()
+    out = max(16, power_of_two(s.value_width))
     for name in ("key", "value"):
-        text.describe(name, s.columns)
-    _program(text, text.length, s.rows, s.heads)
-    text.add(
-        f"rows = start * {s.rows} + tl.arange(0, {s.rows})",
-        f"query = {text.load('query', 'head', f'start * {s.rows}', s.rows)}",
-        f'most = tl.full(({s.rows},), float("-inf"), tl.float32)',
-        f"total = tl.full(({s.rows},), 0.0, tl.float32)",
-        f"acc = tl.full(({s.rows}, {out}), 0.0, tl.float32)",
+        writer.add_descriptor(name, s.key_block)
+    _assign_blocks(writer, writer.query_length, s.query_block, s.heads)
+    writer.add(
+        f"rows = start * {s.query_block} + tl.arange(0, {s.query_block})",
+        f"query = {writer.load('query', 'head', f'start * {s.query_block}', s.query_block)}",
+        f'most = tl.full(({s.query_block},), float("-inf"), tl.float32)',
+        f"total = tl.full(({s.query_block},), 0.0, tl.float32)",
+        f"acc = tl.full(({s.query_block}, {out}), 0.0, tl.float32)",
     )
 
     def body(masked: bool, indent: int) -> None:
-        text.add(
-            f"key = {text.load('key', f'head // {s.share}', 'at', s.columns)}",
-            f"scores = tl.dot(query, key.T) * {text.scale}",
-            f"columns = at + tl.arange(0, {s.columns})",
+        writer.add(
+            f"key = {writer.load('key', f'head // {s.heads_per_key}', 'at', s.key_block)}",
+            f"scores = tl.dot(query, key.T) * {writer.scale}",
+            f"columns = at + tl.arange(0, {s.key_block})",
             indent=indent,
         )
-        text.add_mask("scores", "rows[:, None]", "columns[None, :]", indent)
+        writer.add_mask("scores", "rows[:, None]", "columns[None, :]", indent)
         if masked:
-            text.hide("scores", "rows[:, None]", "columns[None, :]", indent)
-        guard = masked or "mask" in filled.tensors
-        text.add("grown = tl.maximum(most, tl.max(scores, 1))", indent=indent)
-        text.add(
+            writer.mask_scores("scores", "rows[:, None]", "columns[None, :]", indent)
+        guard = masked or "mask" in instance.tensors
+        writer.add("grown = tl.maximum(most, tl.max(scores, 1))", indent=indent)
+        writer.add(
             f"base = {'base_of(grown)' if guard else 'grown'}",
             "weights = tl.exp2(scores - base[:, None])",
             "shrink = tl.exp2(most - base)",
             "total = total * shrink + tl.sum(weights, 1)",
-            f"value = {text.load('value', f'head // {s.share}', 'at', s.columns)}",
+            f"value = {writer.load('value', f'head // {s.heads_per_key}', 'at', s.key_block)}",
             indent=indent,
         )
-        kept = text.drop("weights", "kept", "rows[:, None]", "columns[None, :]", indent)
-        text.add(
-            f"acc = tl.dot({kept}.to({text.element}), value, acc * shrink[:, None])",
+        kept = writer.apply_dropout("weights", "kept", "rows[:, None]", "columns[None, :]", indent)
+        writer.add(
+            f"acc = tl.dot({kept}.to({writer.element}), value, acc * shrink[:, None])",
             "most = grown",
             indent=indent,
         )
 
-    _passes(text, body, _key_bounds(text))
-    statistics, divisor = filled.tensors["logsumexp"], "total"
-    if s.size.static is None or "mask" in filled.tensors:
+    _add_loops(writer, body, _key_bounds(writer))
+    statistics, divisor = instance.tensors["logsumexp"], "total"
+    if s.key_length.static is None or "mask" in instance.tensors:
         divisor = "divisor"
-        text.add("divisor = tl.where(total == 0.0, 1.0, total)  # of a row that sees nothing")
-    text.add(
-        text.store("out", "head", f"start * {s.rows}", f"(acc / {divisor}[:, None])", s.rows),
-        f"place = {text.row} + rows",
-        f"tl.store({statistics.name} + place, most * {math.log(2)} + tl.log(total), rows < {text.length})",
+        writer.add("divisor = tl.where(total == 0.0, 1.0, total)  # a row whose scores are all masked")
+    writer.add(
+        writer.store("out", "head", f"start * {s.query_block}", f"(acc / {divisor}[:, None])", s.query_block),
+        f"place = {writer.row} + rows",
+        f"tl.store({statistics.name} + place, most * {math.log(2)} + tl.log(total), rows < {writer.query_length})",
     )
-    return _also(text.finish(s.length, s.rows, s.heads, 4, 3), hopper_attention.forward(filled, s))
+    plain = writer.finish(s.query_length, s.query_block, s.heads, 4, 3)
+    return _with_hopper_form(plain, hopper_attention.forward(instance, s))
 
 
-def _also(plain: Source, special: Source | None) -> Source:
-    """A kernel with its form for Hopper, where it has one."""
+def _with_hopper_form(plain: Source, special: Source | None) -> Source:
+    """A kernel with its form for Hopper, where there is one."""
     return replace(plain, special={ARCH: special}) if special else plain
 
 
-def _widest(filled: Filled) -> int:
-    return max(filled.tensors[n].shape[3].static or 0 for n in ("query", "value"))
+def _max_width(instance: TemplateInstance) -> int:
+    """The wider of the query and value heads."""
+    return max(instance.tensors[n].shape[3].static or 0 for n in ("query", "value"))
 
 
-def _by_key(filled: Filled) -> Source:
-    """The gradients by a block of keys and values, over the queries of every head that shares them."""
-    shape, warps = _shape(filled, BLOCK, BLOCK), 4 if _widest(filled) <= 128 else 8
-    text, s = Text(filled, shape), shape
-    text.take_key()
-    width, out = (max(16, power_of_two(n)) for n in (s.width, s.out))
+def _key_gradients(instance: TemplateInstance) -> Source:
+    """The backward kernel of keys and values: their gradients, summed over the query heads that share them."""
+    shape, warps = _shape(instance, BLOCK, BLOCK), 4 if _max_width(instance) <= 128 else 8
+    writer, s = AttentionWriter(instance, shape), shape
+    writer.load_seed()
+    share, (width, out) = s.heads_per_key, (max(16, power_of_two(n)) for n in (s.width, s.value_width))
     for name in ("query", "dy", "key", "value"):
-        text.describe(name, s.rows if name in BY_QUERY else s.columns)
-    _program(text, text.size, s.columns, s.groups, "group")
-    text.add(
-        f"columns = start * {s.columns} + tl.arange(0, {s.columns})",
-        f"key = {text.load('key', 'group', f'start * {s.columns}', s.columns)}",
-        f"value = {text.load('value', 'group', f'start * {s.columns}', s.columns)}",
-        f"dkey = tl.full(({s.columns}, {width}), 0.0, tl.float32)",
-        f"dvalue = tl.full(({s.columns}, {out}), 0.0, tl.float32)",
-        f"for head in range(group * {s.share}, (group + 1) * {s.share}):" if s.share > 1 else "head = group",
+        writer.add_descriptor(name, s.query_block if name in BY_QUERY else s.key_block)
+    _assign_blocks(writer, writer.key_length, s.key_block, s.key_heads, "group")
+    writer.add(
+        f"columns = start * {s.key_block} + tl.arange(0, {s.key_block})",
+        f"key = {writer.load('key', 'group', f'start * {s.key_block}', s.key_block)}",
+        f"value = {writer.load('value', 'group', f'start * {s.key_block}', s.key_block)}",
+        f"dkey = tl.full(({s.key_block}, {width}), 0.0, tl.float32)",
+        f"dvalue = tl.full(({s.key_block}, {out}), 0.0, tl.float32)",
+        f"for head in range(group * {share}, (group + 1) * {share}):" if share > 1 else "head = group",
     )
-    inside = int(s.share > 1)
+    inside = int(share > 1)
 
     def body(masked: bool, indent: int) -> None:
-        text.add(
-            f"rows = at + tl.arange(0, {s.rows})",
-            f"query = {text.load('query', 'head', 'at', s.rows)}",
-            f"scores = tl.dot(key, query.T) * {text.scale}",
+        writer.add(
+            f"rows = at + tl.arange(0, {s.query_block})",
+            f"query = {writer.load('query', 'head', 'at', s.query_block)}",
+            f"scores = tl.dot(key, query.T) * {writer.scale}",
             indent=indent,
         )
-        text.add_mask("scores", "rows[None, :]", "columns[:, None]", indent)
+        writer.add_mask("scores", "rows[None, :]", "columns[:, None]", indent)
         if masked:
-            text.hide("scores", "rows[None, :]", "columns[:, None]", indent)
+            writer.mask_scores("scores", "rows[None, :]", "columns[:, None]", indent)
         weights = "tl.exp2(scores - total[None, :])"
-        weights = weights if text.whole_rows else f"tl.where(rows[None, :] < {text.length}, {weights}, 0.0)"
-        text.add(
-            f"total = {text.base('rows')} * {LOG2E}",
+        if not writer.has_whole_query_blocks:
+            weights = f"tl.where(rows[None, :] < {writer.query_length}, {weights}, 0.0)"
+        writer.add(
+            f"total = {writer.softmax_base('rows')} * {LOG2E}",
             f"weights = {weights}",
-            f"dy = {text.load('dy', 'head', 'at', s.rows)}",
+            f"dy = {writer.load('dy', 'head', 'at', s.query_block)}",
             indent=indent,
         )
-        kept = text.drop("weights", "kept", "rows[None, :]", "columns[:, None]", indent)
-        direct = text.drop("tl.dot(value, dy.T)", "direct", "rows[None, :]", "columns[:, None]", indent)
-        delta = text.statistics("delta", "rows")  # read late: it would take registers
-        text.add(
-            f"dvalue = tl.dot({kept}.to({text.element}), dy, dvalue)",
+        kept = writer.apply_dropout("weights", "kept", "rows[None, :]", "columns[:, None]", indent)
+        direct = writer.apply_dropout("tl.dot(value, dy.T)", "direct", "rows[None, :]", "columns[:, None]", indent)
+        delta = writer.row_statistics("delta", "rows")  # loaded late, so that it holds no registers before
+        writer.add(
+            f"dvalue = tl.dot({kept}.to({writer.element}), dy, dvalue)",
             f"slope = weights * ({direct} - {delta}[None, :])",
-            f"dkey = tl.dot(slope.to({text.element}), query, dkey)",
+            f"dkey = tl.dot(slope.to({writer.element}), query, dkey)",
             indent=indent,
         )
 
-    for first, end, masked in _row_bounds(text):
-        text.add(f"for at in range({first}, {end}, {s.rows}):", indent=inside)
+    for first, end, masked in _query_bounds(writer):
+        writer.add(f"for at in range({first}, {end}, {s.query_block}):", indent=inside)
         body(masked, inside + 1)
-    for name, value in (("dkey", f"(dkey * {text.scale / LOG2E})"), ("dvalue", "dvalue")):
-        text.add(text.store(name, "group", f"start * {s.columns}", value, s.columns))
-        text.add_sums(name, "group", f"columns < {text.size}", value)
-    return _also(text.finish(s.size, s.columns, s.groups, warps, 2), gradients(filled, s, KEY_SIDE))
+    for name, value in (("dkey", f"(dkey * {writer.scale / LOG2E})"), ("dvalue", "dvalue")):
+        writer.add(writer.store(name, "group", f"start * {s.key_block}", value, s.key_block))
+        writer.add_partial_sums(name, "group", f"columns < {writer.key_length}", value)
+    plain = writer.finish(s.key_length, s.key_block, s.key_heads, warps, 2)
+    return _with_hopper_form(plain, gradients(instance, s, KEY_SIDE))
 
 
-def _row_bounds(text: Text) -> list[tuple[str, str, bool]]:
-    """The queries that see something of a block of keys at `start * columns`: whole blocks, then masked ones.
+def _query_bounds(writer: AttentionWriter) -> list[tuple[str, str, bool]]:
+    """The queries that attend to the key block at `start * columns`: whole blocks, then masked blocks.
 
-    In the other order products wait for each other: the machine code of the second loop then moves sums about.
+    In the other order the products wait for each other: the compiler then moves accumulators between registers in
+    the second loop.
     """
-    rows, columns, length = text.shape.rows, text.shape.columns, text.length
-    if not text.causal:
+    rows, columns, length = writer.shape.query_block, writer.shape.key_block, writer.query_length
+    if not writer.causal:
         return [("0", length, False)]
     full = (
-        f"tl.minimum((start + 1) * {columns} + {rows - 1}, ({blocks_of(length, rows)}) * {rows}) // {rows} * {rows}"
+        f"tl.minimum((start + 1) * {columns} + {rows - 1}, ({block_count(length, rows)}) * {rows}) // {rows} * {rows}"
     )
     return [(full, length, False), (f"start * {columns} // {rows} * {rows}", full, True)]
 
 
-def _by_query(filled: Filled) -> Source:
-    """The gradient by a block of queries."""
-    shape, warps = _shape(filled, BLOCK, BLOCK), 4 if _widest(filled) <= 128 else 8
-    text, s = Text(filled, shape), shape
-    text.take_key()
+def _query_gradients(instance: TemplateInstance) -> Source:
+    """The backward kernel of queries."""
+    shape, warps = _shape(instance, BLOCK, BLOCK), 4 if _max_width(instance) <= 128 else 8
+    writer, s = AttentionWriter(instance, shape), shape
+    writer.load_seed()
     width = max(16, power_of_two(s.width))
     for name in ("query", "dy", "key", "value"):
-        text.describe(name, s.rows if name in ("query", "dy") else s.columns)
-    _program(text, text.length, s.rows, s.heads)
-    text.add(
-        f"rows = start * {s.rows} + tl.arange(0, {s.rows})",
-        f"query = {text.load('query', 'head', f'start * {s.rows}', s.rows)}",
-        f"dy = {text.load('dy', 'head', f'start * {s.rows}', s.rows)}",
-        f"total = {text.base('rows')} * {LOG2E}",
-        f"delta = {text.statistics('delta', 'rows')}",
-        f"acc = tl.full(({s.rows}, {width}), 0.0, tl.float32)",
+        writer.add_descriptor(name, s.query_block if name in ("query", "dy") else s.key_block)
+    _assign_blocks(writer, writer.query_length, s.query_block, s.heads)
+    writer.add(
+        f"rows = start * {s.query_block} + tl.arange(0, {s.query_block})",
+        f"query = {writer.load('query', 'head', f'start * {s.query_block}', s.query_block)}",
+        f"dy = {writer.load('dy', 'head', f'start * {s.query_block}', s.query_block)}",
+        f"total = {writer.softmax_base('rows')} * {LOG2E}",
+        f"delta = {writer.row_statistics('delta', 'rows')}",
+        f"acc = tl.full(({s.query_block}, {width}), 0.0, tl.float32)",
     )
 
     def body(masked: bool, indent: int) -> None:
-        text.add(
-            f"key = {text.load('key', f'head // {s.share}', 'at', s.columns)}",
-            f"scores = tl.dot(query, key.T) * {text.scale}",
-            f"columns = at + tl.arange(0, {s.columns})",
+        writer.add(
+            f"key = {writer.load('key', f'head // {s.heads_per_key}', 'at', s.key_block)}",
+            f"scores = tl.dot(query, key.T) * {writer.scale}",
+            f"columns = at + tl.arange(0, {s.key_block})",
             indent=indent,
         )
-        text.add_mask("scores", "rows[:, None]", "columns[None, :]", indent)
+        writer.add_mask("scores", "rows[:, None]", "columns[None, :]", indent)
         if masked:
-            text.hide("scores", "rows[:, None]", "columns[None, :]", indent)
-        text.add(
+            writer.mask_scores("scores", "rows[:, None]", "columns[None, :]", indent)
+        writer.add(
             "weights = tl.exp2(scores - total[:, None])",
-            f"value = {text.load('value', f'head // {s.share}', 'at', s.columns)}",
+            f"value = {writer.load('value', f'head // {s.heads_per_key}', 'at', s.key_block)}",
             indent=indent,
         )
-        direct = text.drop("tl.dot(dy, value.T)", "direct", "rows[:, None]", "columns[None, :]", indent)
-        text.add(
+        direct = writer.apply_dropout("tl.dot(dy, value.T)", "direct", "rows[:, None]", "columns[None, :]", indent)
+        writer.add(
             f"slope = weights * ({direct} - delta[:, None])",
-            f"acc = tl.dot(slope.to({text.element}), key, acc)",
+            f"acc = tl.dot(slope.to({writer.element}), key, acc)",
             indent=indent,
         )
 
-    _passes(text, body, _key_bounds(text))
-    text.add(text.store("dquery", "head", f"start * {s.rows}", f"(acc * {text.scale / LOG2E})", s.rows))
-    text.add_sums("dquery", "head", f"rows < {text.length}", f"(acc * {text.scale / LOG2E})")
-    return _also(text.finish(s.length, s.rows, s.heads, warps, 2), gradients(filled, s, QUERY_SIDE))
+    _add_loops(writer, body, _key_bounds(writer))
+    gradient = f"(acc * {writer.scale / LOG2E})"
+    writer.add(writer.store("dquery", "head", f"start * {s.query_block}", gradient, s.query_block))
+    writer.add_partial_sums("dquery", "head", f"rows < {writer.query_length}", gradient)
+    plain = writer.finish(s.query_length, s.query_block, s.heads, warps, 2)
+    return _with_hopper_form(plain, gradients(instance, s, QUERY_SIDE))
 
 
-#: How operands and results may lie in memory: rows in vectors; a mask, which is read by elements, in any way.
-VIEWS: dict[str, Accepts] = {
+#: The views that operands and results may be: rows are read in vectors; a mask is read by elements, in any layout.
+VIEWS: dict[str, AcceptsView] = {
     **dict.fromkeys(("query", "key", "value", "out", "dy", "dquery", "dkey", "dvalue"), View.is_vectorizable),
     "mask": lambda view, width: True,
 }
-#: What sizes of results are, by operands.
+#: The operand and dimension that each dimension of a result has its size from.
 SIZES = {
     "out": [("query", 0), ("query", 1), ("query", 2), ("value", 3)],
     "logsumexp": [("query", i) for i in range(3)],
     **{f"d{name}": [(name, i) for i in range(4)] for name in ("query", "key", "value")},
 }
-FORWARD = (Part("", ("out", "logsumexp"), _forward),)
+FORWARD = (TemplateKernel("", ("out", "logsumexp"), _forward),)
 register_template("attention", Template(_fits, FORWARD, VIEWS, sizes=SIZES))
-#: Gradients added up over batch and positions, a part for each block.
-SUMS = dict.fromkeys(("dquery", "dkey", "dvalue"), Sums((1, 3), lambda shape: shape[0] * -(-shape[2] // BLOCK)))
-BACKWARD = (Part("key", ("dkey", "dvalue"), _by_key), Part("query", ("dquery",), _by_query))
+#: Partial sums of gradients over batch and positions, one for each block: the gradients of biases.
+SUMS = dict.fromkeys(
+    ("dquery", "dkey", "dvalue"), PartialSums((1, 3), lambda shape: shape[0] * -(-shape[2] // BLOCK))
+)
+BACKWARD = (
+    TemplateKernel("key", ("dkey", "dvalue"), _key_gradients),
+    TemplateKernel("query", ("dquery",), _query_gradients),
+)
 register_template("attention_grad", Template(_fits, BACKWARD, VIEWS, SUMS, SIZES))

@@ -1,5 +1,4 @@
-"""What kernels of attention are written with: sizes of a call, and the text of what is done to blocks of its
-tensors.
+"""The sizes of an attention call, and a writer of Triton source for operations on blocks of its tensors.
 
 Sizes may be known only at run time.
 """
@@ -18,156 +17,164 @@ from oneflow.lowering.triton.codegen.prelude import kernel_source
 from oneflow.lowering.triton.codegen.symbolic_sizes import Size, power_of_two
 from oneflow.lowering.triton.names import identifier
 from oneflow.lowering.triton.source import Source
-from oneflow.lowering.triton.templates.outline_templates import Filled
+from oneflow.lowering.triton.templates.outline_templates import TemplateInstance
 
 LOG2E = math.log2(math.e)
-#: The tensors that have a row for each query; the others have one for each key.
+#: The tensors that have a row for each query; the others have a row for each key.
 BY_QUERY = frozenset({"query", "out", "dy", "dquery"})
 
 
 @dataclass(frozen=True)
-class Shape:
-    """Sizes of one call, and blocks: `rows` queries by `columns` keys. Some may be known only at run time."""
+class AttentionShape:
+    """The sizes of one call, some of which may be known only at run time, and of its blocks.
+
+    Attributes:
+        batch, heads, key_heads: fewer key heads than heads are grouped-query attention.
+        query_length, key_length: the sequence lengths.
+        width, value_width: of a query and key head, and of a value head.
+        query_block, key_block: the queries and the keys of a block.
+    """
 
     batch: Size
     heads: int
-    groups: int
-    length: Size
-    size: Size
+    key_heads: int
+    query_length: Size
+    key_length: Size
     width: int
-    out: int
-    rows: int
-    columns: int
+    value_width: int
+    query_block: int
+    key_block: int
 
     @property
-    def share(self) -> int:
-        """The query heads of a group."""
-        return self.heads // self.groups
+    def heads_per_key(self) -> int:
+        """The query heads that share a key head."""
+        return self.heads // self.key_heads
 
 
-class Text:
-    """The lines of one kernel, with what its parts have in common."""
+class AttentionWriter:
+    """Writes the source of one attention kernel. Methods that return `str` return Triton expressions."""
 
-    def __init__(self, filled: Filled, shape: Shape) -> None:
-        self.filled, self.shape = filled, shape
+    def __init__(self, instance: TemplateInstance, shape: AttentionShape) -> None:
+        self.instance, self.shape = instance, shape
         self.lines: list[str] = []
-        self.described: set[str] = set()
-        self.causal = bool(filled.attributes["causal"])
-        self.scale = float(filled.attributes["scale"]) * LOG2E
-        self.rate = float(np.float32(filled.attributes["rate"]))
-        self.element = f"tl.{TYPES[filled.tensors['query'].element]}"
-        self.length, self.size = self._take("length", shape.length), self._take("size", shape.size)
+        self.with_descriptor: set[str] = set()
+        self.causal = bool(instance.attributes["causal"])
+        self.scale = float(instance.attributes["scale"]) * LOG2E
+        self.rate = float(np.float32(instance.attributes["rate"]))
+        self.element = f"tl.{TYPES[instance.tensors['query'].element]}"
+        self.query_length = self._size("length", shape.query_length)
+        self.key_length = self._size("size", shape.key_length)
 
-    def _take(self, name: str, size: Size) -> str:
-        """The text of a size; one that is a parameter is `name`, in 32 bits as blocks are counted in."""
+    def _size(self, name: str, size: Size) -> str:
+        """A size; a size that only a run knows becomes the variable `name`, in 32 bits as block numbers are."""
         if size.static is None:
             self.add(f"{name} = {size.atom}.to(tl.int32)")
         return name if size.static is None else str(size)
 
     def add(self, *lines: str, indent: int = 0) -> None:
-        """Writes lines."""
+        """Adds lines."""
         self.lines += ["    " * indent + line for line in lines]
 
-    def describe(self, name: str, rows: int) -> None:
-        """The descriptor `block_<name>` of blocks of a tensor (batch, heads, length, width), for use in a loop."""
-        self.described.add(name)
-        tensor = self.filled.tensors[name]
+    def add_descriptor(self, name: str, rows: int) -> None:
+        """Adds the descriptor `block_<name>` of blocks of a tensor (batch, heads, length, width)."""
+        self.with_descriptor.add(name)
+        tensor = self.instance.tensors[name]
         parts = (tensor.shape, tensor.strides, ("1", "1", rows, self._width(name)))
-        # In this order, however the tensor lies: a block's rows have to be beside their elements.
+        # The order is that of the logical dimensions, whatever the strides: a block has to be (rows, width).
         lists = ", ".join(f"[{', '.join(map(str, part))}]" for part in parts)
         self.add(f"block_{name} = tl.make_tensor_descriptor({tensor.pointer}, {lists})")
 
     def load(self, name: str, head: str, start: str, rows: int) -> str:
-        """The text of a block of a tensor, by its descriptor where it has one."""
+        """Loads a block of a tensor, by its descriptor where it has one."""
         width = self._width(name)
-        if name in self.described:
+        if name in self.with_descriptor:
             return f"block_{name}.load([batch, {head}, {start}, 0]).reshape({rows}, {width})"
         place, inside = self._block(name, head, start, rows)
         return f"tl.load({place}, {inside}, 0.0)" if inside else f"tl.load({place})"
 
     def store(self, name: str, head: str, start: str, value: str, rows: int) -> str:
-        """The text that writes a block of a tensor."""
+        """Stores `value` to a block of a tensor."""
         place, inside = self._block(name, head, start, rows)
         return f"tl.store({place}, {value}.to({self.element}){f', {inside}' if inside else ''})"
 
-    def add_sums(self, name: str, head: str, rows: str, value: str) -> None:
-        """Writes the sums of a block over its rows, where these are wanted; `rows` says which of them there are."""
-        sums = self.filled.tensors.get(f"{name}_sums")
+    def add_partial_sums(self, name: str, head: str, rows: str, value: str) -> None:
+        """Adds the store of a block's sums over its rows, where the call wants these; `rows` is the mask of rows."""
+        sums = self.instance.tensors.get(f"{name}_sums")
         if sums is None:
             return
-        width, lanes = self.filled.tensors[name].shape[3], f"tl.arange(0, {self._width(name)})"
+        width, lanes = self.instance.tensors[name].shape[3], f"tl.arange(0, {self._width(name)})"
         parts, count = (size.static or 1 for size in sums.shape)
         first = f"(batch * {parts // (self.shape.batch.static or 1)} + start) * {count} + {head} * {width}"
         total = f"tl.sum(tl.where(({rows})[:, None], {value}, 0.0), 0)"
         self.add(f"tl.store({sums.name} + {first} + {lanes}, {total}, {lanes} < {width})")
 
     def _width(self, name: str) -> int:
-        return max(16, power_of_two(self.filled.tensors[name].shape[3].static or 0))
+        return max(16, power_of_two(self.instance.tensors[name].shape[3].static or 0))
 
     def _block(self, name: str, head: str, start: str, rows: int) -> tuple[str, str]:
-        """Where the elements of a block are, and which of them there are."""
-        tensor, full = self.filled.tensors[name], self._width(name)
-        width, length = tensor.shape[3].static, self.length if name in BY_QUERY else self.size
+        """The addresses of a block's elements, and the mask of the elements that exist (empty: all)."""
+        tensor, full = self.instance.tensors[name], self._width(name)
+        width, length = tensor.shape[3].static, self.query_length if name in BY_QUERY else self.key_length
         lines, lanes = f"({start} + tl.arange(0, {rows}))[:, None]", f"tl.arange(0, {full})[None, :]"
         by_batch, by_head, by_line, _ = (stride.factor for stride in tensor.strides)
         first = f"batch.to(tl.int64) * {by_batch} + ({head}).to(tl.int64) * {by_head}"
-        inside = [] if are_whole(length, rows) else [f"({lines} < {length})"]
+        inside = [] if is_divisible(length, rows) else [f"({lines} < {length})"]
         inside += [] if width == full else [f"({lanes} < {width})"]
         return f"{tensor.pointer} + {first} + {lines}.to(tl.int64) * {by_line} + {lanes}", " & ".join(inside)
 
-    def statistics(self, name: str, place: str) -> str:
-        """The text of a number for each query of a block, 0 after the last; `place` are positions."""
-        tensor = self.filled.tensors[name]
-        inside = "" if self.whole_rows else f", {place} < {self.length}, 0.0"
+    def row_statistics(self, name: str, place: str) -> str:
+        """Loads a statistic (logsumexp, delta) of each query of a block, 0 after the last; `place` are positions."""
+        tensor = self.instance.tensors[name]
+        inside = "" if self.has_whole_query_blocks else f", {place} < {self.query_length}, 0.0"
         return f"tl.load({tensor.name} + {self.row} + {place}{inside})"
 
-    def base(self, place: str) -> str:
-        """The text of what weights are taken relative to, by query: 0 where a mask can hide all that one sees."""
-        found = self.statistics("logsumexp", place)
-        return f"base_of({found})" if "mask" in self.filled.tensors else found
+    def softmax_base(self, place: str) -> str:
+        """The logsumexp that the weights of each query are relative to; 0 where a mask may hide all keys."""
+        logsumexp = self.row_statistics("logsumexp", place)
+        return f"base_of({logsumexp})" if "mask" in self.instance.tensors else logsumexp
 
     @property
-    def whole_rows(self) -> bool:
-        """Whether all blocks of queries are whole."""
-        return are_whole(self.length, self.shape.rows)
+    def has_whole_query_blocks(self) -> bool:
+        """Whether the blocks of queries are known to be whole."""
+        return is_divisible(self.query_length, self.shape.query_block)
 
     @property
     def row(self) -> str:
-        """The text of the number of a head's first query among all."""
-        return f"(batch * {self.shape.heads} + head) * {self.length}"
+        """The index of a head's first query among the queries of all heads."""
+        return f"(batch * {self.shape.heads} + head) * {self.query_length}"
 
     def add_mask(self, target: str, rows: str, columns: str, indent: int) -> None:
-        """Adds the mask's block, where there is one; `rows` and `columns` are positions that broadcast."""
-        mask = self.filled.tensors.get("mask")
+        """Adds the mask, if any, to the scores `target`; `rows` and `columns` are positions that broadcast."""
+        mask = self.instance.tensors.get("mask")
         if mask is None:
             return
         names = ("batch", "head", rows, columns)[4 - len(mask.shape) :]
         walked = zip(names, mask.shape, mask.strides, strict=True)
         parts = [f"{n} * {stride.factor}" for n, size, stride in walked if stride.static != 0 and size.static != 1]
-        inside = f"({rows} < {self.length}) & ({columns} < {self.size})"
+        inside = f"({rows} < {self.query_length}) & ({columns} < {self.key_length})"
         place = " + ".join([mask.pointer, *parts, f"({rows} + {columns}) * 0"])
         self.add(f"{target} += tl.load({place}, {inside}, 0.0).to(tl.float32) * {LOG2E}", indent=indent)
 
-    def hide(self, target: str, rows: str, columns: str, indent: int) -> None:
-        """Makes scores that do not count -inf."""
-        seen = f"{columns} < {self.size}"
-        seen = f"({seen}) & ({columns} <= {rows})" if self.causal else seen
-        self.add(f'{target} = tl.where({seen}, {target}, float("-inf"))', indent=indent)
+    def mask_scores(self, target: str, rows: str, columns: str, indent: int) -> None:
+        """Sets scores beyond the last key, and with `causal` those after the diagonal, to -inf."""
+        counts = f"{columns} < {self.key_length}"
+        counts = f"({counts}) & ({columns} <= {rows})" if self.causal else counts
+        self.add(f'{target} = tl.where({counts}, {target}, float("-inf"))', indent=indent)
 
-    def take_key(self) -> None:
-        """Reads the key of what is drawn, where weights are dropped."""
+    def load_seed(self) -> None:
+        """Adds the load of the random seed, where there is dropout."""
         if not self.rate:
             return
-        seed = f"tl.full((), {int(self.filled.attributes['seed'])}, tl.int64)"
-        offset = self.filled.tensors.get("offset")
+        seed = f"tl.full((), {int(self.instance.attributes['seed'])}, tl.int64)"
+        offset = self.instance.tensors.get("offset")
         self.add(f"drawn_by = {seed}" + (f" + tl.load({offset.name})" if offset is not None else ""))
 
-    def drop(self, target: str, result: str, rows: str, columns: str, indent: int) -> str:
-        """The text of `target` without what is dropped of a block of weights, the rest multiplied: by `result`."""
+    def apply_dropout(self, target: str, result: str, rows: str, columns: str, indent: int) -> str:
+        """Adds dropout of `target`, scaled by 1 / (1 - rate), as the variable `result`; without dropout `target`."""
         if not self.rate:
             return target
-        s, attributes = self.shape, self.filled.attributes
-        _, heads, length, size = attributes["logical_shape"] or (s.batch, s.heads, self.length, self.size)
+        s, attributes = self.shape, self.instance.attributes
+        _, heads, length, size = attributes["logical_shape"] or (s.batch, s.heads, self.query_length, self.key_length)
         batch, head, row, column = attributes["logical_begin"] or (0, 0, 0, 0)
         first = f"((batch + {batch}).to(tl.int64) * {heads} + head + {head}) * {length}"
         place = f"({first} + {rows} + {row}) * {size} + {columns} + {column}"
@@ -176,8 +183,8 @@ class Text:
         return result
 
     def finish(self, size: Size, block: int, heads: int, warps: int, stages: int) -> Source:
-        """The source of the kernel, which has a program for each block of `size` rows of each of `heads`."""
-        kernel, s = self.filled.kernel, self.shape
+        """The source of the kernel, which has a program for each `block` of the `size` rows of each of `heads`."""
+        kernel, s = self.instance.kernel, self.shape
         blocks = Size.of(f"cdiv({size}, {block})" if size.static is None else -(-size.static // block))
         programs = str(blocks * s.batch * Size.of(heads))
         names = [n for n, _ in kernel.parameters]
@@ -185,16 +192,16 @@ class Text:
         return Source(kernel.name, text, tuple(kernel.parameters), programs, warps, stages)
 
 
-def blocks_of(size: str, block: int) -> str:
-    """The text of how many blocks have all of `size` rows."""
+def block_count(size: str, block: int) -> str:
+    """The expression of `size` / `block`, rounded up."""
     return str(-(-int(size) // block)) if size.isdigit() else f"({size} + {block - 1}) // {block}"
 
 
-def are_whole(size: str, block: int) -> bool:
-    """Whether `size` rows are known to be whole blocks."""
+def is_divisible(size: str, block: int) -> bool:
+    """Whether `size` is known to be a multiple of `block`."""
     return size.isdigit() and int(size) % block == 0
 
 
-def whole_of(size: str, block: int) -> str:
-    """The text of how many of `size` rows are in whole blocks."""
+def round_down(size: str, block: int) -> str:
+    """The expression of the largest multiple of `block` that is at most `size`."""
     return str(int(size) // block * block) if size.isdigit() else f"{size} // {block} * {block}"

@@ -1,4 +1,4 @@
-"""Sizes that only a run tells, of operators that have kernels by hand: what is checked of them, and their values."""
+"""Dynamic sizes of operators that have templates: their shape assertions, and the sizes as values."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from oneflow.lowering.linalg.sizes import Shapes
 from oneflow.lowering.linalg.stages import StageBuilder
 
 
-class RunSizes:
-    """The sizes of one module's tensors; `finish` writes what its checks say."""
+class DynamicSizes:
+    """The dynamic sizes of one module's tensors; `finish` writes the messages of the assertions."""
 
     def __init__(self, module: ir.Module) -> None:
         emitter = Emitter()
@@ -22,7 +22,7 @@ class RunSizes:
         self.checks, self.assertions = Checks(module, emitter), ShapeAssertions()
 
     def expect(self, op: ir.Operation, call: Call) -> None:
-        """Lets a run fail before an operation where its types would refuse the sizes."""
+        """Asserts before an operation that the sizes of a run satisfy the rules of its types."""
         names = [name for name, desc in call.inputs.items() if desc is not None]
         self.checks.begin_operation()
         with ir.InsertionPoint(op), ir.Location.name(op.name, op.location):
@@ -37,5 +37,5 @@ class RunSizes:
             return self.shapes.value(self.shapes.extent(tensor, dim))
 
     def finish(self) -> None:
-        """Writes the texts of the checks on the module."""
+        """Writes the messages of the assertions to the module."""
         self.checks.write_sites()

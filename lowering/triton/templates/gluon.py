@@ -1,7 +1,7 @@
-"""What kernels for Hopper in Gluon have in common: programs that stay, blocks of tensors, and which calls have them.
+"""Persistent, warp-specialized attention kernels in Gluon for Hopper: tile schedule, TMA descriptors, barriers.
 
-Gluon keeps no promise of stability. What versions of Triton name differently has one name here, by which of theirs
-there is; where one refuses a kernel all the same, the plain form runs (`runtime.cuda.kernel_cache.compile_for_arch`).
+Gluon promises no stability. Functions that versions of Triton name differently have one name here. Where the
+installed Triton refuses a kernel all the same, the plain Triton form runs (`runtime.cuda.cached.compile_on`).
 """
 
 from __future__ import annotations
@@ -15,15 +15,17 @@ from oneflow.lowering.triton.codegen.prelude import commented, definitions
 from oneflow.lowering.triton.codegen.symbolic_sizes import power_of_two
 from oneflow.lowering.triton.names import identifier
 from oneflow.lowering.triton.source import GLUON, Source
-from oneflow.lowering.triton.templates.attention_blocks import Shape
-from oneflow.lowering.triton.templates.outline_templates import Filled
+from oneflow.lowering.triton.templates.attention_blocks import AttentionShape
+from oneflow.lowering.triton.templates.outline_templates import TemplateInstance
 
-#: The architecture that these kernels are for, and the rows of a group of warps, which are the least of a width.
-ARCH, GROUP = "sm_90", 64
-#: What stands before each function.
-MARK = "@gluon.jit\n"
+#: The architecture of these kernels.
+ARCH = "sm_90"
+#: The rows that one `wgmma` instruction gives a warp group, and the narrowest block of a row.
+WARP_GROUP_ROWS = 64
+#: The decorator of each function.
+JIT_DECORATOR = "@gluon.jit\n"
 
-#: What kernels begin with: copies of blocks have other names since Triton 3.8.
+#: The head of a kernel's source. TMA copies have other names since Triton 3.8.
 IMPORTS = """from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import (
@@ -38,18 +40,20 @@ BARRIERS = """
 
 @gluon.jit
 def barriers(COUNT: gl.constexpr, ARRIVALS: gl.constexpr):
-    # Barriers that so many arrive at.
+    # COUNT mbarriers, each of which completes a phase after ARRIVALS arrivals.
     bars = gl.allocate_shared_memory(gl.int64, [COUNT, 1], mbarrier.MBarrierLayout())
     for i in gl.static_range(COUNT):
         mbarrier.init(bars.index(i), count=ARRIVALS)
     return bars
 """
 
-TURNS = """
+#: The tile schedule: which block of queries a program takes in a turn, and the key blocks of this block.
+TILE_SCHEDULE = """
 
 @gluon.jit
 def place(turn, blocks, units, CAUSAL: gl.constexpr, PAIRS: gl.constexpr):
-    # The block and the head of a program's turn, and whether there is one; with PAIRS light blocks follow heavy ones.
+    # The block and the head of a program's turn, and whether the turn exists. With PAIRS a light block of queries
+    # (few keys) follows each heavy one.
     if PAIRS:
         unit = turn // 2 * gl.num_programs(0) + gl.program_id(0)
         pairs = (blocks + 1) // 2
@@ -67,7 +71,7 @@ def place(turn, blocks, units, CAUSAL: gl.constexpr, PAIRS: gl.constexpr):
 
 @gluon.jit
 def seen(block, size, ROWS: gl.constexpr, KEYS: gl.constexpr, CAUSAL: gl.constexpr):
-    # How many blocks of keys a block of queries sees, and how many of these, the last ones, are masked.
+    # The number of key blocks that a block of queries attends to, and how many of the last of these need a mask.
     end = size
     whole = size // KEYS
     if CAUSAL:
@@ -78,66 +82,76 @@ def seen(block, size, ROWS: gl.constexpr, KEYS: gl.constexpr, CAUSAL: gl.constex
 """
 
 
-def defined(functions: str) -> str:
-    """What functions name of the prelude."""
-    # Gluon's language lacks the name, which its minima and maxima take.
-    return definitions(functions, MARK).replace("tl.PropagateNan", "triton.language.PropagateNan")
+def prelude_definitions(functions: str) -> str:
+    """The functions of the prelude that the text of `functions` calls, for Gluon."""
+    # Gluon's language does not export `PropagateNan`, which its minima and maxima take.
+    return definitions(functions, JIT_DECORATOR).replace("tl.PropagateNan", "triton.language.PropagateNan")
 
 
-def widest(filled: Filled, shape: Shape) -> int:
-    """The width of heads that a kernel is cut for; 0 where the plain one has to do: with masks, for narrow ones."""
-    attributes, widths = filled.attributes, (shape.width, shape.out)
-    plain = "mask" in filled.tensors or float(attributes["rate"]) > 0 or float(attributes["scale"]) <= 0
-    known = None not in [size.static for size in (shape.batch, shape.length, shape.size)]
-    return max(map(padded, widths)) if known and not plain and min(widths) > GROUP // 2 else 0
+def block_width(instance: TemplateInstance, shape: AttentionShape) -> int:
+    """The columns of a block that holds a head; 0 where only the plain kernel fits: masks, dropout, narrow heads."""
+    attributes, widths = instance.attributes, (shape.width, shape.value_width)
+    plain = "mask" in instance.tensors or float(attributes["rate"]) > 0 or float(attributes["scale"]) <= 0
+    known = None not in [size.static for size in (shape.batch, shape.query_length, shape.key_length)]
+    fits = known and not plain and min(widths) > WARP_GROUP_ROWS // 2
+    return max(map(padded_width, widths)) if fits else 0
 
 
-def padded(width: int) -> int:
-    """The lanes of a block that has so many elements of a row."""
-    return max(GROUP, power_of_two(width))
+def padded_width(width: int) -> int:
+    """The columns of a block whose rows have `width` elements."""
+    return max(WARP_GROUP_ROWS, power_of_two(width))
 
 
-def described(tensor: Tensor, name: str, rows: int, count: int = 0) -> list[str]:
-    """A descriptor of blocks of a tensor, on one line as `runtime.cuda.maps` finds it, and room for so many."""
-    block, kind = f"[1, 1, {rows}, {padded(tensor.shape[3].static or 0)}]", f"gl.{TYPES[tensor.element]}"
+def descriptor_lines(tensor: Tensor, name: str, rows: int, buffers: int = 0) -> list[str]:
+    """The lines that make a TMA descriptor of blocks of `rows` rows, and allocate `buffers` shared-memory buffers.
+
+    The descriptor is on one line, as `runtime.cuda.tensor_maps` reads it.
+    """
+    block, element = f"[1, 1, {rows}, {padded_width(tensor.shape[3].static or 0)}]", f"gl.{TYPES[tensor.element]}"
     sizes, strides = (", ".join(map(str, numbers)) for numbers in (tensor.shape, tensor.strides))
     lists, layout = f"[{sizes}], [{strides}], {block}", "gl.NVMMASharedLayout(128, 16, 4)"
-    room = f"{name} = gl.allocate_shared_memory({kind}, [{count}, {block[1:]}, {layout})"
-    made = f"all_{name} = tma.make_tensor_descriptor({tensor.pointer}, {lists}, {layout})"
-    return [made, *([room] if count else [])]
+    allocation = f"{name} = gl.allocate_shared_memory({element}, [{buffers}, {block[1:]}, {layout})"
+    descriptor = f"all_{name} = tma.make_tensor_descriptor({tensor.pointer}, {lists}, {layout})"
+    return [descriptor, *([allocation] if buffers else [])]
 
 
-class Turned:
-    """A kernel of one call whose programs have blocks of `rows` of all the rows of `heads` in turn."""
+class PersistentKernel:
+    """The kernel of one attention call: a program per SM, which takes tile after tile in its turns.
 
-    def __init__(self, filled: Filled, shape: Shape, heads: int, length: int, rows: int) -> None:
-        self.filled, self.shape, self.heads = filled, shape, heads
-        self.batch, self.length, self.size = (n.static or 0 for n in (shape.batch, shape.length, shape.size))
-        self.causal = bool(filled.attributes["causal"])
-        self.blocks = -(-length // rows)
+    A tile is a block of `block_rows` of the `rows` rows of one of `heads` heads.
+    """
+
+    def __init__(
+        self, instance: TemplateInstance, shape: AttentionShape, heads: int, rows: int, block_rows: int
+    ) -> None:
+        self.instance, self.shape, self.heads = instance, shape, heads
+        sizes = (shape.batch, shape.query_length, shape.key_length)
+        self.batch, self.query_length, self.key_length = (size.static or 0 for size in sizes)
+        self.causal = bool(instance.attributes["causal"])
+        self.blocks = -(-rows // block_rows)
         self.tiles = self.blocks * self.batch * heads
 
     @property
     def units(self) -> int:
-        """What programs have in their turns: blocks, or pairs of these where there are enough."""
+        """The units of work: tiles, or pairs of a heavy and a light tile where there are enough."""
         return -(-self.blocks // 2) * self.batch * self.heads if self.paired else self.tiles
 
     @property
     def paired(self) -> bool:
-        """Whether a light block follows each heavy one."""
+        """Whether programs take pairs of a heavy and a light tile, which balances causal attention."""
         return self.causal and self.tiles >= 2 * gpu_target().sms
 
     @property
     def turns(self) -> int:
-        """How many turns a program has."""
+        """The most tiles that a program takes."""
         return -(-self.units // gpu_target().sms) * (2 if self.paired else 1)
 
-    def written(self, functions: str, lines: Sequence[str], registers: int) -> Source:
-        """The source of the kernel, with so many registers for a thread on average."""
-        kernel = self.filled.kernel
+    def build_source(self, functions: str, lines: Sequence[str], registers: int) -> Source:
+        """The source: `functions`, and `lines` as the body of the kernel; `registers` of a thread on average."""
+        kernel = self.instance.kernel
         names, body = [name for name, _ in kernel.parameters], "\n".join(f"    {line}" for line in lines)
-        known = f"{commented(origins([kernel.func]))}{IMPORTS}{TURNS}{BARRIERS}{functions}"
-        head = f"{known}\n\n@gluon.jit\ndef {identifier(kernel.name)}({', '.join(names)})"
+        preamble = f"{commented(origins([kernel.func]))}{IMPORTS}{TILE_SCHEDULE}{BARRIERS}{functions}"
+        head = f"{preamble}\n\n@gluon.jit\ndef {identifier(kernel.name)}({', '.join(names)})"
         programs = str(min(self.units, gpu_target().sms))
         return Source(
             kernel.name, f"{head}:\n{body}\n", tuple(kernel.parameters), programs, warps=4, registers=registers,
@@ -145,11 +159,14 @@ class Turned:
         )  # fmt: skip
 
 
-def side_by_side(groups: Sequence[str], reader: str, registers: int) -> list[str]:
-    """The calls of every group of warps and of the warp that reads; a thread of a group has so many registers."""
-    own = [str(registers)] * (len(groups) - 1)
+def warp_specialize(consumers: Sequence[str], producer: str, registers: int) -> list[str]:
+    """The lines that start the consumer warp groups and the producer warp.
+
+    The first consumer is the default partition, the others have `registers` for each thread, the producer few.
+    """
+    consumer_registers = [str(registers)] * (len(consumers) - 1)
     return [
         "gl.warp_specialize([",
-        *(f"    {call}," for call in (*groups, reader)),
-        f"], [{'4, ' * (len(groups) - 1)}1], [{', '.join([*own, '24'])}])",
+        *(f"    {call}," for call in (*consumers, producer)),
+        f"], [{'4, ' * (len(consumers) - 1)}1], [{', '.join([*consumer_registers, '24'])}])",
     ]

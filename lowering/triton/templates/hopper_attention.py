@@ -1,33 +1,61 @@
-"""Attention on Hopper, in Gluon: one warp reads keys and values, groups of four have 64 queries each.
+"""Warp-specialized attention for Hopper, in Gluon: a producer warp loads by TMA, consumer warp groups multiply.
 
-A group makes the scores of a block of keys while the weights of the one before are multiplied by its values, so that
-tensor cores do not wait for exponentials. Programs stay and go over blocks of queries, of which the next one is read
-meanwhile; with `causal` a light block follows each heavy one.
+Each consumer warp group has 64 queries. It computes the scores of one key block while the weights of the key block
+before are multiplied by their values, so that tensor cores do not wait for exponentials. The kernel is persistent:
+the producer loads the next block of queries meanwhile. With `causal` a light block follows each heavy one.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.triton.source import Source
-from oneflow.lowering.triton.templates.attention_blocks import LOG2E, Shape
-from oneflow.lowering.triton.templates.gluon import GROUP, Turned, described, side_by_side, widest
-from oneflow.lowering.triton.templates.outline_templates import Filled
+from oneflow.lowering.triton.templates.attention_blocks import LOG2E, AttentionShape
+from oneflow.lowering.triton.templates.gluon import (
+    WARP_GROUP_ROWS,
+    PersistentKernel,
+    block_width,
+    descriptor_lines,
+    warp_specialize,
+)
+from oneflow.lowering.triton.templates.outline_templates import TemplateInstance
 
-#: Blocks of queries underway.
-OWN = 2
-#: By the width of heads: groups of warps, keys of a block, stages, registers of a thread in a group and on average,
-#: whether groups take turns at the tensor cores, and how many blocks of queries a processor has at least: with fewer
-#: the plain form fills more of them. 128 blocks of wide heads take 19.2 us, in that form 21.8.
-WAYS = {64: (3, 128, 2, 160, 128, True, 1.0), 128: (2, 128, 2, 240, 168, False, 0.96)}
-#: The same for narrow heads with `causal` and at most so many queries: smaller blocks have less that is masked.
-#: 192 of them take 19.9 us, in the plain form 18.8; 384 take 29.8 and 30.7.
-SHORT, FEW = 2048, (2, 128, 2, 240, 168, True, 2.0)
 
-ATTEND = """
+@dataclass(frozen=True)
+class Config:
+    """A configuration of the kernel.
+
+    Attributes:
+        consumer_groups: consumer warp groups of a program.
+        key_block: the keys of a block.
+        stages: shared-memory buffers of keys, and of values.
+        consumer_registers, average_registers: of a thread of a consumer warp group, and of a program.
+        ping_pong: whether consumer warp groups take turns at the tensor cores.
+        min_tiles_per_sm: with fewer tiles the plain kernel, which has smaller tiles, keeps more SMs busy.
+    """
+
+    consumer_groups: int
+    key_block: int
+    stages: int
+    consumer_registers: int
+    average_registers: int
+    ping_pong: bool
+    min_tiles_per_sm: float
+
+
+#: Shared-memory buffers of query blocks.
+QUERY_BUFFERS = 2
+#: The configurations, by the width of a block of heads.
+CONFIGS = {64: Config(3, 128, 2, 160, 128, True, 1.0), 128: Config(2, 128, 2, 240, 168, False, 0.96)}
+#: The configuration for narrow heads with `causal` and at most so many queries: smaller tiles mask less.
+SHORT, SHORT_CONFIG = 2048, Config(2, 128, 2, 240, 168, True, 2.0)
+
+ATTENTION_SOURCE = """
 
 @gluon.jit
 def read(inputs, memory, bars, sizes, CAUSAL: gl.constexpr, PAIRS: gl.constexpr):
-    # Reads the queries of each turn, and its keys and values, the last ones first.
+    # The producer warp: loads the queries of each tile, then its keys and values, the last ones first.
     all_queries, all_keys, all_values = inputs
     queries, keys, values, results = memory
     queries_full, queries_empty, keys_full, keys_empty, values_full, values_empty, _ = bars
@@ -75,7 +103,8 @@ def read(inputs, memory, bars, sizes, CAUSAL: gl.constexpr, PAIRS: gl.constexpr)
 @gluon.jit
 def weigh(scores, most, total, rows, first, masked, size, scale, MASKS: gl.constexpr, CAUSAL: gl.constexpr,
           LAYOUT: gl.constexpr):
-    # The weights of a block of scores, the maximum and the sum of each row, and by what sums before shrink.
+    # One step of online softmax: the weights of a block of scores, the new running maximum and sum of each row, and
+    # the factor that rescales earlier sums.
     if MASKS:
         if masked:
             columns = (first + gl.arange(0, scores.shape[1], gl.SliceLayout(0, LAYOUT)))[None, :]
@@ -95,7 +124,7 @@ def weigh(scores, most, total, rows, first, masked, size, scale, MASKS: gl.const
 @gluon.jit
 def attend(outputs, memory, bars, sizes, length, scale, GROUP: gl.constexpr, CAUSAL: gl.constexpr,
            PAIRS: gl.constexpr, MASKS: gl.constexpr, TURNS: gl.constexpr):
-    # The results of a group's queries in each turn.
+    # A consumer warp group: the results of its queries in each tile.
     all_results, statistics = outputs
     queries, keys, values, results = memory
     queries_full, queries_empty, keys_full, keys_empty, values_full, values_empty, starts = bars
@@ -135,7 +164,7 @@ def attend(outputs, memory, bars, sizes, length, scale, GROUP: gl.constexpr, CAU
                     started += 1
                 key = keys.index(slot).reshape([KEYS, WIDTH]).permute((1, 0))
                 scores = warpgroup_mma(own, key, none, use_acc=False, is_async=True)
-                # In the first step there are no weights yet: what comes of that product is dropped by the next one.
+                # The first step has no weights yet: the next step discards the accumulator of this product.
                 mbarrier.wait(values_full.index(before % STAGES), (before // STAGES) & 1, pred=step > 0)
                 value = values.index(before % STAGES).reshape([KEYS, OUT])
                 acc = warpgroup_mma(kept, value, acc, use_acc=step > 1, is_async=True)
@@ -172,36 +201,39 @@ def attend(outputs, memory, bars, sizes, length, scale, GROUP: gl.constexpr, CAU
 """
 
 
-def forward(filled: Filled, shape: Shape) -> Source | None:
-    """The kernel of a call; None where the plain one has to do, or is as fast: few queries, other widths, masks."""
-    width = widest(filled, shape)
-    if width not in WAYS:
+def forward(instance: TemplateInstance, shape: AttentionShape) -> Source | None:
+    """The kernel of a call; None where only the plain kernel fits (masks, widths) or is as fast (few queries)."""
+    width = block_width(instance, shape)
+    if width not in CONFIGS:
         return None
-    found = _Forward(filled, shape, width)
-    return found.source() if found.tiles >= found.least * gpu_target().sms and found.length >= 2 * GROUP else None
+    kernel = _Forward(instance, shape, width)
+    is_large = kernel.tiles >= kernel.config.min_tiles_per_sm * gpu_target().sms
+    return kernel.source() if is_large and kernel.query_length >= 2 * WARP_GROUP_ROWS else None
 
 
-class _Forward(Turned):
-    """The kernel of one call, all sizes known."""
+class _Forward(PersistentKernel):
+    """The forward kernel of one call, whose sizes are all known."""
 
-    def __init__(self, filled: Filled, shape: Shape, width: int) -> None:
-        length = shape.length.static or 0
-        few = bool(filled.attributes["causal"]) and width == min(WAYS) and length <= SHORT
-        way = FEW if few else WAYS[width]
-        self.groups, self.keys, self.stages, self.own, self.registers, self.alternate, self.least = way
-        super().__init__(filled, shape, shape.heads, length, GROUP * self.groups)
+    def __init__(self, instance: TemplateInstance, shape: AttentionShape, width: int) -> None:
+        length = shape.query_length.static or 0
+        is_short = bool(instance.attributes["causal"]) and width == min(CONFIGS) and length <= SHORT
+        self.config = SHORT_CONFIG if is_short else CONFIGS[width]
+        super().__init__(instance, shape, shape.heads, length, WARP_GROUP_ROWS * self.config.consumer_groups)
 
     def source(self) -> Source:
         """The source."""
-        passing = [(name, self.keys, self.stages) for name in ("key", "value")]
-        parts = [("query", GROUP, OWN * self.groups), *passing, ("out", GROUP, self.groups)]
-        lines = [line for name, *part in parts for line in described(self.filled.tensors[name], name, *part)]
-        return self.written(ATTEND, [*lines, *self._barriers(), *self._sizes(), *self._start()], self.registers)
+        config, groups = self.config, self.config.consumer_groups
+        streamed = [(name, config.key_block, config.stages) for name in ("key", "value")]
+        blocks = [("query", WARP_GROUP_ROWS, QUERY_BUFFERS * groups), *streamed, ("out", WARP_GROUP_ROWS, groups)]
+        tensors = self.instance.tensors
+        descriptors = [line for name, *block in blocks for line in descriptor_lines(tensors[name], name, *block)]
+        lines = [*descriptors, *self._barriers(), *self._sizes(), *self._start()]
+        return self.build_source(ATTENTION_SOURCE, lines, config.average_registers)
 
     def _barriers(self) -> list[str]:
-        stages, groups = self.stages, self.groups
+        stages, groups = self.config.stages, self.config.consumer_groups
         return [
-            f"queries_full, queries_empty = barriers({OWN}, 1), barriers({OWN}, {groups})",
+            f"queries_full, queries_empty = barriers({QUERY_BUFFERS}, 1), barriers({QUERY_BUFFERS}, {groups})",
             f"keys_full, keys_empty = barriers({stages}, 1), barriers({stages}, {groups})",
             f"values_full, values_empty = barriers({stages}, 1), barriers({stages}, {groups})",
             f"starts = barriers({groups}, 1)",
@@ -210,19 +242,24 @@ class _Forward(Turned):
         ]
 
     def _sizes(self) -> list[str]:
-        statistics = self.filled.tensors["logsumexp"]
+        statistics = self.instance.tensors["logsumexp"]
+        schedule = (self.key_length, self.blocks, self.units, self.turns, self.heads, self.shape.heads_per_key)
+        sizes = ", ".join(map(str, schedule))
         return [
             "memory = query, key, value, out",
-            f"sizes = {self.size}, {self.blocks}, {self.units}, {self.turns}, {self.heads}, {self.shape.share}",
+            f"sizes = {sizes}",
             "inputs = all_query, all_key, all_value",
             f"outputs = all_out, {statistics.name}",
         ]
 
     def _start(self) -> list[str]:
-        """Every group and the warp that reads, side by side."""
-        scale = float(self.filled.attributes["scale"]) * LOG2E
-        how = f"{self.causal}, {self.paired}"
-        rest = f"{how}, {self.causal or self.size % self.keys != 0}, {self.alternate}"
-        given = f"outputs, memory, bars, sizes, {self.length}, {scale}"
-        groups = [f"(attend, ({given}, {group}, {rest}))" for group in range(self.groups)]
-        return side_by_side(groups, f"(read, (inputs, memory, bars, sizes, {how}))", self.own)
+        """Starts the consumer warp groups and the producer warp."""
+        scale = float(self.instance.attributes["scale"]) * LOG2E
+        causal = f"{self.causal}, {self.paired}"
+        masked = self.causal or self.key_length % self.config.key_block != 0
+        constants = f"{causal}, {masked}, {self.config.ping_pong}"
+        arguments = f"outputs, memory, bars, sizes, {self.query_length}, {scale}"
+        groups = range(self.config.consumer_groups)
+        consumers = [f"(attend, ({arguments}, {group}, {constants}))" for group in groups]
+        producer = f"(read, (inputs, memory, bars, sizes, {causal}))"
+        return warp_specialize(consumers, producer, self.config.consumer_registers)

@@ -1,10 +1,11 @@
-"""The text of the kernels of attention's gradients for Hopper, in Gluon. `hopper_gradients` defines their constants.
+"""The source of the backward kernels of attention for Hopper, in Gluon.
 
-A group of four warps has ROWS keys and values, or queries and gradients of results: its own rows, `left` and `right`.
-The others pass it in blocks of STEP rows, `passing` and `beside`. Scores are made with a group's own rows on the
-left, so that weights and their slopes are in registers as products take them; a step's last product is started by the
-next step, so that tensor cores have something to do while slopes are made. Loops for blocks that are masked and for
-others are apart, so that the choice is not made at each step.
+`hopper_attention_gradients` defines the constants. A consumer warp group keeps ROWS keys and values, or queries and
+gradients of results: the stationary rows `left` and `right`. The producer warp streams the other operands in blocks
+of STEP rows, `passing` and `beside`. The stationary rows are the left operand of the scores, so that weights and
+score gradients (`slope`) are in registers in the layout of a left operand. The last product of a step is started by
+the next step, so that tensor cores are busy while score gradients are computed. Masked and unmasked blocks have loops
+of their own, so that no step tests for the mask.
 """
 
 from __future__ import annotations
@@ -13,16 +14,16 @@ HEAD = """
 
 @gluon.jit
 def unit_of(turn):
-    # The block of a program's turn, its batch and its head, or group of heads, and whether there is one.
+    # The block of a program's turn, its batch and its head (of keys with BY_KEY), and whether the turn exists.
     block, number, there = place(turn, BLOCKS, UNITS, CAUSAL, PAIRS)
     if BY_KEY and CAUSAL:
-        block = BLOCKS - 1 - block  # the first keys have most to do
+        block = BLOCKS - 1 - block  # the first keys have most work
     return block, number // HEADS, number % HEADS, there
 
 
 @gluon.jit
 def steps_of(block):
-    # The first of the blocks that pass, for keys, how many pass, and how many of these, the first, are masked.
+    # The first streamed block, how many blocks are streamed, and how many of the first of these need a mask.
     if BY_KEY:
         first = 0
         masked = 0
@@ -40,7 +41,7 @@ def steps_of(block):
 
 @gluon.jit
 def row_of(step, first, steps):
-    # Where the block of a step begins: those on the diagonal come first.
+    # The first row of a step's block: blocks on the diagonal come first.
     if BY_KEY:
         return (first + step) * STEP
     else:
@@ -49,7 +50,7 @@ def row_of(step, first, steps):
 
 @gluon.jit
 def read(inputs, memory, numbers, bars):
-    # Reads the own rows of each turn, and what passes them.
+    # The producer warp: loads the stationary rows of each tile, then its streamed blocks.
     all_left, all_right, all_passing, all_beside, all_totals, all_deltas = inputs
     left, right, passing, beside = memory
     totals, deltas = numbers
@@ -87,7 +88,7 @@ def read(inputs, memory, numbers, bars):
 
 @gluon.jit
 def add_up(pointer, acc, batch, head, start, size, width, LAYOUT: gl.constexpr):
-    # Writes the sums of a group's rows, where it has some.
+    # Stores the sums over a warp group's rows, where some of the rows exist.
     rows = start + gl.arange(0, ROWS, gl.SliceLayout(1, LAYOUT))
     lanes = gl.arange(0, acc.shape[1], gl.SliceLayout(0, LAYOUT))
     total = gl.sum(gl.where((rows < size)[:, None], acc, 0.0), 0)
@@ -99,14 +100,16 @@ KEYS = """
 
 @gluon.jit
 def add_before(dkey, slope, passing, count, walked):
-    # The slopes of the step before times its queries. The first step has none: the next drops what comes of it.
+    # The score gradients of the step before times its queries. The first step has none: the next step discards
+    # the accumulator.
     before = passing.index((count + (STAGES - 1)) % STAGES).reshape([STEP, WIDTH])
     return warpgroup_mma(slope, before, dkey, use_acc=walked > 1, is_async=True)
 
 
 @gluon.jit
 def number_of(numbers, slot, line, row):
-    # A number of each query of a block, which was copied, or is at `line` of its head on; 0 after the last.
+    # A statistic of each query of a block: from shared memory where it was copied, else from `line` on in memory;
+    # 0 after the last query.
     if COPIED:
         return numbers.index(slot).load(gl.SliceLayout(0, SCORES))
     else:
@@ -116,7 +119,8 @@ def number_of(numbers, slot, line, row):
 
 @gluon.jit
 def advance(own, memory, numbers, bars, sums, slope, count, walked, line, row, columns, MASKED: gl.constexpr):
-    # A step: weights times gradients of results are added up, and the slopes of the step before times its queries.
+    # A step: accumulates weights times gradients of results, and the score gradients of the step before times its
+    # queries.
     key, value = own
     left, right, passing, beside = memory
     totals, deltas = numbers
@@ -125,7 +129,7 @@ def advance(own, memory, numbers, bars, sums, slope, count, walked, line, row, c
     slot = count % STAGES
     old = (count + (STAGES - 1)) % STAGES
     none = gl.zeros((ROWS, STEP), gl.float32, SCORES)
-    if not COPIED:  # read while products are made
+    if not COPIED:  # loaded while tensor cores multiply
         total = number_of(totals, slot, line, row) * 1.4426950408889634
     if HELD:
         dkey = add_before(dkey, slope, passing, count, walked)
@@ -133,7 +137,7 @@ def advance(own, memory, numbers, bars, sums, slope, count, walked, line, row, c
     query = passing.index(slot).reshape([STEP, WIDTH])
     dy = beside.index(slot).reshape([STEP, OUT])
     scores = warpgroup_mma(key, query.permute((1, 0)), none, use_acc=False, is_async=True)
-    if not HELD:  # the wider product is made while exponentials are
+    if not HELD:  # this product overlaps the exponentials
         dkey = add_before(dkey, slope, passing, count, walked)
     direct = warpgroup_mma(value, dy.permute((1, 0)), none, use_acc=False, is_async=True)
     if HELD:
@@ -173,7 +177,7 @@ def advance(own, memory, numbers, bars, sums, slope, count, walked, line, row, c
 
 @gluon.jit
 def work(outputs, memory, numbers, bars, GROUP: gl.constexpr):
-    # The gradients of a group's keys and values in each turn.
+    # A consumer warp group: the gradients of its keys and values in each tile.
     all_dkey, all_dvalue, dkey_sums, dvalue_sums, dkeys, dvalues = outputs
     left, right, passing, beside = memory
     own_full, own_empty, full, empty, starts = bars
@@ -235,7 +239,7 @@ QUERIES = """
 @gluon.jit
 def advance(own, memory, bars, acc, slope, count, row, about, GROUP: gl.constexpr, FIRST: gl.constexpr,
             MASKED: gl.constexpr):
-    # A step: the slopes of the one before times its keys are added up, and its own are made.
+    # A step: accumulates the score gradients of the step before times its keys, and computes its own.
     query, dy = own
     left, right, passing, beside = memory
     own_full, own_empty, full, empty, starts = bars
@@ -272,7 +276,7 @@ def advance(own, memory, bars, acc, slope, count, row, about, GROUP: gl.constexp
 
 @gluon.jit
 def work(outputs, memory, numbers, bars, GROUP: gl.constexpr):
-    # The gradients of a group's queries in each turn.
+    # A consumer warp group: the gradients of its queries in each tile.
     all_dquery, dquery_sums = outputs
     left, right, passing, beside = memory
     totals, deltas = numbers

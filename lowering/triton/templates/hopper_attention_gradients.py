@@ -1,6 +1,7 @@
-"""Gradients of attention on Hopper, in Gluon: one warp reads blocks, groups of four have 64 keys, or queries, each.
+"""Warp-specialized backward kernels of attention for Hopper: their configurations, and the calls that have them.
 
-What kernels do is told in `gradient_kernels`; here are their sizes, and which calls have them.
+A producer warp loads by TMA; each consumer warp group has 64 keys, or 64 queries. The source of the kernels is in
+`hopper_attention_gradient_source`.
 """
 
 from __future__ import annotations
@@ -11,144 +12,179 @@ from dataclasses import dataclass
 from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.triton.codegen.kernel import TYPES
 from oneflow.lowering.triton.source import Source
-from oneflow.lowering.triton.templates.attention_blocks import LOG2E, Shape
-from oneflow.lowering.triton.templates.gluon import GROUP, Turned, described, padded, side_by_side, widest
+from oneflow.lowering.triton.templates.attention_blocks import LOG2E, AttentionShape
+from oneflow.lowering.triton.templates.gluon import (
+    WARP_GROUP_ROWS,
+    PersistentKernel,
+    block_width,
+    descriptor_lines,
+    padded_width,
+    warp_specialize,
+)
 from oneflow.lowering.triton.templates.hopper_attention_gradient_source import HEAD, KEYS, QUERIES
-from oneflow.lowering.triton.templates.outline_templates import Filled
+from oneflow.lowering.triton.templates.outline_templates import TemplateInstance
 
-#: Groups of warps, registers of a thread in a group and on average.
-GROUPS, REGISTERS, AVERAGE = 2, 240, 168
-#: The text of the layout of a product, by its columns.
-LAYOUT = "gl.NVMMADistributedLayout([3, 0], [4, 1], [16, {}, 16])"
+#: Consumer warp groups of a program, registers of a thread of these, and of a program's threads on average.
+CONSUMER_GROUPS, CONSUMER_REGISTERS, AVERAGE_REGISTERS = 2, 240, 168
+#: The layout of a product's accumulators, by its columns.
+ACCUMULATOR_LAYOUT = "gl.NVMMADistributedLayout([3, 0], [4, 1], [16, {}, 16])"
+
+
+@dataclass(frozen=True)
+class Config:
+    """A configuration of a kernel.
+
+    Attributes:
+        step: rows of a streamed block.
+        stages: shared-memory buffers of streamed blocks.
+        stationary_buffers: shared-memory buffers of a warp group's stationary rows.
+        in_registers: whether the stationary rows stay in registers.
+    """
+
+    step: int
+    stages: int
+    stationary_buffers: int
+    in_registers: bool
 
 
 @dataclass(frozen=True)
 class Side:
-    """One of the kernels: whose rows groups have, what passes these, what comes of it, and the kernel's functions.
+    """One of the two kernels.
 
-    `ways` are by the width of heads: rows of a block that passes, how many are underway, how many blocks of a group's
-    own rows are, and whether these rows stay in registers.
+    Attributes:
+        stationary: the operands whose rows a consumer warp group keeps.
+        streamed: the operands whose blocks pass these rows.
+        results: the gradients.
+        functions: the text of the kernel's functions.
+        configs: the configurations, by the width of a block of heads.
     """
 
-    own: tuple[str, str]
-    passing: tuple[str, str]
+    stationary: tuple[str, str]
+    streamed: tuple[str, str]
     results: tuple[str, ...]
     functions: str
-    ways: dict[int, tuple[int, int, int, bool]]
+    configs: dict[int, Config]
 
 
-KEY_WAYS = {64: (64, 3, 2, True), 128: (64, 3, 1, False)}
-QUERY_WAYS = {64: (128, 3, 2, False), 128: (64, 3, 2, False)}
-KEY_SIDE = Side(("key", "value"), ("query", "dy"), ("dkey", "dvalue"), KEYS, KEY_WAYS)
-QUERY_SIDE = Side(("query", "dy"), ("key", "value"), ("dquery",), QUERIES, QUERY_WAYS)
-#: Numbers of queries: they pass as keys' blocks of these do, and each group has those of its own.
-NUMBERS = ("logsumexp", "delta")
-#: How many of them the bytes have that a copy by a descriptor begins at multiples of.
-ALIGNED = 4
+KEY_CONFIGS = {64: Config(64, 3, 2, True), 128: Config(64, 3, 1, False)}
+QUERY_CONFIGS = {64: Config(128, 3, 2, False), 128: Config(64, 3, 2, False)}
+KEY_SIDE = Side(("key", "value"), ("query", "dy"), ("dkey", "dvalue"), KEYS, KEY_CONFIGS)
+QUERY_SIDE = Side(("query", "dy"), ("key", "value"), ("dquery",), QUERIES, QUERY_CONFIGS)
+#: The statistics of each query, one number each.
+STATISTICS = ("logsumexp", "delta")
+#: The numbers in 16 bytes, the alignment of a TMA copy.
+ALIGNMENT = 4
 
 
-def gradients(filled: Filled, shape: Shape, side: Side) -> Source | None:
-    """The kernel of a call; None where the plain one has to do, or fills more processors: it has smaller blocks."""
-    width = widest(filled, shape)
-    if width not in side.ways:
+def gradients(instance: TemplateInstance, shape: AttentionShape, side: Side) -> Source | None:
+    """The kernel of a call; None where only the plain kernel fits, or keeps more SMs busy by its smaller blocks."""
+    width = block_width(instance, shape)
+    if width not in side.configs:
         return None
-    found = _Gradients(filled, shape, side, width)
-    lost = found.by_key and found.causal and found.size > found.length  # keys that nothing sees
-    full = found.by_key and not (found.copied or found.held)  # the numbers of queries take registers
-    few = found.tiles < 2 * gpu_target().sms or min(found.length, found.size) < GROUPS * GROUP
-    return None if lost or full or few else found.source()
+    kernel = _Gradients(instance, shape, side, width)
+    has_unused_keys = kernel.by_key and kernel.causal and kernel.key_length > kernel.query_length
+    # Statistics that are not copied by TMA take registers.
+    spills = kernel.by_key and not (kernel.copies_statistics or kernel.config.in_registers)
+    shortest = min(kernel.query_length, kernel.key_length)
+    is_small = kernel.tiles < 2 * gpu_target().sms or shortest < CONSUMER_GROUPS * WARP_GROUP_ROWS
+    return None if has_unused_keys or spills or is_small else kernel.source()
 
 
-class _Gradients(Turned):
-    """The kernel of one call, all sizes known."""
+class _Gradients(PersistentKernel):
+    """A backward kernel of one call, whose sizes are all known."""
 
-    def __init__(self, filled: Filled, shape: Shape, side: Side, width: int) -> None:
+    def __init__(self, instance: TemplateInstance, shape: AttentionShape, side: Side, width: int) -> None:
         self.side, self.by_key = side, side is KEY_SIDE
-        self.step, self.stages, self.own, self.held = side.ways[width]
-        heads, rows = (shape.groups, shape.size) if self.by_key else (shape.heads, shape.length)
-        super().__init__(filled, shape, heads, rows.static or 0, GROUPS * GROUP)
+        self.config = side.configs[width]
+        heads, rows = (shape.key_heads, shape.key_length) if self.by_key else (shape.heads, shape.query_length)
+        super().__init__(instance, shape, heads, rows.static or 0, CONSUMER_GROUPS * WARP_GROUP_ROWS)
 
     @property
-    def copied(self) -> bool:
-        """Whether the warp that reads copies the numbers of queries: a head's begin where a copy can."""
-        return self.by_key and self.length % ALIGNED == 0
+    def copies_statistics(self) -> bool:
+        """Whether the producer copies the statistics of queries by TMA: those of each head are aligned."""
+        return self.by_key and self.query_length % ALIGNMENT == 0
 
     def source(self) -> Source:
         """The source."""
         constants = "".join(f"{name} = gl.constexpr({value})\n" for name, value in self._constants())
-        return self.written(
-            f"\n\n{constants}{HEAD}{self.side.functions}", [*self._tensors(), *self._start()], AVERAGE
+        return self.build_source(
+            f"\n\n{constants}{HEAD}{self.side.functions}", [*self._tensors(), *self._start()], AVERAGE_REGISTERS
         )
 
     def _constants(self) -> Iterator[tuple[str, object]]:
-        """What the functions of a kernel know of a call."""
-        share, scale = self.shape.share, float(self.filled.attributes["scale"])
-        passing = self.length if self.by_key else self.size
+        """The names and values of the constants that the kernel's functions use."""
+        share, scale = self.shape.heads_per_key, float(self.instance.attributes["scale"])
+        streamed, step = self.query_length if self.by_key else self.key_length, self.config.step
         yield from {
-            "BY_KEY": self.by_key, "COPIED": self.copied, "CAUSAL": self.causal, "PAIRS": self.paired,
-            "HELD": self.held,
-            "MASKS": self.causal or passing % self.step != 0, "ALTERNATE": self.step > GROUP and not self.causal,
-            "GROUPS": GROUPS, "ROWS": GROUP, "OWN": self.own, "STEP": self.step, "STAGES": self.stages,
-            "LENGTH": self.length, "SIZE": self.size, "BLOCKS": self.blocks, "UNITS": self.units, "TURNS": self.turns,
+            "BY_KEY": self.by_key, "COPIED": self.copies_statistics, "CAUSAL": self.causal, "PAIRS": self.paired,
+            "HELD": self.config.in_registers,
+            "MASKS": self.causal or streamed % step != 0, "ALTERNATE": step > WARP_GROUP_ROWS and not self.causal,
+            "GROUPS": CONSUMER_GROUPS, "ROWS": WARP_GROUP_ROWS, "OWN": self.config.stationary_buffers, "STEP": step,
+            "STAGES": self.config.stages, "LENGTH": self.query_length, "SIZE": self.key_length,
+            "BLOCKS": self.blocks, "UNITS": self.units, "TURNS": self.turns,
             "HEADS": self.heads, "SHARE": share, "WALKS": share if self.by_key else 1,
             "SCALE": scale * LOG2E, "WHOLE": scale,
         }.items()  # fmt: skip
         yield from self._layouts()
+        tensors = self.instance.tensors
         for side, name in zip(("LEFT", "RIGHT"), self.side.results, strict=False):
-            yield f"{side}_SUMS", self.filled.tensors[name].shape[3] if f"{name}_sums" in self.filled.tensors else 0
+            yield f"{side}_SUMS", tensors[name].shape[3] if f"{name}_sums" in tensors else 0
 
     def _layouts(self) -> Iterator[tuple[str, object]]:
-        """Widths, and how blocks of products are shared out among threads."""
-        width, out = padded(self.shape.width), padded(self.shape.out)
+        """The widths of blocks, and the layouts of accumulators and of operands in registers."""
+        width, out = padded_width(self.shape.width), padded_width(self.shape.value_width)
         yield from {"WIDTH": width, "OUT": out, "ROW_BYTES": 2 * (width + out)}.items()
-        yield from (("DTYPE", f"gl.{TYPES[self.filled.tensors['query'].element]}"),)
-        for name, columns in (("SCORES", self.step), ("LEFT", width), ("RIGHT", out)):
-            yield name, LAYOUT.format(columns)
+        yield from (("DTYPE", f"gl.{TYPES[self.instance.tensors['query'].element]}"),)
+        for name, columns in (("SCORES", self.config.step), ("LEFT", width), ("RIGHT", out)):
+            yield name, ACCUMULATOR_LAYOUT.format(columns)
         for name, columns in (("WEIGHTS", out), ("SLOPES", width)):
-            yield name, f"gl.DotOperandLayout(0, {LAYOUT.format(columns)}, 2)"
+            yield name, f"gl.DotOperandLayout(0, {ACCUMULATOR_LAYOUT.format(columns)}, 2)"
 
     def _tensors(self) -> Iterator[str]:
-        """Descriptors of blocks of tensors, and room for those that are underway."""
-        for name in self.side.own:
-            yield from described(self.filled.tensors[name], name, GROUP, self.own * GROUPS)
-        for name in self.side.passing:
-            yield from described(self.filled.tensors[name], name, self.step, self.stages)
+        """TMA descriptors of the tensors, and their shared-memory buffers."""
+        tensors, config = self.instance.tensors, self.config
+        for name in self.side.stationary:
+            buffers = config.stationary_buffers * CONSUMER_GROUPS
+            yield from descriptor_lines(tensors[name], name, WARP_GROUP_ROWS, buffers)
+        for name in self.side.streamed:
+            yield from descriptor_lines(tensors[name], name, config.step, config.stages)
         for name in self.side.results:
-            yield from described(self.filled.tensors[name], name, GROUP, GROUPS if self.by_key else 0)
-        for name in NUMBERS if self.copied else ():
-            yield from self._numbers(name)
+            yield from descriptor_lines(tensors[name], name, WARP_GROUP_ROWS, CONSUMER_GROUPS if self.by_key else 0)
+        for name in STATISTICS if self.copies_statistics else ():
+            yield from self._statistics(name)
 
-    def _numbers(self, name: str) -> list[str]:
-        """A descriptor of blocks of numbers, of every head after the other, and room for those underway."""
-        tensor = self.filled.tensors[name]
+    def _statistics(self, name: str) -> list[str]:
+        """The TMA descriptor of a statistic, the heads one after the other, and its shared-memory buffers."""
+        tensor, stages, step = self.instance.tensors[name], self.config.stages, self.config.step
         return [
             f"{name}_layout: gl.constexpr = gl.NVMMASharedLayout(0, 32, 1)",
             f"all_{name} = tma.make_tensor_descriptor(",
-            f"    {tensor.pointer}, [{tensor.count}], [1], [{self.step}], {name}_layout",
+            f"    {tensor.pointer}, [{tensor.count}], [1], [{self.config.step}], {name}_layout",
             ")",
-            f"{name} = gl.allocate_shared_memory(gl.float32, [{self.stages}, {self.step}], {name}_layout)",
+            f"{name} = gl.allocate_shared_memory(gl.float32, [{stages}, {step}], {name}_layout)",
         ]
 
     def _start(self) -> list[str]:
-        """Barriers, and every group and the warp that reads."""
-        tensors, results = self.filled.tensors, self.side.results
+        """Allocates barriers, and starts the consumer warp groups and the producer warp."""
+        tensors, results = self.instance.tensors, self.side.results
         sums = [tensors[f"{name}_sums"].name if f"{name}_sums" in tensors else "0" for name in results]
-        rooms = results if self.by_key else ()
-        blocks = [*self.side.own, *self.side.passing]
-        numbers = list(NUMBERS) if self.copied else [tensors[name].name for name in NUMBERS]
-        copied = [f"all_{name}" if self.copied else "0" for name in NUMBERS]
-        read = [*(f"all_{name}" for name in blocks), *copied]
+        result_buffers = results if self.by_key else ()
+        blocks = [*self.side.stationary, *self.side.streamed]
+        statistics = list(STATISTICS) if self.copies_statistics else [tensors[name].name for name in STATISTICS]
+        copied = [f"all_{name}" if self.copies_statistics else "0" for name in STATISTICS]
+        inputs = [*(f"all_{name}" for name in blocks), *copied]
+        own, stages = self.config.stationary_buffers, self.config.stages
         return [
-            f"own_full, own_empty = barriers({self.own}, 1), barriers({self.own}, {GROUPS})",
-            f"full, empty = barriers({self.stages}, 1), barriers({self.stages}, {GROUPS})",
-            f"bars = own_full, own_empty, full, empty, barriers({GROUPS}, 1)",
+            f"own_full, own_empty = barriers({own}, 1), barriers({own}, {CONSUMER_GROUPS})",
+            f"full, empty = barriers({stages}, 1), barriers({stages}, {CONSUMER_GROUPS})",
+            f"bars = own_full, own_empty, full, empty, barriers({CONSUMER_GROUPS}, 1)",
             "fence_async_shared()",
             f"memory = {', '.join(blocks)}",
-            f"numbers = {', '.join(numbers)}",
-            f"inputs = {', '.join(read)}",
-            f"outputs = {', '.join([*(f'all_{name}' for name in results), *sums, *rooms])}",
-            *side_by_side(
-                [f"(work, (outputs, memory, numbers, bars, {group}))" for group in range(GROUPS)],
-                "(read, (inputs, memory, numbers, bars))", REGISTERS,
+            f"numbers = {', '.join(statistics)}",
+            f"inputs = {', '.join(inputs)}",
+            f"outputs = {', '.join([*(f'all_{name}' for name in results), *sums, *result_buffers])}",
+            *warp_specialize(
+                [f"(work, (outputs, memory, numbers, bars, {group}))" for group in range(CONSUMER_GROUPS)],
+                "(read, (inputs, memory, numbers, bars))", CONSUMER_REGISTERS,
             ),
         ]  # fmt: skip

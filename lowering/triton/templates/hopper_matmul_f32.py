@@ -1,58 +1,61 @@
-"""Products of f32 on Hopper, in Gluon: one warp reads operands, the others multiply with plain arithmetic.
+"""Warp-specialized f32 products for Hopper, in Gluon: a producer warp loads by TMA, the others multiply by FMA.
 
-Warps of plain kernels read blocks from memory themselves and use each number that they find in shared memory 4 or 8
-times. Here a number is used 8 or 16 times, and threads of a warp find theirs in different banks, by 16 bytes at once.
-Lines that `contract` writes finish sums.
+The consumer warps do without tensor cores. They use each number from shared memory 8 or 16 times, twice as often as
+the plain kernel, and load 16 bytes at a time without bank conflicts. `codegen.matmul` writes the epilogue.
 """
 
 from __future__ import annotations
 
 from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.triton.codegen.matmul import OPERAND_AXES, TILE_AXES, Emission
-from oneflow.lowering.triton.templates.hopper_matmul import HopperEmission, order, turned
+from oneflow.lowering.triton.templates.hopper_matmul import HopperEmission, axis_order, transposition
 
-#: Registers of a thread on average, beside half of those of its part of the sum: warps that read have few.
-OTHERS = 64
+#: Registers of a thread on average, besides half of its accumulators': the producer has few.
+OTHER_REGISTERS = 64
 #: Threads of a warp along rows and columns.
-WARP = (4, 8)
+WARP_SHAPE = (4, 8)
 
 
-class SingleEmission(HopperEmission):
-    """One source in Gluon; all warps but the one that reads have a tile together."""
+class HopperF32Emission(HopperEmission):
+    """Writes the kernel of an f32 product; the consumer warps share a tile."""
 
-    def _share_out(self) -> None:
+    def _partition_tile(self) -> None:
         rows, columns, warps = self.config.rows, self.config.columns, self.config.warps
-        self.beside, self.groups, self.rows, self.columns, self.part, self.parts = 1, 1, rows, [columns], columns, []
-        average = rows * columns // (64 * warps) + OTHERS
+        self.groups_per_tile, self.groups, self.rows, self.columns = 1, 1, rows, [columns]
+        self.slice_columns, self.slices = columns, []
+        average = rows * columns // (64 * warps) + OTHER_REGISTERS
         self.registers = 0, average
-        self.most = gpu_target().sms * (gpu_target().sm_registers // (32 * average * 2 * warps))
+        self.max_programs = gpu_target().sms * (gpu_target().sm_registers // (32 * average * 2 * warps))
 
     @property
     def is_possible(self) -> bool:
-        """Whether operands are read by descriptors."""
+        """Whether TMA can read both operands."""
         return None not in self.operands.values() and self.config.stages > 1 and not self.kernel.checks
 
-    def _threads(self, columns: int) -> str:
-        """Numbers of an operand that lie beside each other along its rows or columns are found at once."""
+    def _accumulator_layout(self, columns: int) -> str:
+        """A thread loads 16 contiguous bytes of an operand at a time."""
         warps = 2, self.config.warps // 2
-        along = [order(d)[-1] == side for d, side in zip(self.operands.values(), "mn", strict=True)]
-        each = [4 if beside else 8 // lanes for beside, lanes in zip(along, WARP, strict=True)]
-        return f"tl.BlockedLayout({each}, {list(WARP)}, {list(warps)}, [1, 0])"
+        found = zip(self._present_operands(), "mn", strict=True)
+        contiguous = [axis_order(descriptor)[-1] == side for (_, descriptor), side in found]
+        each = [
+            4 if is_contiguous else 8 // lanes for is_contiguous, lanes in zip(contiguous, WARP_SHAPE, strict=True)
+        ]
+        return f"tl.BlockedLayout({each}, {list(WARP_SHAPE)}, {list(warps)}, [1, 0])"
 
     def _step_lines(self) -> list[str]:
-        """A step: its blocks are given back once they have been read.
+        """A step; its buffers are released once they have been loaded.
 
-        Without the fence loads may be on their way still when the next blocks come, which are written past them.
+        The fence orders these loads before the next TMA writes, which go through the asynchronous proxy.
         """
-        layout = self._threads(self.config.columns)
+        layout = self._accumulator_layout(self.config.columns)
+        operands = zip("ab", self._present_operands(), OPERAND_AXES, strict=True)
         loads = [
-            f"{name} = {memory}.index(slot){turned(d, sides)}.load(tl.DotOperandLayout({number}, {layout}, 0))"
-            for number, (name, (memory, d), sides) in enumerate(
-                zip("ab", self.operands.items(), OPERAND_AXES, strict=True)
-            )
+            f"{name} = {memory}.index(slot){transposition(descriptor, sides)}"
+            f".load(tl.DotOperandLayout({number}, {layout}, 0))"
+            for number, (name, (memory, descriptor), sides) in enumerate(operands)
         ]
         return [
-            *self._await_lines(),
+            *self._wait_lines(),
             *loads,
             "acc0 = tl.dot_fma(a, b, acc0)",
             "fence_async_shared()",
@@ -60,8 +63,8 @@ class SingleEmission(HopperEmission):
             "count += 1",
         ]
 
-    def _finish_lines(self) -> list[str]:
-        self._look_at_part(0, self.config.columns)
+    def _epilogue_lines(self) -> list[str]:
+        self._select_part(0, self.config.columns)
         self.writer.open(TILE_AXES)
         for axis in "bmn":
             self.tile.place(self._axis(axis))

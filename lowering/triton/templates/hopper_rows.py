@@ -25,7 +25,7 @@ from oneflow.lowering.triton.codegen.tile import Axis, LinearForm, Tile
 from oneflow.lowering.triton.codegen.writer import Axes, Value
 from oneflow.lowering.triton.names import identifier
 from oneflow.lowering.triton.source import GLUON, Source
-from oneflow.lowering.triton.templates.gluon import ARCH, MARK, defined
+from oneflow.lowering.triton.templates.gluon import ARCH, JIT_DECORATOR, prelude_definitions
 
 #: The elements of the shortest rows, the programs that a processor has at least, those of a block, and its warps.
 SHORTEST, PROGRAMS, BLOCK, WARPS = 16385, 2, 8192, 8
@@ -185,7 +185,7 @@ class SharedRows(LoopNest):
             raise Unsupported("no row that has room")
         names = [name for name, _ in self.kernel.parameters]
         lines = "".join(f"    {line}\n" for line in _laid_out(self.writer.scopes[0].lines))
-        return self._source(f"\n\n{MARK}def {identifier(self.kernel.name)}({', '.join(names)}):\n{lines}")
+        return self._source(f"\n\n{JIT_DECORATOR}def {identifier(self.kernel.name)}({', '.join(names)}):\n{lines}")
 
     def _open_sweep(self) -> None:
         super()._open_sweep()
@@ -220,7 +220,7 @@ class SharedRows(LoopNest):
         comments = commented(origins([n.op for n in self.structure.nodes]))
         vector = VECTOR // max(bytes_of(r.tensor.element) for r in self.rows.rooms)
         threads = f"THREADS = tl.constexpr(tl.BlockedLayout([{vector}], [32], [{WARPS}], [0]))\n"
-        text, kernel = f"{comments}{HEAD}{threads}{defined(functions)}{functions}", self.kernel
+        text, kernel = f"{comments}{HEAD}{threads}{prelude_definitions(functions)}{functions}", self.kernel
         target = gpu_target()
         programs = target.sm_shared_bytes // (self.rows.taken(self.rows.rooms) + 2 * target.reserved_shared_bytes)
         registers = target.sm_registers // (programs * WARPS * 32) // STEP * STEP

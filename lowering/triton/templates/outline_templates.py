@@ -1,10 +1,10 @@
-"""`oneflow-outline-templates`: operators with kernels written by hand become calls of them, where these fit.
+"""`oneflow-outline-templates`: operators with kernels written by hand become calls of these kernels, where they fit.
 
-    register_template("attention", Template(fits, (Part("", ("out", "logsumexp"), emit),)))
+    register_template("attention", Template(fits, (TemplateKernel("", ("out", "logsumexp"), emit),)))
 
-A template's kernels take all operands of the call and give some of its results each. What does not fit is decomposed
-as on any other device. Operands that are views of other tensors are read, and results that are only seen by a view
-are written, where these lie.
+Each kernel of a template takes all operands of the call and gives some of its results. A call that does not fit is
+decomposed as on any other device. A kernel can read an operand that is a view of another tensor from that tensor, and
+write a result that is used only through a view in the layout of that view.
 """
 
 from __future__ import annotations
@@ -27,19 +27,22 @@ from oneflow.lowering.triton.codegen.kernel import Kernel, Tensor, bytes_of
 from oneflow.lowering.triton.codegen.views import View, Views
 from oneflow.lowering.triton.early_compilation import announce, is_listened
 from oneflow.lowering.triton.source import Source
-from oneflow.lowering.triton.templates.dynamic_sizes import RunSizes
+from oneflow.lowering.triton.templates.dynamic_sizes import DynamicSizes
 from oneflow.passes.base import Pass
 from oneflow.passes.registry import register_pass
 
-#: The attribute of a kernel function that says which template it is, and of which call.
+#: The attribute of a kernel function that names its template and describes the call, as JSON.
 TEMPLATE = "oneflow.template"
-#: Operators that add up their first operand over `axis`.
-SUMMING = (dialect.PREFIX + "reduce_sum", dialect.PREFIX + "reduce_sum_like")
+#: Operators that sum their first operand over `axis`.
+SUM_OPERATORS = (dialect.PREFIX + "reduce_sum", dialect.PREFIX + "reduce_sum_like")
 
 
 @dataclass(frozen=True)
-class Filled:
-    """A kernel to write: its tensors by the names of operands and results, without absent ones, and attributes."""
+class TemplateInstance:
+    """A template's kernel for one call: its tensors by the names of operands and results, and the attributes.
+
+    Absent operands are not among the tensors.
+    """
 
     kernel: Kernel
     tensors: Mapping[str, Tensor]
@@ -47,23 +50,23 @@ class Filled:
 
 
 @dataclass(frozen=True)
-class Part:
-    """One kernel of a template: the results it gives, and what writes it."""
+class TemplateKernel:
+    """One kernel of a template: the suffix of its name, the results that it gives, and the emitter of its source."""
 
     suffix: str
     results: tuple[str, ...]
-    emit: Callable[[Filled], Source]
+    emit: Callable[[TemplateInstance], Source]
 
 
-#: Whether kernels take a view of a tensor whose elements have so many bytes.
-Accepts = Callable[[View, int], bool]
+#: Whether kernels take a view of a tensor, by the view and the bytes of an element.
+AcceptsView = Callable[[View, int], bool]
 
 
 @dataclass(frozen=True)
-class Sums:
-    """What a kernel can give besides a result: its sums over all dimensions but `kept`.
+class PartialSums:
+    """Partial sums that a kernel can give besides a result: its sums over all dimensions but `kept`.
 
-    They are f32, of shape (parts, elements of `kept`); how many parts there are is told by the result's shape.
+    They are f32 of shape (parts, elements of `kept`); `parts` gives the number of parts for the result's shape.
     """
 
     kept: tuple[int, ...]
@@ -72,26 +75,30 @@ class Sums:
 
 @dataclass(frozen=True)
 class Template:
-    """Kernels for one operator; `fits` says of a call on `TensorDesc`s whether they take it.
+    """The kernels of one operator.
 
-    `views` says of operands and results, by name, which views of other tensors they may be; others are contiguous.
-    `sums` are those of results, by name; where they are wanted `<name>_sums` is one more tensor of the kernel.
-    `sizes` says whose each dimension of a result is, as (operand, dimension): without it all have to be known.
+    Attributes:
+        fits: whether the kernels take a call, whose operands are `TensorDesc`s.
+        kernels: the kernels.
+        views: which views of other tensors an operand or result may be, by name; others are contiguous.
+        sums: the partial sums of results, by name. Where a call wants these, the kernel has a tensor `<name>_sums`.
+        sizes: the origin of each dimension of a result, as (operand, dimension); without `sizes` all dimensions have
+            to be static.
     """
 
     fits: Callable[[Call], bool]
-    parts: tuple[Part, ...]
-    views: Mapping[str, Accepts] = field(default_factory=dict)
-    sums: Mapping[str, Sums] = field(default_factory=dict)
+    kernels: tuple[TemplateKernel, ...]
+    views: Mapping[str, AcceptsView] = field(default_factory=dict)
+    sums: Mapping[str, PartialSums] = field(default_factory=dict)
     sizes: Mapping[str, Sequence[tuple[str, int]]] = field(default_factory=dict)
 
-    def takes(self, kinds: Sequence[ir.Type]) -> bool:
+    def accepts_types(self, types: Sequence[ir.Type]) -> bool:
         """Whether the kernels take tensors of these types."""
-        ranked = all(isinstance(k, ir.RankedTensorType) for k in kinds)
-        return ranked and (bool(self.sizes) or all(k.has_static_shape for k in kinds))
+        ranked = all(isinstance(t, ir.RankedTensorType) for t in types)
+        return ranked and (bool(self.sizes) or all(t.has_static_shape for t in types))
 
-    def accepts(self, name: str, view: View, element: ir.Type) -> bool:
-        """Whether the kernels take an operand, or give a result, as a view of a tensor of `element`s."""
+    def accepts_view(self, name: str, view: View, element: ir.Type) -> bool:
+        """Whether an operand or result can be a view of a tensor of element type `element`."""
         return name in self.views and self.views[name](view, bytes_of(str(element)))
 
 
@@ -99,10 +106,10 @@ TEMPLATES: dict[str, Template] = {}
 
 
 def register_template(name: str, template: Template) -> None:
-    """Makes an operator run by kernels of its own on the GPU.
+    """Registers the template of the operator `name`.
 
     Raises:
-        ValueError: it has some already.
+        ValueError: the operator has a template already.
     """
     if name in TEMPLATES:
         raise ValueError(f"operator {name} has a Triton template already")
@@ -112,36 +119,36 @@ def register_template(name: str, template: Template) -> None:
 @register_pass
 @dataclass(frozen=True)
 class OutlineTemplates(Pass):
-    """Replaces operators that have kernels of their own by calls of these.
+    """Replaces operators that have templates by calls of the templates' kernels.
 
     %0, %1 = "oneflow.attention"(%q, %k, %v)
       ->   %0, %1 = call @oneflow_attention_0(%q, %k, %v, %empty, %empty)
 
-    An operand that is a view of a tensor (transposed, reshaped, a part of it) is that tensor where the kernel can
-    read it so, and a result whose elements are wanted in another order is made in that order:
+    Where it can, a kernel reads an operand that is a view (transposed, reshaped, a slice) from the viewed tensor, and
+    computes a result that is used transposed in that layout:
 
     %q = "oneflow.transpose"(%x) ; %0 = "oneflow.attention"(%q, ..) ; %y = "oneflow.transpose"(%0)
       ->   %y = call @oneflow_attention_0(%x, .., %empty)
 
-    Sums of a result over its rows, which are the gradients of biases, come from its kernel where that can give them.
+    The kernel also gives partial sums of a result over its rows (the gradients of biases) where it can.
     """
 
     name: ClassVar[str] = "oneflow-outline-templates"
 
     def run(self, module: ir.Module, registry: Registry) -> None:
         """Outlines every operation that fits its template."""
-        found: list[ir.Operation] = []
-        dialect.walk(module.operation, found.append)
-        views, sizes = Views(registry), RunSizes(module)
-        for op in found:
+        ops: list[ir.Operation] = []
+        dialect.walk(module.operation, ops.append)
+        views, sizes = Views(registry), DynamicSizes(module)
+        for op in ops:
             record = dialect.record_of(op, registry)
             template = TEMPLATES.get(record.name)
-            if template is not None and template.takes([v.type for v in (*op.operands, *op.results)]):
+            if template is not None and template.accepts_types([v.type for v in (*op.operands, *op.results)]):
                 call = dialect.operand_call(op, record, lambda v: from_mlir(v.type))
                 results = [from_mlir(r.type) for r in op.results]
                 call.outputs = distribute(record.signature.outputs, results, None)
                 if template.fits(call):
-                    _Outlined(module, op, call, views, sizes).build()
+                    _Outlining(module, op, call, views, sizes).build()
         views.erase_unused(module)
         sizes.finish()
         if is_listened():
@@ -149,83 +156,96 @@ class OutlineTemplates(Pass):
 
 
 def _announce(module: ir.Module) -> None:
-    """Says what templates write, which no later pass changes. What they cannot write is told when all is written."""
+    """Announces the sources of templates, which no later pass changes; `oneflow-emit-triton` reports failures."""
     for op in module.body.operations:
         if TEMPLATE in op.operation.attributes:
             with contextlib.suppress(Unsupported):
                 announce(emit_template(op.operation))
 
 
-#: A view of a result that is made in its place, how its dimensions lie, and the result as a view of it.
-Laid = tuple[ir.Value, list[int], View]
+@dataclass(frozen=True)
+class _Transposed:
+    """A result that the kernel computes in the layout of a view of it.
+
+    Attributes:
+        value: the view.
+        order: the permutation from the view to the result.
+        view: the result as a view of `value`.
+    """
+
+    value: ir.Value
+    order: list[int]
+    view: View
 
 
 @dataclass
-class _Outlined:
-    """One call of an operator that becomes calls of its template's kernels."""
+class _Outlining:
+    """Replaces one call of an operator by calls of its template's kernels."""
 
     module: ir.Module
     op: ir.Operation
     call: Call
     views: Views
-    sizes: RunSizes
+    sizes: DynamicSizes
 
     def __post_init__(self) -> None:
         self.template = TEMPLATES[self.call.record.name]
         self.names = [n for n, v in self.call.inputs.items() if v is not None]
-        self.seen: dict[str, View] = {}
+        self.operand_views: dict[str, View] = {}
         self.operands = list(map(self._operand, self.names, self.op.operands))
 
     def build(self) -> None:
         """Replaces the operation."""
-        made = dict(zip(self.call.outputs, self.op.results, strict=True))
+        results = dict(zip(self.call.outputs, self.op.results, strict=True))
         self.sizes.expect(self.op, self.call)
-        for part in self.template.parts:
-            if any(True for n in part.results for _ in made[n].uses):
-                self._part(part, made)
+        for kernel in self.template.kernels:
+            if any(True for n in kernel.results for _ in results[n].uses):
+                self._call_kernel(kernel, results)
         self.op.erase()
 
     def _operand(self, name: str, value: ir.Value) -> ir.Value:
-        """What a kernel takes for an operand: the farthest tensor that it can read it in."""
+        """The tensor that a kernel reads an operand from: the origin of the longest chain of views it accepts."""
         for source, view in self.views.sources(value):
-            if self.template.accepts(name, view, source.type.element_type):
-                value, self.seen[name] = source, view.normalized
+            if self.template.accepts_view(name, view, source.type.element_type):
+                value, self.operand_views[name] = source, view.normalized
         return value
 
-    def _part(self, part: Part, made: Mapping[str, ir.Value]) -> None:
-        laid = {n: found for n in part.results if (found := self._laid(n, made[n])) is not None}
-        summed = {n: sums for n in part.results if (sums := self._sums(n, made[n], laid.get(n)))}
-        seen = self.seen | {n: view for n, (_, _, view) in laid.items()}
-        about = {
-            "op": self.call.record.name, "part": part.suffix, "attributes": dict(self.call.attrs),
-            "operands": self.names, "views": {n: [v.shape, v.strides, v.first] for n, v in seen.items()},
+    def _call_kernel(self, kernel: TemplateKernel, results: Mapping[str, ir.Value]) -> None:
+        """Calls one kernel in place of the `results` of the operation that it gives."""
+        transposed = {n: t for n in kernel.results if (t := self._transposed(n, results[n])) is not None}
+        summed = {n: sums for n in kernel.results if (sums := self._sum_operations(n, results[n], transposed.get(n)))}
+        views = self.operand_views | {n: t.view for n, t in transposed.items()}
+        description = {
+            "op": self.call.record.name, "part": kernel.suffix, "attributes": dict(self.call.attrs),
+            "operands": self.names, "views": {n: [v.shape, v.strides, v.first] for n, v in views.items()},
             "sums": list(summed),
         }  # fmt: skip
-        kinds = [(laid[n][0] if n in laid else made[n]).type for n in part.results]
-        kinds += [self._partial(n, made[n].type.shape) for n in summed]
-        sizes = [self._dimensions(n) for n in part.results] + [() for _ in summed]
-        called = iter(call_template(self.module, self.op, self.operands, kinds, about, sizes))
-        for name in part.results:
-            new = next(called)
-            made[name].replace_all_uses_with(self._turned(made[name], new, laid[name]) if name in laid else new)
+        types = [(transposed[n].value if n in transposed else results[n]).type for n in kernel.results]
+        types += [self._partial_sums_type(n, results[n].type.shape) for n in summed]
+        sizes: list[Sequence[ir.Value]] = [self._dynamic_sizes(n) for n in kernel.results]
+        sizes += [() for _ in summed]
+        called = iter(call_template(self.module, self.op, self.operands, types, description, sizes))
+        for name in kernel.results:
+            old, new = results[name], next(called)
+            old.replace_all_uses_with(self._restored(old, new, transposed[name]) if name in transposed else new)
         for name in summed:
-            self._add_up(next(called), summed[name])
+            self._replace_sums(next(called), summed[name])
 
-    def _dimensions(self, name: str) -> list[ir.Value]:
-        """The sizes of a result that only a run tells, as values."""
+    def _dynamic_sizes(self, name: str) -> list[ir.Value]:
+        """The dynamic sizes of a result, as values."""
         given = dict(zip((n for n, v in self.call.inputs.items() if v is not None), self.op.operands, strict=True))
         unknown = [i for i, size in enumerate(self.call.outputs[name].shape) if size is None]
         return [self.sizes.value(self.op, given[n], i) for n, i in (self.template.sizes[name][u] for u in unknown)]
 
-    def _partial(self, name: str, shape: Sequence[int]) -> ir.Type:
-        """The type of the sums of a result."""
+    def _partial_sums_type(self, name: str, shape: Sequence[int]) -> ir.Type:
+        """The type of the partial sums of a result."""
         sums = self.template.sums[name]
         return TensorDesc((sums.parts(shape), math.prod(shape[i] for i in sums.kept)), dtypes.float32).to_mlir()
 
-    def _sums(self, name: str, result: ir.Value, laid: Laid | None) -> list[ir.Operation]:
-        """The operations that add up the rows of a result."""
+    def _sum_operations(self, name: str, result: ir.Value, transposed: _Transposed | None) -> list[ir.Operation]:
+        """The operations that sum a result over its rows."""
         shape = tuple(result.type.shape)
-        value, view = (result, View.contiguous(shape)) if laid is None else (laid[0], laid[2])
+        value, view = (result, View.contiguous(shape)) if transposed is None else (transposed.value, transposed.view)
         kept = self.template.sums[name].kept if name in self.template.sums else ()
         if not kept or not result.type.has_static_shape or not view.is_leading_row(kept):
             return []
@@ -233,75 +253,82 @@ class _Outlined:
         tensors = [(value, View.contiguous(tuple(value.type.shape))), *self.views.uses(value)]
         return [op for v, seen in tensors for op in sums_of(v, seen, row, self.views.registry)]
 
-    def _add_up(self, partial: ir.Value, sums: Sequence[ir.Operation]) -> None:
-        """The sums of parts in place of `sums`."""
+    def _replace_sums(self, partial: ir.Value, sums: Sequence[ir.Operation]) -> None:
+        """Replaces `sums` by the sum of the partial sums."""
         for op in sums:
             ops = IRBuilder(self.views.registry, ir.InsertionPoint(op), op.location)
             old = op.results[0]
-            whole = ops.cast(ops.reduce_sum(ops.wrap(partial), axis=[0], keepdims=False), dtype=ops.wrap(old).dtype)
-            shaped = ops.reshape(whole, shape=list(old.type.shape)) if old.type.rank != 1 else whole
+            total = ops.cast(ops.reduce_sum(ops.wrap(partial), axis=[0], keepdims=False), dtype=ops.wrap(old).dtype)
+            shaped = ops.reshape(total, shape=list(old.type.shape)) if old.type.rank != 1 else total
             old.replace_all_uses_with(shaped.handle)
             self.views.looked_through.add(old)
 
-    def _laid(self, name: str, result: ir.Value) -> Laid | None:
-        """The view of a result that is made in its place, where there is one."""
+    def _transposed(self, name: str, result: ir.Value) -> _Transposed | None:
+        """The view of a result in whose layout the kernel computes the result; None where there is none."""
         users = {use.owner.operation for use in result.uses}
         if not all(map(dialect.is_oneflow, users)):
             return None
         for value, view in self.views.uses(result):
             order, shape = view.order, tuple(result.type.shape)
-            back = View.contiguous(view.shape).permuted(order).reshaped(shape)
-            moves = order != list(range(len(order))) and view.covers(math.prod(shape))
-            if moves and back is not None and self.template.accepts(name, back, result.type.element_type):
-                return value, order, back.normalized
+            inverse = View.contiguous(view.shape).permuted(order).reshaped(shape)
+            permutes = order != list(range(len(order))) and view.covers(math.prod(shape))
+            if not permutes or inverse is None:
+                continue
+            if self.template.accepts_view(name, inverse, result.type.element_type):
+                return _Transposed(value, order, inverse.normalized)
         return None
 
-    def _turned(self, old: ir.Value, new: ir.Value, laid: Laid) -> ir.Value:
-        """A result for those that do not see it by the view that it was made for, which `new` takes the place of."""
-        value, order, _ = laid
-        value.replace_all_uses_with(new)
+    def _restored(self, old: ir.Value, new: ir.Value, transposed: _Transposed) -> ir.Value:
+        """Replaces the view by `new`, and gives the result in its own layout for the other users."""
+        transposed.value.replace_all_uses_with(new)
         ops = IRBuilder(self.views.registry, ir.InsertionPoint(self.op), self.op.location)
-        turned = ops.transpose(ops.wrap(new), perm=order)
-        shaped = turned if turned.shape == tuple(old.type.shape) else ops.reshape(turned, shape=list(old.type.shape))
-        self.views.looked_through |= {turned.handle, shaped.handle}
+        result = ops.transpose(ops.wrap(new), perm=transposed.order)
+        shaped = result if result.shape == tuple(old.type.shape) else ops.reshape(result, shape=list(old.type.shape))
+        self.views.looked_through |= {result.handle, shaped.handle}
         return shaped.handle
 
 
 def sums_of(value: ir.Value, view: View, row: int, registry: Registry) -> list[ir.Operation]:
-    """The sums of a tensor over all but the `row` elements that lie together."""
+    """The operations that sum a tensor over all dimensions but those of a row of `row` contiguous elements."""
     users = dict.fromkeys(use.owner.operation for use in value.uses)
-    found = []
-    for op in (op for op in users if op.name in SUMMING and op.operands[0] == value):
+    sums = []
+    for op in (op for op in users if op.name in SUM_OPERATORS and op.operands[0] == value):
         axes = {a % len(view.shape) for a in dialect.read_attributes(op, dialect.record_of(op, registry))["axis"]}
         kept = tuple(i for i in range(len(view.shape)) if axes and i not in axes)
         if view.is_leading_row(kept) and math.prod(view.shape[i] for i in kept) == row:
-            found.append(op)
-    return found
+            sums.append(op)
+    return sums
 
 
 def call_template(
     module: ir.Module,
     op: ir.Operation,
     operands: Sequence[ir.Value],
-    kinds: Sequence[ir.Type],
-    about: dict[str, Any],
+    types: Sequence[ir.Type],
+    description: dict[str, Any],
     sizes: Sequence[Sequence[ir.Value]] = (),
 ) -> list[ir.Value]:
-    """The results, of types `kinds`, of a call before `op` of a template's kernel; `sizes` are those that types lack.
+    """Calls a template's kernel before `op`; gives the results, which have `types`.
 
-    `about` are the names of the template (`op`), its `part` and the `operands`, `attributes`, `views`: tensors that
-    are views of what is passed, by name, and `sums`: the results whose sums are results too.
+    Args:
+        module: gets the kernel function.
+        op: the operation that the kernel is for.
+        operands: the kernel's operands.
+        types: the types of the results.
+        description: the names of the template (`op`), its kernel (`part`) and the `operands`; the `attributes`;
+            `views`: the tensors that are views of what is passed, by name; `sums`: the results with partial sums.
+        sizes: the dynamic sizes of each result.
     """
-    function = _declare(module, op, operands, kinds, about)
+    function = _declare(module, op, operands, types, description)
     with ir.Location.name(op.name, op.location), ir.InsertionPoint(op):
-        empties = [_empty(k, s) for k, s in zip(kinds, sizes or [()] * len(kinds), strict=True)]
-        return list(func.CallOp(list(kinds), function, [*operands, *empties]).operation.results)
+        empties = [_empty(k, s) for k, s in zip(types, sizes or [()] * len(types), strict=True)]
+        return list(func.CallOp(list(types), function, [*operands, *empties]).operation.results)
 
 
 def _empty(kind: ir.Type, sizes: Sequence[ir.Value]) -> ir.Value:
-    """A tensor without values, its unknown sizes given."""
-    unknown = iter(sizes)
-    shape = [next(unknown) if kind.is_dynamic_dim(i) else kind.get_dim_size(i) for i in range(kind.rank)]
+    """An uninitialized tensor with the given dynamic sizes."""
+    dynamic = iter(sizes)
+    shape = [next(dynamic) if kind.is_dynamic_dim(i) else kind.get_dim_size(i) for i in range(kind.rank)]
     return tensor.EmptyOp(shape, kind.element_type).result
 
 
@@ -310,20 +337,20 @@ def _declare(
     op: ir.Operation,
     operands: Sequence[ir.Value],
     results: Sequence[ir.Type],
-    about: dict[str, Any],
+    description: dict[str, Any],
 ) -> str:
-    """A kernel function that gives its destinations; the template is an attribute. Equal ones are shared."""
-    text = json.dumps(about, default=str)
-    kinds = [*(v.type for v in operands), *results]
-    wanted = ir.FunctionType.get(kinds, list(results))
+    """The name of a kernel function for a call, which returns its destinations; equal calls share one function."""
+    text = json.dumps(description, default=str)
+    types = [*(v.type for v in operands), *results]
+    signature = ir.FunctionType.get(types, list(results))
     known = [f for f in module.body.operations if TEMPLATE in f.operation.attributes]
     for other in known:
         same = ir.StringAttr(other.operation.attributes[TEMPLATE]).value == text
-        if same and ir.TypeAttr(other.operation.attributes["function_type"]).value == wanted:
+        if same and ir.TypeAttr(other.operation.attributes["function_type"]).value == signature:
             return str(ir.StringAttr(other.operation.attributes["sym_name"]).value)
-    name = f"oneflow_{about['op']}_{len(known)}"
+    name = f"oneflow_{description['op']}_{len(known)}"
     with ir.Location.name(op.name, op.location), ir.InsertionPoint.at_block_begin(module.body):
-        function = func.FuncOp(name, (kinds, list(wanted.results)), visibility="private")
+        function = func.FuncOp(name, (types, list(signature.results)), visibility="private")
         block = function.add_entry_block()
         func.ReturnOp(list(block.arguments)[len(operands) :], ip=ir.InsertionPoint(block))
     function.attributes["oneflow.kernel"] = ir.StringAttr.get("template")
@@ -332,15 +359,15 @@ def _declare(
 
 
 def emit_template(function: ir.Operation) -> Source:
-    """The source of a kernel that a template writes."""
-    about = json.loads(ir.StringAttr(function.attributes[TEMPLATE]).value)
-    part = next(p for p in TEMPLATES[about["op"]].parts if p.suffix == about["part"])
+    """The source of a template's kernel function."""
+    description = json.loads(ir.StringAttr(function.attributes[TEMPLATE]).value)
+    template_kernel = next(k for k in TEMPLATES[description["op"]].kernels if k.suffix == description["part"])
     kernel = Kernel.read(function)
-    names = [*about["operands"], *part.results, *(f"{n}_sums" for n in about.get("sums", []))]
+    names = [*description["operands"], *template_kernel.results, *(f"{n}_sums" for n in description.get("sums", []))]
     tensors = dict(zip(names, (kernel.tensors[a] for a in kernel.block.arguments), strict=True))
-    for name, (shape, strides, first) in about.get("views", {}).items():
+    for name, (shape, strides, first) in description.get("views", {}).items():
         tensors[name] = Tensor.viewed(tensors[name], View(tuple(shape), tuple(strides), first))
-    return part.emit(Filled(kernel, tensors, about["attributes"]))
+    return template_kernel.emit(TemplateInstance(kernel, tensors, description["attributes"]))
 
 
 def is_half(desc: TensorDesc) -> bool:

@@ -8,7 +8,7 @@ from test_hopper_attention import program_of
 import oneflow as flow
 from oneflow.lowering.targets.choice import gpu_target, gpu_target_named, using_gpu
 from oneflow.lowering.targets.gpu import GPU_TARGETS
-from oneflow.lowering.triton.cost.matmul_configurations import Product, choose, split_parts
+from oneflow.lowering.triton.cost.matmul_configurations import Product, choose_reduction_parts, ranked_configs
 from oneflow.runtime.cuda.compiler import compile_source
 
 F = flow.nn.functional
@@ -38,11 +38,11 @@ def test_programs_compile_for_each_target(arch, name):
 @pytest.mark.parametrize("width", [2, 4])
 def test_configurations_fit_the_shared_memory_of_a_target(arch, width):
     target = gpu_target_named(arch)
-    found = choose(Product(1, 4096, 4096, 4096, width, target.has_tma, target=target))
+    found = ranked_configs(Product(1, 4096, 4096, 4096, width, target.has_tma, target=target))
     assert found and all(c.stages >= 2 for c in found)
     product = Product(1, 4096, 4096, 4096, width, target.has_tma, target=target)
     most = target.block_shared_bytes - target.reserved_shared_bytes
-    assert all(c.stages * c.stage(product) <= most for c in found)
+    assert all(c.stages * c.stage_bytes(product) <= most for c in found)
 
 
 def test_a_reduction_is_split_for_the_sms_of_the_target():
@@ -50,7 +50,7 @@ def test_a_reduction_is_split_for_the_sms_of_the_target():
     parts = {}
     for sms in (4, 16):
         with using_gpu(replace(gpu_target(), sms=sms)):
-            parts[sms] = split_parts(1 << 20, 1 << 20, 1, False)
+            parts[sms] = choose_reduction_parts(1 << 20, 1 << 20, 1, False)
     assert parts == {4: 32, 16: 128}
 
 

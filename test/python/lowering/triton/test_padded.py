@@ -8,7 +8,7 @@ from oneflow.dialect._mlir import ir
 from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.record import REGISTRY
 from oneflow.lowering.pipelines import pipeline_between
-from oneflow.lowering.triton.fusion.collapse_loops import flatten_reductions
+from oneflow.lowering.triton.fusion.collapse_loops import collapse_reduction_loops
 from oneflow.nn import functional
 from oneflow.passes.pipeline import Pipeline
 from oneflow.testing.host_cuda import host_cuda
@@ -110,7 +110,7 @@ func.func @main(%x: tensor<5x8xf32>, %y: tensor<4x6xf32>, %z: tensor<f32>) -> te
 def test_loops_that_read_beside_themselves_stay_two():
     module = ir.Module.parse(SHIFTED, create_context())
     with module.context, ir.Location.unknown():
-        flatten_reductions(module, lambda *_: True)
+        collapse_reduction_loops(module, lambda *_: True)
     assert "collapse_shape" not in str(module) and "d0 + 1" in str(module)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 import oneflow as flow
 from oneflow.lowering.triton.codegen import matmul
-from oneflow.lowering.triton.cost.matmul_configurations import DESCRIBED
+from oneflow.lowering.triton.cost.matmul_configurations import TMA_CONFIGS
 from oneflow.lowering.triton.source import Source
 from oneflow.runtime.cuda import driver
 from oneflow.runtime.cuda.array import DeviceArray
@@ -53,7 +53,7 @@ def test_maps_follow_the_memory(graphs, tmp_path, monkeypatch):
     """Results that are kept move the memory of the next ones: the driver checks the map of each launch."""
     monkeypatch.setenv("ONEFLOW_CACHE_DIR", str(tmp_path))
     monkeypatch.setenv("ONEFLOW_CUDA_GRAPHS", graphs)
-    monkeypatch.setattr(matmul, "choose", lambda product: [DESCRIBED[-1]])
+    monkeypatch.setattr(matmul, "ranked_configs", lambda product: [TMA_CONFIGS[-1]])
     x, w = (np.random.default_rng(n).standard_normal((128, 128)).astype(ml_dtypes.bfloat16) for n in (1, 2))
     want = np.float32(x)
     for _ in range(4):

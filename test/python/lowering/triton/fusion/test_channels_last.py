@@ -1,4 +1,4 @@
-"""Convolutions with channels last, and tensors between them that lie as they want."""
+"""Channels-last convolutions, and the layouts of the tensors between them."""
 
 import re
 
@@ -11,8 +11,8 @@ from oneflow.lowering.triton.launch import horizontal_fusion
 
 
 @pytest.fixture(autouse=True)
-def each_alone(monkeypatch):
-    """Kernels are counted, not launches that they share."""
+def without_horizontal_fusion(monkeypatch):
+    """Without horizontal fusion, so that kernels can be counted as launches."""
     monkeypatch.setattr(horizontal_fusion, "SHORT", 0)
 
 
@@ -20,7 +20,7 @@ F = flow.nn.functional
 
 
 def network(x, first, second, third, scale, shift):
-    """Convolutions, a normalization over the batch, a residual, a pool and a sum over places."""
+    """Convolutions, a batch normalization, a residual, a pool and a sum over positions."""
     y = F.conv2d(x, first, padding=1)
     mean = flow.mean(y, (0, 2, 3), keepdim=True)
     y = F.relu((y - mean) * scale.reshape(1, 16, 1, 1) + shift.reshape(1, 16, 1, 1))
@@ -47,21 +47,21 @@ def gradients(*arrays):
 
 
 @pytest.mark.parametrize("function", [network, gradients])
-def test_a_network_gives_the_same_numbers(function):
+def test_results_of_a_network(function):
     program = check(traced(function), *arrays(SHAPES), rtol=2e-4, atol=2e-3)
     sources = "".join(s.text for s in program.sources.values())
     assert "conv" in sources
 
 
-def test_tensors_between_convolutions_have_their_channels_last():
+def test_tensors_between_convolutions_are_channels_last():
     program = check(traced(network), *arrays(SHAPES), rtol=1e-4, atol=1e-4)
     moved = [s for s in program.sources.values() if re.match(r"(# oneflow\.transpose.*\n)+import", s.text)]
     # The images and the weights of 3 x 3, which are given with channels first.
     assert len(moved) == 3, [s.text for s in moved]
 
 
-def test_few_channels_are_filled_up():
-    """Images of 3 channels are read in vectors, as are their filters; gradients have the channels that there are."""
+def test_few_channels_are_padded():
+    """Images of 3 channels and their filters are loaded in vectors; gradients have 3 channels."""
     shapes = [(2, 3, 12, 10), (16, 3, 3, 3)]
 
     def main(x, w):
@@ -72,8 +72,8 @@ def test_few_channels_are_filled_up():
     assert len(products) == 6 and any("oneflow.pad" in s.text for s in program.sources.values())
 
 
-def test_padded_images_lie_as_what_reads_them():
-    """A pool's padded images, and places that it pads on the way back, have their channels last."""
+def test_padded_images_have_the_layout_of_their_users():
+    """The padded images of a pool, and those of its gradient, are channels-last."""
     shapes = [(2, 8, 12, 10), (8, 8, 3, 3), (8, 8, 1, 1)]
 
     def loss(x, first, second):
@@ -82,18 +82,18 @@ def test_padded_images_lie_as_what_reads_them():
 
     text = traced(lambda *a: flow.value_and_grad(loss, (0, 1, 2))(*a), shapes)
     program = check(text, *arrays(shapes), rtol=1e-4, atol=1e-3)
-    # What relu gives is computed in the padded images, which the gradient of relu reads as well.
+    # The result of relu is computed in the padded images, which the gradient of relu reads too.
     assert "tl.maximum(" in next(s.text for s in program.sources.values() if "oneflow.relu" in s.text)
 
 
-def test_padded_arguments_are_turned():
+def test_padded_arguments_are_transposed():
     shapes = [(2, 8, 12, 10), (8, 8, 1, 1)]
     text = traced(lambda x, w: F.conv2d(F.max_pool2d(x, 3, stride=2, padding=1), w), shapes)
     check(text, *arrays(shapes), rtol=1e-4, atol=1e-4)
 
 
-def test_positions_follow_their_loops():
-    """A body that asks for a position has it along the same dimension as before."""
+def test_indices_follow_their_loops():
+    """The index of a body is along the same dimension as before."""
     shapes = [(2, 8, 6, 5), (8, 8, 1, 1)]
 
     def function(x, w):
@@ -103,7 +103,7 @@ def test_positions_follow_their_loops():
     check(traced(function, shapes), *arrays(shapes), rtol=1e-4, atol=1e-4)
 
 
-def test_integers_stay_as_they_are():
+def test_integers_keep_their_layout():
     ids = np.arange(24).reshape(2, 3, 4, 1)
     check(traced(lambda x: flow.transpose(x * 2, 1, 2), [ids.shape]), ids.astype(np.float32))
 
@@ -112,7 +112,7 @@ RESIDUAL = [(2, 3, 18, 14), (8, 3, 3, 3), (8, 8, 1, 1), (16, 8, 3, 3), (16, 8, 1
 
 
 def residual(x, stem, narrow, wide, short, small, large):
-    """The beginning of a residual network in training: normalizations, a pool, a block of stride 2."""
+    """The beginning of a residual network in training: batch normalizations, a pool, a block of stride 2."""
 
     def unit(x, w, scale, **options):
         return F.batch_norm(F.conv2d(x, w, **options), None, None, scale, scale * 0.5, training=True)
@@ -124,7 +124,7 @@ def residual(x, stem, narrow, wide, short, small, large):
 
 
 def test_a_residual_block_in_training():
-    """The loss and all gradients; padded images are computed as such."""
+    """The loss and all gradients; padded images are computed in place."""
     program = check(
         traced(lambda *a: flow.value_and_grad(residual, tuple(range(1, 7)))(*a), RESIDUAL),
         *(np.abs(a) + 0.5 if a.ndim == 1 else a for a in arrays(RESIDUAL)), rtol=1e-3, atol=2e-3,
@@ -135,7 +135,7 @@ def test_a_residual_block_in_training():
 @pytest.mark.parametrize("channels", [1, 2, 3, 17], ids=str)
 @pytest.mark.parametrize("made", [1, 3, 8], ids=str)
 def test_transposed_convolutions_of_any_channels(channels, made):
-    """What they are summed over is filled up in both operands; the gradients are other convolutions of these."""
+    """The reduced channels are padded in both operands; the gradients are other convolutions of these."""
     shapes = [(2, channels, 5, 4), (channels, made, 3, 3), (made,)]
 
     def gradients(x, w, b):

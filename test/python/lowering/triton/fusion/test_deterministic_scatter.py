@@ -1,4 +1,4 @@
-"""Writes to positions that may be equal: in parallel kernels the last stays, and none is made where one is wrong."""
+"""Parallel writes to positions that may be equal: the last writer wins; an invalid position stops all writes."""
 
 import numpy as np
 import pytest
@@ -46,7 +46,7 @@ def updated(x, positions, values):
 
 @pytest.mark.parametrize("donated", ["", " {oneflow.donated = 0 : i64}"], ids=["copied", "in place"])
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_the_last_of_equal_positions_stays(case, donated):
+def test_the_last_writer_wins(case, donated):
     arrays = arrays_of(*case)
     program = program_of(*case, donated)
     (got,) = interpret_program(program, *arrays)
@@ -54,7 +54,7 @@ def test_the_last_of_equal_positions_stays(case, donated):
     assert "tl.atomic_max" in program.text and "for at" not in program.text
 
 
-def test_positions_whose_number_is_known_at_run_time():
+def test_a_dynamic_number_of_positions():
     program = program_of((6, 3), (None,), 1, "f32", dynamic=True)
     for count in (0, 1, 29):
         arrays = arrays_of((6, 3), (count,), 1, "f32")
@@ -62,18 +62,18 @@ def test_positions_whose_number_is_known_at_run_time():
     assert "tl.atomic_max" in program.text and "for at" not in program.text
 
 
-def test_few_positions_are_written_one_after_the_other():
+def test_few_positions_are_written_in_order():
     arrays = arrays_of((6, 3), (4,), 1, "f32")
     program = program_of((6, 3), (4,), 1, "f32")
     np.testing.assert_array_equal(interpret_program(program, *arrays)[0], updated(*arrays))
     assert "tl.atomic_max" not in program.text
 
 
-@pytest.mark.parametrize(("steps", "is_claimed"), [(32, False), (1 << 12, True)])
-def test_a_few_of_very_many_places_are_written_one_after_the_other(steps, is_claimed):
-    """Notes for every element would be twice as large as the tensor."""
+@pytest.mark.parametrize(("steps", "has_last_writers"), [(32, False), (1 << 12, True)])
+def test_few_of_very_many_positions_are_written_in_order(steps, has_last_writers):
+    """The last writers of all positions would take twice the memory of the tensor."""
     program = program_of((1 << 15, 1 << 15), (steps,), 2, "f16", " {oneflow.donated = 0 : i64}")
-    assert ("run.fill(" in program.plan and "1073741825" in program.plan) == is_claimed
+    assert ("run.fill(" in program.plan and "1073741825" in program.plan) == has_last_writers
 
 
 ONE = [((40, 5), (), 2, "f32"), ((40, 5), (1,), 2, "i1"), ((4, 3), (), 1, "i64"), ((9,), (1, 1), 1, "f16")]
@@ -81,7 +81,7 @@ ONE = [((40, 5), (), 2, "f32"), ((40, 5), (1,), 2, "i1"), ((4, 3), (), 1, "i64")
 
 @pytest.mark.parametrize("donated", ["", " {oneflow.donated = 0 : i64}"], ids=["copied", "in place"])
 @pytest.mark.parametrize("case", ONE, ids=str)
-def test_one_position_is_read_by_the_kernel(case, donated):
+def test_a_single_position_is_read_by_the_kernel(case, donated):
     x, at, v = arrays_of(*case)
     program = program_of(*case, donated)
     np.testing.assert_array_equal(interpret_program(program, x, at, v)[0], updated(x, at, v))
@@ -100,7 +100,7 @@ def columns(w, at, v):
     w[:, at] = v.T
 
 
-def in_a_box(w, at, v):
+def inner_columns(w, at, v):
     w[1:, at] = v.T[1:]
 
 
@@ -113,9 +113,9 @@ def added(w, at, v):
 
 
 @pytest.mark.parametrize(("count", "wrong"), [(3, 5), (40, 5), (40, -6)])
-@pytest.mark.parametrize("update", [rows, columns, in_a_box, elements, added], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("update", [rows, columns, inner_columns, elements, added], ids=lambda f: f.__name__)
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
-def test_a_wrong_position_leaves_what_is_updated_as_it_was(update, count, wrong, device, tmp_path, monkeypatch):
+def test_an_invalid_position_stops_all_writes(update, count, wrong, device, tmp_path, monkeypatch):
     monkeypatch.setenv("ONEFLOW_CACHE_DIR", str(tmp_path))
     values = RNG.standard_normal((5, 5)).astype(np.float32)
     at, v = RNG.integers(0 if update is added else -5, 5, count), RNG.standard_normal((count, 5)).astype(np.float32)

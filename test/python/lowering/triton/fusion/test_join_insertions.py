@@ -1,4 +1,4 @@
-"""Gradients of several parts of one tensor are set into one tensor where the parts do not meet."""
+"""The gradients of disjoint slices of one tensor are inserted into one tensor."""
 
 import numpy as np
 import pytest
@@ -14,13 +14,13 @@ from oneflow.testing.triton_interpreter import interpret_program
 
 
 @pytest.fixture(autouse=True)
-def each_alone(monkeypatch):
-    """Kernels are counted, not launches that they share."""
+def without_horizontal_fusion(monkeypatch):
+    """Without horizontal fusion, so that kernels can be counted as launches."""
     monkeypatch.setattr(horizontal_fusion, "SHORT", 0)
 
 
 SHAPE = (6, 5, 12)
-#: Parts of a tensor, by index, and how many kernels its gradient by them is: where none meet, one.
+#: Slices of a tensor, and the number of kernels of its gradient: one where the slices are disjoint.
 CASES = {
     "in order": ([np.s_[..., :4], np.s_[..., 4:8], np.s_[..., 8:]], 1),
     "in another order": ([np.s_[..., :4], np.s_[..., 8:], np.s_[..., 4:8]], 1),
@@ -36,7 +36,7 @@ CASES = {
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16], ids=str)
 @pytest.mark.parametrize("name", CASES)
-def test_gradients_of_parts(name, dtype):
+def test_gradients_of_slices(name, dtype):
     parts, kernels = CASES[name]
     rng = np.random.default_rng(1)
     x = rng.standard_normal(SHAPE).astype(dtype)
@@ -58,8 +58,8 @@ def test_gradients_of_parts(name, dtype):
     np.testing.assert_allclose(got, want, rtol=2e-3 if dtype == np.float16 else 1e-6, atol=1e-6)
 
 
-def test_gradient_of_a_part_of_a_part():
-    """What is put into zeros twice is put there once."""
+def test_gradient_of_a_nested_slice():
+    """Nested insertions into zeros become one insertion."""
     x, dy = (np.random.default_rng(i).standard_normal(s).astype(np.float32) for i, s in enumerate([SHAPE, (2, 2, 4)]))
 
     def gradient(x, dy):

@@ -1,4 +1,4 @@
-"""Sums of products are one kernel that adds up the terms, where these have the same loops."""
+"""A sum of products with equal loops becomes one kernel that accumulates the terms."""
 
 from dataclasses import replace
 
@@ -22,8 +22,8 @@ PAIR = [(2, ROWS // 2, DEPTH), (DEPTH, COLUMNS)]
 
 
 @pytest.fixture(autouse=True)
-def each_alone(monkeypatch):
-    """Kernels are counted, not launches that they share."""
+def without_horizontal_fusion(monkeypatch):
+    """Without horizontal fusion, so that kernels can be counted as launches."""
     monkeypatch.setattr(horizontal_fusion, "SHORT", 0)
 
 
@@ -40,7 +40,7 @@ def normal(*shapes):
 
 
 def check(function, arrays, kernels, dots):
-    """Results are rounded once: they are the numbers of f16 that are nearest to the sum in f64, or next to these."""
+    """Results are rounded once: they differ from the f64 sum by at most one unit in the last place of f16."""
     program = lowered(function, arrays, flow.float16)
     assert program.plan.count("run.launch") == kernels
     assert [s.text.count("tl.dot(") for s in program.sources.values()] == dots
@@ -79,23 +79,22 @@ ONE_LOOP = {
 }
 
 
-@pytest.mark.parametrize("stays", [False, True])
+@pytest.mark.parametrize("persistent", [False, True])
 @pytest.mark.parametrize("name", ONE_LOOP)
-def test_one_loop_through_all_terms(name, stays, monkeypatch):
-    """Where each term is whole steps of blocks that are read by descriptors; only then programs stay."""
+def test_one_loop_through_all_terms(name, persistent, monkeypatch):
+    """Where the depth of each term is whole steps read by TMA; only then can the kernel be persistent."""
     shapes, dots = ONE_LOOP[name]
-    ways = [
-        replace(matmul_configurations.DESCRIBED[-1], stays=kept) for kept in ((True, False) if stays else (False,))
-    ]
-    monkeypatch.setattr(matmul, "choose", lambda product: ways)
+    kinds = (True, False) if persistent else (False,)
+    configs = [replace(matmul_configurations.TMA_CONFIGS[-1], persistent=kind) for kind in kinds]
+    monkeypatch.setattr(matmul, "ranked_configs", lambda product: configs)
     arrays = normal(*shapes)
     check(SUMS["of three"], arrays, 1, [dots])
     (source,) = lowered(SUMS["of three"], arrays, flow.float16).sources.values()
-    assert ("for tile in" in source.text) == (stays and dots == 1)
+    assert ("for tile in" in source.text) == (persistent and dots == 1)
 
 
-def test_terms_whose_blocks_lie_otherwise_have_loops_of_their_own(monkeypatch):
-    monkeypatch.setattr(matmul, "choose", lambda product: [matmul_configurations.DESCRIBED[-1]])
+def test_terms_of_different_layouts_have_separate_loops(monkeypatch):
+    monkeypatch.setattr(matmul, "ranked_configs", lambda product: [matmul_configurations.TMA_CONFIGS[-1]])
     check(lambda a, b, c, d: a @ b.T + c @ d, normal((64, 256), (128, 256), (64, 256), (256, 128)), 1, [2])
 
 
@@ -106,7 +105,7 @@ def test_a_kernel_has_few_terms(monkeypatch):
         return a @ b + c @ d + (a @ d + c @ b)
 
     check(four, arrays, 1, [4])
-    monkeypatch.setattr(join_products, "MOST_TERMS", 3)
+    monkeypatch.setattr(join_products, "MAX_TERMS", 3)
     program = lowered(four, arrays, flow.float16)
     assert sorted(s.text.count("tl.dot(") for s in program.sources.values()) == [2, 2]
 
@@ -124,7 +123,7 @@ def test_other_sums(name):
     assert all(s.text.count("tl.dot(") <= 1 for s in program.sources.values())
 
 
-def test_a_term_that_is_wanted_elsewhere_stays():
+def test_a_term_with_another_user_is_not_joined():
     def both(a, b, c, d):
         p = a @ b
         return p, p + c @ d
@@ -133,13 +132,13 @@ def test_a_term_that_is_wanted_elsewhere_stays():
     assert sorted(s.text.count("tl.dot(") for s in program.sources.values()) == [1, 1]
 
 
-def test_f32_products_are_added_as_they_are():
+def test_f32_products_are_not_joined():
     program = lowered(lambda a, b, c, d: a @ b + c @ d, normal(*PAIR * 2), flow.float32)
     assert all(s.text.count("tl.dot(") <= 1 for s in program.sources.values())
 
 
-def test_terms_that_stay_whole_by_themselves_do_so_in_a_sum():
-    """One of this depth would be cut in parts, were it not for the form of groups of warps, which a sum has not."""
+def test_terms_without_split_k_have_none_in_a_sum():
+    """A product of this depth would be split but for its warp-specialized form, which a sum of products lacks."""
     arrays = [np.empty(shape, np.float16) for shape in [(768, 12288), (12288, 3072)] * 2]
     program = lowered(lambda a, b, c, d: a @ b + c @ d, arrays, flow.float16)
     assert [(s.text.count("tl.dot("), bool(s.special)) for s in program.sources.values()] == [(1, False)]

@@ -1,4 +1,4 @@
-"""Attention written out is the operator on the GPU, and its results and gradients stay those of NumPy in f64."""
+"""Attention written out becomes the operator on the GPU; results and gradients are those of NumPy in f64."""
 
 import functools
 import math
@@ -39,8 +39,8 @@ def causal(q, k, v):
     return flow.matmul(flow.softmax(scores.masked_fill(seen == 0, float("-inf")), -1), v)
 
 
-def chosen(q, k, v):
-    """The mask of `causal` from positions, by `where`, and a softmax in f32."""
+def causal_by_where(q, k, v):
+    """A causal mask from positions, by `where`, and a softmax in f32."""
     scores = flow.matmul(q, k.transpose(-2, -1)).to(flow.float32) * SCALE
     rows, columns = flow.arange(LENGTH).reshape(LENGTH, 1), flow.arange(SIZE)
     shown = flow.where(columns <= rows, scores, flow.full((), float("-inf")))
@@ -48,7 +48,7 @@ def chosen(q, k, v):
 
 
 def finite(number, q, k, v):
-    """Hidden by a number that is not -inf: every row shows its first key."""
+    """A causal mask by a finite number: every row has its first key."""
     scores = flow.matmul(q, k.transpose(-2, -1)) * SCALE
     later = flow.triu(flow.ones(LENGTH, SIZE), 1).to(flow.bool)
     return flow.matmul(flow.softmax(scores.masked_fill(later, number), -1), v)
@@ -67,7 +67,7 @@ def finite_added(q, k, v):
 
 
 def finite_and_padded(q, k, v, mask):
-    """A row of padding shows what is hidden by a finite number."""
+    """Wholly padded rows attend to the keys that a finite number masks."""
     scores = flow.matmul(q, k.transpose(-2, -1)).to(flow.float32) * SCALE
     later = flow.triu(flow.ones(LENGTH, SIZE), 1).to(flow.bool)
     hidden = scores.masked_fill(later, -1e9).masked_fill(mask, float("-inf"))
@@ -75,7 +75,7 @@ def finite_and_padded(q, k, v, mask):
 
 
 def padded(q, k, v, mask, number=float("-inf")):
-    """Scores of f16 hold -1e9 as -inf."""
+    """-1e9 is -inf as f16."""
     scores = flow.matmul(q, k.transpose(-2, -1)) * SCALE
     return flow.matmul(flow.softmax(scores.masked_fill(mask, number), -1), v)
 
@@ -93,7 +93,7 @@ CASES = {
     "plain": (plain, [], None, False),
     "scaled query": (scaled_query, [], None, False),
     "causal": (causal, [], np.where(LATER, -np.inf, 0), True),
-    "chosen": (chosen, [], np.where(LATER, -np.inf, 0), True),
+    "causal_by_where": (causal_by_where, [], np.where(LATER, -np.inf, 0), True),
     "finfo.min": (functools.partial(finite, -65504.0), [], np.where(LATER, -np.inf, 0), True),
     "-1e9": (functools.partial(finite, -1e9), [], np.where(LATER, -np.inf, 0), True),
     "-1e4": (functools.partial(finite, -1e4), [], np.where(LATER, -np.inf, 0), True),
@@ -123,7 +123,7 @@ def operands():
 
 
 def expected(q, k, v, dy, added, kept=1.0):
-    """The result and the gradients by q, k and v; `kept` is what weights are multiplied by."""
+    """The result and the gradients of q, k and v; `kept` multiplies the weights."""
     q, k, v, dy = (x.astype(np.float64) for x in (q, k, v, dy))
     scores = q @ k.swapaxes(2, 3) * SCALE + (0 if added is None else added)
     e = np.exp(scores - scores.max(-1, keepdims=True))
@@ -135,7 +135,7 @@ def expected(q, k, v, dy, added, kept=1.0):
 
 
 def multipliers(program):
-    """By what weights are multiplied where they are dropped; the key is the one integer among the constants."""
+    """The multipliers of dropout; the seed is the only integer constant."""
     (key,) = (int(c.item()) % 2**64 for c in program.constants if c.dtype == np.int64)
     shape = (BATCH, HEADS, LENGTH, SIZE)
     position, zero = np.arange(math.prod(shape), dtype=np.uint64), np.zeros(math.prod(shape), np.uint64)
@@ -144,13 +144,13 @@ def multipliers(program):
 
 
 def agree(got, want):
-    """Results of f16 within a few of its roundings."""
+    """Compares f16 results up to a few rounding errors."""
     for one, other in zip(got, want, strict=True):
         np.testing.assert_allclose(one.view(np.float16).astype(np.float64), other, rtol=1e-2, atol=1e-2)
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_result_is_that_of_the_operator(name):
+def test_the_forward_pattern(name):
     function, extra, added, is_causal = CASES[name]
     q, k, v, dy = operands()
     module = lower(function, q, k, v, *extra)
@@ -161,7 +161,7 @@ def test_the_result_is_that_of_the_operator(name):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_gradients_are_those_of_the_operator(name):
+def test_the_backward_pattern(name):
     function, extra, added, _ = CASES[name]
 
     def gradients(q, k, v, dy, *rest):
@@ -175,8 +175,8 @@ def test_gradients_are_those_of_the_operator(name):
     agree(interpret_program(program, q, k, v, dy, *extra), expected(q, k, v, dy, added))
 
 
-def test_weights_are_dropped_by_the_same_numbers():
-    """Forward and backward: the mask is nowhere in memory."""
+def test_dropout_draws_the_same_mask():
+    """Forward and backward; no mask is in memory."""
     q, k, v, dy = operands()
     whole = flow.value_and_grad(lambda *x: (dropped(*x) * dy).to(flow.float32).sum(), argnums=(0, 1, 2))
     program = read_program(lower(whole, q, k, v))
@@ -196,8 +196,8 @@ def test_kernels_compile_for_a_device(function):
     assert len(names) == 3 and all(compile_source(sources[n]).cubin[:4] == b"\x7fELF" for n in names)
 
 
-def test_a_second_gradient_is_not_taken_for_the_pattern():
-    """What reads the weights besides their own gradient keeps them."""
+def test_a_second_gradient_does_not_match():
+    """Another user of the weights keeps them."""
 
     def twice(q, k, v):
         first = flow.grad(lambda x: plain(x, k, v).to(flow.float32).square().sum())
@@ -227,7 +227,7 @@ def test_other_ranks_have_axes_of_size_1(rank):
     )
 
 
-def test_layers_that_follow_each_other_are_found():
+def test_consecutive_layers_match():
     q, k, v, dy = operands()
     program = read_program(lower(lambda q, k, v: plain(plain(q, k, v), k, v), q, k, v))
     assert program.plan.count("attention") == 2 and len(program.sources) == 1
@@ -238,8 +238,8 @@ def test_layers_that_follow_each_other_are_found():
 SHARE = 3
 
 
-def expanded(x):
-    """Each head as often as queries share it."""
+def repeated_by_expand(x):
+    """Each key head as often as query heads share it."""
     batch, groups, length, width = x.shape
     spread = x.unsqueeze(2).expand(batch, groups, SHARE, length, width)
     return spread.reshape(batch, groups * SHARE, length, width)
@@ -250,14 +250,14 @@ def one_by_one(x):
     return x[:, :, None].repeat(1, 1, SHARE, 1, 1).reshape(batch, groups * SHARE, length, width)
 
 
-def in_turn(x):
-    """Heads follow each other, then again: no head is beside another that shares it."""
+def interleaved(x):
+    """All heads, then all heads again: query heads that share a key head are not neighbours."""
     return x.repeat(1, SHARE, 1, 1)
 
 
-@pytest.mark.parametrize(("repeat", "shares"), [(expanded, True), (one_by_one, True), (in_turn, False)])
-def test_keys_that_heads_share_are_not_repeated(repeat, shares):
-    """Forward and backward: the gradients are summed by the kernel, over the heads that share."""
+@pytest.mark.parametrize(("repeat", "shares"), [(repeated_by_expand, True), (one_by_one, True), (interleaved, False)])
+def test_grouped_query_attention(repeat, shares):
+    """Forward and backward; the kernel sums gradients over the heads that share a key head."""
 
     def function(q, k, v, dy):
         pull = lambda q, k, v: (causal(q, repeat(k), repeat(v)) * dy).to(flow.float32).sum()  # noqa: E731
@@ -277,8 +277,8 @@ def test_keys_that_heads_share_are_not_repeated(repeat, shares):
 
 
 @pytest.mark.parametrize("number", [-6.5e4, -1e4])
-def test_a_row_that_shows_nothing_has_equal_weights(number):
-    """By a finite number, but not by -inf: what is hidden by data is not the operator's mask."""
+def test_wholly_masked_rows(number):
+    """A finite number gives equal weights, -inf NaN: a mask from data does not become the operator's."""
     q, k, v, _ = operands()
     mask = np.ones((BATCH, 1, LENGTH, SIZE), np.bool_)
     program = read_program(lower(functools.partial(padded, number=number), q, k, v, mask))
@@ -289,7 +289,7 @@ def test_a_row_that_shows_nothing_has_equal_weights(number):
     )
 
 
-def test_a_row_of_padding_shows_what_a_finite_number_hides():
+def test_padded_rows_with_a_finite_causal_mask():
     q, k, v, _ = operands()
     mask = np.zeros((BATCH, 1, 1, SIZE), np.bool_)
     mask[..., :4] = True

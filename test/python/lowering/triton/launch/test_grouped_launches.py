@@ -9,7 +9,7 @@ from lowered import lower
 import oneflow as flow
 from oneflow.dialect import ops  # noqa: F401
 from oneflow.lowering.triton.codegen import matmul
-from oneflow.lowering.triton.cost.matmul_configurations import DESCRIBED, Product, pieces
+from oneflow.lowering.triton.cost.matmul_configurations import TMA_CONFIGS, Product, grouped_launch_sizes
 from oneflow.lowering.triton.launch import grouped_launches
 from oneflow.lowering.triton.launch.grouped_launches import grouped
 from oneflow.lowering.triton.source import Source
@@ -181,8 +181,8 @@ def test_gradients_of_equal_weights_fill_the_device_together():
 @pytest.mark.parametrize("stays", [False, True])
 def test_each_tile_takes_the_descriptors_and_pointers_of_its_product(stays, monkeypatch):
     """Programs that stay go through the tiles of all products."""
-    monkeypatch.setattr(matmul, "choose", lambda product: [replace(DESCRIBED[-1], stays=stays)])
-    monkeypatch.setattr(matmul.Contraction, "launch_sizes", lambda self, count: (count,))
+    monkeypatch.setattr(matmul, "ranked_configs", lambda product: [replace(TMA_CONFIGS[-1], persistent=stays)])
+    monkeypatch.setattr(matmul.Contraction, "pieces", lambda self, count: (count,))
     shapes = [(128, 256), *[(192, 256)] * 3, *[(192,)] * 3]
     arrays = [np.random.default_rng(i).standard_normal(s).astype(np.float16) for i, s in enumerate(shapes)]
 
@@ -206,7 +206,7 @@ def test_each_tile_takes_the_descriptors_and_pointers_of_its_product(stays, monk
 )  # fmt: skip
 def test_how_many_products_are_each_launch(shape, count, wanted):
     """As many as fill rounds: 18 or 36 tiles of the first, 72 of the second; none where each fills the device."""
-    assert tuple(sorted(pieces(Product(1, *shape, 2, True), count))) == wanted
+    assert tuple(sorted(grouped_launch_sizes(Product(1, *shape, 2, True), count))) == wanted
 
 
 def test_the_host_makes_the_descriptors_of_every_product_of_a_launch():

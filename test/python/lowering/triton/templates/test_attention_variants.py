@@ -1,4 +1,4 @@
-"""Attention of every width of heads, with masks of every type and shape, shared keys and dropped weights."""
+"""Attention of every head width, with masks of every type and shape, grouped-query attention, and dropout."""
 
 import ml_dtypes
 import numpy as np
@@ -39,7 +39,7 @@ def operands(width, out=None, groups=HEADS, dtype=np.float16):
 
 
 def expected(q, k, v, dy, added=0.0):
-    """The result and the gradients by q, k and v."""
+    """The result and the gradients of q, k and v."""
     share, scale = q.shape[1] // k.shape[1], q.shape[3] ** -0.5
     split = (BATCH, k.shape[1], share, SIZE, -1)
     q, k, v, dy = (x.astype(np.float64) for x in (q, k, v, dy))
@@ -80,12 +80,12 @@ def scores(q, k):
     return flow.matmul(q, k.transpose(-2, -1)).to(flow.float32) * q.shape[-1] ** -0.5
 
 
-def written(q, k, v, mask):
+def written_out(q, k, v, mask):
     return flow.matmul(flow.softmax(scores(q, k) + mask, -1).to(q.dtype), v)
 
 
-def filled(number):
-    """Hidden where `mask` is true, by a number, as programs for half floats have it."""
+def masked_fill(number):
+    """Attention written out whose scores are filled with a number where the mask is true."""
     return lambda q, k, v, mask: flow.matmul(flow.softmax(scores(q, k).masked_fill(mask, number), -1).to(q.dtype), v)
 
 
@@ -94,7 +94,7 @@ LATER = np.where(np.tri(LENGTH, SIZE, dtype=np.bool_), 0.0, -np.inf)
 
 @pytest.mark.parametrize(("width", "out"), [(16, 16), (24, 40), (32, 32), (64, 128), (80, 80), (192, 96), (256, 256)])
 @pytest.mark.parametrize("groups", [HEADS, 1])
-def test_widths_of_heads(width, out, groups):
+def test_head_widths(width, out, groups):
     given = operands(width, out, groups)
     check(causal, given, expected(*given, LATER))
 
@@ -110,8 +110,10 @@ SHAPES = [
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-@pytest.mark.parametrize(("function", "dtype"), [(operator, np.float16), (written, np.float32)], ids=["f16", "f32"])
-def test_masks_that_are_added(function, dtype, shape):
+@pytest.mark.parametrize(
+    ("function", "dtype"), [(operator, np.float16), (written_out, np.float32)], ids=["f16", "f32"]
+)
+def test_additive_masks(function, dtype, shape):
     given = operands(16, groups=2) if function is operator else operands(16)
     mask = np.random.default_rng(1).standard_normal(shape).astype(dtype)
     check(function, [*given, mask], expected(*given, mask.astype(np.float64)))
@@ -121,13 +123,13 @@ def test_masks_that_are_added(function, dtype, shape):
 def test_masks_of_bfloat16(dtype):
     given = operands(32, dtype=ml_dtypes.bfloat16)
     mask = np.random.default_rng(1).standard_normal((LENGTH, SIZE)).astype(dtype)
-    check(written, [*given, mask], expected(*given, mask.astype(np.float64)), 4e-2)
+    check(written_out, [*given, mask], expected(*given, mask.astype(np.float64)), 4e-2)
 
 
 @pytest.mark.parametrize("number", [float("-inf"), -1e9, -1e4])
-def test_numbers_that_hide(number):
-    """Finite ones too, of what is after the diagonal."""
+def test_numbers_of_masks(number):
+    """Finite numbers too, after the diagonal."""
     given = operands(32)
     later = np.triu(np.ones((LENGTH, SIZE), np.bool_), 1)
-    hidden = lambda q, k, v: filled(number)(q, k, v, flow.from_numpy(later))  # noqa: E731
+    hidden = lambda q, k, v: masked_fill(number)(q, k, v, flow.from_numpy(later))  # noqa: E731
     check(hidden, given, expected(*given, LATER))

@@ -1,4 +1,4 @@
-"""Attention reads and writes tensors where they lie: transposed, cut and reshaped, with NumPy's values in f64."""
+"""Attention on views: transposed, sliced and reshaped operands and results, against NumPy in f64."""
 
 import math
 
@@ -23,8 +23,8 @@ from oneflow.testing.triton_interpreter import interpret_program
 
 
 @pytest.fixture(autouse=True)
-def each_alone(monkeypatch):
-    """Kernels are counted, not launches that they share."""
+def without_horizontal_fusion(monkeypatch):
+    """Without horizontal fusion, so that kernels can be counted as launches."""
     monkeypatch.setattr(horizontal_fusion, "SHORT", 0)
 
 
@@ -32,8 +32,8 @@ F = flow.nn.functional
 WHOLE = pipeline_between(None, "triton")
 
 
-def seen(view, array):
-    """What a view shows of an array."""
+def elements_of(view, array):
+    """The elements of an array that a view has."""
     flat, bytes_ = np.ascontiguousarray(array).reshape(-1), array.dtype.itemsize
     return np.lib.stride_tricks.as_strided(flat[view.first :], view.shape, [n * bytes_ for n in view.strides])
 
@@ -49,19 +49,19 @@ def seen(view, array):
         ((1, 1), (1, 0), (1,)),
     ],
 )
-def test_a_reshape_is_numpys_without_a_copy(shape, perm, target):
+def test_reshapes_without_a_copy(shape, perm, target):
     array = np.arange(math.prod(shape)).reshape(shape)
     view = View.contiguous(shape).permuted(perm).reshaped(target)
-    np.testing.assert_array_equal(seen(view, array), array.transpose(perm).reshape(target))
+    np.testing.assert_array_equal(elements_of(view, array), array.transpose(perm).reshape(target))
 
 
 @pytest.mark.parametrize("target", [(8,), (2, 4), (4, 2), (1, 8)])
-def test_a_reshape_that_has_to_copy_is_no_view(target):
+def test_a_reshape_that_copies_is_no_view(target):
     view = View.contiguous((2, 4)).permuted((1, 0))
     assert (view.reshaped(target) is None) == (target != (4, 2))
 
 
-def test_what_covers_a_tensor():
+def test_views_that_cover_a_tensor():
     whole = View.contiguous((2, 3, 4))
     assert whole.covers(24) and whole.permuted((2, 0, 1)).covers(24)
     assert not View((2, 3), (4, 1)).covers(8) and not View((2, 2), (0, 1)).covers(4)
@@ -81,7 +81,7 @@ def context():
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=str)
 def test_views_are_the_results_of_operators(sample, context):
-    """Of every operator: what is said to be a view shows what the reference gives."""
+    """For every operator whose result is a view: the view has the elements of the reference."""
     op = make_call(sample, sample.arrays(sample.dtypes[0]), sample.attributes(sample.dtypes[0]), REGISTRY)
     with context, ir.Location.unknown():
         module = call_module(op, False)
@@ -90,7 +90,7 @@ def test_views_are_the_results_of_operators(sample, context):
         results = list(block.operations[len(block.operations) - 1].operands)
         found = [(n, *each) for n, r in enumerate(results) for each in Views(REGISTRY).sources(r)]
     for number, source, view in found:
-        np.testing.assert_array_equal(seen(view, given[source]), np.asarray(run_reference(op)[number]))
+        np.testing.assert_array_equal(elements_of(view, given[source]), np.asarray(run_reference(op)[number]))
     assert found or sample.op not in ("transpose", "narrow") or not np.asarray(run_reference(op)[0]).size
 
 
@@ -107,7 +107,7 @@ def operands(*shapes):
 
 
 def expected(q, k, v, dy, causal, mask=None):
-    """The result and the gradients by q, k and v of tensors (batch, heads, length, width)."""
+    """The result and the gradients of q, k and v, tensors (batch, heads, length, width)."""
     q, k, v, dy = (x.astype(np.float64) for x in (q, k, v, dy))
     share = q.shape[1] // k.shape[1]
     keys, values = (np.repeat(x, share, 1) for x in (k, v))
@@ -125,7 +125,7 @@ def expected(q, k, v, dy, causal, mask=None):
 
 
 def agree(got, want):
-    """Results of f16 within a few of its roundings."""
+    """Compares f16 results up to a few rounding errors."""
     for one, other in zip(got, want, strict=True):
         np.testing.assert_allclose(one.view(np.float16).astype(np.float64), other, rtol=2e-2, atol=2e-2)
 
@@ -141,14 +141,14 @@ def both(function):
     return run
 
 
-#: How (batch, heads, length, width) lies in memory: the dimensions of memory.
+#: Layouts of (batch, heads, length, width): the order of the dimensions in memory.
 ORDERS = [(0, 2, 1, 3), (2, 0, 1, 3), (1, 0, 2, 3), (2, 1, 0, 3), (0, 1, 2, 3)]
 
 
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("order", ORDERS, ids=str)
-def test_operands_and_results_in_other_orders(order, causal):
-    """Of several blocks, an odd length, a width that is no power of two, and keys that heads share."""
+def test_transposed_operands_and_results(order, causal):
+    """Several blocks, an odd length, a width that is no power of two, and grouped-query attention."""
     batch, heads, groups, length, width = 2, 4, 2, 70, 24
     back = [order.index(i) for i in range(4)]
     logical = operands(*((batch, n, length, width) for n in (heads, heads, groups, groups)))
@@ -168,7 +168,7 @@ def test_operands_and_results_in_other_orders(order, causal):
 @pytest.mark.parametrize("width", [8, 16, 64])
 @pytest.mark.parametrize("length", [1, 33, 64])
 def test_projections_of_heads(length, width):
-    """A block of a model: heads are cut out of one product, and put together for the next."""
+    """A block of a model: heads are slices of one product, and are joined for the next product."""
     batch, heads = 2, 3
     shape = (batch, length, heads * width)
     logical = operands(*((batch, heads, length, width),) * 4)
@@ -190,7 +190,7 @@ def test_projections_of_heads(length, width):
 
 
 @pytest.mark.parametrize("together", [False, True])
-def test_a_block_of_a_model_moves_nothing(together):
+def test_a_block_of_a_model_copies_nothing(together):
     """Products and attention, forward and backward: equal products are one launch, and what is read in parts stays in
     memory for as long.
     """
@@ -218,7 +218,7 @@ def test_a_block_of_a_model_moves_nothing(together):
 
 @pytest.mark.parametrize(("length", "width", "groups"), [(33, 16, 2), (130, 24, 1), (70, 8, 4)])
 def test_gradients_of_biases_come_from_attention(length, width, groups):
-    """Projections with biases, whose gradients are sums over batch and positions; keys that heads share."""
+    """Projections with biases, whose gradients are sums over batch and positions; grouped-query attention."""
     batch, heads = 2, 4
     sizes = [n * width for n in (heads, heads, groups, groups)]
     dy, *given = operands(*((batch, length, size) for size in sizes))
@@ -242,8 +242,8 @@ def test_gradients_of_biases_come_from_attention(length, width, groups):
         np.testing.assert_allclose(one.view(np.float16), other.sum((0, 1)), rtol=2e-2, atol=5e-2)
 
 
-def test_heads_that_lie_together():
-    """(batch, length, heads, 3, width), and a mask that is cut, turned and repeated."""
+def test_packed_heads():
+    """(batch, length, heads, 3, width), and a mask that is sliced, transposed and broadcast."""
     batch, heads, length, width = 2, 2, 40, 16
     whole, dy, mask = operands((batch, length, heads, 3, width), (batch, length, heads, width), (50, 1, length))
 
@@ -259,8 +259,8 @@ def test_heads_that_lie_together():
     agree(interpret_program(program, whole, mask), [want[0].swapaxes(1, 2)])
 
 
-def test_attention_that_is_written_out():
-    """Products and a softmax with a causal mask, of heads that are cut out of one product."""
+def test_attention_written_out():
+    """Products and a softmax with a causal mask, of heads that are slices of one product."""
     batch, heads, length, width = 2, 2, 40, 16
     size = heads * width
     dy, whole = operands((batch, length, size), (batch, length, 3 * size))
@@ -281,8 +281,8 @@ def test_attention_that_is_written_out():
     agree(interpret_program(program, dy, whole), [want[0], np.concatenate(want[1:], 2)])
 
 
-def test_weights_are_dropped_whatever_lies_where():
-    """Positions of what is dropped are those of the weights, not of memory: results are equal bit for bit."""
+def test_dropout_is_independent_of_layout():
+    """The dropout mask is by position of the weights, not of memory: results are equal bit for bit."""
     batch, heads, length, width = 2, 2, 40, 16
     given = operands(*((batch, heads, length, width),) * 4)
 
@@ -305,8 +305,8 @@ def test_weights_are_dropped_whatever_lies_where():
         np.testing.assert_array_equal(one, other.swapaxes(1, 2))
 
 
-def test_rows_that_are_no_vectors_are_copied():
-    """An odd distance, and a width that does not lie together."""
+def test_unaligned_rows_are_copied():
+    """An odd stride, and a width that is not contiguous."""
     batch, heads, length, width = 1, 2, 20, 16
     odd, turned, v = operands(
         (batch, length, 2 * width + 1), (batch, heads, width, length), (batch, heads, length, width)
@@ -323,7 +323,7 @@ def test_rows_that_are_no_vectors_are_copied():
     agree(interpret_program(program, odd, turned, v), [want])
 
 
-def test_a_result_that_is_returned_as_it_is_stays():
+def test_a_returned_result_keeps_its_layout():
     q, k, v = operands(*((2, 2, 20, 16),) * 3)
 
     def attention(q, k, v):
@@ -334,8 +334,8 @@ def test_a_result_that_is_returned_as_it_is_stays():
     agree(interpret_program(lower(attention, q, k, v), q, k, v), [want, want.swapaxes(1, 2)])
 
 
-def test_tensors_that_are_updated_are_read_before():
-    """An argument that attention sees by a view is given up for a result only after that."""
+def test_updated_tensors_are_read_before():
+    """An argument that attention reads through a view is donated only after that."""
     batch, heads, length, width = 1, 2, 20, 16
     text = f"""
     func.func @main(%x: tensor<{length}x{heads}x{width}xf16> {{oneflow.donated = 0 : i64}}) ->
@@ -364,7 +364,7 @@ def test_tensors_that_are_updated_are_read_before():
 
 @pytest.mark.parametrize("biased", [False, True])
 def test_kernels_compile_for_a_device(biased):
-    """With all that they read and write otherwise: parts of one product, results and sums for the next."""
+    """With all views: slices of one product, results and partial sums for the next."""
     batch, heads, length, width = 2, 2, 128, 64
     size = heads * width
     dy, whole, *biases = operands((batch, length, size), (batch, length, 3 * size), *((size,),) * (3 * biased))

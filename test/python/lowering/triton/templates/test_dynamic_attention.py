@@ -1,4 +1,4 @@
-"""Attention of sizes that only a run tells: one program for all of them, by the kernels that keep no weights."""
+"""Attention of dynamic sizes: one program with the attention kernels for all sizes."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ from oneflow.testing.triton_interpreter import interpret_program
 
 HEADS, GROUPS, WIDTH = 4, 2, 16
 SCALE = WIDTH**-0.5
-#: Batch, queries and keys of a run.
+#: Batch, queries and keys of the runs.
 RUNS = [(1, 5, 7), (2, 70, 130), (1, 64, 64), (3, 129, 1)]
 EMPTY = [(0, 5, 7), (2, 0, 7), (2, 5, 0)]
 F = flow.nn.functional
@@ -39,7 +39,7 @@ def operands(batch, length, size, groups=HEADS):
 
 
 def expected(q, k, v, dy, added=0.0):
-    """The result and the gradients by q, k and v, of groups of heads."""
+    """The result and the gradients of q, k and v, with grouped-query attention."""
     groups, share = k.shape[1], q.shape[1] // k.shape[1]
     q, k, v, dy = (x.astype(np.float64) for x in (q, k, v, dy))
     k, v = (np.repeat(x, share, 1) for x in (k, v))
@@ -87,16 +87,16 @@ def test_the_operator_and_its_gradients(is_causal, keys, groups):
 
 
 @pytest.mark.parametrize("sizes", EMPTY)
-def test_nothing_to_do(sizes):
-    """Without keys a query gets 0, as from the sum over none."""
+def test_empty_sizes(sizes):
+    """Without keys the result of a query is 0, the empty sum."""
     program = lower(gradients(operator(False)), QUERIES, KEYS, KEYS, QUERIES)
     q, k, v, dy = operands(*sizes)
     for got, like in zip(interpret_program(program, q, k, v, dy), (q, q, k, v), strict=True):
         assert got.shape == like.shape and not got.view(np.float16).any()
 
 
-def test_weights_are_dropped():
-    """A query that sees one key has its value, times two, or 0."""
+def test_dropout():
+    """A query with one key gets twice the key's value, or 0."""
     function = lambda q, k, v: F.scaled_dot_product_attention(q, k, v, dropout_p=0.5, is_causal=True)  # noqa: E731
     program = lower(function, QUERIES, KEYS, KEYS)
     assert "oneflow_attention_0" in program.sources
@@ -106,7 +106,7 @@ def test_weights_are_dropped():
         np.testing.assert_allclose(first, np.where(first > 1, 2.0, 0.0), atol=1e-2)
 
 
-def test_a_mask_of_sizes_of_the_run():
+def test_a_mask_of_dynamic_sizes():
     program = lower(
         lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v, m),
         QUERIES, KEYS, KEYS, spec(None, 1, 1, None),
@@ -121,7 +121,7 @@ def test_a_mask_of_sizes_of_the_run():
 @pytest.mark.parametrize(
     ("keys", "values", "text"), [((2, 7), (1, 7), "dimension 0 of key"), ((1, 7), (1, 9), "dimension 2 of value")]
 )
-def test_sizes_that_do_not_fit_are_told(keys, values, text):
+def test_sizes_that_do_not_fit_raise(keys, values, text):
     program = lower(operator(False), QUERIES, KEYS, KEYS)
     q, _, _, _ = operands(1, 5, 7)
     k, v = (np.zeros((batch, HEADS, size, WIDTH), np.float16) for batch, size in (keys, values))
@@ -148,7 +148,7 @@ def masked(q, k, v, mask):
 
 
 def causal(q, k, v):
-    """The mask is of unknown sizes too."""
+    """The mask has dynamic sizes too."""
     rows = flow.triu(flow.ones(q.shape[-2], k.shape[-2]), 1).to(flow.bool)
     return flow.matmul(flow.softmax(scores(q, k).masked_fill(rows, float("-inf")), -1), v)
 
@@ -159,7 +159,7 @@ def repeated(q, k, v):
 
 
 @pytest.mark.parametrize("function", [plain, causal])
-def test_attention_that_is_written_out(function):
+def test_attention_written_out(function):
     program = lower(gradients(function), QUERIES, KEYS, KEYS, QUERIES)
     assert {"oneflow_attention_0", "oneflow_attention_grad_1", "oneflow_attention_grad_2"} <= set(program.sources)
     for sizes in RUNS:
@@ -168,7 +168,7 @@ def test_attention_that_is_written_out(function):
         agree(interpret_program(program, *given), want)
 
 
-def test_a_mask_that_hides():
+def test_a_boolean_mask():
     program = lower(masked, QUERIES, KEYS, KEYS, spec(None, 1, 1, None, dtype=flow.bool))
     assert "oneflow_attention_0" in program.sources
     for batch, length, size in RUNS:
@@ -188,7 +188,7 @@ def test_other_ranks(rank):
         agree(interpret_program(program, *(x[:, 0] if rank == 3 else x[0, 0] for x in whole)), want)
 
 
-def test_an_unknown_batch_with_keys_that_heads_share():
+def test_a_dynamic_batch_with_grouped_query_attention():
     shapes = [(None, HEADS, 40, WIDTH), *[(None, GROUPS, 40, WIDTH)] * 2, (None, HEADS, 40, WIDTH)]
     program = lower(gradients(repeated), *(spec(*s) for s in shapes))
     assert "oneflow_attention_0" in program.sources

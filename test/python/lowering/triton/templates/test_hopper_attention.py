@@ -1,4 +1,4 @@
-"""Attention for Hopper: which calls have the forms in Gluon, what these compute, that kernels compile."""
+"""Warp-specialized attention for Hopper: which calls have it, its values, and that it compiles without spills."""
 
 import dataclasses
 import json
@@ -25,9 +25,9 @@ from oneflow.testing.triton_interpreter import interpret_program
 
 NAME = "oneflow_attention_0"
 GRADIENTS = ("oneflow_attention_grad_1", "oneflow_attention_grad_2")
-#: The most registers of a processor, and threads of a warp.
+#: The registers of an SM, and the threads of a warp.
 REGISTERS, THREADS = 65536, 32
-#: Bytes that a thread may keep in memory where assemblers differ: a few registers, none of them in a loop's products.
+#: Spilled bytes of a thread to tolerate, since assemblers differ: a few registers, none of them in the main loop.
 FEW = 160
 
 
@@ -41,7 +41,7 @@ def lower(batch, heads, groups, length, size, width, out, is_causal, mask=False,
 
 
 def program_of(function, shapes, dtype):
-    """The program for arrays of a dtype, or for what a spec says."""
+    """The program of a function for shapes of a dtype, or for specs."""
     specs = [s if isinstance(s, flow.TensorSpec) else flow.TensorSpec(s, dtype) for s in shapes]
     module = flow.trace(function, *specs)
     with module.context, ir.Location.unknown():
@@ -75,7 +75,7 @@ def program():
     return lower(*PLAIN)
 
 
-#: Calls that are interpreted: rows that are whole blocks or not, shared keys, more queries or keys, other widths.
+#: Interpreted calls: whole blocks or not, grouped-query attention, more queries or more keys, other widths.
 INTERPRETED = [
     (2, 2, 2, 256, 256, 64, 64, True), (1, 2, 1, 300, 300, 64, 64, True), (1, 2, 1, 200, 333, 64, 128, False),
     (1, 2, 2, 300, 150, 128, 96, True), (2, 4, 2, 197, 197, 64, 64, False), (1, 2, 2, 131, 131, 64, 64, True),
@@ -91,14 +91,14 @@ def few_sms():
 
 
 def operands(batch, heads, groups, length, size, width, out, is_causal):
-    """Gradients of the result, queries, keys and values."""
+    """The gradient of the result, queries, keys and values."""
     rows = ((heads, length, out), (heads, length, width), (groups, size, width), (groups, size, out))
     rng = np.random.default_rng(width)
     return [rng.standard_normal((batch, *s)).astype(np.float16) for s in rows]
 
 
 def expected(dy, q, k, v, is_causal):
-    """The result and the gradients by queries, keys and values."""
+    """The result and the gradients of queries, keys and values."""
     share, scale = q.shape[1] // k.shape[1], q.shape[3] ** -0.5
     dy, q, k, v = (x.astype(np.float64) for x in (dy, q, np.repeat(k, share, 1), np.repeat(v, share, 1)))
     scores = q @ k.swapaxes(2, 3) * scale
@@ -113,7 +113,7 @@ def expected(dy, q, k, v, is_causal):
 
 
 @pytest.mark.parametrize("call", INTERPRETED, ids=str)
-def test_it_computes_attention(call, few_sms):
+def test_values(call, few_sms):
     given = operands(*call)
     program = lower(*call, dtype=flow.float16).on("sm_90")
     assert "gl.warp_specialize" in program.sources[NAME].text
@@ -122,12 +122,12 @@ def test_it_computes_attention(call, few_sms):
 
 
 @pytest.mark.parametrize("call", CALLS, ids=str)
-def test_it_compiles_and_products_do_not_wait(call):
+def test_it_compiles_without_serialized_products(call):
     check_compiled(lower(*call).on("sm_90").sources[NAME], 4)
 
 
 def check_compiled(source, maps, own=0):
-    """What the assembler says of a form in Gluon with so many descriptors that the host makes, and of its own."""
+    """Checks the assembler's report on a Gluon kernel with `maps` descriptors of the host and `own` of the kernel."""
     assert "gl.warp_specialize" in source.text and 0 < int(source.grid) <= 132
     binary = compile_source(source)
     assert binary.cubin[:4] == b"\x7fELF" and binary.shared <= 232448
@@ -139,7 +139,7 @@ def check_compiled(source, maps, own=0):
 
 
 def assembled(ptx):
-    """What the assembler says of a kernel."""
+    """The assembler's report on a kernel."""
     path = triton("backends.nvidia.compiler").get_ptxas(90).path
     done = subprocess.run([path, "-arch=sm_90a", "-v", "-o", "/dev/null", "/dev/stdin"], input=ptx, text=True,
                           capture_output=True, check=True)  # fmt: skip
@@ -147,7 +147,7 @@ def assembled(ptx):
 
 
 def spilled(told):
-    """The bytes of registers that a thread keeps in memory, by what the assembler says."""
+    """The spilled bytes of a thread, by the assembler's report."""
     return sum(map(int, re.findall(r"(\d+) bytes spill stores", told)))
 
 
@@ -179,24 +179,25 @@ def test_others_have_the_plain_form_alone(call):
     ],
     ids=str,
 )
-def test_there_are_blocks_for_all_processors(call, special):
+def test_the_form_needs_tiles_for_all_sms(call, special):
     assert bool(lower(*call).sources[NAME].special) == special
 
 
 @pytest.mark.parametrize(("length", "is_causal", "groups"), [(1024, True, 2), (4096, True, 3), (1024, False, 3)])
-def test_short_causal_rows_have_smaller_blocks(length, is_causal, groups):
+def test_short_causal_sequences_have_smaller_tiles(length, is_causal, groups):
     source = lower(4, 16, 16, length, length, 64, 64, is_causal).on("sm_90").sources[NAME]
     assert source.text.count("(attend, ") == groups
 
 
-def test_the_next_queries_are_read_meanwhile(program):
-    """A group has room for two blocks of queries, and waits for one of them alone."""
+def test_the_next_queries_are_prefetched(program):
+    """A consumer warp group has two buffers for blocks of queries, and waits for one of them alone."""
+    buffers = 2 * hopper_attention.SHORT_CONFIG.consumer_groups
     text = program.on("sm_90").sources[NAME].text
-    assert f"query = gl.allocate_shared_memory(gl.bfloat16, [{2 * hopper_attention.FEW[0]}, " in text
+    assert f"query = gl.allocate_shared_memory(gl.bfloat16, [{buffers}, " in text
     assert "queries_full, queries_empty = barriers(2, 1), barriers(2, 2)" in text
 
 
-def test_one_architecture_has_it(program):
+def test_only_hopper_has_it(program):
     plain, special = program.on("sm_80").sources[NAME], program.on("sm_90").sources[NAME]
     assert "import triton.language as tl" in plain.text and "gluon" in special.text
     assert plain.parameters == special.parameters and plain.name == special.name
@@ -204,7 +205,7 @@ def test_one_architecture_has_it(program):
 
 @pytest.fixture
 def other_gluon(monkeypatch):
-    """A version of Triton whose Gluon lacks a name that kernels use."""
+    """A version of Triton whose Gluon lacks a function that the kernels call."""
     monkeypatch.delattr("triton.experimental.gluon.language.NVMMADistributedLayout")
     monkeypatch.setattr(kernel_cache, "_version", lambda: "9.8.7")
 
@@ -230,7 +231,7 @@ def test_other_kernels_keep_their_forms_where_triton_refuses_one(monkeypatch):
     assert set(binaries) == set(program.sources)
 
 
-def test_what_both_forms_are_refused_for_is_an_error(program, monkeypatch):
+def test_an_error_where_triton_refuses_both_forms(program, monkeypatch):
     def refuse(source, arch):
         raise CompileError(f"no {source.language}")
 
@@ -249,7 +250,7 @@ def test_the_installed_triton_takes_the_forms_in_gluon(program):
     assert taken.sources[NAME].language == GLUON and len(binaries[NAME].maps) == 4
 
 
-def test_it_is_kept_on_the_disk(program):
+def test_it_is_cached_on_disk(program):
     source = program.sources[NAME]
     assert Source.from_dict(json.loads(json.dumps(source.to_dict()))) == source
     assert "special" not in dataclasses.replace(source, special={}).to_dict()
@@ -257,8 +258,8 @@ def test_it_is_kept_on_the_disk(program):
 
 @pytest.mark.parametrize("is_causal", [True, False])
 @pytest.mark.parametrize(("width", "programs"), [(64, 3), (128, 2)])
-def test_plain_gradients_leave_room_for_other_programs(width, programs, is_causal):
-    """Of each kernel so many fit on a processor, by registers, and its products do not wait for each other."""
+def test_resident_programs_of_plain_gradients(width, programs, is_causal):
+    """So many programs of each kernel fit on an SM, by registers; products are not serialized."""
 
     sources = lower_gradients(2, 8, 8, 1024, 1024, width, width, is_causal).sources
     for name in GRADIENTS:
@@ -268,7 +269,7 @@ def test_plain_gradients_leave_room_for_other_programs(width, programs, is_causa
         assert programs * registers * THREADS * sources[name].warps <= REGISTERS
 
 
-#: Calls whose gradients have a form in Gluon: by keys, and by queries.
+#: Calls whose key and query gradients both have the form.
 BOTH = [
     PLAIN, (4, 16, 16, 1024, 1024, 64, 64, False), (4, 16, 16, 2048, 2048, 128, 128, True),
     (4, 16, 16, 2048, 2048, 128, 128, False), (8, 16, 8, 1000, 777, 64, 128, True),
@@ -277,7 +278,7 @@ BOTH = [
 
 
 @pytest.mark.parametrize("call", [*INTERPRETED, (1, 1, 1, 384, 384, 128, 128, True)], ids=str)
-def test_gradients_are_computed(call, few_sms):
+def test_values_of_gradients(call, few_sms):
     given = operands(*call)
     program = lower_gradients(*call, dtype=flow.float16).on("sm_90")
     assert all("gl.warp_specialize" in program.sources[name].text for name in GRADIENTS)
@@ -286,10 +287,10 @@ def test_gradients_are_computed(call, few_sms):
 
 
 @pytest.mark.parametrize("call", BOTH, ids=str)
-def test_gradients_compile_and_products_do_not_wait(call):
-    """A few registers are kept in memory where heads are wide. Numbers of heads are copied where they are aligned."""
+def test_gradients_compile_without_serialized_products(call):
+    """Wide heads spill a few registers. TMA copies statistics where they are aligned."""
     sources = lower_gradients(*call).on("sm_90").sources
-    copied = 0 if call[3] % hopper_attention_gradients.ALIGNED else 2
+    copied = 0 if call[3] % hopper_attention_gradients.ALIGNMENT else 2
     for name, (maps, own) in zip(GRADIENTS, ((6, copied), (5, 0)), strict=True):
         told = check_compiled(sources[name], maps, own)
         assert spilled(told) <= FEW
@@ -297,7 +298,7 @@ def test_gradients_compile_and_products_do_not_wait(call):
 
 @pytest.mark.parametrize("name", GRADIENTS)
 def test_gradients_of_masked_blocks_have_loops_of_their_own(name):
-    """No step asks whether it is masked."""
+    """No step tests whether it is masked."""
     text = lower_gradients(*PLAIN).on("sm_90").sources[name].text
     assert "MASKS = gl.constexpr(True)" in text and "< masked" not in text
     loops = re.findall(r"for step in range\((.*)\):", text)[-2:]
@@ -330,15 +331,15 @@ def test_gradients_of_masked_blocks_have_loops_of_their_own(name):
     ],
 )
 def test_some_gradients_have_the_plain_form_alone(call, by_key, by_query):
-    """Where there are too few blocks of keys, or keys that nothing sees, the kernel by queries has its form still."""
+    """The query kernel has the form also where there are few blocks of keys, or keys without a query."""
     sources = lower_gradients(*call).sources
     found = {len(s.parameters): bool(s.special) for n, s in sources.items() if n in GRADIENTS}
     plain = {len(s.parameters) for n, s in sources.items() if n in GRADIENTS}
     assert found == {max(plain): by_key, min(plain): by_query}
 
 
-def test_sums_of_gradients_are_made_where_they_are_wanted(few_sms):
-    """The gradients of biases of projections come from the kernels, as the plain ones make them."""
+def test_partial_sums_of_gradients(few_sms):
+    """The kernels give the gradients of projections' biases, as the plain kernels do."""
     shapes = [(2, 2, 200, 64), *[(2, 200, 128)] * 3, *[(128,)] * 3]
     rng = np.random.default_rng(7)
     given = [rng.standard_normal(s).astype(np.float16) for s in shapes]

@@ -1,4 +1,4 @@
-"""Products for Hopper: which have the form in Gluon, what it computes, that kernels compile and do not wait."""
+"""Warp-specialized products for Hopper: which products have it, its values, and that it compiles without spills."""
 
 import itertools
 import re
@@ -13,7 +13,12 @@ from test_hopper_attention import assembled, program_of
 
 import oneflow as flow
 from oneflow.lowering.targets.choice import gpu_target, using_gpu
-from oneflow.lowering.triton.cost.matmul_configurations import HOPPER, Product, hopper, split_depth
+from oneflow.lowering.triton.cost.matmul_configurations import (
+    HOPPER_CONFIGS,
+    Product,
+    choose_split_k,
+    hopper_config,
+)
 from oneflow.lowering.triton.launch.emit_triton import MOST_CHOICES
 from oneflow.lowering.triton.templates import hopper_forms
 from oneflow.runtime.cuda.compiler import compile_source
@@ -23,11 +28,11 @@ F = flow.nn.functional
 
 
 def named(config):
-    """The name of a tile in tests."""
-    return f"{config.rows}x{config.columns}{' in turns' if config.turns else ''}"
+    """The name of a configuration."""
+    return f"{config.rows}x{config.columns}{' ping-pong' if config.ping_pong else ''}"
 
 
-of_every_tile = pytest.mark.parametrize("config", HOPPER, ids=named)
+of_every_tile = pytest.mark.parametrize("config", HOPPER_CONFIGS, ids=named)
 CALLS = {
     "plain": (lambda a, b: a @ b.transpose(0, 1), (8192, 3072), (768, 3072)),
     "rows first": (lambda a, b: a.transpose(0, 1) @ b, (8192, 768), (8192, 3072)),
@@ -40,7 +45,7 @@ CALLS = {
     "two results": (lambda a, b: ((y := a @ b), flow.tanh(y)), (8192, 768), (768, 2304)),
 }
 
-#: A product that has a form for Hopper, and other ways besides.
+#: A product that has a form for Hopper and other candidates.
 TUNED = """module attributes {oneflow.autotune = "true"} {
   func.func @main(%a: tensor<8192x3072xbf16>, %b: tensor<3072x768xbf16>) -> tensor<8192x768xbf16> {
     %0 = "oneflow.matmul"(%a, %b) : (tensor<8192x3072xbf16>, tensor<3072x768xbf16>) -> tensor<8192x768xbf16>
@@ -55,14 +60,14 @@ def lower(function, *shapes):
 
 
 @pytest.mark.parametrize(("arch", "count"), [("sm_80", MOST_CHOICES), ("sm_90", MOST_CHOICES + 1)])
-def test_no_way_to_compute_a_product_is_there_twice(arch, count):
-    """Where the form in Gluon is taken, the plain one is among the others."""
+def test_candidates_are_distinct(arch, count):
+    """Where the form in Gluon is chosen, the plain form is a candidate."""
     plain = lowered.lower(TUNED)
     program = plain.on(arch)
     ((name, source),) = program.sources.items()
-    ways = [(way.text, way.warps, way.stages) for way in (source, *program.choices[name])]
-    assert len(set(ways)) == len(ways) == count
-    assert (plain.sources[name].text, plain.sources[name].warps, plain.sources[name].stages) in ways
+    candidates = [(c.text, c.warps, c.stages) for c in (source, *program.choices[name])]
+    assert len(set(candidates)) == len(candidates) == count
+    assert (plain.sources[name].text, plain.sources[name].warps, plain.sources[name].stages) in candidates
 
 
 def test_sums_of_products_have_none():
@@ -77,8 +82,8 @@ SIZES = [(200, 264, 136), (384, 72, 64)]
 @of_every_tile
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
 @pytest.mark.parametrize("turned", [False, True], ids=["as they are", "turned"])
-def test_what_the_form_in_gluon_computes(sizes, turned, config, monkeypatch):
-    monkeypatch.setattr(hopper_forms, "hopper", lambda product: config.fitted(product))
+def test_values(sizes, turned, config, monkeypatch):
+    monkeypatch.setattr(hopper_forms, "hopper_config", lambda product: config.fit_stages(product))
     (rows, columns, depth), rng = sizes, np.random.default_rng(5)
     shapes = [(rows, depth), (depth, columns), (columns,)]
     a, b, c = (rng.standard_normal(s).astype(ml_dtypes.bfloat16) for s in shapes)
@@ -99,11 +104,11 @@ def test_what_the_form_in_gluon_computes(sizes, turned, config, monkeypatch):
 
 @of_every_tile
 @pytest.mark.parametrize("name", FOLLOWING)
-def test_what_follows_a_product(name, config, monkeypatch):
-    """Some of what is computed is infinite or no number. Beside the blocks of the square tile there is no room for
-    results of f32, which are computed by the plain form.
+def test_epilogues(name, config, monkeypatch):
+    """Some results are infinite or NaN. Shared memory does not hold f32 results with the stages of the square tile:
+    the plain form computes these.
     """
-    monkeypatch.setattr(hopper_forms, "hopper", lambda product: config.fitted(product))
+    monkeypatch.setattr(hopper_forms, "hopper_config", lambda product: config.fit_stages(product))
     given, want = operands(200, 264, 72), after(name, *operands(200, 264, 72))
     function = FOLLOWING[name][0]
     program = program_of(lambda a, b, c, r: function(a @ b, c, r), [x.shape for x in given], flow.bfloat16)
@@ -115,17 +120,17 @@ def test_what_follows_a_product(name, config, monkeypatch):
     np.testing.assert_allclose(got.astype(np.float32), want, 2e-2, 2e-2)
 
 
-#: Calls in tiles of three groups, and some in every tile; the sine, whose text is long, in columns of which there are
-#: few: of 256 it takes 40 s.
-COMPILED = [(call, c) for c in HOPPER for call in CALLS
+#: All calls in the first configuration, some in every configuration. The sine, whose source is long, compiles slowly
+#: for wide tiles.
+COMPILED = [(call, c) for c in HOPPER_CONFIGS for call in CALLS
             if (call == "sine in f32" and (c.rows, c.columns) == (192, 96))
-            or (call != "sine in f32" and c == HOPPER[0])
-            or call in ("residual", "two results") or (c.turns and call == "gelu")]  # fmt: skip
+            or (call != "sine in f32" and c == HOPPER_CONFIGS[0])
+            or call in ("residual", "two results") or (c.ping_pong and call == "gelu")]  # fmt: skip
 
 
 @pytest.mark.parametrize(("call", "config"), COMPILED, ids=lambda x: x if isinstance(x, str) else named(x))
-def test_every_tile_compiles_and_products_do_not_wait(call, config, monkeypatch):
-    monkeypatch.setattr(hopper_forms, "hopper", lambda product: config.fitted(product))
+def test_every_configuration_compiles_without_serialized_products(call, config, monkeypatch):
+    monkeypatch.setattr(hopper_forms, "hopper_config", lambda product: config.fit_stages(product))
     source = lower(*CALLS[call]).special["sm_90"]
     assert source.text.count("    (sums, (") == config.rows // 64
     binary = compile_source(source)
@@ -136,44 +141,44 @@ def test_every_tile_compiles_and_products_do_not_wait(call, config, monkeypatch)
 
 @of_every_tile
 @pytest.mark.parametrize("call", ["plain", "two results", "gelu"])
-def test_no_block_is_written_from_the_room_of_the_one_before(call, config, monkeypatch):
-    monkeypatch.setattr(hopper_forms, "hopper", lambda product: config.fitted(product))
+def test_consecutive_slices_are_stored_from_different_buffers(call, config, monkeypatch):
+    monkeypatch.setattr(hopper_forms, "hopper_config", lambda product: config.fit_stages(product))
     text = lower(*CALLS[call]).special["sm_90"].text
     rooms = re.findall(r"^ +put\(.*, (room_\w+\.index\([^)]*\)), \w+\)$", text, re.M)
-    width = 32 if config.turns and call != "gelu" else 64
+    width = 32 if config.ping_pong and call != "gelu" else 64
     assert len(rooms) == -(-config.columns // width) * (2 if call == "two results" else 1)
     assert all(one != other for one, other in itertools.pairwise(rooms))
     assert re.search(r"store_wait\(0\)\n( +(?!put).*\n)* +put", text.partition("def sums")[2])
 
 
 def test_rows_that_end_within_a_tile_are_masked(monkeypatch):
-    """The last tile of 192 rows has a group that is beyond 8192 of them."""
-    monkeypatch.setattr(hopper_forms, "hopper", lambda product: HOPPER[0].fitted(product))
+    """The last tile of 192 rows has a warp group beyond the 8192 rows."""
+    monkeypatch.setattr(hopper_forms, "hopper_config", lambda product: HOPPER_CONFIGS[0].fit_stages(product))
     text = lower(*CALLS["residual"]).special["sm_90"].text
     assert "192" in text and "in_m" in text and "in_n" not in text
 
 
-#: What was fastest on an H200, or nearly so: rows, columns, depth, and the tile of groups of warps, if any, with
-#: whether they take turns.
-TOGETHER, IN_TURNS = False, True
+#: The fastest configurations on an H200, or nearly: rows, columns, depth; the tile of the warp-specialized kernel, if
+#: any, and whether its warp groups are ping-pong or cooperative.
+COOPERATIVE, PING_PONG = False, True
 FASTEST = [
-    ((8192, 768, 3072), (128, 128, IN_TURNS)), ((8192, 2304, 768), (128, 128, IN_TURNS)),
-    ((8192, 768, 50304), (192, 256, TOGETHER)), ((3000, 3000, 3000), (192, 192, TOGETHER)),
-    ((8192, 768, 768), (128, 128, IN_TURNS)), ((1024, 3072, 768), (128, 192, TOGETHER)),
-    ((768, 3072, 8192), (128, 144, TOGETHER)), ((1024, 768, 3072), (64, 96, TOGETHER)),
-    ((768, 768, 8192), (64, 96, TOGETHER)), ((8192, 3072, 768), (128, 128, IN_TURNS)),
-    ((8192, 1024, 1024), (128, 128, IN_TURNS)), ((2048, 8192, 512), (128, 128, IN_TURNS)),
-    ((1536, 1536, 1536), (128, 144, TOGETHER)), ((8192, 4096, 1024), (128, 128, IN_TURNS)),
-    ((4096, 4096, 64), (128, 128, IN_TURNS)), ((4096, 4096, 4096), None), ((8192, 8192, 8192), None),
+    ((8192, 768, 3072), (128, 128, PING_PONG)), ((8192, 2304, 768), (128, 128, PING_PONG)),
+    ((8192, 768, 50304), (192, 256, COOPERATIVE)), ((3000, 3000, 3000), (192, 192, COOPERATIVE)),
+    ((8192, 768, 768), (128, 128, PING_PONG)), ((1024, 3072, 768), (128, 192, COOPERATIVE)),
+    ((768, 3072, 8192), (128, 144, COOPERATIVE)), ((1024, 768, 3072), (64, 96, COOPERATIVE)),
+    ((768, 768, 8192), (64, 96, COOPERATIVE)), ((8192, 3072, 768), (128, 128, PING_PONG)),
+    ((8192, 1024, 1024), (128, 128, PING_PONG)), ((2048, 8192, 512), (128, 128, PING_PONG)),
+    ((1536, 1536, 1536), (128, 144, COOPERATIVE)), ((8192, 4096, 1024), (128, 128, PING_PONG)),
+    ((4096, 4096, 64), (128, 128, PING_PONG)), ((4096, 4096, 4096), None), ((8192, 8192, 8192), None),
     ((16384, 512, 2048), None), ((64, 4096, 4096), None),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("sizes", "tile"), FASTEST, ids=str)
-def test_the_choice_was_the_fastest(sizes, tile):
-    best = hopper(Product(1, *sizes, 2, True))
-    assert (best and (best.rows, best.columns, best.turns)) == tile
-    assert tile is None or split_depth(Product(1, *sizes, 2, True), (sizes[2],)) == (0, 1)
+def test_the_model_chooses_the_fastest_configuration(sizes, tile):
+    best = hopper_config(Product(1, *sizes, 2, True))
+    assert (best and (best.rows, best.columns, best.ping_pong)) == tile
+    assert tile is None or choose_split_k(Product(1, *sizes, 2, True), (sizes[2],)) == (0, 1)
 
 
 @pytest.mark.parametrize(
@@ -181,22 +186,27 @@ def test_the_choice_was_the_fastest(sizes, tile):
     [(lambda a, b: a @ b, 1), (lambda a, b: F.relu(a @ b), 1), (lambda a, b: (a @ b).transpose(0, 1) * 2.0, 2)],
     ids=["plain", "relu", "transposed"],
 )
-def test_a_depth_is_cut_unless_the_whole_has_the_form(function, launches):
-    """Groups of warps are as fast for all of it at once, but write row by row."""
+def test_no_split_k_where_the_product_has_the_form(function, launches):
+    """The warp-specialized kernel is as fast without split-K, but needs row-major results."""
     program = program_of(function, [(768, 12288), (12288, 3072)], flow.bfloat16)
     assert program.plan.count("run.launch") == launches
     assert [bool(source.special) for source in program.sources.values()] == ([True] if launches == 1 else [False] * 2)
 
 
-def test_what_follows_a_product_is_computed_beside_the_next_one():
-    """Groups that have a tile together wait for what follows; of those that take turns one multiplies meanwhile."""
-    assert all(hopper(Product(1, 8192, n, 768, 2, True, operations=16)).turns for n in (768, 3072))
-    assert hopper(Product(1, 8192, 8192, 8192, 2, True, operations=16)).columns == 192
+def test_ping_pong_for_heavy_epilogues():
+    """Cooperative warp groups wait for their epilogue; ping-pong overlaps the epilogue with products."""
+    assert all(
+        hopper_config(Product(1, 8192, n, 768, 2, True, epilogue_operations=16)).ping_pong for n in (768, 3072)
+    )
+    assert hopper_config(Product(1, 8192, 8192, 8192, 2, True, epilogue_operations=16)).columns == 192
 
 
-def test_much_that_follows_a_short_product_is_for_many_programs():
-    """Groups that stay have fewer warps to compute it with than programs that a processor has several of."""
-    found = {n: hopper(Product(1, 8192, 3072, 768, 2, True, operations=n)) is None for n in (0, 16, 40, 100)}
+def test_very_heavy_epilogues_have_several_programs_per_sm():
+    """A persistent kernel has fewer warps for the epilogue than several programs per SM."""
+    found = {
+        n: hopper_config(Product(1, 8192, 3072, 768, 2, True, epilogue_operations=n)) is None
+        for n in (0, 16, 40, 100)
+    }
     assert found == {0: False, 16: False, 40: False, 100: True}
 
 

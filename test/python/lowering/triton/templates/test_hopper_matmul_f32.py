@@ -1,4 +1,4 @@
-"""Products of f32 for Hopper: which have the form in Gluon, what it computes, how operands are read."""
+"""Warp-specialized f32 products for Hopper: which products have it, its values, and how it loads operands."""
 
 import re
 from dataclasses import replace
@@ -11,25 +11,24 @@ from test_hopper_attention import FEW, assembled, program_of, spilled
 
 import oneflow as flow
 from oneflow.lowering.targets.choice import gpu_target, using_gpu
-from oneflow.lowering.triton.cost.matmul_configurations import SINGLES, Product
-from oneflow.lowering.triton.cost.matmul_configurations import hopper_single as single_form
+from oneflow.lowering.triton.cost.matmul_configurations import HOPPER_F32_CONFIGS, Product, hopper_f32_config
 from oneflow.lowering.triton.templates import hopper_forms
 from oneflow.runtime.cuda.compiler import compile_source
 from oneflow.testing.triton_interpreter import interpret_program
 
-of_every_tile = pytest.mark.parametrize("config", SINGLES, ids=lambda c: f"{c.rows}x{c.columns}")
+of_every_tile = pytest.mark.parametrize("config", HOPPER_F32_CONFIGS, ids=lambda c: f"{c.rows}x{c.columns}")
 of_every_form = pytest.mark.parametrize("form", ["nn", "nt", "tn", "tt"])
 
 
 def product(form):
-    """The product of operands, each as it is or turned."""
+    """The product of operands, each transposed or not."""
     one, other = form
     return lambda a, b: (a.transpose(0, 1) if one == "t" else a) @ (b.transpose(0, 1) if other == "t" else b)
 
 
 def special(function, shapes, config, monkeypatch, dtype=flow.float32):
-    """The program with the form in Gluon, in a tile."""
-    monkeypatch.setattr(hopper_forms, "hopper_single", lambda product: config)
+    """The program with the form in Gluon, in a configuration."""
+    monkeypatch.setattr(hopper_forms, "hopper_f32_config", lambda product: config)
     with using_gpu(replace(gpu_target(), sms=1)):
         program = program_of(function, shapes, dtype).on("sm_90")
     assert [source.language for source in program.sources.values()] == ["gluon"]
@@ -38,8 +37,8 @@ def special(function, shapes, config, monkeypatch, dtype=flow.float32):
 
 @of_every_tile
 @of_every_form
-def test_what_the_form_in_gluon_computes(form, config, monkeypatch):
-    """Rows, columns and depth end within tiles and within a step, and programs have several tiles."""
+def test_values(form, config, monkeypatch):
+    """Rows, columns and depth end within tiles and steps; a program has several tiles."""
     rng = np.random.default_rng(7)
     a, b, c = (rng.standard_normal(s).astype(np.float32) for s in [(200, 140), (140, 520), (520,)])
     multiply = product(form)
@@ -57,11 +56,11 @@ def test_what_the_form_in_gluon_computes(form, config, monkeypatch):
 
 
 @pytest.mark.parametrize("name", FOLLOWING)
-def test_what_follows_a_product(name, monkeypatch):
-    """Some of what is computed is infinite or no number."""
+def test_epilogues(name, monkeypatch):
+    """Some results are infinite or NaN."""
     given = [x.astype(np.float32) for x in operands(200, 264, 72)]
     (function, reference), shapes = FOLLOWING[name], [x.shape for x in given]
-    program = special(lambda a, b, c, r: function(a @ b, c, r), shapes, SINGLES[0], monkeypatch)
+    program = special(lambda a, b, c, r: function(a @ b, c, r), shapes, HOPPER_F32_CONFIGS[0], monkeypatch)
     (got,) = interpret_program(program, *given)
     with np.errstate(all="ignore"):
         want = reference(given[0] @ given[1], *given[2:])
@@ -71,9 +70,9 @@ def test_what_follows_a_product(name, monkeypatch):
 
 @of_every_tile
 @of_every_form
-def test_every_tile_compiles_and_finds_operands_by_16_bytes(form, config, monkeypatch):
-    """Sums stay in registers, of which newer assemblers keep a few in memory, and a processor has room for as many
-    programs as are started for it.
+def test_every_configuration_compiles_and_loads_16_bytes(form, config, monkeypatch):
+    """Accumulators stay in registers, but for a few spills of newer assemblers; an SM holds as many programs as the
+    grid has for it.
     """
     program = special(product(form), [(2048, 2048), (2048, 2048)], config, monkeypatch)
     (source,) = program.sources.values()
@@ -87,7 +86,8 @@ def test_every_tile_compiles_and_finds_operands_by_16_bytes(form, config, monkey
     assert programs * binary.shared <= 233472 and programs * source.registers * 32 * 2 * source.warps <= 65536
 
 
-#: Rows, columns, depth, whether both operands lie along the depth, and the tile where one was the fastest on an H200.
+#: Rows, columns, depth, whether the depth is contiguous in both operands; the tile where the form was the fastest on
+#: an H200.
 FASTEST = [
     ((4096, 4096, 4096, False), (128, 128)), ((4096, 4096, 4096, True), (128, 128)),
     ((8192, 3072, 768, True), (128, 128)), ((2048, 8192, 512, False), (128, 128)),
@@ -96,14 +96,15 @@ FASTEST = [
 
 
 @pytest.mark.parametrize(("sizes", "tile"), FASTEST, ids=str)
-def test_the_choice_was_the_fastest(sizes, tile):
+def test_the_model_chooses_the_fastest_configuration(sizes, tile):
     *sizes, along = sizes
-    best = single_form(Product(1, *sizes, 4, False, along=along, finished=4, widest=4))
+    product = Product(1, *sizes, 4, False, contiguous_depth=along, epilogue_bytes=4, widest_epilogue_bytes=4)
+    best = hopper_f32_config(product)
     assert (best and (best.rows, best.columns)) == tile
 
 
 def test_others_have_the_plain_form_alone():
-    """Odd rows, several products, those of tensor cores."""
+    """Odd rows, batches, and products on tensor cores."""
     for shapes in [((4096, 4095), (4095, 4096)), ((3, 4096, 4096), (3, 4096, 4096))]:
         (source,) = program_of(lambda a, b: a @ b, shapes, flow.float32).sources.values()
         assert not source.special

@@ -1,4 +1,4 @@
-"""Gradients of a layer or RMS normalization in one kernel, against NumPy in f64."""
+"""All gradients of a layer or RMS normalization in one kernel, against NumPy in f64."""
 
 import ml_dtypes
 import numpy as np
@@ -19,7 +19,7 @@ TYPES = {"f32": (flow.float32, np.float32, 1e-4), "bf16": (flow.bfloat16, ml_dty
 
 
 def program_of(shape, dtype, axes=1, affine=True, result=False):
-    """The gradients, and the normalized rows where they are a `result` too."""
+    """The gradients, and with `result` the normalized rows."""
 
     def normalized(x, gamma=None, beta=None):
         return flow.nn.functional.layer_norm(x, shape[-axes:], gamma, beta, eps=EPSILON)
@@ -37,7 +37,7 @@ def program_of(shape, dtype, axes=1, affine=True, result=False):
 
 
 def expected(x, gamma, dy, axes):
-    """The gradients by x, gamma and beta."""
+    """The gradients of x, gamma and beta."""
     x, gamma, dy = (a.astype(np.float64) for a in (x, gamma, dy))
     row, lead = tuple(range(x.ndim - axes, x.ndim)), tuple(range(x.ndim - axes))
     inverse = 1 / np.sqrt(x.var(row, keepdims=True) + EPSILON)
@@ -66,7 +66,7 @@ def test_all_gradients(shape, axes, dtype, result):
 
 
 def residual(shape, dtype):
-    """The gradient by rows added to another, its sums over rows, and the gradients of the parameters."""
+    """The gradient of the rows added to another tensor, its sums over rows, and the gradients of the parameters."""
 
     def gradients(x, gamma, beta, dy, other):
         normalized = lambda x, *pair: flow.nn.functional.layer_norm(x, shape[-1:], *pair, eps=EPSILON)  # noqa: E731
@@ -84,7 +84,7 @@ def residual(shape, dtype):
 
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("shape", [(3, 101, 40), (2, 256, 256)], ids=str)
-def test_a_gradient_is_added_to_another_and_summed_where_it_is_made(shape, dtype):
+def test_the_kernel_adds_a_tensor_and_sums(shape, dtype):
     program = residual(shape, dtype)
     assert program.plan.count("run.launch") <= 4  # The normalization, its gradients, and what programs added up.
     _, kind, tolerance = TYPES[dtype]
@@ -98,7 +98,7 @@ def test_a_gradient_is_added_to_another_and_summed_where_it_is_made(shape, dtype
         np.testing.assert_allclose(found, want, rtol=tolerance, atol=tolerance * np.abs(want).max())
 
 
-def test_a_tensor_that_the_operator_adds():
+def test_an_addend_of_the_operator():
     program = lower("""
       func.func @main(%dy: tensor<512x64xf32>, %x: tensor<512x64xf32>, %m: tensor<512xf32>, %i: tensor<512xf32>,
                       %o: tensor<512x64xf32>) -> (tensor<512x64xf32>, tensor<64xf32>, tensor<64xf32>) {
@@ -120,7 +120,7 @@ def test_a_tensor_that_the_operator_adds():
         np.testing.assert_allclose(one, want, rtol=1e-4, atol=1e-3)
 
 
-def test_statistics_are_found_where_they_are_needed_alone():
+def test_statistics_are_recomputed_where_only_gradients_need_them():
     """One kernel reads x; the sums for the parameters are one launch."""
     assert program_of((1024, 1024), "bf16").plan.count("run.launch") == 2
 
@@ -130,17 +130,17 @@ def test_statistics_are_found_where_they_are_needed_alone():
     [(128, "bf16", 2112, 1, 1), (256, "bf16", 2112, 1, 3), (1024, "bf16", 528, 4, 3), (4096, "bf16", 264, 8, 3),
      (5000, "bf16", 132, 16, 3), (8192, "bf16", 132, 16, 4), (8192, "f32", 132, 16, 3)],
 )  # fmt: skip
-def test_programs_fill_the_processors(length, dtype, programs, warps, stages):
+def test_programs_fill_the_sms(length, dtype, programs, warps, stages):
     (source,) = [s for n, s in program_of((16384, length), dtype).sources.items() if "layer_norm_gradients" in n]
     assert (source.grid, source.warps) == (str(programs), warps) and f"num_stages={stages})" in source.text
 
 
 @pytest.mark.parametrize("shape", [(100, 64), (300, 20000)], ids=str)
-def test_few_rows_and_long_ones_are_computed_apart(shape):
+def test_few_or_long_rows_are_not_joined(shape):
     assert not any("layer_norm_gradients" in name for name in program_of(shape, "f32").sources)
 
 
-def test_without_parameters_there_is_one_gradient():
+def test_without_parameters():
     assert not any("layer_norm_gradients" in name for name in program_of((300, 64), "f32", affine=False).sources)
 
 
@@ -183,7 +183,7 @@ def test_gradients_of_rms_norm(shape, axes, dtype, result):
         np.testing.assert_allclose(found, want, rtol=tolerance, atol=tolerance * np.abs(want).max())
 
 
-def test_rms_norm_of_few_rows_or_without_a_weight_is_computed_apart():
+def test_rms_norm_of_few_rows_or_without_a_weight_is_not_joined():
     for program in (rms_program((100, 64), "f32"), rms_program((300, 64), "f32", affine=False)):
         assert not any("rms_norm_gradients" in name for name in program.sources)
 

@@ -1,0 +1,227 @@
+"""The kernel of all gradients of a layer or RMS normalization, which reads each row once.
+
+    layer_norm_gradients(dy, x, mean, inv_variance, gamma)   ->   dx, and partial sums for dbeta and dgamma
+
+A persistent program gives the gradients of its rows, and keeps partial sums over its rows for the parameters.
+`fusion.join_norm_gradients` calls the kernel.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from oneflow.lowering.targets.choice import gpu_target
+from oneflow.lowering.triton.codegen.emission import origins
+from oneflow.lowering.triton.codegen.kernel import TYPES, Tensor, bytes_of
+from oneflow.lowering.triton.codegen.prelude import kernel_source
+from oneflow.lowering.triton.codegen.symbolic_sizes import power_of_two
+from oneflow.lowering.triton.names import identifier
+from oneflow.lowering.triton.source import Source
+from oneflow.lowering.triton.templates.outline_templates import (
+    Template,
+    TemplateInstance,
+    TemplateKernel,
+    register_template,
+)
+
+#: Elements of a thread, warps of an SM, and elements of a row that a warp loads at once.
+ELEMENTS_PER_THREAD, WARPS_PER_SM, ELEMENTS_PER_WARP = 16, 16, 256
+#: Pipeline stages of loads where all warps of a program share a row, and where a program has an SM to itself: the
+#: program waits for two reductions of a row, and no other program loads meanwhile.
+STAGES, SOLE_PROGRAM_STAGES = 3, 4
+#: The operand that is added to the gradient of the rows.
+ADDEND = "_add_to_output"
+#: The accumulators of a program's partial sums, by the tensors that these are stored to.
+ACCUMULATORS = {"beta": "sum_of_beta", "scale": "sum_of_scale", "dx_sums": "sum_of_dx"}
+
+
+@dataclass(frozen=True)
+class Norm:
+    """A normalization.
+
+    Attributes:
+        forward: the operator.
+        statistics: the results of the operator that its gradients take; the last is 1 / deviation.
+        weight: the operand that scales the normalized rows.
+        sums: the partial sums for the parameters, in the order of their gradients: `beta` of dy, `scale` of dy times
+            the normalized rows.
+    """
+
+    forward: str
+    statistics: tuple[str, ...]
+    weight: str
+    sums: tuple[str, ...]
+
+    @property
+    def gradient(self) -> str:
+        """The operator that gives the gradient of the rows."""
+        return f"{self.forward}_grad"
+
+    @property
+    def parameter_gradient(self) -> str:
+        """The operator that gives the gradients of the parameters."""
+        return f"{self.forward}_param_grad"
+
+    @property
+    def template(self) -> str:
+        """The name of the template, which is not an operator."""
+        return f"{self.forward}_gradients"
+
+
+NORMS = (
+    Norm("layer_norm", ("mean", "inv_variance"), "gamma", ("beta", "scale")),
+    Norm("rms_norm", ("inv_rms",), "weight", ("scale",)),
+)
+
+
+@dataclass(frozen=True)
+class Division:
+    """The number of programs, the rows of a program's step, and its warps."""
+
+    programs: int
+    rows: int
+    warps: int
+
+    @staticmethod
+    def of(count: int, length: int) -> Division:
+        """The division of `count` rows of `length` elements among persistent programs, which fill an SM's warps."""
+        block = power_of_two(length)
+        per_warp = 32 * ELEMENTS_PER_THREAD
+        warps = max(min(block // ELEMENTS_PER_WARP, 4), block // per_warp, 1)
+        rows = max(per_warp * warps // block, 1)
+        return Division(min(gpu_target().sms * WARPS_PER_SM // warps, -(-count // rows)), rows, warps)
+
+
+def _stages(norm: Norm, length: int, division: Division, x: Tensor) -> int:
+    """The pipeline stages of loads."""
+    block, has_two_reductions = power_of_two(length), len(norm.statistics) > 1
+    is_sole = division.warps >= WARPS_PER_SM and block == length and bytes_of(x.element) == 2
+    if has_two_reductions and is_sole:
+        return SOLE_PROGRAM_STAGES
+    return STAGES if block >= ELEMENTS_PER_WARP else 1
+
+
+def _emit(instance: TemplateInstance, norm: Norm) -> Source:
+    """The source: dx, and partial sums of dy and of dy * normal over the rows of each program."""
+    tensors = instance.tensors
+    sizes, begin = [s.static or 0 for s in tensors["x"].shape], int(instance.attributes["begin"])
+    count, length = math.prod(sizes[:begin]), math.prod(sizes[begin:])
+    block, division = power_of_two(length), Division.of(count, length)
+    programs, rows, stages = division.programs, division.rows, _stages(norm, length, division, tensors["x"])
+    column_mask = "" if block == length else f"columns < {length}"
+    row_mask = "" if count % rows == 0 else f"rows < {count}"
+    step = _Step(instance, norm, length, row_mask, column_mask)
+    accumulators = {name: variable for name, variable in ACCUMULATORS.items() if name in tensors}
+    lines = [
+        f"columns = tl.arange(0, {block})[None, :]",
+        *([f"weight = {step.load(norm.weight, 'columns', column_mask)}"] if norm.weight in tensors else []),
+        *(f"{name} = tl.full(({rows}, {block}), 0.0, tl.float32)" for name in accumulators.values()),
+        f"for at in tl.range(tl.program_id(0) * {rows}, {count}, {programs * rows}, num_stages={stages}):",
+        f"    rows = at + tl.arange(0, {rows})[:, None]",
+        f"    place = rows.to(tl.int64) * {length} + columns",
+        *("    " + line for line in step.lines()),
+        f"target = tl.program_id(0) * {length} + columns",
+        *(
+            f"tl.store({tensors[name].name} + target, tl.sum({variable}, 0)[None, :]{_arguments(column_mask)})"
+            for name, variable in accumulators.items()
+        ),
+    ]
+    kernel = instance.kernel
+    names = [n for n, _ in kernel.parameters]
+    text = kernel_source(identifier(kernel.name), origins([kernel.func]), names, lines)
+    return Source(kernel.name, text, tuple(kernel.parameters), str(programs), division.warps)
+
+
+def _arguments(*texts: str) -> str:
+    """The text of further arguments of a call, without the empty ones."""
+    return "".join(f", {t}" for t in texts if t)
+
+
+@dataclass(frozen=True)
+class _Step:
+    """A step over some rows of `length` elements; a mask is empty where no row or column is masked."""
+
+    instance: TemplateInstance
+    norm: Norm
+    length: int
+    row_mask: str
+    column_mask: str
+
+    def lines(self) -> list[str]:
+        """The lines of a step: dx of the rows, and the updates of the accumulators."""
+        tensors, length = self.instance.tensors, self.length
+        element = TYPES[tensors["x"].element]
+        shift = f" - shift / {length}" if self._centred else ""
+        addend = f" + {self.load(ADDEND, 'place', self._mask)}" if ADDEND in tensors else ""
+        terms = {"beta": "dy", "scale": "dy * normal", "dx_sums": _masked("dx", self.row_mask)}
+        return [
+            f"dy = {self.load('dy', 'place', self._mask)}",
+            f"x = {self.load('x', 'place', self._mask)}",
+            "slope = dy * weight" if self.norm.weight in tensors else "slope = dy",
+            *(self._recomputed_statistics() if "epsilon" in self.instance.attributes else self._loaded_statistics()),
+            f"dx = (slope{shift} - normal * (along / {length})) * inverse{addend}",
+            f"tl.store({tensors['dx'].name} + place, dx.to(tl.{element}){_arguments(self._mask)})",
+            *(f"{ACCUMULATORS[name]} += {value}" for name, value in terms.items() if name in tensors),
+        ]
+
+    def _recomputed_statistics(self) -> list[str]:
+        """Computes the statistics of the rows together with the sums of `slope`: the reductions dominate the time."""
+        length, epsilon = self.length, self.instance.attributes["epsilon"]
+        centring = [
+            f"mean, shift = {_sums('x', 'slope')}",
+            f"x = {_masked(f'x - mean / {length}', self.column_mask)}",
+        ]
+        return [
+            *(centring if self._centred else []),
+            f"square, along = {_sums('x * x', 'slope * x')}",
+            f"inverse = 1.0 / tl.sqrt(square / {length} + {epsilon!r})",
+            f"normal = {_masked('x * inverse', self.row_mask)}",
+            "along = along * inverse",
+        ]
+
+    def _loaded_statistics(self) -> list[str]:
+        """Loads the statistics of the rows, and computes the sums of `slope`."""
+        *mean, inverse = (self.load(n, "rows", self.row_mask) for n in self.norm.statistics)
+        return [
+            *(f"x = x - {m}" for m in mean),
+            f"inverse = {inverse}",
+            "normal = x * inverse",
+            f"shift, along = {_sums('slope', 'slope * normal')}" if mean else f"along = {_sums('slope * normal')}",
+        ]
+
+    @property
+    def _centred(self) -> bool:
+        """Whether the normalization subtracts the mean."""
+        return len(self.norm.statistics) > 1
+
+    @property
+    def _mask(self) -> str:
+        """The mask of the elements of the rows."""
+        masks = [m for m in (self.row_mask, self.column_mask) if m]
+        return masks[0] if len(masks) == 1 else " & ".join(f"({m})" for m in masks)
+
+    def load(self, name: str, place: str, mask: str) -> str:
+        """The text that loads elements of a tensor as f32; 0 where masked."""
+        masked = _arguments(mask, "0.0") if mask else ""
+        return f"tl.load({self.instance.tensors[name].name} + {place}{masked}).to(tl.float32)"
+
+
+def _masked(value: str, mask: str) -> str:
+    """The text of a value, 0 where masked."""
+    return f"tl.where({mask}, {value}, 0.0)" if mask else value
+
+
+def _sums(*values: str) -> str:
+    """The text of the sums of one or two values along rows, in one reduction."""
+    given, function = (values[0], "add") if len(values) == 1 else (f"({', '.join(values)})", "add_pairs")
+    return f"tl.reduce({given}, 1, {function}, keep_dims=True)"
+
+
+def _register(norm: Norm) -> None:
+    kernel = TemplateKernel("", ("dx", *norm.sums), lambda instance: _emit(instance, norm))
+    register_template(norm.template, Template(lambda call: False, (kernel,)))
+
+
+for _norm in NORMS:
+    _register(_norm)
