@@ -9,13 +9,11 @@ memory has moved. Those of sizes that a kernel is told stay in the kernel.
 from __future__ import annotations
 
 import ctypes
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from oneflow.lowering.triton.names import identifier
-from oneflow.lowering.triton.source import GLUON, TRITON, Source
+from oneflow.lowering.triton.source import Source, TensorDescriptor, signature
 from oneflow.runtime.cuda import driver
 
 #: The least compute capability of the hardware that copies blocks.
@@ -26,14 +24,6 @@ BYTES, ALIGNMENT = 128, 64
 PLAIN, NEAR, ZEROS = 0, 2, 0
 #: The driver's numbers of kinds of elements where Triton has others.
 KINDS = {8: 10, 9: 8, 10: 9}
-#: What stands before each function, and a descriptor that a kernel makes of a parameter, every size known.
-MARKS = {TRITON: "@triton.jit\n", GLUON: "@gluon.jit\n"}
-_LIST = r"\[([\d, ]+)\]"
-_POINTER = r"(\w+)(?: \+ (\d+))?"
-_LAYOUT = r"(?:, (?:tl|gl)\.(NVMMASharedLayout\([\d, ]+\)))?"
-_MADE = re.compile(
-    rf"^    (\w+) = (?:tl|tma)\.make_tensor_descriptor\({_POINTER}, {_LIST}, {_LIST}, {_LIST}{_LAYOUT}\)\n", re.M
-)
 
 
 @dataclass(frozen=True)
@@ -56,7 +46,8 @@ class TensorMap:
     @staticmethod
     def of(fields: Mapping[str, Any]) -> TensorMap:
         """The map whose fields are plain data."""
-        return TensorMap(**{k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()})
+        lists = {name: tuple(fields[name]) for name in ("sizes", "strides", "block")}
+        return TensorMap(**{**fields, **lists})
 
 
 #: A descriptor before it is known how blocks lie in shared memory: the first fields of its map.
@@ -64,31 +55,25 @@ Lifted = tuple[int, int, tuple[int, ...], tuple[int, ...]]
 
 
 def lift(source: Source, capability: int) -> tuple[Source, list[Lifted]]:
-    """The kernel with parameters in place of descriptors, in order after the others, and what these are of."""
-    if capability < LEAST:
-        return source, []
-    kinds, numbers = dict(source.parameters), {name: i for i, (name, _) in enumerate(source.parameters)}
-    added: list[tuple[str, str]] = []
-    found: list[Lifted] = []
+    """The kernel with its descriptors as parameters after the others, in order, and the tensors that these describe.
 
-    def take(match: re.Match[str]) -> str:
-        name, pointer, first, *lists, layout = match.groups()
-        if not kinds.get(pointer, "").startswith("*"):
-            return match[0]
-        sizes, strides, block = (tuple(map(int, text.split(","))) for text in lists)
-        laid = f",{layout}" if layout else ""
-        added.append((name, f"tensordesc<{kinds[pointer][1:]}{list(block)}{laid}>"))
-        found.append((numbers[pointer], int(first or 0), sizes, strides))
-        return ""
-
-    # The kernel is the last function of its file.
-    functions, mark, body = source.text.rpartition(MARKS[source.language])
-    body = _MADE.sub(take, body.partition("\n")[2])
-    if not added:
+    A GPU below `LEAST` has no tensor maps: its kernel stays as it is.
+    """
+    if capability < LEAST or not source.descriptors:
         return source, []
+    types, numbers = dict(source.parameters), {name: i for i, (name, _) in enumerate(source.parameters)}
+    added = tuple((d.name, _parameter_type(d, types[d.pointer])) for d in source.descriptors)
+    lifted = [(numbers[d.pointer], d.offset, d.shape, d.strides) for d in source.descriptors]
     parameters = (*source.parameters, *added)
-    head = f"def {identifier(source.name)}({', '.join(name for name, _ in parameters)}):\n"
-    return replace(source, text=f"{functions}{mark}{head}{body}", parameters=parameters), found
+    head = signature(source.name, (name for name, _ in parameters), source.language)
+    text = f"{source.prelude}{head}{source.body}"
+    return replace(source, text=text, parameters=parameters, descriptors=()), lifted
+
+
+def _parameter_type(descriptor: TensorDescriptor, pointer: str) -> str:
+    """The type of a descriptor in a Triton signature; `pointer` is that of its tensor."""
+    layout = descriptor.layout.partition(".")[2]
+    return f"tensordesc<{pointer.removeprefix('*')}{list(descriptor.block)}{f',{layout}' if layout else ''}>"
 
 
 def settled(lifted: Sequence[Lifted], facts: Sequence[Mapping[str, Any]]) -> tuple[TensorMap, ...]:

@@ -12,7 +12,7 @@ from oneflow.lowering.triton.codegen.prelude import kernel_source
 from oneflow.lowering.triton.codegen.tile import Axis, constant_text
 from oneflow.lowering.triton.codegen.writer import V, Writer
 from oneflow.lowering.triton.names import identifier
-from oneflow.lowering.triton.source import Source
+from oneflow.lowering.triton.source import Source, TileLoop
 from oneflow.passes.walk import gather
 
 #: Blocks of programs that go over the same columns one after the other, so that these stay in the cache.
@@ -68,12 +68,16 @@ def initial(bodies: Bodies, value: ir.Value) -> V:
 def finish_ops(
     kernel: Kernel, writer: Writer, ops: Sequence[ir.Operation], grid: str, warps: int, stages: int = 3,
     updates: dict[int, int] | None = None, fills: dict[int, str] | None = None, functions: Sequence[str] = (),
+    tile_loop: TileLoop | None = None,
 ) -> Source:  # fmt: skip
     """The kernel's source around the lines that were written for `ops`."""
     parameters = [*kernel.parameters, *([(FAILURE, "*i64")] if kernel.checks else [])]
     names, lines = [n for n, _ in parameters], writer.scopes[0].lines
     text = kernel_source(identifier(kernel.name), origins(ops), names, lines, functions)
-    return Source(kernel.name, text, tuple(parameters), grid, warps, stages, updates or {}, fills or {})
+    return Source(
+        kernel.name, text, tuple(parameters), grid, warps, stages, updates or {}, fills or {},
+        descriptors=tuple(writer.descriptors.values()), tile_loop=tile_loop,
+    )  # fmt: skip
 
 
 #: An operator in a location's text: its name, then where it stands.

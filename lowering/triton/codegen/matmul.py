@@ -32,7 +32,7 @@ from oneflow.lowering.triton.codegen.symbolic_sizes import product
 from oneflow.lowering.triton.codegen.tile import Axis, Tile, indexed_loops, linear_form
 from oneflow.lowering.triton.codegen.writer import V, Writer
 from oneflow.lowering.triton.cost.matmul_configurations import DESCRIBED, Config, Product, choose, pieces, shares
-from oneflow.lowering.triton.source import Source
+from oneflow.lowering.triton.source import Source, TileLoop
 
 FLOATS = frozenset({"f16", "bf16", "f32"})
 DEPTH_AXES = frozenset({"ka", "kb", "k"})
@@ -216,12 +216,15 @@ class Emission:
         for name in "bmn":
             self.tile.place(self._axis(name))
         self._finish(self._product())
-        header = f"for tile in tl.range(tl.program_id(0), {count}, {gpu_target().sms}, flatten=True):"
-        self.writer.close(header if self.config.stays else None)
-        grid = str(gpu_target().sms) if self.config.stays else count
+        is_persistent, sms = self.config.stays, gpu_target().sms
+        in_loop = len(self.writer.scopes[0].lines) == len(self.writer.descriptors)
+        loop = TileLoop(int(count), sms) if is_persistent and known and in_loop else None
+        header = f"for tile in tl.range(tl.program_id(0), {count}, {sms}, flatten=True):"
+        self.writer.close(header if is_persistent else None)
+        grid = str(sms) if is_persistent else count
         ops = [n.op for n in self.contraction.structure.nodes]
         stages = self.config.fitted(self.contraction.shape).stages
-        return finish_ops(self.kernel, self.writer, ops, grid, self.config.warps, stages)
+        return finish_ops(self.kernel, self.writer, ops, grid, self.config.warps, stages, tile_loop=loop)
 
     @functools.cached_property
     def is_direct(self) -> bool:

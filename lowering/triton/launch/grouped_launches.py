@@ -19,7 +19,7 @@ from oneflow.dialect._mlir import func, ir
 from oneflow.lowering.triton.codegen.kernel import FAILURE
 from oneflow.lowering.triton.codegen.matmul import Contraction
 from oneflow.lowering.triton.names import identifier
-from oneflow.lowering.triton.source import Source, cdiv
+from oneflow.lowering.triton.source import Source, cdiv, indented, signature
 
 #: The attribute of a function that stands for several calls: the functions that they are of, or the one that all are.
 MEMBER = "oneflow.member"
@@ -39,12 +39,8 @@ class Small(NamedTuple):
 #: launch, 176 with 480 on an H100. With 24 of 3072 x 768 a step of AdamW takes 447 us where they are one by one, 438
 #: with 40 parameters a launch, 440 with 80, 527 with 160 on an H200.
 SMALL = {"pointwise": (Small(264, PARAMETERS), Small(1056, 80), Small(2400, 40)), "row": (Small(264, PARAMETERS),)}
-#: A descriptor that a kernel makes before anything else: its name, how it is made, the pointer and the rest.
-_DESCRIBED = re.compile(r"^    (\w+) = (tl\.make_tensor_descriptor\()(\w+)(, .*)\n", re.M)
 #: The number of a program.
 PLACE = "tl.program_id(0)"
-#: The loop of programs that stay: over how many tiles, and how many programs they are.
-_TILES = re.compile(r"    for tile in tl\.range\(tl\.program_id\(0\), (\d+), (\d+), flatten=True\):\n")
 
 
 def group_calls(module: ir.Module, entry: ir.Operation, functions: dict[str, ir.Operation],
@@ -86,7 +82,7 @@ def _together(function: ir.Operation, source: Source,
         return None
     kind = _kind(function)
     if kind != "contraction":
-        programs = int(source.grid) if "make_tensor_descriptor" not in source.text else 0
+        programs = int(source.grid) if not source.descriptors else 0
         most = next((s.parameters for s in SMALL.get(kind, ()) if 0 < programs <= s.programs), None)
         return None if most is None else _Together(lambda count: [count], lambda count: source, most)
     product = read(function)
@@ -252,22 +248,21 @@ def grouped(source: Source, name: str, inputs: int, count: int) -> Source:
     order = [(call, n) for call in range(count) for n in names[:inputs]]
     order += [(call, n) for call in range(count) for n in names[inputs:]]
     kinds, one = dict(source.parameters), f"{identifier(source.name)}_one"
-    before, _, text = source.text.rpartition(f"@triton.jit\ndef {identifier(source.name)}(")
-    described, body = _DESCRIBED.findall(text), _DESCRIBED.sub("", text.partition("\n")[2])
-    loop = _TILES.match(body)
-    body = body[loop.end() :].replace("\n    ", "\n")[4:] if loop else body.replace(PLACE, "tile")
+    loop = source.tile_loop
+    body = source.tile_body if loop else source.body.replace(PLACE, "tile")
     pointers = [n for n in names if re.search(rf"\b{n}\b", body)]
-    chosen = [*pointers, *(block for block, *_ in described)]
+    chosen = [*pointers, *(d.name for d in source.descriptors)]
     single = _kernel(one, ["tile", *chosen], body)
     calls = _Calls(chosen, [f"{n} = tl.multiple_of({n}, 16)" for n in pointers], one, count)
     programs, block = int(source.grid), _block(count)
-    steps = calls.in_turn(int(loop[1]), programs) if loop else calls.one_each(programs, block)
-    made = (f"{d}_{call} = {how}{of}_{call}{rest}" for call in range(count) for d, how, of, rest in described)
+    steps = calls.in_turn(loop.tiles, programs) if loop else calls.one_each(programs, block)
+    descriptors = tuple(d.of_call(call) for call in range(count) for d in source.descriptors)
     parameters = [(f"{n}_{call}", kinds[n]) for call, n in order]
-    main = _kernel(identifier(name), [n for n, _ in parameters], _indented([*made, *steps]))
-    text = "\n\n".join([before + single, *([] if loop else [_picker(chosen, block)]), main])
+    main = _kernel(identifier(name), [n for n, _ in parameters], indented([*descriptors, *steps]))
+    text = "\n\n".join([source.prelude + single, *([] if loop else [_picker(chosen, block)]), main])
     grid = str(programs if loop else programs * count)
-    return replace(source, name=name, text=text, parameters=tuple(parameters), grid=grid, special={})
+    return replace(source, name=name, text=text, parameters=tuple(parameters), grid=grid, special={},
+                   descriptors=descriptors, tile_loop=None)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -311,18 +306,14 @@ def _block(count: int) -> int:
 
 
 def _kernel(name: str, parameters: Sequence[str], body: str) -> str:
-    return f"@triton.jit\ndef {name}({', '.join(parameters)}):\n{body}"
-
-
-def _indented(lines: Sequence[str]) -> str:
-    return "".join(f"    {x}\n" for x in lines)
+    return f"{signature(name, parameters)}{body}"
 
 
 def _picker(names: Sequence[str], block: int) -> str:
     """The function that gives what one call of a block is given."""
     parameters = ["which", *(f"{n}_{call}" for call in range(block) for n in names)]
     lines = _chosen(0, block, 1, lambda call: [f"{n} = {n}_{call}" for n in names])
-    return _kernel("one_of", parameters, _indented([*lines, f"return {', '.join(names)}"]))
+    return _kernel("one_of", parameters, indented([*lines, f"return {', '.join(names)}"]))
 
 
 def _from_block(names: Sequence[str], first: int, block: int, count: int) -> list[str]:

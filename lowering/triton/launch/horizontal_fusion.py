@@ -28,7 +28,7 @@ SHORT, PROGRAMS, TOGETHER, BYTES = 64, 264, 528, 1 << 22
 #: The most warps of kernels that are launched with as many as each other.
 WARPS = 4
 #: What kernels have that stay alone: memory beside their tensors, and numbers of programs.
-ALONE = re.compile(r"make_tensor_descriptor|num_programs|range\(tl\.program_id")
+ALONE = re.compile(r"num_programs|range\(tl\.program_id")
 _JIT = "\n\n@triton.jit\n"
 
 
@@ -132,7 +132,14 @@ def _programs(source: Source) -> int:
 def _is_small(source: Source, call: ir.Operation) -> bool:
     """Whether a kernel leaves most of the device idle, and all it needs are its tensors, of known sizes."""
     plain = all(kind.startswith("*") for _, kind in source.parameters)
-    if not plain or source.updates or source.fills or ALONE.search(source.text) or source.warps > WARPS:
+    if (
+        not plain
+        or source.updates
+        or source.fills
+        or source.descriptors
+        or ALONE.search(source.text)
+        or source.warps > WARPS
+    ):
         return False
     if not all(_is_fresh(v) for v in list(call.operands)[_inputs(call) :]):
         return False

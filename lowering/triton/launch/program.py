@@ -114,8 +114,9 @@ def _source(name: str, described: ir.Attribute) -> Source:
         fields[name] = ir.IntegerAttr(attribute[name]).value
     if "registers" in attribute:
         fields["registers"] = ir.IntegerAttr(attribute["registers"]).value
-    if "special" in attribute:
-        fields["special"] = json.loads(ir.StringAttr(attribute["special"]).value)
+    for name in ("special", "descriptors", "tile_loop"):
+        if name in attribute:
+            fields[name] = json.loads(ir.StringAttr(attribute[name]).value)
     return Source.from_dict(fields)
 
 

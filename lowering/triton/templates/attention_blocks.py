@@ -17,7 +17,7 @@ from oneflow.lowering.triton.codegen.kernel import TYPES
 from oneflow.lowering.triton.codegen.prelude import kernel_source
 from oneflow.lowering.triton.codegen.symbolic_sizes import Size, power_of_two
 from oneflow.lowering.triton.names import identifier
-from oneflow.lowering.triton.source import Source
+from oneflow.lowering.triton.source import Source, TensorDescriptor
 from oneflow.lowering.triton.templates.outline_templates import Filled
 
 LOG2E = math.log2(math.e)
@@ -52,6 +52,7 @@ class Text:
         self.filled, self.shape = filled, shape
         self.lines: list[str] = []
         self.described: set[str] = set()
+        self.descriptors: list[TensorDescriptor] = []
         self.causal = bool(filled.attributes["causal"])
         self.scale = float(filled.attributes["scale"]) * LOG2E
         self.rate = float(np.float32(filled.attributes["rate"]))
@@ -72,9 +73,14 @@ class Text:
         """The descriptor `block_<name>` of blocks of a tensor (batch, heads, length, width), for use in a loop."""
         self.described.add(name)
         tensor = self.filled.tensors[name]
-        parts = (tensor.shape, tensor.strides, ("1", "1", rows, self._width(name)))
         # In this order, however the tensor lies: a block's rows have to be beside their elements.
-        lists = ", ".join(f"[{', '.join(map(str, part))}]" for part in parts)
+        block = (1, 1, rows, self._width(name))
+        made = tensor.descriptor(f"block_{name}", block)
+        if made is not None:
+            self.descriptors.append(made)
+            self.add(str(made))
+            return
+        lists = ", ".join(f"[{', '.join(map(str, part))}]" for part in (tensor.shape, tensor.strides, block))
         self.add(f"block_{name} = tl.make_tensor_descriptor({tensor.pointer}, {lists})")
 
     def load(self, name: str, head: str, start: str, rows: int) -> str:
@@ -182,7 +188,8 @@ class Text:
         programs = str(blocks * s.batch * Size.of(heads))
         names = [n for n, _ in kernel.parameters]
         text = kernel_source(identifier(kernel.name), origins([kernel.func]), names, self.lines)
-        return Source(kernel.name, text, tuple(kernel.parameters), programs, warps, stages)
+        parameters = tuple(kernel.parameters)
+        return Source(kernel.name, text, parameters, programs, warps, stages, descriptors=tuple(self.descriptors))
 
 
 def blocks_of(size: str, block: int) -> str:

@@ -14,7 +14,7 @@ from oneflow.lowering.triton.codegen.kernel import TYPES, Tensor
 from oneflow.lowering.triton.codegen.prelude import commented, definitions
 from oneflow.lowering.triton.codegen.symbolic_sizes import power_of_two
 from oneflow.lowering.triton.names import identifier
-from oneflow.lowering.triton.source import GLUON, Source
+from oneflow.lowering.triton.source import GLUON, Source, TensorDescriptor
 from oneflow.lowering.triton.templates.attention_blocks import Shape
 from oneflow.lowering.triton.templates.outline_templates import Filled
 
@@ -97,14 +97,13 @@ def padded(width: int) -> int:
     return max(GROUP, power_of_two(width))
 
 
-def described(tensor: Tensor, name: str, rows: int, count: int = 0) -> list[str]:
-    """A descriptor of blocks of a tensor, on one line as `runtime.cuda.maps` finds it, and room for so many."""
-    block, kind = f"[1, 1, {rows}, {padded(tensor.shape[3].static or 0)}]", f"gl.{TYPES[tensor.element]}"
-    sizes, strides = (", ".join(map(str, numbers)) for numbers in (tensor.shape, tensor.strides))
-    lists, layout = f"[{sizes}], [{strides}], {block}", "gl.NVMMASharedLayout(128, 16, 4)"
-    room = f"{name} = gl.allocate_shared_memory({kind}, [{count}, {block[1:]}, {layout})"
-    made = f"all_{name} = tma.make_tensor_descriptor({tensor.pointer}, {lists}, {layout})"
-    return [made, *([room] if count else [])]
+def described(tensor: Tensor, name: str, rows: int, count: int = 0) -> list[str | TensorDescriptor]:
+    """The descriptor `all_<name>` of blocks of a tensor of known sizes, and shared memory for `count` blocks."""
+    block, layout = (1, 1, rows, padded(tensor.shape[3].static or 0)), "gl.NVMMASharedLayout(128, 16, 4)"
+    made = tensor.descriptor(f"all_{name}", block, layout)
+    assert made is not None
+    shape, element = [count, *block], f"gl.{TYPES[tensor.element]}"
+    return [made, *([f"{name} = gl.allocate_shared_memory({element}, {shape}, {layout})"] if count else [])]
 
 
 class Turned:
@@ -132,7 +131,7 @@ class Turned:
         """How many turns a program has."""
         return -(-self.units // gpu_target().sms) * (2 if self.paired else 1)
 
-    def written(self, functions: str, lines: Sequence[str], registers: int) -> Source:
+    def written(self, functions: str, lines: Sequence[str | TensorDescriptor], registers: int) -> Source:
         """The source of the kernel, with so many registers for a thread on average."""
         kernel = self.filled.kernel
         names, body = [name for name, _ in kernel.parameters], "\n".join(f"    {line}" for line in lines)
@@ -141,7 +140,7 @@ class Turned:
         programs = str(min(self.units, gpu_target().sms))
         return Source(
             kernel.name, f"{head}:\n{body}\n", tuple(kernel.parameters), programs, warps=4, registers=registers,
-            language=GLUON,
+            language=GLUON, descriptors=tuple(x for x in lines if isinstance(x, TensorDescriptor)),
         )  # fmt: skip
 
 

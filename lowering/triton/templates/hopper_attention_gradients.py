@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from oneflow.lowering.targets.gpu import gpu_target
 from oneflow.lowering.triton.codegen.kernel import TYPES
-from oneflow.lowering.triton.source import Source
+from oneflow.lowering.triton.source import Source, TensorDescriptor
 from oneflow.lowering.triton.templates.attention_blocks import LOG2E, Shape
 from oneflow.lowering.triton.templates.gluon import GROUP, Turned, described, padded, side_by_side, widest
 from oneflow.lowering.triton.templates.hopper_attention_gradient_source import HEAD, KEYS, QUERIES
@@ -107,7 +107,7 @@ class _Gradients(Turned):
         for name, columns in (("WEIGHTS", out), ("SLOPES", width)):
             yield name, f"gl.DotOperandLayout(0, {LAYOUT.format(columns)}, 2)"
 
-    def _tensors(self) -> Iterator[str]:
+    def _tensors(self) -> Iterator[str | TensorDescriptor]:
         """Descriptors of blocks of tensors, and room for those that are underway."""
         for name in self.side.own:
             yield from described(self.filled.tensors[name], name, GROUP, self.own * GROUPS)

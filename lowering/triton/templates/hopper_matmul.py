@@ -22,7 +22,7 @@ from oneflow.lowering.triton.codegen.prelude import commented
 from oneflow.lowering.triton.codegen.writer import V, Writer
 from oneflow.lowering.triton.cost.matmul_configurations import PART
 from oneflow.lowering.triton.names import identifier
-from oneflow.lowering.triton.source import GLUON, Source
+from oneflow.lowering.triton.source import GLUON, Source, TensorDescriptor
 from oneflow.lowering.triton.templates.gluon import BARRIERS, GROUP, IMPORTS, MARK, defined, side_by_side
 
 #: Registers of a thread in one of so many groups and on average.
@@ -132,14 +132,20 @@ class HopperEmission(Emission):
         ]
         return self._source("".join(parts))
 
+    def _descriptors(self) -> list[TensorDescriptor]:
+        """The statements that make the descriptors of operands and results."""
+        named = {**{n: d for n, d in self.operands.items() if d is not None}, **self.written}
+        return [d.record(f"{name}_block", f"tl.{_layout(d)}") for name, d in named.items()]
+
     def _source(self, functions: str) -> Source:
         comments = commented(origins([n.op for n in self.contraction.structure.nodes]))
         text = f"{comments}{HEAD}{defined(functions)}{BARRIERS}{PUT if self.written else ''}{functions}"
         kernel, count = self.kernel, self._count()
         grid, warps = str(min(count, self.most)), self.config.warps // self.groups
         return Source(
-            kernel.name, text, tuple(kernel.parameters), grid, warps, registers=self.registers[1], language=GLUON
-        )
+            kernel.name, text, tuple(kernel.parameters), grid, warps, registers=self.registers[1], language=GLUON,
+            descriptors=tuple(self._descriptors()),
+        )  # fmt: skip
 
     def _count(self) -> int:
         """The number of tiles."""
@@ -302,14 +308,13 @@ class HopperEmission(Emission):
     def _start(self, given: Sequence[str], shared: Sequence[str]) -> list[str]:
         """Descriptors, memory, every group, and the warp that reads."""
         stages, operands = self.config.stages, {n: d for n, d in self.operands.items() if d is not None}
-        named = {**operands, **self.written}
         rooms = {(d.tensor.element, d.dimensions[-1].axis.block): d for d in self.written.values()}
         memory = [*((n, d, stages * (self.beside if n == "left" else 1)) for n, d in operands.items()),
                   *((_room(*k), d, self.rooms[k] * self.groups) for k, d in rooms.items())]  # fmt: skip
         groups = [f"(sums, ({', '.join([*given, *shared, str(g)])}))" for g in range(self.groups)]
         reader = f"(read, ({', '.join([*self._blocks(), *shared])}))"
         return [
-            *(_made(f"{name}_block", d) for name, d in named.items()),
+            *map(str, self._descriptors()),
             *(_allocated(*about) for about in memory),
             f"full, empty = barriers({stages}, 1), barriers({stages}, {self.beside})",
             *(["turns = barriers(2, 1)"] if self.config.turns else []),
@@ -345,14 +350,6 @@ def _layout(found: Descriptor) -> str:
     width = bytes_of(found.tensor.element)
     swizzle = min(found.dimensions[-1].axis.block * width, 128)
     return f"NVMMASharedLayout({swizzle}, {8 * width}, 2)"
-
-
-def _made(name: str, found: Descriptor) -> str:
-    lists = [[str(getattr(d, k)) for d in found.dimensions] for k in ("size", "stride")]
-    sizes, strides, block = (f"[{', '.join(texts)}]" for texts in (*lists, _shape(found)))
-    return (
-        f"{name} = tma.make_tensor_descriptor({found.tensor.name}, {sizes}, {strides}, {block}, tl.{_layout(found)})"
-    )
 
 
 def _shape(found: Descriptor) -> list[str]:
