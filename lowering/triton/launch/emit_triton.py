@@ -24,7 +24,7 @@ from oneflow.lowering.triton.codegen.movement import emit_fill, emit_insert, emi
 from oneflow.lowering.triton.codegen.scatter import Loops
 from oneflow.lowering.triton.early_compilation import announce
 from oneflow.lowering.triton.launch.grouped_launches import group_calls, is_grouped
-from oneflow.lowering.triton.launch.horizontal_fusion import launch_together
+from oneflow.lowering.triton.launch.horizontal_fusion import fuse_horizontally
 from oneflow.lowering.triton.launch.plan import Plan
 from oneflow.lowering.triton.launch.unsupported import (
     HostKernel,
@@ -91,7 +91,7 @@ class EmitTriton(Pass):
             written = {name: f for name, f in names.items() if name not in hosts}
             _drop_idle(entry, sources)
             group_calls(module, entry.operation, written, sources, lambda f: _product(f, precision))
-            launch_together(module, entry.operation, written, sources)
+            fuse_horizontally(module, entry.operation, written, sources)
             for source in sources.values():
                 announce(source)
             host = ["" if name in given else name for name in external]
