@@ -22,7 +22,7 @@ import numpy as np
 
 from oneflow.dialect import dtypes
 from oneflow.dialect.tensor_desc import parse_desc
-from oneflow.lowering.triton.early_compilation import told_to
+from oneflow.lowering.triton.early_compilation import listening
 from oneflow.lowering.triton.launch.program import Program
 from oneflow.lowering.triton.launch.unsupported import HostKernel
 from oneflow.lowering.triton.source import Source
@@ -53,7 +53,7 @@ def getting_ready(helpers: Helpers, operations: int, cached: bool = True) -> Ite
     """
     helpers.start(operations)
     if helpers:
-        with told_to(lambda source: _begin(source, helpers, cached)):
+        with listening(lambda source: _begin(source, helpers, cached)):
             yield
         return
 

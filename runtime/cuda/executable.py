@@ -165,7 +165,7 @@ class CudaExecutable:
     @property
     def notes(self) -> list[str]:
         """What the device does not do: each kernel that runs on the host, and why."""
-        return [h.note for h in self.program.hosts]
+        return [h.message for h in self.program.hosts]
 
     def ir(self, stage: str) -> str:
         """The program at a stage; `triton` is the plan and the source of each kernel, with what it was made of."""

@@ -329,7 +329,8 @@ def _block(count: int) -> int:
     Triton copies all live names at each `if`. The block size balances the names of all calls, at each `if` that
     selects a block, against the names of a block, at each `if` that selects a call.
     """
-    return max(round((count**2 / 2) ** (1 / 3)), 2)
+    balanced: float = (count**2 / 2) ** (1 / 3)
+    return max(round(balanced), 2)
 
 
 def _kernel(name: str, parameters: Sequence[str], body: str) -> str:

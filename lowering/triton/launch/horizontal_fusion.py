@@ -29,8 +29,8 @@ from oneflow.lowering.triton.launch.grouped_launches import (
 from oneflow.lowering.triton.names import identifier
 from oneflow.lowering.triton.source import DECORATORS, TRITON, Source, indented, signature
 
-#: The most calls of a short program, programs of a kernel that is fused and of all kernels of a launch, and bytes that
-#: such a kernel reads and writes.
+#: The most calls of a short program; the most programs of a kernel that is fused and of all kernels of a launch; the
+#: most bytes that such a kernel reads and writes.
 MAX_CALLS, MAX_PROGRAMS, MAX_TOTAL_PROGRAMS, MAX_BYTES = 64, 264, 528, 1 << 22
 #: The most warps of a kernel that is fused: all kernels of a launch run with the warps of the largest.
 MAX_WARPS = 4
@@ -114,7 +114,8 @@ def _next_group(entry: ir.Operation, functions: dict[str, ir.Operation], sources
 def dependences(graph: Graph) -> list[set[int]]:
     """The operations that each operation depends on.
 
-    An operation that reads an argument and an operation that updates it in place depend on each other in program order.
+    Where an argument is updated in place, the later of the update and of an operation that reads the argument depends
+    on the earlier.
     """
     depends_on = [set(needed) for needed in graph.needs]
     for updater, readers in graph.waits.items():

@@ -14,7 +14,7 @@ from test_hopper_attention import assembled, program_of
 import oneflow as flow
 from oneflow.lowering.targets.gpu import gpu_target, using_gpu
 from oneflow.lowering.triton.cost.matmul_configurations import HOPPER, Product, hopper, split_depth
-from oneflow.lowering.triton.launch.emit_triton import MOST_CHOICES
+from oneflow.lowering.triton.launch.emit_triton import MAX_CANDIDATES
 from oneflow.lowering.triton.templates import hopper_forms
 from oneflow.runtime.cuda.compiler import compile_source
 from oneflow.testing.triton_interpreter import interpret_program
@@ -54,7 +54,7 @@ def lower(function, *shapes):
     return source
 
 
-@pytest.mark.parametrize(("arch", "count"), [("sm_80", MOST_CHOICES), ("sm_90", MOST_CHOICES + 1)])
+@pytest.mark.parametrize(("arch", "count"), [("sm_80", MAX_CANDIDATES), ("sm_90", MAX_CANDIDATES + 1)])
 def test_no_way_to_compute_a_product_is_there_twice(arch, count):
     """Where the form in Gluon is taken, the plain one is among the others."""
     plain = lowered.lower(TUNED)
