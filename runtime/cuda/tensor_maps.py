@@ -3,7 +3,7 @@
     block5 = tl.make_tensor_descriptor(p0, [8192, 768], [768, 1], [128, 64])   ->   a parameter block5
 
 A program that makes its own descriptors waits for each of them before its first load. The host makes a descriptor
-anew only if the tensor has another address. Descriptors with sizes that are known only at run time stay in the kernel.
+anew only if the tensor has another address. Descriptors with sizes that only a run knows stay in the kernel.
 """
 
 from __future__ import annotations
