@@ -13,6 +13,8 @@ from oneflow.lowering.triton.names import identifier
 #: The languages of kernels, and the decorators of their functions.
 TRITON, GLUON = "triton", "gluon"
 DECORATORS = {TRITON: "@triton.jit\n", GLUON: "@gluon.jit\n"}
+#: The expression of a program's number in Triton.
+PROGRAM_ID = "tl.program_id(0)"
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,10 @@ class Source:
         for descriptor in self.descriptors:
             body = body.replace(indented([descriptor]), "", 1)
         return body
+
+    def body_for(self, number: str) -> str:
+        """`body` with the variable `number` in place of the program's number."""
+        return self.body.replace(PROGRAM_ID, number)
 
     @property
     def tile_body(self) -> str:

@@ -20,7 +20,7 @@ from oneflow.dialect._mlir import func, ir
 from oneflow.lowering.triton.codegen.kernel import FAILURE
 from oneflow.lowering.triton.codegen.matmul import Contraction
 from oneflow.lowering.triton.names import identifier
-from oneflow.lowering.triton.source import Source, cdiv, indented, signature
+from oneflow.lowering.triton.source import PROGRAM_ID, Source, cdiv, indented, signature
 
 #: The attribute of a function that stands for several calls: the function that each calls, or the one that all call.
 MEMBER = "oneflow.member"
@@ -41,8 +41,6 @@ SMALL = {
     "pointwise": (SmallCalls(264, MAX_PARAMETERS), SmallCalls(1056, 80), SmallCalls(2400, 40)),
     "row": (SmallCalls(264, MAX_PARAMETERS),),
 }
-#: The expression of a program's number.
-PROGRAM_ID = "tl.program_id(0)"
 
 
 def group_calls(module: ir.Module, entry: ir.Operation, functions: dict[str, ir.Operation],
@@ -266,7 +264,7 @@ def grouped(source: Source, name: str, inputs: int, count: int) -> Source:
     order += [(call, n) for call in range(count) for n in names[inputs:]]
     types, single_name = dict(source.parameters), f"{identifier(source.name)}_one"
     loop = source.tile_loop
-    body = source.tile_body if loop else source.body.replace(PROGRAM_ID, "tile")
+    body = source.tile_body if loop else source.body_for("tile")
     pointers = [n for n in names if re.search(rf"\b{n}\b", body)]
     selected = [*pointers, *(d.name for d in source.descriptors)]
     single = _kernel(single_name, ["tile", *selected], body)

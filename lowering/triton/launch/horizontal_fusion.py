@@ -21,13 +21,12 @@ from oneflow.lowering.kernels.graph import Graph
 from oneflow.lowering.triton.codegen.kernel import FAILURE, bytes_of
 from oneflow.lowering.triton.launch.grouped_launches import (
     MAX_PARAMETERS,
-    PROGRAM_ID,
     callee_of,
     is_grouped,
     merge_calls,
 )
 from oneflow.lowering.triton.names import identifier
-from oneflow.lowering.triton.source import DECORATORS, TRITON, Source, indented, signature
+from oneflow.lowering.triton.source import DECORATORS, PROGRAM_ID, TRITON, Source, indented, signature
 
 #: The most calls of a short program; the most programs of a kernel that is fused and of all kernels of a launch; the
 #: most bytes that such a kernel reads and writes.
@@ -202,7 +201,7 @@ def _functions(members: Sequence[Source]) -> str:
         head_lines |= dict.fromkeys(head.split("\n"))
         parameters = ["program_number", *(n for n, _ in member.parameters)]
         kernel = f"def {identifier(member.name)}_part({', '.join(parameters)}):\n"
-        functions |= dict.fromkeys([*others, kernel + member.body.replace(PROGRAM_ID, "program_number")])
+        functions |= dict.fromkeys([*others, kernel + member.body_for("program_number")])
     ordered = sorted(filter(None, head_lines), key=lambda line: not line.startswith("#"))
     texts = (f"\n\n{DECORATORS[TRITON]}{f.rstrip()}\n" for f in functions)
     return "\n".join(ordered) + "\n" + "".join(texts)
