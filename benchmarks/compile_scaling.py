@@ -19,7 +19,7 @@ from foundation import machine
 from oneflow.dialect import oneflow as dialect
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.reader import read_module
-from oneflow.lowering.pipelines import BEFORE, STAGES
+from oneflow.lowering.pipelines import PREVIOUS_STAGE, STAGES
 from oneflow.passes import all as _every_pass  # noqa: F401
 from oneflow.passes.pipeline import Pipeline, Watch
 
@@ -95,7 +95,7 @@ def ways() -> dict[str, tuple[str, ...]]:
 
 
 def _to(stage: str) -> list[str]:
-    before = BEFORE.get(stage)
+    before = PREVIOUS_STAGE.get(stage)
     return [*(_to(before) if before else []), *STAGES[stage]]
 
 

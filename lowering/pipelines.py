@@ -1,8 +1,9 @@
-"""The stages of a program and the passes between them, in one table.
+"""The stages of a program, and the passes between them.
 
-    STAGES["linalg"]   the pipeline from the stage before; `pipeline_to("llvm")` all of them
+    STAGES["linalg"]                     the passes from the stage before
+    pipeline_between("linalg", "llvm")   the pipeline between two stages
 
-Importing this registers every pass of `lowering`.
+Importing this module registers the passes of `lowering`.
 """
 
 from __future__ import annotations
@@ -33,14 +34,14 @@ from oneflow.lowering.triton.templates.outline_templates import OutlineTemplates
 from oneflow.passes import all as all_passes  # noqa: F401
 from oneflow.passes.registry import register_pipeline
 
-#: For what programs have beside operators: `arith` and `math` on tensors, and what has no code of its own.
-ELEMENTWISE = ("convert-elementwise-to-linalg", "math-expand-ops{ops=clampf,fpowi}")
-#: Stages, each with the passes that lead to it from the one before (see `BEFORE`).
+#: Passes for operations of other dialects: `arith` and `math` on tensors, and operations that kernels do not have.
+ELEMENTWISE_PASSES = ("convert-elementwise-to-linalg", "math-expand-ops{ops=clampf,fpowi}")
+#: The passes to each stage from the stage before, which `PREVIOUS_STAGE` names.
 STAGES: dict[str, tuple[str, ...]] = {
     "oneflow": ("oneflow-infer-types", "oneflow-canonicalize", "cse"),
     "linalg": (
         "oneflow-decompose",
-        *ELEMENTWISE,
+        *ELEMENTWISE_PASSES,
         convert_oneflow_to_linalg.ConvertOneflowToLinalg.name,
         "canonicalize",
         "cse",
@@ -51,7 +52,7 @@ STAGES: dict[str, tuple[str, ...]] = {
         widen_floats.WidenFloats.name,
         expand_math.ExpandMath.name,
         expand_floats.ExpandFloats.name,
-        # Before canonicalization, which joins conversions that are written with instructions of every target.
+        # Before canonicalization, which would merge conversions that all targets have into ones that some lack.
         "arith-expand{include-bf16=true}",
         "canonicalize",
         "cse",
@@ -78,7 +79,7 @@ STAGES: dict[str, tuple[str, ...]] = {
         OutlineTemplates.name,
         PreferChannelsLast.name,
         "oneflow-decompose",
-        *ELEMENTWISE,
+        *ELEMENTWISE_PASSES,
         convert_oneflow_to_linalg.ConvertOneflowToLinalg.name,
         "canonicalize",
         "cse",
@@ -95,25 +96,29 @@ STAGES: dict[str, tuple[str, ...]] = {
     ),
     "triton": (EmitTriton.name,),
 }
-#: The stage that each follows.
-BEFORE = {
+#: The stage before each stage.
+PREVIOUS_STAGE = {
     "linalg": "oneflow", "kernels": "linalg", "llvm": "kernels", "gpu-linalg": "oneflow",
     "gpu-kernels": "gpu-linalg", "triton": "gpu-kernels",
 }  # fmt: skip
 
 
 def pipeline_between(after: str | None, last: str) -> str:
-    """The pipeline from stage `after` (None: from the program as written) to stage `last`, as text."""
+    """The text of the pipeline from stage `after` (None: from the program as written) to stage `last`."""
     passes: list[str] = []
     stage: str | None = last
     while stage is not None and stage != after:
-        passes, stage = [*STAGES[stage], *passes], BEFORE.get(stage)
+        passes, stage = [*STAGES[stage], *passes], PREVIOUS_STAGE.get(stage)
     return f"builtin.module({','.join(passes)})"
 
 
-def _all(stage: str) -> str:
+def _passes_to(stage: str) -> str:
     return pipeline_between(None, stage).removeprefix("builtin.module(").removesuffix(")")
 
 
-register_pipeline("oneflow-to-llvm", _all("llvm"), "From operators to the LLVM dialect: every stage for the CPU.")
-register_pipeline("oneflow-to-triton", _all("triton"), "From operators to Triton kernels and a plan of launches.")
+register_pipeline(
+    "oneflow-to-llvm", _passes_to("llvm"), "From operators to the LLVM dialect: every stage for the CPU."
+)
+register_pipeline(
+    "oneflow-to-triton", _passes_to("triton"), "From operators to Triton kernels and a plan of launches."
+)

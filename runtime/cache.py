@@ -24,7 +24,7 @@ from typing import Any
 
 import oneflow
 from oneflow.dialect._mlir import VERSION
-from oneflow.lowering.targets.machine import architecture, processor_facts
+from oneflow.lowering.targets.host import cpu_info, host_architecture
 from oneflow.runtime import native
 
 #: How many bytes entries take together, where neither `set_limit` nor $ONEFLOW_CACHE_SIZE says it.
@@ -84,9 +84,9 @@ def folder() -> Path:
 @functools.cache
 def processor() -> str:
     """The processor's model and features, as far as the system tells them."""
-    facts = processor_facts()
+    facts = cpu_info()
     wanted = ("model name", "flags", "Features", "CPU part")
-    return "\n".join([architecture(), *(facts.get(name, "") for name in wanted)])
+    return "\n".join([host_architecture(), *(facts.get(name, "") for name in wanted)])
 
 
 @functools.cache

@@ -17,7 +17,7 @@ from oneflow.dialect._mlir import ir
 from oneflow.dialect.nd_sbp import Mesh, NdSbp, broadcast, devices, group, local_region, local_shape
 from oneflow.dialect.record import REGISTRY, Registry
 from oneflow.dialect.tensor_desc import TensorDesc
-from oneflow.lowering.linalg.checks import site_place
+from oneflow.lowering.linalg.checks import location_text
 from oneflow.passes.inline import functions_of, keep_entry
 from oneflow.passes.pipeline import Pipeline
 from oneflow.passes.sbp import annotations as notes
@@ -157,7 +157,7 @@ def compile_distributed(
     near = gpus(world) if device == "cuda" else None
 
     def load(place: int) -> CpuExecutable | CudaExecutable:
-        sites = [site_place(op.location) for op in collectives_of(programs[place], registry)]
+        sites = [location_text(op.location) for op in collectives_of(programs[place], registry)]
         kernels = Collectives(world, mesh, ranks, place, sites, near)
         if near is not None:
             return compile_cuda(programs[place], entry, options, registry, near.device.number, kernels)

@@ -17,9 +17,9 @@ from oneflow.dialect._mlir import ir
 from oneflow.dialect.record import REGISTRY, Registry
 from oneflow.dialect.tensor_desc import TensorDesc, from_mlir
 from oneflow.lowering.linalg.checks import read_sites
-from oneflow.lowering.linalg.external import places
-from oneflow.lowering.pipelines import BEFORE, STAGES, pipeline_between
-from oneflow.lowering.targets.choice import CpuTarget, cpu_target, expect_runs_here, using
+from oneflow.lowering.linalg.external import call_locations
+from oneflow.lowering.pipelines import PREVIOUS_STAGE, STAGES, pipeline_between
+from oneflow.lowering.targets.choice import CpuTarget, check_runs_on_host, cpu_target, using_cpu
 from oneflow.passes.base import PassError
 from oneflow.passes.inline import keep_entry
 from oneflow.passes.pipeline import Pipeline, Watch
@@ -72,7 +72,7 @@ def compile_module(
     """
     options = options or Options()
     source = program_source(module, entry, registry)
-    expect_runs_here(source.target)
+    check_runs_on_host(source.target)
     signature = signature_of(module, entry)
     key = cache.key_of(source.text, entry, str(options.level), source.fingerprint(module), repr(source.target))
     found = _find(key, entry) if options.cached else None
@@ -202,9 +202,9 @@ class ProgramSource:
         written = [repr(self.registry[n].launch) for n in sorted(foreign)]
         return "\n".join([str(self.lower("linalg")), *written])
 
-    def places(self) -> list[str]:
+    def call_locations(self) -> list[str]:
         """Where in the program as it was given each kernel made elsewhere is called."""
-        return places(self.located("linalg"))
+        return call_locations(self.located("linalg"))
 
     def sites(self, stage: str, texts: Sequence[str]) -> Sites:
         """What the checks of a program say, whose texts without places are those; they are made by `stage`."""
@@ -231,12 +231,12 @@ class ProgramSource:
 
         Up to linalg, where rules of users take part, operators are verified after each pass.
         """
-        with self.context, ir.Location.unknown(), using(self.target):
+        with self.context, ir.Location.unknown(), using_cpu(self.target):
             module = ir.Module.parse(text)
             keep_entry(module, self.entry)
             first = stage
             while first not in _BY_RULES:
-                first = BEFORE[first]
+                first = PREVIOUS_STAGE[first]
             _passes(pipeline_between(None, first)).run(module, self.registry)
             if stage != first:
                 _passes(pipeline_between(first, stage)).run(module, self.registry, Watch(lowered=True))
@@ -281,7 +281,7 @@ class CpuExecutable:
         self._static = self._first == len(self._plain)
         source = self._source
         self._externals = make_externals(
-            self._facts.externals, source.registry, source.context, source.places, self._collectives
+            self._facts.externals, source.registry, source.context, source.call_locations, self._collectives
         )
         self._called = [x for e in self._externals for x in (e.kernel.function, e.kernel.context)]
         self._last = self._first + sum(1 + form.dynamic for form in self._forms)
@@ -404,7 +404,7 @@ class CpuExecutable:
         site, got, wanted = failure
         if status == _KERNEL_FAILED:
             failed = self._externals[site]
-            text = f"{failed.call.error(failed.kernel.error())}{self._source.places()[site]}"
+            text = f"{failed.call.error(failed.kernel.error())}{self._source.call_locations()[site]}"
             return KernelError(text + updated)
         make = position_error if status == _POSITION else size_error
         return make(self._sites[site], got, wanted, updated)

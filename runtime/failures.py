@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from oneflow.lowering.linalg.checks import BESIDE
+from oneflow.lowering.linalg.checks import SHARED_DIMENSION
 
 #: What is said where sizes differ and one of them is 1.
 BROADCAST = (
@@ -38,7 +38,7 @@ def position_error(site: str, got: int, size: int, more: str = "") -> PositionEr
 
 def size_error(site: str, got: int, wanted: int, more: str = "") -> SizeError:
     """The error of a size that is not the wanted one; `site` says what it is of and where."""
-    advice = BROADCAST if 1 in (got, wanted) and BESIDE in site else ""
+    advice = BROADCAST if 1 in (got, wanted) and SHARED_DIMENSION in site else ""
     return SizeError(f"{site}: expected {wanted}, got {got}{advice}{more}")
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from oneflow.dialect.record import suggestion
-from oneflow.lowering.targets.gpu import gpu_target_named
+from oneflow.lowering.targets.choice import gpu_target_named
 from oneflow.passes.base import PipelineError, parse_bool
 from oneflow.passes.registry import PASSES, PIPELINES, check_names
 from oneflow.passes.upstream import UPSTREAM

@@ -14,7 +14,7 @@ from oneflow.dialect.attributes import AttrValue
 from oneflow.dialect.record import Absent, Call, Operator, OperatorError, Registry, attribute_values
 from oneflow.dialect.sbp import Factors
 from oneflow.dialect.tensor_desc import TensorDesc
-from oneflow.lowering.targets.choice import NAMES, cpu_target_named
+from oneflow.lowering.targets.choice import CPU_NAMES, cpu_target_named
 from oneflow.lowering.targets.cpu import CpuTarget
 from oneflow.passes.registry import PASSES, PIPELINES, pipeline_summary
 from oneflow.passes.upstream import UPSTREAM
@@ -37,7 +37,7 @@ def list_passes() -> str:
 
 def list_targets() -> str:
     """What is known of every processor that programs can be compiled for."""
-    return "\n\n".join(map(_show_target, map(cpu_target_named, NAMES)))
+    return "\n\n".join(map(_show_target, map(cpu_target_named, CPU_NAMES)))
 
 
 def _show_target(target: CpuTarget) -> str:

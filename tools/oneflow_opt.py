@@ -24,7 +24,7 @@ from oneflow.tools.arguments import Arguments, help_text, parse_arguments
 from oneflow.tools.command import UsageError, run_command
 from oneflow.tools.files import load_operators, read_text
 from oneflow.tools.session import Session
-from oneflow.tools.target import for_target
+from oneflow.tools.target import for_targets
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -42,7 +42,7 @@ def _run(arguments: Arguments) -> int:
     context = create_context(REGISTRY)
     context.enable_multithreading(False)
     context.allow_unregistered_dialects = arguments.is_on("allow-unregistered-dialect")
-    with for_target(arguments.flags.get("target")):
+    with for_targets(arguments.flags.get("target"), arguments.flags.get("gpu-arch")):
         return Session(arguments, context, _pipeline(arguments, context)).run(read_text(arguments.input))
 
 

@@ -34,7 +34,7 @@ from oneflow.tools.diagnostics import Source
 from oneflow.tools.entry import Entry, EntryError, find_entry, match_inputs
 from oneflow.tools.files import load_operators, read_text
 from oneflow.tools.seeds import set_seed
-from oneflow.tools.target import HELP, for_target
+from oneflow.tools.target import HELP, for_targets
 
 
 class _Once(argparse.Action):
@@ -148,7 +148,7 @@ def _read_program(file: str, text: str) -> ir.Module | None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    with for_target(arguments.target):
+    with for_targets(arguments.target):
         return _run_program(arguments)
 
 

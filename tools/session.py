@@ -10,7 +10,7 @@ from oneflow.dialect._mlir import ir
 from oneflow.dialect.reader import Diagnostic, ProgramError, read_module
 from oneflow.dialect.record import REGISTRY
 from oneflow.frontend.core.devices import choose
-from oneflow.lowering.targets.gpu import DEFAULT, GpuTarget, gpu_target_named, using_gpu
+from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.triton.launch.program import read_program
 from oneflow.lowering.triton.names import AUTOTUNE
 from oneflow.passes.base import parse_bool
@@ -52,11 +52,6 @@ class Session:
             write_text(target, f"\n{MARKER}\n".join(o or "" for o in outputs))
         return 0 if ok else 1
 
-    @property
-    def gpu(self) -> GpuTarget:
-        """What kernels of the triton stage are for."""
-        return gpu_target_named(self.arguments.flags.get("gpu-arch", DEFAULT))
-
     def _chunks(self, text: str) -> list[str]:
         """The parts of the file, each with empty lines before it so that line numbers stay."""
         if "split-input-file" not in self.arguments.flags:
@@ -75,8 +70,7 @@ class Session:
             module = read_module(text, self.context, self.source.name)
             if self.arguments.is_on("autotune"):
                 choose(module, AUTOTUNE, True)
-            with using_gpu(self.gpu):
-                self.pipeline.run(module, REGISTRY, self.watch)
+            self.pipeline.run(module, REGISTRY, self.watch)
         except ProgramError as error:
             for diagnostic in error.diagnostics:
                 self._report(diagnostic)
@@ -92,7 +86,7 @@ class Session:
     def _dump(self, module: ir.Module) -> None:
         folder = Path(self.arguments.flags["dump-kernels"])
         try:
-            dump_kernels(read_program(module), folder, self.gpu.arch)
+            dump_kernels(read_program(module), folder, gpu_target().arch)
         except (CompileError, ValueError) as error:
             raise UsageError(f"--dump-kernels: {error}") from error
         except OSError as error:
@@ -104,6 +98,7 @@ class Session:
             print(self.source.render(diagnostic), file=sys.stderr)
 
     def _watch(self) -> Watch:
+        flags = self.arguments.flags
         watch = Watch(
             verify_each=parse_bool(self.arguments.flags.get("verify-each", "true")),
             before=self.arguments.names("before"),
@@ -113,7 +108,7 @@ class Session:
             report=self._report,
             show=self._print,
             load=self.arguments.flags.get("load-ops", ""),
-            flags=f"--target={self.arguments.flags['target']}" if "target" in self.arguments.flags else "",
+            flags=" ".join(f"--{name}={flags[name]}" for name in ("target", "gpu-arch") if name in flags),
         )
         if self.verifying:
             watch.reproducers = None

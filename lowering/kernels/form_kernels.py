@@ -22,8 +22,8 @@ from oneflow.lowering.kernels.nodes import Node, Structure, Use, analyse, find_n
 from oneflow.lowering.kernels.outline import Outliner
 from oneflow.lowering.kernels.reshapes import RESHAPES, read_through
 from oneflow.lowering.linalg.emit import BARRIER
-from oneflow.lowering.linalg.legal import expect_legal
-from oneflow.lowering.targets.gpu import gpu_target
+from oneflow.lowering.linalg.legality import check_legal
+from oneflow.lowering.targets.choice import gpu_target
 from oneflow.passes.base import Pass
 from oneflow.passes.inline import functions_of, inline_calls
 from oneflow.passes.registry import register_pass
@@ -69,7 +69,7 @@ class FormKernels(Pass):
         Raises:
             PassError: a function has operators still, or calls itself.
         """
-        expect_legal(module)
+        check_legal(module)
         known = callable_names(module)
         for function in _entries(module):
             expect_linalg(function.operation, known)

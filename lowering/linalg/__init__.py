@@ -1,7 +1,8 @@
 """From operators to linalg on tensors: one rule per primitive of the compute algebra.
 
-`convert` is the pass, `legal` what no program may have. `rules` holds the rules, `stages` what they are written
-with: `generic` decides which element reads are operands, `bodies` writes the insides of loops in arith and math
-through `scalars`, `hoist` makes checks once, `regroup` splits and merges dimensions. `sizes` computes extents outside
-of loops, `checks` makes the checks of the run, `emit` single operations.
+`convert_oneflow_to_linalg` is the pass, `legality` says what it refuses. `rules` has the rules, which build the
+stages of a call with `stages`: `generic` decides which element reads are operands of a `linalg.generic`, `bodies`
+writes bodies in arith and math through `scalars`, `hoist` moves checks out of loops, `regroup` collapses and expands
+dimensions. `sizes` computes extents outside of loops, `checks` writes run-time checks, `emit` single operations.
+`shape_guards` and `shape_assertions` check what types require of dynamic sizes.
 """

@@ -1,8 +1,8 @@
-"""Checks made at run time: calls of `oneflow_rt_check_index` and `oneflow_rt_check_size`.
+"""Run-time checks: calls of `oneflow_rt_check_index` and `oneflow_rt_check_size`.
 
-A site is what a failing check says: its text and the place in the program. Calls carry the site's number; the module
-attribute `oneflow.sites` lists the texts. Numbers do not depend on places: lowered again with its locations, a
-program has the same sites.
+A site is the text of a failing check: what it checks, and its location in the program. Calls carry the number of the
+site; the module attribute `oneflow.sites` lists the texts. Numbers do not depend on locations: a program that is
+lowered again with locations has the same sites.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from oneflow.lowering.linalg.emit import Emitter, Value
 SITES = "oneflow.sites"
 CHECK_INDEX = "oneflow_rt_check_index"
 CHECK_SIZE = "oneflow_rt_check_size"
-#: What is said of a dimension that has to be that of other operands, as in element-wise operators.
-BESIDE = " beside that of other operands"
+#: The end of a text about a dimension that several operands share, as in element-wise operators.
+SHARED_DIMENSION = ", shared with other operands"
 _TYPES = {CHECK_INDEX: "(i64, i64, i32) -> i64", CHECK_SIZE: "(i64, i64, i32) -> ()"}
 
 
 class Checks:
-    """Emits checks into one module; `finish` writes the sites."""
+    """Emits checks into one module; `write_sites` has to be called at the end."""
 
     def __init__(self, module: ir.Module, emitter: Emitter) -> None:
         self.module, self.e = module, emitter
@@ -29,39 +29,39 @@ class Checks:
         self._numbers: dict[tuple[int, str], int] = {}
         self._operation = 0
         self._declared = {str(op.attributes["sym_name"].value) for op in module.body if "sym_name" in op.attributes}
-        self._made: set[tuple[ir.Block, Value, Value]] = set()
+        self._checked: set[tuple[ir.Block, Value, Value]] = set()
 
-    def begin(self) -> None:
-        """Says that checks are of another operation from now on: what they say alike is another site."""
+    def begin_operation(self) -> None:
+        """Begins another operation, whose checks are sites of their own."""
         self._operation += 1
 
-    def index(self, position: Value, size: Value, text: str, place: ir.Location) -> Value:
-        """`position`, or a safe one where it is not in `[0, size)`: then the run fails with the site's text."""
-        operands = [self._wide(position), self._wide(size), self._site(text, place)]
+    def index(self, position: Value, size: Value, text: str, location: ir.Location) -> Value:
+        """`position` where it is in `[0, size)`; else a safe position, and the run fails with the site's text."""
+        operands = [self._as_i64(position), self._as_i64(size), self._site(text, location)]
         safe = self._call(CHECK_INDEX, operands, [self.e.element(dtypes.int64)]).result
         return self.e.op("arith.index_cast", self.e.index_type, [safe])
 
-    def size(self, got: Value, wanted: Value, text: str, place: ir.Location) -> None:
-        """Lets the run fail with the site's text where `got` is not `wanted`; once per pair and block."""
+    def size(self, got: Value, wanted: Value, text: str, location: ir.Location) -> None:
+        """Fails the run with the site's text where `got` is not `wanted`; a block has one check for each pair."""
         block = ir.InsertionPoint.current.block
-        if got == wanted or (block, got, wanted) in self._made:
+        if got == wanted or (block, got, wanted) in self._checked:
             return
-        self._made |= {(block, got, wanted), (block, wanted, got)}
-        self._call(CHECK_SIZE, [self._wide(got), self._wide(wanted), self._site(text, place)], [])
+        self._checked |= {(block, got, wanted), (block, wanted, got)}
+        self._call(CHECK_SIZE, [self._as_i64(got), self._as_i64(wanted), self._site(text, location)], [])
 
-    def finish(self) -> None:
-        """Writes the sites on the module."""
+    def write_sites(self) -> None:
+        """Writes the attribute `oneflow.sites` of the module."""
         if self.sites:
             texts = [ir.StringAttr.get(text) for text in self.sites]
             self.module.operation.attributes[SITES] = ir.ArrayAttr.get(texts)
 
-    def _wide(self, value: Value) -> Value:
+    def _as_i64(self, value: Value) -> Value:
         return self.e.op("arith.index_cast", self.e.element(dtypes.int64), [value])
 
-    def _site(self, text: str, place: ir.Location) -> Value:
+    def _site(self, text: str, location: ir.Location) -> Value:
         number = self._numbers.setdefault((self._operation, text), len(self.sites))
         if number == len(self.sites):
-            self.sites.append(text + in_brackets(place))
+            self.sites.append(text + location_suffix(location))
         return self.e.constant(number, dtypes.int32)
 
     def _call(self, callee: str, operands: list[Value], results: list[ir.Type]) -> ir.Operation:
@@ -83,18 +83,18 @@ class Checks:
 
 
 def read_sites(module: ir.Module) -> list[str]:
-    """The texts of a module's checks by their numbers."""
+    """The texts of a module's sites, by number."""
     known = module.operation.attributes
     return [ir.StringAttr(a).value for a in known[SITES]] if SITES in known else []
 
 
-def in_brackets(place: ir.Location) -> str:
-    """` (file:line:col)` of a location; nothing where it is unknown."""
-    text = site_place(place)
+def location_suffix(location: ir.Location) -> str:
+    """` (file:line:col)` of a location; empty where it is unknown."""
+    text = location_text(location)
     return f" ({text})" if text else ""
 
 
-def site_place(place: ir.Location) -> str:
-    """`file:line:col` of a location; nothing where it is unknown."""
-    text = place_of(place)
+def location_text(location: ir.Location) -> str:
+    """`file:line:col` of a location; empty where it is unknown."""
+    text = place_of(location)
     return "" if text.startswith("<unknown>") else text

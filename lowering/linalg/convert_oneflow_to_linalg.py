@@ -1,4 +1,4 @@
-"""`convert-oneflow-to-linalg`: every operation of the dialect becomes linalg on tensors."""
+"""`convert-oneflow-to-linalg`: operators become linalg on tensors."""
 
 from __future__ import annotations
 
@@ -14,25 +14,30 @@ from oneflow.dialect.compute import Input, Reshape, Stage, is_natural
 from oneflow.dialect.record import Call, OperatorError, Registry, infer
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.lowering.linalg.checks import Checks
+from oneflow.lowering.linalg.conversion_cache import ConversionCache
 from oneflow.lowering.linalg.emit import BARRIER, Emitter, Value
 from oneflow.lowering.linalg.external import Externals, is_external
-from oneflow.lowering.linalg.legal import expect_legal
+from oneflow.lowering.linalg.legality import check_legal
 from oneflow.lowering.linalg.rules import RULES
 from oneflow.lowering.linalg.scalars import Scalars
-from oneflow.lowering.linalg.shape_assertions import Expectations
+from oneflow.lowering.linalg.shape_assertions import ShapeAssertions
 from oneflow.lowering.linalg.sizes import Shapes, cast_source
-from oneflow.lowering.linalg.stages import Stages
-from oneflow.lowering.linalg.templates import Templates
+from oneflow.lowering.linalg.stages import StageBuilder
 from oneflow.passes.base import Pass, PassError
 from oneflow.passes.registry import register_pass
 from oneflow.passes.walk import gather
 
 
 @dataclass(frozen=True)
-class _Use:
-    """An operation to convert: the call it makes on descriptions, and the types it states for its results.
+class _OperatorUse:
+    """An operator's operation that is to be converted.
 
-    `key` is the same for operations that are converted in the same way, None where that is not known.
+    Attributes:
+        op: the operation.
+        call: its call on descriptions of the operands.
+        results: the inferred descriptions of its results.
+        stated: the descriptions of the types that the operation has.
+        key: equal for operations with equal conversions; None where the conversion depends on dynamic sizes.
     """
 
     op: ir.Operation
@@ -63,43 +68,43 @@ class ConvertOneflowToLinalg(Pass):
     name: ClassVar[str] = "convert-oneflow-to-linalg"
 
     def run(self, module: ir.Module, registry: Registry) -> None:
-        """Converts each operation where it stands, with its location.
+        """Converts each operation in place, with its location.
 
         Raises:
-            PassError: a type is unranked, an operator has to be decomposed first or refuses the call.
+            PassError: a type is unranked; an operator has to be decomposed first, or refuses the call.
         """
-        expect_legal(module)
-        uses = _uses(_found(module.operation), registry)
+        check_legal(module)
+        uses = _uses(_operations(module.operation), registry)
         _retype_unsigned(module.operation)
-        keys = [use.key for use in uses if isinstance(use, _Use)]
+        keys = [use.key for use in uses if isinstance(use, _OperatorUse)]
         converter = _Converter(module, Counter(key for key in keys if key is not None))
         for use in uses:
-            if isinstance(use, _Use):
+            if isinstance(use, _OperatorUse):
                 converter.convert(use)
             else:
                 converter.check(use)
-        converter.checks.finish()
+        converter.checks.write_sites()
 
 
-def _found(root: ir.Operation) -> list[ir.Operation]:
-    """The operators of a program, and what else is checked in a run, in order."""
+def _operations(root: ir.Operation) -> list[ir.Operation]:
+    """The operators of a program and other operations with run-time checks, in order."""
     return gather(root, lambda op: op.name.startswith(dialect.PREFIX) or op.name in CHECKED)
 
 
-def _claimed(cast: ir.Operation) -> list[int]:
-    """The dimensions whose size a cast states and its operand does not."""
+def _stated_dims(cast: ir.Operation) -> list[int]:
+    """The dimensions that are static in the result of a cast and dynamic in its operand."""
     source, result = cast.operands[0].type, cast.results[0].type
     if not all(isinstance(t, ir.RankedTensorType) for t in (source, result)):
         return []
     return [i for i in range(result.rank) if source.is_dynamic_dim(i) and not result.is_dynamic_dim(i)]
 
 
-def _uses(ops: Sequence[ir.Operation], registry: Registry) -> list[_Use | ir.Operation]:
-    """The uses of operators, and other operations; calls that are alike are described once."""
-    known: dict[Hashable, _Use] = {}
-    uses: list[_Use | ir.Operation] = []
+def _uses(ops: Sequence[ir.Operation], registry: Registry) -> list[_OperatorUse | ir.Operation]:
+    """Operations by kind: uses of operators, and others as they are. Equal calls are described once."""
+    known: dict[Hashable, _OperatorUse] = {}
+    uses: list[_OperatorUse | ir.Operation] = []
     for op in ops:
-        key = _key(op)
+        key = _conversion_key(op)
         if not op.name.startswith(dialect.PREFIX):
             uses.append(op)
         elif key in known:
@@ -111,8 +116,8 @@ def _uses(ops: Sequence[ir.Operation], registry: Registry) -> list[_Use | ir.Ope
     return uses
 
 
-def _key(op: ir.Operation) -> Hashable:
-    """What tells how an operation on static tensors is converted: attributes, types, which operands are the same."""
+def _conversion_key(op: ir.Operation) -> Hashable:
+    """The key of a conversion on static tensors: operator, attributes, types, and which operands are equal."""
     operands = list(op.operands)
     types = [v.type for v in (*operands, *op.results)]
     if not all(isinstance(t, ir.RankedTensorType) and t.has_static_shape for t in types):
@@ -121,20 +126,20 @@ def _key(op: ir.Operation) -> Hashable:
     return op.name, attributes, tuple(types), tuple(map(operands.index, operands))
 
 
-def _use(op: ir.Operation, registry: Registry) -> _Use:
+def _use(op: ir.Operation, registry: Registry) -> _OperatorUse:
     record = dialect.record_of(op, registry)
     if record.decompose is not None:
         raise PassError(f"{op.name}: expected operators that compute; run oneflow-decompose first", op.location)
     try:
         call = dialect.operand_call(op, record, dialect.desc_of)
         stated = tuple(dialect.desc_of(v) for v in op.results)
-        return _Use(op, call, infer(record, call), stated)
+        return _OperatorUse(op, call, infer(record, call), stated)
     except OperatorError as error:
         raise PassError(str(error), op.location) from None
 
 
 def _retype_unsigned(root: ir.Operation) -> None:
-    """Makes uint8 tensors and numbers i8, in values and in function types."""
+    """Makes the types ui8 of values and of functions i8."""
     unsigned, signless = ir.IntegerType.get_unsigned(8), ir.IntegerType.get_signless(8)
 
     def retyped(kind: ir.Type) -> ir.Type:
@@ -164,15 +169,15 @@ class _Converter:
     """Converts the operations of one module in program order."""
 
     def __init__(self, module: ir.Module, counts: Mapping[Hashable, int]) -> None:
-        self.counts, self.templates = counts, Templates()
+        self.counts, self.cache = counts, ConversionCache()
         self.e = Emitter()
         self.shapes = Shapes(self.e, Scalars(self.e))
-        self.checks, self.expectations = Checks(module, self.e), Expectations()
+        self.checks, self.assertions = Checks(module, self.e), ShapeAssertions()
         self.externals = Externals(module, self.e)
 
-    def convert(self, use: _Use) -> None:
-        """Replaces one operation by its stages, or by a call of its kernel."""
-        self.checks.begin()
+    def convert(self, use: _OperatorUse) -> None:
+        """Replaces an operation by its stages, or by a call of its external kernel."""
+        self.checks.begin_operation()
         with ir.InsertionPoint(use.op), ir.Location.name(use.op.name, use.op.location):
             operands = [self._operand(v, d) for v, d in zip(use.op.operands, use.call.operands, strict=True)]
             try:
@@ -184,36 +189,36 @@ class _Converter:
         use.op.erase()
 
     def check(self, op: ir.Operation) -> None:
-        """Lets the run fail where what an operation of another dialect states is not so."""
-        self.checks.begin()
+        """Writes the run-time checks of an operation of another dialect."""
+        self.checks.begin_operation()
         CHECKED[op.name](self, op)
 
     def _check_cast(self, op: ir.Operation) -> None:
-        """A cast states sizes."""
+        """Checks the sizes that a cast makes static."""
         source, stated = op.operands[0], op.results[0].type
         with ir.InsertionPoint(op), op.location:
-            for dim in _claimed(op):
+            for dim in _stated_dims(op):
                 got, wanted = self.shapes.extent(source, dim), stated.get_dim_size(dim)
                 text = f"{op.name}: dimension {dim}"
                 self.checks.size(self.shapes.value(got), self.shapes.value(wanted), text, op.location)
 
     def _check_assert(self, op: ir.Operation) -> None:
-        """An assertion, which would end the process otherwise."""
+        """Makes an assertion a run-time check: otherwise its failure ends the process."""
         with ir.InsertionPoint(op), op.location:
             holds = self.e.op("arith.index_castui", self.e.index_type, [op.operands[0]])
             self.checks.size(holds, self.e.index(1), f"cf.assert: {op.attributes['msg'].value}", op.location)
         op.erase()
 
-    def _check_carried(self, op: ir.Operation) -> None:
-        """Tensors that a loop passes on have the sizes that it began with: memory is made for those."""
+    def _check_loop_carried(self, op: ir.Operation) -> None:
+        """Checks that loop-carried tensors keep their sizes, for which memory is allocated."""
         if op.block.owner.operation.name not in LOOPS:
             return
         passed = list(op.operands)[op.name == "scf.condition" :]
         with ir.InsertionPoint(op), op.location:
             for value, before in zip(passed, list(op.block.arguments)[-len(passed) :], strict=False):
-                self._check_kept(value, before, op)
+                self._check_sizes_unchanged(value, before, op)
 
-    def _check_kept(self, value: Value, before: Value, op: ir.Operation) -> None:
+    def _check_sizes_unchanged(self, value: Value, before: Value, op: ir.Operation) -> None:
         if not isinstance(value.type, ir.RankedTensorType) or value.type != before.type:
             return
         for dim in range(value.type.rank):
@@ -222,7 +227,7 @@ class _Converter:
                 text = f"{op.block.owner.operation.name}: dimension {dim} of a tensor that is passed on"
                 self.checks.size(self.shapes.value(got), self.shapes.value(wanted), text, op.location)
 
-    def _values(self, use: _Use, operands: Sequence[Value]) -> Sequence[Value]:
+    def _values(self, use: _OperatorUse, operands: Sequence[Value]) -> Sequence[Value]:
         """The results of a call."""
         if is_external(use.call):
             return self._call(use, operands)
@@ -230,76 +235,76 @@ class _Converter:
             return self._barrier(use, operands)
         if self.counts.get(use.key, 0) < 2:
             return self._stages(use, operands)
-        return self.templates.convert(use.key, operands, lambda values: self._stages(use, values))
+        return self.cache.convert(use.key, operands, lambda values: self._stages(use, values))
 
-    def _barrier(self, use: _Use, operands: Sequence[Value]) -> list[Value]:
-        """The first operand, after the others."""
+    def _barrier(self, use: _OperatorUse, operands: Sequence[Value]) -> list[Value]:
+        """The first operand, ordered after the others."""
         value = self.e.op(BARRIER, operands[0].type, operands)
         self.shapes.remember(value, [self.shapes.extent(operands[0], i) for i in range(operands[0].type.rank)])
         return [self._stated(value, d) for d in use.stated]
 
-    def _stages(self, use: _Use, operands: Sequence[Value]) -> list[Value]:
-        """The results of a call by its stages; unknown sizes are checked before they are relied on.
+    def _stages(self, use: _OperatorUse, operands: Sequence[Value]) -> list[Value]:
+        """The results of a call by its stages; dynamic sizes are asserted before a stage relies on them.
 
-        Loops of element-wise bodies check their operands themselves, and views the number of elements.
+        Loops of element-wise operators check the sizes of their operands, and reshapes the number of elements.
         """
-        at = Stages(RULES, self.e, self.shapes, self.checks, operands, _names(use.call), use.op.name)
+        builder = StageBuilder(RULES, self.e, self.shapes, self.checks, operands, _names(use.call), use.op.name)
         stages = meaning.stages(meaning.input_stages(use.call), use.results)
         for stage in stages:
-            at.sizes.extents(stage.shape)
+            builder.sizes.extents(stage.shape)
         element_wise = use.call.record.scalar is not None
         if not element_wise and not all(map(_is_view, stages)):
-            self.expectations.expect(at, use.call)
-        results = [self._result(at, stage, stated) for stage, stated in zip(stages, use.stated, strict=True)]
+            self.assertions.check(builder, use.call)
+        results = [self._result(builder, stage, stated) for stage, stated in zip(stages, use.stated, strict=True)]
         if element_wise:
-            self.expectations.expect(at, use.call)
+            self.assertions.check(builder, use.call)
         return results
 
-    def _call(self, use: _Use, operands: Sequence[Value]) -> list[Value]:
+    def _call(self, use: _OperatorUse, operands: Sequence[Value]) -> list[Value]:
         values = self.externals.call(use.op, use.call, operands, use.results)
         return [self._stated(v, d) for v, d in zip(values, use.stated, strict=True)]
 
     def _stated(self, value: Value, desc: TensorDesc) -> Value:
-        """A value with the stated type."""
+        """A value cast to the type that the operation states."""
         ranked = None if desc.shape is None else self.e.tensor(desc.shape, desc.dtype)
         return self.e.cast(value, ranked or ir.UnrankedTensorType.get(value.type.element_type))
 
     def _operand(self, value: Value, desc: TensorDesc) -> Value:
-        """The operand with exactly the described type, which a cast before it may have hidden."""
+        """The operand with the described type, which may be the operand of a cast before it."""
         wanted = self.e.tensor(desc.shape or (), desc.dtype)
         source: Value | None = value
         while source is not None and source.type != wanted:
             source = cast_source(source)
         return self.e.cast(value, wanted) if source is None else source
 
-    def _result(self, at: Stages, stage: Stage, stated: TensorDesc) -> Value:
-        """The stage's value with the stated type; sizes that only the statement knows are checked."""
-        value = at.tensor(stage)
+    def _result(self, builder: StageBuilder, stage: Stage, stated: TensorDesc) -> Value:
+        """The value of a stage with the stated type; sizes that are static in this type alone are checked."""
+        value = builder.tensor(stage)
         if stated.shape is None:
             return self.e.cast(value, ir.UnrankedTensorType.get(value.type.element_type))
         for number, (size, dim) in enumerate(zip(stage.shape, stated.shape, strict=True)):
             if dim is not None:
-                at.expect_equal(size, dim, f"dimension {number} of the result")
+                builder.check_equal(size, dim, f"dimension {number} of the result")
             elif not is_natural(size):
-                at.expect_at_least(size, 0, f"dimension {number} of the result, which is too small")
+                builder.check_at_least(size, 0, f"dimension {number} of the result, which is too small")
         cast = self.e.cast(value, self.e.tensor(stated.shape, stated.dtype))
-        self.shapes.remember(cast, at.sizes.extents(stage.shape))
+        self.shapes.remember(cast, builder.sizes.extents(stage.shape))
         return cast
 
 
-#: Loops, which pass on tensors.
+#: Loops with loop-carried values.
 LOOPS = frozenset({"scf.for", "scf.while"})
-#: What a run checks of operations of other dialects, by name.
+#: The run-time checks of operations of other dialects, by name.
 CHECKED: Mapping[str, Callable[[_Converter, ir.Operation], None]] = {
     dialect.CAST: _Converter._check_cast,
     "cf.assert": _Converter._check_assert,
-    "scf.yield": _Converter._check_carried,
-    "scf.condition": _Converter._check_carried,
+    "scf.yield": _Converter._check_loop_carried,
+    "scf.condition": _Converter._check_loop_carried,
 }
 
 
 def _is_view(stage: Stage) -> bool:
-    """Whether a stage is an operand under another shape."""
+    """Whether a stage is a reshape of an operand."""
     return isinstance(stage, Reshape) and isinstance(stage.source, Input)
 
 

@@ -1,6 +1,6 @@
-"""Emitting single operations: types, attributes and constants made once, operations in one call.
+"""Emission of single operations, with cached types and attributes.
 
-Everything lands at the insertion point and location in force.
+Operations are created at the current insertion point and location.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from oneflow.dialect.tensor_desc import Shape
 DYNAMIC: int = ir.ShapedType.get_dynamic_size()
 Value: TypeAlias = ir.Value
 
-#: Its first operand, for what comes after the others: nothing folds it, and it takes no memory.
+#: The operation that returns its first operand, ordered after the others: nothing folds it, and it takes no memory.
 BARRIER = "builtin.unrealized_conversion_cast"
-#: The attribute of a loop whose steps may come in any order.
+#: The attribute of a loop whose steps may run in any order.
 ANY_ORDER = "oneflow.any_order"
 
 
@@ -28,7 +28,7 @@ def dense(numbers: Sequence[int | None]) -> ir.Attribute:
 
 
 class Emitter:
-    """Emits operations into the current context; keeps the types and attributes it has made."""
+    """Emits operations into the current context, and caches types and attributes."""
 
     def __init__(self) -> None:
         self._elements: dict[DType, ir.Type] = {}
@@ -36,7 +36,7 @@ class Emitter:
         self.index_type = ir.IndexType.get()
 
     def element(self, dtype: DType) -> ir.Type:
-        """The builtin element type; unsigned integers are signless here."""
+        """The builtin element type; unsigned integers become signless."""
         found = self._elements.get(dtype)
         if found is None:
             found = ir.Type.parse(f"i{dtype.bits}" if dtype.kind == "uint" else dtype.mlir)
@@ -48,7 +48,7 @@ class Emitter:
         return ir.RankedTensorType.get([DYNAMIC if d is None else d for d in shape], self.element(dtype))
 
     def attribute(self, text: str) -> ir.Attribute:
-        """The attribute that `text` writes."""
+        """The attribute of a text in MLIR's syntax."""
         found = self._attributes.get(text)
         if found is None:
             found = self._attributes[text] = ir.Attribute.parse(text)
@@ -57,14 +57,14 @@ class Emitter:
     def op(
         self, name: str, result: ir.Type, operands: Sequence[Value], attributes: dict[str, ir.Attribute] | None = None
     ) -> Value:
-        """The result of a new operation."""
+        """Creates an operation with one result, and returns the result."""
         created: Value = ir.Operation.create(
             name, results=[result], operands=operands, attributes=attributes or {}
         ).result
         return created
 
     def constant(self, value: float | int | bool, dtype: DType) -> Value:
-        """An `arith.constant`; integers wrap to the width."""
+        """An `arith.constant`; integers wrap to the width of `dtype`."""
         element = self.element(dtype)
         if dtype.is_float:
             attribute = ir.FloatAttr.get(element, float(value))
@@ -77,7 +77,7 @@ class Emitter:
         return self.constant(value, dtypes.index)
 
     def cast(self, value: Value, target: ir.Type) -> Value:
-        """`tensor.cast` to `target` where the type differs."""
+        """A `tensor.cast` to `target`, where the type differs."""
         return value if value.type == target else self.op("tensor.cast", target, [value])
 
 

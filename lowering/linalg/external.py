@@ -1,13 +1,12 @@
-"""Calls of kernels made elsewhere: the `kernel` slot of a record, or a collective, becomes a call of a declaration.
+"""Calls of external kernels: an operator with a `kernel` slot, or a collective, becomes a call of a declaration.
 
     func.func private @oneflow_user_kernel_0(tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
         attributes {oneflow.external = ..}
     %0 = call @oneflow_user_kernel_0(%x, %e)
 
-Operands come first, then a destination for each result. `oneflow.external` says which operator is called, with which
-attributes, on which types, which results may share which operands' memory, and where in the program; `read_external`
-makes the call of it again. Kernels themselves are made when the program is loaded, so that compiled objects hold no
-addresses.
+Operands come first, then a destination for each result. The attribute `oneflow.external` has the operator, its
+attributes and types, the results that may take the memory of operands, and the location; `read_external` reads the
+call back. Kernels are created when a program is loaded, so that compiled objects hold no addresses.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from oneflow.dialect import oneflow as dialect
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.record import Call, OperatorError, Registry
 from oneflow.dialect.tensor_desc import TensorDesc, from_mlir
-from oneflow.lowering.linalg.checks import site_place
+from oneflow.lowering.linalg.checks import location_text
 from oneflow.lowering.linalg.emit import Emitter, Value
 
 EXTERNAL = "oneflow.external"
@@ -29,32 +28,32 @@ PREFIX = "oneflow_user_kernel_"
 
 
 def is_external(call: Call) -> bool:
-    """Whether a call is of a kernel made elsewhere: that of its record, or a collective between several ranks."""
+    """Whether a call runs an external kernel: that of its record, or a collective between several ranks."""
     return call.record.kernel is not None or ("collective" in call.record.traits and call.attrs["members"] != 1)
 
 
 class Externals:
-    """Emits calls of kernels into one module."""
+    """Emits calls of external kernels into one module."""
 
     def __init__(self, module: ir.Module, emitter: Emitter) -> None:
         self.module, self.e = module, emitter
         self.count = len(declarations(module))
 
     def call(self, op: ir.Operation, call: Call, operands: Sequence[Value], results: Sequence[TensorDesc]) -> Any:
-        """The results of `op`, whose call is on static `operands`, by its kernel.
+        """The results of `op` by its external kernel; `call` is its call, `results` its results' descriptions.
 
         Raises:
             OperatorError: a size is dynamic.
         """
         dynamic = next((d for d in (*call.operands, *results) if not d.is_static), None)
         if dynamic is not None:
-            raise OperatorError(f"{op.name}: expected static shapes for a kernel from outside, got {dynamic}")
+            raise OperatorError(f"{op.name}: expected static shapes for an external kernel, got {dynamic}")
         empty = [self.e.op("tensor.empty", self.e.tensor(d.shape or (), d.dtype), ()) for d in results]
         name = f"{PREFIX}{self.count}"
         self.count += 1
         types = [v.type for v in empty]
-        of = _description(op, dialect.bind_results(op, call, results))
-        self._declare(name, [*(v.type for v in operands), *types], types, of)
+        description = _description(op, dialect.bind_results(op, call, results))
+        self._declare(name, [*(v.type for v in operands), *types], types, description)
         return ir.Operation.create(
             "func.call",
             results=types,
@@ -62,12 +61,14 @@ class Externals:
             attributes={"callee": ir.FlatSymbolRefAttr.get(name)},
         ).results
 
-    def _declare(self, name: str, inputs: Sequence[ir.Type], results: Sequence[ir.Type], of: ir.Attribute) -> None:
+    def _declare(
+        self, name: str, inputs: Sequence[ir.Type], results: Sequence[ir.Type], description: ir.Attribute
+    ) -> None:
         attributes = {
             "sym_name": ir.StringAttr.get(name),
             "function_type": ir.TypeAttr.get(ir.FunctionType.get(inputs, results)),
             "sym_visibility": ir.StringAttr.get("private"),
-            EXTERNAL: of,
+            EXTERNAL: description,
         }
         end = ir.InsertionPoint(self.module.body)
         ir.Operation.create("func.func", attributes=attributes, regions=1, ip=end, loc=ir.Location.unknown())
@@ -82,7 +83,7 @@ def _description(op: ir.Operation, call: Call) -> ir.Attribute:
         "operator": ir.StringAttr.get(op.name),
         "attributes": ir.DictAttr.get(kept),
         "types": ir.TypeAttr.get(types),
-        "place": ir.StringAttr.get(site_place(op.location)),
+        "place": ir.StringAttr.get(location_text(op.location)),
     }
     pairs = call.record.in_place(call) if call.record.in_place is not None else ()
     if pairs:
@@ -90,41 +91,39 @@ def _description(op: ir.Operation, call: Call) -> ir.Attribute:
     return ir.DictAttr.get(described)
 
 
-def shared_memory(described: ir.Attribute) -> list[tuple[int, int]]:
-    """Numbers of results, and of the operands whose memory they may share, of a kernel."""
+def in_place_pairs(described: ir.Attribute) -> list[tuple[int, int]]:
+    """Pairs of a result and the operand whose memory it may take, by number, of an external kernel."""
     fields = ir.DictAttr(described)
     pairs = ir.ArrayAttr(fields[IN_PLACE]) if IN_PLACE in fields else ()
     return [(pair[0], pair[1]) for pair in map(ir.DenseI64ArrayAttr, pairs)]
 
 
 def declarations(module: ir.Module) -> dict[str, ir.Attribute]:
-    """What each declared kernel of a module stands for, by the function's name, in order."""
+    """The attribute `oneflow.external` of each declaration of a module, by the function's name, in order."""
     found = [o.operation for o in module.body.operations if EXTERNAL in o.operation.attributes]
     return {ir.StringAttr(op.attributes["sym_name"]).value: op.attributes[EXTERNAL] for op in found}
 
 
 @dataclass(frozen=True)
-class _Stated:
-    """What of an operation its call is read from."""
+class _OperationView:
+    """The parts of an operation that its call is read from."""
 
     name: str
     attributes: Mapping[str, ir.Attribute]
     operands: Sequence[ir.Type]
 
 
-def places(module: ir.Module) -> list[str]:
-    """Where in the program each declared kernel is called: ` (file:line:col)`, or nothing."""
+def call_locations(module: ir.Module) -> list[str]:
+    """The location of each external kernel's call: ` (file:line:col)`, or empty."""
     found = [ir.StringAttr(ir.DictAttr(a)["place"]).value for a in declarations(module).values()]
     return [f" ({place})" if place else "" for place in found]
 
 
 def read_external(text: str, registry: Registry) -> Call:
-    """The call on `TensorDesc`s that an `oneflow.external` attribute describes.
-
-    Needs a context in force.
+    """The call that an attribute `oneflow.external` describes. Needs a current context.
 
     Raises:
-        OperatorError: the registry has no such operator any more, or it has another signature.
+        OperatorError: the registry does not have the operator, or it has another signature.
     """
     fields = ir.DictAttr(ir.Attribute.parse(text))
     name = ir.StringAttr(fields["operator"]).value
@@ -134,6 +133,6 @@ def read_external(text: str, registry: Registry) -> Call:
     types = ir.FunctionType(ir.TypeAttr(fields["types"]).value)
     given = ir.DictAttr(fields["attributes"])
     attributes = {given[i].name: given[i].attr for i in range(len(given))}
-    stated: Any = _Stated(name, attributes, types.inputs)
+    stated: Any = _OperationView(name, attributes, types.inputs)
     call = dialect.operand_call(stated, registry[short], from_mlir)
     return dialect.bind_results(stated, call, [from_mlir(t) for t in types.results])

@@ -1,8 +1,8 @@
-"""Loops: a `linalg.generic` from positions, extents and bodies.
+"""Loop nests of `linalg.generic`: which element reads are operands.
 
-Decides which element reads are operands with an indexing map: those whose position is affine in the loops'
-positions and that linalg's verifier takes (a plain position has to range over the whole dimension, any other
-has to stay inside). Where extents are dynamic, what a shared loop takes for granted is checked at run time.
+A read is an operand with an indexing map if its position is affine in the loops' positions and linalg's verifier
+accepts it: a position that is one loop has to span the dimension, any other has to stay inside. With dynamic extents
+these conditions are checked at run time.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from oneflow.dialect import scalar as s
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.compute import Stage
 from oneflow.dialect.scalar import Expr
-from oneflow.lowering.linalg.sizes import Sizes, known
+from oneflow.lowering.linalg.sizes import Sizes, static_size
 
 
 @dataclass(frozen=True)
 class Loops:
-    """A loop nest: position nodes, their extents, and those whose steps combine (`reduction` iterators)."""
+    """A loop nest: the nodes of positions, their extents, and the numbers of the reduction loops."""
 
     positions: tuple[Expr, ...]
     extents: tuple[c.Size, ...]
@@ -40,19 +40,21 @@ class Loops:
         """The map that gives every position."""
         return self.select(range(self.rank))
 
-    def uncovered(self, maps: Sequence[ir.AffineMap]) -> list[int]:
-        """The loops whose extent no operand with one of `maps` reveals."""
+    def loops_without_extent(self, maps: Sequence[ir.AffineMap]) -> list[int]:
+        """The loops whose extent is no dimension of an operand with one of `maps`."""
         plain = [result for m in maps for result in m.results]
         return [i for i in range(self.rank) if ir.AffineExpr.get_dim(i) not in plain]
 
 
 @dataclass
 class Reads:
-    """The operands of a loop nest and what its bodies read through them.
+    """The operands of a loop nest, and the loads that are read through them.
 
-    `operands` are tensors with maps, each pair once; `bound` gives the operand's number of a load;
-    `equated` are (load, dimension, loop) that have to agree at run time, `bounded` the (load, dimension)
-    whose positions have to stay inside.
+    Attributes:
+        operands: tensors with indexing maps, each pair once.
+        bound: the number of a load's operand, by the load's id.
+        equated: (load, dimension, loop) whose sizes have to be equal at run time.
+        bounded: (load, dimension) whose positions have to stay inside at run time.
     """
 
     operands: list[tuple[Stage, ir.AffineMap]] = field(default_factory=list)
@@ -62,24 +64,24 @@ class Reads:
 
 
 def find_reads(loops: Loops, roots: Sequence[Expr], sizes: Sizes) -> Reads:
-    """Which loads below `roots` become operands of a generic over `loops`."""
-    return _Finder(loops, sizes).run([n for n in s.walk(roots) if n.kind == "load"])
+    """The loads below `roots` that become operands of a `linalg.generic` over `loops`."""
+    return _ReadFinder(loops, sizes).run([n for n in s.walk(roots) if n.kind == "load"])
 
 
-class _Finder:
+class _ReadFinder:
     def __init__(self, loops: Loops, sizes: Sizes) -> None:
         self.loops, self.sizes = loops, sizes
         self.dims = [ir.AffineExpr.get_dim(i) for i in range(loops.rank)]
         self.by_node = {id(p): d for p, d in zip(loops.positions, self.dims, strict=True)}
-        self.lengths = [known(e) for e in loops.extents]
+        self.lengths = [static_size(e) for e in loops.extents]
         self.reads = Reads()
 
     def run(self, loads: Sequence[Expr]) -> Reads:
         maps = [(load, self._results(load)) for load in loads]
-        whole = {loop for load, results in maps for loop in self._spanned(load, results or ())}
+        spanned = {loop for load, results in maps for loop in self._spanned(load, results or ())}
         for load, results in maps:
             if results is not None:
-                self._add(load, results, whole)
+                self._add(load, results, spanned)
         return self.reads
 
     def _results(self, load: Expr) -> list[ir.AffineExpr] | None:
@@ -87,31 +89,31 @@ class _Finder:
         return None if any(r is None for r in found) else found
 
     def _spanned(self, load: Expr, results: Sequence[ir.AffineExpr]) -> list[int]:
-        """The loops whose extent is by construction that of a dimension which the load reads."""
+        """The loops whose extent is known to be that of a dimension of the load."""
         plain = [(dim, self.dims.index(r)) for dim, r in enumerate(results) if r in self.dims]
         return [loop for dim, loop in plain if self._same(load.value.shape[dim], self.loops.extents[loop])]
 
     def _same(self, a: c.Size, b: c.Size) -> bool:
-        first, second = known(a), known(b)
+        first, second = static_size(a), static_size(b)
         if first is not None or second is not None:
             return first == second
         return bool(self.sizes.extent(a) == self.sizes.extent(b))
 
-    def _add(self, load: Expr, results: Sequence[ir.AffineExpr], whole: set[int]) -> None:
+    def _add(self, load: Expr, results: Sequence[ir.AffineExpr], spanned: set[int]) -> None:
         equated, bounded, fits = [], [], True
         for dim, result in enumerate(results):
             if result not in self.dims:
-                fits = fits and self._inside(load, dim)
-                if self._is_open(load, dim):
+                fits = fits and self._is_inside(load, dim)
+                if self._is_dynamic(load, dim):
                     bounded.append((load, dim))
                 continue
             loop = self.dims.index(result)
-            size, length = known(load.value.shape[dim]), self.lengths[loop]
+            size, length = static_size(load.value.shape[dim]), self.lengths[loop]
             if self._same(load.value.shape[dim], self.loops.extents[loop]):
                 continue
             if size is not None and length is not None:
                 fits = False
-            elif loop in whole:
+            elif loop in spanned:
                 equated.append((load, dim, loop))
             else:
                 fits = False
@@ -121,22 +123,22 @@ class _Finder:
             self.reads.equated += equated
             self._bind(load, ir.AffineMap.get(self.loops.rank, 0, list(results)))
 
-    def _inside(self, load: Expr, dim: int) -> bool:
-        """What linalg's verifier asks of a computed position: its first and last value are in the dimension.
+    def _is_inside(self, load: Expr, dim: int) -> bool:
+        """Whether linalg's verifier accepts a computed position: its first and last value are in the dimension.
 
-        It looks only where every loop's extent is known.
+        The verifier accepts all positions where the extent of a loop is dynamic.
         """
-        size = known(load.value.shape[dim])
+        size = static_size(load.value.shape[dim])
         if size in (None, 0) or None in self.lengths:
             return True
         first = evaluate(load.args[dim], dict.fromkeys(self.by_node, 0))
         last = evaluate(load.args[dim], {n: (e or 0) - 1 for n, e in zip(self.by_node, self.lengths, strict=True)})
         return min(first, last) >= 0 and max(first, last) < (size or 0)
 
-    def _is_open(self, load: Expr, dim: int) -> bool:
-        """Whether only the run decides that a computed position stays inside."""
+    def _is_dynamic(self, load: Expr, dim: int) -> bool:
+        """Whether a computed position depends on dynamic sizes."""
         loops = [i for i, p in enumerate(self.loops.positions) if p in s.walk([load.args[dim]])]
-        return known(load.value.shape[dim]) is None or any(self.lengths[i] is None for i in loops)
+        return static_size(load.value.shape[dim]) is None or any(self.lengths[i] is None for i in loops)
 
     def _bind(self, load: Expr, indexing: ir.AffineMap) -> None:
         operands, key = self.reads.operands, self.sizes.identity(load.value)
@@ -148,7 +150,7 @@ class _Finder:
 
 
 def affine(position: Expr, dims: Mapping[int, ir.AffineExpr]) -> ir.AffineExpr | None:
-    """A position as an affine expression of the loops, or None where it is not one."""
+    """A position as an affine expression of the loops, None where it is not affine."""
     if id(position) in dims:
         return dims[id(position)]
     if position.kind == "const":
@@ -185,7 +187,7 @@ _ARITHMETIC: dict[str, Callable[..., int]] = {
 
 
 def evaluate(position: Expr, at: Mapping[int, int]) -> int:
-    """The value of an affine position where the loops stand at `at`."""
+    """The value of an affine position at the positions `at` of the loops, by the nodes' ids."""
     if id(position) in at:
         return at[id(position)]
     if position.kind == "const":
@@ -193,8 +195,8 @@ def evaluate(position: Expr, at: Mapping[int, int]) -> int:
     return int(_ARITHMETIC[position.kind](*(evaluate(a, at) for a in position.args)))
 
 
-def largest(position: Expr, loops: Loops) -> Expr | None:
-    """The largest value of a position that grows with every loop, as an expression; None if it may not grow."""
+def upper_bound(position: Expr, loops: Loops) -> Expr | None:
+    """The largest value of a position that is monotonic in all loops, as an expression; None if it may not be."""
     ends = {id(p): c.as_expr(e) - 1 for p, e in zip(loops.positions, loops.extents, strict=True)}
     return _substituted(position, ends)
 
@@ -206,7 +208,5 @@ def _substituted(position: Expr, ends: Mapping[int, Expr]) -> Expr | None:
     grows = position.kind == "add" or (position.kind in ("sub", "floordiv") and constant[1])
     if not grows and not (position.kind == "mul" and any(constant)):
         return None
-    args = [_substituted(a, ends) for a in position.args]
-    if any(a is None for a in args):
-        return None
-    return s.binary(position.kind, args[0], args[1])  # type: ignore[arg-type]
+    first, second = (_substituted(a, ends) for a in position.args)
+    return None if first is None or second is None else s.binary(position.kind, first, second)

@@ -1,6 +1,6 @@
-"""Checks of positions made once: out of the loops that a checked position does not depend on.
+"""Loop-invariant code motion for checks of positions: out of the loops that a checked position does not depend on.
 
-A row that is gathered is checked once, not at each of its elements.
+The position of a gathered row is checked once, not for each of its elements.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from oneflow.dialect.scalar import Expr
 
 
 def hoist_checks(positions: Sequence[Expr], extents: Sequence[c.Size], roots: Sequence[Expr]) -> list[Expr]:
-    """`roots` where each checked position that depends on some of the loops only is read from a stage over those."""
+    """`roots` where checked positions that depend on some loops only are read from a stage over these loops."""
     order = s.walk(roots)
     if all(node.kind != "checked" for node in order):
         return list(roots)
@@ -33,7 +33,7 @@ def hoist_checks(positions: Sequence[Expr], extents: Sequence[c.Size], roots: Se
 def _dependence(
     node: Expr, loops: dict[int, int], depends: dict[int, frozenset[int] | None]
 ) -> frozenset[int] | None:
-    """The loops below a node; None where it depends on a value so far."""
+    """The loops that a node depends on; None where it depends on an accumulator."""
     if id(node) in loops:
         return frozenset([loops[id(node)]])
     if node.kind == "arg":
@@ -60,7 +60,7 @@ def _stage_read(loops: Sequence[tuple[Expr, c.Size]], checked: Expr) -> Expr:
 
 
 def substitute(root: Expr, values: dict[int, Expr]) -> Expr:
-    """`root` with other nodes in place of some."""
+    """`root` with the nodes `values` substituted by id."""
     done = dict(values)
     for node in s.walk([root]):
         if id(node) not in done:

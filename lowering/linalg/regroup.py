@@ -1,8 +1,8 @@
-"""Regrouping dimensions: the same elements under another shape.
+"""Reshapes by `tensor.collapse_shape` and `tensor.expand_shape`.
 
-A reshape is split into groups of source and target dimensions with equal products. Each group is collapsed
-to one dimension and expanded from it. Where extents are dynamic, dimensions that are equal at both ends stay, and
-everything between is one group whose products are compared at run time.
+A reshape is split into groups of source and target dimensions with equal products. Each group is collapsed to one
+dimension, which is expanded. With dynamic extents, equal dimensions at both ends are groups of their own, and all
+dimensions between are one group whose products are compared at run time.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from oneflow.lowering.linalg.emit import DYNAMIC, Emitter, Value, dense
 
 #: A dimension's extent: known, or a value of type `index`.
 Extent: TypeAlias = int | Value
-#: Source dimensions and target dimensions of equal products.
+#: Source and target dimensions of equal products.
 Group = tuple[list[int], list[int]]
 
 
-def groups(source: Sequence[Extent], target: Sequence[Extent]) -> list[Group]:
-    """The groups of two shapes, neither empty nor of rank 0."""
-    whole = [[x for x in shape if isinstance(x, int)] for shape in (source, target)]
-    if [len(w) for w in whole] == [len(source), len(target)] and math.prod(whole[0]) == math.prod(whole[1]):
-        return static_groups(*whole)
+def reassociation_groups(source: Sequence[Extent], target: Sequence[Extent]) -> list[Group]:
+    """The groups of two shapes with elements and of rank at least 1."""
+    static = [[x for x in shape if isinstance(x, int)] for shape in (source, target)]
+    if [len(w) for w in static] == [len(source), len(target)] and math.prod(static[0]) == math.prod(static[1]):
+        return static_groups(*static)
     return dynamic_groups(source, target)
 
 
@@ -39,14 +39,14 @@ def static_groups(source: Sequence[int], target: Sequence[int]) -> list[Group]:
         i, j = i + 1, j + 1
         while left != right:
             if left < right:
-                left, i = left * source[i], _take(group[0], i)
+                left, i = left * source[i], _append(group[0], i)
             else:
-                right, j = right * target[j], _take(group[1], j)
+                right, j = right * target[j], _append(group[1], j)
         found.append(group)
     return _with_rest(found, range(i, len(source)), range(j, len(target)))
 
 
-def _take(dims: list[int], dim: int) -> int:
+def _append(dims: list[int], dim: int) -> int:
     dims.append(dim)
     return dim + 1
 
@@ -58,7 +58,10 @@ def _with_rest(found: list[Group], source: range, target: range) -> list[Group]:
 
 
 def dynamic_groups(source: Sequence[Extent], target: Sequence[Extent]) -> list[Group]:
-    """Equal dimensions at both ends one to one, everything between as one group; one of all where that cannot be."""
+    """Groups for dynamic extents: equal dimensions at both ends, and one group of all dimensions between.
+
+    Where the products of the middle are known to differ, all dimensions are one group.
+    """
     front, least = 0, min(len(source), len(target))
     while front < least and source[front] == target[front]:
         front += 1
@@ -78,9 +81,10 @@ def dynamic_groups(source: Sequence[Extent], target: Sequence[Extent]) -> list[G
 
 
 def _differ(source: Sequence[Extent], target: Sequence[Extent]) -> bool:
-    """Whether products are known and not equal: a reshape that is right only where all is empty."""
-    known = all(isinstance(x, int) for x in (*source, *target))
-    return known and math.prod(source) != math.prod(target)  # type: ignore[arg-type]
+    """Whether products are known to differ: such a reshape is right for empty tensors only."""
+    first, second = ([x for x in shape if isinstance(x, int)] for shape in (source, target))
+    is_static = len(first) == len(source) and len(second) == len(target)
+    return is_static and math.prod(first) != math.prod(second)
 
 
 def regroup(

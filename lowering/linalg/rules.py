@@ -1,4 +1,4 @@
-"""The rules: one per primitive of the compute algebra. No operator is named here."""
+"""The lowering rules: one per primitive of the compute algebra. No operator is named here."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from oneflow.lowering.linalg.bodies import Body, is_uniform
 from oneflow.lowering.linalg.emit import ANY_ORDER, Value, dense
 from oneflow.lowering.linalg.generic import Loops
 from oneflow.lowering.linalg.hoist import hoist_checks, substitute
-from oneflow.lowering.linalg.sizes import known, static_shape
-from oneflow.lowering.linalg.stages import Rule, Stages
+from oneflow.lowering.linalg.sizes import static_shape, static_size
+from oneflow.lowering.linalg.stages import Rule, StageBuilder
 
 
-def element_wise(at: Stages, stage: c.ElementWise) -> Value:
-    """Parallel loops with one result; a fill where every element is the same."""
-    out = at.empty(stage.shape, stage.dtype)
+def element_wise(builder: StageBuilder, stage: c.ElementWise) -> Value:
+    """A `linalg.generic` of parallel loops; a `linalg.fill` where all elements are equal."""
+    out = builder.empty(stage.shape, stage.dtype)
     if is_uniform(stage.body):
-        return at.fill(out, stage.body)
+        return builder.fill(out, stage.body)
     loops = Loops(stage.positions, stage.shape)
-    return at.generic(loops, [stage.body], [(out, loops.identity)])[0]
+    return builder.generic(loops, [stage.body], [(out, loops.identity)])[0]
 
 
-def fold(at: Stages, stage: c.Fold) -> Value:
-    """One generic for all accumulators of the reduction; its outs hold the initial values."""
+def fold(builder: StageBuilder, stage: c.Fold) -> Value:
+    """One `linalg.generic` for all accumulators of the reduction; its outs hold the initial values."""
     reduction = stage.reduction
-    if id(reduction) not in at.reductions:
-        at.reductions[id(reduction)] = _reduce(at, reduction)
-    return at.reductions[id(reduction)][stage.result]
+    if id(reduction) not in builder.reductions:
+        builder.reductions[id(reduction)] = _reduce(builder, reduction)
+    return builder.reductions[id(reduction)][stage.result]
 
 
-def _reduce(at: Stages, reduction: c.Reduction) -> list[Value]:
+def _reduce(builder: StageBuilder, reduction: c.Reduction) -> list[Value]:
     kept, steps = len(reduction.positions), len(reduction.steps)
     loops = Loops(
         (*reduction.positions, *reduction.steps),
@@ -44,117 +44,130 @@ def _reduce(at: Stages, reduction: c.Reduction) -> list[Value]:
         tuple(range(kept, kept + steps)),
     )
     inits = [c.ElementWise(reduction.shape, i.dtype, reduction.positions, i) for i in reduction.inits]
-    outs = [(element_wise(at, init), loops.select(range(kept))) for init in inits]
-    return at.generic(loops, reduction.bodies, outs, reduction.accumulators, associative=reduction.associative)
+    outs = [(element_wise(builder, init), loops.select(range(kept))) for init in inits]
+    return builder.generic(loops, reduction.bodies, outs, reduction.accumulators, associative=reduction.associative)
 
 
-def scan(at: Stages, stage: c.Scan) -> Value:
-    """The scanned loop is sequential; outs are the result and the running value."""
+def scan(builder: StageBuilder, stage: c.Scan) -> Value:
+    """A `linalg.generic` whose scanned loop is a reduction; its outs are the result and the accumulator."""
     positions = tuple(Expr("index", (), dtypes.index, i) for i in range(stage.rank))
     loops = Loops(positions, stage.shape, (stage.axis,))
     rest = [i for i in range(stage.rank) if i != stage.axis]
-    running = at.fill(at.empty([stage.shape[i] for i in rest], stage.dtype), stage.init)
-    outs = [(at.empty(stage.shape, stage.dtype), loops.identity), (running, loops.select(rest))]
+    running = builder.fill(builder.empty([stage.shape[i] for i in rest], stage.dtype), stage.init)
+    outs = [(builder.empty(stage.shape, stage.dtype), loops.identity), (running, loops.select(rest))]
     element = s.cast(Expr("load", positions, stage.x.dtype, stage.x), stage.element.dtype)
     body = substitute(stage.body, {id(stage.element): element})
     so_far = s.arg(-1, stage.dtype)
-    return at.generic(loops, [body, body], outs, [so_far, stage.accumulator])[0]
+    return builder.generic(loops, [body, body], outs, [so_far, stage.accumulator])[0]
 
 
-def scatter(at: Stages, stage: c.Scatter) -> Value:
-    """Sequential loops that carry the tensor."""
+def scatter(builder: StageBuilder, stage: c.Scatter) -> Value:
+    """An `scf.for` nest that carries the tensor."""
     *index, value = hoist_checks(stage.steps, stage.extents, [*stage.index, stage.body])
-    body = Body(at.context, [*index, value], [*map(id, stage.steps), id(stage.accumulator)])
-    extents = at.sizes.values(stage.extents)
-    zero, one = at.shapes.value(0), at.shapes.value(1)
+    body = Body(builder.context, [*index, value], [*map(id, stage.steps), id(stage.accumulator)])
+    extents = builder.sizes.values(stage.extents)
+    zero, one = builder.shapes.value(0), builder.shapes.value(1)
 
     def nest(tensor: Value, steps: tuple[Value, ...]) -> Value:
         if len(steps) < len(extents):
             bounds = [zero, extents[len(steps)], one]
-            made = _loop(at, bounds, tensor, lambda step, carried: nest(carried, (*steps, step)))
+            made = _loop(builder, bounds, tensor, lambda step, carried: nest(carried, (*steps, step)))
             if stage.any_order:
                 made.owner.attributes[ANY_ORDER] = ir.UnitAttr.get()
             return made
-        place_ = body.write(index, {id(n): step for n, step in zip(stage.steps, steps, strict=True)})
-        old = at.e.op("tensor.extract", tensor.type.element_type, [tensor, *place_])
+        position = body.write(index, {id(n): step for n, step in zip(stage.steps, steps, strict=True)})
+        old = builder.e.op("tensor.extract", tensor.type.element_type, [tensor, *position])
         (new,) = body.write([value], {id(stage.accumulator): old})
-        return at.e.op("tensor.insert", tensor.type, [new, tensor, *place_])
+        return builder.e.op("tensor.insert", tensor.type, [new, tensor, *position])
 
-    return nest(at.tensor(stage.base), ())
+    return nest(builder.tensor(stage.base), ())
 
 
-def _loop(at: Stages, bounds: Sequence[Value], tensor: Value, body: Callable[[Value, Value], Value]) -> Value:
+def _loop(
+    builder: StageBuilder, bounds: Sequence[Value], tensor: Value, body: Callable[[Value, Value], Value]
+) -> Value:
     """`scf.for` from, to and by `bounds` that carries `tensor`."""
     loop = ir.Operation.create("scf.for", results=[tensor.type], operands=[*bounds, tensor], regions=1)
-    block = loop.regions[0].blocks.append(at.e.index_type, tensor.type, arg_locs=[at.place] * 2)
+    block = loop.regions[0].blocks.append(builder.e.index_type, tensor.type, arg_locs=[builder.location] * 2)
     with ir.InsertionPoint(block):
         ir.Operation.create("scf.yield", operands=[body(*block.arguments)])
     return loop.result
 
 
-def place(at: Stages, stage: c.Place) -> Value:
-    """A fill, then every part inserted; what the types leave open of sizes is checked."""
-    out = at.empty(stage.shape, stage.dtype)
+def place(builder: StageBuilder, stage: c.Place) -> Value:
+    """A `linalg.fill`, then a `tensor.insert_slice` for each part; dynamic sizes are checked at run time."""
+    out = builder.empty(stage.shape, stage.dtype)
     if stage.fill is not None:
-        out = at.fill(out, stage.fill)
+        out = builder.fill(out, stage.fill)
     for number, part in enumerate(stage.parts):
-        _check_part(at, stage, part, f"part {number}")
-        if not _is_empty(at, part.source.shape) and not _is_empty(at, stage.shape):
-            out = _insert(at, out, part)
+        _check_part(builder, stage, part, f"part {number}")
+        if not _is_empty(builder, part.source.shape) and not _is_empty(builder, stage.shape):
+            out = _insert(builder, out, part)
     return out
 
 
-def _is_empty(at: Stages, shape: Sequence[c.Size]) -> bool:
-    """Whether a size is known to be 0: MLIR refuses to insert anything there, at any position."""
-    return any(isinstance(n, int) and n == 0 for n in at.sizes.extents(shape))
+def _is_empty(builder: StageBuilder, shape: Sequence[c.Size]) -> bool:
+    """Whether a size is known to be 0: MLIR refuses insertions into empty tensors."""
+    return any(isinstance(n, int) and n == 0 for n in builder.sizes.extents(shape))
 
 
-def _check_part(at: Stages, stage: c.Place, part: c.Part, text: str) -> None:
-    """A part stays inside; parts that tile the whole (no fill) span every dimension along which none is offset."""
+def _check_part(builder: StageBuilder, stage: c.Place, part: c.Part, text: str) -> None:
+    """Checks that a part is inside the result; without a fill, that it spans the dimensions without offsets."""
     for dim, (whole, size) in enumerate(zip(stage.shape, part.source.shape, strict=True)):
-        if known(whole) is not None and known(size) is not None and known(part.offsets[dim]) is not None:
+        if (
+            static_size(whole) is not None
+            and static_size(size) is not None
+            and static_size(part.offsets[dim]) is not None
+        ):
             continue
-        if stage.fill is None and all(known(p.offsets[dim]) == 0 for p in stage.parts) and not _covers(at, stage):
-            at.expect_equal(size, whole, f"dimension {dim} of {text}")
+        if (
+            stage.fill is None
+            and all(static_size(p.offsets[dim]) == 0 for p in stage.parts)
+            and not _covers(builder, stage)
+        ):
+            builder.check_equal(size, whole, f"dimension {dim} of {text}")
         else:
             last = part.offsets[dim] + (c.as_expr(size) - 1) * part.strides[dim]
-            at.expect_at_least(whole, last + 1, f"dimension {dim} of {text}")
+            builder.check_at_least(whole, last + 1, f"dimension {dim} of {text}")
 
 
-def _covers(at: Stages, stage: c.Place) -> bool:
-    """Whether the first part is as large as the whole, so that the others replace pieces of it."""
-    return bool(at.sizes.extents(stage.parts[0].source.shape) == at.sizes.extents(stage.shape))
+def _covers(builder: StageBuilder, stage: c.Place) -> bool:
+    """Whether the first part is as large as the result, so that the others overwrite parts of it."""
+    return bool(builder.sizes.extents(stage.parts[0].source.shape) == builder.sizes.extents(stage.shape))
 
 
-def _insert(at: Stages, out: Value, part: c.Part) -> Value:
+def _insert(builder: StageBuilder, out: Value, part: c.Part) -> Value:
     offsets, sizes = static_shape(part.offsets), static_shape(part.source.shape)
-    dynamic = [at.sizes.values([x for x in group if known(x) is None]) for group in (part.offsets, part.source.shape)]
+    dynamic = [
+        builder.sizes.values([x for x in group if static_size(x) is None])
+        for group in (part.offsets, part.source.shape)
+    ]
     attributes = {
         "static_offsets": dense(offsets),
         "static_sizes": dense(sizes),
         "static_strides": dense(part.strides),
-        "operandSegmentSizes": at.e.attribute(f"array<i32: 1, 1, {len(dynamic[0])}, {len(dynamic[1])}, 0>"),
+        "operandSegmentSizes": builder.e.attribute(f"array<i32: 1, 1, {len(dynamic[0])}, {len(dynamic[1])}, 0>"),
     }
-    operands = [at.tensor(part.source), out, *dynamic[0], *dynamic[1]]
-    return at.e.op("tensor.insert_slice", out.type, operands, attributes)
+    operands = [builder.tensor(part.source), out, *dynamic[0], *dynamic[1]]
+    return builder.e.op("tensor.insert_slice", out.type, operands, attributes)
 
 
-def reshape(at: Stages, stage: c.Reshape) -> Value:
-    """Groups of dimensions collapsed and expanded; element counts are compared at run time where dynamic."""
-    value, dims = at.tensor(stage.source), static_shape(stage.shape)
-    source, target = at.sizes.extents(stage.source.shape), at.sizes.extents(stage.shape)
-    at.expect_equal(c.product(stage.source.shape), c.product(stage.shape), "the number of elements")
+def reshape(builder: StageBuilder, stage: c.Reshape) -> Value:
+    """Collapses and expands groups of dimensions; dynamic numbers of elements are compared at run time."""
+    value, dims = builder.tensor(stage.source), static_shape(stage.shape)
+    source, target = builder.sizes.extents(stage.source.shape), builder.sizes.extents(stage.shape)
+    builder.check_equal(c.product(stage.source.shape), c.product(stage.shape), "the number of elements")
     if any(isinstance(x, int) and x == 0 for x in (*source, *target)):
-        return at.empty(stage.shape, stage.dtype)
+        return builder.empty(stage.shape, stage.dtype)
     if not target:
-        return regroup.to_scalar(at.e, value)
+        return regroup.to_scalar(builder.e, value)
     if not source:
-        return regroup.from_scalar(at.e, value, dims)
-    dynamic = at.sizes.values([x for x, d in zip(stage.shape, dims, strict=True) if d is None])
-    return regroup.regroup(at.e, value, regroup.groups(source, target), dims, dynamic)
+        return regroup.from_scalar(builder.e, value, dims)
+    dynamic = builder.sizes.values([x for x, d in zip(stage.shape, dims, strict=True) if d is None])
+    return regroup.regroup(builder.e, value, regroup.reassociation_groups(source, target), dims, dynamic)
 
 
-#: What makes a stage's value, by the primitive.
+#: The rule of each primitive.
 RULES: Mapping[type[Stage], Rule] = {
     c.ElementWise: element_wise, c.Fold: fold, c.Scan: scan, c.Scatter: scatter, c.Place: place, c.Reshape: reshape,
 }  # fmt: skip

@@ -1,7 +1,7 @@
-"""Expressions of the scalar algebra in arith and math: one function per kind of node.
+"""Expressions of the scalar algebra in arith and math: one method per kind of node.
 
-The laws at the top of `dialect/scalar.py` hold without undefined behaviour: divisors and shift amounts are made
-safe first, and a float outside an integer's range converts to what x86 and NumPy give, the smallest integer
+The laws at the top of `dialect/scalar.py` hold without undefined behaviour: divisors and shift amounts are replaced
+by safe ones first. A float outside the range of an integer becomes the smallest integer, as on x86 and in NumPy
 (`uint8` and `int8` take the low bits of the conversion to i32).
 """
 
@@ -14,7 +14,7 @@ from oneflow.dialect.dtypes import DType
 from oneflow.dialect.scalar import Expr
 from oneflow.lowering.linalg.emit import Emitter, Value
 
-#: Kinds that are one operation on floats, and on integers (None: the table below or a function does it).
+#: Kinds that are one operation on floats, on signed and on unsigned integers. Methods write the others.
 FLOAT_OPS = {
     "neg": "arith.negf", "abs": "math.absf", "rint": "math.roundeven", "add": "arith.addf", "sub": "arith.subf",
     "mul": "arith.mulf", "div": "arith.divf", "rem": "arith.remf", "max": "arith.maximumf", "min": "arith.minimumf",
@@ -38,12 +38,12 @@ REASSOCIATE = "#arith.fastmath<reassoc, contract, nsz>"
 
 
 def is_unsigned(dtype: DType) -> bool:
-    """Whether arithmetic on the type is unsigned (bool counts as an unsigned integer of one bit)."""
+    """Whether arithmetic on the type is unsigned; bool is an unsigned integer of one bit."""
     return dtype.kind in ("uint", "bool")
 
 
 class Scalars:
-    """Writes nodes; `reassociate` says that an addition or multiplication may be regrouped with its like."""
+    """Writes nodes at the insertion point."""
 
     def __init__(self, emitter: Emitter) -> None:
         self.e = emitter
@@ -51,8 +51,8 @@ class Scalars:
             "const": lambda node, args: self.e.constant(node.value, node.dtype),
             "select": lambda node, args: self.e.op("arith.select", args[1].type, args),
             "cast": lambda node, args: self.convert(args[0], node.args[0].dtype, node.dtype),
-            "neg": lambda node, args: self._same("arith.subi", self._like(node, 0), args[0]),
-            "not": lambda node, args: self._same("arith.xori", args[0], self._like(node, -1)),
+            "neg": lambda node, args: self._same_type("arith.subi", self._constant(node, 0), args[0]),
+            "not": lambda node, args: self._same_type("arith.xori", args[0], self._constant(node, -1)),
             "rsqrt": self._rsqrt,
             "floordiv": self._floordiv,
             "rem": self._remainder,
@@ -64,7 +64,10 @@ class Scalars:
         }
 
     def emit(self, node: Expr, args: Sequence[Value], reassociate: bool = False) -> Value:
-        """The value of a node whose arguments are `args`."""
+        """The value of a node with the arguments `args`.
+
+        `reassociate` allows floating-point additions and multiplications to be reassociated.
+        """
         if node.kind in FLOAT_PREDICATES:
             return self.compare(node.kind, args[0], args[1], node.args[0].dtype)
         table = FLOAT_OPS if node.dtype.is_float else UNSIGNED_OPS if is_unsigned(node.dtype) else SIGNED_OPS
@@ -86,85 +89,87 @@ class Scalars:
         """`a` where `condition` holds, else `b`."""
         return self.e.op("arith.select", a.type, [condition, a, b])
 
-    def _like(self, node: Expr, value: float | int) -> Value:
+    def _constant(self, node: Expr, value: float | int) -> Value:
         return self.e.constant(value, node.dtype)
 
-    def _same(self, name: str, *args: Value) -> Value:
-        """The operation `name` whose result has the type of its operands."""
+    def _same_type(self, name: str, *args: Value) -> Value:
+        """The operation `name`, whose result has the type of its operands."""
         return self.e.op(name, args[0].type, args)
 
     def _rsqrt(self, node: Expr, args: Sequence[Value]) -> Value:
         root = self.e.op("math.sqrt", args[0].type, args)
-        return self.e.op("arith.divf", root.type, [self._like(node, 1.0), root])
+        return self.e.op("arith.divf", root.type, [self._constant(node, 1.0), root])
 
     def _floordiv(self, node: Expr, args: Sequence[Value]) -> Value:
         """The quotient rounded down; 0 where the divisor is 0, wrapped where it overflows."""
         name = "arith.divui" if is_unsigned(node.dtype) else "arith.floordivsi"
         if _is_positive(node.args[1]):
-            return self._same(name, *args)
+            return self._same_type(name, *args)
         a, b = args
-        zero = self._like(node, 0)
+        zero = self._constant(node, 0)
         by_zero = self.compare("eq", b, zero, node.dtype)
         trapping = by_zero
         if not is_unsigned(node.dtype):
-            overflow = self._same("arith.andi", self._is(node, a, "least"), self._is(node, b, -1))
-            trapping = self._same("arith.ori", by_zero, overflow)
-        quotient = self._same(name, a, self.select(trapping, self._like(node, 1), b))
+            overflow = self._same_type("arith.andi", self._equals(node, a, "least"), self._equals(node, b, -1))
+            trapping = self._same_type("arith.ori", by_zero, overflow)
+        quotient = self._same_type(name, a, self.select(trapping, self._constant(node, 1), b))
         return self.select(by_zero, zero, quotient)
 
-    def _is(self, node: Expr, value: Value, wanted: int | str) -> Value:
+    def _equals(self, node: Expr, value: Value, wanted: int | str) -> Value:
         number = -(1 << (node.dtype.bits - 1)) if wanted == "least" else int(wanted)
-        return self.compare("eq", value, self._like(node, number), node.dtype)
+        return self.compare("eq", value, self._constant(node, number), node.dtype)
 
     def _remainder(self, node: Expr, args: Sequence[Value]) -> Value:
-        """The remainder of truncated division; 0 where the divisor is 0 or -1, as x % 1 is."""
+        """The remainder of truncated division; 0 where the divisor is 0 or -1: these divisors are replaced by 1."""
         name = "arith.remui" if is_unsigned(node.dtype) else "arith.remsi"
         if _is_positive(node.args[1]):
-            return self._same(name, *args)
+            return self._same_type(name, *args)
         a, b = args
-        trapping = self._is(node, b, 0)
+        trapping = self._equals(node, b, 0)
         if not is_unsigned(node.dtype):
-            trapping = self._same("arith.ori", trapping, self._is(node, b, -1))
-        return self._same(name, a, self.select(trapping, self._like(node, 1), b))
+            trapping = self._same_type("arith.ori", trapping, self._equals(node, b, -1))
+        return self._same_type(name, a, self.select(trapping, self._constant(node, 1), b))
 
     def _shift(self, node: Expr, args: Sequence[Value]) -> Value:
-        """A shift whose amount may be the width or more: all bits have left (or are the sign)."""
+        """A shift; by the width or more it gives 0, or the sign for arithmetic right shifts."""
         signed = node.kind == "shr" and not is_unsigned(node.dtype)
         name = "arith.shli" if node.kind == "shl" else "arith.shrsi" if signed else "arith.shrui"
         a, amount = args
         if signed:
-            return self._same(name, a, self._same("arith.minui", amount, self._like(node, node.dtype.bits - 1)))
-        zero = self._like(node, 0)
-        width = self._like(node, node.dtype.bits)
+            return self._same_type(
+                name, a, self._same_type("arith.minui", amount, self._constant(node, node.dtype.bits - 1))
+            )
+        zero = self._constant(node, 0)
+        width = self._constant(node, node.dtype.bits)
         predicate = self.e.attribute("6 : i64")
         inside = self.e.op("arith.cmpi", self.e.element(dtypes.bool_), [amount, width], {"predicate": predicate})
-        return self.select(inside, self._same(name, a, self.select(inside, amount, zero)), zero)
+        return self.select(inside, self._same_type(name, a, self.select(inside, amount, zero)), zero)
 
     def _power(self, node: Expr, args: Sequence[Value]) -> Value:
-        """An integer power by squaring, the exponent's bits from the lowest; unrolled for a known exponent."""
+        """An integer power by squaring, from the lowest bit of the exponent; shorter for a constant exponent."""
         exponent = node.args[1]
         known = int(exponent.value) if exponent.kind == "const" else None
         if known is not None and known >= 0:
             return self._known_power(node, args[0], known)
-        result, square, bits, one = self._like(node, 1), args[0], args[1], self._like(node, 1)
+        result, square, bits, one = self._constant(node, 1), args[0], args[1], self._constant(node, 1)
         for _ in range(node.dtype.bits):
-            odd = self.compare("ne", self._same("arith.andi", bits, one), self._like(node, 0), node.dtype)
-            result = self.select(odd, self._same("arith.muli", result, square), result)
-            square = self._same("arith.muli", square, square)
-            bits = self._same("arith.shrui", bits, one)
+            odd = self.compare("ne", self._same_type("arith.andi", bits, one), self._constant(node, 0), node.dtype)
+            result = self.select(odd, self._same_type("arith.muli", result, square), result)
+            square = self._same_type("arith.muli", square, square)
+            bits = self._same_type("arith.shrui", bits, one)
         return result
 
     def _known_power(self, node: Expr, base: Value, exponent: int) -> Value:
         result: Value | None = None
         while exponent:
             if exponent & 1:
-                result = base if result is None else self._same("arith.muli", result, base)
+                result = base if result is None else self._same_type("arith.muli", result, base)
             exponent >>= 1
-            base = self._same("arith.muli", base, base) if exponent else base
-        return self._like(node, 1) if result is None else result
+            base = self._same_type("arith.muli", base, base) if exponent else base
+        return self._constant(node, 1) if result is None else result
 
     def convert(self, x: Value, source: DType, target: DType) -> Value:
-        """`x` converted as `scalar.cast` says."""
+        """`x` converted by the law of `scalar.cast`."""
         if source == target:
             return x
         if target.kind == "bool":
@@ -178,9 +183,9 @@ class Scalars:
         return self._integer_to_integer(x, source, target)
 
     def _float_to_float(self, x: Value, source: DType, target: DType) -> Value:
-        """Other than between neighbours, 16-bit floats are reached through f32.
+        """Converts floats; conversions of 16-bit floats are from and to f32.
 
-        f64 to f16 is rounded once, as NumPy does; f64 to bf16 twice, as ml_dtypes does.
+        f64 to f16 is rounded once, as in NumPy; f64 to bf16 twice, as in ml_dtypes.
         """
         middle = dtypes.float32
         if (source, target) == (dtypes.float64, dtypes.float16):
@@ -190,26 +195,29 @@ class Scalars:
         return self.e.op("arith.extf" if target.bits > source.bits else "arith.truncf", self.e.element(target), [x])
 
     def _round_to_odd(self, x: Value) -> Value:
-        """An f64 as f32 whose last bit is set if anything was lost, so that rounding again is exact.
+        """An f64 rounded to f32 by round-to-odd, so that a second rounding is correct (Boldo and Melquiond, 2008).
 
-        What was rounded away from zero is moved back by one unit first.
+        Round-to-odd truncates, and sets the last bit of inexact results. Results that round-to-nearest moved away
+        from zero are moved back by one unit first.
         """
         near = self._float_to_float(x, dtypes.float64, dtypes.float32)
         back = self._float_to_float(near, dtypes.float32, dtypes.float64)
         bits = self.e.op("arith.bitcast", self.e.element(dtypes.int32), [near])
-        rounded, exact = (self._same("math.absf", v) for v in (back, x))
+        rounded, exact = (self._same_type("math.absf", v) for v in (back, x))
         away, lost = self.compare("gt", rounded, exact, dtypes.float64), self.compare("ne", back, x, dtypes.float64)
         away, lost = (self.convert(flag, dtypes.bool_, dtypes.int32) for flag in (away, lost))
-        odd = self._same("arith.ori", self._same("arith.subi", bits, away), lost)
+        odd = self._same_type("arith.ori", self._same_type("arith.subi", bits, away), lost)
         return self.e.op("arith.bitcast", self.e.element(dtypes.float32), [odd])
 
     def _float_to_integer(self, x: Value, source: DType, target: DType) -> Value:
-        """Rounds towards zero; NaN and what does not fit become the smallest integer of the register."""
+        """Rounds towards zero; NaN and numbers out of range become the smallest integer of the register."""
         register = dtypes.int64 if target.bits == 64 else dtypes.int32
         least, beyond = (self.e.constant(sign * 2.0 ** (register.bits - 1), source) for sign in (-1, 1))
-        inside = self._same("arith.andi", self.compare("ge", x, least, source), self.compare("lt", x, beyond, source))
-        whole = self.e.op("arith.fptosi", self.e.element(register), [self.select(inside, x, least)])
-        return self._integer_to_integer(whole, register, target)
+        inside = self._same_type(
+            "arith.andi", self.compare("ge", x, least, source), self.compare("lt", x, beyond, source)
+        )
+        truncated = self.e.op("arith.fptosi", self.e.element(register), [self.select(inside, x, least)])
+        return self._integer_to_integer(truncated, register, target)
 
     def _integer_to_float(self, x: Value, source: DType, target: DType) -> Value:
         if source.kind == "index":

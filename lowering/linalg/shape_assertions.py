@@ -1,4 +1,4 @@
-"""Run-time checks of what an operator's types ask of unknown sizes, with texts that say which sizes they are of."""
+"""Shape assertions: run-time checks of the requirements of types on dynamic sizes, with texts that name the sizes."""
 
 from __future__ import annotations
 
@@ -9,57 +9,57 @@ from oneflow.dialect.compute import as_expr, is_natural
 from oneflow.dialect.record import Call
 from oneflow.dialect.scalar import Expr
 from oneflow.lowering.linalg.shape_guards import Requirement, requirements
-from oneflow.lowering.linalg.stages import Stages
+from oneflow.lowering.linalg.stages import StageBuilder
 
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "floordiv": "//", "rem": "%"}
 _WORDS = {"min": "the smaller of", "max": "the larger of"}
 
 
-class Expectations:
-    """The checks of one module; calls on descriptions that are alike are asked once."""
+class ShapeAssertions:
+    """The shape assertions of one module; requirements are cached by operator, descriptions and attributes."""
 
     def __init__(self) -> None:
         self._known: dict[Hashable, list[Requirement]] = {}
 
-    def expect(self, at: Stages, call: Call) -> None:
-        """Lets the run fail where the types of `call`, whose stages `at` makes, would refuse the sizes."""
+    def check(self, builder: StageBuilder, call: Call) -> None:
+        """Fails the run where the types of `call`, whose stages are `builder`'s, would refuse the sizes."""
         key = (call.record.name, tuple(call.inputs.items()), tuple(call.attrs.items()))
         if key not in self._known:
             self._known[key] = requirements(call)
         for requirement in self._known[key]:
-            _expect(at, requirement)
+            _check(builder, requirement)
 
 
-def _expect(at: Stages, requirement: Requirement) -> None:
-    question, holds = requirement.question, requirement.holds
-    if question.kind == "eq" and holds:
-        got, wanted = question.a, question.b
-        text = _named(got, at.names)
-        text += "" if wanted.kind == "const" else f", which is {_named(wanted, at.names)}"
-        at.expect_equal(requirement.where(got, wanted), wanted, text)
+def _check(builder: StageBuilder, requirement: Requirement) -> None:
+    guard, holds = requirement.guard, requirement.holds
+    if guard.kind == "eq" and holds:
+        got, wanted = guard.a, guard.b
+        text = _in_words(got, builder.names)
+        text += "" if wanted.kind == "const" else f", which is {_in_words(wanted, builder.names)}"
+        builder.check_equal(requirement.where(got, wanted), wanted, text)
         return
-    size, least = (question.b, question.a + 1) if holds else (question.a, question.b)
-    if question.kind == "eq":
-        size, least = _apart(question.a, question.b)
-    text = f"{_named(size, at.names)}, which is too small"
-    at.expect_at_least(requirement.where(size, least), least, text)
+    size, least = (guard.b, guard.a + 1) if holds else (guard.a, guard.b)
+    if guard.kind == "eq":
+        size, least = _bounds_of_difference(guard.a, guard.b)
+    text = f"{_in_words(size, builder.names)}, which is too small"
+    builder.check_at_least(requirement.where(size, least), least, text)
 
 
-def _apart(a: Expr, b: Expr) -> tuple[Expr, Expr]:
-    """Two sizes that are at least as large as each other exactly where `a` and `b` differ."""
+def _bounds_of_difference(a: Expr, b: Expr) -> tuple[Expr, Expr]:
+    """A pair of expressions of which the first is at least the second exactly where `a` and `b` differ."""
     if is_natural(a) and b.kind == "const" and b.value == 0:
         return a, as_expr(1)
     return s.maximum(a - b, b - a), as_expr(1)
 
 
-def _named(size: Expr, names: Sequence[str]) -> str:
+def _in_words(size: Expr, names: Sequence[str]) -> str:
     """A size in words."""
     if size.kind == "const":
         return str(size.value)
     if size.kind == "size":
         operand, dim = size.value
         return f"dimension {dim} of {names[operand]}"
-    texts = [_named(a, names) for a in size.args]
+    texts = [_in_words(a, names) for a in size.args]
     if size.kind in _WORDS:
         return f"{_WORDS[size.kind]} {texts[0]} and {texts[1]}"
     first, second = (f"({t})" if a.kind in {*_INFIX, *_WORDS} else t for t, a in zip(texts, size.args, strict=True))

@@ -1,8 +1,8 @@
-"""What an operator's types ask of sizes that are only known at run time.
+"""Symbolic shape guards: what the rule of an operator's types requires of dynamic sizes.
 
-Types refuse static sizes that do not fit; what they would say of unknown ones has to be checked when a program runs.
-The rule is run with sizes that stand for themselves: each comparison of them is a question, which is answered both
-ways. Where one answer is always refused, the other is a requirement. So rules are written for numbers alone.
+The rule is run on symbolic sizes. Each comparison of these is a guard, and the rule is run for both answers. Where
+one answer is always refused, the other is a requirement, which is checked at run time. So rules are written for
+numbers.
 """
 
 from __future__ import annotations
@@ -18,13 +18,16 @@ from oneflow.dialect.record import Call, OperatorError, flatten, infer
 from oneflow.dialect.scalar import Expr
 from oneflow.dialect.tensor_desc import TensorDesc
 
-#: The most times that a rule is run for one call.
-_MOST = 500
+#: The most runs of a rule for one call.
+_MAX_RUNS = 500
 
 
 @dataclass(frozen=True)
-class Question:
-    """Whether `a` equals `b` (`eq`, in a set order) or is less than it (`lt`). What is asked alike is equal."""
+class Guard:
+    """A comparison of sizes: `a` equals `b` (`eq`, in a canonical order), or is less (`lt`).
+
+    Guards with equal texts are equal.
+    """
 
     kind: str
     a: Expr = field(compare=False)
@@ -32,20 +35,20 @@ class Question:
     text: str
 
     @staticmethod
-    def of(kind: str, a: Expr, b: Expr) -> Question:
-        """The question about two expressions."""
+    def of(kind: str, a: Expr, b: Expr) -> Guard:
+        """The guard that compares two expressions, in canonical form."""
         a, b = _ordered(a, b) if kind == "eq" else (a, b)
         while a.kind == "add" and a.args[1].kind == b.kind == "const":
             a, b = a.args[0], as_expr(b.value - a.args[1].value)
-        return Question(kind, a, b, f"{_text(a)} {kind} {_text(b)}")
+        return Guard(kind, a, b, f"{_text(a)} {kind} {_text(b)}")
 
     @property
     def condition(self) -> Expr:
-        """The question as a bool expression."""
+        """The guard as a bool expression."""
         return s.binary(self.kind, self.a, self.b)
 
     def decided(self) -> bool | None:
-        """The answer where all sizes give the same."""
+        """The answer, where it is the same for all sizes; else None."""
         a, b = self.a, self.b
         if a.kind == b.kind == "const":
             return bool(a.value == b.value if self.kind == "eq" else a.value < b.value)
@@ -54,112 +57,112 @@ class Question:
         if self.kind == "lt" and _is_below(a, 0) and is_natural(b):
             return True
         least = 0 if self.kind == "eq" else 1
-        apart = (is_natural(a) and _is_below(b, least)) or (self.kind == "eq" and is_natural(b) and _is_below(a, 0))
-        return False if apart else None
+        differ = (is_natural(a) and _is_below(b, least)) or (self.kind == "eq" and is_natural(b) and _is_below(a, 0))
+        return False if differ else None
 
 
-#: A question and what it is to be answered.
-Answer: TypeAlias = tuple[Question, bool]
+#: A guard and its answer.
+Answer: TypeAlias = tuple[Guard, bool]
 
 
 @dataclass(frozen=True)
 class Requirement:
-    """An answer that sizes have to give, where they give the `others`."""
+    """The answer `holds` that sizes have to give to a guard, where they give the answers `conditions`."""
 
-    question: Question
+    guard: Guard
     holds: bool
-    others: tuple[Answer, ...] = ()
+    conditions: tuple[Answer, ...] = ()
 
     def where(self, value: Expr, otherwise: Expr) -> Expr:
-        """`value` where the requirement is asked for."""
-        for question, holds in self.others:
+        """`value` where the conditions hold, else `otherwise`."""
+        for guard, holds in self.conditions:
             both = (value, otherwise) if holds else (otherwise, value)
-            value = s.where(question.condition, *both)
+            value = s.where(guard.condition, *both)
         return value
 
 
 def requirements(call: Call) -> list[Requirement]:
-    """What the types of a call on descriptions ask of the sizes that are unknown.
+    """The requirements of a call's types on its dynamic sizes.
 
-    Nothing where the rule wants a number for one (which Python tells it by a TypeError, where it does what sizes
-    cannot, such as times 1.5), or asks too many questions.
+    Empty where the rule needs the number of a dynamic size (for some operations, such as times 1.5, that is a
+    TypeError), or has too many guards.
     """
     if all(d.is_static for d in flatten(call.inputs.values())):
         return []
     try:
-        return list(dict.fromkeys(_required(_Tree(call).grow(()))))
+        return list(dict.fromkeys(_required(_DecisionTree(call).grow(()))))
     except (_UndecidableError, TypeError):
         return []
 
 
-class _Asked(Exception):
-    """A question that no answer is given for."""
+class _OpenGuardError(Exception):
+    """A guard without an answer on the current path."""
 
-    def __init__(self, question: Question) -> None:
-        super().__init__(question)
-        self.question = question
+    def __init__(self, guard: Guard) -> None:
+        super().__init__(guard)
+        self.guard = guard
 
 
 class _UndecidableError(Exception):
-    """A rule that wants the number of an unknown size, or asks too many questions."""
+    """A rule that needs the number of a dynamic size, or has too many guards."""
 
 
-#: What comes of a rule: whether it allows the call, or a question and what comes of yes and of no.
-_Outcome: TypeAlias = "bool | tuple[Question, _Outcome, _Outcome]"
+#: The outcome of a rule: whether it accepts the call, or a guard with the outcomes of yes and of no.
+_Outcome: TypeAlias = "bool | tuple[Guard, _Outcome, _Outcome]"
 
 
 @dataclass
-class _Tree:
-    """Every way through the rule of a call."""
+class _DecisionTree:
+    """The decision tree of a call's rule, over guards."""
 
     call: Call
     runs: int = 0
 
     def grow(self, answers: tuple[Answer, ...]) -> _Outcome:
-        """What comes after these answers."""
+        """The subtree below these answers."""
         self.runs += 1
-        if self.runs > _MOST:
+        if self.runs > _MAX_RUNS:
             raise _UndecidableError
         try:
-            _run(self.call, _Way(answers))
-        except _Asked as asked:
-            yes, no = (self.grow((*answers, (asked.question, answer))) for answer in (True, False))
-            return False if yes is no is False else (asked.question, yes, no)
+            _run(self.call, _Path(answers))
+        except _OpenGuardError as undecided:
+            yes, no = (self.grow((*answers, (undecided.guard, answer))) for answer in (True, False))
+            return False if yes is no is False else (undecided.guard, yes, no)
         except OperatorError:
             return False
         return True
 
 
 def _required(outcome: _Outcome) -> Iterator[Requirement]:
-    """The requirements of a tree; those of either answer are asked for beside it, if both are allowed.
+    """The requirements of a decision tree; where both answers are accepted, those below are conditional.
 
-    A size that is unknown is none that is repeated: where it could be 1, it is not.
+    A dynamic size is not broadcast: guards that compare it with 1 are answered no.
     """
     if isinstance(outcome, bool):
         return
-    question, yes, no = outcome
+    guard, yes, no = outcome
     if yes is False or no is False:
-        yield Requirement(question, no is False)
+        yield Requirement(guard, no is False)
         yield from _required(yes if no is False else no)
         return
-    if question.kind == "eq" and any(x.kind == "const" and x.value == 1 for x in (question.a, question.b)):
+    if guard.kind == "eq" and any(x.kind == "const" and x.value == 1 for x in (guard.a, guard.b)):
         yield from _required(no)
         return
     found = {answer: list(_required(below)) for answer, below in ((True, yes), (False, no))}
     for answer, those in found.items():
         for one in those:
-            others = one.others if one in found[not answer] else (*one.others, (question, answer))
-            yield Requirement(one.question, one.holds, others)
+            conditions = one.conditions if one in found[not answer] else (*one.conditions, (guard, answer))
+            yield Requirement(one.guard, one.holds, conditions)
 
 
-def _run(call: Call, way: _Way) -> None:
-    """Runs the rule on sizes that answer as `way` does."""
+def _run(call: Call, path: _Path) -> None:
+    """Runs the rule on symbolic sizes that take the answers of `path`."""
     numbers = iter(range(len(call.operands)))
 
     def stated(desc: TensorDesc) -> TensorDesc:
         number = next(numbers)
         sizes = [
-            _Size(Expr("size", (), dtypes.index, (number, axis)), way) if size is None else size
+            _SymbolicSize(Expr("size", (), dtypes.index, (number, axis)), path) if size is None else size
             for axis, size in enumerate(desc.shape or ())
         ]
         return TensorDesc(tuple(sizes), desc.dtype)  # type: ignore[arg-type]
@@ -168,8 +171,8 @@ def _run(call: Call, way: _Way) -> None:
     infer(call.record, Call(call.record, inputs, call.attrs))
 
 
-class _Way:
-    """Answers to questions; sizes that are equal by them are one."""
+class _Path:
+    """A path of the decision tree: answers to guards; sizes that are equal by these have one name."""
 
     def __init__(self, answers: Sequence[Answer]) -> None:
         self.answers = {q.text: answer for q, answer in answers}
@@ -177,23 +180,23 @@ class _Way:
         self.same = {_text(a): b for a, b in equal if a.kind == "size" and b.kind in ("size", "const")}
 
     def ask(self, kind: str, a: Expr, b: Expr) -> bool:
-        """The answer to a question.
+        """The answer to a guard.
 
         Raises:
-            _Asked: there is none yet.
+            _OpenGuardError: the path has none.
         """
-        question = Question.of(kind, self._known(a), self._known(b))
-        decided = question.decided()
-        answer = self.answers.get(question.text) if decided is None else decided
+        guard = Guard.of(kind, self._known(a), self._known(b))
+        decided = guard.decided()
+        answer = self.answers.get(guard.text) if decided is None else decided
         if answer is None:
-            raise _Asked(question)
+            raise _OpenGuardError(guard)
         return answer
 
     def _known(self, node: Expr) -> Expr:
-        """A size with one name for all that are equal."""
+        """An expression with one name for equal sizes."""
         while _text(node) in self.same:
             node = self.same[_text(node)]
-        return combined(node.kind, *map(self._known, node.args)) if node.args else node
+        return folded(node.kind, *map(self._known, node.args)) if node.args else node
 
 
 def _is_below(node: Expr, limit: int) -> bool:
@@ -201,7 +204,7 @@ def _is_below(node: Expr, limit: int) -> bool:
 
 
 def _ordered(a: Expr, b: Expr) -> tuple[Expr, Expr]:
-    """What is held against what: sizes of later operands first, then of earlier ones, then others, numbers last."""
+    """The canonical order of an equality: sizes of later operands, of earlier ones, other expressions, numbers."""
     return (b, a) if _rank(b) > _rank(a) else (a, b)
 
 
@@ -211,28 +214,28 @@ def _rank(node: Expr) -> tuple[bool, bool, tuple[int, ...]]:
 
 
 def _text(node: Expr) -> str:
-    """Equal for expressions that are written alike."""
+    """The text of an expression, equal for structurally equal expressions."""
     return f"{node.kind}({', '.join(map(_text, node.args))})" if node.args else f"{node.kind}{node.value}"
 
 
 def _expr(size: Any) -> Expr:
-    return size.expr if isinstance(size, _Size) else as_expr(size)
+    return size.expr if isinstance(size, _SymbolicSize) else as_expr(size)
 
 
-def combined(kind: str, a: Expr, b: Expr) -> Expr:
-    """Arithmetic on sizes, numbers put together where they can be."""
+def folded(kind: str, a: Expr, b: Expr) -> Expr:
+    """An operation on sizes, with constants folded."""
     if kind == "sub" and b.kind == "const":
-        return combined("add", a, as_expr(-b.value))
+        return folded("add", a, as_expr(-b.value))
     if kind in ("add", "mul") and a.kind == "const" and b.kind != "const":
         a, b = b, a
     if (kind == "sub" and _text(a) == _text(b)) or (kind, _text(b)) in (("mul", "const0"), ("rem", "const1")):
         return as_expr(0)
     if kind == "add" and a.kind == "add" and a.args[1].kind == b.kind == "const":
-        return combined("add", a.args[0], as_expr(a.args[1].value + b.value))
+        return folded("add", a.args[0], as_expr(a.args[1].value + b.value))
     return s.binary(kind, a, b)
 
 
-def _arithmetic(kind: str) -> Callable[[Any, Any], Any]:
+def _operator(kind: str) -> Callable[[Any, Any], Any]:
     return lambda a, b: a.combine(kind, a, b)
 
 
@@ -241,34 +244,34 @@ def _reflected(kind: str) -> Callable[[Any, Any], Any]:
 
 
 def _comparison(kind: str, swapped: bool, holds: bool) -> Callable[[Any, Any], Any]:
-    """Python's comparison as one of the questions, and whether it is true where the answer is yes."""
+    """A comparison of Python as a guard; it is true where the guard's answer is `holds`."""
 
     def compare(a: Any, b: Any) -> Any:
-        if not isinstance(b, (int, Expr, _Size)):
+        if not isinstance(b, (int, Expr, _SymbolicSize)):
             return NotImplemented
         first, second = (b, a) if swapped else (a, b)
-        return a.way.ask(kind, _expr(first), _expr(second)) is holds
+        return a.path.ask(kind, _expr(first), _expr(second)) is holds
 
     return compare
 
 
-class _Size:
-    """An unknown size while a rule runs."""
+class _SymbolicSize:
+    """A dynamic size while a rule runs."""
 
-    __slots__ = ("expr", "way")
+    __slots__ = ("expr", "path")
 
-    def __init__(self, expr: Expr, way: _Way) -> None:
-        self.expr, self.way = expr, way
+    def __init__(self, expr: Expr, path: _Path) -> None:
+        self.expr, self.path = expr, path
 
     def combine(self, kind: str, a: Any, b: Any) -> Any:
-        """The result of arithmetic: a number where it is known."""
-        result = combined(kind, _expr(a), _expr(b))
-        return result.value if result.kind == "const" else _Size(result, self.way)
+        """The result of an operation, as a number where it is constant."""
+        result = folded(kind, _expr(a), _expr(b))
+        return result.value if result.kind == "const" else _SymbolicSize(result, self.path)
 
-    __add__, __radd__ = _arithmetic("add"), _reflected("add")
-    __sub__, __rsub__ = _arithmetic("sub"), _reflected("sub")
-    __mul__, __rmul__ = _arithmetic("mul"), _reflected("mul")
-    __floordiv__, __rfloordiv__ = _arithmetic("floordiv"), _reflected("floordiv")
+    __add__, __radd__ = _operator("add"), _reflected("add")
+    __sub__, __rsub__ = _operator("sub"), _reflected("sub")
+    __mul__, __rmul__ = _operator("mul"), _reflected("mul")
+    __floordiv__, __rfloordiv__ = _operator("floordiv"), _reflected("floordiv")
     __eq__, __ne__ = _comparison("eq", False, True), _comparison("eq", False, False)
     __lt__, __ge__ = _comparison("lt", False, True), _comparison("lt", False, False)
     __gt__, __le__ = _comparison("lt", True, True), _comparison("lt", True, False)

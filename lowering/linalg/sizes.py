@@ -1,15 +1,14 @@
-"""Extents of dimensions: ints where known, else SSA values of type `index` computed outside of loops.
+"""Extents of dimensions: ints where static, else SSA values of type `index` that are computed outside of loops.
 
-A size that was computed once in a block is not computed again, and sizes are known by how they came about: the
-result of a lowered operator has the sizes that its stage stated, so `a.dim == b.dim` is often seen without a
-run-time check.
+A block computes each extent once. The result of a lowered operator has the extents of its stage, so that equal
+dimensions often have one value and need no run-time check.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Hashable, Sequence
+from typing import TypeAlias
 
 from oneflow.dialect import compute as c
 from oneflow.dialect import dtypes
@@ -20,34 +19,34 @@ from oneflow.dialect.tensor_desc import Shape
 from oneflow.lowering.linalg.emit import DYNAMIC, Emitter, Value
 from oneflow.lowering.linalg.scalars import Scalars
 
-#: A dimension's extent: known, or a value of type `index`.
+#: The extent of a dimension: static, or a value of type `index`.
 Extent: TypeAlias = int | Value
 
-_FOLDED: dict[str, Callable[..., Any]] = {
+_FOLDED: dict[str, Callable[..., int]] = {
     "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b,
     "floordiv": lambda a, b: a // b if b else 0, "rem": lambda a, b: int(math.fmod(a, b)) if b else 0,
     "max": max, "min": min, "neg": lambda a: -a, "select": lambda c, a, b: a if c else b, "cast": lambda a: a,
     "eq": lambda a, b: a == b, "ne": lambda a, b: a != b, "lt": lambda a, b: a < b,
     "le": lambda a, b: a <= b, "gt": lambda a, b: a > b, "ge": lambda a, b: a >= b,
 }  # fmt: skip
-#: Types of nodes that are folded: what Python's integers say of others is not what their arithmetic gives.
-_WHOLE = (dtypes.index, dtypes.int64, dtypes.bool_)
+#: Types of nodes that are folded: arithmetic of other types differs from that of Python's integers.
+_FOLDED_TYPES = (dtypes.index, dtypes.int64, dtypes.bool_)
 
 
 class Shapes:
-    """The extents of values of a module."""
+    """The extents of the tensors of a module."""
 
     def __init__(self, emitter: Emitter, scalars: Scalars) -> None:
         self.e, self.scalars = emitter, scalars
         self._known: dict[Value, Sequence[Extent]] = {}
-        self._memo: dict[Any, Value] = {}
+        self._memo: dict[Hashable, Value] = {}
 
     def remember(self, value: Value, extents: Sequence[Extent]) -> None:
-        """States the extents of a new value."""
+        """Records the extents of a new value."""
         self._known[value] = extents
 
     def extent(self, value: Value, dim: int) -> Extent:
-        """The extent of a tensor along `dim`, by the shortest way."""
+        """The extent of a tensor along `dim`: from its type, a record, the operand of a cast, or `tensor.dim`."""
         size = value.type.shape[dim]
         if size != DYNAMIC:
             return int(size)
@@ -57,47 +56,47 @@ class Shapes:
         if source is not None:
             return self.extent(source, dim)
         operands = [value, self.value(dim)]
-        return self._once(("dim", value, dim), lambda: self.e.op("tensor.dim", self.e.index_type, operands))
+        return self._memoized(("dim", value, dim), lambda: self.e.op("tensor.dim", self.e.index_type, operands))
 
-    def smaller(self, a: Value, b: Value) -> Value:
-        """The smaller of two extents, computed once."""
-        return self._once(("smaller", a, b), lambda: self.e.op("arith.minsi", self.e.index_type, [a, b]))
+    def minimum(self, a: Value, b: Value) -> Value:
+        """The smaller of two extents."""
+        return self._memoized(("smaller", a, b), lambda: self.e.op("arith.minsi", self.e.index_type, [a, b]))
 
     def value(self, extent: Extent) -> Value:
         """An extent as a value of type `index`."""
         if isinstance(extent, int):
-            return self._once(("index", extent), lambda: self.e.index(extent))
+            return self._memoized(("index", extent), lambda: self.e.index(extent))
         return extent
 
     def node(self, node: Expr, args: Sequence[Extent]) -> Extent:
-        """The extent that a node of position arithmetic gives."""
+        """The extent that a node of an expression computes from the extents `args`."""
         if node.kind == "const" and not node.dtype.is_float:
             return int(node.value)
-        if node.kind in _FOLDED and all(isinstance(a, int) for a in args) and _is_whole(node):
+        if node.kind in _FOLDED and all(isinstance(a, int) for a in args) and _is_foldable(node):
             return int(_FOLDED[node.kind](*args))
         values = [self._typed(a, arg.dtype) for a, arg in zip(args, node.args, strict=True)]
         literal = [repr(n.value) for n in (node, *node.args[-1:]) if n.kind == "const"]
         key = (node.kind, node.dtype, *literal, *values)
-        return self._once(key, lambda: self.scalars.emit(node, values))
+        return self._memoized(key, lambda: self.scalars.emit(node, values))
 
     def _typed(self, extent: Extent, dtype: dtypes.DType) -> Value:
         if dtype is dtypes.index or not isinstance(extent, int):
             return self.value(extent)
         return self.e.constant(extent, dtype)
 
-    def _once(self, key: Any, make: Callable[[], Value]) -> Value:
+    def _memoized(self, key: Hashable, make: Callable[[], Value]) -> Value:
         block = ir.InsertionPoint.current.block
         if (block, key) not in self._memo:
             self._memo[block, key] = make()
         return self._memo[block, key]
 
 
-def _is_whole(node: Expr) -> bool:
-    return all(n.dtype in _WHOLE for n in (node, *node.args))
+def _is_foldable(node: Expr) -> bool:
+    return all(n.dtype in _FOLDED_TYPES for n in (node, *node.args))
 
 
 def cast_source(value: Value) -> Value | None:
-    """The ranked tensor of which `value` is a `tensor.cast`."""
+    """The ranked tensor that `value` is a `tensor.cast` of, through several casts; None where there is none."""
     owner = value.owner
     if isinstance(owner, ir.Block) or owner.name != "tensor.cast":
         return None
@@ -106,25 +105,25 @@ def cast_source(value: Value) -> Value | None:
 
 
 class Sizes:
-    """Sizes of the stages of one operator call, whose operands are `operands`; `expect` checks a least size."""
+    """Sizes of the stages of one operator call on `operands`; `check` writes a check of a least size."""
 
     def __init__(
-        self, shapes: Shapes, operands: Sequence[Value], expect: Callable[[c.Size, c.Size, str], None]
+        self, shapes: Shapes, operands: Sequence[Value], check: Callable[[c.Size, c.Size, str], None]
     ) -> None:
-        self.shapes, self.operands, self.expect = shapes, operands, expect
-        self._done: dict[int, tuple[Expr, Extent]] = {}
+        self.shapes, self.operands, self.check = shapes, operands, check
+        self._extents: dict[int, tuple[Expr, Extent]] = {}
 
     def extent(self, size: c.Size) -> Extent:
-        """What a size of the algebra is at this call."""
+        """The extent of a size of the compute algebra at this call."""
         if isinstance(size, int):
             return size
         for node in s.walk([size]):
-            if id(node) not in self._done:
-                self._done[id(node)] = (node, self._node(node))
-        return self._done[id(size)][1]
+            if id(node) not in self._extents:
+                self._extents[id(node)] = (node, self._node(node))
+        return self._extents[id(size)][1]
 
     def extents(self, sizes: Sequence[c.Size]) -> list[Extent]:
-        """What several sizes are."""
+        """The extents of several sizes."""
         return [self.extent(size) for size in sizes]
 
     def values(self, sizes: Sequence[c.Size]) -> list[Value]:
@@ -132,7 +131,7 @@ class Sizes:
         return [self.shapes.value(self.extent(size)) for size in sizes]
 
     def identity(self, stage: c.Stage) -> object:
-        """Equal for stages that are one tensor: operands may be given twice."""
+        """A key that is equal for stages that are one tensor: a call may have a tensor as several operands."""
         return self.operands[stage.number] if isinstance(stage, c.Input) else stage
 
     def _node(self, node: Expr) -> Extent:
@@ -140,18 +139,18 @@ class Sizes:
             operand, dim = node.value
             return self.shapes.extent(self.operands[operand], dim)
         if node.kind == "at_least":
-            self.expect(node.args[0], node.args[1], node.value)
-            return self._done[id(node.args[0])][1]
-        return self.shapes.node(node, [self._done[id(a)][1] for a in node.args])
+            self.check(node.args[0], node.args[1], node.value)
+            return self._extents[id(node.args[0])][1]
+        return self.shapes.node(node, [self._extents[id(a)][1] for a in node.args])
 
 
 def static_shape(sizes: Sequence[c.Size]) -> Shape:
-    """Sizes as dimensions of a type: literals are known, other expressions are `?`."""
-    return tuple(known(size) for size in sizes)
+    """Sizes as dimensions of a type: constants are static, other expressions dynamic (None)."""
+    return tuple(static_size(size) for size in sizes)
 
 
-def known(size: c.Size) -> int | None:
-    """The size where it is a literal."""
+def static_size(size: c.Size) -> int | None:
+    """The size where it is constant, else None."""
     if isinstance(size, Expr):
         return int(size.value) if size.kind == "const" else None
     return size

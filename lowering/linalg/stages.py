@@ -1,6 +1,6 @@
-"""The stages of one operator call as tensor values: what the rules of primitives are written with.
+"""The stages of one operator call as tensor values, for the rules of primitives.
 
-A stage becomes one value, however often it is read. `generic` builds every loop nest.
+A stage becomes one value, however often it is read. `StageBuilder.generic` builds all loop nests.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from oneflow.dialect._mlir import ir, linalg
 from oneflow.dialect.compute import Stage
 from oneflow.dialect.dtypes import DType
 from oneflow.dialect.scalar import Expr
-from oneflow.lowering.linalg.bodies import Body, Context, depending
-from oneflow.lowering.linalg.checks import BESIDE, Checks
+from oneflow.lowering.linalg.bodies import Body, Context, dependent_nodes
+from oneflow.lowering.linalg.checks import SHARED_DIMENSION, Checks
 from oneflow.lowering.linalg.emit import Emitter, Value
-from oneflow.lowering.linalg.generic import Loops, Reads, find_reads, largest
+from oneflow.lowering.linalg.generic import Loops, Reads, find_reads, upper_bound
 from oneflow.lowering.linalg.hoist import hoist_checks
 from oneflow.lowering.linalg.sizes import Shapes, Sizes, static_shape
 
-#: A tensor that a loop nest writes, and where.
+#: A tensor that a loop nest reads or writes, and its indexing map.
 Destination = tuple[Value, ir.AffineMap]
-Rule = Callable[["Stages", Any], Value]
+Rule = Callable[["StageBuilder", Any], Value]
 
 
-class Stages:
-    """The stages of one call on `operands`; `label` and `names` are how checks speak of it and of them."""
+class StageBuilder:
+    """Builds the stages of one call on `operands`; errors call the operator `label` and its operands `names`."""
 
     def __init__(
         self,
@@ -41,30 +41,30 @@ class Stages:
     ) -> None:
         self.rules, self.e, self.shapes, self.checks = rules, emitter, shapes, checks
         self.operands, self.names, self.label = operands, names, label
-        self.place = ir.Location.current
-        self.sizes = Sizes(shapes, operands, self.expect_at_least)
-        self.context = Context(emitter, shapes.scalars, checks, self.sizes, self.tensor, self.place)
+        self.location = ir.Location.current
+        self.sizes = Sizes(shapes, operands, self.check_at_least)
+        self.context = Context(emitter, shapes.scalars, checks, self.sizes, self.tensor, self.location)
         self.reductions: dict[int, Sequence[Value]] = {}
-        self._done: dict[int, tuple[Stage, Value]] = {}
+        self._values: dict[int, tuple[Stage, Value]] = {}
 
     def tensor(self, stage: Stage) -> Value:
-        """The value of a stage, made at the insertion point when it is first asked for."""
+        """The value of a stage, built at the insertion point of its first use."""
         if isinstance(stage, c.Input):
             return self.operands[stage.number]
-        if id(stage) not in self._done:
+        if id(stage) not in self._values:
             value = self.rules[type(stage)](self, stage)
-            self._done[id(stage)] = (stage, value)
+            self._values[id(stage)] = (stage, value)
             self.shapes.remember(value, self.sizes.extents(stage.shape))
-        return self._done[id(stage)][1]
+        return self._values[id(stage)][1]
 
     def empty(self, shape: Sequence[c.Size], dtype: DType) -> Value:
-        """A tensor without values."""
+        """A `tensor.empty`."""
         dims = static_shape(shape)
         sizes = self.sizes.values([x for x, d in zip(shape, dims, strict=True) if d is None])
         return self.e.op("tensor.empty", self.e.tensor(dims, dtype), sizes)
 
     def fill(self, out: Value, value: Expr) -> Value:
-        """`out` with one value everywhere."""
+        """A `linalg.fill` of `out`."""
         (scalar,) = Body(self.context, [value]).write([value])
         segments = {"operandSegmentSizes": self.e.attribute("array<i32: 1, 1>")}
         filled = ir.Operation.create(
@@ -82,15 +82,19 @@ class Stages:
         *,
         associative: bool = False,
     ) -> list[Value]:
-        """A loop nest that writes `bodies` to `outs`, whose values so far `accumulators` stand for."""
+        """A `linalg.generic` that writes `bodies` to `outs`.
+
+        `accumulators` are the nodes of bodies for elements of `outs`; with `associative`, operations on these may be
+        reassociated.
+        """
         bodies = hoist_checks(loops.positions, loops.extents, bodies)
         reads = find_reads(loops, bodies, self.sizes)
         self._check(loops, reads)
         ins = [(self.tensor(stage), indexing) for stage, indexing in reads.operands]
         ins += self._extents(loops, [m for _, m in (*ins, *outs)])
-        relaxed = depending(bodies, accumulators) if associative else frozenset()
+        reassociable = dependent_nodes(bodies, accumulators) if associative else frozenset()
         positions = {id(p): number for number, p in enumerate(loops.positions)}
-        body = Body(self.context, bodies, [*reads.bound, *map(id, accumulators)], positions, relaxed)
+        body = Body(self.context, bodies, [*reads.bound, *map(id, accumulators)], positions, reassociable)
         created = self._create(loops, ins, outs)
         block = created.regions[0].blocks[0]
         results = list(block.arguments)[len(ins) :]
@@ -114,39 +118,39 @@ class Stages:
             "linalg.generic", results=results, operands=values, attributes=attributes, regions=1
         )
         elements = [value.type.element_type for value in values]
-        created.regions[0].blocks.append(*elements, arg_locs=[self.place] * len(elements))
+        created.regions[0].blocks.append(*elements, arg_locs=[self.location] * len(elements))
         return created
 
     def _extents(self, loops: Loops, maps: Sequence[ir.AffineMap]) -> list[Destination]:
-        """An operand that is never read but shows the extents which no other operand does."""
-        hidden = loops.uncovered(maps)
+        """An unread operand whose dimensions are the loops that no other operand has as dimensions."""
+        hidden = loops.loops_without_extent(maps)
         if not hidden:
             return []
         return [(self.empty([loops.extents[i] for i in hidden], dtypes.float32), loops.select(hidden))]
 
     def _check(self, loops: Loops, reads: Reads) -> None:
         for load, dim, loop in reads.equated:
-            what = self._dimension(load, dim) + ("" if loops.reductions else BESIDE)
-            self.expect_equal(load.value.shape[dim], loops.extents[loop], what)
+            what = self._dimension(load, dim) + ("" if loops.reductions else SHARED_DIMENSION)
+            self.check_equal(load.value.shape[dim], loops.extents[loop], what)
         for load, dim in reads.bounded:
-            last = largest(load.args[dim], loops)
+            last = upper_bound(load.args[dim], loops)
             if last is not None:
                 what = f"{self._dimension(load, dim)}, which is too small"
-                self.expect_at_least(load.value.shape[dim], last + 1, what)
+                self.check_at_least(load.value.shape[dim], last + 1, what)
 
-    def expect_equal(self, got: c.Size, wanted: c.Size, text: str) -> None:
-        """Lets the run fail where two sizes differ, unless they are known to be equal."""
+    def check_equal(self, got: c.Size, wanted: c.Size, text: str) -> None:
+        """Fails the run where two sizes differ; writes no check where they are known to be equal."""
         if self.sizes.extent(got) != self.sizes.extent(wanted):
             sizes = self.sizes.values([got, wanted])
-            self.checks.size(sizes[0], sizes[1], f"{self.label}: {text}", self.place)
+            self.checks.size(sizes[0], sizes[1], f"{self.label}: {text}", self.location)
 
-    def expect_at_least(self, size: c.Size, least: c.Size, text: str) -> None:
-        """Lets the run fail where `size` is less than `least`, unless it is known not to be."""
+    def check_at_least(self, size: c.Size, least: c.Size, text: str) -> None:
+        """Fails the run where `size` is less than `least`; writes no check where it is known not to be."""
         got, wanted = self.sizes.extents([size, least])
         if got == wanted or (isinstance(got, int) and isinstance(wanted, int) and got >= wanted):
             return
         limits = [self.shapes.value(got), self.shapes.value(wanted)]
-        self.checks.size(self.shapes.smaller(*limits), limits[1], f"{self.label}: {text}", self.place)
+        self.checks.size(self.shapes.minimum(*limits), limits[1], f"{self.label}: {text}", self.location)
 
     def _dimension(self, load: Expr, dim: int) -> str:
         stage = load.value

@@ -10,7 +10,7 @@ from oneflow.dialect._mlir import func, ir
 from oneflow.dialect.record import Registry
 from oneflow.lowering.kernels.legality import expect_formed
 from oneflow.lowering.kernels.nodes import Structure, Unsupported, analyse, read_node
-from oneflow.lowering.linalg.external import declarations, shared_memory
+from oneflow.lowering.linalg.external import declarations, in_place_pairs
 from oneflow.lowering.llvm.contraction import emit_contraction
 from oneflow.lowering.llvm.donation import Known, checking_kernels
 from oneflow.lowering.llvm.dots import emit_dots
@@ -71,7 +71,7 @@ class EmitKernels(Pass):
         external = declarations(module)
         known = Known({k.name: k for k in kernels}, list(external), frozenset(k.name for k in loose),
                       checking_kernels(module, kernels),
-                      {name: pairs for name, of in external.items() if (pairs := shared_memory(of))})  # fmt: skip
+                      {name: pairs for name, of in external.items() if (pairs := in_place_pairs(of))})  # fmt: skip
         plans = [Plan(entry, known) for entry in entries]
         facts = plans[0].facts() if plans else {}
         bufferized = bufferize(loose, RUNTIME) if loose else None

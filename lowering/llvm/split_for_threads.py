@@ -17,7 +17,7 @@ from oneflow.dialect.record import Registry
 from oneflow.lowering.kernels.form_kernels import fuse_elementwise
 from oneflow.lowering.kernels.nodes import Node, Unsupported, is_contraction, loop_size
 from oneflow.lowering.kernels.reduction_split import Joined, cut_reductions, longest
-from oneflow.lowering.linalg.legal import expect_legal
+from oneflow.lowering.linalg.legality import check_legal
 from oneflow.lowering.llvm.combine import combiner_of
 from oneflow.passes.base import Pass
 from oneflow.passes.registry import register_pass
@@ -49,7 +49,7 @@ class SplitForThreads(Pass):
 
     def run(self, module: ir.Module, registry: Registry) -> None:
         """Splits what is worth it in every function with a body."""
-        expect_legal(module)
+        check_legal(module)
         fuse_elementwise(module)
         cut_reductions(module, _combiners, _choose, _order)
 

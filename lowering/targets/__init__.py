@@ -1,1 +1,1 @@
-"""What programs are compiled for: the records of processors, a table of them, and which one is chosen."""
+"""What programs are compiled for: a record and a table of CPUs, of GPUs, and the choice of the target of each."""

@@ -1,7 +1,10 @@
-"""Which target programs are compiled for: what a caller chose, else `$ONEFLOW_TARGET`, else this machine.
+"""The targets that programs are compiled for: one CPU and one GPU at a time.
 
-with using(cpu_target_named("x86-64-v3")):
-    pipeline.run(module)
+    with using_cpu(cpu_target_named("x86-64-v3")), using_gpu(gpu_target_named("sm_80")):
+        pipeline.run(module)
+
+A caller chooses a target with `using_cpu` and `using_gpu`. Without a choice the CPU is that of `$ONEFLOW_TARGET`
+or the host, and the GPU is `DEFAULT_GPU`.
 """
 
 from __future__ import annotations
@@ -10,41 +13,59 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import replace
 
 from oneflow.dialect.record import suggestion
 from oneflow.lowering.targets.cpu import CPU_TARGETS, CpuTarget
-from oneflow.lowering.targets.machine import architecture, missing_features, native
+from oneflow.lowering.targets.gpu import GPU_TARGETS, GpuTarget
+from oneflow.lowering.targets.host import host_architecture, host_target, missing_features
 
-#: What names a target where a caller chose none.
+#: The environment variable that names the CPU target.
 VARIABLE = "ONEFLOW_TARGET"
-NAMES = ("native", *CPU_TARGETS)
-_chosen: ContextVar[CpuTarget | None] = ContextVar("target", default=None)
+CPU_NAMES = ("native", *CPU_TARGETS)
+DEFAULT_GPU = "sm_90"
+_chosen_cpu: ContextVar[CpuTarget | None] = ContextVar("cpu_target", default=None)
+_chosen_gpu: ContextVar[GpuTarget | None] = ContextVar("gpu_target", default=None)
 
 
 class TargetError(ValueError):
-    """A target that is not known, or not of this machine."""
+    """A target that is unknown, or that the host does not run."""
 
 
 def cpu_target_named(name: str) -> CpuTarget:
-    """The target of a name in the table, or `native`.
+    """The CPU target of a name: `native` (the host), or a name in the table.
 
     Raises:
-        TargetError: there is none.
+        TargetError: the name is unknown.
     """
     if name == "native":
-        return native()
+        return host_target()
     if name not in CPU_TARGETS:
-        raise TargetError(f"expected a target out of {', '.join(NAMES)}, got {name!r}{suggestion(name, NAMES)}")
+        known = ", ".join(CPU_NAMES)
+        raise TargetError(f"expected a target out of {known}, got {name!r}{suggestion(name, CPU_NAMES)}")
     return CPU_TARGETS[name]
 
 
-def cpu_target() -> CpuTarget:
-    """The target that programs are compiled for.
+def gpu_target_named(arch: str, sms: int | None = None) -> GpuTarget:
+    """The GPU target of an architecture; `sm_90a` and `sm_90f` are `sm_90`. `sms` is the device's number of SMs.
 
     Raises:
-        TargetError: $ONEFLOW_TARGET names none.
+        TargetError: the architecture is unknown.
     """
-    chosen = _chosen.get()
+    name = arch.rstrip("af")
+    if name not in GPU_TARGETS:
+        known = ", ".join(GPU_TARGETS)
+        raise TargetError(f"expected one of the architectures {known}, got {arch!r}{suggestion(arch, GPU_TARGETS)}")
+    return GPU_TARGETS[name] if sms is None else replace(GPU_TARGETS[name], sms=sms)
+
+
+def cpu_target() -> CpuTarget:
+    """The CPU target that programs are compiled for.
+
+    Raises:
+        TargetError: `$ONEFLOW_TARGET` names an unknown target.
+    """
+    chosen = _chosen_cpu.get()
     if chosen is not None:
         return chosen
     try:
@@ -53,24 +74,39 @@ def cpu_target() -> CpuTarget:
         raise TargetError(f"{VARIABLE}: {error}") from None
 
 
+def gpu_target() -> GpuTarget:
+    """The GPU target that kernels are compiled for."""
+    return _chosen_gpu.get() or GPU_TARGETS[DEFAULT_GPU]
+
+
 @contextmanager
-def using(target: CpuTarget) -> Iterator[None]:
-    """Has programs compiled for `target` inside, in this thread."""
-    before = _chosen.set(target)
+def using_cpu(target: CpuTarget) -> Iterator[None]:
+    """Compiles programs for the CPU `target` inside, in this thread."""
+    before = _chosen_cpu.set(target)
     try:
         yield
     finally:
-        _chosen.reset(before)
+        _chosen_cpu.reset(before)
 
 
-def expect_runs_here(target: CpuTarget) -> None:
-    """Refuses a target whose code this machine does not run.
+@contextmanager
+def using_gpu(target: GpuTarget) -> Iterator[None]:
+    """Compiles kernels for the GPU `target` inside, in this thread."""
+    before = _chosen_gpu.set(target)
+    try:
+        yield
+    finally:
+        _chosen_gpu.reset(before)
+
+
+def check_runs_on_host(target: CpuTarget) -> None:
+    """Refuses a CPU target whose code the host does not run.
 
     Raises:
-        TargetError: the machine has another architecture, or lacks features.
+        TargetError: the host has another architecture, or lacks features.
     """
-    if target.arch != architecture():
-        got = f"a machine of {architecture()}"
+    if target.arch != host_architecture():
+        got = f"a machine of {host_architecture()}"
     elif missing := missing_features(target):
         got = f"a machine without {', '.join(missing)}"
     else:

@@ -1,4 +1,4 @@
-"""The record of a CPU target: what the emission of kernels and LLVM have to know of a processor; and the table."""
+"""The record of a CPU target: what code generation and LLVM need to know of a processor; and the table by name."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class CpuTarget:
-    """A processor, or a level of processors that code runs on.
+    """A processor, or a level of processors (such as `x86-64-v3`).
 
     Attributes:
         name: the name in `$ONEFLOW_TARGET` and `--target`.
-        arch: the architecture, as `platform.machine()` has it.
-        llvm_cpu: LLVM's name of the processor; empty is the processor that LLVM finds itself on.
-        llvm_features: the features of it that code counts on, by LLVM's names.
-        vector_bits: bits of the widest vector register that arithmetic uses.
-        vector_registers: how many of these registers there are.
-        fma_ports: fused multiply-adds, or multiplications where there is no FMA, that begin in one cycle.
-        l1_bytes, l2_bytes, l3_bytes: the data caches that a core reaches; the first two are its own.
-        cores: how many cores share the last cache.
-        has_fma: whether a multiplication and an addition with one rounding are an instruction.
-        has_masks: whether lanes of any width are left out by a mask, and operands spread from memory.
-        has_f16: whether conversions between f16 and f32 are instructions.
-        has_bf16: whether products of bf16 are instructions.
-        has_vnni: whether products of 8-bit integers are summed by instructions.
-        has_amx: whether there are registers of matrices.
+        arch: the architecture, as `platform.machine()` names it.
+        llvm_cpu: LLVM's name of the processor; empty means the processor of the host.
+        llvm_features: the features that generated code relies on, by LLVM's names.
+        vector_bits: width of the widest vector register that arithmetic uses.
+        vector_registers: number of these registers.
+        fma_ports: number of fused multiply-adds (multiplications without FMA) that begin in one cycle.
+        l1_bytes, l2_bytes, l3_bytes: sizes of the data caches; the L3 cache is shared between cores.
+        cores: number of cores that share the L3 cache.
+        has_fma: whether there are fused multiply-add instructions.
+        has_masks: whether vector instructions take masks, and broadcast operands from memory.
+        has_f16: whether there are conversion instructions between f16 and f32.
+        has_bf16: whether there are dot-product instructions on bf16.
+        has_vnni: whether there are dot-product instructions on 8-bit integers.
+        has_amx: whether there are matrix registers.
     """
 
     name: str
@@ -47,7 +47,7 @@ class CpuTarget:
 
     @property
     def vector_bytes(self) -> int:
-        """Bytes of a vector register."""
+        """The width of a vector register in bytes."""
         return self.vector_bits // 8
 
 
@@ -56,7 +56,7 @@ _V3 = (*_V2, "avx2", "bmi2", "f16c", "fma", "lzcnt", "movbe")
 _V4 = (*_V3, "avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl")
 _L1, _L3, _CORES = 32 << 10, 8 << 20, 4
 
-#: Levels of processors. Their caches are those of the first processors of each level.
+#: The targets by name. Sizes of caches are those of the first processors of each level.
 CPU_TARGETS = {
     target.name: target
     for target in (

@@ -14,7 +14,7 @@ import threading
 from dataclasses import dataclass
 from typing import Any
 
-from oneflow.lowering.targets.gpu import gpu_target, gpu_target_named
+from oneflow.lowering.targets.choice import gpu_target, gpu_target_named
 from oneflow.lowering.triton.names import identifier
 from oneflow.lowering.triton.source import GLUON, Source
 from oneflow.runtime.cuda.ptx import halves_apart

@@ -15,7 +15,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from oneflow.lowering.targets.gpu import GpuTarget, gpu_target_named
+from oneflow.lowering.targets.choice import gpu_target_named
+from oneflow.lowering.targets.gpu import GpuTarget
 
 HINT = "expected an NVIDIA GPU, its driver, and CUDA's Python bindings (pip install 'oneflow-mlir[gpu]')"
 #: The handle of the stream that work without a stream goes to.

@@ -21,7 +21,8 @@ from oneflow.dialect._mlir import ir
 from oneflow.dialect.external import Launch
 from oneflow.dialect.record import REGISTRY, Registry
 from oneflow.dialect.tensor_desc import TensorDesc
-from oneflow.lowering.targets.gpu import GpuTarget, gpu_target, using_gpu
+from oneflow.lowering.targets.choice import gpu_target, using_gpu
+from oneflow.lowering.targets.gpu import GpuTarget
 from oneflow.lowering.triton.launch.program import Program, read_program
 from oneflow.runtime import cache
 from oneflow.runtime.arguments import ArgumentError, Parameter, as_array, bind
@@ -120,7 +121,7 @@ class CudaExecutable:
         if self.constants:
             current(device).synchronize()
         self._externals = make_externals(
-            program.externals, source.registry, source.context, source.places, collectives, device="cuda"
+            program.externals, source.registry, source.context, source.call_locations, collectives, device="cuda"
         )
         self.on_device = {i: e.kernel for i, e in enumerate(self._externals) if e.kernel.on_device}
         self._meeting = nullcontext if collectives is None else collectives.meeting
@@ -348,7 +349,7 @@ class CudaExecutable:
         handle = None if stream is None else int(stream)
         memory = (ctypes.c_void_p * len(addresses))(*addresses)
         if Launch(external.kernel.function)(external.kernel.context, memory, handle) != 0:
-            raise KernelError(f"{external.call.error(external.kernel.error())}{self._source.places()[number]}")
+            raise KernelError(f"{external.call.error(external.kernel.error())}{self._source.call_locations()[number]}")
 
     def reads(self, number: int) -> bool:
         """Whether the elements of argument `number` matter, and not its type alone."""

@@ -1,4 +1,4 @@
-"""How large blocks are, and in which way inner loops run."""
+"""Block shapes: the elements of a program, its warps, and how its inner loops run."""
 
 from __future__ import annotations
 
@@ -6,34 +6,41 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from oneflow.lowering.kernels.nodes import Structure
-from oneflow.lowering.targets.gpu import gpu_target
+from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.triton.codegen.kernel import Kernel, bytes_of
 from oneflow.lowering.triton.codegen.symbolic_sizes import Size, power_of_two, product
-from oneflow.lowering.triton.codegen.tile import Form
+from oneflow.lowering.triton.codegen.tile import LinearForm
 
-#: The largest row that is kept in registers where it is read again (half of it where elements have 16 bits and two
-#: readings are enough), and where it is only reduced.
-ROW, REDUCED = 32768, 8192
-POINTWISE = 1024
-CHUNK = 4096
-#: Elements of a block where reduced elements lie apart, and how many lie beside each other there: few where there are
-#: only so many for each processor, so that the way down is shorter.
-STRIDED, COLUMNS, FEW = 2048, 64, 16
-#: The most elements that lie apart and are reduced one after the other, so that threads read those beside each other
-#: in vectors, and the least elements of a block that does so where there are few.
-STEPS, SPREAD = 16, 128
-#: The elements of a block that is read along one loop and written along another, and its longest side.
-CROSSED, SIDE = 4096, 64
-#: The bytes of a tensor of which the cache keeps little: what is read once need not take the place of what was
-#: written, which has to go to memory then.
-CACHE = 1 << 26
-#: Bytes of a row that a thread holds (twice as many in long rows), and elements of a block where nothing is reduced.
-HELD, EACH = 64, 8
+#: Elements of the longest row that is kept in registers: a row that is read again (half as long where elements have
+#: 16 bits and two readings suffice), and a row that is only reduced.
+MAX_ROW, MAX_REDUCED_ROW = 32768, 8192
+#: Elements of a block where nothing is reduced, and of a step of a loop over blocks.
+POINTWISE_BLOCK = 1024
+CHUNK_BLOCK = 4096
+#: Elements of a block whose reduced elements are strided in memory; its columns, along which it is contiguous; and
+#: its columns where each SM has at most so many, so that the loop over rows is shorter.
+STRIDED_BLOCK, STRIDED_COLUMNS, FEW_COLUMNS = 2048, 64, 16
+#: The most strided elements that an unrolled loop reduces, so that threads read contiguous elements in vectors; and
+#: the least elements of a block with such a loop.
+MAX_UNROLLED, MIN_UNROLLED_BLOCK = 16, 128
+#: Elements of a block that is read along one loop and written along another (a transpose), and its longest side.
+TRANSPOSE_BLOCK, MAX_SIDE = 4096, 64
+#: Bytes of a tensor that the L2 cache does not hold: its reads should not evict what has been written.
+STREAMING_BYTES = 1 << 26
+#: Bytes of a row for each thread (twice as many in long rows), and elements for each thread without reductions.
+ROW_BYTES, ELEMENTS_PER_THREAD = 64, 8
 
 
 @dataclass(frozen=True)
-class Blocks:
-    """Sizes of a block, the mode of the inner loops (see `nest`), warps, and whether steps are written out."""
+class BlockShape:
+    """The shape of a program's block.
+
+    Attributes:
+        outer, inner: elements along the outer and the inner loops.
+        mode: how inner loops run: `once`, `whole`, `chunk` or `step` (see `loop_nest`).
+        warps: warps of a program.
+        unrolled: whether a loop over single steps is unrolled.
+    """
 
     outer: int
     inner: int
@@ -42,58 +49,64 @@ class Blocks:
     unrolled: bool = False
 
 
-def choose_blocks(kernel: Kernel, structure: Structure, sizes: Mapping[int, Size], forms: Sequence[Form],
-                  regroups: bool, online: bool) -> Blocks:  # fmt: skip
-    """The blocks of a nest; `regroups` says that every reduction is associative, `online` that sums of exponentials
-    can be found beside their maximum.
+def choose_block_shape(kernel: Kernel, structure: Structure, sizes: Mapping[int, Size], forms: Sequence[LinearForm],
+                  associative: bool, online: bool) -> BlockShape:  # fmt: skip
+    """The block shape of a loop nest.
+
+    `associative` says that every reduction is associative, `online` that sums of exponentials can be accumulated in
+    the pass that finds their maximum (online softmax).
     """
     outer = product(sizes[n] for n in structure.outer).static
     inner = product(sizes[n] for n in structure.inner).static
-    wide = power_of_two(outer) if outer is not None else POINTWISE
+    outer_block = power_of_two(outer) if outer is not None else POINTWISE_BLOCK
     if inner == 1:
-        block = min(POINTWISE, wide)
-        return Blocks(block, 1, "once", warps_of(block // EACH))
-    strided, few = is_strided(structure, forms), inner is not None and inner <= STEPS and not structure.rowwise
-    if few and (strided or not regroups):
-        spread = power_of_two((outer or POINTWISE * gpu_target().sms) // gpu_target().sms or 1)
-        block = min(POINTWISE, wide, max(spread, SPREAD))
-        return Blocks(block, 1, "step", warps_of(block // EACH), True)
-    if not regroups:
-        block = min(128, wide)
-        return Blocks(block, 1, "step", warps_of(block // 16))
-    row = power_of_two(inner) if inner is not None else CHUNK
+        block = min(POINTWISE_BLOCK, outer_block)
+        return BlockShape(block, 1, "once", warps_for(block // ELEMENTS_PER_THREAD))
+    strided, sms = is_strided(structure, forms), gpu_target().sms
+    short = inner is not None and inner <= MAX_UNROLLED and not structure.rowwise
+    if short and (strided or not associative):
+        per_sm = power_of_two((outer or POINTWISE_BLOCK * sms) // sms or 1)
+        block = min(POINTWISE_BLOCK, outer_block, max(per_sm, MIN_UNROLLED_BLOCK))
+        return BlockShape(block, 1, "step", warps_for(block // ELEMENTS_PER_THREAD), True)
+    if not associative:
+        block = min(128, outer_block)
+        return BlockShape(block, 1, "step", warps_for(block // 16))
+    row = power_of_two(inner) if inner is not None else CHUNK_BLOCK
     if strided:
-        beside = COLUMNS if outer is None or outer > FEW * gpu_target().sms else FEW
-        columns = min(max(beside, STRIDED // row), wide)
-        depth = min(row, STRIDED // columns)
-        return Blocks(columns, depth, "whole" if inner is not None and row <= depth else "chunk", 4)
-    width = width_of(kernel)
-    most = ROW // 2 if online and width == 2 else ROW
-    if inner is not None and row <= (most if structure.rowwise else REDUCED):
-        block = max(1, min(wide, POINTWISE // row))
-        held = block * row * width
-        return Blocks(block, row, "whole", max(warps_of(held // HELD), min(32, held // (64 * HELD))))
-    return Blocks(1, 2 * CHUNK if structure.rowwise else CHUNK, "chunk", 8)
+        least = STRIDED_COLUMNS if outer is None or outer > FEW_COLUMNS * sms else FEW_COLUMNS
+        columns = min(max(least, STRIDED_BLOCK // row), outer_block)
+        depth = min(row, STRIDED_BLOCK // columns)
+        return BlockShape(columns, depth, "whole" if inner is not None and row <= depth else "chunk", 4)
+    width = element_bytes(kernel)
+    longest = MAX_ROW // 2 if online and width == 2 else MAX_ROW
+    if inner is not None and row <= (longest if structure.rowwise else MAX_REDUCED_ROW):
+        block = max(1, min(outer_block, POINTWISE_BLOCK // row))
+        row_bytes = block * row * width
+        warps = max(warps_for(row_bytes // ROW_BYTES), min(32, row_bytes // (64 * ROW_BYTES)))
+        return BlockShape(block, row, "whole", warps)
+    return BlockShape(1, 2 * CHUNK_BLOCK if structure.rowwise else CHUNK_BLOCK, "chunk", 8)
 
 
-def kept(kernel: Kernel, structure: Structure, before: str) -> str:
-    """How long the cache keeps what a sweep in chunks reads, if that is said; `before` is what the last one said."""
+def eviction_policy(kernel: Kernel, structure: Structure, before: str) -> str:
+    """The eviction policy of a pass that reads chunks, empty for the default; `before` is that of the last pass."""
     if structure.rowwise or structure.again:
         return "evict_first" if before else "evict_last"
     read = [bytes_of(t.element) * (t.count.static or 0) for t in kernel.tensors.values()]
-    return "evict_first" if max(read) > CACHE else ""
+    return "evict_first" if max(read) > STREAMING_BYTES else ""
 
 
-def width_of(kernel: Kernel) -> int:
-    """The bytes of an element of the kernel's largest tensor."""
+def element_bytes(kernel: Kernel) -> int:
+    """Bytes of an element of the kernel's largest tensor."""
     tensors = list(kernel.tensors.values())
     counts = [t.count.static for t in tensors]
     largest = max(tensors, key=lambda t: t.count.static or 0) if None not in counts else tensors[0]
     return bytes_of(largest.element)
 
 
-def crossing(structure: Structure, sizes: Mapping[int, Size], forms: Sequence[Form]) -> tuple[int, int] | None:
-    """The loop along which results lie, and another one along which an operand does; None where there is no other."""
+def transposed_loops(
+    structure: Structure, sizes: Mapping[int, Size], forms: Sequence[LinearForm]
+) -> tuple[int, int] | None:
+    """The loops along which results and an operand are contiguous, where these are two loops; else None."""
     one = Size.of(1)
     outer = [n for n in structure.outer if sizes[n] != one]
     along = [n for n in outer if forms[-1].loops.get(n) == one]
@@ -104,29 +117,29 @@ def crossing(structure: Structure, sizes: Mapping[int, Size], forms: Sequence[Fo
     return (along[0], others[0]) if others else None
 
 
-def sides(across: int | None, along: int | None) -> tuple[int, int]:
-    """The sides of a block of two loops by their sizes, that along the results second."""
-    first, second = (SIDE if size is None else min(SIDE, power_of_two(size)) for size in (across, along))
-    if first < SIDE:
-        second = min(CROSSED // first, power_of_two(along or CROSSED))
-    elif second < SIDE:
-        first = min(CROSSED // second, power_of_two(across or CROSSED))
+def transpose_sides(across: int | None, along: int | None) -> tuple[int, int]:
+    """The sides of a transpose's block by the sizes of its loops; the second side is along the results."""
+    first, second = (MAX_SIDE if size is None else min(MAX_SIDE, power_of_two(size)) for size in (across, along))
+    if first < MAX_SIDE:
+        second = min(TRANSPOSE_BLOCK // first, power_of_two(along or TRANSPOSE_BLOCK))
+    elif second < MAX_SIDE:
+        first = min(TRANSPOSE_BLOCK // second, power_of_two(across or TRANSPOSE_BLOCK))
     return first, second
 
 
-def is_strided(structure: Structure, forms: Sequence[Form]) -> bool:
-    """Whether elements along the inner loops lie apart in the tensor that is swept, those along outer ones not."""
+def is_strided(structure: Structure, forms: Sequence[LinearForm]) -> bool:
+    """Whether the tensors that are reduced are contiguous along an outer loop and strided along the innermost one."""
     last, every, one = structure.inner[-1], {*structure.outer, *structure.inner}, Size.of(1)
-    swept = [f for f in forms if last in f.walked]
-    most = max((len(every & f.walked) for f in swept), default=0)
-    swept = [f for f in swept if len(every & f.walked) == most]
+    reduced = [f for f in forms if last in f.loops_used]
+    most = max((len(every & f.loops_used) for f in reduced), default=0)
+    reduced = [f for f in reduced if len(every & f.loops_used) == most]
     return (
-        bool(swept)
-        and all(f.loops.get(last) != one for f in swept)
-        and any(f.loops.get(n) == one for f in swept for n in structure.outer)
+        bool(reduced)
+        and all(f.loops.get(last) != one for f in reduced)
+        and any(f.loops.get(n) == one for f in reduced for n in structure.outer)
     )
 
 
-def warps_of(threads: int) -> int:
-    """The warps of a program that keeps a number of threads busy."""
+def warps_for(threads: int) -> int:
+    """The number of warps for a number of threads, at most 16."""
     return max(1, min(16, power_of_two(threads // 32 or 1)))

@@ -1,7 +1,7 @@
-"""Bodies of `linalg.generic` as Triton expressions: a table of operations, and what needs more than a template.
+"""Bodies of `linalg.generic` as Triton expressions: a table of templates, and methods for other operations.
 
-`index` is i64. Integers are signed; operations on unsigned ones go through the unsigned type. Transcendental
-functions are libdevice's.
+`index` is i64. Integers are signed; unsigned operations bitcast to the unsigned type and back. Transcendental
+functions are those of libdevice.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from oneflow.lowering.kernels.access import to_python
 from oneflow.lowering.kernels.nodes import Unsupported
 from oneflow.lowering.triton.codegen.kernel import FAILURE, Kernel, triton_type
 from oneflow.lowering.triton.codegen.tile import Tile, constant_text
-from oneflow.lowering.triton.codegen.writer import V
+from oneflow.lowering.triton.codegen.writer import Value
 
-#: Operations by template over operand names.
+#: Operations as templates over the names of operands.
 TEMPLATES = {
     "arith.addf": "{0} + {1}", "arith.subf": "{0} - {1}", "arith.mulf": "{0} * {1}", "arith.negf": "-{0}",
     "arith.addi": "{0} + {1}", "arith.subi": "{0} - {1}", "arith.muli": "{0} * {1}",
@@ -38,24 +38,24 @@ TEMPLATES = {
        """exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh
        erfc rsqrt cbrt""".split()},
 }  # fmt: skip
-#: The same in hardware, a few units in the last place of f32 off: where large tensors have no more digits than f16.
-FAST = {
+#: Approximations of a few units in the last place of f32, for kernels whose large tensors are f16 or bf16.
+FAST_MATH = {
     "math.exp": "coarse_exp({0})", "math.exp2": "power_of_two({0})",
     "math.log": "tl.log({0})", "math.log2": "tl.log2({0})",
     "arith.divf": "{0} / {1}", "math.sqrt": "tl.sqrt({0})", "math.rsqrt": "tl.rsqrt({0})",
     "math.erf": "coarse_erf({0})", "math.tanh": "coarse_tanh({0})",
 }  # fmt: skip
-#: Within 2^-11 of the value: where no tensor has more digits than bf16.
-FASTEST = {"math.tanh": "hardware_tanh({0})"}
-#: The elements of a block of which every thread has as many as are divided at once, whatever its warps are. Of 8192
-#: they take registers of which 3 programs had room before: a softmax of such rows takes 137 us in place of 132.
-SHARED = 16384
-#: Operations on the operands as unsigned integers.
+#: Approximations with an error below 2^-11, for kernels whose floats are all bf16.
+FASTEST_MATH = {"math.tanh": "hardware_tanh({0})"}
+#: Elements of the smallest block that is divided by `share`, which divides several elements of a thread at once: in
+#: smaller blocks some threads have fewer elements, and its registers leave an SM fewer programs.
+DIVISION_BLOCK = 16384
+#: Operations on operands as unsigned integers.
 UNSIGNED = {
     "arith.divui": "{0} // {1}", "arith.remui": "{0} % {1}", "arith.shrui": "{0} >> {1}",
     "arith.maxui": "tl.maximum({0}, {1})", "arith.minui": "tl.minimum({0}, {1})",
 }  # fmt: skip
-#: The same on bools.
+#: Operations on bools.
 BOOLS = {"arith.maxui": "{0} | {1}", "arith.minui": "{0} & {1}", "arith.addi": "{0} ^ {1}", "arith.muli": "{0} & {1}",
          "arith.subi": "{0} ^ {1}", "arith.maxsi": "{0} & {1}", "arith.minsi": "{0} | {1}"}  # fmt: skip
 INTEGER_PREDICATES = ("==", "!=", "<", "<=", ">", ">=", "<", "<=", ">", ">=")
@@ -74,17 +74,17 @@ FROM_UNSIGNED = frozenset({"arith.uitofp", "arith.extui", "arith.index_castui"})
 def needed_ops(
     ops: Sequence[ir.Operation], wanted: Sequence[ir.Value], given: Container[ir.Value] = ()
 ) -> set[ir.Operation]:
-    """The operations among `ops` that the wanted values need, when others are given."""
-    values, found = set(wanted), set()
+    """The operations among `ops` that the values `wanted` depend on; the values `given` are known."""
+    values, needed = set(wanted), set()
     for op in reversed(ops):
         if any(r in values and r not in given for r in op.results):
-            found.add(op)
+            needed.add(op)
             values.update(op.operands)
-    return found
+    return needed
 
 
 def literal(attribute: ir.Attribute) -> str:
-    """A number attribute as Python text."""
+    """A number attribute as a Python literal."""
     if isinstance(attribute, ir.FloatAttr):
         value = attribute.value
         return repr(value) if math.isfinite(value) else f'float("{value}")'
@@ -94,37 +94,47 @@ def literal(attribute: ir.Attribute) -> str:
 
 
 @dataclass
-class Bodies:
-    """Computes bodies on a tile; `outside` keeps values of the kernel that are no tensors, `quotient` divides f32."""
+class BodyEmitter:
+    """Writes bodies on a tile.
+
+    Attributes:
+        tile: the tile that values are computed on.
+        names: the loop of the structure for each dimension of the body's operation.
+        kernel_values: scalars of the kernel around bodies, as they have been written.
+        division: the template of f32 division.
+    """
 
     tile: Tile
     names: Sequence[int] = ()
-    outside: dict[ir.Value, V] = field(default_factory=dict)
-    quotient: str = "tl.div_rn({0}, {1})"
+    kernel_values: dict[ir.Value, Value] = field(default_factory=dict)
+    division: str = "tl.div_rn({0}, {1})"
 
     def __post_init__(self) -> None:
         self.kernel: Kernel = self.tile.kernel
         self.writer = self.tile.writer
-        self.fast = FAST if self.kernel.is_coarse else {}
-        if self.kernel.is_coarsest:
-            self.fast = {**FAST, **FASTEST}
-        self._special: dict[str, Callable[[ir.Operation, list[V]], V]] = {
+        self.fast = FAST_MATH if self.kernel.is_half_precision else {}
+        if self.kernel.is_bfloat16:
+            self.fast = {**FAST_MATH, **FASTEST_MATH}
+        self._special: dict[str, Callable[[ir.Operation, list[Value]], Value]] = {
             "arith.constant": lambda op, args: self.constant(op),
             "linalg.index": self._index,
             "arith.cmpi": self._compare_integers,
             "arith.cmpf": self._compare_floats,
             "arith.divf": self._divide,
-            "math.sqrt": self._root,
-            "arith.bitcast": lambda op, args: self._to(op, args[0], ", bitcast=True"),
+            "math.sqrt": self._square_root,
+            "arith.bitcast": lambda op, args: self._convert(op, args[0], ", bitcast=True"),
             "tensor.extract": self._extract,
             "tensor.dim": lambda op, args: self._scalar(str(self.kernel.size(op.results[0])), "index"),
             "func.call": self._check,
             "affine.apply": self._affine,
         }
 
-    def run(self, block: ir.Block, names: Sequence[int], arguments: Mapping[ir.Value, V],
-            wanted: Sequence[ir.Value] | None = None) -> list[V]:  # fmt: skip
-        """The `wanted` values of a block (None: what it yields); `names[d]` is loop `d` in the structure."""
+    def run(self, block: ir.Block, names: Sequence[int], arguments: Mapping[ir.Value, Value],
+            wanted: Sequence[ir.Value] | None = None) -> list[Value]:  # fmt: skip
+        """The values `wanted` of a block (None: the values that it yields).
+
+        `names[d]` is the structure's loop of dimension `d`; `arguments` are values of block arguments.
+        """
         self.names = names
         ops = [o.operation for o in block.operations]
         wanted = list(ops[-1].operands) if wanted is None else wanted
@@ -135,39 +145,39 @@ class Bodies:
         return [self.value(env, v) for v in wanted]
 
     def _read(self, op: ir.Operation) -> list[ir.Value]:
-        """The operands whose values an operation needs."""
+        """The operands that an operation needs as values."""
         if op.name == "tensor.dim":
             return []
         return list(op.operands)[1:] if op.name == "tensor.extract" else list(op.operands)
 
-    def value(self, env: dict[ir.Value, V], value: ir.Value) -> V:
+    def value(self, env: dict[ir.Value, Value], value: ir.Value) -> Value:
         """A value of a body, or of the kernel around it."""
         if value in env:
             return env[value]
-        if value not in self.outside:
-            self.outside[value] = self._outside(value)
-        return self.outside[value]
+        if value not in self.kernel_values:
+            self.kernel_values[value] = self._kernel_value(value)
+        return self.kernel_values[value]
 
-    def _outside(self, value: ir.Value) -> V:
+    def _kernel_value(self, value: ir.Value) -> Value:
         if value in self.kernel.scalars:
             name, element = self.kernel.scalars[value], str(value.type)
-            return self._scalar(name, element) if element == "index" else V(name, element)
+            return self._scalar(name, element) if element == "index" else Value(name, element)
         if isinstance(value, ir.BlockArgument):
             raise Unsupported("a value from another block")
         return self.op(value.owner, [self.value({}, v) for v in self._read(value.owner)])
 
-    def _scalar(self, text: str, element: str) -> V:
-        """A size as a value: literals need a type."""
+    def _scalar(self, text: str, element: str) -> Value:
+        """A size as a value of its element type."""
         typed = constant_text(text, element) if text.lstrip("-").isdigit() else text
         return self.writer.define(typed, element, prefix="n")
 
-    def constant(self, op: ir.Operation) -> V:
+    def constant(self, op: ir.Operation) -> Value:
         """A scalar constant."""
         element = str(op.results[0].type)
         text = literal(op.attributes["value"])
         return self.writer.define(constant_text(text, element), element, prefix="c")
 
-    def op(self, op: ir.Operation, args: list[V]) -> V:
+    def op(self, op: ir.Operation, args: list[Value]) -> Value:
         """The value of one operation."""
         if op.name in self.fast and str(op.results[0].type) == "f32":
             return self._format(self.fast[op.name], args, "f32")
@@ -180,26 +190,26 @@ class Bodies:
             return self._format(BOOLS[op.name], args, result)
         if op.name in UNSIGNED:
             names = [self._unsigned(a) for a in args]
-            return self._to(op, self._format(UNSIGNED[op.name], names, result), ", bitcast=True")
+            return self._convert(op, self._format(UNSIGNED[op.name], names, result), ", bitcast=True")
         if op.name not in TEMPLATES:
             raise Unsupported(op.name)
         return self._format(TEMPLATES[op.name], args, result)
 
-    def _format(self, template: str, args: Sequence[V], element: str) -> V:
+    def _format(self, template: str, args: Sequence[Value], element: str) -> Value:
         return self.writer.define(template.format(*(a.name for a in args)), element, [a.axes for a in args])
 
-    def _to(self, op: ir.Operation, value: V, extra: str = "") -> V:
+    def _convert(self, op: ir.Operation, value: Value, extra: str = "") -> Value:
         result = str(op.results[0].type)
         return self.writer.define(f"{value.name}.to({triton_type(result)}{extra})", result, value.axes)
 
-    def _unsigned(self, value: V) -> V:
+    def _unsigned(self, value: Value) -> Value:
         kind = triton_type(value.element).replace("tl.", "tl.u")
         return self.writer.define(f"{value.name}.to({kind}, bitcast=True)", value.element, value.axes)
 
-    def _cast(self, op: ir.Operation, value: V) -> V:
+    def _cast(self, op: ir.Operation, value: Value) -> Value:
         source, result = value.element, str(op.results[0].type)
         if triton_type(source) == triton_type(result):
-            return V(value.name, result, value.axes)
+            return Value(value.name, result, value.axes)
         if result == "i1":
             return self.writer.define(f"({value.name} & 1) != 0", result, value.axes)
         if source == "i1" and op.name in ("arith.extsi", "arith.index_cast", "arith.sitofp"):
@@ -207,42 +217,42 @@ class Bodies:
         if source != "i1" and op.name in FROM_UNSIGNED:
             value = self._unsigned(value)
         if result == "bf16" and source != "f32":
-            value = V(f"{value.name}.to(tl.float32)", "f32", value.axes)
-        return self._to(op, value)
+            value = Value(f"{value.name}.to(tl.float32)", "f32", value.axes)
+        return self._convert(op, value)
 
-    def _index(self, op: ir.Operation, args: list[V]) -> V:
+    def _index(self, op: ir.Operation, args: list[Value]) -> Value:
         return self.tile.position(self.names[ir.IntegerAttr(op.attributes["dim"]).value])
 
-    def _compare_integers(self, op: ir.Operation, args: list[V]) -> V:
+    def _compare_integers(self, op: ir.Operation, args: list[Value]) -> Value:
         number = ir.IntegerAttr(op.attributes["predicate"]).value
         names = [self._unsigned(a) for a in args] if number >= 6 and args[0].element != "i1" else args
         return self._format(f"{{0}} {INTEGER_PREDICATES[number]} {{1}}", names, "i1")
 
-    def _compare_floats(self, op: ir.Operation, args: list[V]) -> V:
+    def _compare_floats(self, op: ir.Operation, args: list[Value]) -> Value:
         template = FLOAT_PREDICATES[ir.IntegerAttr(op.attributes["predicate"]).value]
         if template in ("never", "always"):
             return self.writer.define(constant_text(str(template == "always"), "i1"), "i1", prefix="c")
         return self._format(template, args, "i1")
 
-    def _divide(self, op: ir.Operation, args: list[V]) -> V:
-        one, other = args
-        if one.element != "f32":
-            return self._format("{0} / {1}", args, one.element)
-        elements = math.prod(a.block for a in self.tile.spread if a.name in one.axes)
-        shares = one.axes > other.axes and elements >= SHARED
-        return self._format("share({0}, {1})" if shares else self.quotient, args, "f32")
+    def _divide(self, op: ir.Operation, args: list[Value]) -> Value:
+        dividend, divisor = args
+        if dividend.element != "f32":
+            return self._format("{0} / {1}", args, dividend.element)
+        elements = math.prod(a.block for a in self.tile.block_axes if a.name in dividend.axes)
+        is_shared = dividend.axes > divisor.axes and elements >= DIVISION_BLOCK
+        return self._format("share({0}, {1})" if is_shared else self.division, args, "f32")
 
-    def _root(self, op: ir.Operation, args: list[V]) -> V:
+    def _square_root(self, op: ir.Operation, args: list[Value]) -> Value:
         single = args[0].element == "f32"
         return self._format("tl.sqrt_rn({0})" if single else "tl.sqrt({0})", args, args[0].element)
 
-    def _affine(self, op: ir.Operation, args: list[V]) -> V:
+    def _affine(self, op: ir.Operation, args: list[Value]) -> Value:
         text = to_python(str(op.attributes["map"].value.results[0]))
         first = {"d": 0, "s": op.attributes["map"].value.n_dims}
         template = re.sub(r"\b([ds])(\d+)\b", lambda m: f"{{{first[m[1]] + int(m[2])}}}", text)
         return self._format(template, args, "index")
 
-    def _extract(self, op: ir.Operation, positions: list[V]) -> V:
+    def _extract(self, op: ir.Operation, positions: list[Value]) -> Value:
         if op.operands[0] not in self.kernel.tensors:
             raise Unsupported("tensor.extract from a value of the kernel")
         tensor = self.kernel.tensor(op.operands[0])
@@ -253,8 +263,8 @@ class Bodies:
         ]
         return self.tile.load(tensor, " + ".join(parts), axes)
 
-    def _check(self, op: ir.Operation, args: list[V]) -> V:
-        """A position verified to lie in the tensor; a failure is recorded, the first of the run stays."""
+    def _check(self, op: ir.Operation, args: list[Value]) -> Value:
+        """A checked position: if it is out of range, the failure is recorded and the position is 0."""
         if ir.FlatSymbolRefAttr(op.attributes["callee"]).value != "oneflow_rt_check_index":
             raise Unsupported("a call in a body")
         self.tile.kernel.checks = True

@@ -1,10 +1,10 @@
-"""Tensor descriptors: blocks of a tensor that the hardware copies as one.
+"""Tensor descriptors: blocks of a tensor that the tensor memory accelerator (TMA) copies.
 
     tl.make_tensor_descriptor(p0, [4096, 768], [768, 1], [128, 64])
 
-A tensor is described by the groups of loops it is walked along, one dimension each; the last has neighbours in memory
-and the others lie multiples of 16 bytes apart. Elements outside of it read as 0 and are not written. Parts of a
-dimension, such as those of a depth that is cut, are places in it where no block is in two of them.
+Each group of loops that walks a tensor is a dimension of its descriptor. The last dimension is contiguous; strides of
+others are multiples of 16 bytes. Out-of-range elements read as 0 and are not written. A dimension may be cut into
+parts of whole blocks, such as those of a split-K product.
 """
 
 from __future__ import annotations
@@ -14,18 +14,22 @@ from dataclasses import dataclass, replace
 
 from oneflow.lowering.triton.codegen.kernel import Tensor, bytes_of
 from oneflow.lowering.triton.codegen.symbolic_sizes import Size, product
-from oneflow.lowering.triton.codegen.tile import Axis, Form, Tile
+from oneflow.lowering.triton.codegen.tile import Axis, LinearForm, Tile
 from oneflow.lowering.triton.source import TensorDescriptor
 
-#: What distances between elements of a dimension are multiples of, and the most a block has along one.
-BYTES, MOST, RANK = 16, 256, 5
+#: Bytes that strides are multiples of, the longest side of a block, and the most dimensions.
+ALIGNMENT, MAX_BLOCK_SIDE, MAX_RANK = 16, 256, 5
 
 
 @dataclass(frozen=True)
 class Dimension:
-    """A dimension of a descriptor: the axis that walks it, its loops as one, their size and stride in elements.
+    """A dimension of a descriptor.
 
-    It may have parts: it begins at the position along each of the loops `parts` times a step.
+    Attributes:
+        axis: the axis of the tile that walks it.
+        loops: the loops that it is, flattened.
+        size, stride: of these loops, in elements.
+        parts: pairs of a loop and a step: coordinates begin at the position along the loop times the step.
     """
 
     axis: Axis
@@ -35,10 +39,10 @@ class Dimension:
     parts: tuple[tuple[int, int], ...] = ()
 
 
-def describe(tile: Tile, tensor: Tensor, form: Form, axes: Sequence[Axis]) -> list[Dimension] | None:
-    """The dimensions of a tensor in the order of memory, None where it cannot be described.
+def describe_dimensions(tile: Tile, tensor: Tensor, form: LinearForm, axes: Sequence[Axis]) -> list[Dimension] | None:
+    """The dimensions of a tensor's descriptor by descending stride; None where TMA cannot read the tensor.
 
-    Every axis that is no scalar has to be one dimension.
+    Every axis but scalar ones has to be one dimension.
     """
     if form.computed or form.constant.terms or tensor.element in ("i1", "f64", "i64"):
         return None
@@ -53,15 +57,15 @@ def describe(tile: Tile, tensor: Tensor, form: Form, axes: Sequence[Axis]) -> li
             if size is None or stride is None or (not stride and not axis.scalar):
                 return None
             found += [Dimension(axis, tuple(group), size, stride)] if stride else []
-    ordered = _joined(sorted(found, key=lambda d: -d.stride))
+    ordered = _merge_scalars(sorted(found, key=lambda d: -d.stride))
     missing = {n for n in form.loops if tile.sizes[n] != Size.of(1)} - {n for d in found for n in d.loops}
-    if missing or not 2 <= len(ordered) <= RANK:
+    if missing or not 2 <= len(ordered) <= MAX_RANK:
         return None
-    return ordered if _allowed(ordered, tensor) else None
+    return ordered if _is_supported(ordered, tensor) else None
 
 
-def _joined(dimensions: list[Dimension]) -> list[Dimension]:
-    """Dimensions by descending strides, those of scalars as parts of what they are next to in memory."""
+def _merge_scalars(dimensions: list[Dimension]) -> list[Dimension]:
+    """Merges the dimensions of scalar axes into the dimensions that they are parts of."""
     for scalar in reversed([d for d in dimensions if d.axis.scalar]):
         at = next((i for i, d in enumerate(dimensions) if _has_parts(d, scalar)), None)
         if at is not None:
@@ -73,23 +77,23 @@ def _joined(dimensions: list[Dimension]) -> list[Dimension]:
 
 
 def _has_parts(whole: Dimension, scalar: Dimension) -> bool:
-    """Whether the positions of a scalar are parts of a dimension, each of which is whole blocks."""
-    beside = scalar.stride == whole.stride * whole.size
-    return beside and not whole.axis.scalar and whole.size % whole.axis.block == 0
+    """Whether a scalar axis walks over parts of a dimension, and each part is a number of blocks."""
+    is_adjacent = scalar.stride == whole.stride * whole.size
+    return is_adjacent and not whole.axis.scalar and whole.size % whole.axis.block == 0
 
 
-def _allowed(dimensions: Sequence[Dimension], tensor: Tensor) -> bool:
+def _is_supported(dimensions: Sequence[Dimension], tensor: Tensor) -> bool:
     width = bytes_of(tensor.element)
     *outer, last = dimensions
-    ends_in_block = last.stride == 1 and not last.axis.scalar and last.axis.block * width >= BYTES
-    aligned = all(d.stride * width % BYTES == 0 for d in outer)
-    small = all(d.axis.block <= MOST and d.size < 2**31 for d in dimensions)
+    ends_in_block = last.stride == 1 and not last.axis.scalar and last.axis.block * width >= ALIGNMENT
+    aligned = all(d.stride * width % ALIGNMENT == 0 for d in outer)
+    small = all(d.axis.block <= MAX_BLOCK_SIDE and d.size < 2**31 for d in dimensions)
     return ends_in_block and aligned and small
 
 
 @dataclass
 class Descriptor:
-    """A tensor described, in a tile: `starts` has the first position of each axis by its name."""
+    """The descriptor of a tensor in a tile; `starts` has the text of each axis's first position by its name."""
 
     tile: Tile
     tensor: Tensor
@@ -111,8 +115,8 @@ class Descriptor:
         return TensorDescriptor(name, tensor, 0, shape, strides, tuple(map(int, self._blocks)), layout)
 
     @property
-    def is_block(self) -> bool:
-        """Whether no scalar lies within a block: such a block is only laid out anew through registers."""
+    def is_contiguous_block(self) -> bool:
+        """Whether scalar axes are outermost. Other blocks change their layout through registers when reshaped."""
         kinds = [d.axis.scalar for d in self.dimensions]
         return kinds == sorted(kinds, reverse=True)
 
@@ -121,8 +125,8 @@ class Descriptor:
         return ["1" if d.axis.scalar else str(d.axis.block) for d in self.dimensions]
 
     @property
-    def place(self) -> str:
-        """The positions of a block."""
+    def coordinates(self) -> str:
+        """The text of a block's coordinates."""
         return f"[{', '.join(self._start(d) for d in self.dimensions)}]"
 
     def _start(self, dimension: Dimension) -> str:
@@ -130,26 +134,26 @@ class Descriptor:
         if text is None:
             text = self.tile.positions[dimension.loops[-1]].name
         text = " + ".join([*(f"{self.tile.positions[n].name} * {step}" for n, step in dimension.parts), text])
-        return f"({text}).to(tl.int32)" if self.tile.kernel.is_wide and not text.startswith("k_at") else text
+        return f"({text}).to(tl.int32)" if self.tile.kernel.needs_64_bits and not text.startswith("k_at") else text
 
     def load(self, order: Sequence[str], name: str = "") -> str:
-        """The text of a block whose dimensions are the axes `order`; `name` stands for this descriptor or another."""
-        text = f"{name or self.name}.load({self.place})"
+        """The text that loads a block with the dimensions `order`; `name` is a variable for the descriptor."""
+        text = f"{name or self.name}.load({self.coordinates})"
         spread = [d.axis for d in self.dimensions if not d.axis.scalar]
         if len(spread) < len(self.dimensions):
             text = f"{text}.reshape({', '.join(str(a.block) for a in spread)})"
         return text if [a.name for a in spread] == list(order) else f"{text}.T"
 
     def store(self, value: str, order: Sequence[str]) -> str:
-        """The text that writes a block whose dimensions are the axes `order`."""
+        """The text that stores a block with the dimensions `order`."""
         spread = [d.axis for d in self.dimensions if not d.axis.scalar]
         text = value if [a.name for a in spread] == list(order) else f"{value}.T"
         if len(spread) < len(self.dimensions):
             text = f"{text}.reshape({', '.join(self._blocks)})"
-        return f"{self.name}.store({self.place}, {text})"
+        return f"{self.name}.store({self.coordinates}, {text})"
 
 
-def are_alike(found: Sequence[Descriptor | None]) -> bool:
-    """Whether all there are walk blocks along the same axes, so that one may stand for another."""
+def are_interchangeable(found: Sequence[Descriptor | None]) -> bool:
+    """Whether all descriptors have the same axes, loops and parts, so that one variable may hold any of them."""
     walks = {None if d is None else tuple((s.axis.name, s.loops, s.parts) for s in d.dimensions) for d in found}
     return len(walks) == 1 and None not in walks

@@ -1,4 +1,4 @@
-"""What emitters of kernels share: the program's number, blocks along an axis, what a tensor begins with, the file."""
+"""What emitters of kernels share: program numbers, tile order, initial values, the source."""
 
 from __future__ import annotations
 
@@ -6,49 +6,48 @@ import re
 from collections.abc import Sequence
 
 from oneflow.dialect._mlir import ir
-from oneflow.lowering.triton.codegen.body import Bodies, literal
+from oneflow.lowering.triton.codegen.body import BodyEmitter, literal
 from oneflow.lowering.triton.codegen.kernel import FAILURE, Kernel
 from oneflow.lowering.triton.codegen.prelude import kernel_source
 from oneflow.lowering.triton.codegen.tile import Axis, constant_text
-from oneflow.lowering.triton.codegen.writer import V, Writer
+from oneflow.lowering.triton.codegen.writer import Value, Writer
 from oneflow.lowering.triton.names import identifier
 from oneflow.lowering.triton.source import Source, TileLoop
 from oneflow.passes.walk import gather
 
-#: Blocks of programs that go over the same columns one after the other, so that these stay in the cache.
-GROUP = 8
+#: Rows of tiles in a group of the tile order, as in Triton's tutorial on matrix products: programs of a group read
+#: the same columns, which stay in the L2 cache.
+GROUP_SIZE_M = 8
 
 
 def program_id(kernel: Kernel) -> str:
-    """The text of the program's number."""
-    return "tl.program_id(0).to(tl.int64)" if kernel.is_wide else "tl.program_id(0)"
+    """The text of the program's number, of 64 bits where positions need them."""
+    return "tl.program_id(0).to(tl.int64)" if kernel.needs_64_bits else "tl.program_id(0)"
 
 
-def tiles(axis: Axis) -> str:
-    """The number of blocks along an axis, as a factor."""
+def tile_count(axis: Axis) -> str:
+    """The text of the number of blocks along an axis, as a factor of a product."""
     if axis.size.static is None:
         return f"(({axis.size} + {axis.block - 1}) // {axis.block})"
     return str(-(-axis.size.static // axis.block))
 
 
-def place_block(writer: Writer, number: str, rows: str, columns: str) -> None:
-    """Which of so many rows and columns of blocks a program computes: groups of rows, so that columns are read again
-    while they are near.
-    """
+def write_tile_order(writer: Writer, number: str, rows: str, columns: str) -> None:
+    """Writes the batch, row and column of tile `number` of `rows` times `columns` tiles, in grouped order."""
     for text in (
         f"program = {number}",
         f"batch = program // ({rows} * {columns})",
         f"within = program % ({rows} * {columns})",
-        f"first = within // ({GROUP} * {columns}) * {GROUP}",
-        f"height = tl.minimum({rows} - first, {GROUP})",
-        f"row = first + within % ({GROUP} * {columns}) % height",
-        f"column = within % ({GROUP} * {columns}) // height",
+        f"first = within // ({GROUP_SIZE_M} * {columns}) * {GROUP_SIZE_M}",
+        f"height = tl.minimum({rows} - first, {GROUP_SIZE_M})",
+        f"row = first + within % ({GROUP_SIZE_M} * {columns}) % height",
+        f"column = within % ({GROUP_SIZE_M} * {columns}) // height",
     ):
         writer.line(text)
 
 
-def filled_with(value: ir.Value) -> str | None:
-    """The literal that a tensor of a kernel is filled with, None if it is anything else."""
+def fill_literal(value: ir.Value) -> str | None:
+    """The literal that a tensor is filled with, None where it is not a `linalg.fill` of a constant."""
     if isinstance(value, ir.BlockArgument) or value.owner.name != "linalg.fill":
         return None
     number = value.owner.operands[0]
@@ -56,8 +55,8 @@ def filled_with(value: ir.Value) -> str | None:
     return literal(number.owner.attributes["value"]) if constant else None
 
 
-def initial(bodies: Bodies, value: ir.Value) -> V:
-    """A tensor of one value as that value; what nothing defines is 0."""
+def initial_value(bodies: BodyEmitter, value: ir.Value) -> Value:
+    """The value of a filled tensor as a scalar; that of a `tensor.empty` is 0."""
     if value.owner.name == "linalg.fill":
         return bodies.value({}, value.owner.operands[0])
     element = str(value.type.element_type)
@@ -65,12 +64,16 @@ def initial(bodies: Bodies, value: ir.Value) -> V:
     return bodies.writer.define(constant_text(zero, element), element, prefix="c")
 
 
-def finish_ops(
+def make_source(
     kernel: Kernel, writer: Writer, ops: Sequence[ir.Operation], grid: str, warps: int, stages: int = 3,
     updates: dict[int, int] | None = None, fills: dict[int, str] | None = None, functions: Sequence[str] = (),
     tile_loop: TileLoop | None = None,
 ) -> Source:  # fmt: skip
-    """The kernel's source around the lines that were written for `ops`."""
+    """The source of a kernel whose lines `writer` holds.
+
+    `ops` are the operations that it computes, `grid` is the text of its number of programs. `updates` and `fills` are
+    the arguments whose memory each result takes, and the literals that results are filled with before.
+    """
     parameters = [*kernel.parameters, *([(FAILURE, "*i64")] if kernel.checks else [])]
     names, lines = [n for n, _ in parameters], writer.scopes[0].lines
     text = kernel_source(identifier(kernel.name), origins(ops), names, lines, functions)
@@ -80,14 +83,14 @@ def finish_ops(
     )  # fmt: skip
 
 
-#: An operator in a location's text: its name, then where it stands.
+#: An operator in a location's text: its name, file and line.
 _ORIGIN = re.compile(r'"(oneflow\.[\w.]+)"\((?:"([^"]*)":(\d+):\d+)?')
 
 
 def origins(ops: Sequence[ir.Operation]) -> list[str]:
-    """The operators that operations came from, in order, each with its file and line where that is known.
+    """The operators that operations came from, in order, with file and line where these are known.
 
-    What was fused says so by what is in it; constants are shared and say nothing.
+    Regions are searched too. Constants are shared between operators and left out.
     """
     inner = [o for op in ops for o in gather(op, lambda o: o.name != "arith.constant")]
     found = [m for op in inner for m in _ORIGIN.findall(str(op.location))]

@@ -1,6 +1,6 @@
-"""A kernel function as Triton sees it: pointers, sizes and scalars by name, tensors with strides.
+"""A kernel function as Triton sees it: parameters by name, tensors with strides.
 
-A kernel takes a pointer for each tensor, the sizes that are not static as i64, and its scalars.
+The parameters of a kernel are a pointer for each tensor, each dynamic size as i64, and its scalars.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from oneflow.lowering.triton.codegen.symbolic_sizes import Size, product
 from oneflow.lowering.triton.codegen.views import View
 from oneflow.lowering.triton.source import TensorDescriptor
 
-#: Triton's types of values by MLIR element type, and those of pointers where memory differs.
+#: Triton's types of values, and of pointers, by MLIR element type.
 TYPES = {
     "i1": "int1", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64", "index": "int64",
     "f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64",
 }  # fmt: skip
 POINTERS = {"i1": "*i8", "i8": "*i8", "i16": "*i16", "i32": "*i32", "i64": "*i64",
             "f16": "*fp16", "bf16": "*bf16", "f32": "*fp32", "f64": "*fp64"}  # fmt: skip
-#: Floats of few and of more digits.
-HALVES, WIDE = frozenset({"f16", "bf16"}), frozenset({"f32", "f64"})
-#: The name of the argument that takes failures of run-time checks.
+#: Floats of 16 bits, and of more.
+HALVES, FULL_FLOATS = frozenset({"f16", "bf16"}), frozenset({"f32", "f64"})
+#: The parameter for the records of failed run-time checks.
 FAILURE = "failure"
-#: Operations that only prepare what others use.
+#: Operations that are no node of a loop nest.
 SETUP = frozenset({"arith.constant", "tensor.empty", "linalg.fill", "tensor.dim"})
 
 
 @dataclass(frozen=True)
 class Tensor:
-    """A tensor: the name of its pointer (empty inside a kernel), sizes and element type.
+    """A tensor in memory: the name of its pointer (empty inside a kernel), its sizes and its element type.
 
-    It is contiguous, but for a kernel by hand, where it may be a view of what the pointer is of.
+    It is contiguous. Only templates have tensors that are a `view` of the memory behind their pointer.
     """
 
     name: str
@@ -43,18 +43,18 @@ class Tensor:
     view: View | None = None
 
     @staticmethod
-    def seen(tensor: Tensor, view: View) -> Tensor:
-        """A tensor as a view of it."""
+    def viewed(tensor: Tensor, view: View) -> Tensor:
+        """A view of a tensor, as a tensor."""
         return Tensor(tensor.name, tuple(map(Size.of, view.shape)), tensor.element, view)
 
     @property
     def pointer(self) -> str:
-        """The text of the first element's address."""
+        """The text of the address of the first element."""
         return f"{self.name} + {self.view.first}" if self.view is not None and self.view.first else self.name
 
     @property
     def strides(self) -> list[Size]:
-        """The distance in elements between neighbours of each dimension."""
+        """The stride of each dimension, in elements."""
         if self.view is not None:
             return [Size.of(n) for n in self.view.strides]
         return [product(self.shape[axis + 1 :]) for axis in range(len(self.shape))]
@@ -75,10 +75,15 @@ class Tensor:
 
 @dataclass
 class Kernel:
-    """One kernel function: `tensors` and `scalars` are its arguments, `parameters` the emitted list (name, type).
+    """One kernel function.
 
-    `aliases` gives sizes that are known to equal others one name; result `i` is written to `destinations[i]`.
-    `checks` says that a body verifies positions.
+    Attributes:
+        name, func: the function.
+        tensors, scalars: its arguments.
+        parameters: the name and the type of each parameter of the Triton function.
+        aliases: one size for names of sizes that are known to be equal.
+        checks: whether a body has run-time checks.
+        destinations: the argument that each result is written to.
     """
 
     name: str
@@ -128,19 +133,19 @@ class Kernel:
 
     @property
     def ops(self) -> list[ir.Operation]:
-        """The operations, without the return."""
+        """The operations without the terminator."""
         return [o.operation for o in self.block.operations][:-1]
 
     @property
     def returned(self) -> list[ir.Value]:
-        """What the function returns."""
+        """The values that the function returns."""
         return list(self.block.operations[len(self.block.operations) - 1].operands)
 
     def structure(self) -> Structure:
-        """What its operations are that compute something, as one loop nest.
+        """The operations that compute something, as one loop nest.
 
         Raises:
-            Unsupported: they are none.
+            Unsupported: they share no loops.
         """
         nodes = [read_any_node(op) for op in self.ops if op.name not in SETUP]
         structure = analyse(nodes) or analyse(nodes, siblings=True)
@@ -149,7 +154,7 @@ class Kernel:
         return structure
 
     def shape(self, value: ir.Value) -> tuple[Size, ...]:
-        """The sizes of a tensor of the kernel, sizes known to be equal under one name."""
+        """The sizes of a tensor, equal sizes under one name."""
         return tuple(s.renamed(self.aliases) for s in self._shape(value))
 
     def _shape(self, value: ir.Value) -> tuple[Size, ...]:
@@ -173,7 +178,11 @@ class Kernel:
         raise Unsupported(f"the shape of {op.name}'s result")
 
     def size(self, value: ir.Value) -> Size:
-        """An index value that is a constant or an argument, as a size."""
+        """An index value as a size.
+
+        Raises:
+            Unsupported: it is no constant, argument or dimension.
+        """
         if value in self.scalars:
             return Size.of(self.scalars[value])
         if not isinstance(value, ir.BlockArgument) and value.owner.name == "arith.constant":
@@ -183,10 +192,10 @@ class Kernel:
         raise Unsupported("a size that is computed in a kernel")
 
     def tensor(self, value: ir.Value) -> Tensor:
-        """A tensor argument, sizes known to be equal under one name.
+        """A tensor argument, equal sizes under one name.
 
         Raises:
-            Unsupported: it is computed in the kernel.
+            Unsupported: the tensor is computed in the kernel.
         """
         tensor = self.tensors.get(value)
         if tensor is None:
@@ -194,7 +203,11 @@ class Kernel:
         return Tensor(tensor.name, self.shape(value), tensor.element)
 
     def loop_sizes(self, nodes: Iterable[Node]) -> dict[int, Size]:
-        """The size of each loop of nodes; what one loop sweeps becomes equal."""
+        """The size of each loop of nodes; dimensions that one loop walks get one name.
+
+        Raises:
+            Unsupported: no tensor has a loop's size.
+        """
         nodes = list(nodes)
         sizes: dict[int, Size] = {}
         for node in nodes:
@@ -219,40 +232,40 @@ class Kernel:
             self.aliases[names[0]] = sizes[loop]
 
     @property
-    def is_coarse(self) -> bool:
-        """Whether the largest tensors it reads and writes have no more digits than f16."""
+    def is_half_precision(self) -> bool:
+        """Whether all floats of the largest tensors have 16 bits, so that approximations of f32 suffice."""
         counts = [t.count.static for t in self.tensors.values()]
         most = max((c for c in counts if c is not None), default=0)
         large = {t.element for t, c in zip(self.tensors.values(), counts, strict=True) if c is None or c == most}
-        return bool(large & HALVES) and not large & WIDE
+        return bool(large & HALVES) and not large & FULL_FLOATS
 
     @property
-    def is_coarsest(self) -> bool:
-        """Whether no tensor has more digits than bf16."""
-        return {t.element for t in self.tensors.values()} & (HALVES | WIDE) == {"bf16"}
+    def is_bfloat16(self) -> bool:
+        """Whether all floats are bf16."""
+        return {t.element for t in self.tensors.values()} & (HALVES | FULL_FLOATS) == {"bf16"}
 
     @property
-    def is_wide(self) -> bool:
-        """Whether a position may not fit in 32 bits."""
+    def needs_64_bits(self) -> bool:
+        """Whether positions may exceed 32 bits."""
         counts = [t.count.static for t in self.tensors.values()]
         return any(c is None or c >= 2**31 for c in counts)
 
 
 def scalar_type(element: str) -> str:
-    """The type of a scalar argument in a Triton signature."""
+    """The type of a scalar parameter in a Triton signature."""
     return {"index": "i64", "f32": "fp32", "f64": "fp64", "i1": "i1"}.get(element, element)
 
 
 def bytes_of(element: str) -> int:
-    """The bytes of an element in memory."""
+    """Bytes of an element in memory."""
     return int("".join(c for c in POINTERS[element] if c.isdigit())) // 8
 
 
 def triton_type(element: str) -> str:
-    """Triton's type of values of an element type.
+    """Triton's type of values of an MLIR element type.
 
     Raises:
-        Unsupported: there is none.
+        Unsupported: Triton has none.
     """
     if element not in TYPES:
         raise Unsupported(f"element type {element}")

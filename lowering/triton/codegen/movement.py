@@ -1,7 +1,7 @@
 """Kernels that move or fill: `linalg.fill`, chains of `tensor.insert_slice`.
 
-One slice goes straight into its destination where that is another tensor or undefined (the plan sees to it that the
-rest is there); several, or one into a fill, are one pass over the destination.
+One slice into another tensor, or into an undefined one, is a pass over the slice: the plan provides the rest of the
+destination. Several slices, or one into a fill, are a pass over the destination.
 """
 
 from __future__ import annotations
@@ -11,38 +11,41 @@ from collections.abc import Sequence
 
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.kernels.nodes import Unsupported
-from oneflow.lowering.triton.codegen.block_shape import EACH, POINTWISE, warps_of
-from oneflow.lowering.triton.codegen.body import Bodies
-from oneflow.lowering.triton.codegen.emission import filled_with, finish_ops, initial, program_id
+from oneflow.lowering.triton.codegen.block_shape import ELEMENTS_PER_THREAD, POINTWISE_BLOCK, warps_for
+from oneflow.lowering.triton.codegen.body import BodyEmitter
+from oneflow.lowering.triton.codegen.emission import fill_literal, initial_value, make_source, program_id
 from oneflow.lowering.triton.codegen.kernel import Kernel, Tensor
 from oneflow.lowering.triton.codegen.symbolic_sizes import Size, power_of_two, product
-from oneflow.lowering.triton.codegen.tile import Axis, Form, Tile
-from oneflow.lowering.triton.codegen.writer import V, Writer
+from oneflow.lowering.triton.codegen.tile import Axis, LinearForm, Tile
+from oneflow.lowering.triton.codegen.writer import Value, Writer
 from oneflow.lowering.triton.source import Source
 
-X = frozenset({"x"})
+BLOCK_AXES = frozenset({"x"})
 
 
-class Sweep:
-    """A program's block of all positions of one shape."""
+class FlatBlock:
+    """A program's block of the flattened positions of a shape; `separate` keeps the dimensions' loops apart."""
 
-    def __init__(self, kernel: Kernel, shape: Sequence[Size], forms: Sequence[Form], separate: bool = False) -> None:
+    def __init__(
+        self, kernel: Kernel, shape: Sequence[Size], forms: Sequence[LinearForm], separate: bool = False
+    ) -> None:
         count = product(shape)
-        self.block = POINTWISE if count.static is None else min(POINTWISE, power_of_two(count.static))
-        axis = Axis("x", list(range(len(shape))), self.block, f"{program_id(kernel)} * {self.block}")
+        self.size = POINTWISE_BLOCK if count.static is None else min(POINTWISE_BLOCK, power_of_two(count.static))
+        axis = Axis("x", list(range(len(shape))), self.size, f"{program_id(kernel)} * {self.size}")
         self.writer, sizes = Writer(), dict(enumerate(shape))
         self.tile = Tile(kernel, self.writer, [axis], sizes, forms, set(sizes) if separate else set())
         self.tile.place(axis)
-        self.grid = f"cdiv({count}, {self.block})" if count.static is None else str(-(-count.static // self.block))
+        self.grid = f"cdiv({count}, {self.size})" if count.static is None else str(-(-count.static // self.size))
 
     def finish(self, kernel: Kernel, ops: Sequence[ir.Operation], updates: dict[int, int]) -> Source:
-        """The kernel's source."""
-        return finish_ops(kernel, self.writer, ops, self.grid, warps_of(self.block // EACH), updates=updates)
+        """The source of the kernel."""
+        warps = warps_for(self.size // ELEMENTS_PER_THREAD)
+        return make_source(kernel, self.writer, ops, self.grid, warps, updates=updates)
 
 
-def identity(tensor: Tensor) -> Form:
-    """Each element at its own position."""
-    return Form({i: s for i, s in enumerate(tensor.strides) if s.terms})
+def identity(tensor: Tensor) -> LinearForm:
+    """The offset of a tensor's elements at the positions of a block of its shape."""
+    return LinearForm({i: s for i, s in enumerate(tensor.strides) if s.terms})
 
 
 def emit_fill(kernel: Kernel) -> Source:
@@ -50,16 +53,16 @@ def emit_fill(kernel: Kernel) -> Source:
     (op,) = [o for o in kernel.ops if o.name == "linalg.fill"]
     tensor = kernel.tensor(kernel.destinations[0])
     form = identity(tensor)
-    sweep = Sweep(kernel, tensor.shape, [form])
-    sweep.tile.store(tensor, form, initial(Bodies(sweep.tile), op.results[0]))
-    return sweep.finish(kernel, [op], {})
+    block = FlatBlock(kernel, tensor.shape, [form])
+    block.tile.store(tensor, form, initial_value(BodyEmitter(block.tile), op.results[0]))
+    return block.finish(kernel, [op], {})
 
 
 def emit_nothing(kernel: Kernel) -> Source:
-    """The kernel of results without elements, which has no programs."""
+    """The kernel of results without elements; its grid is empty."""
     writer = Writer()
     writer.line("return")
-    return finish_ops(kernel, writer, kernel.ops, "0", 1)
+    return make_source(kernel, writer, kernel.ops, "0", 1)
 
 
 def emit_insert(kernel: Kernel) -> Source:
@@ -71,23 +74,26 @@ def emit_insert(kernel: Kernel) -> Source:
     slices = [_Slice(kernel, op, target) for op in ops]
     updated = isinstance(into, ir.BlockArgument)
     if len(ops) > 1 or (not updated and into.owner.name == "linalg.fill"):
-        sweep = _insert_all(kernel, into, slices)
+        block = _insert_all(kernel, into, slices)
     else:
-        sweep = _insert_one(kernel, slices[0])
-    return sweep.finish(kernel, ops, {0: list(kernel.block.arguments).index(into)} if updated else {})
+        block = _insert_one(kernel, slices[0])
+    return block.finish(kernel, ops, {0: list(kernel.block.arguments).index(into)} if updated else {})
 
 
-def _insert_one(kernel: Kernel, place: _Slice) -> Sweep:
-    """Every element of the source to its place."""
-    form = identity(place.source)
-    sweep = Sweep(kernel, place.source.shape, [form, place.form])
-    found = place.number(sweep) or sweep.tile.load(place.source, *sweep.tile.offset(form))
-    sweep.tile.store(place.target, place.form, found)
-    return sweep
+def _insert_one(kernel: Kernel, part: _Slice) -> FlatBlock:
+    """A pass over one slice."""
+    form = identity(part.source)
+    block = FlatBlock(kernel, part.source.shape, [form, part.form])
+    found = part.fill_value(block) or block.tile.load(part.source, *block.tile.offset(form))
+    block.tile.store(part.target, part.form, found)
+    return block
 
 
 class _Slice:
-    """Where the dimensions of a source lie in a destination: `axes[d]`, from `offsets` with `steps`."""
+    """One `tensor.insert_slice`: dimension d of the source is dimension `axes[d]` of the target.
+
+    `offsets`, `sizes` and `steps` are those of the target's dimensions; `form` gives the offset of each element.
+    """
 
     def __init__(self, kernel: Kernel, op: ir.Operation, target: Tensor) -> None:
         dynamic = list(op.operands)[2:]
@@ -95,24 +101,24 @@ class _Slice:
         ends = list(itertools.accumulate(counts))
         offsets, sizes, steps = dynamic[: ends[0]], dynamic[ends[0] : ends[1]], dynamic[ends[1] :]
         value = op.operands[0]
-        self.filled = None if value in kernel.tensors else value
+        self.fill = None if value in kernel.tensors else value
         self.source, self.target = _source(kernel, value), target
-        self.offsets = _mixed(kernel, op, "static_offsets", offsets)
-        self.sizes = _mixed(kernel, op, "static_sizes", sizes)
-        self.steps = _mixed(kernel, op, "static_strides", steps)
-        self.axes = self._kept()
+        self.offsets = _sizes(kernel, op, "static_offsets", offsets)
+        self.sizes = _sizes(kernel, op, "static_sizes", sizes)
+        self.steps = _sizes(kernel, op, "static_strides", steps)
+        self.axes = self._kept_axes()
         strides = target.strides
         constant = Size()
         for offset, stride in zip(self.offsets, strides, strict=True):
             constant = constant + offset * stride
-        self.form = Form({d: strides[a] * self.steps[a] for d, a in enumerate(self.axes)}, constant)
+        self.form = LinearForm({d: strides[a] * self.steps[a] for d, a in enumerate(self.axes)}, constant)
 
-    def number(self, sweep: Sweep) -> V | None:
-        """What every element of the source is, where the kernel fills it."""
-        return None if self.filled is None else initial(Bodies(sweep.tile), self.filled)
+    def fill_value(self, block: FlatBlock) -> Value | None:
+        """The value of the source's elements, where the source is a fill of the kernel."""
+        return None if self.fill is None else initial_value(BodyEmitter(block.tile), self.fill)
 
-    def _kept(self) -> list[int]:
-        """The destination's dimension of each of the source's; dimensions of one may have been dropped."""
+    def _kept_axes(self) -> list[int]:
+        """The target's dimension of each of the source's; dimensions of size 1 may be missing in the source."""
         spare = len(self.sizes) - len(self.source.shape)
         kept = []
         for axis, size in enumerate(self.sizes):
@@ -126,58 +132,58 @@ class _Slice:
 
 
 def _source(kernel: Kernel, value: ir.Value) -> Tensor:
-    """A tensor in memory, or one that the kernel fills."""
+    """The source of a slice: a tensor in memory, or one that the kernel fills."""
     if value in kernel.tensors:
         return kernel.tensor(value)
-    if filled_with(value) is None:
+    if fill_literal(value) is None:
         raise Unsupported("a slice of what the kernel computes")
     return Tensor("", kernel.shape(value), str(value.type.element_type))
 
 
-def _mixed(kernel: Kernel, op: ir.Operation, name: str, dynamic: Sequence[ir.Value]) -> list[Size]:
+def _sizes(kernel: Kernel, op: ir.Operation, name: str, dynamic: Sequence[ir.Value]) -> list[Size]:
     values = iter(dynamic)
     unknown = ir.ShapedType.get_dynamic_size()
     numbers = list(ir.DenseI64ArrayAttr(op.attributes[name]))
     return [kernel.size(next(values)) if n == unknown else Size.of(n) for n in numbers]
 
 
-def _insert_all(kernel: Kernel, into: ir.Value, slices: Sequence[_Slice]) -> Sweep:
-    """Every element of the destination: that of the last slice it lies in, else what it was."""
+def _insert_all(kernel: Kernel, into: ir.Value, slices: Sequence[_Slice]) -> FlatBlock:
+    """A pass over the destination: each element is that of the last slice that covers it, else the old one."""
     target = slices[0].target
     form = identity(target)
-    sweep = Sweep(kernel, target.shape, [form], separate=True)
+    block = FlatBlock(kernel, target.shape, [form], separate=True)
     updated = isinstance(into, ir.BlockArgument)
-    value, written = None if updated else initial(Bodies(sweep.tile), into), []
-    for place in slices:
-        inside, found = _taken(sweep, place)
+    value, written = None if updated else initial_value(BodyEmitter(block.tile), into), []
+    for part in slices:
+        inside, found = _slice_elements(block, part)
         written.append(inside.name)
-        value = found if value is None else sweep.writer.define(
-            f"tl.where({inside.name}, {found.name}, {value.name})", target.element, X
+        value = found if value is None else block.writer.define(
+            f"tl.where({inside.name}, {found.name}, {value.name})", target.element, BLOCK_AXES
         )  # fmt: skip
     assert value is not None
     if updated:
-        sweep.tile.masks["x"] = sweep.writer.define(" | ".join(written), "i1", X, "written")
-    sweep.tile.store(target, form, value)
-    return sweep
+        block.tile.masks["x"] = block.writer.define(" | ".join(written), "i1", BLOCK_AXES, "written")
+    block.tile.store(target, form, value)
+    return block
 
 
-def _taken(sweep: Sweep, place: _Slice) -> tuple[V, V]:
-    """Whether elements of the destination lie in a slice, and what the source has for them."""
-    tile, writer = sweep.tile, sweep.writer
-    inside, parts = [tile.mask(X) or "True"], []
-    strides = dict(zip(place.axes, place.source.strides, strict=True))
-    for axis, (offset, size, step) in enumerate(zip(place.offsets, place.sizes, place.steps, strict=True)):
+def _slice_elements(block: FlatBlock, part: _Slice) -> tuple[Value, Value]:
+    """Whether positions of the destination are in a slice, and the source's elements there."""
+    tile, writer = block.tile, block.writer
+    inside, parts = [tile.mask(BLOCK_AXES) or "True"], []
+    strides = dict(zip(part.axes, part.source.strides, strict=True))
+    for axis, (offset, size, step) in enumerate(zip(part.offsets, part.sizes, part.steps, strict=True)):
         position = tile.positions.get(axis)
         at = f"{position.name if position else 0} - {offset.atom}"
-        local = writer.define(f"({at}) // {step.atom}" if step != Size.of(1) else at, "position", X, "j")
+        local = writer.define(f"({at}) // {step.atom}" if step != Size.of(1) else at, "position", BLOCK_AXES, "j")
         inside.append(f"({local.name} >= 0) & ({local.name} < {size.atom})")
         inside += [f"(({at}) % {step.atom} == 0)"] if step != Size.of(1) else []
         if axis in strides:
             parts.append(f"{local.name} * {strides[axis].factor}")
-    mask = writer.define(" & ".join(f"({i})" for i in inside), "i1", X, "inside")
-    number = place.number(sweep)
+    mask = writer.define(" & ".join(f"({i})" for i in inside), "i1", BLOCK_AXES, "inside")
+    number = part.fill_value(block)
     if number is not None:
         return mask, number
-    text = f"tl.load({place.source.name} + {' + '.join(parts) or '0'}, {mask.name}, 0)"
-    bools = place.source.element == "i1"
-    return mask, writer.define(f"{text} != 0" if bools else text, place.source.element, X)
+    text = f"tl.load({part.source.name} + {' + '.join(parts) or '0'}, {mask.name}, 0)"
+    bools = part.source.element == "i1"
+    return mask, writer.define(f"{text} != 0" if bools else text, part.source.element, BLOCK_AXES)

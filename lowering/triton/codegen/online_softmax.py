@@ -1,6 +1,8 @@
-"""Sums of exponentials relative to a maximum, found in one pass over a row: online softmax.
+"""Online softmax: sums of exponentials relative to a maximum, in the pass over a row that finds the maximum.
 
-s = sum(exp(x - m)), m = max(x)      each time m grows, what s is so far shrinks by exp(old m - m)
+s = sum(exp(x - m)), m = max(x)      each time m grows, s is multiplied by exp(old m - m)
+
+Milakov and Gimelshein, Online normalizer calculation for softmax, 2018.
 """
 
 from __future__ import annotations
@@ -10,27 +12,27 @@ from dataclasses import dataclass
 
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.kernels.nodes import Node
-from oneflow.lowering.triton.codegen.reduction import Folded
+from oneflow.lowering.triton.codegen.reduction import Fold
 
 
 @dataclass(frozen=True)
-class Rescaled:
-    """A sum of what node `exponent` yields (or has in its body), exponentials relative to the maximum `anchor`."""
+class OnlineSum:
+    """A sum of exponentials relative to `maximum`; node `exponent` computes the exponentials."""
 
     exponent: Node
-    anchor: ir.Value
+    maximum: ir.Value
 
 
-def read_rescaled(nodes: Sequence[Node], folds: Mapping[ir.Operation, list[Folded] | None]) -> dict[Node, Rescaled]:
-    """The sums among nodes that can be kept relative to a growing maximum."""
+def find_online_sums(nodes: Sequence[Node], folds: Mapping[ir.Operation, list[Fold] | None]) -> dict[Node, OnlineSum]:
+    """The sums among nodes that can be kept relative to a running maximum."""
     makers = {r: n for n in nodes for r in n.results}
     maxima = {n.results[f.number] for n in nodes for f in folds.get(n.op) or [] if f.op.name == "arith.maximumf"}
     found = {node: _read(node, folds.get(node.op) or [], makers, maxima) for node in nodes}
-    return {node: rescaled for node, rescaled in found.items() if rescaled is not None}
+    return {node: online_sum for node, online_sum in found.items() if online_sum is not None}
 
 
-def _read(node: Node, folds: Sequence[Folded], makers: Mapping[ir.Value, Node],
-          maxima: Container[ir.Value]) -> Rescaled | None:  # fmt: skip
+def _read(node: Node, folds: Sequence[Fold], makers: Mapping[ir.Value, Node],
+          maxima: Container[ir.Value]) -> OnlineSum | None:  # fmt: skip
     if len(folds) != 1 or folds[0].op.name != "arith.addf" or any(node.streams(i) for i in range(len(node.outputs))):
         return None
     value, exponent = folds[0].value, node
@@ -41,12 +43,12 @@ def _read(node: Node, folds: Sequence[Folded], makers: Mapping[ir.Value, Node],
             return None
         exponent = maker
         value = list(maker.body.operations)[-1].operation.operands[0]
-    anchor = _anchor(exponent, value)
-    return Rescaled(exponent, anchor) if anchor is not None and anchor in maxima else None
+    maximum = _subtracted_maximum(exponent, value)
+    return OnlineSum(exponent, maximum) if maximum is not None and maximum in maxima else None
 
 
-def _anchor(node: Node, value: ir.Value) -> ir.Value | None:
-    """What is subtracted under the exponential that a value is, where it is used for nothing else."""
+def _subtracted_maximum(node: Node, value: ir.Value) -> ir.Value | None:
+    """The value m of exp(x - m), where the body of `node` reads m once."""
     if isinstance(value, ir.BlockArgument) or value.owner.name != "math.exp":
         return None
     difference = value.owner.operands[0]

@@ -1,4 +1,4 @@
-"""The functions that kernels call, and a kernel's source file put together.
+"""The functions that kernels call, and the source file of a kernel.
 
 kernel_source("main_kernel_0", ["x: ..."], parameters, lines)
 """
@@ -12,27 +12,34 @@ import triton.language as tl
 """
 LIBDEVICE = "from triton.language.extra.cuda import libdevice\n"
 
-#: How many quotients are one text, and the steps of each, of `a` by `b`, whose inverse is `r`: the product, what that
-#: leaves over, which makes up for its rounding, and whether its size is one of those of which all of this is exact.
-SHARES = 16
-_SHARE = (
+#: Quotients of one call of inline assembly, and the instructions of one quotient of `a` by `b` with the reciprocal
+#: `r` of `b`: the product a * r, its remainder, the corrected quotient (rounded correctly, by Markstein),
+#: and the largest exponent, to test whether all exponents are in the range in which that holds.
+QUOTIENTS = 16
+_SHARED_DIVISION = (
     "mul.rn.f32 q{i}, ${a}, ${r}", "neg.f32 e{i}, q{i}", "fma.rn.f32 e{i}, e{i}, ${b}, ${a}",
     "fma.rn.f32 ${i}, e{i}, ${r}, q{i}",
     "shl.b32 u{i}, q{i}, 1", "sub.u32 u{i}, u{i}, 0x41000000", "max.u32 u, u, u{i}",
 )  # fmt: skip
 
 
-def share_text() -> str:
-    """The instructions of several quotients, which are divided in the usual way where one has another size."""
-    lanes = [{"i": i, "a": SHARES + i, "b": 2 * SHARES + i, "r": 3 * SHARES + i} for i in range(SHARES)]
-    steps = [step.format(**lane) for step in _SHARE for lane in lanes]
+def shared_division_asm() -> str:
+    """The assembly of `QUOTIENTS` divisions by reciprocals; where one exponent is out of range, all use `div.rn`."""
+    n = QUOTIENTS
+    lanes = [{"i": i, "a": n + i, "b": 2 * n + i, "r": 3 * n + i} for i in range(n)]
+    steps = [step.format(**lane) for step in _SHARED_DIVISION for lane in lanes]
     divisions = ["div.rn.f32 ${i}, ${a}, ${b}".format(**lane) for lane in lanes]
-    start = [f".reg .f32 q<{SHARES}>, e<{SHARES}>", f".reg .b32 u, u<{SHARES}>", ".reg .pred p", "mov.u32 u, 0"]
+    start = [
+        f".reg .f32 q<{QUOTIENTS}>, e<{QUOTIENTS}>",
+        f".reg .b32 u, u<{QUOTIENTS}>",
+        ".reg .pred p",
+        "mov.u32 u, 0",
+    ]
     test = ["setp.lt.u32 p, u, 0x7c000000", "@p bra done"]
     return "{ " + "; ".join([*start, *steps, *test, *divisions]) + "; done: }"
 
 
-#: Functions by name; a kernel's file has those it names.
+#: Functions by name; the source of a kernel has those that it calls.
 FUNCTIONS = {
     "largest": """(a, b):
     return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
@@ -61,7 +68,7 @@ FUNCTIONS = {
     quotient = a // b
     return tl.where((quotient * b != a) & ((a < 0) != (b < 0)), quotient - 1, quotient)
 """,
-    # Within a unit or two in the last place, without the care of subnormal numbers that `/` and `tl.exp2` take.
+    # Within two units in the last place; subnormal numbers are flushed to zero, unlike those of `/` and `tl.exp2`.
     "reciprocal": """(x):
     return tl.inline_asm_elementwise("rcp.approx.ftz.f32 $0, $1;", "=f,f", [x], tl.float32, True, 1)
 """,
@@ -69,24 +76,24 @@ FUNCTIONS = {
     return tl.inline_asm_elementwise("ex2.approx.ftz.f32 $0, $1;", "=f,f", [x], tl.float32, True, 1)
 """,
     "coarse_exp": "(x):\n    return power_of_two(x * 1.442695041)\n",
-    # a / b as `tl.div_rn` rounds it, where many a have one b. Sizes of quotients from 2^-62 to 2^62, of b from 2^-40
-    # to 2^40 are exact; there is no inverse of others, with which no quotient is a number.
+    # a / b rounded like `tl.div_rn`, where many a have one b: for |a / b| from 2^-62 to 2^62 and |b| from 2^-40 to
+    # 2^40. For other b the reciprocal is NaN, so that all quotients use `div.rn`.
     "share": f"""(a, b):
     known = (tl.abs(b) > {2.0**-40}) & (tl.abs(b) < {2.0**40})
     inverse = tl.where(known, tl.div_rn(tl.full((), 1.0, tl.float32), b), float("nan"))
-    text: tl.constexpr = "{share_text()}"
+    text: tl.constexpr = "{shared_division_asm()}"
     return tl.inline_asm_elementwise(
-        text, "{",".join(["=f"] * SHARES + ["f"] * 3 * SHARES)}", [a, b, inverse], tl.float32, True, {SHARES}
+        text, "{",".join(["=f"] * QUOTIENTS + ["f"] * 3 * QUOTIENTS)}", [a, b, inverse], tl.float32, True, {QUOTIENTS}
     )
 """,
-    # a / b to 0.51 units in the last place, and what it is exactly where f32 has that: a quotient that is two units
-    # off, and what it leaves over. Subnormal quotients, and those of subnormal numbers, stay two units off.
+    # a / b to 0.51 units in the last place, exact where the quotient is an f32: an approximate quotient is corrected
+    # by its remainder. Subnormal quotients, and quotients of subnormal numbers, stay within two units.
     "quotient": """(a, b):
     near = a / b
     better = tl.fma(tl.fma(-near, b, a), reciprocal(b), near)
     return tl.where(tl.abs(better) < float("inf"), better, near)
 """,
-    # Abramowitz and Stegun 7.1.26: within 1.5e-7, so near zero the first term of the series.
+    # Abramowitz and Stegun 7.1.26: absolute error below 1.5e-7, so near zero the first term of the series.
     "coarse_erf": """(x):
     size = tl.abs(x)
     t = reciprocal(1.0 + 0.3275911 * size)
@@ -102,9 +109,9 @@ FUNCTIONS = {
     "hardware_tanh": """(x):
     return tl.inline_asm_elementwise("tanh.approx.f32 $0, $1;", "=f,f", [x], tl.float32, True, 1)
 """,
-    # What exponentials are taken relative to: 0 where everything is -inf.
+    # The number that exponentials are relative to: 0 where the maximum is -inf.
     "base_of": '(x):\n    return tl.where(x == float("-inf"), 0.0, x)\n',
-    # The first word of Philox4x32-10 for a position and a key, as a number of 24 bits; see `dialect.philox`.
+    # The upper 24 bits of the first word of Philox4x32-10 for a position and a key; see `dialect.philox`.
     "drawn": """(position, key):
     zero = (position * 0).to(tl.uint32)
     a, b, c, d = position.to(tl.uint32), (position >> 32).to(tl.uint32), zero, zero
@@ -129,7 +136,7 @@ FUNCTIONS = {
 
 def kernel_source(name: str, origins: Sequence[str], parameters: Sequence[str], lines: Sequence[str],
                   functions: Sequence[str] = ()) -> str:  # fmt: skip
-    """The source file of a kernel: `origins` name what it computes, `functions` are definitions of its own."""
+    """The source file of a kernel: `origins` are the operators that it computes, `functions` its own definitions."""
     body = "\n".join(f"    {line}" for line in lines or ["pass"])
     own = "".join(f"\n\n@triton.jit\n{f.rstrip()}\n" for f in functions)
     text = f"{own}\n\n@triton.jit\ndef {name}({', '.join(parameters)}):\n{body}\n"
@@ -137,12 +144,15 @@ def kernel_source(name: str, origins: Sequence[str], parameters: Sequence[str], 
 
 
 def commented(origins: Sequence[str]) -> str:
-    """The comments at a kernel's head."""
+    """The comments before a kernel."""
     return "".join(f"# {origin}\n" for origin in origins)
 
 
 def definitions(text: str, mark: str = "@triton.jit\n") -> str:
-    """The functions that a text names, and those that they name, which come before them."""
+    """The definitions of the functions that a text calls, each after those that it calls itself.
+
+    `mark` is the decorator of each.
+    """
     found = ""
     for f in reversed(FUNCTIONS):
         if any(f"{f}(" in t or f", {f}, " in t or f", {f})" in t for t in (text, found)):

@@ -1,7 +1,8 @@
-"""Reading the body of a reduction: what it combines, with which operation, and what is neutral for it.
+"""The body of a reduction: the combining operation, the value that it combines, and its neutral element.
 
-A result is `Folded` (an associative operation on a value that does not read the running one), or two results are
-`Selected` (the element that wins a strict comparison, and its position: argmax). Anything else runs step by step.
+A result is a `Fold` (an associative operation on the accumulator and a value that does not read it), or two results
+are a `Selection` (the element that wins a strict comparison, and its position: argmax). Other reductions run step by
+step.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from dataclasses import dataclass
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.kernels.nodes import Node
 from oneflow.lowering.triton.codegen.body import needed_ops
-from oneflow.lowering.triton.codegen.writer import V
+from oneflow.lowering.triton.codegen.writer import Value
 
-#: Combining operations: the function of the prelude and the neutral element, `least` and `most` by type.
+#: Combining operations: the function of the prelude and the neutral element; `least` and `most` depend on the type.
 COMBINE = {
     "arith.addf": ("add", "0.0"), "arith.addi": ("add", "0"),
     "arith.mulf": ("multiply", "1.0"), "arith.muli": ("multiply", "1"),
@@ -22,25 +23,25 @@ COMBINE = {
     "arith.maxsi": ("greater", "least"), "arith.minsi": ("less", "most"),
     "arith.andi": ("both", "-1"), "arith.ori": ("either", "0"), "arith.xori": ("differ", "0"),
 }  # fmt: skip
-#: The same on unsigned integers, which are bytes, and on bools.
-BYTES = {"arith.maxui": ("greater_unsigned", "0"), "arith.minui": ("less_unsigned", "-1")}
+#: Combining operations on unsigned integers, which are bytes, and on bools.
+UNSIGNED_BYTES = {"arith.maxui": ("greater_unsigned", "0"), "arith.minui": ("less_unsigned", "-1")}
 BOOLS = {"arith.maxui": ("either", "False"), "arith.minui": ("both", "True"), "arith.ori": ("either", "False"),
          "arith.andi": ("both", "True"), "arith.xori": ("differ", "False")}  # fmt: skip
-#: Comparisons that are false for equal operands, by predicate.
+#: Predicates of comparisons that are false for equal operands.
 STRICT = {"arith.cmpf": {2, 4}, "arith.cmpi": {2, 4, 6, 8}}
-UNEQUAL = 13
+UNORDERED_NOT_EQUAL = 13
 LOGIC = frozenset({"arith.andi", "arith.ori", "arith.xori", "arith.constant"})
 
 
 def combination(name: str, element: str) -> tuple[str, str] | None:
-    """The function and the neutral element of a combining operation on an element type, None if it is another."""
-    table = BOOLS if element == "i1" else {**COMBINE, **BYTES} if element == "i8" else COMBINE
+    """The function and the neutral element of a combining operation on an element type; None for other operations."""
+    table = BOOLS if element == "i1" else {**COMBINE, **UNSIGNED_BYTES} if element == "i8" else COMBINE
     return table.get(name)
 
 
 @dataclass(frozen=True)
-class Folded:
-    """Result `number` is combined by `op` with `value`, computed from the elements alone."""
+class Fold:
+    """Result `number` is the fold of `value` by the associative operation `op`."""
 
     number: int
     op: ir.Operation
@@ -48,15 +49,15 @@ class Folded:
 
     @property
     def function(self) -> str:
-        """The combining function's name."""
+        """The name of the combining function."""
         found = combination(self.op.name, str(self.op.results[0].type))
         assert found is not None
         return found[0]
 
 
 @dataclass(frozen=True)
-class Selected:
-    """Results `value` and `position` are those of the element for which `condition` held last."""
+class Selection:
+    """Two results are `value` and `position` of the last element for which `condition` holds."""
 
     condition: ir.Value
     value: ir.Value
@@ -65,26 +66,33 @@ class Selected:
 
 @dataclass
 class Accumulator:
-    """A running value of the open pass: result `value` of a node is read from it after the loop."""
+    """An accumulator of the open pass.
+
+    Attributes:
+        value: the result of a node that it becomes after the loop.
+        name, element: the variable and its element type.
+        start: the initial value of the fold, None where it is neutral.
+        fold: the fold whose lanes are combined after the loop; None where the variable is the result.
+    """
 
     value: ir.Value
     name: str
     element: str
-    start: V | None
-    fold: Folded | None
+    start: Value | None
+    fold: Fold | None
 
 
 @dataclass
-class Pair:
-    """Running values of the open pass that a selection makes, by the function `name`."""
+class SelectionAccumulator:
+    """The accumulators `names` of a selection, with initial values `starts`; `function` selects of two elements."""
 
     node: Node
     names: tuple[str, str]
-    starts: tuple[V, V]
+    starts: tuple[Value, Value]
     function: str
 
 
-def neutral(name: str, element: str) -> str:
+def neutral_element(name: str, element: str) -> str:
     """The neutral element of a combining operation as text."""
     found = combination(name, element)
     assert found is not None
@@ -97,10 +105,10 @@ def neutral(name: str, element: str) -> str:
     return str(-(1 << (bits - 1)) if text == "least" else (1 << (bits - 1)) - 1)
 
 
-def read_folds(node: Node) -> list[Folded] | None:
-    """How each result that is not a scan's stream is folded; None where one is something else.
+def read_folds(node: Node) -> list[Fold] | None:
+    """The fold of each result that is no stream of a scan; None where a result is no fold.
 
-    A scan yields its running value twice: the stream has the same value and is not listed.
+    A scan yields its accumulator twice: its stream has the same value and is not listed.
     """
     block = node.body
     outs = list(block.arguments)[len(node.inputs) :]
@@ -111,23 +119,23 @@ def read_folds(node: Node) -> list[Folded] | None:
             if not any(value == y and not node.streams(i) for i, y in enumerate(yielded)):
                 return None
             continue
-        fold = _fold(number, out, value)
-        if fold is None or _reads(fold.value, outs):
+        fold = _read_fold(number, out, value)
+        if fold is None or _depends_on(fold.value, outs):
             return None
         folds.append(fold)
     return folds
 
 
-def _fold(number: int, out: ir.Value, value: ir.Value) -> Folded | None:
+def _read_fold(number: int, out: ir.Value, value: ir.Value) -> Fold | None:
     if isinstance(value, ir.BlockArgument) or combination(value.owner.name, str(value.type)) is None:
         return None
     operands = list(value.owner.operands)
     if operands.count(out) != 1:
         return None
-    return Folded(number, value.owner, operands[1 - operands.index(out)])
+    return Fold(number, value.owner, operands[1 - operands.index(out)])
 
 
-def _reads(value: ir.Value, outs: Sequence[ir.Value]) -> bool:
+def _depends_on(value: ir.Value, outs: Sequence[ir.Value]) -> bool:
     """Whether a value of a body depends on one of `outs`."""
     if isinstance(value, ir.BlockArgument):
         return value in outs
@@ -135,10 +143,10 @@ def _reads(value: ir.Value, outs: Sequence[ir.Value]) -> bool:
     return any(v in outs for op in needed_ops(ops, [value]) for v in op.operands)
 
 
-def read_selection(node: Node) -> Selected | None:
-    """The selection that a node of two results makes, None if it is something else.
+def read_selection(node: Node) -> Selection | None:
+    """The selection of a node with two results, None where it is none.
 
-    The first of equal elements has to win: then elements may be compared in any order, and of equal ones that with
+    The first of equal elements has to win. Then elements may be compared in any order: of equal elements the one with
     the smaller position wins.
     """
     block = node.body
@@ -149,14 +157,14 @@ def read_selection(node: Node) -> Selected | None:
     if any(isinstance(v, ir.BlockArgument) for v in (best, place)) or place.owner.name != "arith.select":
         return None
     condition, position, kept = place.owner.operands
-    value = _chosen(best.owner, condition, outs[0])
-    if kept != outs[1] or value is None or _reads(value, outs) or _reads(position, outs):
+    value = _selected_value(best.owner, condition, outs[0])
+    if kept != outs[1] or value is None or _depends_on(value, outs) or _depends_on(position, outs):
         return None
-    return Selected(condition, value, position) if _strict(block, condition, value, outs) else None
+    return Selection(condition, value, position) if _is_strict_condition(block, condition, value, outs) else None
 
 
-def _chosen(op: ir.Operation, condition: ir.Value, out: ir.Value) -> ir.Value | None:
-    """The element that takes the place of `out` where the condition holds."""
+def _selected_value(op: ir.Operation, condition: ir.Value, out: ir.Value) -> ir.Value | None:
+    """The element that replaces the accumulator `out` where the condition holds."""
     operands = list(op.operands)
     if op.name == "arith.select" and operands[0] == condition and operands[2] == out:
         return operands[1]
@@ -164,8 +172,8 @@ def _chosen(op: ir.Operation, condition: ir.Value, out: ir.Value) -> ir.Value | 
     return operands[1 - operands.index(out)] if extreme and operands.count(out) == 1 else None
 
 
-def _strict(block: ir.Block, condition: ir.Value, value: ir.Value, outs: Sequence[ir.Value]) -> bool:
-    """Whether a condition is made of strict comparisons and tests for NaN."""
+def _is_strict_condition(block: ir.Block, condition: ir.Value, value: ir.Value, outs: Sequence[ir.Value]) -> bool:
+    """Whether a condition consists of strict comparisons and tests for NaN."""
     ops = [o.operation for o in block.operations]
     return all(_is_strict(op) for op in needed_ops(ops, [condition], [value, *outs]))
 
@@ -174,4 +182,4 @@ def _is_strict(op: ir.Operation) -> bool:
     if op.name not in STRICT:
         return op.name in LOGIC
     predicate = ir.IntegerAttr(op.attributes["predicate"]).value
-    return predicate in STRICT[op.name] or (predicate == UNEQUAL and op.operands[0] == op.operands[1])
+    return predicate in STRICT[op.name] or (predicate == UNORDERED_NOT_EQUAL and op.operands[0] == op.operands[1])

@@ -1,8 +1,9 @@
 """Kernels of `scf.for` nests that update a tensor in place: scatters.
 
-A loop whose position is a coordinate of every access to the tensor runs in parallel, and one whose steps may come in
-any order; so do all where the update may be atomic, as an addition. Other loops run in order in each program, with a
-barrier after each write. A write of what is there already, where a condition does not hold, is none.
+A loop is parallel if its position is a coordinate of every access to the tensor, or if its steps may run in any
+order. All loops are parallel if the update may be atomic, such as an addition. Other loops run in order in each
+program, with a barrier after each write. An update that keeps the old value where a condition is false is a masked
+write.
 """
 
 from __future__ import annotations
@@ -13,16 +14,16 @@ from dataclasses import dataclass, field
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.kernels.nodes import Unsupported
 from oneflow.lowering.linalg.emit import ANY_ORDER
-from oneflow.lowering.triton.codegen.block_shape import warps_of
-from oneflow.lowering.triton.codegen.body import Bodies
-from oneflow.lowering.triton.codegen.emission import filled_with, finish_ops, program_id
+from oneflow.lowering.triton.codegen.block_shape import warps_for
+from oneflow.lowering.triton.codegen.body import BodyEmitter
+from oneflow.lowering.triton.codegen.emission import fill_literal, make_source, program_id
 from oneflow.lowering.triton.codegen.kernel import Kernel
 from oneflow.lowering.triton.codegen.symbolic_sizes import Size, power_of_two, product
 from oneflow.lowering.triton.codegen.tile import Axis, Tile
-from oneflow.lowering.triton.codegen.writer import Axes, V, Writer
+from oneflow.lowering.triton.codegen.writer import Axes, Value, Writer
 from oneflow.lowering.triton.source import Source
 
-#: Updates that memory can do, and of which elements.
+#: The atomic function and the element types of atomic updates.
 ATOMIC = {
     "arith.addf": ("tl.atomic_add", {"f32", "f64"}), "arith.addi": ("tl.atomic_add", {"i32", "i64"}),
     "arith.maxsi": ("tl.atomic_max", {"i32", "i64"}),
@@ -31,8 +32,15 @@ BLOCK = 256
 
 
 @dataclass
-class Loops:
-    """Emits one nest."""
+class ScatterNest:
+    """Emits one nest; floating-point atomics are not `deterministic`.
+
+    Attributes:
+        carried: the values of the updated tensor.
+        accesses: the reads and writes of the tensor.
+        nest: the loops, outermost first.
+        depth: the number of open sequential loops.
+    """
 
     kernel: Kernel
     deterministic: bool
@@ -44,10 +52,10 @@ class Loops:
     def __post_init__(self) -> None:
         heads = [o for o in self.kernel.ops if o.name == "scf.for"]
         if len(heads) != 1 or len(self.kernel.returned) != 1 or self.kernel.returned[0].owner != heads[0]:
-            raise Unsupported("loops beside others")
+            raise Unsupported("a loop among other operations")
         self.head = heads[0]
         self.updated = list(self.head.operands)[3]
-        self.fills = {} if self.updated in self.kernel.tensors else {0: _fill(self.updated)}
+        self.fills = {} if self.updated in self.kernel.tensors else {0: _fill_number(self.updated)}
         self.target = self.kernel.tensor(self.kernel.destinations[0])
         self._explore(self.head)
         self.update = Update.read([o for o in self.accesses if o.name == "tensor.insert"], self.accesses)
@@ -74,7 +82,7 @@ class Loops:
     def emit(self) -> Source:
         """The source of the kernel."""
         self.atomic = self._atomic()
-        parallel = self.nest if self.atomic is not None else [loop for loop in self.nest if self._independent(loop)]
+        parallel = self.nest if self.atomic is not None else [loop for loop in self.nest if self._is_parallel(loop)]
         sizes = {i: self._count(loop) for i, loop in enumerate(parallel)}
         count = product(sizes.values())
         block = BLOCK if count.static is None else min(BLOCK, power_of_two(count.static))
@@ -82,29 +90,29 @@ class Loops:
         writer = Writer()
         self.tile = Tile(self.kernel, writer, [axis], sizes, [], set(sizes))
         self.tile.place(axis)
-        self.bodies = _Bodies(self.tile, loops=self)
+        self.bodies = _ScatterBodyEmitter(self.tile, loops=self)
         for value in self.carried:
             self.kernel.tensors[value] = self.target
-        self.ivs = {loop: self.tile.position(i) for i, loop in enumerate(parallel)}
+        self.parallel_positions = {loop: self.tile.position(i) for i, loop in enumerate(parallel)}
         self.sequential = len(parallel) < len(self.nest)
         self._loop(self.head, {})
         grid = "1" if not parallel else f"cdiv({count}, {block})"
         grid = str(-(-count.static // block)) if parallel and count.static is not None else grid
         updates = {} if self.fills else {0: list(self.kernel.block.arguments).index(self.updated)}
-        warps = warps_of(block // 2)
-        return finish_ops(self.kernel, writer, [self.head], grid, warps, updates=updates, fills=self.fills)
+        warps = warps_for(block // 2)
+        return make_source(self.kernel, writer, [self.head], grid, warps, updates=updates, fills=self.fills)
 
     def _atomic(self) -> ir.Operation | None:
-        """The operation of the update, if that may be atomic and the nest does nothing else to the tensor."""
+        """The operation of the update, if it may be atomic and the nest does not access the tensor otherwise."""
         op = None if self.update is None else self.update.operation
         if self.update is None or op is None or op.name not in ATOMIC:
             return None
         if self.target.element not in ATOMIC[op.name][1] or (self.target.element[0] == "f" and self.deterministic):
             return None
-        return op if self.update.is_alone else None
+        return op if self.update.is_exclusive else None
 
-    def _independent(self, loop: ir.Operation) -> bool:
-        """Whether steps of a loop touch different elements."""
+    def _is_parallel(self, loop: ir.Operation) -> bool:
+        """Whether the steps of a loop access different elements, or may run in any order."""
         if ANY_ORDER in loop.attributes:
             return True
         step = loop.regions[0].blocks[0].arguments[0]
@@ -118,10 +126,10 @@ class Loops:
             raise Unsupported("a loop that does not count from 0 by 1")
         return high
 
-    def _loop(self, loop: ir.Operation, env: dict[ir.Value, V]) -> None:
+    def _loop(self, loop: ir.Operation, env: dict[ir.Value, Value]) -> None:
         block = loop.regions[0].blocks[0]
-        if loop in self.ivs:
-            self._block(block, {**env, block.arguments[0]: self.ivs[loop]})
+        if loop in self.parallel_positions:
+            self._block(block, {**env, block.arguments[0]: self.parallel_positions[loop]})
             return
         self.depth += 1
         axes, at = frozenset({f"loop{self.depth}"}), f"at{self.depth}"
@@ -131,25 +139,25 @@ class Loops:
         self.bodies.writer.close(f"for {at} in range(0, {self._count(loop)}):")
         self.depth -= 1
 
-    def _block(self, block: ir.Block, env: dict[ir.Value, V]) -> None:
+    def _block(self, block: ir.Block, env: dict[ir.Value, Value]) -> None:
         for view in block.operations:
             op = view.operation
             if op.name == "scf.for":
                 self._loop(op, env)
             elif op.name == "tensor.insert":
                 self._insert(op, env)
-            elif op.name != "scf.yield" and not self._replaced(op):
+            elif op.name != "scf.yield" and not self._is_part_of_update(op):
                 read = list(op.operands)[1:] if op.name == "tensor.extract" else list(op.operands)
                 env[op.results[0]] = self.bodies.op(op, [self.bodies.value(env, v) for v in read])
 
-    def _replaced(self, op: ir.Operation) -> bool:
-        """Whether an operation is part of how the tensor is written."""
+    def _is_part_of_update(self, op: ir.Operation) -> bool:
+        """Whether an operation is written as a part of the update."""
         if self.update is None:
             return False
         alone = self.atomic is not None and (op == self.atomic or op in self.accesses)
         return alone or op in self.update.conditional
 
-    def _insert(self, op: ir.Operation, env: dict[ir.Value, V]) -> None:
+    def _insert(self, op: ir.Operation, env: dict[ir.Value, Value]) -> None:
         value, condition = op.operands[0], None
         if self.update is not None:
             value, condition = self.update.value, self.update.condition
@@ -161,16 +169,16 @@ class Loops:
         axes = frozenset[str]().union(*(p.axes for p in (*positions, *allowed)), added.axes)
         parts = [f"{p.name} * {s.factor}" for p, s in zip(positions, self.target.strides, strict=True)]
         if not any(p.axes for p in positions):  # all lanes write to one place
-            parts += [f"{lane.name} * 0" for lane in self.ivs.values() if lane.axes & axes][:1]
+            parts += [f"{lane.name} * 0" for lane in self.parallel_positions.values() if lane.axes & axes][:1]
         place, inside = f"{self.target.name} + {' + '.join(parts) or '0'}", self.tile.mask(axes)
         mask = " & ".join([*([inside] if inside else []), *(a.name for a in allowed)])
         name = f"{added.name}.to(tl.int8)" if self.target.element == "i1" else added.name
         call = "tl.store" if self.atomic is None else ATOMIC[self.atomic.name][0]
         self.bodies.writer.line(f"{call}({place}, {name}{', ' + mask if mask else ''})")
-        self._settle()
+        self._barrier()
 
-    def _settle(self) -> None:
-        """Makes a write visible to the reads after it."""
+    def _barrier(self) -> None:
+        """Makes a write visible to later reads."""
         writer = self.bodies.writer
         if self.sequential:
             writer.line("tl.debug_barrier()")
@@ -178,70 +186,75 @@ class Loops:
             scope.known = {k: v for k, v in scope.known.items() if f"tl.load({self.target.name} " not in k}
 
     @property
-    def here(self) -> Axes:
-        """The axes of the loop that is being written."""
+    def loop_axes(self) -> Axes:
+        """The axes of the open sequential loop."""
         return frozenset({f"loop{self.depth}"}) if self.depth else frozenset()
 
 
 @dataclass(frozen=True)
 class Update:
-    """The one write of a nest: of `value`, where `condition` holds; `reads` are those of what is there.
+    """The write of a nest that has one.
 
-    `conditional` are the operations that give what is there where the condition does not hold.
+    Attributes:
+        value: the value that is written.
+        condition: where it is written; None means everywhere.
+        conditional: the operations that keep the old value where the condition is false.
+        reads: the reads of the old value.
+        has_other_reads: whether the tensor is read at other positions.
     """
 
     value: ir.Value
     condition: ir.Value | None
     conditional: frozenset[ir.Operation]
     reads: Sequence[ir.Operation]
-    elsewhere: bool
+    has_other_reads: bool
 
     @staticmethod
     def read(inserts: Sequence[ir.Operation], accesses: Sequence[ir.Operation]) -> Update | None:
-        """The update of a nest with one write, None where there are several."""
+        """The update of a nest, None where there are several writes."""
         if len(inserts) != 1:
             return None
         value, place = inserts[0].operands[0], list(inserts[0].operands)[2:]
         reads = [o for o in accesses if o.name == "tensor.extract"]
         there = [o for o in reads if list(o.operands)[1:] == place]
-        elsewhere = len(there) < len(reads)
+        has_other_reads = len(there) < len(reads)
         choice = None if isinstance(value, ir.BlockArgument) else value.owner
         if choice is None or choice.name != "arith.select" or choice.operands[2].owner not in there:
-            return Update(value, None, frozenset(), there, elsewhere)
+            return Update(value, None, frozenset(), there, has_other_reads)
         idle = [o for o in there if all(u.owner.operation == choice for u in o.results[0].uses)]
-        return Update(choice.operands[1], choice.operands[0], frozenset([choice, *idle]), there, elsewhere)
+        return Update(choice.operands[1], choice.operands[0], frozenset([choice, *idle]), there, has_other_reads)
 
     @property
     def operation(self) -> ir.Operation | None:
-        """What makes the value of the one that is there."""
+        """The operation that combines the old value with another one, None where there is none."""
         if isinstance(self.value, ir.BlockArgument):
             return None
         op = self.value.owner
         return op if sum(v.owner in self.reads for v in op.operands) == 1 else None
 
     @property
-    def is_alone(self) -> bool:
-        """Whether nothing but its operation needs what is there."""
+    def is_exclusive(self) -> bool:
+        """Whether the old value is used by the update alone."""
         own = {*self.conditional, self.operation}
         users = [u.owner.operation for o in self.reads for u in o.results[0].uses]
-        return not self.elsewhere and all(op in own for op in users)
+        return not self.has_other_reads and all(op in own for op in users)
 
 
-def _fill(value: ir.Value) -> str:
-    """The number that a tensor of a kernel is filled with."""
-    found = filled_with(value)
+def _fill_number(value: ir.Value) -> str:
+    """The literal that a tensor of a kernel is filled with."""
+    found = fill_literal(value)
     if found is None:
         raise Unsupported("a loop over a value of the kernel")
     return found
 
 
 @dataclass
-class _Bodies(Bodies):
-    """Bodies whose reads of the updated tensor stay where they are."""
+class _ScatterBodyEmitter(BodyEmitter):
+    """Writes reads of the updated tensor in the loop that they belong to: they are not loop-invariant."""
 
-    loops: Loops = field(kw_only=True)
+    loops: ScatterNest = field(kw_only=True)
 
-    def _extract(self, op: ir.Operation, positions: list[V]) -> V:
+    def _extract(self, op: ir.Operation, positions: list[Value]) -> Value:
         if op.operands[0] not in self.loops.carried:
             return super()._extract(op, positions)
-        return super()._extract(op, [V(p.name, p.element, p.axes | self.loops.here) for p in positions])
+        return super()._extract(op, [Value(p.name, p.element, p.axes | self.loops.loop_axes) for p in positions])

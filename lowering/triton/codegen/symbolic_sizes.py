@@ -1,4 +1,4 @@
-"""Sizes and strides that may be known only at run time: integer polynomials over named parameters.
+"""Symbolic sizes and strides: integer polynomials over the names of a kernel's parameters.
 
 Size.of(4) * Size.of("p0_1") + Size.of(2)      text: "p0_1 * 4 + 2"
 """
@@ -13,20 +13,20 @@ Monomial = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Size:
-    """A sum of products: each monomial (sorted names) with its factor, which is not 0."""
+    """A polynomial: each monomial (its sorted names) with a coefficient that is not 0."""
 
     terms: tuple[tuple[Monomial, int], ...] = ()
 
     @staticmethod
     def of(value: int | str) -> Size:
-        """The size that a number or a name is."""
+        """A number or a name as a size."""
         if isinstance(value, str):
             return Size((((value,), 1),))
         return Size((((), value),)) if value else Size()
 
     @property
     def static(self) -> int | None:
-        """The number, None if a name occurs."""
+        """The number; None where the size has names."""
         if not self.terms:
             return 0
         return self.terms[0][1] if len(self.terms) == 1 and not self.terms[0][0] else None
@@ -42,7 +42,7 @@ class Size:
         return _collect((tuple(sorted((*a, *b))), x * y) for a, x in self.terms for b, y in other.terms)
 
     def renamed(self, names: Mapping[str, Size]) -> Size:
-        """With sizes in the place of names."""
+        """The size with sizes substituted for names."""
         if self.static is not None:
             return self
         total = Size()
@@ -65,7 +65,7 @@ class Size:
 
 
 def product(sizes: Iterable[Size]) -> Size:
-    """All sizes multiplied; 1 for none."""
+    """The product of sizes; 1 for none."""
     total = Size.of(1)
     for size in sizes:
         total = total * size
@@ -88,11 +88,14 @@ def power_of_two(size: int) -> int:
     return 1 << max(size - 1, 0).bit_length()
 
 
-#: From where on ends of loops have 64 bits: a step beyond them has to fit too.
-WIDE = 1 << 30
+#: Ends of loops from here on are i64: the position one step beyond the end has to fit too.
+WIDE_RANGE = 1 << 30
 
 
-def steps(begin: int, end: int | Size, more: str) -> str:
-    """The text of a range. Triton takes an end that needs the sign of 32 bits as unsigned, but extends it signed."""
-    wide = not isinstance(end, Size) and end >= WIDE
+def range_text(begin: int, end: int | Size, more: str) -> str:
+    """The text of `range` from `begin` to `end`; `more` is the text of further arguments.
+
+    Triton types an end of at least 2^31 as unsigned but sign-extends it; such ends are i64.
+    """
+    wide = not isinstance(end, Size) and end >= WIDE_RANGE
     return f"range({begin}, {f'tl.full((), {end}, tl.int64)' if wide else end}{more})"

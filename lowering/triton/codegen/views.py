@@ -1,8 +1,8 @@
-"""Tensors as views: elements of another tensor, in its memory, by a stride for each dimension.
+"""Tensors as strided views of the memory of other tensors.
 
     transpose(reshape(x, [B, T, H, D]), [0, 2, 1, 3])   sizes [B, H, T, D], strides [T*H*D, D, H*D, 1] in x
 
-What moves elements is told by its compute slot, so that no operator is named here.
+Whether an operator only moves elements follows from its compute slot, so that no operator is named here.
 """
 
 from __future__ import annotations
@@ -21,42 +21,46 @@ from oneflow.dialect.scalar import Expr
 from oneflow.dialect.tensor_desc import from_mlir
 from oneflow.lowering.linalg.external import is_external
 from oneflow.lowering.linalg.generic import evaluate
+from oneflow.lowering.linalg.sizes import static_size
 
-#: What positions of a view are made of, and the bytes that vectors and descriptors want distances to be multiples of.
-LINEAR = frozenset("const index add sub neg mul".split())
-BYTES = 16
+#: Kinds of nodes of affine positions, and the bytes that strides of vectors and descriptors are multiples of.
+AFFINE = frozenset("const index add sub neg mul".split())
+ALIGNMENT = 16
 
 
 @dataclass(frozen=True)
 class View:
-    """Element (i, j, ..) of a tensor of `shape` is number `first + i * strides[0] + ..` of another's."""
+    """Element (i, j, ..) of a tensor of `shape` is element `first + i * strides[0] + ..` of another tensor."""
 
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     first: int = 0
 
     @staticmethod
-    def whole(shape: Sequence[int]) -> View:
-        """A contiguous tensor in its own memory."""
+    def contiguous(shape: Sequence[int]) -> View:
+        """The view that a contiguous tensor is of itself."""
         return View(tuple(shape), tuple(math.prod(shape[i + 1 :]) for i in range(len(shape))))
 
     @property
     def order(self) -> list[int]:
-        """The dimensions as they lie in memory, the closest elements last."""
+        """The dimensions by descending stride."""
         return sorted(range(len(self.shape)), key=lambda i: -self.strides[i])
 
     def permuted(self, perm: Sequence[int]) -> View:
-        """Dimension i is `perm[i]` of this."""
+        """The view whose dimension i is dimension `perm[i]` of this one."""
         return View(tuple(self.shape[p] for p in perm), tuple(self.strides[p] for p in perm), self.first)
 
     def read(self, shape: Sequence[int], positions: Sequence[tuple[int, Sequence[int]]]) -> View:
-        """Element (i, j, ..) is this one's at `positions`: for each dimension where it begins and its steps."""
+        """The view of `shape` whose elements are this one's at affine positions.
+
+        `positions` has the start and the step along each new dimension, for each dimension of this view.
+        """
         walked = list(zip(self.strides, positions, strict=True))
         strides = [sum(stride * steps[i] for stride, (_, steps) in walked) for i in range(len(shape))]
         return View(tuple(shape), tuple(strides), self.first + sum(stride * start for stride, (start, _) in walked))
 
     def reshaped(self, shape: Sequence[int]) -> View | None:
-        """The same elements in row-major order under `shape`; None where no strides say that."""
+        """The same elements in row-major order under `shape`; None where that has no strides."""
         runs, strides = self._runs(), []
         size, stride = 1, 1
         for wanted in reversed(shape):
@@ -69,7 +73,7 @@ class View:
         return View(tuple(shape), tuple(reversed(strides)), self.first)
 
     def _runs(self) -> list[tuple[int, int]]:
-        """Size and stride of the longest parts that one stride walks through."""
+        """Size and stride of the longest groups of dimensions that one stride walks."""
         runs: list[tuple[int, int]] = []
         for size, stride in zip(self.shape, self.strides, strict=True):
             if runs and runs[-1][1] == size * stride:
@@ -79,44 +83,44 @@ class View:
         return runs
 
     def covers(self, count: int) -> bool:
-        """Whether these are all of `count` elements, each once."""
+        """Whether the view has all of `count` elements, each once."""
         flat = self.permuted(self.order).reshaped((count,)) if math.prod(self.shape) == count else None
-        return flat == View.whole((count,))
+        return flat == View.contiguous((count,))
 
-    def in_vectors(self, width: int) -> bool:
-        """Whether the last dimension is whole vectors of elements of `width` bytes: what descriptors take."""
+    def is_vectorizable(self, width: int) -> bool:
+        """Whether rows of elements of `width` bytes are contiguous, aligned vectors, as descriptors require."""
         *outer, last = zip(self.shape, self.strides, strict=True)
-        apart = [stride for size, stride in outer if size > 1]
-        aligned = all(n > 0 and n * width % BYTES == 0 for n in apart)
-        return aligned and last[1] == 1 and last[0] * width % BYTES == 0 and self.first * width % BYTES == 0
+        strides = [stride for size, stride in outer if size > 1]
+        aligned = all(n > 0 and n * width % ALIGNMENT == 0 for n in strides)
+        return aligned and last[1] == 1 and last[0] * width % ALIGNMENT == 0 and self.first * width % ALIGNMENT == 0
 
-    def is_row(self, kept: Sequence[int]) -> bool:
-        """Whether the elements along `kept` are neighbours, the first ones of the tensor."""
+    def is_leading_row(self, kept: Sequence[int]) -> bool:
+        """Whether the elements along the dimensions `kept` are the first ones of the tensor, contiguous."""
         seen = self.permuted(kept)
         count = math.prod(seen.shape)
         return not self.first and seen.reshaped((count,)) == View((count,), (1,))
 
     @property
-    def settled(self) -> View:
-        """The same, with the stride of dimensions of size 1, which no element depends on, past all others."""
+    def normalized(self) -> View:
+        """The same view with one stride for dimensions of size 1, larger than all others: it moves no element."""
         past = max((n * size for n, size in zip(self.strides, self.shape, strict=True) if size > 1), default=1)
         strides = (past if size == 1 else n for n, size in zip(self.strides, self.shape, strict=True))
         return View(self.shape, tuple(strides), self.first)
 
 
-#: What a view does to that of what it looks at.
+#: The view of an operator's result by that of its operand.
 Step = Callable[[View], View | None]
 
 
 class Views:
-    """What tensors of known sizes are views of; `passed` are the tensors that were looked through."""
+    """Finds what tensors of static sizes are views of; `looked_through` are the results of the operators between."""
 
     def __init__(self, registry: Registry) -> None:
         self.registry = registry
-        self.passed: set[ir.Value] = set()
+        self.looked_through: set[ir.Value] = set()
 
     def sources(self, value: ir.Value) -> Iterator[tuple[ir.Value, View]]:
-        """What a tensor is a view of, the nearest first."""
+        """The tensors that a tensor is a view of, the nearest first."""
         steps: list[Step] = []
         while not isinstance(value, ir.BlockArgument):
             found = self._step(value)
@@ -124,14 +128,14 @@ class Views:
                 return
             value = found[0]
             steps.append(found[1])
-            view = _through(reversed(steps), View.whole(tuple(value.type.shape)))
+            view = _through(reversed(steps), View.contiguous(tuple(value.type.shape)))
             if view is None:
                 return
             yield value, view
 
     def uses(self, value: ir.Value) -> Iterator[tuple[ir.Value, View]]:
-        """The tensors that are views of one."""
-        found = [(value, View.whole(tuple(value.type.shape)))]
+        """The tensors that are views of a tensor."""
+        found = [(value, View.contiguous(tuple(value.type.shape)))]
         for source, view in found:
             for op in dict.fromkeys(use.owner.operation for use in source.uses):
                 step = self._step(op.results[0]) if len(op.results) == 1 else None
@@ -140,16 +144,16 @@ class Views:
         yield from found[1:]
 
     def erase_unused(self, module: ir.Module) -> None:
-        """Erases operations that were looked through and are used no more."""
+        """Erases the operations that were looked through and have no uses left."""
         found: list[ir.Operation] = []
         dialect.walk(module.operation, found.append)
         for op in reversed(found):
-            looked_through = any(r in self.passed for r in op.results)
-            if looked_through and not any(True for r in op.results for _ in r.uses):
+            was_looked_through = any(r in self.looked_through for r in op.results)
+            if was_looked_through and not any(True for r in op.results for _ in r.uses):
                 op.erase()
 
     def _step(self, value: ir.Value) -> tuple[ir.Value, Step] | None:
-        """The operand that a tensor is a view of, and what the view does; None for all else."""
+        """The operand that a tensor is a view of, with the step between; None where it is no view."""
         op = value.owner
         if not dialect.is_oneflow(op) or not all(_is_static(v.type) for v in (*op.operands, *op.results)):
             return None
@@ -165,7 +169,7 @@ class Views:
         found = _steps(stage)
         if found is None:
             return None
-        self.passed.add(value)
+        self.looked_through.add(value)
         return op.operands[found[0]], lambda view: _through(found[1], view)
 
 
@@ -180,7 +184,7 @@ def _through(steps: Iterable[Step], view: View | None) -> View | None:
 
 
 def _steps(stage: c.Stage) -> tuple[int, list[Step]] | None:
-    """The number of the operand that a stage only looks at, and how; None where it does more."""
+    """The number of the operand that a stage is a view of, with the steps between; None where it is no view."""
     steps: list[Step] = []
     while not isinstance(stage, c.Input):
         found = _reshape(stage) if isinstance(stage, c.Reshape) else _read(stage)
@@ -192,34 +196,40 @@ def _steps(stage: c.Stage) -> tuple[int, list[Step]] | None:
 
 
 def _reshape(stage: c.Reshape) -> tuple[c.Stage, Step]:
-    shape = tuple(int(n) for n in stage.shape)  # type: ignore[arg-type]
+    shape = _static(stage.shape)
     return stage.source, lambda view: view.reshaped(shape)
 
 
 def _read(stage: c.Stage) -> tuple[c.Stage, Step] | None:
-    """An element-wise stage whose elements are others' at linear positions."""
+    """The source and step of an element-wise stage that reads another at affine positions."""
     load = _loaded(stage) if isinstance(stage, c.ElementWise) else None
     if load is None or not isinstance(stage, c.ElementWise):
         return None
-    positions = [_linear(p, stage.positions) for p in load.args]
-    known = [p for p in positions if p is not None]
-    shape = tuple(int(n) for n in stage.shape)  # type: ignore[arg-type]
-    return (load.value, lambda view: view.read(shape, known)) if len(known) == len(positions) else None
+    positions = [_affine(p, stage.positions) for p in load.args]
+    affine = [p for p in positions if p is not None]
+    shape = _static(stage.shape)
+    return (load.value, lambda view: view.read(shape, affine)) if len(affine) == len(positions) else None
+
+
+def _static(shape: Sequence[c.Size]) -> tuple[int, ...]:
+    found = tuple(n for n in map(static_size, shape) if n is not None)
+    assert len(found) == len(shape), "a view of dynamic sizes"
+    return found
 
 
 def _loaded(stage: c.ElementWise) -> Expr | None:
-    """The element that a body gives as it is; 16-bit floats become wider and are made narrow again."""
+    """The element that a body returns unchanged; 16-bit floats may be widened and narrowed again."""
     body = stage.body
     while body.kind == "cast" and body.dtype in (stage.dtype, stage.dtype.accumulator):
         body = body.args[0]
     return body if body.kind == "load" and body.dtype == stage.dtype else None
 
 
-def _linear(position: Expr, loops: Sequence[Expr]) -> tuple[int, list[int]] | None:
-    """Where a position begins and its step for each loop; None where it is not linear in the loops."""
+def _affine(position: Expr, loops: Sequence[Expr]) -> tuple[int, list[int]] | None:
+    """The start of a position and its step for each loop; None where it is not affine in the loops."""
     nodes = s.walk([position])
     products = [n for n in nodes if n.kind == "mul"]
-    if any(n.kind not in LINEAR for n in nodes) or not all(any(a.kind == "const" for a in n.args) for n in products):
+    if any(n.kind not in AFFINE for n in nodes) or not all(any(a.kind == "const" for a in n.args) for n in products):
         return None
     at = dict.fromkeys(map(id, loops), 0)
     first = evaluate(position, at)

@@ -1,4 +1,4 @@
-"""Source text in scopes: what does not vary in a loop is written before it, and nothing is written twice."""
+"""Source text in scopes: loop-invariant values are written before the loop, equal expressions once."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ NONE: Axes = frozenset()
 
 
 @dataclass(frozen=True)
-class V:
-    """A value: its name, MLIR element type, and the axes of the tile that it varies along."""
+class Value:
+    """A value of a kernel: its variable, its MLIR element type, and the axes of the tile that it varies along."""
 
     name: str
     element: str
@@ -22,7 +22,10 @@ class V:
 
 @dataclass
 class Scope:
-    """The lines of one level; values that vary along an axis of `inner` belong to it."""
+    """The lines of one scope: values that vary along an axis of `inner` belong to it.
+
+    `known` has the variable of each expression that was written.
+    """
 
     inner: Axes
     lines: list[str] = field(default_factory=list)
@@ -38,7 +41,7 @@ class Writer:
     descriptors: dict[str, TensorDescriptor] = field(default_factory=dict)
 
     def fresh(self, prefix: str = "v") -> str:
-        """A name not used before."""
+        """A new name."""
         self.count += 1
         return f"{prefix}{self.count}"
 
@@ -49,18 +52,18 @@ class Writer:
                 return scope
         return self.scopes[0]
 
-    def define(self, text: str, element: str, axes: Iterable[Axes] | Axes = NONE, prefix: str = "v") -> V:
-        """The value of an expression without effects: a new line, or the name of an equal one."""
+    def define(self, text: str, element: str, axes: Iterable[Axes] | Axes = NONE, prefix: str = "v") -> Value:
+        """The value of an expression without effects: a new variable, or that of an equal expression."""
         found = axes if isinstance(axes, frozenset) else NONE.union(*axes)
         scope = self.scope(found)
         name = scope.known.get(text)
         if name is None:
             name = scope.known[text] = self.fresh(prefix)
             scope.lines.append(f"{name} = {text}")
-        return V(name, element, found)
+        return Value(name, element, found)
 
     def line(self, text: str) -> None:
-        """A line with effects, in the innermost scope."""
+        """Writes a line with effects into the innermost scope."""
         self.scopes[-1].lines.append(text)
 
     def open(self, inner: Axes) -> None:
@@ -68,12 +71,12 @@ class Writer:
         self.scopes.append(Scope(inner))
 
     def repeated(self, header: str, name: str, text: str) -> list[str]:
-        """The lines of the innermost scope under `header`, with `text` for the value `name`."""
+        """The lines of the innermost scope under `header`, where the variable `name` is `text`."""
         lines = (f"{name} = {text}" if line.startswith(f"{name} = ") else line for line in self.scopes[-1].lines)
         return [header, *(f"    {line}" for line in lines)]
 
     def close(self, header: str | None, before: Iterable[str] = (), after: Iterable[str] = ()) -> None:
-        """Ends the innermost scope: its lines under `header`, between lines `before` and `after`."""
+        """Ends the innermost scope: writes its lines under `header`, between the lines `before` and `after`."""
         inner = self.scopes.pop()
         outer = self.scopes[-1].lines
         outer.extend(before)

@@ -15,7 +15,8 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from oneflow.lowering.targets.gpu import GpuTarget, MatmulModel, gpu_target
+from oneflow.lowering.targets.choice import gpu_target
+from oneflow.lowering.targets.gpu import GpuTarget, MatmulModel
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from oneflow.dialect._mlir import ir
 from oneflow.dialect.record import Registry
 from oneflow.lowering.kernels.nodes import Node, find_node, is_contraction
 from oneflow.lowering.kernels.sums import sums_in, walks_along
-from oneflow.lowering.triton.codegen.emission import filled_with
+from oneflow.lowering.triton.codegen.emission import fill_literal
 from oneflow.lowering.triton.fusion.split_reductions import product_of, stays_whole
 from oneflow.passes.base import Pass
 from oneflow.passes.registry import register_pass
@@ -49,7 +49,7 @@ def _join(op: ir.Operation) -> None:
         return
     first, last = (0, 1) if found[0][-1].op.is_before_in_block(found[1][-1].op) else (1, 0)
     end, head = found[first][-1].op, found[last][0].op
-    if not end.is_before_in_block(head) or filled_with(head.operands[2]) != "0.0":
+    if not end.is_before_in_block(head) or fill_literal(head.operands[2]) != "0.0":
         return
     head.operands[2] = end.results[0]
     rounded = values[first].owner

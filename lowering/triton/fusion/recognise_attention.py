@@ -16,7 +16,7 @@ from oneflow.dialect import oneflow as dialect
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.builder import Value
 from oneflow.dialect.record import Call, OperatorError, Registry, attribute_values, infer
-from oneflow.lowering.linalg.legal import expect_legal
+from oneflow.lowering.linalg.legality import check_legal
 from oneflow.lowering.triton.fusion.attention_pattern import ROUNDING, Drop, Graph, Matrix, Product, Scores
 from oneflow.lowering.triton.fusion.grouped_query_attention import repeated, summed
 from oneflow.lowering.triton.templates.outline_templates import TEMPLATES
@@ -50,7 +50,7 @@ class RecogniseAttention(Pass):
 
     def run(self, module: ir.Module, registry: Registry) -> None:
         """Replaces every pattern that is found, then removes what it leaves unused."""
-        expect_legal(module)
+        check_legal(module)
         graph = Graph(module, registry)
         replaced = [_replace(graph, op) for op in graph.operations("softmax")]
         if any(replaced):

@@ -29,10 +29,10 @@ from oneflow.lowering.kernels.nodes import (
 )
 from oneflow.lowering.kernels.outline import draft
 from oneflow.lowering.kernels.reduction_split import Joined, cut_reductions, longest, reduced_loops
-from oneflow.lowering.targets.gpu import gpu_target
+from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.triton.codegen.kernel import Kernel, bytes_of
 from oneflow.lowering.triton.codegen.matmul import Contraction
-from oneflow.lowering.triton.codegen.reduction import Folded, neutral, read_folds
+from oneflow.lowering.triton.codegen.reduction import Fold, neutral_element, read_folds
 from oneflow.lowering.triton.cost.matmul_configurations import Product, shares, split_depth, split_parts
 from oneflow.lowering.triton.fusion.collapse_loops import flatten_reductions
 from oneflow.lowering.triton.templates.hopper_forms import special
@@ -179,10 +179,10 @@ def _elements(use: Use) -> int:
     return math.prod(ir.RankedTensorType(use.value.type).shape)
 
 
-def _joined(node: Node, fold: Folded) -> Joined:
+def _joined(node: Node, fold: Fold) -> Joined:
     element = ir.RankedTensorType(node.results[fold.number].type).element_type
     with node.op.location:
-        return Joined(fold.op, _number(neutral(fold.op.name, str(element)), element))
+        return Joined(fold.op, _number(neutral_element(fold.op.name, str(element)), element))
 
 
 def _number(text: str, kind: ir.Type) -> ir.Attribute:

@@ -16,12 +16,12 @@ from oneflow.dialect._mlir import func, ir
 from oneflow.dialect.record import Registry
 from oneflow.lowering.kernels.legality import expect_formed
 from oneflow.lowering.kernels.nodes import Structure, Unsupported
-from oneflow.lowering.linalg.external import declarations, read_external, shared_memory
+from oneflow.lowering.linalg.external import declarations, in_place_pairs, read_external
 from oneflow.lowering.triton.codegen.kernel import FAILURE, SETUP, Kernel
-from oneflow.lowering.triton.codegen.loop_nest import Nest
+from oneflow.lowering.triton.codegen.loop_nest import LoopNest
 from oneflow.lowering.triton.codegen.matmul import Contraction
 from oneflow.lowering.triton.codegen.movement import emit_fill, emit_insert, emit_nothing
-from oneflow.lowering.triton.codegen.scatter import Loops
+from oneflow.lowering.triton.codegen.scatter import ScatterNest
 from oneflow.lowering.triton.early_compilation import announce
 from oneflow.lowering.triton.launch.grouped_launches import group_calls, is_grouped
 from oneflow.lowering.triton.launch.horizontal_fusion import fuse_horizontally
@@ -95,7 +95,7 @@ class EmitTriton(Pass):
             for source in sources.values():
                 announce(source)
             host = ["" if name in user_sources else name for name in external]
-            shared = {name: shared_memory(of) for name, of in external.items()}
+            shared = {name: in_place_pairs(of) for name, of in external.items()}
             Plan(entry.operation, on_device, {**sources, **user_sources}, host, hosts, shared).write(module)
             names |= on_device
         module.operation.attributes["oneflow.externals"] = ir.ArrayAttr.get(list(external.values()))
@@ -204,7 +204,7 @@ def _emitters(function: ir.Operation, deterministic: bool, precision: str) -> li
         return [lambda: emit_template(function)]
     names = {o.operation.name for o in function.regions[0].blocks[0].operations} - SETUP - {"func.return"}
     if names == {"scf.for"}:
-        return [lambda: Loops(Kernel.read(function), deterministic).emit()]
+        return [lambda: ScatterNest(Kernel.read(function), deterministic).emit()]
     if names == {"tensor.insert_slice"}:
         return [lambda: emit_insert(Kernel.read(function))]
     if not names:
@@ -212,7 +212,7 @@ def _emitters(function: ir.Operation, deterministic: bool, precision: str) -> li
     kind = ir.StringAttr(function.attributes["oneflow.kernel"]).value
     product = functools.partial(Contraction, precision=precision)
     found = [lambda: _emit_product(_structured(function, product))] if kind == "contraction" else []
-    return [*found, lambda: _emit_nest(_structured(function, Nest))]
+    return [*found, lambda: _emit_nest(_structured(function, LoopNest))]
 
 
 def _emit_product(product: Contraction) -> Source:
@@ -226,7 +226,7 @@ def _has_empty_result(function: ir.Operation) -> bool:
     return bool(kinds) and all(k.has_static_shape and 0 in k.shape for k in kinds)
 
 
-def _emit_nest(nest: Nest) -> Source:
+def _emit_nest(nest: LoopNest) -> Source:
     """The source of a loop nest, with the form for Hopper where its rows are long."""
     return replace(nest.emit(), special=hopper_rows.special(nest))
 
@@ -255,7 +255,7 @@ def candidates_of(function: ir.Operation, source: Source, precision: str = "ieee
 def _product_candidates(function: ir.Operation, precision: str) -> list[Source]:
     """The sources of a product by predicted time, fastest first; none where the kernel is no product."""
     product = _product(function, precision)
-    configs = islice(product.choices(product.shape), MAX_CANDIDATES) if product else ()
+    configs = islice(product.candidates(product.problem), MAX_CANDIDATES) if product else ()
     return [product.emit_as(config) for config in configs] if product else []
 
 

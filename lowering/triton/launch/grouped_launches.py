@@ -93,7 +93,7 @@ def _grouping_of(function: ir.Operation, source: Source,
         parameters = next((s.parameters for s in SMALL.get(kind, ()) if 0 < programs <= s.programs), None)
         return None if parameters is None else _Grouping(lambda count: [count], lambda count: source, parameters)
     product = read(function)
-    return None if product is None else _Grouping(product.pieces, product.emit_together)
+    return None if product is None else _Grouping(product.launch_sizes, product.emit_grouped)
 
 
 def _launches(calls: Sequence[ir.Operation], grouping: _Grouping) -> Iterator[Sequence[ir.Operation]]:

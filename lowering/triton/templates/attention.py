@@ -263,7 +263,7 @@ def _by_query(filled: Filled) -> Source:
 
 #: How operands and results may lie in memory: rows in vectors; a mask, which is read by elements, in any way.
 VIEWS: dict[str, Accepts] = {
-    **dict.fromkeys(("query", "key", "value", "out", "dy", "dquery", "dkey", "dvalue"), View.in_vectors),
+    **dict.fromkeys(("query", "key", "value", "out", "dy", "dquery", "dkey", "dvalue"), View.is_vectorizable),
     "mask": lambda view, width: True,
 }
 #: What sizes of results are, by operands.

@@ -8,9 +8,9 @@ from oneflow.lowering.linalg.checks import Checks
 from oneflow.lowering.linalg.emit import Emitter
 from oneflow.lowering.linalg.rules import RULES
 from oneflow.lowering.linalg.scalars import Scalars
-from oneflow.lowering.linalg.shape_assertions import Expectations
+from oneflow.lowering.linalg.shape_assertions import ShapeAssertions
 from oneflow.lowering.linalg.sizes import Shapes
-from oneflow.lowering.linalg.stages import Stages
+from oneflow.lowering.linalg.stages import StageBuilder
 
 
 class RunSizes:
@@ -19,15 +19,17 @@ class RunSizes:
     def __init__(self, module: ir.Module) -> None:
         emitter = Emitter()
         self.shapes = Shapes(emitter, Scalars(emitter))
-        self.checks, self.expectations = Checks(module, emitter), Expectations()
+        self.checks, self.assertions = Checks(module, emitter), ShapeAssertions()
 
     def expect(self, op: ir.Operation, call: Call) -> None:
         """Lets a run fail before an operation where its types would refuse the sizes."""
         names = [name for name, desc in call.inputs.items() if desc is not None]
-        self.checks.begin()
+        self.checks.begin_operation()
         with ir.InsertionPoint(op), ir.Location.name(op.name, op.location):
             shapes, checks = self.shapes, self.checks
-            self.expectations.expect(Stages(RULES, shapes.e, shapes, checks, list(op.operands), names, op.name), call)
+            self.assertions.check(
+                StageBuilder(RULES, shapes.e, shapes, checks, list(op.operands), names, op.name), call
+            )
 
     def value(self, op: ir.Operation, tensor: ir.Value, dim: int) -> ir.Value:
         """The size of a tensor along `dim`, as a value before an operation."""
@@ -36,4 +38,4 @@ class RunSizes:
 
     def finish(self) -> None:
         """Writes the texts of the checks on the module."""
-        self.checks.finish()
+        self.checks.write_sites()

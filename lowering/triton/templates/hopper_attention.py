@@ -7,7 +7,7 @@ meanwhile; with `causal` a light block follows each heavy one.
 
 from __future__ import annotations
 
-from oneflow.lowering.targets.gpu import gpu_target
+from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.triton.source import Source
 from oneflow.lowering.triton.templates.attention_blocks import LOG2E, Shape
 from oneflow.lowering.triton.templates.gluon import GROUP, Turned, described, side_by_side, widest

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from oneflow.lowering.targets.gpu import gpu_target
+from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.triton.codegen.kernel import TYPES
 from oneflow.lowering.triton.source import Source, TensorDescriptor
 from oneflow.lowering.triton.templates.attention_blocks import LOG2E, Shape

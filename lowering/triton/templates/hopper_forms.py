@@ -17,8 +17,8 @@ def special(product: Contraction) -> dict[str, Source]:
 
 
 def _emission(product: Contraction) -> HopperEmission | None:
-    if product.shape.width == 2:
-        config = hopper(product.shape)
+    if product.problem.width == 2:
+        config = hopper(product.problem)
         return None if config is None else HopperEmission(product, config)
-    config = hopper_single(product.shape) if product.precision == "ieee" else None
+    config = hopper_single(product.problem) if product.precision == "ieee" else None
     return None if config is None else SingleEmission(product, config)

@@ -13,13 +13,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from oneflow.lowering.kernels.nodes import Node, Use
-from oneflow.lowering.targets.gpu import gpu_target
+from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.triton.codegen.descriptors import Descriptor
-from oneflow.lowering.triton.codegen.emission import origins, place_block, tiles
+from oneflow.lowering.triton.codegen.emission import origins, tile_count, write_tile_order
 from oneflow.lowering.triton.codegen.kernel import TYPES, bytes_of
-from oneflow.lowering.triton.codegen.matmul import SIDES, TILE_AXES, Emission
+from oneflow.lowering.triton.codegen.matmul import OPERAND_AXES, TILE_AXES, Emission
 from oneflow.lowering.triton.codegen.prelude import commented
-from oneflow.lowering.triton.codegen.writer import V, Writer
+from oneflow.lowering.triton.codegen.writer import Value, Writer
 from oneflow.lowering.triton.cost.matmul_configurations import PART
 from oneflow.lowering.triton.names import identifier
 from oneflow.lowering.triton.source import GLUON, Source, TensorDescriptor
@@ -60,7 +60,9 @@ class HopperEmission(Emission):
         self.sums = [f"acc{n}" for n in range(len(self.columns))]
         self.firsts = [sum(self.columns[:n]) for n in range(len(self.columns))]
         nodes = self.contraction.structure.nodes
-        self.results = [(n, u) for n in nodes for i in range(len(n.results)) for u in self.contraction.written(n, i)]
+        self.results = [
+            (n, u) for n in nodes for i in range(len(n.results)) for u in self.contraction.destinations(n, i)
+        ]
         self.rooms = self._rooms()
         self.config = replace(self.config, stages=min(self.config.stages, self._most_stages()))
         self.whole = self.tile
@@ -73,7 +75,7 @@ class HopperEmission(Emission):
         own = self.config.turns
         self.beside = 1 if own else self.config.rows // GROUP
         self.groups, self.rows = (2, self.config.rows) if own else (self.beside, GROUP)
-        is_heavy = self.contraction.shape.operations >= HEAVY
+        is_heavy = self.contraction.problem.operations >= HEAVY
         self.columns, self.part = _sums(self.config.columns), PART if is_heavy else PART * GROUP // self.rows
         self.parts = [min(self.part, c) for c in self.columns for _ in range(max(c // self.part, 1))]
         self.registers, self.most = REGISTERS[self.groups], gpu_target().sms
@@ -86,12 +88,12 @@ class HopperEmission(Emission):
     def _most_stages(self) -> int:
         """How many stages of blocks have room beside the blocks that are written."""
         rooms = self.groups * self.rows * sum(count * width * bytes_of(e) for (e, width), count in self.rooms.items())
-        target, stage = gpu_target(), self.config.stage(self.contraction.shape)
+        target, stage = gpu_target(), self.config.stage(self.contraction.problem)
         return (target.block_shared_bytes - target.reserved_shared_bytes - rooms) // stage
 
     def _operands(self) -> dict[str, Descriptor | None]:
         """The descriptor of blocks of the first operand, and those of the second for each sum."""
-        (one, rows), (two, columns) = zip(self.product.inputs, SIDES, strict=True)
+        (one, rows), (two, columns) = zip(self.product.inputs, OPERAND_AXES, strict=True)
         self._look_at_part(0, self.columns[0])
         found = {"left": self._block(self.product, one, rows)}
         for number, (first, count) in enumerate(zip(self.firsts, self.columns, strict=True)):
@@ -102,7 +104,7 @@ class HopperEmission(Emission):
     def _look_at_part(self, first: int, columns: int) -> None:
         """Goes on with the part of a tile that is a group's rows and some columns from a first one on."""
         row = f" + GROUP * {self.rows}" if self.beside > 1 else ""
-        self._look_at(self.rows, columns, row, f" + {first}")
+        self._select_tile(self.rows, columns, row, f" + {first}")
 
     def _block(self, node: Node, use: Use, names: Sequence[str]) -> Descriptor | None:
         """The descriptor of a tensor's blocks along two axes, None where there is none."""
@@ -149,7 +151,7 @@ class HopperEmission(Emission):
 
     def _count(self) -> int:
         """The number of tiles."""
-        return math.prod(int(tiles(axis)) for axis in self.whole.axes if axis.name in "bmn")
+        return math.prod(int(tile_count(axis)) for axis in self.whole.axes if axis.name in "bmn")
 
     def _loop(self, lines: Sequence[str], count: int = 0) -> list[str]:
         """Lines for each tile of a program, in which steps are counted."""
@@ -172,7 +174,7 @@ class HopperEmission(Emission):
     def _place_lines(self) -> list[str]:
         """Which tile a program computes."""
         writer, self.writer, self.tile = self.writer, Writer(), self.whole
-        place_block(self.writer, "tile", *(tiles(self._axis(name)) for name in "mn"))
+        write_tile_order(self.writer, "tile", *(tile_count(self._axis(name)) for name in "mn"))
         lines, self.writer = self.writer.scopes[0].lines, writer
         return lines
 
@@ -201,8 +203,8 @@ class HopperEmission(Emission):
 
     def _read_step(self) -> list[str]:
         """What reads the blocks of a step."""
-        size = self.config.stage(self.contraction.shape)
-        left, *rights = ((name, d.place) for name, d in self.operands.items() if d is not None)
+        size = self.config.stage(self.contraction.problem)
+        left, *rights = ((name, d.coordinates) for name, d in self.operands.items() if d is not None)
         copies = [("left_block", left[1].replace("GROUP", str(g)), f"left.index(slot * {self.beside} + {g})")
                   for g in range(self.beside)]  # fmt: skip
         copies += [(f"{name}_block", place, f"{name}.index(slot)") for name, place in rights]
@@ -266,12 +268,13 @@ class HopperEmission(Emission):
         """A step: blocks of the one before are given back when its products are done."""
         stages, sums = self.config.stages, ", ".join(self.sums)
         left, *rights = ((name, d) for name, d in self.operands.items() if d is not None)
-        blocks = [f"{name}.index(slot){turned(d, SIDES[1])}" for name, d in rights]
+        blocks = [f"{name}.index(slot){turned(d, OPERAND_AXES[1])}" for name, d in rights]
         products = [f"{name} = warpgroup_mma(a, {block}, {name}, use_acc=k_at > 0, is_async=True)"
                     for name, block in zip(self.sums, blocks, strict=True)]  # fmt: skip
+        rows = " + GROUP" if self.beside > 1 else ""
         return [
             *self._await_lines(),
-            f"a = left.index(slot * {self.beside}{' + GROUP' if self.beside > 1 else ''}){turned(left[1], SIDES[0])}",
+            f"a = left.index(slot * {self.beside}{rows}){turned(left[1], OPERAND_AXES[0])}",
             *products,
             f"{sums} = warpgroup_mma_wait({len(self.sums)}, deps=({sums},))",
             f"mbarrier.arrive(empty.index(tl.maximum(count - 1, 0) % {stages}), pred=k_at > 0)",
@@ -281,23 +284,23 @@ class HopperEmission(Emission):
     def _finish_sum(self, name: str, first: int, columns: int) -> None:
         """What follows a sum of a group, one part of columns after the other."""
         width = min(self.part, columns)
-        for number, part in enumerate(self._split(name, self.rows, columns, columns // width)):
+        for number, part in enumerate(self._split_columns(name, self.rows, columns, columns // width)):
             self._look_at_part(first + number * width, width)
             for axis in "bmn":
                 self.tile.place(self._axis(axis))
-            self._slice(part)
+            self._epilogue_slice(part)
 
     #: Blocks that the sums are combined with are read by pointers.
-    is_direct = False
+    has_tma_epilogue = False
 
-    def _store(self, node: Node, use: Use, value: V) -> None:
+    def _store(self, node: Node, use: Use, value: Value) -> None:
         """Writes a part of a result, from the room that its group has not used for the part before."""
         tensor, found = self.kernel.tensor(use.value), self._block(node, use, "mn")
         assert found is not None
         kind = tensor.element, found.dimensions[-1].axis.block
         name, count = f"{tensor.name}_{kind[1]}", self.rooms[kind]
         self.written[name] = found
-        place = found.place.removeprefix("[").removesuffix("]")
+        place = found.coordinates.removeprefix("[").removesuffix("]")
         turn = self.turns[kind] = (self.turns.get(kind, -1) + 1) % count
         self.writer.line(f"put({name}_block, {place}, {_room(*kind)}.index(GROUP * {count} + {turn}), {value.name})")
 

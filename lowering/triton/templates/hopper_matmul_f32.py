@@ -7,8 +7,8 @@ Lines that `contract` writes finish sums.
 
 from __future__ import annotations
 
-from oneflow.lowering.targets.gpu import gpu_target
-from oneflow.lowering.triton.codegen.matmul import SIDES, TILE_AXES, Emission
+from oneflow.lowering.targets.choice import gpu_target
+from oneflow.lowering.triton.codegen.matmul import OPERAND_AXES, TILE_AXES, Emission
 from oneflow.lowering.triton.templates.hopper_matmul import HopperEmission, order, turned
 
 #: Registers of a thread on average, beside half of those of its part of the sum: warps that read have few.
@@ -47,7 +47,9 @@ class SingleEmission(HopperEmission):
         layout = self._threads(self.config.columns)
         loads = [
             f"{name} = {memory}.index(slot){turned(d, sides)}.load(tl.DotOperandLayout({number}, {layout}, 0))"
-            for number, (name, (memory, d), sides) in enumerate(zip("ab", self.operands.items(), SIDES, strict=True))
+            for number, (name, (memory, d), sides) in enumerate(
+                zip("ab", self.operands.items(), OPERAND_AXES, strict=True)
+            )
         ]
         return [
             *self._await_lines(),
@@ -63,7 +65,7 @@ class SingleEmission(HopperEmission):
         self.writer.open(TILE_AXES)
         for axis in "bmn":
             self.tile.place(self._axis(axis))
-        self._slice("acc0")
+        self._epilogue_slice("acc0")
         return self.writer.scopes.pop().lines
 
     _store = Emission._store

@@ -13,17 +13,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from oneflow.lowering.kernels.nodes import Unsupported
-from oneflow.lowering.targets.gpu import gpu_target
-from oneflow.lowering.triton.codegen.block_shape import Blocks, is_strided
-from oneflow.lowering.triton.codegen.body import Bodies
-from oneflow.lowering.triton.codegen.emission import origins, tiles
+from oneflow.lowering.targets.choice import gpu_target
+from oneflow.lowering.triton.codegen.block_shape import BlockShape, is_strided
+from oneflow.lowering.triton.codegen.body import BodyEmitter
+from oneflow.lowering.triton.codegen.emission import origins, tile_count
 from oneflow.lowering.triton.codegen.kernel import TYPES, Tensor, bytes_of
-from oneflow.lowering.triton.codegen.loop_nest import INNER, Nest
+from oneflow.lowering.triton.codegen.loop_nest import INNER, LoopNest
 from oneflow.lowering.triton.codegen.prelude import commented
-from oneflow.lowering.triton.codegen.reduction import Folded
+from oneflow.lowering.triton.codegen.reduction import Fold
 from oneflow.lowering.triton.codegen.symbolic_sizes import Size
-from oneflow.lowering.triton.codegen.tile import Axis, Form, Tile
-from oneflow.lowering.triton.codegen.writer import Axes, V
+from oneflow.lowering.triton.codegen.tile import Axis, LinearForm, Tile
+from oneflow.lowering.triton.codegen.writer import Axes, Value
 from oneflow.lowering.triton.names import identifier
 from oneflow.lowering.triton.source import GLUON, Source
 from oneflow.lowering.triton.templates.gluon import ARCH, MARK, defined
@@ -46,7 +46,7 @@ load_elements = async_copy.async_load if hasattr(async_copy, "async_load") else 
 """
 
 
-def special(nest: Nest) -> dict[str, Source]:
+def special(nest: LoopNest) -> dict[str, Source]:
     """The form for Hopper by its architecture, empty where rows are short or the nest is not supported."""
     if not _is_supported(nest):
         return {}
@@ -56,7 +56,7 @@ def special(nest: Nest) -> dict[str, Source]:
         return {}
 
 
-def _is_supported(nest: Nest) -> bool:
+def _is_supported(nest: LoopNest) -> bool:
     """Whether a kernel reads long contiguous rows, reduces them and sweeps over them again."""
     nodes, outer, inner = nest.structure.nodes, nest.tile.axes[0].size.static, nest.row.size.static
     long = inner is not None and inner >= MIN_ROW and (outer or 0) >= gpu_target().sms
@@ -76,7 +76,7 @@ class RowBuffer:
 
     name: str
     tensor: Tensor
-    form: Form
+    form: LinearForm
     offset: str
     mask: str
 
@@ -90,22 +90,22 @@ class Rows(Tile):
     """
 
     buffers: list[RowBuffer] = field(default_factory=list)
-    forms_by_offset: dict[str, Form] = field(default_factory=dict)
+    forms_by_offset: dict[str, LinearForm] = field(default_factory=dict)
     is_first: bool = True
     sweep: int = 0
-    unbuffered: list[tuple[Tensor, Form, int]] = field(default_factory=list)
+    unbuffered: list[tuple[Tensor, LinearForm, int]] = field(default_factory=list)
 
     def lanes(self, axis: Axis) -> str:
         """The positions within a block along an axis, in the layout of threads."""
         return f"tl.arange(0, {axis.block}, layout=THREADS)"
 
-    def offset(self, form: Form) -> tuple[str, Axes]:
+    def offset(self, form: LinearForm) -> tuple[str, Axes]:
         """The text of an offset, and the axes along which it varies; the form is recorded for `load`."""
         text, axes = super().offset(form)
         self.forms_by_offset[text] = form
         return text, axes
 
-    def load(self, tensor: Tensor, offset: str, axes: Axes, other: str = "0") -> V:
+    def load(self, tensor: Tensor, offset: str, axes: Axes, other: str = "0") -> Value:
         """The element at an offset."""
         form = self.forms_by_offset.get(offset)
         buffer = next((r for r in self.buffers if (r.tensor, r.form) == (tensor, form)), None)
@@ -116,7 +116,7 @@ class Rows(Tile):
         text = f"{buffer.name}.index(r_at // {BLOCK}).load(THREADS)"
         return self.writer.define(f"{text} != 0" if tensor.element == "i1" else text, tensor.element, axes)
 
-    def _buffer(self, tensor: Tensor, form: Form, offset: str, mask: str) -> RowBuffer | None:
+    def _buffer(self, tensor: Tensor, form: LinearForm, offset: str, mask: str) -> RowBuffer | None:
         """The buffer for a row; None where the row does not fit and only one sweep reads it.
 
         Raises:
@@ -131,11 +131,11 @@ class Rows(Tile):
         self.unbuffered.append((tensor, form, sweep))
         return None
 
-    def _is_row(self, form: Form) -> bool:
+    def _is_row(self, form: LinearForm) -> bool:
         """Whether each program reads a row of its own: not a single element, nor a row that all programs share."""
         return all(any(name in form.loops for name in axis.loops) for axis in self.axes)
 
-    def _fits(self, tensor: Tensor, form: Form) -> bool:
+    def _fits(self, tensor: Tensor, form: LinearForm) -> bool:
         """Whether rows of a tensor can be copied as vectors and fit in shared memory with the other buffers."""
         outer, inner = (axis.loops for axis in self.axes)
         last = [group[-1] for group in self.groups(inner)]
@@ -153,9 +153,9 @@ class Rows(Tile):
 
     def buffer_bytes(self, buffers: Iterable[RowBuffer]) -> int:
         """The bytes of buffers."""
-        return sum(int(tiles(self.axes[-1])) * BLOCK * bytes_of(buffer.tensor.element) for buffer in buffers)
+        return sum(int(tile_count(self.axes[-1])) * BLOCK * bytes_of(buffer.tensor.element) for buffer in buffers)
 
-    def broadcast(self, value: V) -> V:
+    def broadcast(self, value: Value) -> Value:
         """The value as a full block.
 
         Raises:
@@ -167,17 +167,22 @@ class Rows(Tile):
 
 
 @dataclass
-class SharedRows(Nest):
+class SharedRows(LoopNest):
     """The source in Gluon of a nest whose inner loops are one row."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.blocks, self.rescaled, self.anchors, self.rank = Blocks(1, BLOCK, "chunk", WARPS), {}, {}, 1
+        self.blocks, self.online_sums, self.running_maxima, self.rank = (
+            BlockShape(1, BLOCK, "chunk", WARPS),
+            {},
+            {},
+            1,
+        )
         self.row = Axis("r", self.structure.inner, BLOCK)
         self.columns = [Axis("x", self.structure.outer, 1, "tl.program_id(0)", scalar=True)]
         forms, opaque = self.tile.forms, self.tile.opaque
         self.tile = self.rows = Rows(self.kernel, self.writer, [*self.columns, self.row], self.sizes, forms, opaque)
-        self.bodies = Bodies(self.tile)
+        self.bodies = BodyEmitter(self.tile)
 
     def emit(self) -> Source:
         """The source.
@@ -188,27 +193,27 @@ class SharedRows(Nest):
         for axis in self.columns:
             self.tile.place(axis)
         for node in self.structure.nodes:
-            self._node(node)
-        self._close()
+            self._emit_node(node)
+        self._close_sweep()
         if not self.rows.buffers:
             raise Unsupported("no row fits in shared memory")
         names = [name for name, _ in self.kernel.parameters]
         lines = "".join(f"    {line}\n" for line in _with_layouts(self.writer.scopes[0].lines))
         return self._source(f"\n\n{MARK}def {identifier(self.kernel.name)}({', '.join(names)}):\n{lines}")
 
-    def _open(self) -> None:
-        super()._open()
+    def _open_sweep(self) -> None:
+        super()._open_sweep()
         self.rows.sweep += 1
         self.position_lines = list(self.writer.scopes[-1].lines)
-        self.tile.policy = ""
+        self.tile.eviction_policy = ""
         if self.rows.is_first:
-            self.writer.line(f"async_copy.wait_group({tiles(self.row)} - 1 - r_at // {BLOCK})")
+            self.writer.line(f"async_copy.wait_group({tile_count(self.row)} - 1 - r_at // {BLOCK})")
 
-    def _close(self) -> None:
-        if self.open is not None and self.rows.is_first:
-            self.before = [*self._copy_lines(self.rows.buffers), *self.before]
+    def _close_sweep(self) -> None:
+        if self.accumulators is not None and self.rows.is_first:
+            self.sweep_prologue = [*self._copy_lines(self.rows.buffers), *self.sweep_prologue]
             self.rows.is_first = False
-        super()._close()
+        super()._close_sweep()
 
     def _copy_lines(self, buffers: Sequence[RowBuffer]) -> list[str]:
         """Statements that allocate buffers and copy rows into them, block by block."""
@@ -219,7 +224,7 @@ class SharedRows(Nest):
             f"{f', mask={r.mask}' if r.mask else ''})" for r in buffers
         ]  # fmt: skip
         return [
-            *(f"{r.name} = tl.allocate_shared_memory(tl.{kind}, [{tiles(self.row)}, {BLOCK}], {layout})"
+            *(f"{r.name} = tl.allocate_shared_memory(tl.{kind}, [{tile_count(self.row)}, {BLOCK}], {layout})"
               for r, kind in zip(buffers, kinds, strict=True)),
             f"for r_at in range(0, {self.row.size}, {BLOCK}):",
             *(f"    {line}" for line in (*self.position_lines, *copies, "async_copy.commit_group()")),
@@ -235,11 +240,11 @@ class SharedRows(Nest):
         programs = target.sm_shared_bytes // needed
         registers = target.sm_registers // (programs * WARPS * 32) // REGISTER_STEP * REGISTER_STEP
         return Source(
-            kernel.name, text, tuple(kernel.parameters), tiles(self.columns[0]), WARPS,
+            kernel.name, text, tuple(kernel.parameters), tile_count(self.columns[0]), WARPS,
             registers=min(registers, MAX_REGISTERS), language=GLUON,
         )  # fmt: skip
 
-    def _reduce(self, value: V, fold: Folded) -> V:
+    def _reduce(self, value: Value, fold: Fold) -> Value:
         """The reduction of a row to a scalar."""
         return self.writer.define(f"tl.reduce({value.name}, 0, {fold.function})", value.element, value.axes - INNER)
 

@@ -17,7 +17,7 @@ from oneflow.dialect.builder import Value
 from oneflow.dialect.ir_builder import IRBuilder
 from oneflow.dialect.record import Call, Registry
 from oneflow.dialect.tensor_desc import TensorDesc
-from oneflow.lowering.targets.gpu import gpu_target
+from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.triton.codegen.emission import origins
 from oneflow.lowering.triton.codegen.kernel import TYPES, Tensor, bytes_of
 from oneflow.lowering.triton.codegen.prelude import kernel_source
@@ -179,7 +179,7 @@ class _Pair:
         operands = {n: v.handle for n, v in call.inputs.items() if v is not None and n not in known}
         if self.added is not None:
             operands[ADDED] = next(v for v in self.added.operands if v != self.by_row.results[0])
-        summed = sums_of(total, View.whole(tuple(shape)), math.prod(shape[begin:]), registry)
+        summed = sums_of(total, View.contiguous(tuple(shape)), math.prod(shape[begin:]), registry)
         epsilon = {} if forward is None else {"epsilon": _call(forward, ops).attrs["epsilon"]}
         about = {
             "op": self.norm.template, "part": "", "attributes": {"begin": begin, **epsilon},

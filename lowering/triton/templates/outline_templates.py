@@ -189,7 +189,7 @@ class _Outlined:
         """What a kernel takes for an operand: the farthest tensor that it can read it in."""
         for source, view in self.views.sources(value):
             if self.template.accepts(name, view, source.type.element_type):
-                value, self.seen[name] = source, view.settled
+                value, self.seen[name] = source, view.normalized
         return value
 
     def _part(self, part: Part, made: Mapping[str, ir.Value]) -> None:
@@ -225,12 +225,12 @@ class _Outlined:
     def _sums(self, name: str, result: ir.Value, laid: Laid | None) -> list[ir.Operation]:
         """The operations that add up the rows of a result."""
         shape = tuple(result.type.shape)
-        value, view = (result, View.whole(shape)) if laid is None else (laid[0], laid[2])
+        value, view = (result, View.contiguous(shape)) if laid is None else (laid[0], laid[2])
         kept = self.template.sums[name].kept if name in self.template.sums else ()
-        if not kept or not result.type.has_static_shape or not view.is_row(kept):
+        if not kept or not result.type.has_static_shape or not view.is_leading_row(kept):
             return []
         row = math.prod(shape[i] for i in kept)
-        tensors = [(value, View.whole(tuple(value.type.shape))), *self.views.uses(value)]
+        tensors = [(value, View.contiguous(tuple(value.type.shape))), *self.views.uses(value)]
         return [op for v, seen in tensors for op in sums_of(v, seen, row, self.views.registry)]
 
     def _add_up(self, partial: ir.Value, sums: Sequence[ir.Operation]) -> None:
@@ -241,7 +241,7 @@ class _Outlined:
             whole = ops.cast(ops.reduce_sum(ops.wrap(partial), axis=[0], keepdims=False), dtype=ops.wrap(old).dtype)
             shaped = ops.reshape(whole, shape=list(old.type.shape)) if old.type.rank != 1 else whole
             old.replace_all_uses_with(shaped.handle)
-            self.views.passed.add(old)
+            self.views.looked_through.add(old)
 
     def _laid(self, name: str, result: ir.Value) -> Laid | None:
         """The view of a result that is made in its place, where there is one."""
@@ -250,10 +250,10 @@ class _Outlined:
             return None
         for value, view in self.views.uses(result):
             order, shape = view.order, tuple(result.type.shape)
-            back = View.whole(view.shape).permuted(order).reshaped(shape)
+            back = View.contiguous(view.shape).permuted(order).reshaped(shape)
             moves = order != list(range(len(order))) and view.covers(math.prod(shape))
             if moves and back is not None and self.template.accepts(name, back, result.type.element_type):
-                return value, order, back.settled
+                return value, order, back.normalized
         return None
 
     def _turned(self, old: ir.Value, new: ir.Value, laid: Laid) -> ir.Value:
@@ -263,7 +263,7 @@ class _Outlined:
         ops = IRBuilder(self.views.registry, ir.InsertionPoint(self.op), self.op.location)
         turned = ops.transpose(ops.wrap(new), perm=order)
         shaped = turned if turned.shape == tuple(old.type.shape) else ops.reshape(turned, shape=list(old.type.shape))
-        self.views.passed |= {turned.handle, shaped.handle}
+        self.views.looked_through |= {turned.handle, shaped.handle}
         return shaped.handle
 
 
@@ -274,7 +274,7 @@ def sums_of(value: ir.Value, view: View, row: int, registry: Registry) -> list[i
     for op in (op for op in users if op.name in SUMMING and op.operands[0] == value):
         axes = {a % len(view.shape) for a in dialect.read_attributes(op, dialect.record_of(op, registry))["axis"]}
         kept = tuple(i for i in range(len(view.shape)) if axes and i not in axes)
-        if view.is_row(kept) and math.prod(view.shape[i] for i in kept) == row:
+        if view.is_leading_row(kept) and math.prod(view.shape[i] for i in kept) == row:
             found.append(op)
     return found
 
@@ -339,7 +339,7 @@ def emit_template(function: ir.Operation) -> Source:
     names = [*about["operands"], *part.results, *(f"{n}_sums" for n in about.get("sums", []))]
     tensors = dict(zip(names, (kernel.tensors[a] for a in kernel.block.arguments), strict=True))
     for name, (shape, strides, first) in about.get("views", {}).items():
-        tensors[name] = Tensor.seen(tensors[name], View(tuple(shape), tuple(strides), first))
+        tensors[name] = Tensor.viewed(tensors[name], View(tuple(shape), tuple(strides), first))
     return part.emit(Filled(kernel, tensors, about["attributes"]))
 
 

@@ -14,8 +14,8 @@ from oneflow.dialect._mlir import ir
 from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.record import REGISTRY
 from oneflow.lowering.llvm.contraction import best_of, tiles_of
-from oneflow.lowering.targets import machine
-from oneflow.lowering.targets.choice import NAMES, TargetError, cpu_target, cpu_target_named, using
+from oneflow.lowering.targets import host
+from oneflow.lowering.targets.choice import CPU_NAMES, TargetError, cpu_target, cpu_target_named, using_cpu
 from oneflow.lowering.targets.cpu import CPU_TARGETS
 from oneflow.runtime import objects
 from oneflow.runtime.executable import Options, compile_module, program_source
@@ -40,17 +40,17 @@ def undefined(path):
 
 
 def runs(level):
-    return machine.architecture() == "x86_64" and not machine.missing_features(CPU_TARGETS[level])
+    return host.host_architecture() == "x86_64" and not host.missing_features(CPU_TARGETS[level])
 
 
 @pytest.mark.skipif(
-    machine.architecture() != "x86_64", reason="code is generated for the architecture of the machine"
+    host.host_architecture() != "x86_64", reason="code is generated for the architecture of the machine"
 )
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize(("sample", "dtype"), CASES, ids=[f"{s}-{d}" for s, d in CASES])
 def test_sample_on_level(sample, dtype, level, tmp_path, monkeypatch):
     monkeypatch.setenv("ONEFLOW_CACHE_DIR", str(tmp_path))
-    with using(CPU_TARGETS[level]):
+    with using_cpu(CPU_TARGETS[level]):
         if runs(level):
             check_backend(sample, dtype, options=Options(cached=True))
         else:
@@ -68,7 +68,7 @@ def compile_only(sample, dtype, path):
 
 def compute(text, level, *arrays):
     """The result of a program of one function on vectors, compiled for a level."""
-    with create_context(REGISTRY), using(CPU_TARGETS[level]):
+    with create_context(REGISTRY), using_cpu(CPU_TARGETS[level]):
         return compile_module(ir.Module.parse(text), options=Options(cached=False))(*arrays)[0]
 
 
@@ -146,7 +146,7 @@ def test_tiles_stay_in_registers():
 
 
 def test_targets_are_named_by_the_variable(monkeypatch):
-    for name in NAMES:
+    for name in CPU_NAMES:
         monkeypatch.setenv("ONEFLOW_TARGET", name)
         assert cpu_target() == cpu_target_named(name)
         assert cpu_target().name == name
@@ -163,19 +163,19 @@ PLUS_ONE = """func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {
 
 
 def test_code_for_another_machine_is_not_run():
-    other = "aarch64-neon" if machine.architecture() == "x86_64" else "x86-64-v2"
+    other = "aarch64-neon" if host.host_architecture() == "x86_64" else "x86-64-v2"
     with (
         create_context(REGISTRY),
-        using(CPU_TARGETS[other]),
+        using_cpu(CPU_TARGETS[other]),
         pytest.raises(TargetError, match=f"{other}, got a machine"),
     ):
         compile_module(ir.Module.parse(PLUS_ONE))
 
 
 def test_a_feature_that_is_missing_is_named(monkeypatch):
-    monkeypatch.setattr(machine, "_features", lambda: frozenset("cx16 popcnt sse4_2 ssse3".split()))
-    assert machine.missing_features(CPU_TARGETS["x86-64-v2"]) == []
-    assert machine.missing_features(CPU_TARGETS["x86-64-v3"]) == ["avx2", "bmi2", "f16c", "fma", "lzcnt", "movbe"]
+    monkeypatch.setattr(host, "_features", lambda: frozenset("cx16 popcnt sse4_2 ssse3".split()))
+    assert host.missing_features(CPU_TARGETS["x86-64-v2"]) == []
+    assert host.missing_features(CPU_TARGETS["x86-64-v3"]) == ["avx2", "bmi2", "f16c", "fma", "lzcnt", "movbe"]
 
 
 @pytest.mark.skipif(not runs("x86-64-v3"), reason="two levels are compared on a machine that has both")

@@ -84,7 +84,7 @@ def test_a_call_that_no_kernel_matches_is_a_located_error(naughty):
 
 
 def test_a_dynamic_size_is_refused_at_a_stage(naughty):
-    with pytest.raises(PassError, match="expected static shapes for a kernel from outside, got"):
+    with pytest.raises(PassError, match="expected static shapes for an external kernel, got"):
         compiled(naughty_text("", "?"), naughty)
 
 

@@ -211,6 +211,15 @@ def test_failing_pass(run: Runner) -> None:
     assert status == 1 and message in err
 
 
+def test_a_reproducer_names_the_targets(run: Runner) -> None:
+    Path("p.mlir").write_text(CONTRADICTION)
+    targets = ["--target=x86-64-v2", "--gpu-arch=sm_80"]
+    _, _, err = run("p.mlir", "--oneflow-infer-types", "--reproducer-dir=.", *targets)
+    command = shlex.split(err.rstrip().rpartition("reproduce with: ")[2])
+    assert command[2:4] == targets
+    assert run(*command[1:])[0] == 1
+
+
 DEFINED = """import oneflow as flow
 
 

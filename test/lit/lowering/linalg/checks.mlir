@@ -1,6 +1,6 @@
 // RUN: oneflow-opt %s --convert-oneflow-to-linalg | FileCheck %s
 
-// CHECK: module attributes {oneflow.sites = ["oneflow.broadcast_add: dimension 0 of y beside that of other operands ({{.*}}:19:{{[0-9]+}})", "oneflow.gather: indices ({{.*}}:35:{{[0-9]+}})"]}
+// CHECK: module attributes {oneflow.sites = ["oneflow.broadcast_add: dimension 0 of y, shared with other operands ({{.*}}:19:{{[0-9]+}})", "oneflow.gather: indices ({{.*}}:35:{{[0-9]+}})"]}
 // CHECK-DAG: func.func private @oneflow_rt_check_index(i64, i64, i32) -> i64
 // CHECK-DAG: func.func private @oneflow_rt_check_size(i64, i64, i32)
 

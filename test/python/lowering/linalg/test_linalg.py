@@ -1,4 +1,4 @@
-"""Every sample through the linalg stage, in every element type, against its reference."""
+"""All samples at the linalg stage, in all element types, against their references."""
 
 import numpy as np
 import pytest
@@ -32,7 +32,7 @@ def context():
 
 @pytest.fixture(scope="module")
 def compiled(context):
-    """One module per operator, a function per sample and type, compiled when first asked for."""
+    """One module for each operator with a function for each sample and type, compiled on first use."""
     done = {}
 
     def get(name, loosen):
@@ -66,12 +66,12 @@ def static(desc):
 
 
 def dynamic(desc):
-    """Every dimension unknown but those of 1, which broadcasting has to see."""
+    """The type with dynamic dimensions, but for dimensions of size 1, which are broadcast."""
     return TensorDesc(tuple(1 if d == 1 else None for d in desc.shape), desc.dtype)
 
 
 def add_function(module, name, call, loosen=static):
-    """A function that makes the call on its arguments and returns its results.
+    """A function that calls the operator on its arguments and returns the results.
 
     Arguments have the types `loosen` gives, or their own where the operator wants them static.
     """
@@ -90,7 +90,7 @@ def add_function(module, name, call, loosen=static):
 
 
 def regrouped(call, values):
-    """The call with other operands, given flat."""
+    """The call with other operands, in order."""
     rest = iter(values)
     inputs = {
         k: tuple(next(rest) for _ in x) if isinstance(x, tuple) else None if x is None else next(rest)
@@ -140,15 +140,15 @@ ADD = """func.func @f(%a: tensor<?xf32>, %b: tensor<?xf32>) -> tensor<?xf32> {
 }"""
 
 
-def test_dynamic_sizes_that_broadcasting_equates_are_checked(context):
+def test_shared_dynamic_dimensions_are_checked(context):
     zeros = np.zeros(8, np.float32)
     (got,), failures = run_text(ADD, context, zeros[:3] + 1, zeros[:3] + 2)
     assert got.tolist() == [3, 3, 3] and not failures
     _, failures = run_text(ADD, context, zeros[:3], zeros[:5])
-    assert failures == [("oneflow.broadcast_add: dimension 0 of y beside that of other operands (-:2:8)", 5, 3)]
+    assert failures == [("oneflow.broadcast_add: dimension 0 of y, shared with other operands (-:2:8)", 5, 3)]
 
 
-def test_a_contracted_dynamic_dimension_is_checked(context):
+def test_dynamic_reduction_dimension_is_checked(context):
     text = """func.func @f(%a: tensor<2x3xf32>, %b: tensor<?x4xf32>) -> tensor<2x4xf32> {
       %0 = "oneflow.matmul"(%a, %b) : (tensor<2x3xf32>, tensor<?x4xf32>) -> tensor<2x4xf32>
       return %0 : tensor<2x4xf32>
@@ -158,7 +158,7 @@ def test_a_contracted_dynamic_dimension_is_checked(context):
     assert run_text(text, context, a, b)[1] == [("oneflow.matmul: dimension 0 of b (-:2:12)", 5, 3)]
 
 
-def test_a_size_that_only_the_result_type_states_is_checked(context):
+def test_size_of_the_result_type_is_checked(context):
     text = """func.func @f(%a: tensor<?xf32>) -> tensor<4xf32> {
       %0 = "oneflow.tanh"(%a) : (tensor<?xf32>) -> tensor<4xf32>
       return %0 : tensor<4xf32>
@@ -167,7 +167,7 @@ def test_a_size_that_only_the_result_type_states_is_checked(context):
     assert failures == [("oneflow.tanh: dimension 0 of the result (-:2:12)", 5, 4)]
 
 
-def test_dynamic_reshape_compares_counts(context):
+def test_dynamic_reshape_checks_the_number_of_elements(context):
     text = """func.func @f(%a: tensor<?x3xf32>) -> tensor<?x2xf32> {
       %0 = "oneflow.reshape"(%a) {shape = [-1 : si64, 2 : si64]} : (tensor<?x3xf32>) -> tensor<?x2xf32>
       return %0 : tensor<?x2xf32>
@@ -179,7 +179,7 @@ def test_dynamic_reshape_compares_counts(context):
     assert run_text(text, context, a[:1])[1] == [("oneflow.reshape: the number of elements (-:2:12)", 3, 2)]
 
 
-def test_positions_from_data_are_checked_once_per_row(context):
+def test_gathered_positions_are_checked_once_for_each_row(context):
     text = """func.func @f(%a: tensor<5x3xf32>, %i: tensor<2xi64>) -> tensor<2x3xf32> {
       %0 = "oneflow.gather"(%a, %i) {axis = 0 : si64} : (tensor<5x3xf32>, tensor<2xi64>) -> tensor<2x3xf32>
       return %0 : tensor<2x3xf32>
@@ -237,7 +237,7 @@ def test_locations_are_kept(context):
 
 
 def _calls_for(context, count):
-    """How many calls it takes to convert a chain of so many products."""
+    """The number of Python calls that the conversion of a chain of products takes."""
     chain = [f'%{i + 1} = "oneflow.matmul"(%{i}, %{i}) : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>'
              for i in range(count)]  # fmt: skip
     end = f"return %{count} : tensor<8x8xf32> }}"
@@ -248,7 +248,7 @@ def _calls_for(context, count):
 
 
 def test_work_grows_with_the_number_of_operators(context):
-    """Equal operators take equal work, none more than 10,000 calls."""
+    """Work is linear in the number of operators, at most 10,000 calls for each."""
     _calls_for(context, 1)
     once, twice = (_calls_for(context, count) for count in (20, 40))
     assert twice < 2.05 * once

@@ -1,4 +1,4 @@
-"""Every kind of scalar node in arith and math against NumPy, at the edges of every type."""
+"""All kinds of scalar nodes in arith and math against NumPy, at edge cases of all types."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ WIDE_FLOATS = (dtypes.float32, dtypes.float64)
 
 
 def edges(dtype):
-    """Values at which implementations go wrong."""
+    """Edge cases of a type."""
     if dtype.kind == "bool":
         return np.array([False, True])
     if dtype.is_integer:
@@ -40,7 +40,7 @@ def pairs(dtype):
 
 
 def run(body, arrays, result):
-    """The results of a scalar body on arrays, through the linalg stage."""
+    """The results of a scalar body on arrays, at the linalg stage."""
     registry = Registry()
     names = ", ".join("ab"[: len(arrays)])
     define(
@@ -149,7 +149,7 @@ def test_cast(source, target):
 
 
 @pytest.mark.parametrize("source", WIDE_FLOATS, ids=str)
-def test_floats_that_fit_no_integer_give_the_smallest(source):
+def test_floats_out_of_range_become_the_smallest_integer(source):
     a = np.array([np.nan, np.inf, -np.inf, 1e10, -1e10, 1e20], source.numpy)
     small = run(lambda x: s.cast(x, dtypes.int32), [a], dtypes.int32)
     np.testing.assert_array_equal(small, np.full(6, -(2**31)))
@@ -170,7 +170,7 @@ def test_f64_to_f16_is_rounded_once():
         )
 
 
-def test_nan_passes_maximum_and_minimum():
+def test_maximum_and_minimum_propagate_nan():
     a = np.array([np.nan, 1.0, np.nan], np.float32)
     b = np.array([1.0, np.nan, np.nan], np.float32)
     for function in (s.maximum, s.minimum):
@@ -178,7 +178,7 @@ def test_nan_passes_maximum_and_minimum():
     assert run(lambda x, y: s.isnan(x), [a, b], dtypes.bool_).tolist() == [True, False, True]
 
 
-def test_long_bodies_are_written_once_per_node():
+def test_shared_nodes_are_written_once():
     def body(x):
         for _ in range(3000):
             x = x * 0.5 + x

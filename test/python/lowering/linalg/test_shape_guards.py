@@ -53,7 +53,7 @@ STRICTER = {"dim_scatter_add_like"}
 
 
 def other_sizes(arrays: list[np.ndarray]) -> Iterator[list[np.ndarray]]:
-    """The operands with each dimension in turn larger, smaller and empty; those of size 1 are static."""
+    """The operands with each dimension in turn larger, smaller and empty; dimensions of size 1 are static."""
     for number, array in enumerate(arrays):
         for axis, size in enumerate(array.shape):
             for other in sorted({size + 1, size - 1, 2 * size, 0} - {size, 1, -1}) if size != 1 else ():
@@ -76,7 +76,7 @@ def is_allowed(call: Call) -> bool:
 
 
 @pytest.mark.parametrize("sample", CASES, ids=str)
-def test_sizes_that_types_refuse_are_errors_of_the_run(sample: Sample) -> None:
+def test_refused_sizes_are_errors_at_run_time(sample: Sample) -> None:
     dtype = sample.dtypes[0]
     op = checks.make_case(sample, dtype, REGISTRY)
     arrays = flatten(op.inputs.values())
@@ -112,16 +112,16 @@ def expect_reference(sample: Sample, call: Call, program: Any, changed: list[np.
 
 
 def asked(signature: str, types: Any, *shapes: tuple[int | None, ...]) -> list[str]:
-    """What a rule of types requires of operands of these shapes, in order."""
+    """The requirements of a rule of types for operands of these shapes, in order."""
     record = define(signature, registry=Registry(), doc="..", types=types, sbp=no_sbp("test"), grad=no_grad("test"),
                     compute=lambda op: op.x, reference=no_reference("test"))  # fmt: skip
     descs = [TensorDesc(shape, dtypes.float32) for shape in shapes]
     call = Call(record, distribute(record.signature.inputs, descs, None), {})
-    return [f"{'' if r.holds else 'not '}{r.question.text}{' if ..' if r.others else ''}" for r in requirements(call)]
+    return [f"{'' if r.holds else 'not '}{r.guard.text}{' if ..' if r.others else ''}" for r in requirements(call)]
 
 
-def test_what_rules_ask() -> None:
-    """Comparisons, arithmetic and questions that only some sizes are asked."""
+def test_requirements_of_rules() -> None:
+    """Comparisons, arithmetic and conditional requirements."""
 
     def rule(op: Call) -> TensorDesc:
         (n, m), (k,) = op.x.shape, op.y.shape
@@ -140,8 +140,8 @@ def test_what_rules_ask() -> None:
     assert asked("f(x, y) -> z", rule, (4, 5), (9,)) == []
 
 
-def test_equal_sizes_are_one() -> None:
-    """What follows from other requirements is none; a size that may be 1 is not repeated."""
+def test_equal_sizes_have_one_name() -> None:
+    """Implied requirements are left out; a dynamic size is not broadcast."""
 
     def rule(op: Call) -> TensorDesc:
         if not op.x.shape == op.y.shape == op.z.shape or op.x.element_count != op.z.element_count:
@@ -157,15 +157,15 @@ def test_equal_sizes_are_one() -> None:
     assert asked("f(x, y) -> w", broadcast, (None,), (None,)) == ["size(1, 0) eq size(0, 0)"]
 
 
-def test_a_rule_that_wants_a_number_asks_nothing() -> None:
+def test_rule_that_needs_a_number_has_no_requirements() -> None:
     def rule(op: Call) -> TensorDesc:
         return TensorDesc(tuple(range(op.x.shape[0])), op.x.dtype)
 
     assert asked("f(x) -> y", rule, (None,)) == []
 
 
-def test_a_cast_to_a_size_is_checked() -> None:
-    """`tensor.cast` says what a size is; a run in which it is another one does not read beyond the tensor."""
+def test_cast_to_a_static_size_is_checked() -> None:
+    """A run with another size than that of a `tensor.cast` fails before it reads out of bounds."""
     text = """func.func @main(%x: tensor<?x3xf32>) -> tensor<4x3xf32> {
       %0 = tensor.cast %x : tensor<?x3xf32> to tensor<4x3xf32>
       %1 = "oneflow.square"(%0) : (tensor<4x3xf32>) -> tensor<4x3xf32>
@@ -177,8 +177,8 @@ def test_a_cast_to_a_size_is_checked() -> None:
         program(np.ones((2, 3), np.float32))
 
 
-def test_messages_say_which_sizes() -> None:
-    """Sizes in words, in the terms of the operator that was called."""
+def test_messages_name_the_sizes() -> None:
+    """Messages name sizes by the operands of the operator."""
     op = checks.make_call(
         Sample("conv_filter_grad", attrs={}), [np.ones((1, 2, 3, 3), np.float32), np.ones((1, 2, 4, 4), np.float32)],
         {"data_format": "channels_first", "kernel_size": (2, 2), "strides": (1, 1), "dilation_rate": (1, 1),
@@ -189,7 +189,7 @@ def test_messages_say_which_sizes() -> None:
         program(np.ones((1, 2, 2, 3), np.float32), np.ones((1, 2, 4, 4), np.float32))
 
 
-def test_a_size_that_one_operand_knows() -> None:
+def test_size_that_is_static_in_one_operand() -> None:
     """The row's size is 1 by one operand's type and unknown by the other's: they are one loop."""
     text = """func.func @main(%x: tensor<1x1x?x?xf16>, %dy: tensor<1x1x2x1xf16>) -> tensor<1x1x2x1xf16> {
       %y = "oneflow.avg_pool_2d"(%x) {data_format = "channels_first", kernel_size = array<i32: 2, 2>,
@@ -203,8 +203,8 @@ def test_a_size_that_one_operand_knows() -> None:
     np.testing.assert_allclose(program(x, dy)[0], y * (dy - y * dy), rtol=2e-3)
 
 
-def test_nothing_joined_to_nothing() -> None:
-    """One operand knows that there are no columns."""
+def test_concatenation_of_empty_tensors() -> None:
+    """One operand has a static dimension of size 0."""
     text = """func.func @main(%x: tensor<?x?xf32>, %y: tensor<?x0xf32>) -> tensor<?x0xf32> {
       %0 = "oneflow.cat"(%x, %y) : (tensor<?x?xf32>, tensor<?x0xf32>) -> tensor<?x0xf32>
       return %0 : tensor<?x0xf32>

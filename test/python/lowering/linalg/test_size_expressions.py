@@ -1,4 +1,4 @@
-"""Sizes of results that a compute body computes: they are what Python gives for numbers, or a located error."""
+"""Result sizes that compute slots compute: they agree with Python, or are located errors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from oneflow.runtime.executable import Options, compile_module
 
 
 def compile_sized(size: Callable[[Any], Any], given: int | None, result: int | None = None) -> Any:
-    """A program whose one operator gives `size(n)` elements of its operand of n, again from the first on."""
+    """A program with one operator, whose result has `size(n)` elements: those of its operand of n, cyclically."""
     registry = Registry()
 
     def types(op: Call) -> TensorDesc:
@@ -66,7 +66,7 @@ RIGHT: list[tuple[Callable[[Any], Any], Callable[[int], int]]] = [
 @pytest.mark.parametrize("number", range(len(RIGHT)))
 @pytest.mark.parametrize("n", [2, 3, 5])
 @pytest.mark.parametrize("static", [True, False])
-def test_computed_sizes_are_what_python_gives(number: int, n: int, static: bool) -> None:
+def test_computed_sizes_agree_with_python(number: int, n: int, static: bool) -> None:
     size, expected = RIGHT[number]
     data = np.arange(n, dtype=np.float32) + 4
     program = compile_sized(size, n if static else None, expected(n) if static else None)
@@ -85,7 +85,7 @@ WRONG: list[tuple[Callable[[Any], Any], str]] = [
 
 
 @pytest.mark.parametrize("number", range(len(WRONG)))
-def test_sizes_that_are_none_are_refused_where_the_operator_stands(number: int) -> None:
+def test_invalid_sizes_are_located_errors(number: int) -> None:
     size, text = WRONG[number]
     with pytest.raises(PipelineFailure) as caught:
         compile_sized(size, None)
@@ -96,13 +96,13 @@ def test_sizes_that_are_none_are_refused_where_the_operator_stands(number: int) 
 
 
 @pytest.mark.parametrize("size", [lambda n: n * 1.5, lambda n: n / 2])
-def test_fractions_of_known_sizes_are_refused(size: Callable[[Any], Any]) -> None:
+def test_fractional_static_sizes_are_refused(size: Callable[[Any], Any]) -> None:
     with pytest.raises(PipelineFailure, match=r"expected a whole number or an expression"):
         compile_sized(size, 2, 3)
 
 
-def test_numbers_beside_integers_are_whole() -> None:
-    """A number takes the type of the other operand, which for a fraction would change it."""
+def test_fractions_of_integers_are_refused() -> None:
+    """A number takes the type of the other operand, which would truncate a fraction."""
     x = s.arg(0, dtypes.int32)
     assert (x + 2.0).args[1].value == 2
     with pytest.raises(s.BodyError, match=r"expected a whole number beside i32, got 0\.5"):

@@ -6,7 +6,8 @@ import pytest
 from test_hopper_attention import program_of
 
 import oneflow as flow
-from oneflow.lowering.targets.gpu import GPU_TARGETS, gpu_target, gpu_target_named, using_gpu
+from oneflow.lowering.targets.choice import gpu_target, gpu_target_named, using_gpu
+from oneflow.lowering.targets.gpu import GPU_TARGETS
 from oneflow.lowering.triton.cost.matmul_configurations import Product, choose, split_parts
 from oneflow.runtime.cuda.compiler import compile_source
 

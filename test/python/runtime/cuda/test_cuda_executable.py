@@ -16,7 +16,7 @@ from oneflow.dialect import dtypes
 from oneflow.dialect.external import as_array, python_kernel
 from oneflow.dialect.record import REGISTRY
 from oneflow.dialect.tensor_desc import TensorDesc
-from oneflow.lowering.targets.gpu import gpu_target_named, using_gpu
+from oneflow.lowering.targets.choice import gpu_target_named, using_gpu
 from oneflow.lowering.triton.source import Source
 from oneflow.runtime import dlpack
 from oneflow.runtime.arguments import ArgumentError

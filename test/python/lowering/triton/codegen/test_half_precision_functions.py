@@ -1,4 +1,4 @@
-"""Functions of kernels whose tensors have few digits have all of these, near zero and in tails too."""
+"""Approximations of functions in 16-bit kernels are exact to the last place of the type, near zero and in tails."""
 
 import ml_dtypes
 import numpy as np
@@ -14,8 +14,8 @@ TYPES = {"f16": (np.float16, 1e-4), "bf16": (ml_dtypes.bfloat16, 1e-30)}
 
 @pytest.mark.parametrize("kind", TYPES)
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_every_digit_counts(name, kind):
-    """Half a unit in the last place for the rounding, and half of one for the function."""
+def test_error_is_below_one_unit_in_the_last_place(name, kind):
+    """Half a unit for the rounding, and half a unit for the approximation."""
     dtype, smallest = TYPES[kind]
     sizes = np.concatenate([np.geomspace(smallest, 0.1, 500), np.linspace(0.1, 5, 500)])
     x = np.concatenate([sizes, -sizes]).astype(dtype)

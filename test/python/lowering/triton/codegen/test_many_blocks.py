@@ -1,4 +1,4 @@
-"""Programs larger than one block: several programs, looped rows, columns, products in blocks, scatters."""
+"""Kernels of several blocks: grids, loops over rows, column reductions, tiled products, scatters."""
 
 import re
 
@@ -61,8 +61,8 @@ def test_softmax(shape, dynamic):
 
 
 @pytest.mark.parametrize("element", ["f32", "bf16"])
-def test_a_row_longer_than_registers_hold_is_read_in_blocks(element):
-    """The last block alone has a mask; what is written is not kept in the cache, where the row is read again."""
+def test_row_that_exceeds_the_registers_is_read_in_chunks(element):
+    """Only the last chunk has a mask. Stores evict first, since the row is read again."""
     x = floats(2, 40000).astype(np.float32 if element == "f32" else ml_dtypes.bfloat16)
     program = check(unary("softmax", x.shape, element=element), x, rtol=1e-5 if element == "f32" else 1e-2)
     (text,) = (s.text for s in program.sources.values())
@@ -75,8 +75,8 @@ def test_a_row_longer_than_registers_hold_is_read_in_blocks(element):
 
 
 @pytest.mark.parametrize(("rows", "marked"), [(65536, 1), (4096, 0)])
-def test_a_tensor_larger_than_the_cache_that_is_read_once_is_not_kept(rows, marked):
-    """Partial sums are: the kernel that follows reads them."""
+def test_tensor_that_exceeds_the_cache_is_streamed(rows, marked):
+    """Partial sums are not streamed: the next kernel reads them."""
     text = unary("reduce_sum", (rows, 1024), "axis = [0 : si32], keepdims = false", result="1024xf32")
     first, last = (s.text for s in lower(text).sources.values())
     assert first.count('eviction_policy="evict_first"') == marked and "eviction" not in last
@@ -87,7 +87,7 @@ def test_a_tensor_larger_than_the_cache_that_is_read_once_is_not_kept(rows, mark
     [("softmax", 16384, "f32", 16, False), ("softmax", 32768, "f32", 32, False), ("softmax", 32768, "bf16", 8, True),
      ("layer_norm", 32768, "f32", 32, False), ("layer_norm", 32768, "bf16", 16, False)],
 )  # fmt: skip
-def test_long_rows_are_spread_over_warps_or_read_in_blocks(op, size, element, warps, blocks):
+def test_long_rows_have_more_warps_or_are_read_in_chunks(op, size, element, warps, blocks):
     kind, attributes = f"2x{size}x{element}", "begin_norm_axis = 1 : si64, epsilon = 1.0e-05 : f64"
     row = op == "layer_norm"
     program = lower(f"""func.func @main(%x: tensor<{kind}>) -> tensor<{kind}> {{
@@ -99,7 +99,7 @@ def test_long_rows_are_spread_over_warps_or_read_in_blocks(op, size, element, wa
     assert (source.warps, "for r_at" in source.text) == (warps, blocks)
 
 
-def test_nan_stays_in_a_maximum():
+def test_maximum_propagates_nan():
     x = floats(4, 5000)
     x[1, 4999] = np.nan
     (got,) = interpret_program(lower(unary("softmax", x.shape)), x)
@@ -113,7 +113,7 @@ def test_reduction(op, axis, result):
     check(unary(op, (70, 130), attributes, result=result), floats(70, 130))
 
 
-def test_numbers_that_follow_from_a_sum_of_everything_are_in_its_kernel():
+def test_epilogue_of_a_full_reduction_is_fused():
     text = """func.func @main(%x: tensor<70xf32>) -> (tensor<f32>, tensor<f32>) {
       %0 = "oneflow.reduce_sum"(%x) {axis = [0 : si32], keepdims = false} : (tensor<70xf32>) -> tensor<f32>
       %1 = "oneflow.exp"(%0) : (tensor<f32>) -> tensor<f32>
@@ -122,7 +122,7 @@ def test_numbers_that_follow_from_a_sum_of_everything_are_in_its_kernel():
     assert check(text, floats(70) / 70).plan.count("run.launch") == 1
 
 
-def test_everything_is_summed():
+def test_full_reduction():
     x = floats(70, 130)
     attributes = "axis = [0 : si32, 1 : si32], keepdims = false"
     check(unary("reduce_sum", x.shape, attributes, result="f32"), x, atol=1e-3)
@@ -135,8 +135,8 @@ def test_cumulative_sum(shape):
 
 
 @pytest.mark.parametrize("size", [5000, 40000])
-def test_the_position_of_the_largest(size):
-    """The first of equal ones, and the first NaN if there is one."""
+def test_argmax(size):
+    """The first of equal elements wins, and the first NaN."""
     x = np.random.default_rng(0).integers(0, 50, (3, size)).astype(np.float32)
     x[1, [70, size - 1]] = np.nan
     x[2] = -np.inf
@@ -144,15 +144,15 @@ def test_the_position_of_the_largest(size):
 
 
 @pytest.mark.parametrize("size", [2**31 - 1, 2**31 + 16, 2**32 + 16])
-def test_a_loop_over_more_than_2_to_the_31_counts_in_64_bits(size):
-    """By the machine's code, which goes back to the loop's beginning on a condition."""
+def test_loop_of_more_than_2_to_the_31_steps_counts_in_64_bits(size):
+    """The PTX has a conditional branch: the loop is not taken for an empty one."""
     (source,) = lower(unary("argmax", (size,), result="i64")).sources.values()
     assert f"range(0, tl.full((), {size}, tl.int64), 4096)" in source.text
     assert re.search(r"@%p\d+ bra", compile_source(source).ptx)
 
 
 @pytest.mark.parametrize("op", ["reduce_max", "reduce_min"])
-def test_extremes_of_unsigned_integers(op):
+def test_maximum_and_minimum_of_unsigned_integers(op):
     x = np.random.default_rng(0).integers(0, 256, (3, 500)).astype(np.uint8)
     attributes = "axis = [1 : si32], keepdims = false"
     check(unary(op, x.shape, attributes, "ui8", "3xui8"), x)
@@ -189,7 +189,7 @@ def test_product(flip_a, flip_b):
     assert ('input_precision="ieee"' in program.text) == (flip_a or not flip_b)
 
 
-def test_product_in_f16_sums_in_f32():
+def test_f16_product_accumulates_in_f32():
     a, b = (floats(*s).astype(np.float16) for s in ((33, 500), (500, 20)))
     program = lower(product(a.shape, b.shape, element="f16"))
     (got,) = interpret_program(program, a, b)
@@ -201,7 +201,7 @@ def test_batched_product():
     check(product((3, 40, 33), (3, 33, 50), batch=(3,)), floats(3, 40, 33), floats(3, 33, 50), atol=1e-4)
 
 
-def test_infinities_beyond_the_depth_do_not_matter():
+def test_masked_lanes_of_the_depth_do_not_add_infinities():
     a, b = floats(20, 33), floats(33, 20)
     a[3, 5] = np.inf
     check(product(a.shape, b.shape), a, b, atol=1e-4)
@@ -215,12 +215,12 @@ LINEAR = """func.func @main(%x: tensor<70x48xf32>, %w: tensor<80x48xf32>, %b: te
 }"""
 
 
-def test_bias_and_activation_are_part_of_the_product():
+def test_bias_and_activation_are_an_epilogue():
     program = check(LINEAR, floats(70, 48), floats(80, 48), floats(80), atol=1e-4)
     assert len(program.sources) == 1
 
 
-def test_a_kernel_names_all_operators_that_it_came_from():
+def test_source_names_the_operators_of_a_kernel():
     program = check(LINEAR, floats(70, 48), floats(80, 48), floats(80), atol=1e-4)
     (source,) = program.sources.values()
     wanted = dict.fromkeys(f"oneflow.{name}" for name in re.findall(r'"oneflow\.(\w+)"', LINEAR))
@@ -251,7 +251,7 @@ GATHER = """func.func @main(%x: tensor<5x300xf32>, %i: tensor<9xi64>) -> tensor<
 }"""
 
 
-def test_a_position_out_of_range_is_reported():
+def test_position_out_of_range_is_an_error():
     x, ids = floats(5, 300), np.arange(9) % 5
     check(GATHER, x, ids)
     ids[7] = 12
@@ -265,7 +265,7 @@ ADD = """func.func @main(%x: tensor<?xf32>, %y: tensor<?xf32>) -> tensor<?xf32> 
 }"""
 
 
-def test_sizes_that_do_not_fit_are_reported():
+def test_different_dynamic_sizes_are_an_error():
     with pytest.raises(SizeError, match="expected 4, got 3"):
         interpret_program(lower(ADD), floats(4), floats(3))
 
@@ -279,7 +279,7 @@ CHAIN = """func.func @main(%x: tensor<?x?xf32>) -> tensor<?x?xf32> {
 }"""
 
 
-def test_one_plan_runs_with_several_sizes():
+def test_plan_runs_with_several_sizes():
     program = lower(CHAIN)
     for shape in ((3, 5), (1, 1), (40, 70)):
         x = floats(*shape)
@@ -290,7 +290,7 @@ def test_one_plan_runs_with_several_sizes():
 
 @pytest.mark.parametrize("units", [(1,), (1, 1)], ids=str)
 @pytest.mark.parametrize(("element", "wide"), [("f32", 96), ("bf16", 128)])
-def test_products_with_dimensions_of_one_are_products(units, element, wide):
+def test_products_with_unit_dimensions_use_dot(units, element, wide):
     lead = "x".join(map(str, units))
     x, w, b = f"tensor<{lead}x64x48x{element}>", f"tensor<48x{wide}x{element}>", f"tensor<{wide}x{element}>"
     y = f"tensor<{lead}x64x{wide}x{element}>"
@@ -305,7 +305,7 @@ def test_products_with_dimensions_of_one_are_products(units, element, wide):
     assert "tl.dot" in program.text
 
 
-def test_descriptors_leave_out_dimensions_of_one():
+def test_descriptors_have_no_unit_dimensions():
     text = """func.func @main(%x: tensor<1x4096x1024xbf16>, %w: tensor<1024x4096xbf16>) -> tensor<1x4096x4096xbf16> {
       %0 = "oneflow.broadcast_matmul"(%x, %w)
         : (tensor<1x4096x1024xbf16>, tensor<1024x4096xbf16>) -> tensor<1x4096x4096xbf16>
@@ -316,7 +316,7 @@ def test_descriptors_leave_out_dimensions_of_one():
 
 
 @pytest.mark.parametrize("element", ["f16", "bf16"])
-def test_constants_of_half_the_digits(element):
+def test_half_precision_constants(element):
     kind = f"tensor<2x3x{element}>"
     text = f"""func.func @main(%x: {kind}) -> {kind} {{
       %c = arith.constant dense<[[1.0, 2.0, 3.5], [4.0, 0.1, -0.3]]> : {kind}
@@ -348,17 +348,19 @@ def loss(rows, classes, element):
 
 
 @pytest.mark.parametrize(("element", "rtol"), [("f32", 1e-5), ("bf16", 2e-2)])
-def test_a_loss_and_its_gradient_read_a_row_in_one_kernel(element, rtol):
+def test_loss_and_gradient_are_one_row_kernel(element, rtol):
     x = floats(140, 33000).astype({"f32": np.float32, "bf16": ml_dtypes.bfloat16}[element])
     labels = np.random.default_rng(5).integers(0, 33000, 140)
     labels[::9] = 7
     program = check(loss(140, 33000, element), x, labels, rtol=rtol, atol=1e-7)
     (text,) = [s.text for s in program.sources.values() if "tl.load(p0 + x1 * 33000 + r" in s.text]
-    assert text.count("tl.load(p0 + x1 * 33000 + r") == 2 * 2  # Two passes: blocks without a mask, and the last one.
+    assert (
+        text.count("tl.load(p0 + x1 * 33000 + r") == 2 * 2
+    )  # Two passes, each with a loop without masks and one for the last chunk.
     assert sum(s.text.count("* 33000 + r") for s in program.sources.values()) == 2 * 3
 
 
-def test_a_label_out_of_range_is_found():
+def test_label_out_of_range_is_an_error():
     labels = np.full(140, 33000)
     with pytest.raises(PositionError):
         interpret_program(lower(loss(140, 33000, "f32")), floats(140, 33000), labels)

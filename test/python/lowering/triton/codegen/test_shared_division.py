@@ -1,4 +1,4 @@
-"""Division of a row by one number: its instructions round as division does, and which kernels have them."""
+"""Division of a row by one number: it is rounded correctly; and the kernels that use it."""
 
 import re
 from fractions import Fraction
@@ -8,13 +8,13 @@ import pytest
 from test_hopper_attention import program_of
 
 import oneflow as flow
-from oneflow.lowering.triton.codegen.body import SHARED
-from oneflow.lowering.triton.codegen.prelude import SHARES, share_text
+from oneflow.lowering.triton.codegen.body import DIVISION_BLOCK
+from oneflow.lowering.triton.codegen.prelude import QUOTIENTS, shared_division_asm
 from oneflow.runtime.cuda.compiler import compile_source
 
 
 def rounded(compute, *operands):
-    """What is computed of numbers exactly, as the nearest f32: of two that are as near, the even one."""
+    """The exact result of a computation, rounded to the nearest f32, ties to even."""
     if not np.all(np.isfinite(operands)):
         with np.errstate(all="ignore"):
             return np.float32(compute(*operands))
@@ -33,7 +33,7 @@ def bits(number):
 
 
 def run(text, registers):
-    """Runs instructions of PTX, each of which rounds what it computes; gives whether it jumped to the end."""
+    """Interprets PTX instructions on `registers`, with correct rounding; returns whether the branch was taken."""
     compute = {
         "mul.rn.f32": lambda a, b: rounded(lambda a, b: a * b, a, b),
         "fma.rn.f32": lambda a, b, c: rounded(lambda a, b, c: a * b + c, a, b, c),
@@ -56,29 +56,29 @@ def run(text, registers):
 
 
 def quotients(a, b):
-    """The quotients of `SHARES` numbers by one, and whether none was divided in the usual way."""
+    """The quotients of `QUOTIENTS` numbers by one number, and whether no `div.rn` was needed."""
     inverse = np.float32(1) / b
-    given = [np.float32(0)] * SHARES + list(a) + [b] * SHARES + [inverse] * SHARES
+    given = [np.float32(0)] * QUOTIENTS + list(a) + [b] * QUOTIENTS + [inverse] * QUOTIENTS
     registers = {f"${i}": x for i, x in enumerate(given)}
-    fast = run(share_text(), registers)
-    return np.array([registers[f"${i}"] for i in range(SHARES)], np.float32), fast
+    fast = run(shared_division_asm(), registers)
+    return np.array([registers[f"${i}"] for i in range(QUOTIENTS)], np.float32), fast
 
 
-def test_quotients_are_rounded_as_by_division():
+def test_quotients_are_rounded_correctly():
     rng = np.random.default_rng(2)
     for number in range(40):
         b = np.float32(rng.uniform(1, 2) * 2.0 ** rng.integers(-40, 40) * rng.choice([-1, 1]))
-        a = (rng.uniform(1, 2, SHARES) * 2.0 ** rng.integers(-20, 20, SHARES)).astype(np.float32) * b
-        if number % 2:  # Quotients beside which there is no number for long.
-            a = np.nextafter((np.arange(SHARES) + 2**23).astype(np.float32) * b, np.float32(0))
+        a = (rng.uniform(1, 2, QUOTIENTS) * 2.0 ** rng.integers(-20, 20, QUOTIENTS)).astype(np.float32) * b
+        if number % 2:  # Quotients near an f32, which rounding errors could miss.
+            a = np.nextafter((np.arange(QUOTIENTS) + 2**23).astype(np.float32) * b, np.float32(0))
         got, fast = quotients(a, b)
         assert fast
         np.testing.assert_array_equal(got, a / b)
 
 
 @pytest.mark.parametrize("odd", [0.0, -0.0, 1e-42, 1e-30, 3e38, np.inf, np.nan])
-def test_others_are_divided(odd):
-    a = np.full(SHARES, 3, np.float32)
+def test_exponents_out_of_range_are_divided(odd):
+    a = np.full(QUOTIENTS, 3, np.float32)
     a[5] = odd
     got, fast = quotients(a, np.float32(7))
     assert not fast
@@ -87,18 +87,22 @@ def test_others_are_divided(odd):
 
 @pytest.mark.parametrize(
     ("kind", "size", "shared"),
-    [(flow.float32, SHARED, True), (flow.float32, 64, False), (flow.bfloat16, SHARED, False)],
+    [
+        (flow.float32, DIVISION_BLOCK, True),
+        (flow.float32, 64, False),
+        (flow.bfloat16, DIVISION_BLOCK, False),
+    ],
 )
-def test_rows_that_are_divided_by_one_number(kind, size, shared):
-    """Those of which every thread has enough; those of 16 bits need not round as division does."""
+def test_kernels_with_shared_division(kind, size, shared):
+    """Rows of which all threads have enough elements; 16-bit rows use approximate division."""
     (source,) = program_of(lambda x: flow.softmax(x, -1), [(4, size)], kind).sources.values()
     kernel = source.text.rpartition("@triton.jit")[2]
     assert ("share(" in kernel) == shared and ("div_rn" in kernel) == (kind is flow.float32 and not shared)
     assert compile_source(source).cubin
 
 
-def test_a_quotient_that_is_a_little_off_is_made_good():
-    """As kernels of products divide: by a quotient that is two units off, and an inverse that is one unit off."""
+def test_correction_of_an_approximate_quotient():
+    """The division of product kernels: the quotient is up to two units off, the reciprocal one unit."""
     rng = np.random.default_rng(4)
     for number in range(200):
         b = np.float32(rng.uniform(1, 2) * 2.0 ** rng.integers(-40, 40) * rng.choice([-1, 1]))
@@ -106,7 +110,7 @@ def test_a_quotient_that_is_a_little_off_is_made_good():
             rng.integers(1, 1 << 11) if number % 2 else rng.uniform(1, 2) * 2.0 ** rng.integers(-20, 20)
         )
         if number % 2:
-            b = np.float32(rng.integers(1, 1 << 12))  # so that the quotient is a number
+            b = np.float32(rng.integers(1, 1 << 12))  # so that the quotient is exact
         a = wanted * b
         near, unit = a / b, np.spacing(np.abs(a / b))
         near += np.float32(rng.integers(-2, 3)) * unit
@@ -119,8 +123,8 @@ def test_a_quotient_that_is_a_little_off_is_made_good():
         assert number % 2 == 0 or better == wanted
 
 
-def test_products_divide_without_branches():
-    """In the form that keeps a tile in registers, each thread has a hundred elements."""
+def test_epilogues_divide_without_branches():
+    """A thread has many elements of a tile, and `tl.div_rn` has a branch for each."""
 
     def function(x, w):
         y = (x @ w).to(flow.float32)

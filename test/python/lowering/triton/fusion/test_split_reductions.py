@@ -6,7 +6,7 @@ import pytest
 from lowered import lower
 
 from oneflow.dialect import ops  # noqa: F401
-from oneflow.lowering.targets.gpu import gpu_target
+from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.triton.codegen import matmul
 from oneflow.lowering.triton.cost.matmul_configurations import (
     DESCRIBED,

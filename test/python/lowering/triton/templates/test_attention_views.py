@@ -51,18 +51,18 @@ def seen(view, array):
 )
 def test_a_reshape_is_numpys_without_a_copy(shape, perm, target):
     array = np.arange(math.prod(shape)).reshape(shape)
-    view = View.whole(shape).permuted(perm).reshaped(target)
+    view = View.contiguous(shape).permuted(perm).reshaped(target)
     np.testing.assert_array_equal(seen(view, array), array.transpose(perm).reshape(target))
 
 
 @pytest.mark.parametrize("target", [(8,), (2, 4), (4, 2), (1, 8)])
 def test_a_reshape_that_has_to_copy_is_no_view(target):
-    view = View.whole((2, 4)).permuted((1, 0))
+    view = View.contiguous((2, 4)).permuted((1, 0))
     assert (view.reshaped(target) is None) == (target != (4, 2))
 
 
 def test_what_covers_a_tensor():
-    whole = View.whole((2, 3, 4))
+    whole = View.contiguous((2, 3, 4))
     assert whole.covers(24) and whole.permuted((2, 0, 1)).covers(24)
     assert not View((2, 3), (4, 1)).covers(8) and not View((2, 2), (0, 1)).covers(4)
     assert not View((2,), (1,), 1).covers(2)
@@ -70,8 +70,8 @@ def test_what_covers_a_tensor():
 
 def test_dimensions_of_size_1_have_strides_that_descriptors_take():
     view = View((1, 1, 6, 8), (0, 1, 8, 1), 16)
-    assert view.in_vectors(2) and view.settled == View((1, 1, 6, 8), (48, 48, 8, 1), 16)
-    assert view.settled.order == [0, 1, 2, 3]
+    assert view.is_vectorizable(2) and view.normalized == View((1, 1, 6, 8), (48, 48, 8, 1), 16)
+    assert view.normalized.order == [0, 1, 2, 3]
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from epilogues import FOLLOWING, after, operands
 from test_hopper_attention import assembled, program_of
 
 import oneflow as flow
-from oneflow.lowering.targets.gpu import gpu_target, using_gpu
+from oneflow.lowering.targets.choice import gpu_target, using_gpu
 from oneflow.lowering.triton.cost.matmul_configurations import HOPPER, Product, hopper, split_depth
 from oneflow.lowering.triton.launch.emit_triton import MAX_CANDIDATES
 from oneflow.lowering.triton.templates import hopper_forms

@@ -10,7 +10,7 @@ from lowered import lower
 from test_hopper_attention import FEW, assembled, program_of, spilled
 
 import oneflow as flow
-from oneflow.lowering.targets.gpu import gpu_target, using_gpu
+from oneflow.lowering.targets.choice import gpu_target, using_gpu
 from oneflow.lowering.triton.cost.matmul_configurations import SINGLES, Product
 from oneflow.lowering.triton.cost.matmul_configurations import hopper_single as single_form
 from oneflow.lowering.triton.templates import hopper_forms

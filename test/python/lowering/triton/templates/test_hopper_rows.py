@@ -9,7 +9,7 @@ import pytest
 from test_hopper_attention import program_of
 
 import oneflow as flow
-from oneflow.lowering.targets.gpu import gpu_target, using_gpu
+from oneflow.lowering.targets.choice import gpu_target, using_gpu
 from oneflow.lowering.triton.templates import hopper_rows
 from oneflow.runtime.cuda.compiler import compile_source
 from oneflow.testing.triton_interpreter import interpret_program

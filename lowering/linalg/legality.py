@@ -1,4 +1,4 @@
-"""What no program may have when it is lowered: refused before a pass changes anything."""
+"""The legality check before lowering: what no program may have."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from oneflow.passes.walk import gather
 _FUNCTIONS = frozenset({"func.constant", "func.call_indirect"})
 
 
-def expect_legal(module: ir.Module) -> None:
-    """Refuses modules in the module, functions as values, encodings of tensors, and operators on unranked tensors.
+def check_legal(module: ir.Module) -> None:
+    """Refuses nested modules, functions as values, encodings of tensors, and operators on unranked tensors.
 
     Raises:
-        PassError: the program has one; the place is that of the operation.
+        PassError: the program has one, at the location of the error.
     """
     root = module.operation
     for op in gather(root, lambda op: _problem(op, root) is not None)[:1]:
@@ -37,11 +37,11 @@ def _problem(op: ir.Operation, root: ir.Operation) -> str | None:
 
 
 def _is_unranked(value: ir.Value) -> bool:
-    """Whether nothing is known of a tensor's rank, before a cast either."""
+    """Whether a tensor's rank is unknown, also before casts."""
     return isinstance(value.type, ir.UnrankedTensorType) and dialect.desc_of(value).shape is None
 
 
 def _values(op: ir.Operation) -> Iterator[ir.Value]:
-    """What an operation makes, and what its blocks begin with."""
+    """The results of an operation, and the arguments of its blocks."""
     yield from op.results
     yield from (a for region in op.regions for block in region for a in block.arguments)
