@@ -61,7 +61,7 @@ def check_triton(
         text = f"{sample} {dtype}{' dynamic' if dynamic else ''} result {number}"
         one = one.view(other.dtype) if one.dtype.itemsize == other.dtype.itemsize else one
         assert_close(one, other, sample.tolerance(dtype), text)
-    return [h.note for h in program.hosts]
+    return [h.message for h in program.hosts]
 
 
 def lower_call(

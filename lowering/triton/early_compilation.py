@@ -1,9 +1,7 @@
-"""Sources of kernels as soon as they are known, while the program that they are of is still being lowered.
+"""Early compilation: passes announce sources of kernels while the program is still being lowered.
 
-    with told_to(begin):
-        lower(module)
-
-Passes announce them; who compiles kernels can begin.
+with listening(compile_in_background):
+    lower(module)
 """
 
 from __future__ import annotations
@@ -19,8 +17,8 @@ _listener: ContextVar[Listener | None] = ContextVar("oneflow_kernels", default=N
 
 
 @contextmanager
-def told_to(listener: Listener) -> Iterator[None]:
-    """Within it sources that passes of this thread announce are given to `listener`."""
+def listening(listener: Listener) -> Iterator[None]:
+    """A context in which `listener` gets each source that passes of this thread announce."""
     token = _listener.set(listener)
     try:
         yield
@@ -28,13 +26,13 @@ def told_to(listener: Listener) -> Iterator[None]:
         _listener.reset(token)
 
 
-def is_listened() -> bool:
-    """Whether anyone wants to know."""
+def has_listener() -> bool:
+    """Whether a listener gets the sources that are announced."""
     return _listener.get() is not None
 
 
 def announce(source: Source) -> None:
-    """Says that a program will most likely have this kernel, under whatever name."""
+    """Announces a kernel that the program will most likely have, possibly under another name."""
     listener = _listener.get()
     if listener is not None:
         listener(source)

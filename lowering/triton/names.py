@@ -1,22 +1,22 @@
-"""The attributes of the `triton` stage, and names of MLIR in Python."""
+"""The attributes of the `triton` stage, and Python names for symbols of MLIR."""
 
 import keyword
 import re
 
-#: A kernel's source and how it is launched; an entry's plan.
+#: The attribute of a kernel that holds its source, and the attribute of an entry that holds its plan.
 SOURCE, PLAN = "oneflow.triton", "oneflow.plan"
-#: The attribute of a kernel that runs on the host: its program, and why.
+#: The attribute of a kernel that runs on the host: its program, and the reason.
 HOST = "oneflow.host"
-#: How f32 operands are multiplied, and the attribute of a module that says it.
+#: The precisions of f32 matrix products, and the attribute of a module that chooses one.
 PRECISIONS = ("ieee", "tf32", "tf32x3")
 PRECISION = "oneflow.precision"
-#: The attribute of a module that says "true" where ways to compute a kernel are timed; those of a kernel.
+#: The attribute of a module that is "true" where candidates are timed, and the attribute with a kernel's candidates.
 AUTOTUNE, CHOICES = "oneflow.autotune", "oneflow.choices"
-#: The attribute of a module that says "true" where float additions have to keep their order.
+#: The attribute of a module that is "true" where float additions have to keep their order.
 DETERMINISTIC = "oneflow.deterministic"
 
 
 def identifier(name: str) -> str:
     """The Python name for a symbol, which may have any characters."""
-    made = re.sub(r"\W", "_", name, flags=re.ASCII)
-    return f"_{made}" if keyword.iskeyword(made) or not made or made[0].isdigit() else made
+    word = re.sub(r"\W", "_", name, flags=re.ASCII)
+    return f"_{word}" if keyword.iskeyword(word) or not word or word[0].isdigit() else word

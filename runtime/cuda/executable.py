@@ -174,7 +174,7 @@ class CudaExecutable:
     @property
     def notes(self) -> list[str]:
         """For each kernel that runs on the host the reason."""
-        return [h.note for h in self.program.hosts]
+        return [h.message for h in self.program.hosts]
 
     def ir(self, stage: str) -> str:
         """The program at a stage; `triton` is the plan and the source of each kernel, with the operations it came

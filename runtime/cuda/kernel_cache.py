@@ -22,7 +22,7 @@ import numpy as np
 
 from oneflow.dialect import dtypes
 from oneflow.dialect.tensor_desc import parse_desc
-from oneflow.lowering.triton.early_compilation import told_to
+from oneflow.lowering.triton.early_compilation import listening
 from oneflow.lowering.triton.launch.program import Program
 from oneflow.lowering.triton.launch.unsupported import HostKernel
 from oneflow.lowering.triton.source import Source
@@ -54,7 +54,7 @@ def warming_up(workers: CompileWorkers, operations: int, cached: bool = True) ->
     """
     workers.start(operations)
     if workers:
-        with told_to(lambda source: _compile_early(source, workers, cached)):
+        with listening(lambda source: _compile_early(source, workers, cached)):
             yield
         return
 

@@ -1,47 +1,38 @@
-"""Tensor maps: descriptors of blocks that the host makes ahead of a launch, as parameters of a kernel.
+"""Tensor maps: TMA descriptors that the host makes before a launch, as parameters of the kernel.
 
     block5 = tl.make_tensor_descriptor(p0, [8192, 768], [768, 1], [128, 64])   ->   a parameter block5
 
-A program that makes its descriptors waits for each of them before it can read, the host only makes those whose
-memory has moved. Those of sizes that a kernel is told stay in the kernel.
+A program that makes its own descriptors waits for each of them before its first load. The host makes a descriptor
+anew only if the tensor has another address. Descriptors with sizes that only a run knows stay in the kernel.
 """
 
 from __future__ import annotations
 
 import ctypes
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from oneflow.lowering.triton.names import identifier
-from oneflow.lowering.triton.source import GLUON, TRITON, Source
+from oneflow.lowering.triton.source import Source, TensorDescriptor, signature
 from oneflow.runtime.cuda import driver
 
-#: The least compute capability of the hardware that copies blocks.
-LEAST = 90
-#: The bytes of a tensor map, and what its address is a multiple of.
+#: The least compute capability of GPUs with a tensor memory accelerator.
+MIN_CAPABILITY = 90
+#: The size and the alignment of a tensor map in bytes.
 BYTES, ALIGNMENT = 128, 64
-#: Elements one after the other, the cache takes 128 bytes at once, 0 outside of the tensor.
-PLAIN, NEAR, ZEROS = 0, 2, 0
-#: The driver's numbers of kinds of elements where Triton has others.
-KINDS = {8: 10, 9: 8, 10: 9}
-#: What stands before each function, and a descriptor that a kernel makes of a parameter, every size known.
-MARKS = {TRITON: "@triton.jit\n", GLUON: "@gluon.jit\n"}
-_LIST = r"\[([\d, ]+)\]"
-_POINTER = r"(\w+)(?: \+ (\d+))?"
-_LAYOUT = r"(?:, (?:tl|gl)\.(NVMMASharedLayout\([\d, ]+\)))?"
-_MADE = re.compile(
-    rf"^    (\w+) = (?:tl|tma)\.make_tensor_descriptor\({_POINTER}, {_LIST}, {_LIST}, {_LIST}{_LAYOUT}\)\n", re.M
-)
+#: `CUtensorMapInterleave`, `CUtensorMapL2promotion` and `CUtensorMapFloatOOBfill` of the driver: elements are not
+#: interleaved, L2 fetches 128 bytes at once, elements outside of the tensor read as 0.
+INTERLEAVE_NONE, L2_PROMOTION_128B, FILL_ZERO = 0, 2, 0
+#: The driver's `CUtensorMapDataType` by Triton's, where the two differ.
+DRIVER_TYPES = {8: 10, 9: 8, 10: 9}
 
 
 @dataclass(frozen=True)
 class TensorMap:
-    """Blocks of a tensor that begins `first` elements after parameter `pointer`.
+    """Blocks of a tensor that begins `first` elements after the pointer in parameter number `pointer`.
 
-    Its `sizes` and `strides`, in elements, are outermost first; `block` is what is copied at once, `element`
-    the bytes and `kind` the driver's number of its elements.
+    `sizes` and `strides` are in elements, outermost dimension first. `block` is the shape of one copy. `element` is
+    the size of an element in bytes, `kind` its `CUtensorMapDataType`, `swizzle` the `CUtensorMapSwizzle` of a block.
     """
 
     pointer: int
@@ -55,74 +46,69 @@ class TensorMap:
 
     @staticmethod
     def of(fields: Mapping[str, Any]) -> TensorMap:
-        """The map whose fields are plain data."""
-        return TensorMap(**{k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()})
+        """The map with these fields, given as plain data."""
+        lists = {name: tuple(fields[name]) for name in ("sizes", "strides", "block")}
+        return TensorMap(**{**fields, **lists})
 
 
-#: A descriptor before it is known how blocks lie in shared memory: the first fields of its map.
-Lifted = tuple[int, int, tuple[int, ...], tuple[int, ...]]
+#: The tensor of a descriptor before its layout in shared memory is known: the first four fields of its map.
+DescribedTensor = tuple[int, int, tuple[int, ...], tuple[int, ...]]
 
 
-def lift(source: Source, capability: int) -> tuple[Source, list[Lifted]]:
-    """The kernel with parameters in place of descriptors, in order after the others, and what these are of."""
-    if capability < LEAST:
+def lift(source: Source, capability: int) -> tuple[Source, list[DescribedTensor]]:
+    """The kernel with its descriptors as parameters after the others, in order, and the tensors that these describe.
+
+    A GPU below `MIN_CAPABILITY` has no tensor maps: its kernel stays as it is.
+    """
+    if capability < MIN_CAPABILITY or not source.descriptors:
         return source, []
-    kinds, numbers = dict(source.parameters), {name: i for i, (name, _) in enumerate(source.parameters)}
-    added: list[tuple[str, str]] = []
-    found: list[Lifted] = []
-
-    def take(match: re.Match[str]) -> str:
-        name, pointer, first, *lists, layout = match.groups()
-        if not kinds.get(pointer, "").startswith("*"):
-            return match[0]
-        sizes, strides, block = (tuple(map(int, text.split(","))) for text in lists)
-        laid = f",{layout}" if layout else ""
-        added.append((name, f"tensordesc<{kinds[pointer][1:]}{list(block)}{laid}>"))
-        found.append((numbers[pointer], int(first or 0), sizes, strides))
-        return ""
-
-    # The kernel is the last function of its file.
-    functions, mark, body = source.text.rpartition(MARKS[source.language])
-    body = _MADE.sub(take, body.partition("\n")[2])
-    if not added:
-        return source, []
+    types, numbers = dict(source.parameters), {name: i for i, (name, _) in enumerate(source.parameters)}
+    added = tuple((d.name, _parameter_type(d, types[d.pointer])) for d in source.descriptors)
+    lifted = [(numbers[d.pointer], d.offset, d.shape, d.strides) for d in source.descriptors]
     parameters = (*source.parameters, *added)
-    head = f"def {identifier(source.name)}({', '.join(name for name, _ in parameters)}):\n"
-    return replace(source, text=f"{functions}{mark}{head}{body}", parameters=parameters), found
+    head = signature(source.name, (name for name, _ in parameters), source.language)
+    text = f"{source.prelude}{head}{source.body}"
+    return replace(source, text=text, parameters=parameters, descriptors=()), lifted
 
 
-def settled(lifted: Sequence[Lifted], facts: Sequence[Mapping[str, Any]]) -> tuple[TensorMap, ...]:
-    """The maps of descriptors, from what the compiler says of each."""
-    return tuple(TensorMap(*about, *_layout(found)) for about, found in zip(lifted, facts, strict=True))
+def _parameter_type(descriptor: TensorDescriptor, pointer: str) -> str:
+    """The type of a descriptor in a Triton signature; `pointer` is that of its tensor."""
+    layout = descriptor.layout.partition(".")[2]
+    return f"tensordesc<{pointer.removeprefix('*')}{list(descriptor.block)}{f',{layout}' if layout else ''}>"
 
 
-def _layout(found: Mapping[str, Any]) -> tuple[tuple[int, ...], int, int, int]:
-    kind = found["elem_type"]
-    return tuple(found["block_size"]), found["elem_size"], KINDS.get(kind, kind), found["swizzle"]
+def settled(lifted: Sequence[DescribedTensor], facts: Sequence[Mapping[str, Any]]) -> tuple[TensorMap, ...]:
+    """The maps of descriptors, with the layouts in shared memory that the compiler chose."""
+    return tuple(TensorMap(*tensor, *_block_fields(fact)) for tensor, fact in zip(lifted, facts, strict=True))
+
+
+def _block_fields(fact: Mapping[str, Any]) -> tuple[tuple[int, ...], int, int, int]:
+    kind = fact["elem_type"]
+    return tuple(fact["block_size"]), fact["elem_size"], DRIVER_TYPES.get(kind, kind), fact["swizzle"]
 
 
 class MapArgument:
-    """A tensor map in memory, with the sizes and strides that kernels have beside it.
+    """A tensor map in memory, and the sizes and strides that follow it among the arguments of a kernel.
 
-    `places` are the addresses of all of these, as arguments of a launch.
+    `places` are the addresses of all of these arguments, for the launch. `of` is the address of the mapped tensor.
     """
 
     def __init__(self, about: TensorMap) -> None:
         rank = len(about.sizes)
         self.about, self.of = about, 0
-        self._room = ctypes.create_string_buffer(BYTES + ALIGNMENT)
-        self.address = -(-ctypes.addressof(self._room) // ALIGNMENT) * ALIGNMENT
+        self._memory = ctypes.create_string_buffer(BYTES + ALIGNMENT)
+        self.address = -(-ctypes.addressof(self._memory) // ALIGNMENT) * ALIGNMENT
         self._sizes = (ctypes.c_int32 * rank)(*about.sizes)
         self._strides = (ctypes.c_int64 * rank)(*about.strides)
         sizes, strides = ctypes.addressof(self._sizes), ctypes.addressof(self._strides)
         self.places = [self.address, *(sizes + 4 * i for i in range(rank)), *(strides + 8 * i for i in range(rank))]
-        self._how = tiled(about.sizes, about.strides, about.block, about.element, about.kind, about.swizzle)
+        self._layout = tiled(about.sizes, about.strides, about.block, about.element, about.kind, about.swizzle)
 
     def set(self, slots: Sequence[int]) -> None:
-        """Makes it the map of the tensor that the parameters in `slots` are of."""
+        """Points the map to its tensor; `slots` are the values of the kernel's parameters."""
         address = slots[self.about.pointer] + self.about.first * self.about.element
         if address != self.of:
-            driver.encode_tensor_map(self.address, address, self._how)
+            driver.encode_tensor_map(self.address, address, self._layout)
             self.of = address
 
 
@@ -133,4 +119,4 @@ def tiled(sizes: Sequence[int], strides: Sequence[int], block: Sequence[int], el
     bounds = (ctypes.c_uint64 * rank)(*reversed(sizes))
     steps = (ctypes.c_uint64 * rank)(*(element * s for s in reversed(strides[:-1])))
     box, ones = (ctypes.c_uint32 * rank)(*reversed(block)), (ctypes.c_uint32 * rank)(*[1] * rank)
-    return kind, rank, bounds, steps, box, ones, PLAIN, swizzle, NEAR, ZEROS
+    return kind, rank, bounds, steps, box, ones, INTERLEAVE_NONE, swizzle, L2_PROMOTION_128B, FILL_ZERO

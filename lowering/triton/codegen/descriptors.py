@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from oneflow.lowering.triton.codegen.kernel import Tensor, bytes_of
 from oneflow.lowering.triton.codegen.symbolic_sizes import Size, product
 from oneflow.lowering.triton.codegen.tile import Axis, LinearForm, Tile
+from oneflow.lowering.triton.source import TensorDescriptor
 
 #: Bytes that strides are multiples of, the longest side of a block, and the most dimensions.
 ALIGNMENT, MAX_BLOCK_SIDE, MAX_RANK = 16, 256, 5
@@ -101,11 +102,17 @@ class Descriptor:
 
     @property
     def name(self) -> str:
-        """The name of the descriptor, which is defined before all loops."""
-        sizes, strides = ([str(getattr(d, k)) for d in self.dimensions] for k in ("size", "stride"))
-        lists = ", ".join(f"[{', '.join(texts)}]" for texts in (sizes, strides, self._blocks))
-        text = f"tl.make_tensor_descriptor({self.tensor.name}, {lists})"
-        return self.tile.writer.define(text, "descriptor", prefix="block").name
+        """The descriptor's name; it is made before every loop."""
+        writer, made = self.tile.writer, self.record("")
+        name = writer.define(made.expression, "descriptor", prefix="block").name
+        writer.descriptors[name] = replace(made, name=name)
+        return name
+
+    def record(self, name: str, layout: str = "") -> TensorDescriptor:
+        """The statement that makes the descriptor."""
+        dimensions, tensor = self.dimensions, self.tensor.name
+        shape, strides = tuple(d.size for d in dimensions), tuple(d.stride for d in dimensions)
+        return TensorDescriptor(name, tensor, 0, shape, strides, tuple(map(int, self._blocks)), layout)
 
     @property
     def is_contiguous_block(self) -> bool:

@@ -12,7 +12,7 @@ from oneflow.lowering.triton.codegen.prelude import kernel_source
 from oneflow.lowering.triton.codegen.tile import Axis, constant_text
 from oneflow.lowering.triton.codegen.writer import Value, Writer
 from oneflow.lowering.triton.names import identifier
-from oneflow.lowering.triton.source import Source
+from oneflow.lowering.triton.source import Source, TileLoop
 from oneflow.passes.walk import gather
 
 #: Rows of tiles in a group of the tile order, as in Triton's tutorial on matrix products: programs of a group read
@@ -67,6 +67,7 @@ def initial_value(bodies: BodyEmitter, value: ir.Value) -> Value:
 def make_source(
     kernel: Kernel, writer: Writer, ops: Sequence[ir.Operation], grid: str, warps: int, stages: int = 3,
     updates: dict[int, int] | None = None, fills: dict[int, str] | None = None, functions: Sequence[str] = (),
+    tile_loop: TileLoop | None = None,
 ) -> Source:  # fmt: skip
     """The source of a kernel whose lines `writer` holds.
 
@@ -76,7 +77,10 @@ def make_source(
     parameters = [*kernel.parameters, *([(FAILURE, "*i64")] if kernel.checks else [])]
     names, lines = [n for n, _ in parameters], writer.scopes[0].lines
     text = kernel_source(identifier(kernel.name), origins(ops), names, lines, functions)
-    return Source(kernel.name, text, tuple(parameters), grid, warps, stages, updates or {}, fills or {})
+    return Source(
+        kernel.name, text, tuple(parameters), grid, warps, stages, updates or {}, fills or {},
+        descriptors=tuple(writer.descriptors.values()), tile_loop=tile_loop,
+    )  # fmt: skip
 
 
 #: An operator in a location's text: its name, file and line.

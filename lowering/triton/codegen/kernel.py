@@ -13,6 +13,7 @@ from oneflow.lowering.kernels.access import read_any_node
 from oneflow.lowering.kernels.nodes import Node, Structure, Unsupported, analyse
 from oneflow.lowering.triton.codegen.symbolic_sizes import Size, product
 from oneflow.lowering.triton.codegen.views import View
+from oneflow.lowering.triton.source import TensorDescriptor
 
 #: Triton's types of values, and of pointers, by MLIR element type.
 TYPES = {
@@ -57,6 +58,14 @@ class Tensor:
         if self.view is not None:
             return [Size.of(n) for n in self.view.strides]
         return [product(self.shape[axis + 1 :]) for axis in range(len(self.shape))]
+
+    def descriptor(self, name: str, block: tuple[int, ...], layout: str = "") -> TensorDescriptor | None:
+        """The statement that makes a descriptor of the tensor, None where a size is known only at run time."""
+        shape, strides = ([s.static for s in sizes if s.static is not None] for sizes in (self.shape, self.strides))
+        if len(shape) + len(strides) < 2 * len(self.shape):
+            return None
+        offset = self.view.first if self.view is not None else 0
+        return TensorDescriptor(name, self.name, offset, tuple(shape), tuple(strides), block, layout)
 
     @property
     def count(self) -> Size:

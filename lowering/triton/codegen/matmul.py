@@ -47,7 +47,7 @@ from oneflow.lowering.triton.cost.matmul_configurations import (
     operand_reuse,
     ranked_configs,
 )
-from oneflow.lowering.triton.source import Source
+from oneflow.lowering.triton.source import Source, TileLoop
 
 FLOATS = frozenset({"f16", "bf16", "f32"})
 DEPTH_AXES = frozenset({"ka", "kb", "k"})
@@ -235,12 +235,15 @@ class Emission:
         for name in "bmn":
             self.tile.place(self._axis(name))
         self._epilogue(self._emit_product())
-        header = f"for tile in tl.range(tl.program_id(0), {count}, {gpu_target().sms}, flatten=True):"
-        self.writer.close(header if self.config.persistent else None)
-        grid = str(gpu_target().sms) if self.config.persistent else count
+        is_persistent, sms = self.config.persistent, gpu_target().sms
+        in_loop = len(self.writer.scopes[0].lines) == len(self.writer.descriptors)
+        loop = TileLoop(int(count), sms) if is_persistent and known and in_loop else None
+        header = f"for tile in tl.range(tl.program_id(0), {count}, {sms}, flatten=True):"
+        self.writer.close(header if is_persistent else None)
+        grid = str(sms) if is_persistent else count
         ops = [n.op for n in self.contraction.structure.nodes]
         stages = self.config.fit_stages(self.contraction.problem).stages
-        return make_source(self.kernel, self.writer, ops, grid, self.config.warps, stages)
+        return make_source(self.kernel, self.writer, ops, grid, self.config.warps, stages, tile_loop=loop)
 
     @functools.cached_property
     def has_tma_epilogue(self) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from oneflow.lowering.triton.source import TensorDescriptor
+
 Axes = frozenset[str]
 NONE: Axes = frozenset()
 
@@ -32,10 +34,11 @@ class Scope:
 
 @dataclass
 class Writer:
-    """Writes lines into the outermost scope that their axes allow."""
+    """Writes lines into the scope that a value's axes ask for; `descriptors` are made in the outermost one."""
 
     scopes: list[Scope] = field(default_factory=lambda: [Scope(NONE)])
     count: int = 0
+    descriptors: dict[str, TensorDescriptor] = field(default_factory=dict)
 
     def fresh(self, prefix: str = "v") -> str:
         """A new name."""

@@ -1,7 +1,8 @@
-"""Results that lie in arguments: an argument with `oneflow.donated = n` may be overwritten by result n.
+"""Donation: an argument with `oneflow.donated = n` may be overwritten by result n.
 
-That is done where nothing reads the argument once the result is being written. The kernel that writes the result may
-read the argument itself if each element is read where the result's is written, by the same program.
+The result takes the memory of the argument if no operation reads the argument once the result is being written. The
+kernel that writes the result may read the argument if the program that reads an element of the argument is the one
+that writes the element of the result at the same position.
 """
 
 from __future__ import annotations
@@ -23,19 +24,19 @@ def donations(
     entry: ir.Operation, ops: Sequence[ir.Operation], buffers: Mapping[ir.Value, Buffer],
     functions: Mapping[str, ir.Operation], updates: Mapping[str, Mapping[int, int]],
 ) -> dict[int, int]:  # fmt: skip
-    """The arguments of an entry that results lie in, by the number of the result.
+    """The arguments of an entry whose memory results take, by the number of the result.
 
-    `updates` says of kernels which results they write over which operands.
+    `updates` has for each kernel the operands that its results overwrite.
     """
-    found, free = {}, _Free(ops, functions, updates)
+    donated, is_free = {}, _DonationCheck(ops, functions, updates)
     returned = list(ops[-1].operands)
     for number, result in donated_arguments(entry).items():
         argument, value = entry.regions[0].blocks[0].arguments[number], returned[result]
-        made = _root(buffers[value])
-        fits = value.type == argument.type and made.kind == "temporary" and made.result == result
-        if fits and free(argument, returned[result], buffers[argument].last, made):
-            found[result] = number
-    return found
+        buffer = _root(buffers[value])
+        fits = value.type == argument.type and buffer.kind == "temporary" and buffer.result == result
+        if fits and is_free(argument, returned[result], buffers[argument].last, buffer):
+            donated[result] = number
+    return donated
 
 
 def _root(buffer: Buffer) -> Buffer:
@@ -44,9 +45,10 @@ def _root(buffer: Buffer) -> Buffer:
     return buffer
 
 
-class _Free:
-    """Whether an argument is no longer needed once the buffer of a value is written to. What is found out is kept:
-    the updates of many parameters are calls of few kernels.
+class _DonationCheck:
+    """Whether an argument is not read any more once the buffer of a value is written to.
+
+    Answers are kept: the updates of many parameters are calls of few kernels.
     """
 
     def __init__(
@@ -57,40 +59,40 @@ class _Free:
         self._operands: dict[int, dict[ir.Value, list[int]]] = {}
         self._known: dict[tuple[str, int, int], bool] = {}
 
-    def __call__(self, argument: ir.Value, value: ir.Value, last: int, made: Buffer) -> bool:
-        if last != made.first:
-            return last < made.first
+    def __call__(self, argument: ir.Value, value: ir.Value, last: int, buffer: Buffer) -> bool:
+        if last != buffer.first:
+            return last < buffer.first
         op = self._ops[last]
         callee = str(ir.FlatSymbolRefAttr(op.attributes["callee"]).value) if op.name == "func.call" else ""
-        places = self._places(last).get(argument, [])
-        if callee not in self._functions or len(places) != 1 or value.owner != op:
+        positions = self._positions(last).get(argument, [])
+        if callee not in self._functions or len(positions) != 1 or value.owner != op:
             return False
-        key = callee, places[0], ir.OpResult(value).result_number
-        if self._updates.get(callee, {}).get(key[2]) == places[0]:
-            # The kernel reads nothing of it but what it writes over.
-            return len(list(self._functions[callee].regions[0].blocks[0].arguments[places[0]].uses)) == 1
+        key = callee, positions[0], ir.OpResult(value).result_number
+        if self._updates.get(callee, {}).get(key[2]) == positions[0]:
+            # The kernel reads only those elements of the operand that it overwrites.
+            return len(list(self._functions[callee].regions[0].blocks[0].arguments[positions[0]].uses)) == 1
         if key not in self._known:
-            found = member_of(self._functions[callee], places[0], key[2], self._functions)
-            self._known[key] = found is not None and self._in_place(*found)
+            member = member_of(self._functions[callee], positions[0], key[2], self._functions)
+            self._known[key] = member is not None and self._can_overwrite(*member)
         return self._known[key]
 
-    def _places(self, number: int) -> dict[ir.Value, list[int]]:
-        """Where operation `number` has each of its operands."""
+    def _positions(self, number: int) -> dict[ir.Value, list[int]]:
+        """The positions of each operand in the operand list of operation `number`."""
         if number not in self._operands:
             known = self._operands[number] = {}
-            for place, value in enumerate(self._ops[number].operands):
-                known.setdefault(value, []).append(place)
+            for position, value in enumerate(self._ops[number].operands):
+                known.setdefault(value, []).append(position)
         return self._operands[number]
 
-    def _in_place(self, function: ir.Operation, operand: int, result: int) -> bool:
+    def _can_overwrite(self, function: ir.Operation, operand: int, result: int) -> bool:
         key = ir.StringAttr(function.attributes["sym_name"]).value, operand, result
         if key not in self._known:
-            self._known[key] = _in_place(function, operand, result)
+            self._known[key] = _can_overwrite(function, operand, result)
         return self._known[key]
 
 
-def _in_place(function: ir.Operation, operand: int, result: int) -> bool:
-    """Whether a kernel may write a result over an operand: each element is read where it is written, and before."""
+def _can_overwrite(function: ir.Operation, operand: int, result: int) -> bool:
+    """Whether a kernel may write a result over an operand: the program that writes an element has read it before."""
     block = function.regions[0].blocks[0]
     ops = [o.operation for o in block.operations]
     try:
@@ -103,20 +105,24 @@ def _in_place(function: ir.Operation, operand: int, result: int) -> bool:
     if structure is None or writer is None:
         return False
     readers = [n for n in nodes if any(use.value == value for use in n.inputs)]
-    seen = sum(use.value == value for n in readers for use in n.inputs) == len(list(value.uses))
-    # Loops that the writer does not run are programs that would all write the same elements.
-    alone = all(n in writer.parallel or loop_size(nodes, n) == 1 for n in structure.outer)
-    place = _place(writer, writer.outputs[writer.results.index(returned)].access)
+    all_reads = sum(use.value == value for n in readers for use in n.inputs) == len(list(value.uses))
+    # Programs along a loop that the writer does not have would all write the same elements.
+    is_only_writer = all(n in writer.parallel or loop_size(nodes, n) == 1 for n in structure.outer)
+    position = _loop_positions(writer, writer.outputs[writer.results.index(returned)].access)
     last = nodes.index(writer)
-    return seen and alone and all(_reads_there(n, value, place) and nodes.index(n) <= last for n in readers)
-
-
-def _reads_there(node: Node, value: ir.Value, place: object) -> bool:
-    return not node.nonunit_reductions and all(
-        _place(node, use.access) == place for use in node.inputs if use.value == value
+    return (
+        all_reads
+        and is_only_writer
+        and all(_reads_same_elements(n, value, position) and nodes.index(n) <= last for n in readers)
     )
 
 
-def _place(node: Node, access: Sequence[object]) -> object:
-    """Positions over the loops that all nodes share."""
+def _reads_same_elements(node: Node, value: ir.Value, position: object) -> bool:
+    return not node.nonunit_reductions and all(
+        _loop_positions(node, use.access) == position for use in node.inputs if use.value == value
+    )
+
+
+def _loop_positions(node: Node, access: Sequence[object]) -> object:
+    """The positions of an access as forms over the loops that all nodes share."""
     return tuple(form.renamed(node.names) for form in access)  # type: ignore[attr-defined]

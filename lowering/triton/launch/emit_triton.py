@@ -1,6 +1,6 @@
-"""`oneflow-emit-triton`: kernels to Triton source, the entry to a plan of launches, both as attributes.
+"""`oneflow-emit-triton`: kernels become Triton source, the entry becomes a plan of launches; both are attributes.
 
-Kernels that no emitter covers are taken apart; an operation that has no Triton form by itself runs on the host.
+A kernel that no emitter supports is split into its operations. An operation that has no Triton form runs on the host.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from oneflow.lowering.triton.codegen.movement import emit_fill, emit_insert, emi
 from oneflow.lowering.triton.codegen.scatter import ScatterNest
 from oneflow.lowering.triton.early_compilation import announce
 from oneflow.lowering.triton.launch.grouped_launches import group_calls, is_grouped
-from oneflow.lowering.triton.launch.horizontal_fusion import launch_together
+from oneflow.lowering.triton.launch.horizontal_fusion import fuse_horizontally
 from oneflow.lowering.triton.launch.plan import Plan
 from oneflow.lowering.triton.launch.unsupported import (
     HostKernel,
-    computes_once,
     declare_host,
     host_kernel,
-    take_apart,
+    is_one_operation,
+    split_kernels,
 )
 from oneflow.lowering.triton.names import AUTOTUNE, CHOICES, DETERMINISTIC, PRECISION, PRECISIONS, SOURCE
 from oneflow.lowering.triton.source import Source
@@ -41,8 +41,8 @@ from oneflow.passes.base import Pass, PassError
 from oneflow.passes.registry import register_pass
 
 E = TypeVar("E")
-#: Most ways of a product that are timed, and most warps of a program.
-MOST_CHOICES, MOST_WARPS = 6, 16
+#: The most candidates of a product that are timed, and the most warps of a program.
+MAX_CANDIDATES, MAX_WARPS = 6, 16
 
 
 @register_pass
@@ -50,16 +50,16 @@ MOST_CHOICES, MOST_WARPS = 6, 16
 class EmitTriton(Pass):
     """Writes each kernel as Triton source and the entry as a plan.
 
-    A kernel that cannot be written in Triton is taken apart into its operations. One of them that still cannot is a
-    program for the host (`oneflow.host`), which the plan runs on copies.
+    A kernel that cannot be written in Triton is split into its operations. An operation that cannot be written in
+    Triton becomes a program for the host (`oneflow.host`), which the plan runs on copies of the operands.
 
     `deterministic` keeps float additions in order, as does `oneflow.deterministic = "true"` on the module.
 
-    With `autotune`, or `oneflow.autotune = "true"` on the module, kernels of products and of rows have
-    `oneflow.choices`: other ways to compute them, of which a device takes the fastest.
+    With `autotune`, or `oneflow.autotune = "true"` on the module, matrix products and row kernels have
+    `oneflow.choices`: the sources of other candidate configurations. The device times the candidates.
 
-    `precision` is that of products of f32: `ieee`, `tf32` (10 bits of mantissa, on tensor cores) or `tf32x3` (three
-    such products, nearly f32). Without it the module's `oneflow.precision` says it, or it is `ieee`.
+    `precision` is the precision of f32 matrix products: `ieee`, `tf32` (10 bits of mantissa, on tensor cores) or
+    `tf32x3` (three tf32 products, nearly f32). The default is the module's `oneflow.precision`, else `ieee`.
 
     func.func private @k(%x, %out) {oneflow.kernel = "pointwise"} {..}
       ->   func.func private @k(..) attributes {oneflow.triton = {grid = "8", source = "..", ..}}
@@ -77,54 +77,55 @@ class EmitTriton(Pass):
             PassError: kernels are not formed yet, or there is no such precision.
         """
         precision = self._precision(module)
-        ordered = self.deterministic or _said(module, DETERMINISTIC) == "true"
-        write = functools.partial(emit_kernel, deterministic=ordered, precision=precision)
-        tuned = self.autotune or _said(module, AUTOTUNE) == "true"
+        deterministic = self.deterministic or _text_attribute(module, DETERMINISTIC) == "true"
+        write = functools.partial(emit_kernel, deterministic=deterministic, precision=precision)
+        autotune = self.autotune or _text_attribute(module, AUTOTUNE) == "true"
         external = declarations(module)
         entries = [f for f in _functions(module) if "oneflow.kernel" not in f.attributes]
         for entry in entries:
             check_kernels_formed(entry.operation)
-        sources, hosts = _cover(module, entries, write)
+        sources, hosts = _sources_of(module, entries, write)
         names = _kernels(module)
-        given = _given_sources(external, registry)
+        user_sources = _user_sources(external, registry)
         for entry in entries[:1]:
-            written = {name: f for name, f in names.items() if name not in hosts}
-            _drop_idle(entry, sources)
-            group_calls(module, entry.operation, written, sources, lambda f: _product(f, precision))
-            launch_together(module, entry.operation, written, sources)
+            on_device = {name: f for name, f in names.items() if name not in hosts}
+            _drop_calls_without_effect(entry, sources)
+            group_calls(module, entry.operation, on_device, sources, lambda f: _product(f, precision))
+            fuse_horizontally(module, entry.operation, on_device, sources)
             for source in sources.values():
                 announce(source)
-            host = ["" if name in given else name for name in external]
+            host = ["" if name in user_sources else name for name in external]
             shared = {name: in_place_pairs(of) for name, of in external.items()}
-            Plan(entry.operation, written, {**sources, **given}, host, hosts, shared).write(module)
-            names |= written
+            Plan(entry.operation, on_device, {**sources, **user_sources}, host, hosts, shared).write(module)
+            names |= on_device
         module.operation.attributes["oneflow.externals"] = ir.ArrayAttr.get(list(external.values()))
         for name, function in names.items():
             if name in sources:
-                _declare(function, sources[name], choices_of(function, sources[name], precision) if tuned else [])
+                source = sources[name]
+                _declare(function, source, candidates_of(function, source, precision) if autotune else [])
             elif name in hosts:
                 declare_host(function, hosts[name])
             else:
                 function.erase()
         for op in module.body.operations:
-            if isinstance(op, func.FuncOp) and op.sym_name.value in given:
-                op.attributes[SOURCE] = _attributes(given[op.sym_name.value])
+            if isinstance(op, func.FuncOp) and op.sym_name.value in user_sources:
+                op.attributes[SOURCE] = _attributes(user_sources[op.sym_name.value])
 
     def _precision(self, module: ir.Module) -> str:
-        found = self.precision or _said(module, PRECISION) or "ieee"
+        found = self.precision or _text_attribute(module, PRECISION) or "ieee"
         if found not in PRECISIONS:
             raise PassError(f"expected precision to be one of {', '.join(PRECISIONS)}, got {found}")
         return found
 
 
-def _given_sources(external: Mapping[str, ir.Attribute], registry: Registry) -> dict[str, Source]:
-    """Kernels of users that are written in Triton, by the names of the functions they are called as."""
+def _user_sources(external: Mapping[str, ir.Attribute], registry: Registry) -> dict[str, Source]:
+    """The sources of users' kernels in Triton, by the names of the functions that the entry calls."""
     calls = {name: read_external(str(text), registry) for name, text in external.items()}
-    written = {name: call for name, call in calls.items() if call.record.launch is not None}
-    return {name: call.record.launch.source(call, name) for name, call in written.items()}
+    in_triton = {name: call for name, call in calls.items() if call.record.launch is not None}
+    return {name: call.record.launch.source(call, name) for name, call in in_triton.items()}
 
 
-def _said(module: ir.Module, name: str) -> str:
+def _text_attribute(module: ir.Module, name: str) -> str:
     """A text attribute of the module, empty where it has none."""
     attributes = module.operation.attributes
     return ir.StringAttr(attributes[name]).value if name in attributes else ""
@@ -139,26 +140,26 @@ def _kernels(module: ir.Module) -> dict[str, ir.Operation]:
     return {f.sym_name.value: f.operation for f in found}
 
 
-def _cover(
+def _sources_of(
     module: ir.Module, entries: Sequence[func.FuncOp], write: Callable[[ir.Operation], Source]
 ) -> tuple[dict[str, Source], dict[str, HostKernel]]:
-    """The sources of all kernels, and those that run on the host; kernels that cannot be written are taken apart."""
+    """The sources of all kernels, and the kernels that run on the host. Unsupported kernels are split first."""
     sources, reasons = _write(_kernels(module), write)
-    apart = {name: f for name, f in _kernels(module).items() if name in reasons and not computes_once(f)}
-    if apart:
+    to_split = {name: f for name, f in _kernels(module).items() if name in reasons and not is_one_operation(f)}
+    if to_split:
         for entry in entries:
-            take_apart(module, entry, apart)
+            split_kernels(module, entry, to_split)
         pieces = {name: f for name, f in _kernels(module).items() if name not in sources and name not in reasons}
         more, why = _write(pieces, write)
         sources, reasons = {**sources, **more}, {**reasons, **why}
-    kernels = {name: f for name, f in _kernels(module).items() if name in reasons and name not in apart}
+    kernels = {name: f for name, f in _kernels(module).items() if name in reasons and name not in to_split}
     return sources, {name: host_kernel(module, f, reasons[name]) for name, f in kernels.items()}
 
 
 def _write(
     kernels: Mapping[str, ir.Operation], write: Callable[[ir.Operation], Source]
 ) -> tuple[dict[str, Source], dict[str, str]]:
-    """The sources of kernels, and of those that have none the reasons."""
+    """The sources of kernels; for unsupported kernels the reasons."""
     sources, reasons = {}, {}
     for name, function in kernels.items():
         try:
@@ -170,12 +171,12 @@ def _write(
     return sources, reasons
 
 
-def _drop_idle(entry: func.FuncOp, sources: dict[str, Source]) -> None:
-    """Erases calls that give nothing and check nothing: what they check is checked where it is read as well."""
+def _drop_calls_without_effect(entry: func.FuncOp, sources: dict[str, Source]) -> None:
+    """Erases calls without results and run-time checks: what such a kernel asserts, its users assert as well."""
     calls = [o for o in entry.entry_block.operations if isinstance(o, func.CallOp) and not o.operation.results]
-    idle = {name for name, s in sources.items() if all(p != FAILURE for p, _ in s.parameters)}
+    without_effect = {name for name, s in sources.items() if all(p != FAILURE for p, _ in s.parameters)}
     for call in calls:
-        if call.callee.value in idle:
+        if call.callee.value in without_effect:
             sources.pop(call.callee.value, None)
             call.erase()
 
@@ -184,7 +185,7 @@ def emit_kernel(function: ir.Operation, deterministic: bool = False, precision: 
     """The Triton form of a kernel function.
 
     Raises:
-        Unsupported: it has an operation that no emitter covers.
+        Unsupported: an operation of the kernel has no Triton form.
     """
     reasons: dict[str, None] = {}
     for emitter in _emitters(function, deterministic, precision):
@@ -196,8 +197,8 @@ def emit_kernel(function: ir.Operation, deterministic: bool = False, precision: 
 
 
 def _emitters(function: ir.Operation, deterministic: bool, precision: str) -> list[Callable[[], Source]]:
-    """What may emit a kernel, the best first."""
-    if _gives_nothing(function):
+    """The emitters that may support a kernel, the best first."""
+    if _has_empty_result(function):
         return [lambda: emit_nothing(Kernel.read(function))]
     if TEMPLATE in function.attributes:
         return [lambda: emit_template(function)]
@@ -210,23 +211,23 @@ def _emitters(function: ir.Operation, deterministic: bool, precision: str) -> li
         return [lambda: emit_fill(Kernel.read(function))]
     kind = ir.StringAttr(function.attributes["oneflow.kernel"]).value
     product = functools.partial(Contraction, precision=precision)
-    found = [lambda: _in_both_forms(_structured(function, product))] if kind == "contraction" else []
-    return [*found, lambda: _with_long_rows(_structured(function, LoopNest))]
+    found = [lambda: _emit_product(_structured(function, product))] if kind == "contraction" else []
+    return [*found, lambda: _emit_nest(_structured(function, LoopNest))]
 
 
-def _in_both_forms(product: Contraction) -> Source:
-    """The source of a product, with that for Hopper where there is one."""
+def _emit_product(product: Contraction) -> Source:
+    """The source of a product, with the form for Hopper where there is one."""
     return replace(product.emit(), special=hopper_forms.special(product))
 
 
-def _gives_nothing(function: ir.Operation) -> bool:
-    """Whether a kernel only gives tensors without elements."""
+def _has_empty_result(function: ir.Operation) -> bool:
+    """Whether all results of a kernel are tensors without elements."""
     kinds = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value).results
     return bool(kinds) and all(k.has_static_shape and 0 in k.shape for k in kinds)
 
 
-def _with_long_rows(nest: LoopNest) -> Source:
-    """The source of a nest, with that for Hopper where its rows are long."""
+def _emit_nest(nest: LoopNest) -> Source:
+    """The source of a loop nest, with the form for Hopper where its rows are long."""
     return replace(nest.emit(), special=hopper_rows.special(nest))
 
 
@@ -235,31 +236,31 @@ def _structured(function: ir.Operation, emitter: Callable[[Kernel, Structure], E
     return emitter(kernel, kernel.structure())
 
 
-def choices_of(function: ir.Operation, source: Source, precision: str = "ieee") -> list[Source]:
-    """Other ways to compute a kernel than its source: blocks of a product, warps of rows; none for other kernels.
+def candidates_of(function: ir.Operation, source: Source, precision: str = "ieee") -> list[Source]:
+    """Sources for other candidate configurations of a kernel: tiles of a product, warps of a row kernel.
 
-    A kernel whose positions come from data has none: it may only run on data that it was given.
+    Other kernels have no candidates, nor has a kernel that checks positions: timing it needs the data of the run.
     """
     plain = replace(source, special={})
     kind = ir.StringAttr(function.attributes["oneflow.kernel"]).value
-    together = kind == "contraction" and is_grouped(function)
-    if kind not in ("contraction", "row") or together or any(name == FAILURE for name, _ in source.parameters):
+    grouped = kind == "contraction" and is_grouped(function)
+    if kind not in ("contraction", "row") or grouped or any(name == FAILURE for name, _ in source.parameters):
         return []
-    found = _products(function, precision) if kind == "contraction" else []
+    found = _product_candidates(function, precision) if kind == "contraction" else []
     if plain not in found:
-        found = [replace(plain, warps=w) for w in (plain.warps // 2, plain.warps * 2) if 1 <= w <= MOST_WARPS]
+        found = [replace(plain, warps=w) for w in (plain.warps // 2, plain.warps * 2) if 1 <= w <= MAX_WARPS]
     return [other for other in found if other != plain]
 
 
-def _products(function: ir.Operation, precision: str) -> list[Source]:
-    """The sources of a product, those expected to be fastest first; none where it is computed otherwise."""
+def _product_candidates(function: ir.Operation, precision: str) -> list[Source]:
+    """The sources of a product by predicted time, fastest first; none where the kernel is no product."""
     product = _product(function, precision)
-    configs = islice(product.candidates(product.problem), MOST_CHOICES) if product else ()
+    configs = islice(product.candidates(product.problem), MAX_CANDIDATES) if product else ()
     return [product.emit_as(config) for config in configs] if product else []
 
 
 def _product(function: ir.Operation, precision: str) -> Contraction | None:
-    """A kernel as a product, None where it is computed otherwise."""
+    """A kernel as a matrix product, None where it is none."""
     try:
         product = _structured(function, functools.partial(Contraction, precision=precision))
         product.emit()
@@ -268,16 +269,16 @@ def _product(function: ir.Operation, precision: str) -> Contraction | None:
         return None
 
 
-def _declare(function: ir.Operation, source: Source, choices: Sequence[Source]) -> None:
-    """Leaves a declaration with the source, and other ones, as attributes."""
+def _declare(function: ir.Operation, source: Source, candidates: Sequence[Source]) -> None:
+    """Replaces a function by a declaration with its source and the sources of candidates as attributes."""
     kind = function.attributes["function_type"]
     name = function.attributes["sym_name"]
     with ir.InsertionPoint(function), function.location:
         made = func.FuncOp(ir.StringAttr(name).value, ir.TypeAttr(kind).value, visibility="private")
     made.attributes["oneflow.kernel"] = function.attributes["oneflow.kernel"]
     made.attributes[SOURCE] = _attributes(source)
-    if choices:
-        made.attributes[CHOICES] = ir.ArrayAttr.get([_attributes(other) for other in choices])
+    if candidates:
+        made.attributes[CHOICES] = ir.ArrayAttr.get([_attributes(other) for other in candidates])
     function.erase()
 
 

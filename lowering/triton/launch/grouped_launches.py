@@ -1,10 +1,11 @@
-"""Calls of one kernel that do not need each other become one launch: updates of parameters, sums for biases,
-products whose tiles leave processors idle, such as the gradients of equal layers' weights.
+"""Grouped launches: independent calls of one kernel become one launch (multi-tensor updates, grouped GEMM).
 
     call @k(%a, %e)                       call @k_x2(%a, %b, %e, %f)
-    call @k(%b, %f)              ->           programs of both, each with the tensors of its own
+    call @k(%b, %f)              ->           programs of both calls, each with the tensors of its call
 
-A call moves to where the last operand of its group is there, if nothing needs its results before.
+Calls that are grouped are parameter updates, sums for biases, and matrix products whose tiles leave SMs idle, such as
+the gradients of the weights of equal layers. A call moves to where the last operand of its group is defined, if no
+operation uses its results before.
 """
 
 from __future__ import annotations
@@ -19,84 +20,86 @@ from oneflow.dialect._mlir import func, ir
 from oneflow.lowering.triton.codegen.kernel import FAILURE
 from oneflow.lowering.triton.codegen.matmul import Contraction
 from oneflow.lowering.triton.names import identifier
-from oneflow.lowering.triton.source import Source, cdiv
+from oneflow.lowering.triton.source import PROGRAM_ID, Source, cdiv, indented, signature
 
-#: The attribute of a function that stands for several calls: the functions that they are of, or the one that all are.
+#: The attribute of a function that stands for several calls: the function that each calls, or the one that all call.
 MEMBER = "oneflow.member"
 #: The most parameters of a kernel.
-PARAMETERS = 480
+MAX_PARAMETERS = 480
 
 
-class Small(NamedTuple):
-    """Calls of at most so many programs (larger ones fill the device alone): the most parameters of their launch."""
+class SmallCalls(NamedTuple):
+    """Calls of at most `programs` programs (larger ones fill the GPU alone); the most parameters of their launch."""
 
     programs: int
     parameters: int
 
 
-#: Calls that are small, by the kind of their kernel, fewer programs first. Choosing among many takes as long as a
-#: call of more programs itself does: 48 updates of 768 x 768 in bf16 take 165 us one by one, 147 with 80 parameters a
-#: launch, 176 with 480 on an H100. With 24 of 3072 x 768 a step of AdamW takes 447 us where they are one by one, 438
-#: with 40 parameters a launch, 440 with 80, 527 with 160 on an H200.
-SMALL = {"pointwise": (Small(264, PARAMETERS), Small(1056, 80), Small(2400, 40)), "row": (Small(264, PARAMETERS),)}
-#: A descriptor that a kernel makes before anything else: its name, how it is made, the pointer and the rest.
-_DESCRIBED = re.compile(r"^    (\w+) = (tl\.make_tensor_descriptor\()(\w+)(, .*)\n", re.M)
-#: The number of a program.
-PLACE = "tl.program_id(0)"
-#: The loop of programs that stay: over how many tiles, and how many programs they are.
-_TILES = re.compile(r"    for tile in tl\.range\(tl\.program_id\(0\), (\d+), (\d+), flatten=True\):\n")
+#: Which calls are small, by the kind of their kernel, fewer programs first. The more programs a call has, the fewer
+#: parameters a launch takes: every program selects its call among all calls of the launch, which costs time.
+SMALL = {
+    "pointwise": (SmallCalls(264, MAX_PARAMETERS), SmallCalls(1056, 80), SmallCalls(2400, 40)),
+    "row": (SmallCalls(264, MAX_PARAMETERS),),
+}
 
 
 def group_calls(module: ir.Module, entry: ir.Operation, functions: dict[str, ir.Operation],
                 sources: dict[str, Source], read: Callable[[ir.Operation], Contraction | None]) -> None:  # fmt: skip
-    """Merges calls in an entry: adds what is called then, and takes away the sources of what is called no more.
+    """Merges calls in an entry; adds the functions and sources of the merged calls, drops sources without a call.
 
-    `read` gives the product that a kernel is, None where it is computed otherwise.
+    `read` gives the matrix product that a kernel computes, None if the kernel is no product.
     """
     *ops, end = (o.operation for o in entry.regions[0].blocks[0].operations)
     calls: dict[str, list[ir.Operation]] = {}
     for op in ops:
         calls.setdefault(callee_of(op), []).append(op)
     for name in [n for n in sources if len(calls.get(n, ())) > 1]:
-        one = _together(functions[name], sources[name], read)
-        if one is None:
+        grouping = _grouping_of(functions[name], sources[name], read)
+        if grouping is None:
             continue
-        most = one.parameters // max(len(sources[name].parameters), 1)
-        merged = [p for g in _gathered(calls[name], end, most) for p in _cut(g, one)]
-        for piece in merged:
-            _merge(module, piece, functions, sources, one)
-        if len(calls[name]) == sum(map(len, merged)):
+        max_calls = grouping.parameters // max(len(sources[name].parameters), 1)
+        launches = [launch for g in _groups_of(calls[name], end, max_calls) for launch in _launches(g, grouping)]
+        for launch in launches:
+            _merge(module, launch, functions, sources, grouping)
+        if len(calls[name]) == sum(map(len, launches)):
             del sources[name]
 
 
 @dataclass(frozen=True)
-class _Together:
-    """How many of so many calls are each launch, what gives the source of one, and the most parameters of it."""
+class _Grouping:
+    """How calls of a kernel are merged.
+
+    `pieces` divides a number of calls into the numbers of calls of each launch. `emit` gives the source of the kernel
+    for a launch of a number of calls. A launch has at most `parameters` parameters.
+    """
 
     pieces: Callable[[int], Sequence[int]]
     emit: Callable[[int], Source]
-    parameters: int = PARAMETERS
+    parameters: int = MAX_PARAMETERS
 
 
-def _together(function: ir.Operation, source: Source,
-              read: Callable[[ir.Operation], Contraction | None]) -> _Together | None:  # fmt: skip
-    """How calls of a kernel are merged: those of tensors of known sizes that have nothing to prepare can be."""
+def _grouping_of(function: ir.Operation, source: Source,
+              read: Callable[[ir.Operation], Contraction | None]) -> _Grouping | None:  # fmt: skip
+    """How calls of a kernel are merged, None if they are not.
+
+    Calls can be merged if all operands are tensors of known sizes and no destination needs to be filled or copied.
+    """
     plain = all(k.startswith("*") and name != FAILURE for name, k in source.parameters)
     if not plain or not source.grid.isdigit() or source.updates or source.fills:
         return None
     kind = _kind(function)
     if kind != "contraction":
-        programs = int(source.grid) if "make_tensor_descriptor" not in source.text else 0
-        most = next((s.parameters for s in SMALL.get(kind, ()) if 0 < programs <= s.programs), None)
-        return None if most is None else _Together(lambda count: [count], lambda count: source, most)
+        programs = int(source.grid) if not source.descriptors else 0
+        parameters = next((s.parameters for s in SMALL.get(kind, ()) if 0 < programs <= s.programs), None)
+        return None if parameters is None else _Grouping(lambda count: [count], lambda count: source, parameters)
     product = read(function)
-    return None if product is None else _Together(product.launch_sizes, product.emit_grouped)
+    return None if product is None else _Grouping(product.launch_sizes, product.emit_grouped)
 
 
-def _cut(calls: Sequence[ir.Operation], together: _Together) -> Iterator[Sequence[ir.Operation]]:
-    """Calls in the pieces that are a launch each, without those of one."""
+def _launches(calls: Sequence[ir.Operation], grouping: _Grouping) -> Iterator[Sequence[ir.Operation]]:
+    """The calls of each launch, without launches of one call."""
     first = 0
-    for count in together.pieces(len(calls)):
+    for count in grouping.pieces(len(calls)):
         if count > 1:
             yield calls[first : first + count]
         first += count
@@ -104,14 +107,16 @@ def _cut(calls: Sequence[ir.Operation], together: _Together) -> Iterator[Sequenc
 
 def member_of(function: ir.Operation, operand: int, result: int,
               functions: Mapping[str, ir.Operation]) -> tuple[ir.Operation, int, int] | None:  # fmt: skip
-    """The kernel that a function stands for, its operand and its result; None where those are of different calls."""
+    """The kernel of the call that has both an operand and a result of a function, with the numbers of these in the
+    kernel; None where the operand and the result belong to different calls.
+    """
     if not is_grouped(function):
         return function, operand, result
     names = [ir.StringAttr(name).value for name in function.attributes[MEMBER]]
     if len(names) == 1:
         inputs, results = _counts(functions[names[0]])
-        alike = operand // inputs == result // results
-        return (functions[names[0]], operand % inputs, result % results) if alike else None
+        is_one_call = operand // inputs == result // results
+        return (functions[names[0]], operand % inputs, result % results) if is_one_call else None
     for name in names:
         inputs, results = _counts(functions[name])
         if operand < inputs or result < results:
@@ -137,44 +142,47 @@ def _kind(function: ir.Operation) -> str:
 
 @dataclass
 class _Group:
-    """Calls in order; they can stand anywhere behind `low`, if that is an operation, and before `high`."""
+    """Calls in order. The merged call can stand after operation `lower`, if there is one, and before `upper`."""
 
     calls: dict[ir.Operation, None]
-    low: ir.Operation | None
-    high: ir.Operation
+    lower: ir.Operation | None
+    upper: ir.Operation
 
 
-def _gathered(calls: Sequence[ir.Operation], end: ir.Operation, most: int) -> Iterator[Sequence[ir.Operation]]:
-    """The groups of two and at most `most` of the calls of a kernel, given in order; `end` ends the entry."""
+def _groups_of(calls: Sequence[ir.Operation], end: ir.Operation, max_calls: int) -> Iterator[Sequence[ir.Operation]]:
+    """The groups of two to `max_calls` calls of a kernel, given in order; `end` is the return of the entry.
+
+    A group in which no later call can be is set aside, so that each call is compared with few groups.
+    """
     groups: list[_Group] = []
-    done: list[_Group] = []
-    makers_of = [_makers(list(op.operands)[: len(op.operands) - len(op.results)]) for op in calls]
-    lows = [functools.reduce(_later, makers, None) for makers in makers_of]
-    for op, makers, low, least in zip(calls, makers_of, lows, _least(lows), strict=True):
+    closed: list[_Group] = []
+    producers_of = [_producers(list(op.operands)[: len(op.operands) - len(op.results)]) for op in calls]
+    lowers = [functools.reduce(_later, producers, None) for producers in producers_of]
+    for op, producers, lower, earliest in zip(calls, producers_of, lowers, _earliest_from(lowers), strict=True):
         users = (u.owner.operation for r in op.results for u in r.uses)
-        high = functools.reduce(_earlier, users, end)
-        done += [g for g in groups if not _is_before(least, g.high)]
-        groups = [g for g in groups if _is_before(least, g.high)]
-        free = (g for g in groups if _is_before(_later(g.low, low), _earlier(g.high, high)))
-        home = next((g for g in free if g.calls.keys().isdisjoint(makers)), None)
-        if home is not None and len(home.calls) < most:
-            home.calls[op] = None
-            home.low, home.high = _later(home.low, low), _earlier(home.high, high)
+        upper = functools.reduce(_earlier, users, end)
+        closed += [g for g in groups if not _is_before(earliest, g.upper)]
+        groups = [g for g in groups if _is_before(earliest, g.upper)]
+        possible = (g for g in groups if _is_before(_later(g.lower, lower), _earlier(g.upper, upper)))
+        group = next((g for g in possible if g.calls.keys().isdisjoint(producers)), None)
+        if group is not None and len(group.calls) < max_calls:
+            group.calls[op] = None
+            group.lower, group.upper = _later(group.lower, lower), _earlier(group.upper, upper)
         else:
-            groups.insert(0, _Group({op: None}, low, high))
-    yield from (list(g.calls) for g in (*groups, *reversed(done)) if len(g.calls) > 1)
+            groups.insert(0, _Group({op: None}, lower, upper))
+    yield from (list(g.calls) for g in (*groups, *reversed(closed)) if len(g.calls) > 1)
 
 
-def _least(lows: Sequence[ir.Operation | None]) -> list[ir.Operation | None]:
-    """The earliest of each of some operations and all after it; None is before any."""
-    found = lows[-1:]
-    for low in reversed(lows[:-1]):
-        found.append(None if low is None or found[-1] is None else _earlier(low, found[-1]))
-    return found[::-1]
+def _earliest_from(ops: Sequence[ir.Operation | None]) -> list[ir.Operation | None]:
+    """For each operation the earliest of it and all that follow in the list; None is before every operation."""
+    earliest = list(ops[-1:])
+    for op in reversed(ops[:-1]):
+        earliest.append(None if op is None or earliest[-1] is None else _earlier(op, earliest[-1]))
+    return earliest[::-1]
 
 
-def _makers(values: Sequence[ir.Value]) -> set[ir.Operation]:
-    """The operations that give values; arguments have none."""
+def _producers(values: Sequence[ir.Value]) -> set[ir.Operation]:
+    """The operations that define values; arguments have none."""
     return {v.owner.operation for v in values if not isinstance(v, ir.BlockArgument)}
 
 
@@ -183,7 +191,7 @@ def _is_before(one: ir.Operation | None, other: ir.Operation) -> bool:
 
 
 def _later(one: ir.Operation | None, other: ir.Operation | None) -> ir.Operation | None:
-    """The later of two operations, of which None is before any."""
+    """The later of two operations; None is before every operation."""
     return other if other is not None and _is_before(one, other) else one
 
 
@@ -192,25 +200,28 @@ def _earlier(one: ir.Operation, other: ir.Operation) -> ir.Operation:
 
 
 def callee_of(op: ir.Operation) -> str:
-    """The function that an operation calls, nothing for another operation."""
+    """The name of the function that an operation calls, empty if it is no call."""
     return str(ir.FlatSymbolRefAttr(op.attributes["callee"]).value) if op.name == "func.call" else ""
 
 
 def _merge(module: ir.Module, calls: Sequence[ir.Operation], functions: dict[str, ir.Operation],
-           sources: dict[str, Source], together: _Together) -> None:  # fmt: skip
-    """One call in the place of several."""
+           sources: dict[str, Source], grouping: _Grouping) -> None:  # fmt: skip
+    """Replaces calls of a kernel by one call of its grouped form."""
     first, count = calls[0], len(calls)
     member, inputs = callee_of(first), len(first.operands) - len(first.results)
     name = f"{member}_x{count}"
     if name not in functions:
-        sources[name] = grouped(together.emit(count), name, inputs, count)
+        sources[name] = grouped(grouping.emit(count), name, inputs, count)
     inputs_of = [v for call in calls for v in list(call.operands)[:inputs]]
-    merge_calls(module, calls, name, functions, functools.reduce(_later, _makers(inputs_of), None))
+    merge_calls(module, calls, name, functions, functools.reduce(_later, _producers(inputs_of), None))
 
 
 def merge_calls(module: ir.Module, calls: Sequence[ir.Operation], name: str,
                 functions: dict[str, ir.Operation], last: ir.Operation | None) -> None:  # fmt: skip
-    """One call of the function `name`, made where it is missing, for several; it comes behind operation `last`."""
+    """Replaces calls by one call of the function `name`, which is declared if it is missing.
+
+    The new call stands after operation `last`, or in place of the first call if there is no such operation.
+    """
     first, inputs = calls[0], [len(call.operands) - len(call.results) for call in calls]
     operands = [v for call, count in zip(calls, inputs, strict=True) for v in list(call.operands)[:count]]
     empties = [v for call, count in zip(calls, inputs, strict=True) for v in list(call.operands)[count:]]
@@ -229,113 +240,122 @@ def merge_calls(module: ir.Module, calls: Sequence[ir.Operation], name: str,
 
 
 def _declare(module: ir.Module, member: ir.Operation, name: str, values: Sequence[ir.Value], results: int,
-             of: Sequence[str]) -> ir.Operation:  # fmt: skip
-    """The function of a merged call: it gives its destinations; `of` are the functions that its parts call."""
+             callees: Sequence[str]) -> ir.Operation:  # fmt: skip
+    """The function of a merged call: it returns its destinations; `callees` are the functions of the merged calls."""
     kinds = [v.type for v in values]
     with member.location, ir.InsertionPoint(member):
         function = func.FuncOp(name, (kinds, kinds[len(kinds) - results :]), visibility="private")
         block = function.add_entry_block()
         func.ReturnOp(list(block.arguments)[len(kinds) - results :], ip=ir.InsertionPoint(block))
     function.attributes["oneflow.kernel"] = member.attributes["oneflow.kernel"]
-    names = of[:1] if len(set(of)) == 1 else of
+    names = callees[:1] if len(set(callees)) == 1 else callees
     function.attributes[MEMBER] = ir.ArrayAttr.get([ir.StringAttr.get(name) for name in names])
     return function.operation
 
 
 def grouped(source: Source, name: str, inputs: int, count: int) -> Source:
-    """The source of `count` calls of a kernel at once: all inputs, call by call, then all results.
+    """The source of `count` calls of a kernel as one launch: all inputs, call by call, then all results.
 
-    Descriptors are made of the parameters before a call is chosen, as the host does (`runtime/cuda/tensor_maps.py`).
-    Programs that stay go through the tiles of all calls.
+    Descriptors are made of the parameters before a program selects its call, so that the host can make them
+    (`runtime/cuda/tensor_maps.py`). A persistent kernel goes through the tiles of all calls.
     """
     names = [n for n, _ in source.parameters]
     order = [(call, n) for call in range(count) for n in names[:inputs]]
     order += [(call, n) for call in range(count) for n in names[inputs:]]
-    kinds, one = dict(source.parameters), f"{identifier(source.name)}_one"
-    before, _, text = source.text.rpartition(f"@triton.jit\ndef {identifier(source.name)}(")
-    described, body = _DESCRIBED.findall(text), _DESCRIBED.sub("", text.partition("\n")[2])
-    loop = _TILES.match(body)
-    body = body[loop.end() :].replace("\n    ", "\n")[4:] if loop else body.replace(PLACE, "tile")
+    types, single_name = dict(source.parameters), f"{identifier(source.name)}_one"
+    loop = source.tile_loop
+    body = source.tile_body if loop else source.body_for("tile")
     pointers = [n for n in names if re.search(rf"\b{n}\b", body)]
-    chosen = [*pointers, *(block for block, *_ in described)]
-    single = _kernel(one, ["tile", *chosen], body)
-    calls = _Calls(chosen, [f"{n} = tl.multiple_of({n}, 16)" for n in pointers], one, count)
+    selected = [*pointers, *(d.name for d in source.descriptors)]
+    single = _kernel(single_name, ["tile", *selected], body)
+    calls = _CallSelection(selected, [f"{n} = tl.multiple_of({n}, 16)" for n in pointers], single_name, count)
     programs, block = int(source.grid), _block(count)
-    steps = calls.in_turn(int(loop[1]), programs) if loop else calls.one_each(programs, block)
-    made = (f"{d}_{call} = {how}{of}_{call}{rest}" for call in range(count) for d, how, of, rest in described)
-    parameters = [(f"{n}_{call}", kinds[n]) for call, n in order]
-    main = _kernel(identifier(name), [n for n, _ in parameters], _indented([*made, *steps]))
-    text = "\n\n".join([before + single, *([] if loop else [_picker(chosen, block)]), main])
+    statements = calls.persistent(loop.tiles, programs) if loop else calls.one_tile(programs, block)
+    descriptors = tuple(d.of_call(call) for call in range(count) for d in source.descriptors)
+    parameters = [(f"{n}_{call}", types[n]) for call, n in order]
+    main = _kernel(identifier(name), [n for n, _ in parameters], indented([*descriptors, *statements]))
+    text = "\n\n".join([source.prelude + single, *([] if loop else [_selector(selected, block)]), main])
     grid = str(programs if loop else programs * count)
-    return replace(source, name=name, text=text, parameters=tuple(parameters), grid=grid, special={})
+    return replace(source, name=name, text=text, parameters=tuple(parameters), grid=grid, special={},
+                   descriptors=descriptors, tile_loop=None)  # fmt: skip
 
 
 @dataclass(frozen=True)
-class _Calls:
-    """So many calls of the function `one`: the names that it is given, and lines that say what is known of these."""
+class _CallSelection:
+    """Writes the statements by which a program selects one of `count` calls of the function `callee`.
+
+    `names` are the arguments of the function. `hints` are statements on their alignment.
+    """
 
     names: Sequence[str]
     hints: Sequence[str]
-    one: str
+    callee: str
     count: int
 
-    def in_turn(self, tiles: int, programs: int) -> list[str]:
-        """Programs that stay go through the tiles of all calls."""
-        steps = self._steps("every", tiles, list(_selected(self.names, self.count)))
-        header = f"for every in tl.range({PLACE}, {tiles * self.count}, {programs}, flatten=True):"
+    def persistent(self, tiles: int, programs: int) -> list[str]:
+        """A loop in which `programs` programs take the tiles of all calls in turn; each call has `tiles` tiles."""
+        steps = self._tile("every", tiles, list(_selects(self.names, self.count)))
+        header = f"for every in tl.range({PROGRAM_ID}, {tiles * self.count}, {programs}, flatten=True):"
         return [header, *(f"    {step}" for step in steps)]
 
-    def one_each(self, tiles: int, block: int) -> list[str]:
-        """Each tile of each call has a program, which chooses from blocks of calls."""
-        which = _chosen(0, self.count, block, lambda first: _from_block(self.names, first, block, self.count))
-        return self._steps(PLACE, tiles, which)
+    def one_tile(self, tiles: int, block: int) -> list[str]:
+        """Each tile of each call has a program, which selects among blocks of `block` calls."""
+        selection = _branches(
+            0, self.count, block, lambda first: _select_from_block(self.names, first, block, self.count)
+        )
+        return self._tile(PROGRAM_ID, tiles, selection)
 
-    def _steps(self, number: str, tiles: int, choice: Sequence[str]) -> list[str]:
-        """A tile of all calls, by its number."""
-        last = f"{self.one}({number} % {tiles}, {', '.join(self.names)})"
-        return [f"which = {number} // {tiles}", *choice, *self.hints, last]
+    def _tile(self, number: str, tiles: int, selection: Sequence[str]) -> list[str]:
+        """The computation of one of the tiles of all calls, by its number."""
+        call = f"{self.callee}({number} % {tiles}, {', '.join(self.names)})"
+        return [f"which = {number} // {tiles}", *selection, *self.hints, call]
 
 
-def _selected(names: Sequence[str], count: int) -> Iterator[str]:
-    """The lines that give `names` those of call `which` without branches, as in the loop of programs that stay."""
+def _selects(names: Sequence[str], count: int) -> Iterator[str]:
+    """Statements that assign to `names` the arguments of call `which`, for the loop of a persistent kernel.
+
+    Each `if` holds one assignment, which the compiler turns into selects.
+    """
     for call in range(count):
-        given = f"{', '.join(names)} = {', '.join(f'{n}_{call}' for n in names)}"
-        yield from [f"if which >= {call}:", f"    {given}"] if call else [given]
+        assignment = f"{', '.join(names)} = {', '.join(f'{n}_{call}' for n in names)}"
+        yield from [f"if which >= {call}:", f"    {assignment}"] if call else [assignment]
 
 
 def _block(count: int) -> int:
-    """How many calls one function chooses from. Triton copies all names at each `if`, so few may stand beside many
-    names: those of all calls, against those of a block.
+    """How many calls the function `one_of` selects from.
+
+    Triton copies all live names at each `if`. The block size balances the names of all calls, at each `if` that
+    selects a block, against the names of a block, at each `if` that selects a call.
     """
-    return max(round((count**2 / 2) ** (1 / 3)), 2)
+    balanced: float = (count**2 / 2) ** (1 / 3)
+    return max(round(balanced), 2)
 
 
 def _kernel(name: str, parameters: Sequence[str], body: str) -> str:
-    return f"@triton.jit\ndef {name}({', '.join(parameters)}):\n{body}"
+    return f"{signature(name, parameters)}{body}"
 
 
-def _indented(lines: Sequence[str]) -> str:
-    return "".join(f"    {x}\n" for x in lines)
-
-
-def _picker(names: Sequence[str], block: int) -> str:
-    """The function that gives what one call of a block is given."""
+def _selector(names: Sequence[str], block: int) -> str:
+    """The function `one_of`, which returns the arguments of one call of a block."""
     parameters = ["which", *(f"{n}_{call}" for call in range(block) for n in names)]
-    lines = _chosen(0, block, 1, lambda call: [f"{n} = {n}_{call}" for n in names])
-    return _kernel("one_of", parameters, _indented([*lines, f"return {', '.join(names)}"]))
+    lines = _branches(0, block, 1, lambda call: [f"{n} = {n}_{call}" for n in names])
+    return _kernel("one_of", parameters, indented([*lines, f"return {', '.join(names)}"]))
 
 
-def _from_block(names: Sequence[str], first: int, block: int, count: int) -> list[str]:
-    """The line that gives `names` those of call `which`, which is in a block; the last stands for those behind it."""
+def _select_from_block(names: Sequence[str], first: int, block: int, count: int) -> list[str]:
+    """The statement that assigns to `names` the arguments of call `which`, which is in the block from `first` on.
+
+    The last call fills the positions of a block that has fewer calls.
+    """
     given = (f"{n}_{min(call, count - 1)}" for call in range(first, first + block) for n in names)
     return [f"{', '.join(names)} = one_of(which{f' - {first}' if first else ''}, {', '.join(given)})"]
 
 
-def _chosen(first: int, end: int, step: int, lines: Callable[[int], list[str]]) -> list[str]:
-    """`lines` of the number, of those from `first` on in steps, behind which `which` comes next."""
-    count = cdiv(end - first, step)
+def _branches(first: int, end: int, step: int, lines: Callable[[int], list[str]]) -> list[str]:
+    """Binary search for `which` from `first` to `end`: `lines(n)` are the statements for n <= which < n + step."""
+    count: int = cdiv(end - first, step)
     if count == 1:
         return lines(first)
     middle = first + count // 2 * step
-    lower, upper = (["    " + x for x in _chosen(a, b, step, lines)] for a, b in ((first, middle), (middle, end)))
+    lower, upper = (["    " + x for x in _branches(a, b, step, lines)] for a, b in ((first, middle), (middle, end)))
     return [f"if which < {middle}:", *lower, "else:", *upper]

@@ -1,8 +1,8 @@
-"""What runs beside kernels made elsewhere, collectives above all, does not wait for their memory.
+"""Overlap of computation with external kernels, above all collectives, by the lives of buffers.
 
-A plan is in order, but on a device only what touches the same memory waits. So memory that such a kernel reads, or
-what needs its results, is not given to an operation that needs them not, until the next of these kernels is called:
-later ones seldom wait for it still.
+A plan is a sequence, but on a device an operation waits only for operations that use the same memory. So memory of an
+external kernel, or of an operation that depends on such a kernel, is not reused by operations that do not depend on
+the kernel until the next external kernel is called. Operations after that seldom run at the same time.
 """
 
 from __future__ import annotations
@@ -14,38 +14,38 @@ from oneflow.dialect._mlir import ir
 from oneflow.lowering.buffers import Buffer, Liveness
 from oneflow.lowering.kernels.graph import is_external_call
 
-#: What needs no kernel made elsewhere.
+#: The number for an operation that depends on no external kernel.
 NONE = -1
 
 
-def keep_beside(ops: Sequence[ir.Operation], liveness: Liveness) -> None:
-    """Lets buffers of an entry live longer."""
-    needs, ends = _needs(ops), _ends(ops)
+def extend_lives(ops: Sequence[ir.Operation], liveness: Liveness) -> None:
+    """Extends the lives of buffers of an entry."""
+    waits_for, ends = _last_external_calls(ops), _next_external_calls(ops)
     ending: dict[int, list[Buffer]] = defaultdict(list)
     for buffer in liveness.buffers:
         if buffer.kind == "temporary" and not buffer.dynamic and 0 <= buffer.last < len(ops):
             ending[buffer.last].append(buffer)
     for number, buffers in ending.items():
-        if needs[number] == NONE:
+        if waits_for[number] == NONE:
             continue
-        beside = [n for n in range(number + 1, ends[number]) if needs[n] < needs[number]]
-        for buffer in buffers if beside else ():
-            buffer.last = beside[-1]
+        concurrent = [n for n in range(number + 1, ends[number]) if waits_for[n] < waits_for[number]]
+        for buffer in buffers if concurrent else ():
+            buffer.last = concurrent[-1]
 
 
-def _needs(ops: Sequence[ir.Operation]) -> list[int]:
-    """For each operation the last kernel made elsewhere that it needs, directly or not, or that it is."""
+def _last_external_calls(ops: Sequence[ir.Operation]) -> list[int]:
+    """For each operation the last call of an external kernel that it depends on, directly or not, or that it is."""
     found: list[int] = []
     by_value: dict[ir.Value, int] = {}
     for number, op in enumerate(ops):
-        needed = max((by_value.get(v, NONE) for v in op.operands), default=NONE)
-        found.append(number if is_external_call(op) else needed)
+        latest = max((by_value.get(v, NONE) for v in op.operands), default=NONE)
+        found.append(number if is_external_call(op) else latest)
         by_value.update(dict.fromkeys(op.results, found[-1]))
     return found
 
 
-def _ends(ops: Sequence[ir.Operation]) -> list[int]:
-    """For each operation the next one that calls a kernel made elsewhere, or the end."""
+def _next_external_calls(ops: Sequence[ir.Operation]) -> list[int]:
+    """For each operation the next call of an external kernel after it, or the end."""
     ends, end = [0] * len(ops), len(ops)
     for number in reversed(range(len(ops))):
         ends[number] = end

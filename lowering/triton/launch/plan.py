@@ -4,10 +4,10 @@
         b1 = run.result(0, in0_0 * 4, (in0_0,))
         run.launch("main_kernel_0", in0, in0_0, b1, in0_0, writes=1)
 
-Static temporaries lie in one workspace, at offsets that their lives allow, small ones apart; a kernel that updates an
-operand writes over it where nothing reads it later, else over a copy. A result lies in the argument that is donated
-to it, where that is read before (`donation`). `run` is a device's side of it (see `oneflow.runtime.cuda`,
-`oneflow.testing.triton_interpreter`).
+Static temporaries have offsets in one workspace, planned by their lives. A kernel that updates an operand overwrites
+the operand if no operation reads it later, else a copy. A result takes the memory of the argument that is donated to
+it where the reads of the argument come first (`donation.py`). `run` is the device's side of a plan
+(`oneflow.runtime.cuda`, `oneflow.testing.triton_interpreter`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from oneflow.lowering.triton.codegen.body import literal
 from oneflow.lowering.triton.codegen.kernel import FAILURE, Kernel
 from oneflow.lowering.triton.codegen.symbolic_sizes import Size, product
 from oneflow.lowering.triton.launch.donation import donations
-from oneflow.lowering.triton.launch.overlap import keep_beside
+from oneflow.lowering.triton.launch.overlap import extend_lives
 from oneflow.lowering.triton.names import PLAN, identifier
 from oneflow.lowering.triton.source import Source
 from oneflow.passes.base import PassError
@@ -44,14 +44,14 @@ SCALARS = {
 }  # fmt: skip
 PREDICATES = ("==", "!=", "<", "<=", ">", ">=", "<", "<=", ">", ">=")
 INDENT = "    "
-#: Temporaries of at most this many bytes lie apart, which the device's cache has room for: kernels need not wait for
-#: the readers of what was in the same memory before.
-APART = 8 << 20
+#: Temporaries of at most this many bytes in all share no memory, since they fit in the L2 cache: then a kernel does
+#: not wait for the readers of an earlier tensor in the same memory.
+NO_REUSE_BYTES = 8 << 20
 
 
 @dataclass
-class Place:
-    """A tensor of the entry: its buffer and sizes."""
+class PlacedTensor:
+    """A tensor of the entry: its buffer, sizes and element type."""
 
     buffer: Buffer
     shape: tuple[Size, ...]
@@ -60,10 +60,10 @@ class Place:
 
 @dataclass
 class Plan:
-    """Plans one entry; `functions` are the kernels at the `kernels` stage, `sources` their Triton forms.
+    """Plans one entry. `functions` are the kernels at the `kernels` stage, `sources` their Triton forms.
 
-    Calls of `external` kernels, which were made for the host, take copies there and back, as do those of `hosts`.
-    `in_place` says which of their results, by number, may lie in the memory of which operands.
+    Operands and results of `external` kernels, which are host code, and of the kernels `hosts` are copied to the host
+    and back. `in_place` has for each external kernel the pairs of a result and the operand whose memory it may take.
     """
 
     entry: ir.Operation
@@ -75,7 +75,7 @@ class Plan:
     lines: list[str] = field(default_factory=list)
     constants: list[ir.Attribute] = field(default_factory=list)
     names: dict[int, str] = field(default_factory=dict)
-    places: dict[ir.Value, Place] = field(default_factory=dict)
+    places: dict[ir.Value, PlacedTensor] = field(default_factory=dict)
     scalars: dict[ir.Value, Size] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -84,12 +84,12 @@ class Plan:
         self.ops = [o.operation for o in self.block.operations]
         kernels = {name: Kernel.read(f) for name, f in self.functions.items()}
         self.liveness = Liveness(self.ops, self.block, kernels)
-        apart = _static_bytes(self.liveness.buffers) <= APART
-        if not apart:
+        without_reuse = _static_bytes(self.liveness.buffers) <= NO_REUSE_BYTES
+        if not without_reuse:
             self.liveness.share_in_place(self.ops, self.in_place)
         self.copied = {r: v for number, op in enumerate(self.ops) for r, v in self._updates(number, op)}
-        keep_beside(self.ops, self.liveness)
-        self.workspace = assign_offsets(self.liveness.buffers, apart)
+        extend_lives(self.ops, self.liveness)
+        self.workspace = assign_offsets(self.liveness.buffers, without_reuse)
         updates = {name: source.updates for name, source in self.sources.items()}
         self.donated = donations(self.entry, self.ops, self.liveness.buffer_of, self.functions, updates)
         for result in self.donated:
@@ -100,14 +100,16 @@ class Plan:
                 self.ending[buffer.last].append(buffer)
 
     def _updates(self, number: int, op: ir.Operation) -> list[tuple[ir.Value, ir.Value]]:
-        """Lets results lie over what their kernel updates; gives those that need a copy of it first."""
+        """Lets results share the buffers of operands that they update; returns the results that cannot, each with the
+        operand that is copied into it first.
+        """
         source = self.sources.get(_callee(op)) if op.name == "func.call" else None
         copies = []
         for result, operand in (source.updates if source else {}).items():
             made, value = self.liveness.buffer_of[op.results[result]], op.operands[operand]
             if not isinstance(value, ir.BlockArgument) and value.owner.name == "tensor.empty":
                 continue
-            if not _share(made, self.liveness.buffer_of[value], number):
+            if not _try_share(made, self.liveness.buffer_of[value], number):
                 copies.append((op.results[result], value))
         return copies
 
@@ -130,7 +132,7 @@ class Plan:
         return f"def {identifier(self.name)}({', '.join(parameters)}):\n{body}\n"
 
     def write(self, module: ir.Module) -> None:
-        """Puts the plan on the entry and what runs need on the module."""
+        """Writes the plan as an attribute of the entry, and what runs need as attributes of the module."""
         self.entry.attributes[PLAN] = ir.StringAttr.get(self.text())
         attributes = module.operation.attributes
         attributes["oneflow.workspace"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), self.workspace)
@@ -146,7 +148,7 @@ class Plan:
             parameters += [] if static else [f"{name}_{axis}"]
         buffer = self.liveness.buffer_of[argument]
         self.names[buffer.number] = name
-        self.places[argument] = Place(buffer, tuple(shape), str(argument.type.element_type))
+        self.places[argument] = PlacedTensor(buffer, tuple(shape), str(argument.type.element_type))
         return parameters
 
     def _op(self, op: ir.Operation) -> None:
@@ -168,7 +170,7 @@ class Plan:
 
     def _tensor(self, op: ir.Operation, result: ir.Value) -> None:
         if op.name == "arith.constant":
-            self.places[result] = Place(
+            self.places[result] = PlacedTensor(
                 self.liveness.buffer_of[result], _static(result.type), str(result.type.element_type)
             )
             self.names[self.liveness.buffer_of[result].number] = f"run.constant({len(self.constants)})"
@@ -176,7 +178,7 @@ class Plan:
             return
         if op.operands[0] in self.places:
             source = self.places[op.operands[0]]
-            self.places[result] = Place(source.buffer, self._view(op, source.shape), source.element)
+            self.places[result] = PlacedTensor(source.buffer, self._view(op, source.shape), source.element)
 
     def _shape(self, value: ir.Value) -> tuple[Size, ...]:
         if value in self.places:
@@ -196,7 +198,7 @@ class Plan:
         )
 
     def _view(self, op: ir.Operation, shape: tuple[Size, ...]) -> tuple[Size, ...]:
-        """The sizes of a tensor seen otherwise."""
+        """The sizes of the result of a view operation on a tensor of sizes `shape`."""
         kind = op.results[0].type
         if op.name in ("tensor.cast", BARRIER):
             return tuple(s if kind.is_dynamic_dim(i) else Size.of(kind.get_dim_size(i)) for i, s in enumerate(shape))
@@ -253,7 +255,7 @@ class Plan:
             return
         inputs = list(op.operands)[: len(op.operands) - len(op.results)]
         for result, empty in zip(op.results, list(op.operands)[len(inputs) :], strict=True):
-            self.places[result] = Place(
+            self.places[result] = PlacedTensor(
                 self.liveness.buffer_of[result], self._shape(empty), str(result.type.element_type)
             )  # fmt: skip
             self._allocate(self.places[result])
@@ -262,7 +264,7 @@ class Plan:
             self.lines.append(f"run.host({self.external.index(callee)}, [{given}], [{made}])")
             return
         if callee in self.hosts:
-            given, made = (", ".join(map(self._seen, v)) for v in (inputs, op.results))
+            given, made = (", ".join(map(self._host_operand, v)) for v in (inputs, op.results))
             self.lines.append(f'run.on_host("{callee}", [{given}], [{made}])')
             return
         source = self.sources[callee]
@@ -277,23 +279,23 @@ class Plan:
         arguments += ["run.failure"] if source.parameters and source.parameters[-1][0] == FAILURE else []
         arguments += [f"writes={len(op.results)}"] if len(op.results) else []
         self.lines.append(f'run.launch("{callee}", {", ".join(arguments)})')
-        op.attributes["oneflow.at"] = ir.ArrayAttr.get([ir.StringAttr.get(self._where(r)) for r in op.results])
+        op.attributes["oneflow.at"] = ir.ArrayAttr.get([ir.StringAttr.get(self._location(r)) for r in op.results])
 
     def _extent(self, value: ir.Value) -> str:
-        """Where a tensor lies and how many bytes it has."""
+        """The address and the bytes of a tensor, as text."""
         tensor = self.places[value]
         return f"({self._pointer(tensor.buffer)}, {_bytes(tensor)})"
 
-    def _seen(self, value: ir.Value) -> str:
-        """Where a tensor lies and its sizes, or a number."""
+    def _host_operand(self, value: ir.Value) -> str:
+        """The address and the sizes of a tensor, or a scalar, as text."""
         if not isinstance(value.type, ir.RankedTensorType):
             return str(self._size(value))
         sizes = "".join(f"{s}, " for s in self._shape(value))
         at = self._pointer(self.places[value].buffer) if value in self.places else "0"
         return f"({at}, ({sizes}))"
 
-    def _where(self, result: ir.Value) -> str:
-        """Where a result lies, for readers of the plan."""
+    def _location(self, result: ir.Value) -> str:
+        """The memory of a result, for readers of the plan."""
         buffer = _root(self.liveness.buffer_of[result])
         if buffer.result is not None:
             argument = self.donated.get(buffer.result)
@@ -316,7 +318,7 @@ class Plan:
         return [str(self._size(value))]
 
     def _check(self, op: ir.Operation) -> None:
-        """A size or a position verified on the host."""
+        """A run-time check of a size or a position on the host."""
         kind = _callee(op).removeprefix("oneflow_rt_")
         args = ", ".join(str(self._size(v)) for v in op.operands)
         if len(op.results):
@@ -327,7 +329,7 @@ class Plan:
     def _pointer(self, buffer: Buffer) -> str:
         return self.names[_root(buffer).number]
 
-    def _allocate(self, tensor: Place) -> None:
+    def _allocate(self, tensor: PlacedTensor) -> None:
         buffer = _root(tensor.buffer)
         if buffer.number in self.names:
             return
@@ -344,13 +346,13 @@ class Plan:
         self.lines.append(f"{name} = {text}")
 
     def _release(self, number: int) -> None:
-        """Frees what the run allocated after its last use."""
+        """Frees allocated buffers whose last use is operation `number`."""
         for buffer in self.ending[number]:
             if buffer.number in self.names:
                 self.lines.append(f"run.release({self.names[buffer.number]})")
 
     def _return(self, number: int, value: ir.Value) -> None:
-        """Results lie where they were made; others are copied out. Sizes of a view are those of the value."""
+        """A value in the buffer of result `number` is returned as it is, another is copied. Sizes are the value's."""
         tensor = self.places.get(value) or self._undefined(value)
         sizes = "".join(f"{s}, " for s in tensor.shape)
         if _root(tensor.buffer).result == number:
@@ -360,11 +362,11 @@ class Plan:
         self.lines.append(f"{name} = run.result({number}, {_bytes(tensor)}, ({sizes}))")
         self.lines.append(f"run.copy({name}, {self._pointer(tensor.buffer)}, {_bytes(tensor)})")
 
-    def _undefined(self, value: ir.Value) -> Place:
-        """A result that nothing is written to: an empty tensor."""
+    def _undefined(self, value: ir.Value) -> PlacedTensor:
+        """A result that no operation writes: a tensor without elements."""
         buffer = Buffer(-1 - len(self.names), "temporary", None, 0, 0)
         self.names[buffer.number] = "0"
-        return Place(buffer, self._shape(value), str(value.type.element_type))
+        return PlacedTensor(buffer, self._shape(value), str(value.type.element_type))
 
 
 def _static_bytes(buffers: Sequence[Buffer]) -> int:
@@ -382,8 +384,8 @@ def _root(buffer: Buffer) -> Buffer:
     return buffer
 
 
-def _share(made: Buffer, used: Buffer, number: int) -> bool:
-    """Lets a result lie over an operand that ends here; whether that could be done."""
+def _try_share(made: Buffer, used: Buffer, number: int) -> bool:
+    """Lets a result share the buffer of an operand whose last use is operation `number`, if possible."""
     root = _root(used)
     if root.kind != "temporary" or used.last != number or root.result is not None or root is made:
         return False
@@ -397,6 +399,6 @@ def _static(kind: ir.Type) -> tuple[Size, ...]:
     return tuple(Size.of(s) for s in kind.shape)
 
 
-def _bytes(tensor: Place) -> str:
+def _bytes(tensor: PlacedTensor) -> str:
     width = max(int("".join(c for c in tensor.element if c.isdigit()) or 64) // 8, 1)
     return str(product(tensor.shape) * Size.of(width))

@@ -1,4 +1,4 @@
-"""A program at the `triton` stage read back from its module: what a device needs to run it."""
+"""A program at the `triton` stage, read from its module: what a device needs to run it."""
 
 from __future__ import annotations
 
@@ -19,12 +19,17 @@ from oneflow.lowering.triton.names import CHOICES, HOST, PLAN, SOURCE, identifie
 from oneflow.lowering.triton.source import Source
 
 #: The comments that a kernel begins with.
-_HEAD = re.compile(r"\A(?:#.*\n)*")
+_COMMENTS = re.compile(r"\A(?:#.*\n)*")
 
 
 @dataclass(frozen=True)
 class Program:
-    """The plan of an entry as Python source, its kernels by name, other ways to compute them, what runs refer to."""
+    """The plan of an entry as Python source, and what the plan refers to.
+
+    `sources` are the kernels by name, `choices` the candidates of each kernel that is tuned. `workspace` is in bytes.
+    `sites` are the places of run-time checks in the user's program. `externals` are the external kernels, `hosts` the
+    kernels that run on the host.
+    """
 
     name: str
     plan: str
@@ -38,9 +43,9 @@ class Program:
     choices: dict[str, tuple[Source, ...]] = field(default_factory=dict)
 
     def on(self, arch: str) -> Program:
-        """The program with the forms that kernels have for an architecture.
+        """The program with the forms of its kernels for an architecture.
 
-        The plain form of a kernel that has another one there is among its choices.
+        Where a kernel that is tuned has a special form, its plain form becomes one of its candidates.
         """
         special = {name: source.on(arch) for name, source in self.sources.items() if arch in source.special}
         plain = {name: replace(self.sources[name], special={}) for name in special if name in self.choices}
@@ -56,16 +61,16 @@ class Program:
 
     @property
     def text(self) -> str:
-        """The plan and every kernel, for people."""
-        hosts = (f"# {h.note}\n\n{h.text}" for h in self.hosts)
+        """The plan and every kernel, to be read."""
+        hosts = (f"# {h.message}\n\n{h.text}" for h in self.hosts)
         return "\n\n".join([self.plan, *(s.text for s in self.sources.values()), *hosts])
 
     def with_origins(self, located: Program) -> Program:
-        """With what kernels of the same program say, in comments, of where they come from: it has the places."""
+        """The program with the comments on origins of `located`: the same program with source locations."""
         sources = dict(self.sources)
         for name in sources.keys() & located.sources.keys():
-            head = _HEAD.match(located.sources[name].text)[0]  # type: ignore[index]  # it may be empty
-            sources[name] = replace(sources[name], text=head + _HEAD.sub("", sources[name].text))
+            head = _COMMENTS.match(located.sources[name].text)[0]  # type: ignore[index]  # it may be empty
+            sources[name] = replace(sources[name], text=head + _COMMENTS.sub("", sources[name].text))
         return replace(self, sources=sources)
 
 
@@ -114,8 +119,9 @@ def _source(name: str, described: ir.Attribute) -> Source:
         fields[name] = ir.IntegerAttr(attribute[name]).value
     if "registers" in attribute:
         fields["registers"] = ir.IntegerAttr(attribute["registers"]).value
-    if "special" in attribute:
-        fields["special"] = json.loads(ir.StringAttr(attribute["special"]).value)
+    for name in ("special", "descriptors", "tile_loop"):
+        if name in attribute:
+            fields[name] = json.loads(ir.StringAttr(attribute[name]).value)
     return Source.from_dict(fields)
 
 
@@ -127,7 +133,7 @@ def _array(constant: ir.Attribute) -> np.ndarray:
 
 
 def _bits(constant: ir.Attribute) -> ir.Attribute:
-    """A constant of bf16, which Python's buffers lack, as its bits: MLIR folds a cast of it."""
+    """A bf16 constant as its bits, by a bitcast that MLIR folds: Python's buffer protocol has no bf16."""
     kind = constant.type
     with kind.context, ir.Location.unknown():
         module = ir.Module.create()

@@ -1,4 +1,4 @@
-"""Kernels that no emitter covers: taken apart into single operations, and what is left as programs for the host."""
+"""Unsupported kernels are split into operations; operations without a Triton form become programs for the host."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from oneflow.passes.inline import clone_with
 
 @dataclass(frozen=True)
 class HostKernel:
-    """A kernel that runs on the host: a program of linalg on tensors whose function has the kernel's name.
+    """A kernel that runs on the host: a linalg program on tensors, whose function has the kernel's name.
 
-    It takes the kernel's arguments: tensors, destinations as well, and numbers as tensors of no dimension. `reason`
-    says why it has no Triton form, `operators` where it comes from.
+    The function takes the kernel's arguments: tensors, destinations among them, and scalars as tensors of rank 0.
+    `reason` says why the kernel has no Triton form. `operators` are the operators that the kernel comes from.
     """
 
     name: str
@@ -28,20 +28,20 @@ class HostKernel:
     operators: str = ""
 
     @property
-    def note(self) -> str:
-        """What users are told."""
+    def message(self) -> str:
+        """The warning for users."""
         origin = f" ({self.operators})" if self.operators else ""
         return f"kernel {self.name}{origin} runs on the host: {self.reason}"
 
 
-def take_apart(module: ir.Module, entry: func.FuncOp, kernels: Mapping[str, ir.Operation]) -> None:
-    """Replaces calls of `kernels` in an entry by calls of new kernels, of one operation each."""
+def split_kernels(module: ir.Module, entry: func.FuncOp, kernels: Mapping[str, ir.Operation]) -> None:
+    """Replaces calls of `kernels` in an entry by calls of new kernels of one operation each."""
     prefix = f"{entry.sym_name.value}_kernel_"
-    taken = [o.operation.attributes["sym_name"].value for o in module.body.operations]
-    used = [int(n.removeprefix(prefix)) for n in taken if n.removeprefix(prefix).isdigit()]
+    names = [o.operation.attributes["sym_name"].value for o in module.body.operations]
+    used = [int(n.removeprefix(prefix)) for n in names if n.removeprefix(prefix).isdigit()]
     outliner = Outliner(module, count={prefix: max(used, default=-1) + 1})
     for call in list(_calls(entry, kernels)):
-        _expand(call, kernels[_callee(call)], entry, outliner)
+        _split_call(call, kernels[_callee(call)], entry, outliner)
 
 
 def _calls(entry: func.FuncOp, kernels: Mapping[str, ir.Operation]) -> Iterator[ir.Operation]:
@@ -54,7 +54,7 @@ def _callee(op: ir.Operation) -> str:
     return str(ir.FlatSymbolRefAttr(op.attributes["callee"]).value)
 
 
-def _expand(call: ir.Operation, kernel: ir.Operation, entry: func.FuncOp, outliner: Outliner) -> None:
+def _split_call(call: ir.Operation, kernel: ir.Operation, entry: func.FuncOp, outliner: Outliner) -> None:
     block = kernel.regions[0].blocks[0]
     *body, last = [o.operation for o in block.operations]
     values = dict(zip(block.arguments, call.operands, strict=True))
@@ -72,8 +72,8 @@ def _expand(call: ir.Operation, kernel: ir.Operation, entry: func.FuncOp, outlin
             op.erase()
 
 
-def computes_once(kernel: ir.Operation) -> bool:
-    """Whether a kernel is a single operation already."""
+def is_one_operation(kernel: ir.Operation) -> bool:
+    """Whether a kernel has a single operation that computes something."""
     return sum(o.operation.name in INITIALIZED_BY_KERNEL for o in kernel.regions[0].blocks[0].operations) < 2
 
 
@@ -93,7 +93,7 @@ def host_kernel(module: ir.Module, kernel: ir.Operation, reason: str) -> HostKer
 
 
 def _write_program(name: str, block: ir.Block) -> None:
-    """A function that does what a kernel's block does, at the insertion point."""
+    """Writes a function with the operations of a kernel's block at the insertion point."""
     *body, last = [o.operation for o in block.operations]
     inputs = [numbers.storage_type(a.type) for a in block.arguments]
     function = func.FuncOp(name, (inputs, [v.type for v in last.operands]))
@@ -108,7 +108,7 @@ def _write_program(name: str, block: ir.Block) -> None:
 
 
 def declare_host(function: ir.Operation, kernel: HostKernel) -> None:
-    """Leaves a declaration with the kernel as an attribute."""
+    """Replaces a function by a declaration with the kernel as an attribute."""
     with ir.InsertionPoint(function), function.location:
         kind = ir.TypeAttr(function.attributes["function_type"]).value
         made = func.FuncOp(kernel.name, kind, visibility="private")

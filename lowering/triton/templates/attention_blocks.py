@@ -16,7 +16,7 @@ from oneflow.lowering.triton.codegen.kernel import TYPES
 from oneflow.lowering.triton.codegen.prelude import kernel_source
 from oneflow.lowering.triton.codegen.symbolic_sizes import Size, power_of_two
 from oneflow.lowering.triton.names import identifier
-from oneflow.lowering.triton.source import Source
+from oneflow.lowering.triton.source import Source, TensorDescriptor
 from oneflow.lowering.triton.templates.outline_templates import TemplateInstance
 
 LOG2E = math.log2(math.e)
@@ -58,6 +58,7 @@ class AttentionWriter:
         self.instance, self.shape = instance, shape
         self.lines: list[str] = []
         self.with_descriptor: set[str] = set()
+        self.descriptors: list[TensorDescriptor] = []
         self.causal = bool(instance.attributes["causal"])
         self.scale = float(instance.attributes["scale"]) * LOG2E
         self.rate = float(np.float32(instance.attributes["rate"]))
@@ -79,9 +80,14 @@ class AttentionWriter:
         """Adds the descriptor `block_<name>` of blocks of a tensor (batch, heads, length, width)."""
         self.with_descriptor.add(name)
         tensor = self.instance.tensors[name]
-        parts = (tensor.shape, tensor.strides, ("1", "1", rows, self._width(name)))
         # The order is that of the logical dimensions, whatever the strides: a block has to be (rows, width).
-        lists = ", ".join(f"[{', '.join(map(str, part))}]" for part in parts)
+        block = (1, 1, rows, self._width(name))
+        descriptor = tensor.descriptor(f"block_{name}", block)
+        if descriptor is not None:
+            self.descriptors.append(descriptor)
+            self.add(str(descriptor))
+            return
+        lists = ", ".join(f"[{', '.join(map(str, part))}]" for part in (tensor.shape, tensor.strides, block))
         self.add(f"block_{name} = tl.make_tensor_descriptor({tensor.pointer}, {lists})")
 
     def load(self, name: str, head: str, start: str, rows: int) -> str:
@@ -189,7 +195,8 @@ class AttentionWriter:
         programs = str(blocks * s.batch * Size.of(heads))
         names = [n for n, _ in kernel.parameters]
         text = kernel_source(identifier(kernel.name), origins([kernel.func]), names, self.lines)
-        return Source(kernel.name, text, tuple(kernel.parameters), programs, warps, stages)
+        parameters = tuple(kernel.parameters)
+        return Source(kernel.name, text, parameters, programs, warps, stages, descriptors=tuple(self.descriptors))
 
 
 def block_count(size: str, block: int) -> str:

@@ -14,7 +14,7 @@ from oneflow.lowering.triton.codegen.kernel import TYPES, Tensor
 from oneflow.lowering.triton.codegen.prelude import commented, definitions
 from oneflow.lowering.triton.codegen.symbolic_sizes import power_of_two
 from oneflow.lowering.triton.names import identifier
-from oneflow.lowering.triton.source import GLUON, Source
+from oneflow.lowering.triton.source import GLUON, Source, TensorDescriptor
 from oneflow.lowering.triton.templates.attention_blocks import AttentionShape
 from oneflow.lowering.triton.templates.outline_templates import TemplateInstance
 
@@ -102,16 +102,15 @@ def padded_width(width: int) -> int:
     return max(WARP_GROUP_ROWS, power_of_two(width))
 
 
-def descriptor_lines(tensor: Tensor, name: str, rows: int, buffers: int = 0) -> list[str]:
-    """The lines that make a TMA descriptor of blocks of `rows` rows, and allocate `buffers` shared-memory buffers.
-
-    The descriptor is on one line, as `runtime.cuda.tensor_maps` reads it.
+def descriptor_lines(tensor: Tensor, name: str, rows: int, buffers: int = 0) -> list[str | TensorDescriptor]:
+    """The TMA descriptor `all_<name>` of blocks of a tensor of static shape, and the line that allocates `buffers`
+    shared-memory buffers.
     """
-    block, element = f"[1, 1, {rows}, {padded_width(tensor.shape[3].static or 0)}]", f"gl.{TYPES[tensor.element]}"
-    sizes, strides = (", ".join(map(str, numbers)) for numbers in (tensor.shape, tensor.strides))
-    lists, layout = f"[{sizes}], [{strides}], {block}", "gl.NVMMASharedLayout(128, 16, 4)"
-    allocation = f"{name} = gl.allocate_shared_memory({element}, [{buffers}, {block[1:]}, {layout})"
-    descriptor = f"all_{name} = tma.make_tensor_descriptor({tensor.pointer}, {lists}, {layout})"
+    block, layout = (1, 1, rows, padded_width(tensor.shape[3].static or 0)), "gl.NVMMASharedLayout(128, 16, 4)"
+    descriptor = tensor.descriptor(f"all_{name}", block, layout)
+    assert descriptor is not None
+    shape, element = [buffers, *block], f"gl.{TYPES[tensor.element]}"
+    allocation = f"{name} = gl.allocate_shared_memory({element}, {shape}, {layout})"
     return [descriptor, *([allocation] if buffers else [])]
 
 
@@ -146,7 +145,7 @@ class PersistentKernel:
         """The most tiles that a program takes."""
         return -(-self.units // gpu_target().sms) * (2 if self.paired else 1)
 
-    def build_source(self, functions: str, lines: Sequence[str], registers: int) -> Source:
+    def build_source(self, functions: str, lines: Sequence[str | TensorDescriptor], registers: int) -> Source:
         """The source: `functions`, and `lines` as the body of the kernel; `registers` of a thread on average."""
         kernel = self.instance.kernel
         names, body = [name for name, _ in kernel.parameters], "\n".join(f"    {line}" for line in lines)
@@ -155,7 +154,7 @@ class PersistentKernel:
         programs = str(min(self.units, gpu_target().sms))
         return Source(
             kernel.name, f"{head}:\n{body}\n", tuple(kernel.parameters), programs, warps=4, registers=registers,
-            language=GLUON,
+            language=GLUON, descriptors=tuple(x for x in lines if isinstance(x, TensorDescriptor)),
         )  # fmt: skip
 
 

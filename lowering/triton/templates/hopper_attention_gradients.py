@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.triton.codegen.kernel import TYPES
-from oneflow.lowering.triton.source import Source
+from oneflow.lowering.triton.source import Source, TensorDescriptor
 from oneflow.lowering.triton.templates.attention_blocks import LOG2E, AttentionShape
 from oneflow.lowering.triton.templates.gluon import (
     WARP_GROUP_ROWS,
@@ -140,7 +140,7 @@ class _Gradients(PersistentKernel):
         for name, columns in (("WEIGHTS", out), ("SLOPES", width)):
             yield name, f"gl.DotOperandLayout(0, {ACCUMULATOR_LAYOUT.format(columns)}, 2)"
 
-    def _tensors(self) -> Iterator[str]:
+    def _tensors(self) -> Iterator[str | TensorDescriptor]:
         """TMA descriptors of the tensors, and their shared-memory buffers."""
         tensors, config = self.instance.tensors, self.config
         for name in self.side.stationary:

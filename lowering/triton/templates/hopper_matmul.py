@@ -22,7 +22,7 @@ from oneflow.lowering.triton.codegen.prelude import commented
 from oneflow.lowering.triton.codegen.writer import Value, Writer
 from oneflow.lowering.triton.cost.matmul_configurations import EPILOGUE_COLUMNS
 from oneflow.lowering.triton.names import identifier
-from oneflow.lowering.triton.source import GLUON, Source
+from oneflow.lowering.triton.source import GLUON, Source, TensorDescriptor
 from oneflow.lowering.triton.templates.gluon import (
     BARRIERS,
     IMPORTS,
@@ -153,6 +153,11 @@ class HopperEmission(Emission):
         ]
         return self._source("".join(parts))
 
+    def _descriptors(self) -> list[TensorDescriptor]:
+        """The statements that make the descriptors of operands and results."""
+        named = {**{n: d for n, d in self.operands.items() if d is not None}, **self.result_descriptors}
+        return [d.record(f"{name}_block", f"tl.{_layout(d)}") for name, d in named.items()]
+
     def _source(self, functions: str) -> Source:
         store = STORE_FUNCTION if self.result_descriptors else ""
         comments = commented(origins([n.op for n in self.contraction.structure.nodes]))
@@ -160,8 +165,9 @@ class HopperEmission(Emission):
         kernel, count = self.kernel, self._tile_count()
         grid, warps = str(min(count, self.max_programs)), self.config.warps // self.groups
         return Source(
-            kernel.name, text, tuple(kernel.parameters), grid, warps, registers=self.registers[1], language=GLUON
-        )
+            kernel.name, text, tuple(kernel.parameters), grid, warps, registers=self.registers[1], language=GLUON,
+            descriptors=tuple(self._descriptors()),
+        )  # fmt: skip
 
     def _tile_count(self) -> int:
         """The number of tiles."""
@@ -331,14 +337,13 @@ class HopperEmission(Emission):
     def _start(self, arguments: Sequence[str], shared: Sequence[str]) -> list[str]:
         """The entry: makes descriptors, buffers and barriers, loads the prologue, and starts the warp groups."""
         stages, operands = self.config.stages, dict(self._present_operands())
-        descriptors = {**operands, **self.result_descriptors}
         slices = {(d.tensor.element, d.dimensions[-1].axis.block): d for d in self.result_descriptors.values()}
         memory = [*((n, d, stages * (self.groups_per_tile if n == "left" else 1)) for n, d in operands.items()),
                   *((_buffer(*k), d, self.buffers[k] * self.groups) for k, d in slices.items())]  # fmt: skip
         groups = [f"(sums, ({', '.join([*arguments, *shared, str(g)])}))" for g in range(self.groups)]
         producer = f"(read, ({', '.join([*self._operand_blocks(), *shared])}))"
         return [
-            *(_make_descriptor(f"{name}_block", d) for name, d in descriptors.items()),
+            *map(str, self._descriptors()),
             *(_allocation(*block) for block in memory),
             f"full, empty = barriers({stages}, 1), barriers({stages}, {self.groups_per_tile})",
             *(["turns = barriers(2, 1)"] if self.config.ping_pong else []),
@@ -374,13 +379,6 @@ def _layout(descriptor: Descriptor) -> str:
     width = bytes_of(descriptor.tensor.element)
     swizzle = min(descriptor.dimensions[-1].axis.block * width, 128)
     return f"NVMMASharedLayout({swizzle}, {8 * width}, 2)"
-
-
-def _make_descriptor(name: str, descriptor: Descriptor) -> str:
-    lists = [[str(getattr(d, k)) for d in descriptor.dimensions] for k in ("size", "stride")]
-    sizes, strides, block = (f"[{', '.join(texts)}]" for texts in (*lists, _shape(descriptor)))
-    tensor, layout = descriptor.tensor.name, _layout(descriptor)
-    return f"{name} = tma.make_tensor_descriptor({tensor}, {sizes}, {strides}, {block}, tl.{layout})"
 
 
 def _shape(descriptor: Descriptor) -> list[str]:

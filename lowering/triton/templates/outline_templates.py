@@ -25,7 +25,7 @@ from oneflow.dialect.tensor_desc import TensorDesc, from_mlir
 from oneflow.lowering.kernels.nodes import Unsupported
 from oneflow.lowering.triton.codegen.kernel import Kernel, Tensor, bytes_of
 from oneflow.lowering.triton.codegen.views import View, Views
-from oneflow.lowering.triton.early_compilation import announce, is_listened
+from oneflow.lowering.triton.early_compilation import announce, has_listener
 from oneflow.lowering.triton.source import Source
 from oneflow.lowering.triton.templates.dynamic_sizes import DynamicSizes
 from oneflow.passes.base import Pass
@@ -151,7 +151,7 @@ class OutlineTemplates(Pass):
                     _Outlining(module, op, call, views, sizes).build()
         views.erase_unused(module)
         sizes.finish()
-        if is_listened():
+        if has_listener():
             _announce(module)
 
 

@@ -6,7 +6,7 @@ import oneflow as flow
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.record import REGISTRY
 from oneflow.lowering.pipelines import pipeline_between
-from oneflow.lowering.triton.early_compilation import announce, told_to
+from oneflow.lowering.triton.early_compilation import announce, listening
 from oneflow.lowering.triton.launch.program import read_program
 from oneflow.passes.pipeline import Pipeline, Watch
 
@@ -26,7 +26,7 @@ def lowered():
     watch, heard = Watch(timing=True), []
     with module.context, ir.Location.unknown():
         pipeline = Pipeline.parse(pipeline_between(None, "triton"), module.context)
-        with told_to(lambda source: heard.append((len(watch.seconds), source))):
+        with listening(lambda source: heard.append((len(watch.seconds), source))):
             pipeline.run(module, REGISTRY, watch)
         return read_program(module), heard, [name for name, _ in watch.seconds]
 
@@ -45,7 +45,7 @@ def test_what_templates_write_is_known_when_they_are_outlined(lowered):
 
 def test_nobody_is_told_after_the_block(lowered):
     heard = []
-    with told_to(heard.append):
+    with listening(heard.append):
         pass
     announce(next(iter(lowered[0].sources.values())))
     assert not heard

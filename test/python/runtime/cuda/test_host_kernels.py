@@ -48,7 +48,7 @@ def test_kernels_as_written_by_hand():
     with context, ir.Location.unknown():
         Pipeline.parse("builtin.module(oneflow-emit-triton)", context).run(module, REGISTRY)
         program = read_program(module)
-    assert [h.note for h in program.hosts] == ["kernel main_kernel_1 runs on the host: math.ctpop"]
+    assert [h.message for h in program.hosts] == ["kernel main_kernel_1 runs on the host: math.ctpop"]
     x, places, bits = floats(8), np.array([7, 0, 3, 3, 1, 6, 2, 5]), np.array([0, 1, 255, -1, 1 << 30], np.int32)
     got = interpret_program(program, x, places, bits)
     np.testing.assert_array_equal(got[0], 2 * x[places])

@@ -7,7 +7,7 @@ import pytest
 import oneflow as flow
 from oneflow.lowering.triton.codegen import matmul
 from oneflow.lowering.triton.cost.matmul_configurations import TMA_CONFIGS
-from oneflow.lowering.triton.source import Source
+from oneflow.lowering.triton.source import Source, TensorDescriptor
 from oneflow.runtime.cuda import driver
 from oneflow.runtime.cuda.array import DeviceArray
 from oneflow.runtime.cuda.compiler import compile_source
@@ -26,7 +26,13 @@ def copy(n, p0, p1):
     block3.store([0, 0], tl.full((64, 128), 0.0, tl.bfloat16))
     block2.store([0, 0], block1.load([0, 64]))
 """
-SOURCE = Source("copy", TEXT, (("n", "i32"), ("p0", "*bf16"), ("p1", "*bf16")), "1")
+DESCRIPTORS = (
+    TensorDescriptor("block1", "p0", 768, (96, 128), (256, 1), (64, 64)),
+    TensorDescriptor("block3", "p1", 0, (96, 128), (128, 1), (64, 128)),
+)
+SOURCE = Source(
+    "copy", TEXT, (("n", "i32"), ("p0", "*bf16"), ("p1", "*bf16")), "1", descriptors=DESCRIPTORS
+)  # fmt: skip
 
 
 def test_descriptors_of_known_sizes_are_parameters():

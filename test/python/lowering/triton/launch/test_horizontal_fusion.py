@@ -82,7 +82,7 @@ def two(rows):
 def test_small_kernels_of_a_short_program_alone_are_together(monkeypatch):
     assert lower(two(40)).plan.count("run.launch") == 1
     assert lower(two(4000)).plan.count("run.launch") == 2
-    monkeypatch.setattr(horizontal_fusion, "SHORT", 1)
+    monkeypatch.setattr(horizontal_fusion, "MAX_CALLS", 1)
     assert lower(two(40)).plan.count("run.launch") == 2
 
 
@@ -96,4 +96,4 @@ def test_two_kernels_of_one_launch():
 def test_who_reads_an_argument_and_who_updates_it_are_apart():
     """Whichever comes first: the updates of 1 wait for 0, and come before 2."""
     graph = SimpleNamespace(needs=[set(), set(), set()], waits={1: {0, 2}})
-    assert horizontal_fusion.needs_of(graph) == [set(), {0}, {1}]
+    assert horizontal_fusion.dependences(graph) == [set(), {0}, {1}]

@@ -19,7 +19,7 @@ from oneflow.lowering.triton.cost.matmul_configurations import (
     choose_split_k,
     hopper_config,
 )
-from oneflow.lowering.triton.launch.emit_triton import MOST_CHOICES
+from oneflow.lowering.triton.launch.emit_triton import MAX_CANDIDATES
 from oneflow.lowering.triton.templates import hopper_forms
 from oneflow.runtime.cuda.compiler import compile_source
 from oneflow.testing.triton_interpreter import interpret_program
@@ -59,7 +59,7 @@ def lower(function, *shapes):
     return source
 
 
-@pytest.mark.parametrize(("arch", "count"), [("sm_80", MOST_CHOICES), ("sm_90", MOST_CHOICES + 1)])
+@pytest.mark.parametrize(("arch", "count"), [("sm_80", MAX_CANDIDATES), ("sm_90", MAX_CANDIDATES + 1)])
 def test_candidates_are_distinct(arch, count):
     """Where the form in Gluon is chosen, the plain form is a candidate."""
     plain = lowered.lower(TUNED)

@@ -60,7 +60,7 @@ def sources(function, shapes, kind):
 @contextmanager
 def short_rows(monkeypatch):
     """Rows of any length are in shared memory, in small blocks, where there are two of them."""
-    monkeypatch.setattr(hopper_rows, "SHORTEST", 1)
+    monkeypatch.setattr(hopper_rows, "MIN_ROW", 1)
     monkeypatch.setattr(hopper_rows, "BLOCK", 16)
     with using_gpu(replace(gpu_target(), sms=2)):
         yield
@@ -103,7 +103,7 @@ def test_which_rows_have_the_form_and_compile(name, shape, kind, has):
     if has:
         assert (
             compile_source(found[0]).shared
-            <= GPU.block_shared_bytes // hopper_rows.PROGRAMS - GPU.reserved_shared_bytes // 2
+            <= GPU.block_shared_bytes // hopper_rows.PROGRAMS_PER_SM - GPU.reserved_shared_bytes // 2
         )
 
 
