@@ -170,6 +170,23 @@ def test_paths_of_folder_pages_exist(page):
     assert not missing, f"{page} names paths that do not exist: {missing}"
 
 
+def tasks() -> list[list[str]]:
+    """The rows of CONTRIBUTING's table of tasks: the task, words to search for, files."""
+    table = (ROOT / "CONTRIBUTING.md").read_text().partition("## Where to find it")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| .*\|$", table, re.MULTILINE)[2:]
+    return [[cell.strip() for cell in row.strip("|").split(" | ")] for row in rows]
+
+
+@pytest.mark.parametrize("task, words, where", tasks())
+def test_a_search_finds_where_a_task_is(task, words, where):
+    """A word to search for is in one of the files, or the glossary explains it and names one of them."""
+    files = [path for path in re.findall(r"`([\w/]+(?:\.py|/))`", where) if (ROOT / path).is_file()]
+    glossary = (ROOT / "docs/glossary.md").read_text().lower().splitlines()
+    for word in words.lower().split(", "):
+        in_files = any(word in (ROOT / path).read_text().lower() for path in files)
+        assert in_files or any(word in line and any(path in line for path in files) for line in glossary), task
+
+
 @pytest.mark.parametrize("page", [*INDEX_PAGES, *FOLDER_PAGES], ids=str)
 def test_passes_and_commands_in_pages_exist(page):
     named = set(re.findall(r"`(oneflow-[a-z-]+)", (ROOT / page).read_text()))
