@@ -180,7 +180,8 @@ def report() -> str:
     lines += [f"| {a} | {b} | {c} |" for a, b, c in (*tool_rows(), *compile_rows(), *call_rows())]
     lines += [
         "",
-        f"f32 of 4096 x 1024 where nothing is said; medians of calls of each in turn; {num_threads()} threads:",
+        f"Operands are f32 of 4096 x 1024 unless the row states otherwise; medians of alternating calls;"
+        f" {num_threads()} threads:",
         "",
     ]
     lines += ["| kernel | time | NumPy's time / ours |", "| --- | --- | --- |"]

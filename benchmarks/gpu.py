@@ -163,7 +163,7 @@ def report(groups: Sequence[str], harness: Harness) -> Iterator[str]:
     """The lines of the results."""
     card, library = torch.cuda.get_device_name(), f"PyTorch {torch.__version__}"
     yield f"# Measured figures on a GPU\n\nBy `python benchmarks/gpu.py` on: {card}; {library}.\n"
-    yield "Microseconds, medians; in brackets how many times as long as ours. Products of eager mode are cuBLAS's."
+    yield "Microseconds, medians; in parentheses the ratio to ours. Matrix products of eager mode are cuBLAS's."
     for group in groups:
         columns = COLUMNS.get(group, PEERS)
         yield f"\n## {group}\n\n| | ours | | {' | '.join(columns)} |\n|{' --- |' * (len(columns) + 3)}"

@@ -214,10 +214,11 @@ def section() -> str:
         [
             HEADING,
             "By `python benchmarks/sbp.py`. Bytes that all ranks together receive in a step, forward and backward:"
-            " the fewest that the layout needs, what boxing plans, and what the collectives of the programs receive."
-            " Arguments and results alone are annotated; auto minds bytes alone (`latency=0 compute=1e9`).",
+            " the minimum of the layout, the plan of boxing, and the collectives of the programs."
+            " Only arguments and results are annotated; the automatic strategy minimizes bytes only"
+            " (`latency=0 compute=1e9`).",
             table(head, layouts),
-            f"Costs of choices on {GRAPHS} random graphs of three operators, against the least of all assignments:"
+            f"Costs of choices on {GRAPHS} random graphs of three operators, relative to the optimum:"
             f" auto is optimal on {optimal['auto']} of them (worst ratio {worst['auto']:.3f}), greedy on"
             f" {optimal['greedy']} (worst ratio {worst['greedy']:.2f}).",
             f"A program of {OPERATORS:,} operators on a mesh of 2 x 2; the fastest of 3. Goal for inference: 5 s.",

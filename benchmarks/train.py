@@ -194,8 +194,8 @@ def section() -> str:
     head += ["peak", "torch eager", "torch.compile"]
     threads = os.environ.get(THREADS, len(os.sched_getaffinity(0)))
     about = f"By `python benchmarks/train.py --threads {threads}`, f32, PyTorch {torch.__version__}; medians of"
-    about += f" {ROUNDS} blocks of {BLOCK} steps in turn. Ratios above 1: faster than PyTorch. Peaks"
-    about += " are of steps, above the imported framework; what compilation leaves behind counts."
+    about += f" {ROUNDS} alternating blocks of {BLOCK} steps. A ratio above 1 means faster than PyTorch. The peak"
+    about += " is the memory of a step above the imported framework; memory that compilation leaves allocated counts."
     table = [f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}", *rows()]
     return "\n".join([HEADING, "", about, "", *table]) + "\n"
 

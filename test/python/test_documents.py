@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import oneflow as flow
+from oneflow.passes.registry import PASSES, PIPELINES
 from oneflow.tools.ranks import launcher
 
 ROOT = Path(__file__).parents[2]
@@ -129,6 +130,68 @@ def test_contributing_walk(tmp_path):
         out = run([sys.executable, *line.split()[1:]], tmp_path, tmp_path)
     assert re.search(r"\d+ passed", out)
     assert "softcap" in (tmp_path / "docs/ops.md").read_text()
+
+
+#: The pages of folders, and the pages that say where a task or a term is found.
+FOLDER_PAGES = sorted(
+    page.relative_to(ROOT)
+    for folder in ("dialect", "passes", "lowering", "runtime", "frontend", "testing", "tools", "test")
+    for page in (ROOT / folder).rglob("README.md")
+)
+INDEX_PAGES = [Path("docs/glossary.md"), Path("docs/architecture.md"), Path("CONTRIBUTING.md")]
+
+
+def paths_in(page: Path) -> set[str]:
+    """The files and folders that a page names between backticks or links to, without the programs in it."""
+    text = re.sub(r"```.*?```", "", (ROOT / page).read_text(), flags=re.DOTALL)
+    text = re.sub(r"Write to `[^`]+`", "", text)
+    named = re.findall(r"`([\w./-]+(?:/|\.(?:py|md|cpp|h|mlir|toml|yaml|cu)))`", text)
+    return {*named, *(link for link in re.findall(r"\]\(([^)#]+)\)", text) if "://" not in link)}
+
+
+@pytest.mark.parametrize("page", INDEX_PAGES, ids=str)
+def test_paths_of_index_pages_exist(page):
+    """Such a page names every path from the root of the repository; its links are relative to the page."""
+    missing = [p for p in paths_in(page) if not (ROOT / p).exists() and not (ROOT / page).parent.joinpath(p).exists()]
+    assert not missing, f"{page} names paths that do not exist: {sorted(missing)}"
+
+
+@pytest.mark.parametrize("page", FOLDER_PAGES, ids=str)
+def test_paths_of_folder_pages_exist(page):
+    """The page of a folder names files by their path from the root, or by the end of a path inside the folder."""
+    folder = (ROOT / page).parent
+    inside = ["/" + path.relative_to(folder).as_posix() for path in folder.rglob("*")]
+
+    def exists(path: str) -> bool:
+        end = "/" + path.rstrip("/")
+        return (ROOT / path).exists() or (folder / path).exists() or any(name.endswith(end) for name in inside)
+
+    missing = sorted(path for path in paths_in(page) if not exists(path))
+    assert not missing, f"{page} names paths that do not exist: {missing}"
+
+
+def tasks() -> list[list[str]]:
+    """The rows of CONTRIBUTING's table of tasks: the task, words to search for, files."""
+    table = (ROOT / "CONTRIBUTING.md").read_text().partition("## Where to find it")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| .*\|$", table, re.MULTILINE)[2:]
+    return [[cell.strip() for cell in row.strip("|").split(" | ")] for row in rows]
+
+
+@pytest.mark.parametrize("task, words, where", tasks())
+def test_a_search_finds_where_a_task_is(task, words, where):
+    """A word to search for is in one of the files, or the glossary explains it and names one of them."""
+    files = [path for path in re.findall(r"`([\w/]+(?:\.py|/))`", where) if (ROOT / path).is_file()]
+    glossary = (ROOT / "docs/glossary.md").read_text().lower().splitlines()
+    for word in words.lower().split(", "):
+        in_files = any(word in (ROOT / path).read_text().lower() for path in files)
+        assert in_files or any(word in line and any(path in line for path in files) for line in glossary), task
+
+
+@pytest.mark.parametrize("page", [*INDEX_PAGES, *FOLDER_PAGES], ids=str)
+def test_passes_and_commands_in_pages_exist(page):
+    named = set(re.findall(r"`(oneflow-[a-z-]+)", (ROOT / page).read_text()))
+    commands = {"oneflow-opt", "oneflow-run", "oneflow-translate", "oneflow-mlir"}
+    assert named <= {*PASSES, *PIPELINES, *commands}
 
 
 def test_generated_documents_are_fresh():
