@@ -45,9 +45,6 @@ def _expect_heads(op: Call) -> None:
         expect_dim(op, f"the {name} of value", op.value.shape[axis], wanted)
     if None in (heads, groups) or (heads != groups and (not groups or heads % groups)):
         raise op.error(f"expected static numbers of heads, those of key dividing query's, got {groups} and {heads}")
-    unknown = [n for n in ("query", "key", "value") if None in op[n].shape]
-    if heads != groups and unknown:
-        raise op.error(f"expected static sizes where heads share keys, got {unknown[0]} of {op[unknown[0]]}")
 
 
 #: Operands that have the rows of the query.
@@ -97,13 +94,22 @@ def _along_mask(op: Call, axis: int) -> Sbp:
     return S(own) if own >= 0 and op.mask.shape[own] != 1 else B
 
 
+def _expect_static(op: Call) -> None:
+    """Refuses to write out a call whose heads share keys in sizes that only a run knows: no reshape states them."""
+    dynamic = [n for n in ("query", "key", "value") if None in op[n].shape]
+    if op.query.shape[1] != op.key.shape[1] and dynamic:
+        raise op.error(f"expected static sizes where heads share keys, got {dynamic[0]} of {op[dynamic[0]].desc}")
+
+
 def _grouped(ops: Builder, x: Value, like: Value) -> Value:
     """(batch, heads, rows, n) as (batch, groups, heads / groups * rows, n), `groups` being the heads of `like`."""
     if x.shape[1] == like.shape[1]:
         return x
     batch, heads, rows, n = x.shape
     groups = like.shape[1]
-    assert heads is not None and groups is not None and rows is not None, "types() refuses sizes that are not static"
+    assert heads is not None and groups is not None and rows is not None, (
+        "_expect_static refuses sizes that are not static"
+    )
     return ops.reshape(x, shape=[batch, groups, heads // groups * rows, n])
 
 
@@ -231,6 +237,7 @@ class Attention:
         return {"query": lambda: by(0), "key": lambda: by(1), "value": lambda: by(2), "mask": by_mask}
 
     def decompose(ops: Builder, op: Call) -> tuple[Value, Value]:
+        _expect_static(op)
         scores = _scores(ops, op)
         most = _base(ops, op, row_max(ops, scores))
         e = ops.exp(scores - most)
@@ -300,6 +307,7 @@ class AttentionGrad:
     grad = composed_gradient
 
     def decompose(ops: Builder, op: Call) -> tuple[Value, Value, Value]:
+        _expect_static(op)
         weights, slope = _slopes(ops, op, op.dy, op.delta)
         p = _grouped(ops, _dropped(ops, op, narrow(ops, weights, op.query.dtype)), op.key)
         ds = narrow(ops, slope * op.scale, op.query.dtype)

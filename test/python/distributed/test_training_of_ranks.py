@@ -103,7 +103,7 @@ def test_what_follows_runs_beside_the_first_gradients(monkeypatch: pytest.Monkey
     monkeypatch.setattr(distributed, "PASSES", distributed.PASSES + "{{bytes=20000}}")
     module = read_module(step_of(3).ir("physical"), create_context(REGISTRY))
     monkeypatch.setattr(plan, "NO_REUSE_BYTES", 0)
-    monkeypatch.setattr(horizontal_fusion, "SHORT", 0)
+    monkeypatch.setattr(horizontal_fusion, "MAX_CALLS", 0)
     found = read_program(program_source(module, "step", REGISTRY).lower("triton"))
     kernels = {i: ExternalKernel(0, 0, str, None, True, recorded=True) for i in range(3)}
     script = record(found, [()] * 8, {}, kernels)

@@ -24,7 +24,7 @@ PAIR = [(2, ROWS // 2, DEPTH), (DEPTH, COLUMNS)]
 @pytest.fixture(autouse=True)
 def without_horizontal_fusion(monkeypatch):
     """Without horizontal fusion, so that kernels can be counted as launches."""
-    monkeypatch.setattr(horizontal_fusion, "SHORT", 0)
+    monkeypatch.setattr(horizontal_fusion, "MAX_CALLS", 0)
 
 
 def lowered(function, arrays, dtype):

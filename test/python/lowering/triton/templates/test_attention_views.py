@@ -25,7 +25,7 @@ from oneflow.testing.triton_interpreter import interpret_program
 @pytest.fixture(autouse=True)
 def without_horizontal_fusion(monkeypatch):
     """Without horizontal fusion, so that kernels can be counted as launches."""
-    monkeypatch.setattr(horizontal_fusion, "SHORT", 0)
+    monkeypatch.setattr(horizontal_fusion, "MAX_CALLS", 0)
 
 
 F = flow.nn.functional
