@@ -78,13 +78,13 @@ class ToPlacement(Function):
 def _cast(builder: Any, x: Tensor, placement: Placement | None, sbp: Any, grad_sbp: Any) -> Tensor:
     """A cast to a layout, in a trace."""
     name = builder.add_placement(placement)
-    at: Placement | None = placement or builder.placements.fitting(sbp)
+    at: Placement | None = placement or builder.placements.with_axes_of(sbp)
     if at is None:
         raise fail("expected a placement: pass one, or give it to flow.compile")
     try:
         attributes: dict[str, Any] = {"nd_sbp": at.layout(sbp, x.desc)}
         if grad_sbp is not None:
-            home = builder.placements.fitting(grad_sbp)
+            home = builder.placements.with_axes_of(grad_sbp)
             attributes |= {"grad_mode": "manual", "grad_nd_sbp": home.layout(grad_sbp, x.desc)}
     except (TypeError, ValueError) as error:
         raise fail(f"to_global: {error}") from None

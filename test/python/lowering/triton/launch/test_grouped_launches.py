@@ -182,7 +182,7 @@ def test_gradients_of_equal_weights_fill_the_device_together():
 def test_each_tile_takes_the_descriptors_and_pointers_of_its_product(stays, monkeypatch):
     """Programs that stay go through the tiles of all products."""
     monkeypatch.setattr(matmul, "ranked_configs", lambda product: [replace(TMA_CONFIGS[-1], persistent=stays)])
-    monkeypatch.setattr(matmul.Contraction, "pieces", lambda self, count: (count,))
+    monkeypatch.setattr(matmul.Contraction, "launch_sizes", lambda self, count: (count,))
     shapes = [(128, 256), *[(192, 256)] * 3, *[(192,)] * 3]
     arrays = [np.random.default_rng(i).standard_normal(s).astype(np.float16) for i, s in enumerate(shapes)]
 

@@ -95,5 +95,5 @@ def test_two_kernels_of_one_launch():
 
 def test_who_reads_an_argument_and_who_updates_it_are_apart():
     """Whichever comes first: the updates of 1 wait for 0, and come before 2."""
-    graph = SimpleNamespace(needs=[set(), set(), set()], waits={1: {0, 2}})
+    graph = SimpleNamespace(producers=[set(), set(), set()], ordered_after={1: {0, 2}})
     assert horizontal_fusion.dependences(graph) == [set(), {0}, {1}]
