@@ -48,10 +48,10 @@ def check(function, arrays, kernels, dots):
     got = interpret_program(program, *arrays)
     for one, other in zip(got, want if isinstance(want, tuple) else (want,), strict=True):
         rounded = other.astype(np.float16).astype(np.float64)
-        got_values = one.view(np.float16).astype(np.float64)
-        # At a power of two the unit in the last place is that of the larger number.
-        unit = np.spacing(np.maximum(np.abs(got_values), np.abs(rounded)).astype(np.float16)).astype(np.float64)
-        assert (np.abs(got_values - rounded) <= unit).all()
+        # Sums are f32: a few roundings of the largest come on top, in whatever order a library adds.
+        in_f32 = 4 * np.spacing(np.float32(np.abs(other).max()))
+        apart = np.abs(one.view(np.float16) - rounded) - np.spacing(np.abs(rounded).astype(np.float16))
+        assert apart.max() <= in_f32
 
 
 SUMS = {
