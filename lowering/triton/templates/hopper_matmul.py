@@ -315,7 +315,7 @@ class HopperEmission(Emission):
             self._epilogue_slice(part)
 
     #: The epilogue loads tensors by pointers.
-    is_direct = False
+    has_tma_epilogue = False
 
     def _store(self, node: Node, use: Use, value: Value) -> None:
         """Stores a slice of a result, from the buffer that the slice before did not use."""
