@@ -30,7 +30,7 @@ FOLLOWING = {
     "silu": (lambda y, c, r: F.silu(y) + r, lambda y, c, r: y * sigmoid(y) + r),
     "sine": (lambda y, c, r: flow.sin((y * 0.125).to(flow.float32)), lambda y, c, r: np.sin(y / 8)),
     "root": (lambda y, c, r: flow.sqrt(flow.abs(y)) - r, lambda y, c, r: np.sqrt(np.abs(y)) - r),
-    "quotient": (lambda y, c, r: (y.to(flow.float32) / r.to(flow.float32)).to(flow.bfloat16), lambda y, c, r: y / r),
+    "quotient": (lambda y, c, r: (y.to(flow.float32) / r.to(flow.float32)).to(y.dtype), lambda y, c, r: y / r),
     "cast": (lambda y, c, r: y.to(flow.float32) + r.to(flow.float32), lambda y, c, r: y + r),
     "choice": (lambda y, c, r: flow.where(r > 0, y, c), lambda y, c, r: np.where(r > 0, y, c)),
 }
