@@ -31,7 +31,7 @@ def defined(**slots):
 def refused(slot, message):
     """An error of that slot of one of these operators, in this file."""
     return pytest.raises(
-        Exception, match=rf"oneflow.tslip_\d+: (decomposition: )?its slot {slot} \(.*slips.py:\d+\): {message}"
+        Exception, match=rf"oneflow.tslip_\d+: (decomposition: )?its slot {slot} \(.*slots.py:\d+\): {message}"
     )
 
 
@@ -163,7 +163,7 @@ def test_a_computation_of_another_type(rule, told):
 def test_scalar_bodies(body, message):
     name = f"tslip_{next(NUMBERS)}"
     flow.elementwise(f"{name}(x) -> y")(lambda x: body(x))
-    place = r"\(.*slips.py:\d+\)"
+    place = r"\(.*slots.py:\d+\)"
     with pytest.raises(Exception, match=f"oneflow.{name}: its slot scalar {place}: {message}") as caught:
         getattr(flow.ops, name)(X)
     assert "did not foresee" not in str(caught.value)
