@@ -20,10 +20,14 @@ _NARROW = re.compile(r"b?f16\b")
 #: Operations whose results can be 16-bit floats.
 _SOURCES = frozenset(
     f"llvm.{name}"
-    for name in "load mlir.constant mlir.undef mlir.poison bitcast fptrunc intr.masked.load call".split()
+    for name in (
+        "load mlir.constant mlir.undef mlir.poison bitcast fptrunc sitofp uitofp intr.masked.load call".split()
+    )
 )
-#: Operations whose 16-bit results must keep a float type.
-_FLOATS = frozenset({"llvm.fptrunc", "llvm.mlir.constant"})
+#: Operations whose 16-bit results must keep a float type. MLIR folds integer to f32 to f16 into one conversion.
+_FLOATS = frozenset({"llvm.fptrunc", "llvm.sitofp", "llvm.uitofp", "llvm.mlir.constant"})
+#: Conversions whose 16-bit operand must keep a float type.
+_READS_FLOAT = frozenset({"llvm.fpext", "llvm.fptosi", "llvm.fptoui"})
 
 
 @register_pass
@@ -63,7 +67,7 @@ def _introduces_narrow_floats(op: ir.Operation) -> bool:
 def _rewrite(function: ir.Operation) -> None:
     """Gives every value of a function its new type, and casts operands and results of conversions."""
     ops = gather(function)
-    extended = [(op, op.operands[0].type) for op in ops if op.name == "llvm.fpext" and _is_narrow(op.operands[0])]
+    extended = [(op, op.operands[0].type) for op in ops if op.name in _READS_FLOAT and _is_narrow(op.operands[0])]
     for argument in (a for block in function.regions[0].blocks for a in block.arguments if _is_narrow(a)):
         _retype(argument)
     for op in ops:

@@ -29,3 +29,15 @@ llvm.func @converted(%p: !llvm.ptr) -> bf16 {
   %3 = llvm.mlir.constant(1.0 : bf16) : bf16
   llvm.return %3 : bf16
 }
+
+// A conversion of integers gives floats, whose bits are what follows.
+// CHECK-LABEL: llvm.func @from_integers(
+// CHECK: %[[F:.*]] = llvm.uitofp %{{.*}} : vector<4xi8> to vector<4xf16>
+// CHECK: %[[B:.*]] = llvm.bitcast %[[F]] : vector<4xf16> to vector<4xi16>
+// CHECK: llvm.store %[[B]], %{{.*}} : vector<4xi16>, !llvm.ptr
+llvm.func @from_integers(%p: !llvm.ptr, %q: !llvm.ptr) {
+  %x = llvm.load %p : !llvm.ptr -> vector<4xi8>
+  %y = llvm.uitofp %x : vector<4xi8> to vector<4xf16>
+  llvm.store %y, %q : vector<4xf16>, !llvm.ptr
+  llvm.return
+}
