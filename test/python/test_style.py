@@ -26,7 +26,9 @@ def test_module_is_documented_and_has_one_job(path):
     assert len(text.splitlines()) <= 600, f"{name(path)} has {len(text.splitlines())} lines; split it by jobs"
 
 
-@pytest.mark.parametrize("command_line_name", sorted(PASSES))
+@pytest.mark.parametrize(
+    "command_line_name", sorted(n for n, p in PASSES.items() if p.__module__.startswith("oneflow."))
+)
 def test_a_pass_is_in_the_module_of_its_name(command_line_name):
     module = PASSES[command_line_name].__module__.rsplit(".", 1)[-1]
     assert module == command_line_name.removeprefix("oneflow-").replace("-", "_")

@@ -17,7 +17,7 @@ LINES = [(3, attrs) for attrs in (*SIZES, *FACTORS)] + [
     (7, FACTORS[7]),
 ]
 PLANES = [{"output_size": [3, 7]}, {"output_size": [5, 2]}, {"height_scale": 2.0, "width_scale": 1.5},
-          {"height_scale": 1.1, "width_scale": 1.1}, {"height_scale": 1.1, "width_scale": 2.0}]  # fmt: skip
+          {"height_scale": 1.1, "width_scale": 1.1}, {"height_scale": 1.4, "width_scale": 2.0}]  # fmt: skip
 SPACE = {"depth_scale": 2.0, "height_scale": 1.5, "width_scale": 1.0}
 
 
