@@ -11,14 +11,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
+from typing import TypeVar
 
 from oneflow.dialect.record import suggestion
 from oneflow.lowering.targets.cpu import CPU_TARGETS, CpuTarget
 from oneflow.lowering.targets.gpu import GPU_TARGETS, GpuTarget
 from oneflow.lowering.targets.host import host_architecture, host_target, missing_features
+
+T = TypeVar("T")
 
 #: The environment variable that names the CPU target.
 VARIABLE = "ONEFLOW_TARGET"
@@ -79,24 +82,23 @@ def gpu_target() -> GpuTarget:
     return _chosen_gpu.get() or GPU_TARGETS[DEFAULT_GPU]
 
 
-@contextmanager
-def using_cpu(target: CpuTarget) -> Iterator[None]:
+def using_cpu(target: CpuTarget) -> AbstractContextManager[None]:
     """Compiles programs for the CPU `target` inside, in this thread."""
-    before = _chosen_cpu.set(target)
-    try:
-        yield
-    finally:
-        _chosen_cpu.reset(before)
+    return _using(_chosen_cpu, target)
+
+
+def using_gpu(target: GpuTarget) -> AbstractContextManager[None]:
+    """Compiles kernels for the GPU `target` inside, in this thread."""
+    return _using(_chosen_gpu, target)
 
 
 @contextmanager
-def using_gpu(target: GpuTarget) -> Iterator[None]:
-    """Compiles kernels for the GPU `target` inside, in this thread."""
-    before = _chosen_gpu.set(target)
+def _using(variable: ContextVar[T | None], target: T) -> Iterator[None]:
+    before = variable.set(target)
     try:
         yield
     finally:
-        _chosen_gpu.reset(before)
+        variable.reset(before)
 
 
 def check_runs_on_host(target: CpuTarget) -> None:
