@@ -95,7 +95,7 @@ def test_ranks_in_one_process_have_no_gpu_each() -> None:
 
 
 def test_ranks_without_enough_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mpi.MpiWorld, "near", lambda self: (0, 3))
+    monkeypatch.setattr(mpi.MpiWorld, "local_rank_and_size", lambda self: (0, 3))
     with host_cuda(devices=2), pytest.raises(WorldError, match=r"a GPU for each of the 3 ranks of .* got 2"):
         nccl.Gpus(mpi.MpiWorld.__new__(mpi.MpiWorld))
 
@@ -106,7 +106,7 @@ def test_a_type_that_nccl_does_not_add() -> None:
 
 
 def test_a_rank_that_sees_one_gpu_has_it_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mpi.MpiWorld, "near", lambda self: (1, 2))
+    monkeypatch.setattr(mpi.MpiWorld, "local_rank_and_size", lambda self: (1, 2))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
     with host_cuda(devices=1) as cuda, host_nccl(cuda):
         assert nccl.Gpus(mpi.MpiWorld.__new__(mpi.MpiWorld)).device.number == 0
