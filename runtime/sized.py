@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -21,8 +21,10 @@ from oneflow.passes.infer_types import InferTypes
 from oneflow.runtime.arguments import ArgumentError, bind
 from oneflow.runtime.cuda.array import DeviceArray, is_on_device
 from oneflow.runtime.cuda.executable import CudaExecutable, compile_cuda
+from oneflow.runtime.cuda.replay_cache import ReplayCache
 from oneflow.runtime.executable import CpuExecutable, Options, compile_module, is_named, signature_of
 from oneflow.runtime.footprint import Footprint
+from oneflow.runtime.protocol import FastPath
 
 E = TypeVar("E", CpuExecutable, CudaExecutable)
 Module: TypeAlias = ir.Module
@@ -68,9 +70,6 @@ def needs_sizes(module: ir.Module, registry: Registry) -> bool:
 
 class _Sized(Generic[E]):
     """The common part of executables that compile for each set of sizes: the programs, and queries of the latest."""
-
-    fast_path: ClassVar[None] = None
-    last_run: ClassVar[None] = None
 
     def __init__(self, module: ir.Module, entry: str, registry: Registry, compile: Callable[[ir.Module], E]) -> None:
         self.inputs, self.outputs = signature_of(module, entry)
@@ -143,6 +142,8 @@ class _Sized(Generic[E]):
 class SizedExecutable(_Sized[CpuExecutable], CpuExecutable):
     """A program for the CPU, compiled for each set of sizes."""
 
+    fast_path: FastPath | None = None
+
     def __call__(self, *arrays: Any, **named: Any) -> list[np.ndarray]:
         """Runs the program for the sizes of the arguments; see `CpuExecutable`.
 
@@ -155,6 +156,8 @@ class SizedExecutable(_Sized[CpuExecutable], CpuExecutable):
 
 class SizedCudaExecutable(_Sized[CudaExecutable], CudaExecutable):
     """A program for a device, compiled for each set of sizes."""
+
+    last_run: ReplayCache | None = None
 
     def __call__(self, *arrays: Any, **named: Any) -> list[Any]:
         """Runs the program for the sizes of the arguments; see `CudaExecutable`."""

@@ -37,8 +37,7 @@ class Block(np.ndarray):
 
     def to(self, kind: Any, bitcast: bool = False) -> Block:
         """The elements as another type, or their bits."""
-        converted: Block = self.view(kind) if bitcast else self.astype(kind)
-        return converted
+        return block(self.view(kind) if bitcast else self.astype(kind))
 
     def permute(self, *order: int) -> Block:
         """The axes in another order."""

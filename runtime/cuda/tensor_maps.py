@@ -104,7 +104,7 @@ class MapArgument:
         self.places = [self.address, *(sizes + 4 * i for i in range(rank)), *(strides + 8 * i for i in range(rank))]
         self._layout = tiled(about.sizes, about.strides, about.block, about.element, about.kind, about.swizzle)
 
-    def set(self, slots: Sequence[int]) -> None:
+    def set(self, slots: ctypes.Array[ctypes.c_int64]) -> None:
         """Points the map to its tensor; `slots` are the values of the kernel's parameters."""
         address = slots[self.about.pointer] + self.about.first * self.about.element
         if address != self.of:
