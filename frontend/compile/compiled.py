@@ -17,7 +17,7 @@ from oneflow.dialect import dtypes
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.locks import Lock
 from oneflow.frontend.compile.ahead_of_time_backward import make_pullback, recorded_call
-from oneflow.frontend.compile.specialization import FastPath, Specialization, device_of_captures, no_fast_path
+from oneflow.frontend.compile.specialization import FastPath, Specialization, default_device, no_fast_path
 from oneflow.frontend.core.arrays import (
     Data,
     device_name,
@@ -33,7 +33,7 @@ from oneflow.frontend.core.devices import Device, set_compile_option
 from oneflow.frontend.core.devices import device as named_device
 from oneflow.frontend.core.dispatch import Stateful
 from oneflow.frontend.core.errors import CallError
-from oneflow.frontend.core.mode import tracing
+from oneflow.frontend.core.mode import BUILDER
 from oneflow.frontend.core.placements import compile_function
 from oneflow.frontend.core.spec import TensorSpec
 from oneflow.frontend.core.tree import Tree, flatten
@@ -115,7 +115,8 @@ class CompiledFunction:
             CallError: an argument is not what the function takes; it is named.
             TraceError: the function cannot become a program.
         """
-        if tracing():
+        builder = BUILDER.get()
+        if builder is not None and not builder.eager:  # `mode.tracing` inlined
             bind(self._fn, args, kwargs)
             return self._fn(*args, **kwargs)
         value = NotImplemented if kwargs else self._fast_path(args)
@@ -127,6 +128,9 @@ class CompiledFunction:
             return self._call(key, bind(self._fn, args, kwargs))
         if cached[0] is not self._last or self._fast_path is not cached[2]:
             self._last, self._fast_path = cached[0], cached[2]
+            value = self._fast_path(args)
+            if value is not NotImplemented:
+                return value
         return self._run(cached[0], args, [x.storage if isinstance(x, EagerTensor) else x for x in args])
 
     def _call(self, key: Any, arguments: inspect.BoundArguments) -> Any:
@@ -253,7 +257,7 @@ class CompiledFunction:
     @without_garbage_collection()
     def _trace_and_compile(self, given: inspect.BoundArguments, device: Device | None) -> Specialization:
         traced = trace_call(self._fn, given, entry_name(self._fn), INLINE_BYTES, self.placement)
-        return self._compile(traced, device or named_device(device_of_captures(traced.captured) or "cpu"))
+        return self._compile(traced, device or default_device(traced.captured))
 
     def _compile(self, traced: Traced, device: Device) -> Specialization:
         if self._autotune is not None:
