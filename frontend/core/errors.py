@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import itertools
-import linecache
 import sys
 from dataclasses import dataclass
+from linecache import getline
 from types import FrameType
 
 from oneflow.frontend.core.mode import tracing
@@ -30,7 +30,7 @@ class OneFlowError(ValueError):
     """An error at a line of the user's program: what was expected, what came, and what to write instead."""
 
     def __init__(self, text: str, location: SourceLocation | None = None) -> None:
-        source = linecache.getline(location.file, location.line).strip() if location else ""
+        source = getline(location.file, location.line).strip() if location else ""
         super().__init__((f"{location}: {text}" if location else text) + (f"\n    {source}" if source else ""))
         self.text, self.place = text, location
 

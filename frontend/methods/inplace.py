@@ -26,6 +26,7 @@ from oneflow.frontend.eager.function import to_device
 from oneflow.frontend.eager.tape import MODE
 from oneflow.frontend.eager.tensor import BUILDER, EagerTensor, wrapped
 from oneflow.frontend.eager.views import detached, view_of
+from oneflow.frontend.functional.index_parts import is_integer
 from oneflow.frontend.functional.rules import constant
 from oneflow.frontend.methods import methods
 from oneflow.frontend.methods.assignment import Write, assigned, out_of_place
@@ -124,11 +125,7 @@ def _is_basic(key: Any) -> bool:
     """Whether an index takes a part that can be a view, as indices without lists and tensors do."""
     if isinstance(key, tuple):
         return all(map(_is_basic, key))
-    return key is None or key is Ellipsis or isinstance(key, slice) or _is_integer(key)
-
-
-def _is_integer(key: Any) -> bool:
-    return isinstance(key, (int, np.integer)) and not isinstance(key, bool)
+    return key is None or key is Ellipsis or isinstance(key, slice) or is_integer(key)
 
 
 def getitem(self: EagerTensor, key: Any) -> Any:
@@ -197,7 +194,7 @@ def _prepared_index(x: EagerTensor, key: Any, value: Tensor) -> Any:
         return to_device(key, x.device)
     settled = _concrete_index(key)
     parts = settled if isinstance(settled, tuple) else (settled,)
-    return tuple(map(np.asarray, parts)) if x.is_cuda and parts and all(map(_is_integer, parts)) else settled
+    return tuple(map(np.asarray, parts)) if x.is_cuda and parts and all(map(is_integer, parts)) else settled
 
 
 def _write_on_host(x: EagerTensor, key: Any, value: np.ndarray) -> None:

@@ -244,7 +244,7 @@ def _refused(function, *arrays):
     return str(caught.value)
 
 
-def test_errors_name_the_operator_its_path_and_line():
+def test_errors_name_the_operator_its_path_and_line(source_lines):
     def loss(x):
         y = flow.bernoulli(x * x)
         return y.exp().sum()
