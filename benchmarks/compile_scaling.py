@@ -108,8 +108,8 @@ def measured(way: str, passes: Sequence[str], program: str, operators: int) -> d
     module = read_module(text, context)
     found["read and verify"] = time.process_time() - begin
     for name in passes:
-        taken = _seconds(module, name)
-        found[name.partition("{")[0]] = found.get(name.partition("{")[0], 0.0) + taken
+        duration = _seconds(module, name)
+        found[name.partition("{")[0]] = found.get(name.partition("{")[0], 0.0) + duration
     return {name: seconds / operators * 1e6 for name, seconds in found.items()}
 
 

@@ -84,7 +84,7 @@ def cases() -> Iterator[Case]:
 
 def prepare(wanted: Sequence[Case], arch: str) -> int:
     """Compiles every way of all cases, side by side, to the disk; gives their number."""
-    ways = [way for case in wanted for way in case.ways(arch)]
+    configurations = [way for case in wanted for way in case.ways(arch)]
     with CompileWorkers(arch) as helpers:
         helpers.start(OPERATIONS_PER_WORKER * native.num_threads())
 
@@ -93,8 +93,8 @@ def prepare(wanted: Sequence[Case], arch: str) -> int:
                 compile_kernel(source, arch, True, helpers)
 
         with ThreadPoolExecutor(len(helpers) or native.num_threads()) as pool:
-            list(pool.map(compile_way, ways))
-    return len(ways)
+            list(pool.map(compile_way, configurations))
+    return len(configurations)
 
 
 @dataclass(frozen=True)

@@ -187,15 +187,15 @@ def start(ranks: int, count: int) -> subprocess.Popen[str]:
 
 def seconds_of(*jobs: subprocess.Popen[str]) -> float:
     """What the slowest of jobs that run at once says."""
-    said = [job.communicate()[0] for job in jobs]
-    return max(map(float, said))
+    outputs = [job.communicate()[0] for job in jobs]
+    return max(map(float, outputs))
 
 
 def scaling() -> str:
     """Two processes apart and two together in turn: their times, and the ratio."""
     pairs = [(seconds_of(start(1, 1), start(1, 1)), seconds_of(start(2, 2))) for _ in range(TURNS)]
-    apart, together, kept = map(statistics.median, zip(*((a, b, a / b) for a, b in pairs), strict=True))
-    rows = [["2 apart", BATCH, f"{apart * 1e3:.1f} ms", ""]]
+    separate, together, kept = map(statistics.median, zip(*((a, b, a / b) for a, b in pairs), strict=True))
+    rows = [["2 apart", BATCH, f"{separate * 1e3:.1f} ms", ""]]
     rows.append(["2 together", 2 * BATCH, f"{together * 1e3:.1f} ms", f"{kept:.2f}"])
     return table(["processes", "rows of a step", "step", "time apart / together"], rows)
 

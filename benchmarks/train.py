@@ -178,10 +178,10 @@ def rows() -> list[str]:
     lines = []
     for name in MODELS:
         times, peaks = step_times(name), {way: peak(way, name) for way in WAYS}
-        shown = [f"{times[way] * 1e3:.1f} ms" for way in WAYS]
+        cells = [f"{times[way] * 1e3:.1f} ms" for way in WAYS]
         ratios = [f"{times[way] / times['ours']:.2f}" for way in WAYS[1:]]
         memory = [f"{peaks[way]:.0f} MiB" for way in WAYS]
-        lines.append(f"| {' | '.join([name, *shown, *ratios, *memory])} |")
+        lines.append(f"| {' | '.join([name, *cells, *ratios, *memory])} |")
         print(lines[-1], file=sys.stderr)
     return lines
 

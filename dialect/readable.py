@@ -91,8 +91,8 @@ def _too_large(text: str) -> tuple[str, int] | None:
     trial = subprocess.run(command, input=text, env=found, capture_output=True, text=True, check=False)
     if trial.returncode >= 0:
         return None
-    said = next((line for line in trial.stderr.splitlines() if "ERROR" in line), "")
-    why = said or signal.Signals(-trial.returncode).name
+    first_error = next((line for line in trial.stderr.splitlines() if "ERROR" in line), "")
+    why = first_error or signal.Signals(-trial.returncode).name
     return f"expected tensors that MLIR's parser can take, but they end it ({why}); the first large one is here", (
         large.start()
     )

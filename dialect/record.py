@@ -286,10 +286,10 @@ class Registry:
             SignatureError: the name is taken, both places are named; or its names are none that MLIR takes.
         """
         check_names(record.signature)
-        taken = self.operators.get(record.name)
-        if taken is not None:
+        registered = self.operators.get(record.name)
+        if registered is not None:
             raise SignatureError(
-                f"operator {record.name} is defined twice: at {taken.where} and at {record.where}; rename one"
+                f"operator {record.name} is defined twice: at {registered.where} and at {record.where}; rename one"
             )
         self.operators[record.name] = record
         return record

@@ -221,8 +221,8 @@ class _Refiner:
                     self._cast_to(Operand(op, number), result)
             for call in function.calls:
                 callee = self.structure.functions.get(call.callee)
-                for number, taken in enumerate(callee.inputs if callee else ()):
-                    self._cast_to(Operand(call.op, number), taken)
+                for number, input_type in enumerate(callee.inputs if callee else ()):
+                    self._cast_to(Operand(call.op, number), input_type)
 
         for function in self.structure.functions.values():
             self._drop_casts(function)

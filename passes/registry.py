@@ -27,9 +27,9 @@ def register_pass(cls: P) -> P:
     Raises:
         ValueError: the name is taken, or the pass says nothing of what it does.
     """
-    taken = PASSES.get(cls.name)
-    if taken is not None or cls.name in PIPELINES:
-        other = taken.__module__ if taken else "a pipeline"
+    registered = PASSES.get(cls.name)
+    if registered is not None or cls.name in PIPELINES:
+        other = registered.__module__ if registered else "a pipeline"
         raise ValueError(f"pass {cls.name} is registered twice: in {other} and in {cls.__module__}; rename one")
     if not cls.summary():
         raise ValueError(f"pass {cls.name}: expected a docstring that says what it does")

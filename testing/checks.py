@@ -125,10 +125,10 @@ def check_meaning(sample: Sample, dtype: DType, registry: Registry = REGISTRY) -
     """Checks the meaning (evaluated by NumPy, or the kernel) and `sharded_decomposition` against the reference."""
     op = make_case(sample, dtype, registry)
     wanted = run_reference(op)
-    ways = {"": run_meaning(op)}
+    results_by_meaning = {"": run_meaning(op)}
     if op.record.sharded_decomposition is not None:
-        ways[" by parts"] = _run_rule(op.record.sharded_decomposition, op)
-    for way, results in ways.items():
+        results_by_meaning[" by parts"] = _run_rule(op.record.sharded_decomposition, op)
+    for way, results in results_by_meaning.items():
         for number, (got, want) in enumerate(zip(results, wanted, strict=True)):
             text = f"{sample} {dtype}{way} result {number}"
             assert_close(np.asarray(got), np.asarray(want), sample.tolerance(dtype), text)

@@ -35,9 +35,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(arguments: Arguments) -> int:
     if "load-ops" in arguments.flags:
         load_operators(arguments.flags["load-ops"])
-    shown = _show(arguments)
-    if shown is not None:
-        print(shown)
+    text = _show(arguments)
+    if text is not None:
+        print(text)
         return 0
     context = create_context(REGISTRY)
     context.enable_multithreading(False)

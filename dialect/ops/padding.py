@@ -173,8 +173,8 @@ def _grad_compute(kind: type[Edge]) -> Any:
 def _numpy_sources(mode: str, size: int, pair: tuple[int, int]) -> Any:
     """The inner element that each position copies, by NumPy's own padding of positions."""
     before, after = pair
-    shown = np.pad(np.arange(size), [max(before, 0), max(after, 0)], mode=mode)  # type: ignore[call-overload]
-    return shown[max(-before, 0) : len(shown) - max(-after, 0)]
+    sources = np.pad(np.arange(size), [max(before, 0), max(after, 0)], mode=mode)  # type: ignore[call-overload]
+    return sources[max(-before, 0) : len(sources) - max(-after, 0)]
 
 
 def _numpy_grid(mode: str, inside: Sequence[int], padding: Sequence[int]) -> Any:

@@ -131,8 +131,9 @@ def reduction(
 
     def compute(op: Call) -> Stage:
         x, is_wide = op.input_tensor, in_f64 and op.input_tensor.dtype in (dtypes.float16, dtypes.bfloat16)
-        taken = (lambda e: s.cast(element(e), dtypes.float64)) if is_wide else element
-        return fold_axes(x, reduction_axes(op, x.rank), op.keepdims, init(x.dtype), combine, result or x.dtype, taken)
+        accumulated = (lambda e: s.cast(element(e), dtypes.float64)) if is_wide else element
+        axes = reduction_axes(op, x.rank)
+        return fold_axes(x, axes, op.keepdims, init(x.dtype), combine, result or x.dtype, accumulated)
 
     def sbp(op: Call) -> Factors | list[SbpSignature]:
         shape = op.input_tensor.shape

@@ -141,8 +141,8 @@ class ViewMeta:
 
     def _gathered_view(self, builder: Any, root: Variable) -> Variable:
         if isinstance(root.handle, np.ndarray) and not (self.recorded and root.requires_grad):
-            taken: Variable = builder.wrap(np.array(self.view_fn(root.handle), order="C"))
-            return taken
+            view: Variable = builder.wrap(np.array(self.view_fn(root.handle), order="C"))
+            return view
         return _gathered(builder, root, self.view_fn(np.arange(root.desc.element_count or 0).reshape(_sizes(root))))
 
 
@@ -154,8 +154,9 @@ def _sizes(variable: Variable) -> list[int]:
 def _gathered(builder: Any, values: Variable, positions: np.ndarray) -> Variable:
     """The elements of `values` at positions in row-major order, in the shape of `positions`."""
     flat = builder.call("reshape", values, shape=[values.desc.element_count])[0]
-    taken: Variable = builder.call("gather", flat, _on_same_device(builder, values, np.array(positions)), axis=0)[0]
-    return taken
+    indices = _on_same_device(builder, values, np.array(positions))
+    elements: Variable = builder.call("gather", flat, indices, axis=0)[0]
+    return elements
 
 
 def _on_same_device(builder: Any, variable: Variable, array: np.ndarray) -> Variable:
@@ -240,8 +241,8 @@ def _narrowed(attrs: Mapping[str, Any], shape: tuple[int, ...]) -> ViewFunction:
     def view_fn(a: np.ndarray) -> np.ndarray:
         at = dim % a.ndim
         first = start % max(a.shape[at], 1) if start < 0 else start
-        taken: np.ndarray = a[(slice(None),) * at + (slice(first, first + attrs["length"]),)]
-        return taken
+        part: np.ndarray = a[(slice(None),) * at + (slice(first, first + attrs["length"]),)]
+        return part
 
     return view_fn
 

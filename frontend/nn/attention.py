@@ -172,10 +172,10 @@ class MultiheadAttention(Module):
             else F.matmul(F.dropout(weights, self.dropout, self.training), values)
         )
         result = self.out_proj(F.flatten(F.permute(mixed, 0, 2, 1, 3), 2))
-        shown = None if not need_weights else F.mean(weights, 1) if average_attn_weights else weights
+        averaged = None if not need_weights else F.mean(weights, 1) if average_attn_weights else weights
         if single:
-            return F.squeeze(result, 0), None if shown is None else F.squeeze(shown, 0)
-        return result if self.batch_first else F.transpose(result, 0, 1), shown
+            return F.squeeze(result, 0), None if averaged is None else F.squeeze(averaged, 0)
+        return result if self.batch_first else F.transpose(result, 0, 1), averaged
 
     def _batched(self, x: Any, single: bool) -> Any:
         """As (batch, length, features)."""

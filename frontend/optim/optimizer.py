@@ -224,8 +224,8 @@ class Optimizer(Stateful):
         foreign = {k for k, v in given.items() if k not in known | IMPLEMENTATION | {"params"} and v}
         if foreign:
             raise ValueError(f"{type(self).__name__} has no {', '.join(sorted(foreign))}, which the state sets")
-        taken = {k: tuple(v) if isinstance(v, list) else v for k, v in given.items() if k in known}
-        whole = {**own, **taken}
+        settings = {k: tuple(v) if isinstance(v, list) else v for k, v in given.items() if k in known}
+        whole = {**own, **settings}
         self.check(whole)
         return whole
 

@@ -130,13 +130,13 @@ class _Assignment:
         """Moves a gradient to the placement of the value that it is the gradient of."""
         value, like = op.operands
         place = self._at(like)
-        said = dialect.read_attributes(op, dialect.record_of(op, self.registry))
-        nd: NdSbp = said["nd_sbp"]
+        attributes = dialect.read_attributes(op, dialect.record_of(op, self.registry))
+        nd: NdSbp = attributes["nd_sbp"]
         if place != self._at(value):
             mesh = self.submeshes[place].mesh
             whole = tuple(B if s.is_partial else s for s in nd)
             value = self._bring(op, value, place, whole if len(nd) == len(mesh) else broadcast(mesh))
-        elif said["stated"]:
+        elif attributes["stated"]:
             ops = IRBuilder(self.registry, ir.InsertionPoint(op), op.location)
             value = ops.hierarchical_parallel_cast(ops.wrap(value), nd_sbp=nd).handle
             self._set(value.owner, place)

@@ -180,9 +180,9 @@ class Programs:
         except AssertionError as error:
             return f"{program.way}: {' '.join(str(error).split())}"
         except (OperatorError, PipelineFailure) as error:
-            said = " ".join(str(error).partition("\nnote:")[0].split())
-            refused = "static" in said and (program.loose or program.way == "ranks")
-            return None if refused else f"{program.way}: {said}"
+            message = " ".join(str(error).partition("\nnote:")[0].split())
+            refused = "static" in message and (program.loose or program.way == "ranks")
+            return None if refused else f"{program.way}: {message}"
         return None
 
     def smaller(self, case: str) -> Iterator[str]:

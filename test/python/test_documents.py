@@ -92,7 +92,7 @@ def console_commands() -> list[list[str]]:
 def test_readme_commands_run(tmp_path):
     """In their order, since some read what others have written; without a GPU, the one that runs on it says so."""
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
-    said = {}
+    outputs = {}
     for name, *rest in console_commands():
         command = {"python": [sys.executable], "ls": ["ls"]}.get(
             name, [sys.executable, "-m", f"oneflow.tools.{name.replace('-', '_')}"]
@@ -101,9 +101,10 @@ def test_readme_commands_run(tmp_path):
             with pytest.raises(AssertionError, match=r"CUDA|no device"):
                 run([*command, *rest], tmp_path, ROOT)
         else:
-            said[" ".join([name, *rest])] = run([*command, *rest], tmp_path, ROOT)
-    assert [len(out) > 0 for line, out in said.items() if not line.startswith("python")] == [True] * (len(said) - 1)
-    kernels = said["ls kernels"].split()
+            outputs[" ".join([name, *rest])] = run([*command, *rest], tmp_path, ROOT)
+    printed = [out for line, out in outputs.items() if not line.startswith("python")]
+    assert all(printed) and len(printed) == len(outputs) - 1
+    kernels = outputs["ls kernels"].split()
     assert kernels[0] == "predict.plan.py"
     assert kernels[1:] == [f"predict_kernel_{i}.{ending}" for i in range(4) for ending in ("cubin", "ptx", "py")]
 

@@ -125,13 +125,13 @@ def test_tensors_are_made_on_ranks_in_compiled_functions() -> None:
 
 def test_operators_beside_numbers_and_tensors_of_every_rank() -> None:
     x = np.arange(6.0).reshape(3, 2)
-    lying = flow.tensor(x).to_global(flow.placement("cpu", [0, 1]), S(0))
-    made = (lying * 2.0 + flow.tensor(x[0])).to_global(sbp=P)
+    global_x = flow.tensor(x).to_global(flow.placement("cpu", [0, 1]), S(0))
+    made = (global_x * 2.0 + flow.tensor(x[0])).to_global(sbp=P)
     assert made.sbp == (P,)
     np.testing.assert_array_equal(made.numpy(), x * 2 + x[0])
-    lying += 1.0
-    assert lying.sbp == (S(0),)
-    np.testing.assert_array_equal(lying[1:, 0].numpy(), x[1:, 0] + 1)
+    global_x += 1.0
+    assert global_x.sbp == (S(0),)
+    np.testing.assert_array_equal(global_x[1:, 0].numpy(), x[1:, 0] + 1)
 
 
 def test_what_a_function_updates_stays_where_it_is() -> None:

@@ -99,8 +99,8 @@ def test_values_between_f16(source, level):
     values = np.arange(0x7C01, dtype=np.uint16).view(np.float16).astype(kind)
     values[-1] = 65536
     middle = (values[1:] + values[:-1]) / 2
-    beside = [np.nextafter(middle, kind(end)) for end in (0, np.inf)]
-    given = np.concatenate([values, middle, *beside, np.array([np.inf, np.nan, 1e38, 1e-38], kind)])
+    neighbours = [np.nextafter(middle, kind(end)) for end in (0, np.inf)]
+    given = np.concatenate([values, middle, *neighbours, np.array([np.inf, np.nan, 1e38, 1e-38], kind)])
     given = np.concatenate([given, -given])
     with np.errstate(over="ignore"):
         want = given.astype(np.float16)

@@ -101,13 +101,13 @@ def put(array, index, value):
 
 def wanted(x, index, value, weights):
     """The assigned array, and the gradients of its weighted sum by the array and by the value."""
-    y, taken = x.copy(), np.full(x.shape, -1)
+    y, last_writer = x.copy(), np.full(x.shape, -1)
     put(y, index, value)
     places = np.arange(np.size(value)).reshape(np.shape(value))
-    put(taken, index, places)
+    put(last_writer, index, places)
     by_value = np.zeros(np.size(value))
-    np.add.at(by_value, taken[taken >= 0], weights[taken >= 0])
-    return y, np.where(taken < 0, weights, 0), by_value.reshape(np.shape(value))
+    np.add.at(by_value, last_writer[last_writer >= 0], weights[last_writer >= 0])
+    return y, np.where(last_writer < 0, weights, 0), by_value.reshape(np.shape(value))
 
 
 def mapped(index, function):

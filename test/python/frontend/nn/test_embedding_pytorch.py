@@ -56,9 +56,9 @@ def test_rows_that_are_not_taken_stay_as_they_are():
     before = layer.weight.detach().numpy().copy()
     layer(flow.tensor(AT))
     after = layer.weight.detach().numpy()
-    taken = sorted({*AT.ravel().tolist()})
-    np.testing.assert_array_equal(np.delete(after, taken, 0), np.delete(before, taken, 0))
-    np.testing.assert_allclose(np.linalg.norm(after[taken], axis=1), 0.5, 1e-5)
+    rows = sorted({*AT.ravel().tolist()})
+    np.testing.assert_array_equal(np.delete(after, rows, 0), np.delete(before, rows, 0))
+    np.testing.assert_allclose(np.linalg.norm(after[rows], axis=1), 0.5, 1e-5)
 
 
 def test_a_position_that_is_no_row_is_an_error_at_the_user_s_line():

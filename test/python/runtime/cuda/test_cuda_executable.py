@@ -164,10 +164,10 @@ def test_a_stream_caches_the_memory_of_results(cuda):
     assert len(cuda.live) == live.pop() - 1
 
 
-@pytest.mark.parametrize(("room", "held"), [(500, 432), (300, 216), (100, 0)])
-def test_the_cache_of_a_stream_is_limited(cuda, monkeypatch, room, held):
+@pytest.mark.parametrize(("limit", "held"), [(500, 432), (300, 216), (100, 0)])
+def test_the_cache_of_a_stream_is_limited(cuda, monkeypatch, limit, held):
     """Where a result is too much beside others, these go."""
-    monkeypatch.setattr(streams, "MAX_CACHED_BYTES", room)
+    monkeypatch.setattr(streams, "MAX_CACHED_BYTES", limit)
     x, w, b = on(floats(6, 20)), on(floats(20, 9)), on(floats(9))
     compiled = executable_of(flow.compile(layer, device="cuda"), x, w, b)
     free_cached(driver.device(0))
@@ -602,11 +602,11 @@ def test_borrowed_memory_is_released_after_use(cuda, made, last):
 
 def test_a_capsule_keeps_memory_until_it_is_deleted(cuda):
     array = on(floats(4, 3))
-    taken = array.__dlpack__(stream=-1)
+    capsule = array.__dlpack__(stream=-1)
     before = len(cuda.live)
     del array
     assert len(cuda.live) == before
-    del taken
+    del capsule
     assert len(cuda.live) == before - 1
 
 

@@ -260,8 +260,8 @@ def test_deep_products_and_reductions_are_split_where_that_fills_the_device():
     # A second launch takes as long as some more rows for each program.
     assert choose_reduction_parts(528, 528, 768, True) == 1 and choose_reduction_parts(2048, 2048, 768, True) > 1
     # Where windows overlap, an operand is read from memory once.
-    apart, shared = (Product(1, 64, 576, 401408, 2, False, False, (1, n)) for n in (1, 9))
-    assert microseconds(ranked_configs(shared)[0], shared) < microseconds(ranked_configs(apart)[0], apart)
+    separate, shared = (Product(1, 64, 576, 401408, 2, False, False, (1, n)) for n in (1, 9))
+    assert microseconds(ranked_configs(shared)[0], shared) < microseconds(ranked_configs(separate)[0], separate)
     assert (
         operand_reuse([2, None], 2) == operand_reuse([2, 2], None) == operand_reuse([2, 3], 8) == 1
         and operand_reuse([4, 4], 4) == 4

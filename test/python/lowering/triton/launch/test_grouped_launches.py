@@ -226,5 +226,5 @@ def test_products_that_need_each_other_or_fill_the_device_are_apart():
 def test_products_of_one_launch_have_no_other_ways():
     """Those are for a product by itself; a launch of several is chosen for all of them."""
     tuned = 'module attributes {{oneflow.autotune = "true"}} {{\n{}\n}}'
-    apart = lower(tuned.format(products(1, (768, 768, 8192))))
-    assert apart.choices["main_kernel_0"] and not lower(tuned.format(products(3, (768, 768, 8192)))).choices
+    separate = lower(tuned.format(products(1, (768, 768, 8192))))
+    assert separate.choices["main_kernel_0"] and not lower(tuned.format(products(3, (768, 768, 8192)))).choices
