@@ -245,9 +245,9 @@ class DistributedExecutable:
         Raises:
             ArgumentError: it is of another type or shape.
         """
-        whole, layout = as_array(self.inputs[number], array), self.arguments[number]
+        full_array, layout = as_array(self.inputs[number], array), self.arguments[number]
         members = enumerate(layout.place.members)
-        return {at: layout.piece(whole, layout.place.mesh, at) for at, m in members if m in self.programs}
+        return {at: layout.piece(full_array, layout.place.mesh, at) for at, m in members if m in self.programs}
 
     def cut(self, number: int, array: Any) -> Pieces:
         """The piece that each program of this process takes of a whole array for argument `number`.
@@ -298,8 +298,8 @@ class DistributedExecutable:
         """
         given = bind(self.inputs, arrays, named)
         pieces = self.run([self.cut(i, a) for i, a in enumerate(given)])
-        whole = [self.whole(i, p) for i, p in enumerate(pieces)]
-        return [a for a in whole if a is not None]
+        results = [self.whole(i, p) for i, p in enumerate(pieces)]
+        return [a for a in results if a is not None]
 
 
 def collect(

@@ -171,9 +171,9 @@ class GlobalArray(Shaped):
             WorldError: ranks make different calls.
         """
         at = self.placement
-        whole = collect(at.world, at.mesh, at.members, self.layout, self.pieces)
-        assert whole is not None
-        return whole
+        logical = collect(at.world, at.mesh, at.members, self.layout, self.pieces)
+        assert logical is not None
+        return logical
 
     def copy(self) -> GlobalArray:
         """A copy with memory of its own."""
@@ -182,8 +182,8 @@ class GlobalArray(Shaped):
     def take(self, source: np.ndarray | GlobalArray) -> None:
         """Takes the values of another array of the same shape and type; the pieces may be shared."""
         if not isinstance(source, GlobalArray) or source.placement != self.placement or source.nd != self.nd:
-            whole = source.numpy() if isinstance(source, GlobalArray) else source
-            source = GlobalArray.of(whole, self.placement, self.nd)
+            logical = source.numpy() if isinstance(source, GlobalArray) else source
+            source = GlobalArray.of(logical, self.placement, self.nd)
         self.pieces = source.pieces
 
     def to(self, placement: Placement, nd: NdSbp) -> GlobalArray:

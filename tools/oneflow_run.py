@@ -218,9 +218,9 @@ def _run_ranks(arguments: argparse.Namespace, module: ir.Module, entry: Entry, m
     results = _guarded(lambda: program.run(pieces))
     if arguments.time is not None:
         _report_times(compiled, lambda: program.run(pieces), arguments.time, is_first)
-    whole = _guarded(lambda: [program.whole(i, p, root=0) for i, p in enumerate(results)])
+    logical = _guarded(lambda: [program.whole(i, p, root=0) for i, p in enumerate(results)])
     if is_first:
-        _deliver(arguments.output, dict(zip(entry.outputs, whole, strict=True)))
+        _deliver(arguments.output, dict(zip(entry.outputs, logical, strict=True)))
     return 0
 
 

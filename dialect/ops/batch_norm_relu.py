@@ -93,8 +93,8 @@ class NormalizationAddRelu:
 
     def sharded_decomposition(ops: Builder, op: Call) -> list[Value]:
         call = _normalization(op)
-        whole, *more = ops.call("normalization", *call.inputs.values(), **call.attrs)
-        y = ops.relu(whole)
+        normalized, *more = ops.call("normalization", *call.inputs.values(), **call.attrs)
+        y = ops.relu(normalized)
         return [y, _written_bits(ops, y), *more]
 
     def grad(ops: Builder, op: Call, dy: Value | None, _: None, *more: Value | None) -> dict[str, Any]:
@@ -106,15 +106,15 @@ class NormalizationAddRelu:
     def compute(op: Call) -> list[Stage]:
         call = _normalization(op)
         assert call.record.compute is not None
-        whole, *more = call.record.compute(call)
-        y = c.element_wise(whole.shape, lambda *at: s.where(whole[at] <= 0, 0, whole[at]), op.x.dtype)
+        normalized, *more = call.record.compute(call)
+        y = c.element_wise(normalized.shape, lambda *at: s.where(normalized[at] <= 0, 0, normalized[at]), op.x.dtype)
         return [y, _bits(y), *more]
 
     def reference(x: Any, addend: Any, mean: Any, variance: Any, gamma: Any, beta: Any, **attrs: Any) -> Any:
         operands = dict(zip(("x", *PARAMS), (x, mean, variance, gamma, beta), strict=True))
         call = Call(REGISTRY["normalization"], {**operands, "_add_to_output": addend}, attrs)
-        whole, *more = run_reference(call)
-        y = np.maximum(whole, 0)
+        normalized, *more = run_reference(call)
+        y = np.maximum(normalized, 0)
         return y, _numpy_bits(y), *more
 
 

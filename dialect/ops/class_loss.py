@@ -241,13 +241,13 @@ class Nll:
         def weight() -> Value | None:
             terms = [] if dout is None else [-(op.input * _over_classes(ops, dout, op.input))]
             terms += [] if dweight is None else [_over_classes(ops, dweight, op.input)]
-            whole = total(ops, op.input, terms)
-            if whole is None:
+            loss_sum = total(ops, op.input, terms)
+            if loss_sum is None:
                 return None
             _expect_all_classes(op)
             hits = -ops.nll_grad(ops.ones_like(op.output), op.input, op.target, **options)
             rows = range(op.target.rank)
-            return ops.reduce_sum(whole * hits, axis=rows) if rows else whole * hits
+            return ops.reduce_sum(loss_sum * hits, axis=rows) if rows else loss_sum * hits
 
         if dout is None:
             return {"weight": weight}

@@ -90,8 +90,8 @@ class EmbeddingGrad:
         return TensorDesc(op.weight.shape, op.dy.dtype)
 
     def sbp(op: Call) -> Factors:
-        whole = range(op.indices.rank) if op.scale_grad_by_freq else ()
-        e = letters(op.indices.shape, whole, "e")
+        unsplit = range(op.indices.rank) if op.scale_grad_by_freq else ()
+        e = letters(op.indices.shape, unsplit, "e")
         return Factors(f"{names(e, ['d'])}, v d, {names(e)} -> v d").linear_in(op, "dy")
 
     def local(op: Call, shard: Shard) -> dict[str, Any]:

@@ -200,8 +200,8 @@ class LayerNormParamGrad:
     def sbp(op: Call) -> Factors:
         x = [f"d{i}" for i in range(op.x.rank)]
         row, param = (" ".join(names) for names in (x[: op.mean.rank], x[op.begin_params_axis % op.x.rank :]))
-        whole = " ".join(x)
-        found = Factors(f"{whole}, {whole}, {row}, {row} -> {param}, {param}").linear_in(op, "dy", results=(0, 1))
+        factors = " ".join(x)
+        found = Factors(f"{factors}, {factors}, {row}, {row} -> {param}, {param}").linear_in(op, "dy", results=(0, 1))
         return found.linear_in(op, "x", "mean", results=(1,)).linear_in(op, "inv_variance", results=(1,))
 
     def grad(ops: Builder, op: Call, dbeta: Value | None, dgamma: Value | None) -> dict[str, Any]:

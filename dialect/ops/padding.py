@@ -124,9 +124,10 @@ def _types(kind: type[Edge], spatial: int) -> Any:
     return types
 
 
-def _inside(op: Call, whole: Sequence[Any]) -> tuple[Any, ...]:
+def _inside(op: Call, padded_shape: Sequence[Any]) -> tuple[Any, ...]:
     """Spatial sizes without the border."""
-    return tuple(n if n is None else n - sum(pair) for n, pair in zip(whole[2:], _pairs(op.padding), strict=True))
+    pairs = zip(padded_shape[2:], _pairs(op.padding), strict=True)
+    return tuple(n if n is None else n - sum(pair) for n, pair in pairs)
 
 
 def _grad_types(kind: type[Edge], spatial: int) -> Any:

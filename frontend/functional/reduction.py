@@ -235,8 +235,8 @@ def _norm(x: Tensor, p: float, dim: Dims, keepdim: bool) -> Tensor:
         return (amax if p > 0 else amin)(size, dim, keepdim)
     if p == 1:
         return _reduce("reduce_sum", size, dim, keepdim)
-    whole = _reduce("reduce_sum", e.pow(size, p), dim, keepdim)
-    return e.masked_fill(e.pow(whole, 1 / p), e.eq(whole, 0.0), 0.0)
+    power_sum = _reduce("reduce_sum", e.pow(size, p), dim, keepdim)
+    return e.masked_fill(e.pow(power_sum, 1 / p), e.eq(power_sum, 0.0), 0.0)
 
 
 def logsumexp(x: Any, dim: Dims, keepdim: bool = False) -> Tensor:
@@ -247,8 +247,8 @@ def logsumexp(x: Any, dim: Dims, keepdim: bool = False) -> Tensor:
         return cast(e.log(_reduce("reduce_sum", wide, dim, keepdim)), x.dtype)
     top = amax(wide, dim, True)
     top = e.where(e.isfinite(top), top, 0.0)
-    whole = e.add(e.log(sum(e.exp(e.sub(wide, top)), dim, True)), top)
-    return cast(whole if keepdim else sh.squeeze(whole, _axes(wide, dim)), x.dtype)
+    result = e.add(e.log(sum(e.exp(e.sub(wide, top)), dim, True)), top)
+    return cast(result if keepdim else sh.squeeze(result, _axes(wide, dim)), x.dtype)
 
 
 def _running(op: str, doc: str) -> Callable[[Any, int], Tensor]:

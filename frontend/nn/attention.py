@@ -119,12 +119,12 @@ class MultiheadAttention(Module):
         self.embed_dim, self.num_heads, self.dropout, self.batch_first = embed_dim, num_heads, dropout, batch_first
         self.kdim, self.vdim = embed_dim if kdim is None else kdim, embed_dim if vdim is None else vdim
         self.add_zero_attn = add_zero_attn
-        whole = self.kdim == self.vdim == embed_dim
+        has_equal_sizes = self.kdim == self.vdim == embed_dim
         sizes = {"q_proj_weight": embed_dim, "k_proj_weight": self.kdim, "v_proj_weight": self.vdim}
         for name, size in sizes.items():
-            self.register_parameter(name, None if whole else new_parameter(embed_dim, size, dtype=dtype))
+            self.register_parameter(name, None if has_equal_sizes else new_parameter(embed_dim, size, dtype=dtype))
         self.register_parameter(
-            "in_proj_weight", new_parameter(3 * embed_dim, embed_dim, dtype=dtype) if whole else None
+            "in_proj_weight", new_parameter(3 * embed_dim, embed_dim, dtype=dtype) if has_equal_sizes else None
         )
         self.register_parameter("in_proj_bias", new_parameter(3 * embed_dim, dtype=dtype) if bias else None)
         self.out_proj = Linear(embed_dim, embed_dim, bias, dtype=dtype)

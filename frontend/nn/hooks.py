@@ -129,8 +129,8 @@ class ArgumentGradients(Function):
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
         """The gradients that the hooks give."""
-        whole = ctx.hooked.run_hooks(ctx.hooked.all_gradients(ctx.places, grads))
-        return None, None, *(whole[i] for i in ctx.places)
+        argument_grads = ctx.hooked.run_hooks(ctx.hooked.all_gradients(ctx.places, grads))
+        return None, None, *(argument_grads[i] for i in ctx.places)
 
 
 class ResultGradients(Function):

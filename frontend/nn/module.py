@@ -360,14 +360,14 @@ class Module(Stateful):
             sbp: one SBP, or one for each axis of the mesh; or a dict of these by dotted names, the others whole.
         """
         named = sbp if isinstance(sbp, Mapping) else None
-        whole = broadcast(placement.mesh)
+        replicated = broadcast(placement.mesh)
         tensors = dict((*self.named_parameters(), *self.named_buffers()))
         if named is not None and (unknown := named.keys() - tensors.keys()):
             raise ValueError(
                 f"{type(self).__name__} has no {', '.join(sorted(unknown))}; it has {', '.join(tensors)}"
             )
         for name, tensor in tensors.items():
-            placed = to_global(tensor, placement, sbp if named is None else named.get(name, whole))
+            placed = to_global(tensor, placement, sbp if named is None else named.get(name, replicated))
             assert isinstance(placed, EagerTensor)
             tensor.data = placed
         return self

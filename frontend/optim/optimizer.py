@@ -85,9 +85,9 @@ class Optimizer(Stateful):
         unknown = group.keys() - self.defaults.keys() - {"params", "initial_lr"}
         if unknown:
             raise ValueError(f"{type(self).__name__} has no {', '.join(sorted(unknown))}")
-        whole = {**self.defaults, **group, "params": params}
-        self.check(whole)
-        self.param_groups.append(whole)
+        merged = {**self.defaults, **group, "params": params}
+        self.check(merged)
+        self.param_groups.append(merged)
 
     def check(self, group: Group) -> None:
         """Checks the numbers of a group.
@@ -225,9 +225,9 @@ class Optimizer(Stateful):
         if foreign:
             raise ValueError(f"{type(self).__name__} has no {', '.join(sorted(foreign))}, which the state sets")
         settings = {k: tuple(v) if isinstance(v, list) else v for k, v in given.items() if k in known}
-        whole = {**own, **settings}
-        self.check(whole)
-        return whole
+        merged = {**own, **settings}
+        self.check(merged)
+        return merged
 
     def _restored(self, n: int, p: EagerTensor, group: Group, given: Mapping[str, Any]) -> dict[str, EagerTensor]:
         """What is kept for parameter `n`, in this class's order: given values, and first ones for what is missing."""

@@ -177,9 +177,9 @@ class Captures:
         """The layouts of all arguments and results: an updated tensor keeps its layout, numbers are the same on every
         rank.
         """
-        whole: ValueLayout = None, broadcast(placements.home.mesh)
-        captured: list[ValueLayout] = [layout_of(given) or whole for given in self.inputs]
-        layouts: list[ValueLayout] = [(None, None) if v.rank else whole for _, v in results]
+        replicated: ValueLayout = None, broadcast(placements.home.mesh)
+        captured: list[ValueLayout] = [layout_of(given) or replicated for given in self.inputs]
+        layouts: list[ValueLayout] = [(None, None) if v.rank else replicated for _, v in results]
         first = len(results) - len(effects.results)
         for number, state in enumerate(effects.updated, first):
             layouts[number] = captured[state.argument]

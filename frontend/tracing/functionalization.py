@@ -107,13 +107,13 @@ class Functionalization:
             )
         recorded = MODE.recording and view.recorded
         with set_grad_enabled(recorded):
-            whole = VIEW_INVERSES[view.name](builder, builder.read(base), value, view.attrs)
-            if whole is None:
+            updated_base = VIEW_INVERSES[view.name](builder, builder.read(base), value, view.attrs)
+            if updated_base is None:
                 raise fail(
                     f"{writer} would update an expanded tensor, of which several elements are one in memory; "
                     "write x.clone() before"
                 )
-            builder.assign(base, builder.give(whole), writer)
+            builder.assign(base, builder.give(updated_base), writer)
         if recorded:
             view.read, view.value = builder.read(base), value
 

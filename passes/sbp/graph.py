@@ -298,8 +298,8 @@ class GraphReader:
         for value in block_arguments(op, skipped):
             desc = static_desc(value)
             if desc is not None:
-                whole = Choices([NdSignature((), (self._repeated,))])
-                graph.add(Node(op, "fixed", [], whole, constrained=True), [value], [desc])
+                replicated = Choices([NdSignature((), (self._repeated,))])
+                graph.add(Node(op, "fixed", [], replicated, constrained=True), [value], [desc])
 
     def _call_layouts(self, op: ir.Operation) -> NdSignature | None:
         """The layouts of a call's operands and results: those of the annotated callee."""

@@ -121,8 +121,8 @@ class _Assignment:
             del op.attributes["placement"]
         nd: NdSbp = dialect.read_attributes(op, dialect.record_of(op, self.registry))["nd_sbp"]
         if crosses(op) and any(s.is_partial for s in nd):
-            whole = tuple(B if s.is_partial else s for s in nd)
-            op.operands[0] = self._bring(op, op.operands[0], place, whole)
+            without_partial = tuple(B if s.is_partial else s for s in nd)
+            op.operands[0] = self._bring(op, op.operands[0], place, without_partial)
             del op.attributes["placement"]
         self._set(op, place)
 
@@ -134,8 +134,8 @@ class _Assignment:
         nd: NdSbp = attributes["nd_sbp"]
         if place != self._at(value):
             mesh = self.submeshes[place].mesh
-            whole = tuple(B if s.is_partial else s for s in nd)
-            value = self._bring(op, value, place, whole if len(nd) == len(mesh) else broadcast(mesh))
+            without_partial = tuple(B if s.is_partial else s for s in nd)
+            value = self._bring(op, value, place, without_partial if len(nd) == len(mesh) else broadcast(mesh))
         elif attributes["stated"]:
             ops = IRBuilder(self.registry, ir.InsertionPoint(op), op.location)
             value = ops.hierarchical_parallel_cast(ops.wrap(value), nd_sbp=nd).handle
