@@ -133,9 +133,10 @@ def report(wanted: Sequence[Case], harness: Any) -> Iterator[str]:
     yield "| bf16 | by the model | autotuned | ratio | other kernels |\n| --- | --- | --- | --- | --- |"
     ratios: dict[str, float] = {}
     for case in wanted:
-        found = measure(case, harness)
-        ratios[case.name] = found.ratio
-        yield f"| {case.name} | {found.chosen:.1f} | {found.tuned:.1f} | {found.ratio:.3f} | {found.changed or ''} |"
+        measured = measure(case, harness)
+        ratios[case.name] = measured.ratio
+        chosen, tuned, ratio = f"{measured.chosen:.1f}", f"{measured.tuned:.1f}", f"{measured.ratio:.3f}"
+        yield f"| {case.name} | {chosen} | {tuned} | {ratio} | {measured.changed or ''} |"
         torch.cuda.empty_cache()
         flow.cuda.empty_cache()
     worst = max(ratios, key=ratios.__getitem__)

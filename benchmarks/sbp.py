@@ -205,10 +205,10 @@ def section() -> str:
     context = dialect.create_context()
     with context:
         layouts = list(layout_rows())
-        found = search(context)
+        costs = search(context)
         times = list(pass_times(context))
-    optimal = {name: sum(r <= 1 + 1e-9 for r in ratios) for name, ratios in found.items()}
-    worst = {name: max(ratios) for name, ratios in found.items()}
+    optimal = {name: sum(r <= 1 + 1e-9 for r in ratios) for name, ratios in costs.items()}
+    worst = {name: max(ratios) for name, ratios in costs.items()}
     head = ["layout, 4 ranks", "fewest", "greedy: planned", "received", "auto: planned", "received"]
     return "\n\n".join(
         [
@@ -234,8 +234,8 @@ def section() -> str:
 
 def noted(page: str, part: str) -> str:
     """A page with its part of the same heading replaced, or with the part at its end."""
-    before, found, after = page.partition(f"{HEADING}\n")
-    rest = re.search(r"^## ", after, re.MULTILINE) if found else None
+    before, heading, after = page.partition(f"{HEADING}\n")
+    rest = re.search(r"^## ", after, re.MULTILINE) if heading else None
     return before.rstrip() + "\n\n" + part.rstrip() + "\n" + ("\n" + after[rest.start() :] if rest else "")
 
 

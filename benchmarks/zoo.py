@@ -86,9 +86,10 @@ class Case:
 
         value, *grads = flow.compile(run)(*self.tensors())
         self.flow.zero_grad()
-        found = dict(zip(names, grads, strict=True))
+        gradients = dict(zip(names, grads, strict=True))
         return {
-            n: np.asarray(g.detach().float().cpu().numpy(), np.float64) for n, g in {"loss": value, **found}.items()
+            n: np.asarray(g.detach().float().cpu().numpy(), np.float64)
+            for n, g in {"loss": value, **gradients}.items()
         }
 
 
@@ -146,15 +147,15 @@ def times(case: Case, compiled: bool) -> dict[str, float]:
     actions["ours"]()
     wait(case.device)
     first = time.perf_counter() - begin
-    found: dict[str, list[float]] = {name: [] for name in actions}
+    samples: dict[str, list[float]] = {name: [] for name in actions}
     for turn in range(ROUNDS + 2):
         for name, action in actions.items():
             begin = time.perf_counter()
             action()
             wait(case.device)
             if turn > 1:
-                found[name].append((time.perf_counter() - begin) * 1e3)
-    return {**{name: statistics.median(t) for name, t in found.items()}, "first call, s": first}
+                samples[name].append((time.perf_counter() - begin) * 1e3)
+    return {**{name: statistics.median(t) for name, t in samples.items()}, "first call, s": first}
 
 
 def wait(device: str) -> None:

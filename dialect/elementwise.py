@@ -136,12 +136,12 @@ def _instance(
     doubtful = [nodes[i] for i in maybe_nonfinite]
 
     def slope(node: Expr) -> Slope | None:
-        found = derivative.derivative(body, node)
-        if found is None:
+        slope = derivative.derivative(body, node)
+        if slope is None:
             return None
-        finite = bounds.is_finite(found, doubtful)
-        gradient = derivative.times(SEEDS[found.dtype], found) if finite else found
-        return Slope(found.dtype, finite, derivative.plan(gradient, () if result is None else (result,)))
+        finite = bounds.is_finite(slope, doubtful)
+        gradient = derivative.times(SEEDS[slope.dtype], slope) if finite else slope
+        return Slope(slope.dtype, finite, derivative.plan(gradient, () if result is None else (result,)))
 
     slopes = tuple(slope(n) if d.is_float else None for n, d in zip(nodes, types, strict=True))
     return Instance(nodes, result, slopes, bounds.is_finite(body, doubtful))

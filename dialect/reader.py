@@ -110,9 +110,9 @@ def read_module(
     Raises:
         ProgramError: the text is not MLIR, or breaks an operator's rules.
     """
-    found = unreadable(text)
-    if found is not None:
-        raise ProgramError([Diagnostic("error", found.message, f"{name}:{found.line}:{found.column}")])
+    reason = unreadable(text)
+    if reason is not None:
+        raise ProgramError([Diagnostic("error", reason.message, f"{name}:{reason.line}:{reason.column}")])
     with context:
         try:
             module = _parse(text, name)
@@ -181,9 +181,9 @@ def normalize(root: ir.Operation, registry: Registry = REGISTRY) -> bool:
     repeated operand.
     """
     changed = False
-    found: list[ir.Operation] = []
-    dialect.walk(root, found.append)
-    for op in found:
+    operations: list[ir.Operation] = []
+    dialect.walk(root, operations.append)
+    for op in operations:
         record = registry[op.name[len(dialect.PREFIX) :]]
         changed |= _canonical_attributes(op, record)
         # What does not fit the signature stays as it is; verification says so.

@@ -225,10 +225,10 @@ class Call:
         Raises:
             OperatorError: one is out of range or given twice.
         """
-        found = tuple(self.normalize_axis(a, rank, name) for a in axes)
-        if len(set(found)) != len(found):
+        normalized = tuple(self.normalize_axis(a, rank, name) for a in axes)
+        if len(set(normalized)) != len(normalized):
             raise self.error(f"expected every {name} once, got {list(axes)}")
-        return found
+        return normalized
 
 
 def flatten(values: Any) -> list[Any]:
@@ -295,10 +295,10 @@ class Registry:
         return record
 
     def __getitem__(self, name: str) -> Operator:
-        found = self.operators.get(name)
-        if found is None:
+        record = self.operators.get(name)
+        if record is None:
             raise KeyError(self.unknown(name))
-        return found
+        return record
 
     def __contains__(self, name: str) -> bool:
         return name in self.operators

@@ -105,14 +105,14 @@ def attributes() -> Iterable[str]:
 def scalar_functions() -> Iterable[str]:
     """Yields the lines that list the operators and functions of scalar bodies."""
     symbols = ", ".join(f"`{text}`" for name, text in SYMBOLS.items() if name in vars(scalar.Expr))
-    found = {name: f for name, f in vars(scalar).items() if inspect.isfunction(f) and is_of_bodies(name, f)}
-    plain = [name for name in found if name in scalar.UNARY]
+    functions = {name: f for name, f in vars(scalar).items() if inspect.isfunction(f) and is_of_bodies(name, f)}
+    plain = [name for name in functions if name in scalar.UNARY]
     yield f"A scalar body may use {symbols}, `x.eq(y)`, `x.ne(y)` and these functions of `flow.scalar`:"
     yield ", ".join(f"`{name}`" for name in plain) + ", and"
     yield ""
     yield "| Function | Meaning |"
     yield "| --- | --- |"
-    for name, function in found.items():
+    for name, function in functions.items():
         if name not in plain:
             text = inspect.cleandoc(function.__doc__ or "").partition("\n")[0].replace("|", "\\|")
             yield f"| `{name}({', '.join(inspect.signature(function).parameters)})` | {text} |"

@@ -155,14 +155,14 @@ class FromLocalPiece(Function):
 
 def _placement(x: EagerTensor) -> Placement | None:
     """The placement of a global tensor; None for any other."""
-    found = layout_of(x)
-    return None if found is None else found[0]
+    layout = layout_of(x)
+    return None if layout is None else layout[0]
 
 
 def _sbp(x: EagerTensor) -> tuple[Sbp, ...] | None:
     """The layout of a global tensor, one SBP for each axis of the mesh; None for any other."""
-    found = layout_of(x)
-    return None if found is None else found[1]
+    layout = layout_of(x)
+    return None if layout is None else layout[1]
 
 
 Tensor.to_global = to_global  # type: ignore[attr-defined]

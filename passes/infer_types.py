@@ -85,14 +85,14 @@ class _Refiner:
             self._visit_cast(op)
             return
         try:
-            found = self.inference.results(op)
-            message = dialect.disagreement(op, found)
+            types = self.inference.results(op)
+            message = dialect.disagreement(op, types)
         except OperatorError as error:
             message = dialect.message_of(op, error)
         if message is not None:
             raise PassError(message, op.location)
-        if found is not None:
-            self._refine_results(op, found)
+        if types is not None:
+            self._refine_results(op, types)
 
     def _visit_cast(self, op: ir.Operation) -> None:
         source, result = op.operands[0], op.results[0]
@@ -101,13 +101,13 @@ class _Refiner:
         if known is not None and stated is not None and not known.compatible(stated):
             raise PassError(f"tensor.cast: expected a tensor that can be {stated}, got {known}", op.location)
 
-    def _refine_results(self, op: ir.Operation, found: Sequence[TensorDesc]) -> None:
+    def _refine_results(self, op: ir.Operation, types: Sequence[TensorDesc]) -> None:
         record = dialect.record_of(op, self.registry)
         if not record.signature.outputs or not any(a.is_variadic for a in record.signature.outputs):
-            for value, desc in zip(op.results, found, strict=True):
+            for value, desc in zip(op.results, types, strict=True):
                 self._refine(value, desc)
             return
-        pairs = list(zip(op.results, found, strict=True))
+        pairs = list(zip(op.results, types, strict=True))
         for group in distribute(record.signature.outputs, pairs, None).values():
             if isinstance(group, tuple) and not isinstance(group[0], ir.Value):
                 self._refine_group(op, group)

@@ -76,15 +76,15 @@ def compile_module(
     check_runs_on_host(source.target)
     signature = signature_of(module, entry)
     key = cache.key_of(source.text, entry, str(options.level), source.fingerprint(module), repr(source.target))
-    found = _find(key, entry) if options.cached else None
-    return CpuExecutable(source, *signature, *(found or _compile(source, signature, options, key)), collectives)
+    cached = _find(key, entry) if options.cached else None
+    return CpuExecutable(source, *signature, *(cached or _compile(source, signature, options, key)), collectives)
 
 
 def _find(key: str, entry: str) -> tuple[CompiledMetadata, objects.Code] | None:
     """The compiled program in the cache; None if there is none that can be loaded."""
-    found = cache.find(key)
+    stored = cache.find(key)
     try:
-        return found and (CompiledMetadata(**found[1]["facts"]), objects.load_object(found[0], entry))
+        return stored and (CompiledMetadata(**stored[1]["facts"]), objects.load_object(stored[0], entry))
     except (OSError, AttributeError, TypeError, KeyError):
         return None
 
@@ -126,14 +126,14 @@ def is_named(op: ir.Operation, name: str) -> bool:
 
 def _parameters(op: ir.Operation) -> list[Parameter]:
     named = list(op.attributes["arg_attrs"]) if "arg_attrs" in op.attributes else []
-    found = []
+    parameters = []
     for number, argument in enumerate(op.regions[0].blocks[0].arguments):
         given = named[number]["oneflow.name"] if named and "oneflow.name" in named[number] else None
         desc = from_mlir(argument.type)
         if desc is None or desc.shape is None:
             raise ValueError(f"expected ranked tensors as arguments of the entry, got {argument.type}")
-        found.append(Parameter(ir.StringAttr(given).value if given else f"arg{number}", desc))
-    return found
+        parameters.append(Parameter(ir.StringAttr(given).value if given else f"arg{number}", desc))
+    return parameters
 
 
 def _results(op: ir.Operation) -> list[TensorDesc]:

@@ -54,18 +54,18 @@ def compile_cuda_program(
 
 def needs_sizes(module: ir.Module, registry: Registry) -> bool:
     """Whether a module calls an external kernel on a dynamic tensor."""
-    found = False
+    is_needed = False
 
     def visit(op: ir.Operation) -> ir.WalkResult:
-        nonlocal found
+        nonlocal is_needed
         name = op.name.removeprefix(PREFIX)
         if op.name.startswith(PREFIX) and name in registry and registry[name].kernel is not None:
             descs = [from_mlir(v.type) for v in op.operands]
-            found = found or not all(d is not None and d.is_static for d in descs)
+            is_needed = is_needed or not all(d is not None and d.is_static for d in descs)
         return ir.WalkResult.ADVANCE
 
     module.operation.walk(visit)
-    return found
+    return is_needed
 
 
 class _Sized(Generic[E]):

@@ -124,8 +124,8 @@ class HostCuda(HostGraphs):
     @property
     def contexts(self) -> list[int]:
         """The stack of contexts of the calling thread; the last is current."""
-        found: list[int] = self._contexts.__dict__.setdefault("stack", [])
-        return found
+        stack: list[int] = self._contexts.__dict__.setdefault("stack", [])
+        return stack
 
     def cuCtxSetCurrent(self, context: int) -> tuple[Any, ...]:  # noqa: N802
         self.contexts[-1:] = [context]

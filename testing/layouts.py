@@ -52,8 +52,8 @@ class Tape(IRBuilder):
 
     def gradients(self, result: Value, cotangent: Value, wrt: Sequence[Value]) -> list[Value]:
         """The gradients of `result` by each of `wrt`."""
-        found = pull_back(self, tuple(self.entries), [(result, cotangent)], wrt)
-        return [g for g in found if g is not None]
+        gradients = pull_back(self, tuple(self.entries), [(result, cotangent)], wrt)
+        return [g for g in gradients if g is not None]
 
 
 @dataclass(frozen=True)

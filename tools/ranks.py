@@ -72,15 +72,15 @@ def launcher() -> list[str]:
     """
     interpreter_folder = Path(sys.executable).parent
     places = [(name, path) for path in (str(interpreter_folder), None) for name in ("mpiexec", "mpirun")]
-    found = next(filter(None, (shutil.which(name, path=path) for name, path in places)), None)
-    if found is None:
+    launcher_path = next(filter(None, (shutil.which(name, path=path) for name, path in places)), None)
+    if launcher_path is None:
         raise UsageError(f"--nproc: expected mpiexec beside {sys.executable} or on the path; {mpi.HINT}")
-    version = subprocess.run([found, "--version"], capture_output=True, text=True, check=False).stdout
+    version = subprocess.run([launcher_path, "--version"], capture_output=True, text=True, check=False).stdout
     if "HYDRA" in version:
-        return [found]
+        return [launcher_path]
     root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
     # Open MPI would bind each of two ranks to a single core for all its threads.
-    return [found, "--oversubscribe", "--bind-to", "none", *root]
+    return [launcher_path, "--oversubscribe", "--bind-to", "none", *root]
 
 
 def report(message: str) -> None:

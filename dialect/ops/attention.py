@@ -295,14 +295,14 @@ class AttentionGrad:
 
     def sbp(op: Call) -> list[SbpSignature]:
         keys, groups = _of_heads(op)
-        found = [
+        signatures = [
             _signature(op, _split(op, 0, S(0)), [S(0)] * 3),
             _signature(op, _split(op, 1, keys), (S(1), *[P if keys == B else keys] * 2), groups),
             _signature(op, {"dy": S(3), "value": S(3), "delta": P}, (P, P, S(3))),
             _signature(op, {"dy": P, "delta": P}, (P, P, P)),
             _signature(op, {"value": P, "delta": P}, (P, P, B)),
         ]
-        return found if op.causal else [*found, *_lengths(op)]
+        return signatures if op.causal else [*signatures, *_lengths(op)]
 
     grad = composed_gradient
 

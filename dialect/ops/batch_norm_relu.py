@@ -99,9 +99,9 @@ class NormalizationAddRelu:
 
     def grad(ops: Builder, op: Call, dy: Value | None, _: None, *more: Value | None) -> dict[str, Any]:
         dx = None if dy is None else ops.relu_grad(op.y, dy)
-        found = dict(composed_gradient(ops, _normalization(op), dx, *more))
-        addend = found.pop("_add_to_output", None)
-        return found if addend is None else {**found, "addend": addend}
+        gradients = dict(composed_gradient(ops, _normalization(op), dx, *more))
+        addend = gradients.pop("_add_to_output", None)
+        return gradients if addend is None else {**gradients, "addend": addend}
 
     def compute(op: Call) -> list[Stage]:
         call = _normalization(op)
@@ -145,10 +145,10 @@ class NormalizationAddReluGrad:
 
     def sharded_decomposition(ops: Builder, op: Call) -> list[Value]:
         passed = ops.relu_grad(op.y, op.dy)
-        found = ops.call(
+        gradients = ops.call(
             "normalization_grad", op.x, passed, op.mean, op.inv_variance, op.gamma, axis=op.axis, epsilon=op.epsilon
         )
-        return [*found, passed] if op.with_addend else list(found)
+        return [*gradients, passed] if op.with_addend else list(gradients)
 
     grad = composed_gradient
 
@@ -175,5 +175,5 @@ class NormalizationAddReluGrad:
         passed = np.where(y > 0, dy, 0).astype(dy.dtype)
         names = ("x", "dy", "mean", "inv_variance", "gamma")
         operands = dict(zip(names, (x, passed, mean, inv, gamma), strict=True))
-        found = run_reference(Call(REGISTRY["normalization_grad"], operands, attrs))
-        return *found, *[passed] * with_addend
+        gradients = run_reference(Call(REGISTRY["normalization_grad"], operands, attrs))
+        return *gradients, *[passed] * with_addend

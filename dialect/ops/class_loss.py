@@ -258,8 +258,8 @@ class Nll:
 
         def weight(*i: Expr) -> Expr:
             label, counts = _class_of(op, i)
-            found = _weight_of(op, label)
-            return s.where(counts, s.const(1, x.dtype.accumulator) if found is None else found, 0)
+            loss_weight = _weight_of(op, label)
+            return s.where(counts, s.const(1, x.dtype.accumulator) if loss_weight is None else loss_weight, 0)
 
         def output(*i: Expr) -> Expr:
             label, counts = _class_of(op, i)
@@ -294,8 +294,8 @@ class NllGrad:
 
     def sbp(op: Call) -> Factors:
         rows, row = _row_factors(op.input.rank, op.target.rank, classes="c")
-        found = Factors(f"{row}, {rows}, {row}{'' if op.weight is None else ', _'} -> {rows}")
-        return found.linear_in(op, "out_grad").linear_in(op, "weight")
+        factors = Factors(f"{row}, {rows}, {row}{'' if op.weight is None else ', _'} -> {rows}")
+        return factors.linear_in(op, "out_grad").linear_in(op, "weight")
 
     def local(op: Call, shard: Shard) -> dict[str, Any]:
         return piece_of(op, shard, 1, -1)

@@ -117,8 +117,8 @@ def _sbp(op: Call) -> Factors:
     """Batch and filters stay split; splitting the channels of the images leaves partial sums."""
     layout = layout_of(op, op.in_.rank - 2)
     x, weight, y = factor_names(op, layout)
-    found = Factors(f"{x}, {weight} -> {y}", "each")
-    return with_addend(op, found if op.bias is None else found.plus(y.split()[layout.channel]), y)
+    factors = Factors(f"{x}, {weight} -> {y}", "each")
+    return with_addend(op, factors if op.bias is None else factors.plus(y.split()[layout.channel]), y)
 
 
 def local_groups(op: Call, x: Any, weight: Any) -> dict[str, Any]:
@@ -266,8 +266,8 @@ class ConvDataGrad:
 
     def sbp(op: Call) -> Factors:
         x, weight, y = factor_names(op, layout_of(op, op.num_spatial_dims))
-        found = Factors(f"{y}, {weight}, {x} -> {x}").linear_in(op, "dy").linear_in(op, "filter")
-        return with_addend(op, found, x)
+        factors = Factors(f"{y}, {weight}, {x} -> {x}").linear_in(op, "dy").linear_in(op, "filter")
+        return with_addend(op, factors, x)
 
     def local(op: Call, shard: Shard) -> dict[str, Any]:
         return local_groups(op, shard.inputs[2], shard.inputs[1])
@@ -384,8 +384,8 @@ class ConvBiasGrad:
 
     def decompose(ops: Builder, op: Call) -> Value:
         channel = layout_of(op, op.num_spatial_dims).channel
-        found: Value = ops.reduce_sum(op.dy, axis=[i for i in range(op.dy.rank) if i != channel])
-        return found
+        sums: Value = ops.reduce_sum(op.dy, axis=[i for i in range(op.dy.rank) if i != channel])
+        return sums
 
     def reference(dy: Any, *, data_format: Any) -> Any:
         images = channels_first(dy.astype(wide(dy)), data_format)

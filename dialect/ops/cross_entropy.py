@@ -225,8 +225,8 @@ def _sigmoid_types(op: Call) -> TensorDesc:
     expect_dtype(op, "prediction", prediction, dtypes.FLOATS)
     expect_dtype(op, "label", op.label, (prediction.dtype, *dtypes.INTEGERS))
     expect_type(op, "label", TensorDesc(prediction.shape, op.label.dtype))
-    found: TensorDesc = prediction.meet(TensorDesc(op.label.shape, prediction.dtype))
-    return found
+    desc: TensorDesc = prediction.meet(TensorDesc(op.label.shape, prediction.dtype))
+    return desc
 
 
 def _sigmoid_grad_types(op: Call) -> TensorDesc:

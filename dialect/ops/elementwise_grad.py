@@ -91,8 +91,8 @@ def gradient_of(name: str, forward: Operator, operands: Sequence[str], by: int, 
 
         def times_slope(dy: np.ndarray) -> Any:
             assert not isinstance(forward.grad, Absent)
-            found = forward.grad(ops, call, ops.wrap(np.asarray(dy))).get(names[by])
-            return np.zeros_like(dy) if found is None else found().handle
+            gradient = forward.grad(ops, call, ops.wrap(np.asarray(dy))).get(names[by])
+            return np.zeros_like(dy) if gradient is None else gradient().handle
 
         dy = arrays[seed]
         return np.where(dy == 0, dy * times_slope(np.ones_like(dy)), times_slope(dy))

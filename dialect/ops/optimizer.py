@@ -320,8 +320,9 @@ def _ftrl_reference(model: Any, diff: Any, lr: Any, skip: Any, accumulate: Any, 
     new = old + step.g**2
     power = new ** attrs["lr_power"]
     new_z = wide(z) + step.g - (power - old ** attrs["lr_power"]) / step.rate * step.p
-    found = (np.copysign(attrs["lambda1"], new_z) - new_z) / ((attrs["beta"] + power) / step.rate + attrs["lambda2"])
-    kept = np.where(np.abs(new_z) < attrs["lambda1"], 0.0, found - weighed(step.decay, step.rate * step.p))
+    curvature = (attrs["beta"] + power) / step.rate + attrs["lambda2"]
+    new_model = (np.copysign(attrs["lambda1"], new_z) - new_z) / curvature
+    kept = np.where(np.abs(new_z) < attrs["lambda1"], 0.0, new_model - weighed(step.decay, step.rate * step.p))
     return step.pairs((model, kept), (accumulate, new), (z, new_z))
 
 

@@ -144,11 +144,11 @@ def _max_compute(op: Call) -> tuple[Stage, Stage]:
 
     def search(*at: Expr) -> Expr:
         """The first place that has the largest element of a window without padding."""
-        best, found = y[at], s.const(-1, dtypes.int64)
+        best, position = y[at], s.const(-1, dtypes.int64)
         for offset in reversed(list(np.ndindex(*windows.kernel))):
             value, there = element(*at, *map(c.as_expr, offset))
-            found = s.where(value.eq(best) | (s.isnan(value) & s.isnan(best)), _flat(there, sizes), found)
-        return found
+            position = s.where(value.eq(best) | (s.isnan(value) & s.isnan(best)), _flat(there, sizes), position)
+        return position
 
     y = c.reduce_(shape, windows.kernel, low, s.maximum, lambda *p: element(*p)[0], op.x.dtype)
     if is_unpadded and all(isinstance(n, int) for n in sizes) and (count(windows.kernel) or 0) <= UNROLLED:
@@ -266,8 +266,8 @@ def _max_pool_grad(spatial: int) -> Operator:
         def dy() -> Value:
             plane, index = (_flattened(ops, op, v, layout) for v in (ddx, op.indice))
             dim = Layout(1, layout.first).split((0, 1, 2))[2][0]
-            found: Value = ops.reshape_like(ops.dim_gather(plane, index, dim=dim), op.dy)
-            return found
+            second_gradient: Value = ops.reshape_like(ops.dim_gather(plane, index, dim=dim), op.dy)
+            return second_gradient
 
         return {"dy": dy}
 

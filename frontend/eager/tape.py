@@ -335,8 +335,8 @@ def apply_hooks(value: Value, grad: Value) -> Value:
     if owner is None or not owner.hooks:
         return grad
     builder: Any = value.builder
-    found: Value = builder.read(owner.hooks.apply(builder.give(grad)))
-    return found
+    hooked: Value = builder.read(owner.hooks.apply(builder.give(grad)))
+    return hooked
 
 
 def gradients(

@@ -50,8 +50,8 @@ def nonzero(x: Any, as_tuple: bool = False) -> Any:
 
 def argwhere(x: Any) -> Tensor:
     """`nonzero`: the positions of all elements but zeros, one in a row (int64)."""
-    found: Tensor = nonzero(x)
-    return found
+    positions: Tensor = nonzero(x)
+    return positions
 
 
 def masked_select(x: Any, mask: Any) -> Tensor:

@@ -59,12 +59,12 @@ def _at_several(x: Tensor, gathered: Sequence[tuple[int, Tensor]]) -> Tensor:
     counted = [wrapped_positions(p, x.size(axis)) for axis, p in gathered]
     rows = sh.stack([sh.expand(p, *spread) for p in counted], -1)
     rest = [axis for axis in range(x.rank) if axis not in axes]
-    found = dispatch("gather_nd", sh.permute(x, [*axes, *rest]), rows)
+    gathered_rows = dispatch("gather_nd", sh.permute(x, [*axes, *rest]), rows)
     if axes[0] == 0 or axes[-1] - axes[0] >= len(axes):
-        return found
+        return gathered_rows
     count = len(spread)
     before = range(count, count + axes[0])
-    return sh.permute(found, [*before, *range(count), *range(count + axes[0], found.rank)])
+    return sh.permute(gathered_rows, [*before, *range(count), *range(count + axes[0], gathered_rows.rank)])
 
 
 def _cut_by_sizes(x: Tensor, slices: list[Any]) -> Tensor:

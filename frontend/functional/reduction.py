@@ -108,8 +108,8 @@ def _extreme_of(name: str, x: Any, dim: Any, keepdim: bool, value: Any, position
     if x.rank == 0:
         return Extreme(value(x, dim), position(x, dim))
     _expect_elements(name, x, dim)
-    found = position(cast(x, dtypes.uint8) if x.dtype == dtypes.bool_ else x, dim, True)
-    pair = dispatch("dim_gather", x, found, dim=sh.axis(x, dim)), found
+    index = position(cast(x, dtypes.uint8) if x.dtype == dtypes.bool_ else x, dim, True)
+    pair = dispatch("dim_gather", x, index, dim=sh.axis(x, dim)), index
     return Extreme(*(p if keepdim else sh.squeeze(p, dim) for p in pair))
 
 
@@ -122,10 +122,10 @@ def argmax(x: Any, dim: int | None = None, keepdim: bool = False) -> Tensor:
     _expect_elements("argmax", x, dim)
     at = None if dim is None else sh.axis(x, dim, scalar=True)
     flat = sh.movedim(x, at, -1) if at is not None and x.rank else sh.reshape(x, (-1,))
-    found: Tensor = dispatch("argmax", flat)
+    index: Tensor = dispatch("argmax", flat)
     if not keepdim:
-        return found
-    return sh.unsqueeze(found, at) if at is not None and x.rank else sh.reshape(found, (1,) * x.rank)
+        return index
+    return sh.unsqueeze(index, at) if at is not None and x.rank else sh.reshape(index, (1,) * x.rank)
 
 
 def argmin(x: Any, dim: int | None = None, keepdim: bool = False) -> Tensor:

@@ -206,12 +206,12 @@ class Module(Stateful):
         Raises:
             AttributeError: there is none.
         """
-        found = self
+        module = self
         for name in filter(None, target.split(".")):
-            found = getattr(found, name)
-        if not isinstance(found, Module):
-            raise AttributeError(f"{type(self).__name__}: expected {target} to be a module, it is {found!r}")
-        return found
+            module = getattr(module, name)
+        if not isinstance(module, Module):
+            raise AttributeError(f"{type(self).__name__}: expected {target} to be a module, it is {module!r}")
+        return module
 
     def get_parameter(self, target: str) -> Parameter:
         """The parameter of a dotted name.
@@ -219,10 +219,10 @@ class Module(Stateful):
         Raises:
             AttributeError: there is none.
         """
-        found = dict(self.named_parameters()).get(target)
-        if found is None:
+        parameter = dict(self.named_parameters()).get(target)
+        if parameter is None:
             raise AttributeError(f"{type(self).__name__} has no parameter {target}")
-        return found
+        return parameter
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
         """The modules directly below."""

@@ -245,11 +245,11 @@ class ChainedScheduler(LRScheduler):
 
     def rate(self, base: float, epoch: int, number: int) -> float:
         """The rate of a group."""
-        found = base
+        rate = base
         for schedule in self.schedulers:
             own = schedule.rate(base, epoch, number)
-            found = own if type(schedule) is LambdaLR or not base else found * own / base
-        return found
+            rate = own if type(schedule) is LambdaLR or not base else rate * own / base
+        return rate
 
 
 class ReduceLROnPlateau:

@@ -165,10 +165,10 @@ class Optimizer(Stateful):
 
     def _in_layout_of(self, p: EagerTensor, kept: np.ndarray) -> Data:
         """An initial state on the device of its parameter, or on its ranks with the layout of `to_global`."""
-        found = layout_of(p)
-        if found is None:
+        layout = layout_of(p)
+        if layout is None:
             return move(np.array(kept) if p.device.type == "cpu" else kept, p.device)
-        placement, nd = found
+        placement, nd = layout
         if self._sbp is not None:
             nd = placement.layout(self._sbp, p.desc)
         return distribute(kept, placement, nd if kept.shape == p.shape else broadcast(placement.mesh))
@@ -263,11 +263,11 @@ class _Settings:
         self._then = self._now()
 
     def _now(self) -> list[Any]:
-        found = list(map(self._group.get, self._names))
+        settings = list(map(self._group.get, self._names))
         if self._group.get(CYCLED) and self._cycles in self._names:
             place = self._names.index(self._cycles)
-            found[place] = _unasked(found[place])
-        return found
+            settings[place] = _unasked(settings[place])
+        return settings
 
     def __call__(self) -> bool:
         count = len(self._group) - sum(map(self._group.__contains__, RATES))

@@ -110,8 +110,8 @@ class TraceBuilder(IRBuilder, TensorBuilder):
         if isinstance(tensor, EagerTensor):
             if self.inlines:
                 return self.constant(tensor.variable.handle)
-            if (found := layout_of(tensor)) is not None:
-                self.add_placement(found[0])
+            if (layout := layout_of(tensor)) is not None:
+                self.add_placement(layout[0])
             return self.captures.present(tensor)
         if tensor.builder is not self:
             raise fail("a tensor of another trace: it was kept from a function whose tracing has ended; pass it in")

@@ -104,10 +104,10 @@ class Graph:
         Raises:
             PassError: it is produced further down in the text, in another block.
         """
-        found = self.tensors.get(op.operands[number])
-        if found is None:
+        tensor = self.tensors.get(op.operands[number])
+        if tensor is None:
             raise PassError(f"{op.name}: expected operand {number} to be defined above", op.location)
-        return found
+        return tensor
 
     def add(self, node: Node, values: Sequence[ir.Value] = (), descs: Sequence[TensorDesc] = ()) -> None:
         """Appends a node that produces `values`."""
@@ -258,9 +258,9 @@ class GraphReader:
     def _constrain(op: ir.Operation, call: Call, signatures: list[NdSignature]) -> list[NdSignature]:
         """The signatures that agree with the annotations of this operation."""
         inputs, outputs = notes.read_operation(op, notes.IN), notes.read_operation(op, notes.OUT)
-        found = [s for s in signatures if _agrees(s.inputs, inputs) and _agrees(s.outputs, outputs)]
-        if found:
-            return found
+        consistent = [s for s in signatures if _agrees(s.inputs, inputs) and _agrees(s.outputs, outputs)]
+        if consistent:
+            return consistent
         given = " -> ".join("?" if s is None else ", ".join(map(_format, s)) for s in (inputs, outputs))
         types = (", ".join(str(d) for d in side) for side in (call.operands, call.results))
         allowed = "; ".join(map(str, signatures))

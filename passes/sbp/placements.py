@@ -94,15 +94,15 @@ class _Assignment:
 
     def _common(self, op: ir.Operation) -> str:
         stated = [self._known(placement_of(op), op)] if notes.PLACEMENT in op.attributes else []
-        found = list(dict.fromkeys([*stated, *(p for v in op.operands if (p := self._at(v)) != WHOLE)]))
-        if len(found) > 1:
-            one, other = (self.submeshes[name] for name in found[:2])
+        names = list(dict.fromkeys([*stated, *(p for v in op.operands if (p := self._at(v)) != WHOLE)]))
+        if len(names) > 1:
+            one, other = (self.submeshes[name] for name in names[:2])
             raise PassError(
                 f"{op.name}: expected operands on one placement, got {one} and {other}; move one with"
                 " x.to_global(placement, sbp), a hierarchical_parallel_cast with the attribute placement",
                 op.location,
             )
-        return found[0] if found else WHOLE
+        return names[0] if names else WHOLE
 
     def _bring(self, op: ir.Operation, value: ir.Value, place: str, nd: NdSbp) -> ir.Value:
         """`value` on another placement, before `op`."""

@@ -151,9 +151,9 @@ def _unpack(transport: Transport, flat: Array, parts: Sequence[Array]) -> None:
 def _max_of_floats(transport: Transport, source: Array, target: Array) -> None:
     """The maximum of floats, NaN above all numbers, as the maximum of integers on the host."""
     terms = _widened(transport.fetch(source))
-    found = ordered(terms)
-    transport.host.all_reduce(found.copy(), found, "max")
-    transport.store(target, ordered(found).view(terms.dtype).astype(target.dtype))
+    largest = ordered(terms)
+    transport.host.all_reduce(largest.copy(), largest, "max")
+    transport.store(target, ordered(largest).view(terms.dtype).astype(target.dtype))
 
 
 def _reduce(transport: Transport, attrs: Attrs, source: Array, target: Array) -> None:

@@ -154,16 +154,16 @@ class CompileWorkers:
         worker = self._idle.get()
         try:
             worker.send(source)
-            found: Binary | CompileError | None = worker.recv()
+            result: Binary | CompileError | None = worker.recv()
         except (EOFError, OSError):
-            found = None
+            result = None
         finally:
             self._idle.put(worker)
-        if found is None:
+        if result is None:
             return compile_source(source, self.arch)
-        if isinstance(found, CompileError):
-            raise found
-        return found
+        if isinstance(result, CompileError):
+            raise result
+        return result
 
 
 def _start_parent(arch: str, connections: Sequence[Connection]) -> subprocess.Popen[bytes]:

@@ -152,11 +152,11 @@ def device(number: int = 0) -> Device:
     Raises:
         CudaError: there is no such device.
     """
-    found = _devices.get(number)
-    if found is None:
+    opened = _devices.get(number)
+    if opened is None:
         with _open_lock:
-            found = _devices.get(number) or _devices.setdefault(number, _open(number))
-    return found
+            opened = _devices.get(number) or _devices.setdefault(number, _open(number))
+    return opened
 
 
 def _open(number: int) -> Device:
@@ -169,9 +169,9 @@ def _open(number: int) -> Device:
     # Without this threshold every synchronization would return free memory to the system.
     threshold = _cuda().CUmemPool_attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
     call("cuMemPoolSetAttribute", pool, threshold, _cuda().cuuint64_t(2**64 - 1))
-    found = Device(number, handle, context, pool)
-    found.use()
-    return found
+    opened = Device(number, handle, context, pool)
+    opened.use()
+    return opened
 
 
 @contextlib.contextmanager

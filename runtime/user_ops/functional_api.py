@@ -323,9 +323,9 @@ def parse_constant(text: str, name: str, where: str) -> Any:
     if text in _CONSTANTS:
         return _CONSTANTS[text]
     if text.startswith("k"):
-        found = dtypes.BY_NAME.get(_DTYPE_WORDS.get(text[1:], text[1:].lower()))
-        if found is not None:
-            return found
+        dtype = dtypes.BY_NAME.get(_DTYPE_WORDS.get(text[1:], text[1:].lower()))
+        if dtype is not None:
+            return dtype
     try:
         return ast.literal_eval(text.rstrip("f") if text[:1] in "+-.0123456789" else text)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
