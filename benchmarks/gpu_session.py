@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-TESTS = "test/python/runtime/cuda/test_on_a_device.py"
+TESTS = "test/python/runtime/cuda/test_on_gpu.py"
 #: Tests that are long, or about memory and the whole machine, and stay out.
 OMITTED = "not test_sample and not sanitizer and not compiles"
 
