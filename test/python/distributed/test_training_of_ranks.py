@@ -98,7 +98,7 @@ def test_all_gradients_are_one_collective_in_their_own_memory(monkeypatch: pytes
     assert len(set(gradients)) == 6 and set(gradients) <= set(re.findall(r"\(\w+, \d+\)", made))
 
 
-def test_what_follows_runs_beside_the_first_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_later_work_overlaps_the_first_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
     """Collectives wait for each other and for what they sum; the rest of the way back does not wait for the last."""
     monkeypatch.setattr(distributed, "PASSES", distributed.PASSES + "{{bytes=20000}}")
     module = read_module(step_of(3).ir("physical"), create_context(REGISTRY))

@@ -86,7 +86,7 @@ def training_step(loss, arrays):
 
 @given(**COMPOSITIONS)
 @settings(max_examples=4, deadline=None)
-def test_all_ways_to_a_gradient(shapes, numbers, seed):
+def test_all_gradient_functions_agree(shapes, numbers, seed):
     arrays = drawn(shapes, seed)
 
     def loss(*xs):

@@ -185,7 +185,7 @@ def test_branches_that_where_did_not_take_leave_no_trace(context, name):
     np.testing.assert_allclose(got, [slope(0.5), 1.0, 1.0, slope(0.25)], 1e-12)
 
 
-def test_a_slope_that_is_taken_stays_infinite(context):
+def test_an_infinite_slope_of_the_selected_branch_stays_infinite(context):
     got = _scalar_function(context, lambda b, x: b.sqrt(x))([0.0, 0.25, 1.0, 4.0])
     np.testing.assert_array_equal(got, [np.inf, 1.0, 0.5, 0.25])
 

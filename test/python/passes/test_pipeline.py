@@ -255,7 +255,7 @@ def test_every_pass_shows_before_and_after() -> None:
             assert len((cls.__doc__ or "").strip().splitlines()) > 2, f"{name} shows no program"
 
 
-def test_names_are_taken_once() -> None:
+def test_a_second_pass_of_one_name_is_refused() -> None:
     """A second pass of one name is refused."""
     with pytest.raises(ValueError, match="registered twice"):
         register_pass(type("Other", (Spoil,), {"__doc__": "Another."}))

@@ -414,7 +414,7 @@ def test_an_unwritable_cache_is_not_in_the_way(tmp_path, monkeypatch):
     np.testing.assert_array_equal(build(ADD, cached=True)(rows(2), rows(2))[0], rows(2, 2.0))
 
 
-def test_keys_tell_programs_apart():
+def test_keys_of_other_parts_differ():
     assert cache.key_of("a", "bc") != cache.key_of("ab", "c")
 
 

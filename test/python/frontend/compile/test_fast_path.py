@@ -143,7 +143,7 @@ def test_results_keep_their_structure_and_other_values():
     assert compiled._fast_path((X, X)) is not NotImplemented
 
 
-def test_numbers_beside_arrays_choose_the_program():
+def test_numbers_among_the_arguments_choose_the_program():
     compiled = flow.compile(lambda x, k=2.0: x * k)
     for _ in range(2):
         np.testing.assert_array_equal(compiled(X), X * 2)

@@ -80,7 +80,7 @@ WRAPPING = {
 
 
 @pytest.mark.parametrize("name", WRAPPING)
-def test_negative_numbers_beside_unsigned_tensors_wrap(name):
+def test_negative_numbers_with_unsigned_tensors_wrap(name):
     """As PyTorch's, in eager mode and compiled; what no wrapping brings in is an error."""
     torch = pytest.importorskip("torch", reason="compares with PyTorch, which tests do not depend on")
     array = np.array([0, 5, 255], np.uint8)

@@ -79,7 +79,7 @@ def two(rows):
     }}"""
 
 
-def test_small_kernels_of_a_short_program_alone_are_together(monkeypatch):
+def test_only_small_kernels_of_short_programs_are_fused(monkeypatch):
     assert lower(two(40)).plan.count("run.launch") == 1
     assert lower(two(4000)).plan.count("run.launch") == 2
     monkeypatch.setattr(horizontal_fusion, "MAX_CALLS", 1)
@@ -93,7 +93,7 @@ def test_two_kernels_of_one_launch():
     np.testing.assert_allclose(other, y - np.log(np.exp(y).sum(1, keepdims=True)), 1e-4, 1e-5)
 
 
-def test_who_reads_an_argument_and_who_updates_it_are_apart():
+def test_a_reader_and_an_updater_of_an_argument_are_not_fused():
     """Whichever comes first: the updates of 1 wait for 0, and come before 2."""
     graph = SimpleNamespace(producers=[set(), set(), set()], ordered_after={1: {0, 2}})
     assert horizontal_fusion.dependences(graph) == [set(), {0}, {1}]
