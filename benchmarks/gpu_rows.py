@@ -253,7 +253,7 @@ def launches() -> Iterator[Callable[[], Row]]:
 
 
 def launch_row(graphs: str) -> Row:
-    """64 softmaxes of 64 rows, which nothing merges, on arrays that stay where they are."""
+    """64 softmaxes of 64 rows, which nothing merges, on the same arrays in every call."""
     os.environ["ONEFLOW_CUDA_GRAPHS"] = graphs
 
     def function(lib: Any) -> Callable[[Any], Any]:

@@ -192,12 +192,12 @@ def seconds_of(*jobs: subprocess.Popen[str]) -> float:
 
 
 def scaling() -> str:
-    """Two processes apart and two together in turn: their times, and the ratio."""
+    """The times of two independent processes and of one job of two ranks, measured alternately, and the ratio."""
     pairs = [(seconds_of(start(1, 1), start(1, 1)), seconds_of(start(2, 2))) for _ in range(TURNS)]
     separate, together, kept = map(statistics.median, zip(*((a, b, a / b) for a, b in pairs), strict=True))
-    rows = [["2 apart", BATCH, f"{separate * 1e3:.1f} ms", ""]]
+    rows = [["2 independent", BATCH, f"{separate * 1e3:.1f} ms", ""]]
     rows.append(["2 together", 2 * BATCH, f"{together * 1e3:.1f} ms", f"{kept:.2f}"])
-    return table(["processes", "rows of a step", "step", "time apart / together"], rows)
+    return table(["processes", "rows of a step", "step", "time independent / distributed"], rows)
 
 
 def section() -> str:
@@ -224,7 +224,7 @@ def section() -> str:
             f"A program of {OPERATORS:,} operators on a mesh of 2 x 2; the fastest of 3. Goal for inference: 5 s.",
             table(["strategy", "oneflow-infer-sbp", *PASSES], times),
             f"Weak scaling over MPI: a data-parallel step of three layers of {WIDTH} on {BATCH} rows for each process"
-            f" of one thread, against two processes that train apart at once; medians of {TURNS} runs in turn."
+            f" of one thread, against two independent processes at the same time; medians of {TURNS} runs in turn."
             f" Other work ran on the machine (load {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors).",
             scaling(),
             "",

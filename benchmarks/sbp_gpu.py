@@ -3,7 +3,7 @@
     python benchmarks/sbp_gpu.py [--groups reduce,mlp,gpt] [--limit SECONDS] [--output FILE]
 
 Every group is a job of two ranks, which the script starts itself. Participants are called in turn in the same
-processes, and medians are reported: while one GPU is measured the other runs the same program apart from it. With
+processes, and medians are reported: while one GPU is measured, the other runs the same program independently. With
 `--host` devices and NCCL are made of host memory and sizes are tiny, to try the script where there are no GPUs.
 """
 

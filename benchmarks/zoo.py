@@ -5,7 +5,8 @@
 
 The reference of each gradient is PyTorch's in f64 from the same weights. A row fails where this package's error, as
 a norm relative to the reference's, is above twice the error that PyTorch has in the same dtype and above the dtype's
-own rounding. `--check` stops there; without it, steps are timed in turns with PyTorch's eager mode and torch.compile.
+own rounding. `--check` stops there; without it, steps are timed alternately with PyTorch's eager mode and
+torch.compile.
 """
 
 from __future__ import annotations
@@ -128,7 +129,7 @@ def step(lib: ModuleType, model: Any) -> Callable[..., Any]:
 
 
 def times(case: Case, compiled: bool) -> dict[str, float]:
-    """Milliseconds of a training step, the median of calls in turns, and the seconds of our first call."""
+    """Milliseconds of a training step, the median of alternating calls, and the seconds of our first call."""
     labels, inputs = case.arrays(DTYPES[case.dtype][0])
     ours, theirs, tensors = flow.compile(step(flow, case.flow)), step(torch, case.torch), case.tensors()
     actions: dict[str, Callable[[], Any]] = {"ours": lambda: ours(*tensors), "eager": lambda: theirs(labels, *inputs)}

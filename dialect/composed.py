@@ -1,4 +1,4 @@
-"""The gradient of an operator from its decomposition, for operators whose own gradient nobody writes out.
+"""The gradient of an operator from its decomposition, for operators without a gradient rule of their own.
 
     grad = composed_gradient        in a record that has `decompose`, or `sharded_decomposition`
 

@@ -44,7 +44,7 @@ def library() -> ctypes.CDLL:
         if path.is_file():
             return _checked(ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL), path)
     raise NativeLibraryError(
-        f"expected {NAME} beside oneflow/runtime, or $ONEFLOW_NATIVE to be that file, got none at "
+        f"expected {NAME} in oneflow/runtime, or $ONEFLOW_NATIVE to be that file, got none at "
         f"{', '.join(map(str, candidates()))}; build it with `pip install .` in the source tree, or install "
         "oneflow-mlir again"
     )

@@ -116,7 +116,7 @@ class _Run:
         return int(array.ctypes.data)
 
     def temporary(self, size: int) -> int:
-        """Memory filled with a pattern that shows reads of what nobody wrote."""
+        """Memory filled with a pattern that reveals reads of unwritten elements."""
         memory = np.full(size + 64, 0xAB, np.uint8)
         self.kept.append(memory)
         return self.address(memory) + -self.address(memory) % 64

@@ -74,7 +74,7 @@ def launcher() -> list[str]:
     places = [(name, path) for path in (str(interpreter_folder), None) for name in ("mpiexec", "mpirun")]
     launcher_path = next(filter(None, (shutil.which(name, path=path) for name, path in places)), None)
     if launcher_path is None:
-        raise UsageError(f"--nproc: expected mpiexec beside {sys.executable} or on the path; {mpi.HINT}")
+        raise UsageError(f"--nproc: expected mpiexec in the folder of {sys.executable} or on the path; {mpi.HINT}")
     version = subprocess.run([launcher_path, "--version"], capture_output=True, text=True, check=False).stdout
     if "HYDRA" in version:
         return [launcher_path]

@@ -44,7 +44,7 @@ def _group_types(op: Call, groups: int) -> tuple[TensorDesc, TensorDesc, TensorD
 
 
 def _factors(rank: int, groups: int) -> tuple[str, str, str]:
-    """Factors of x, of a parameter and of a statistic: batches, and groups that stay together, can be split."""
+    """Factors of x, of a parameter and of a statistic: the batch and whole groups can be split."""
     channels = "_" if groups == 1 else f"g*{groups}"
     return " ".join(["n", channels, *["_"] * (rank - 2)]), channels, f"n {channels}"
 

@@ -36,7 +36,7 @@ class Layout:
         return (*lead, *channels, *spatial) if self.first else (*lead, *spatial, *channels)
 
     def split(self, items: Sequence[Any], lead: int = 1) -> tuple[tuple[Any, ...], tuple[Any, ...], tuple[Any, ...]]:
-        """What `arrange` has put together: the first `lead` items, those of channels, the spatial ones."""
+        """The inverse of `arrange`: the first `lead` items, the channels, the spatial items."""
         head, rest = tuple(items[:lead]), tuple(items[lead:])
         channels = len(rest) - self.spatial
         return (

@@ -79,7 +79,7 @@ def _cut_by_sizes(x: Tensor, slices: list[Any]) -> Tensor:
 
 
 def _without_masks(x: Tensor, parts: list[Any]) -> tuple[Tensor, list[Any]]:
-    """Known masks as positions, of dimensions that are put together; those of one bool in a new dimension."""
+    """Known masks as positions in their flattened dimensions; the positions of a single bool in a new dimension."""
     without: list[Any] = []
     axis = 0
     for part in parts:

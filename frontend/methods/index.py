@@ -1,8 +1,8 @@
 """Indices: what `x[key]` takes, dimension by dimension.
 
 Slices and integers cut a box out of `x`, which has all dimensions of `x`. Arrays, lists and tensors of integers give
-positions in the box, or a mask says which elements of the box are taken. An integer beside positions is applied
-first, as in PyTorch: it is not one of the positions, as it is in NumPy.
+positions in the box, or a mask selects elements of the box. An integer together with positions is applied first, as
+in PyTorch; in NumPy it is one of the positions.
 """
 
 from __future__ import annotations

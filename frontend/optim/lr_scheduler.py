@@ -163,7 +163,7 @@ class CosineDecayLR(LRScheduler):
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
-    """From the first rate to `eta_min` along half a cosine, again and again from the first rate.
+    """From the first rate to `eta_min` along half a cosine, repeatedly from the first rate.
 
     That takes `T_0` steps, then `T_mult` times as many. The first rate is taken times `decay_rate` at each restart;
     after `restart_limit` rounds, if that is not 0, the rate stays `eta_min`.

@@ -1,6 +1,6 @@
 """Worker processes that compile kernels in parallel, each with its own interpreter lock.
 
-Triton's first stage is Python, in which the threads of one process take turns, also with the passes that lower a
+Triton's first stage is Python, which the threads of one process run one at a time, as they do the passes that lower a
 program. The workers of a program start together with its passes. They are forks of one process, which imports Triton
 once for all of them.
 """

@@ -250,7 +250,7 @@ def free(address: int, stream: Any) -> None:
 
 
 def allocate_host_words(count: int) -> Any:
-    """Allocates zeroed 64-bit words of pinned host memory, which kernels reach under the same address."""
+    """Allocates zeroed 64-bit words of pinned host memory, which has the same address in kernels."""
     attributes = _cuda()
     flags = attributes.CU_MEMHOSTALLOC_DEVICEMAP | attributes.CU_MEMHOSTALLOC_PORTABLE
     words = (ctypes.c_int64 * count).from_address(int(call("cuMemHostAlloc", 8 * count, flags)))

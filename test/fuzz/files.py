@@ -239,7 +239,7 @@ def _stage(name: str, text: str, pipeline: str) -> tuple[str | None, bool]:
 
 
 def _fault(stage: str, error: PipelineFailure) -> str | None:
-    """What is wrong with an error: nobody foresaw it, a pass of ours left a wrong program, or it has no place."""
+    """The fault of an error: it is internal, a pass of ours left a wrong program, or it has no location."""
     message = " ".join(error.message.partition("\nnote: the pass")[0].split())
     if "did not foresee" in message:
         return f"{stage}: internal: {message}"

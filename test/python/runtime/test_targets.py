@@ -94,7 +94,7 @@ def test_every_f16_as_f32(level):
 @levels_here
 @pytest.mark.parametrize("source", ["f32", "f64"])
 def test_values_between_f16(source, level):
-    """Every f16, what lies in the middle between two, and what lies beside the middle, of both signs."""
+    """Every f16, the midpoint of each two, and the neighbours of the midpoint, of both signs."""
     kind = {"f32": np.float32, "f64": np.float64}[source]
     values = np.arange(0x7C01, dtype=np.uint16).view(np.float16).astype(kind)
     values[-1] = 65536

@@ -1,4 +1,4 @@
-"""Views are updated with the tensors that they are of, in both directions; beside PyTorch's."""
+"""Views are updated with the tensors that they are of, in both directions; compared with PyTorch's."""
 
 import numpy as np
 import pytest

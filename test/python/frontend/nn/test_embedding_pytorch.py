@@ -1,4 +1,4 @@
-"""Embeddings whose rows are bounded; beside PyTorch's."""
+"""Embeddings with bounded rows, compared with PyTorch's."""
 
 import numpy as np
 import pytest

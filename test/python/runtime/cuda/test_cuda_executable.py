@@ -166,7 +166,7 @@ def test_a_stream_caches_the_memory_of_results(cuda):
 
 @pytest.mark.parametrize(("limit", "held"), [(500, 432), (300, 216), (100, 0)])
 def test_the_cache_of_a_stream_is_limited(cuda, monkeypatch, limit, held):
-    """Where a result is too much beside others, these go."""
+    """A result that exceeds the limit evicts other blocks."""
     monkeypatch.setattr(streams, "MAX_CACHED_BYTES", limit)
     x, w, b = on(floats(6, 20)), on(floats(20, 9)), on(floats(9))
     compiled = executable_of(flow.compile(layer, device="cuda"), x, w, b)

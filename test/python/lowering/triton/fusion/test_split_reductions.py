@@ -254,7 +254,7 @@ def test_deep_products_and_reductions_are_split_where_that_fills_the_device():
     assert choose_split_k(Product(1, 64, 64, 65536, 2, True), (65536,))[1] >= 32
     assert choose_split_k(Product(1, 256, 256, 16384, 2, True), (16384,)) == (0, 8)
     assert choose_split_k(Product(1, 8192, 8192, 8192, 2, True), (8192,)) == (0, 1)
-    # 18 tiles: 7 parts fill 132 processors better than 4 or 8.
+    # 18 tiles: 7 parts fill 132 SMs better than 4 or 8.
     assert choose_split_k(Product(1, 256, 2304, 25088, 2, False, operand_reuse=(1.0, 7.0)), (128, 14)) == (1, 7)
     assert choose_reduction_parts(65536, 65536, 1024, True) > 32 and choose_reduction_parts(64, 64, 8192, True) == 1
     # A second launch takes as long as some more rows for each program.

@@ -123,7 +123,7 @@ def test_dependent_calls_are_not_fused():
 
 
 def test_dependent_calls_of_several_results_are_not_fused():
-    """Softmax along the first dimension, then the second, again and again: each kernel reads the one before."""
+    """Softmax along the first dimension, then the second, repeatedly: each kernel reads the previous result."""
 
     def function(x):
         for axis in (0, 1, 0, 1, 0):
@@ -168,7 +168,7 @@ def test_products_that_leave_processors_idle_are_one_launch(count, shape):
 
 
 def test_grouped_gradients_of_equal_weights_fill_the_device():
-    """12 of 72 tiles for 132 processors are 7 and 5: they take 4 and 3 rounds, not 7 and 5."""
+    """12 of 72 tiles for 132 SMs are 7 and 5: they take 4 and 3 rounds, not 7 and 5."""
     program = lower(products(12, (768, 3072, 8192)))
     assert {n: s.grid for n, s in program.sources.items()} == {
         "main_kernel_0_x7": "132", "main_kernel_0_x5": "132"
@@ -180,7 +180,7 @@ def test_grouped_gradients_of_equal_weights_fill_the_device():
 
 @pytest.mark.parametrize("stays", [False, True])
 def test_each_tile_takes_the_descriptors_and_pointers_of_its_product(stays, monkeypatch):
-    """Programs that stay go through the tiles of all products."""
+    """Persistent programs process the tiles of all products."""
     monkeypatch.setattr(matmul, "ranked_configs", lambda product: [replace(TMA_CONFIGS[-1], persistent=stays)])
     monkeypatch.setattr(matmul.Contraction, "launch_sizes", lambda self, count: (count,))
     shapes = [(128, 256), *[(192, 256)] * 3, *[(192,)] * 3]

@@ -84,7 +84,7 @@ def test_what_rows_are(name, length, kind, monkeypatch):
 
 
 #: A function and rows, and whether they have the form: long rows that two programs of a processor have room for,
-#: whose beginnings are those of vectors, and as many as there are processors.
+#: whose beginnings are those of vectors, and as many as there are SMs.
 CASES = [
     ("softmax", (2048, 32768), "bf16", True), ("layer_norm", (512, 32768), "f16", True),
     ("softmax", (512, 50304), "bf16", True), ("softmax", (512, 20000), "f32", True),
