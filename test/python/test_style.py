@@ -116,6 +116,35 @@ def test_public_functions_are_documented():
     assert not bare, f"public names without a docstring: {bare}"
 
 
+#: The modules that use the text of a kernel or of a program, and what for: kernels are values, printed once.
+TEXT_READERS = {
+    "lowering/triton/launch/program.py": "a program for readers",
+    "runtime/cuda/compile_workers.py": "longer kernels are compiled first",
+    "runtime/cuda/compiler.py": "Triton takes a file",
+    "runtime/cuda/dump.py": "files for readers",
+    "runtime/cuda/executable.py": "the text of the program",
+    "runtime/cuda/host.py": "a kernel of the host is MLIR text",
+}
+#: The modules of these folders that use regular expressions, and what for.
+EXPRESSION_READERS = {"runtime/cuda/ptx.py": "PTX is the text of the compiler"}
+
+
+def test_no_stage_reads_the_source_of_a_kernel():
+    """Stages read the fields of `Source`; `Source.text` is for Triton and for readers."""
+    folders = ("lowering/triton/", "runtime/cuda/")
+    trees = {name(p): list(ast.walk(ast.parse(p.read_text()))) for p in MODULES if name(p).startswith(folders)}
+    calls = {id(node.func) for nodes in trees.values() for node in nodes if isinstance(node, ast.Call)}
+    texts = {
+        path for path, nodes in trees.items() for node in nodes
+        if isinstance(node, ast.Attribute) and node.attr == "text" and id(node) not in calls
+    }  # fmt: skip
+    imports = {
+        path for path, nodes in trees.items() for node in nodes
+        if isinstance(node, ast.Import) and any(alias.name == "re" for alias in node.names)
+    }  # fmt: skip
+    assert texts == TEXT_READERS.keys() and imports == EXPRESSION_READERS.keys()
+
+
 @pytest.mark.parametrize(
     ("package", "home"), [("triton", "runtime/cuda/compiler.py"), ("cuda", "runtime/cuda/driver.py")]
 )

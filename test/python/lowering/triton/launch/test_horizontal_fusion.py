@@ -69,6 +69,19 @@ def test_a_check_in_a_launch_with_others_is_noted():
         interpret_program(lower(stepping()), *given)
 
 
+def test_kernels_whose_functions_differ_under_one_name_stay_apart():
+    """The largest of floats is NaN where one is NaN; that of integers is not chosen by such a function."""
+    x, y = np.zeros((8, 30), np.float32), np.zeros((8, 30), np.int32)
+    x[:, 7], y[:, 9] = np.nan, 1
+
+    def function(x, y):
+        return flow.argmax(x, -1), flow.argmax(y, -1)
+
+    specs = [flow.TensorSpec((8, 30), kind) for kind in (flow.float32, flow.int32)]
+    one, other = interpret_program(lower(str(trace(function, *specs))), x, y)
+    assert one.tolist() == [7] * 8 and other.tolist() == [9] * 8
+
+
 def two(rows):
     """Two kernels that need nothing of each other."""
     kind = f"tensor<{rows}x256xf32>"
