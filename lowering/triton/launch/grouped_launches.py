@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from oneflow.dialect._mlir import func, ir
+from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.triton.codegen.kernel import FAILURE
 from oneflow.lowering.triton.codegen.matmul import Contraction
 from oneflow.lowering.triton.names import identifier
@@ -36,7 +37,9 @@ MAX_PARAMETERS = 480
 
 
 class SmallCalls(NamedTuple):
-    """Calls of at most `programs` programs (larger ones fill the GPU alone); the most parameters of their launch."""
+    """Calls of at most `programs` programs for each SM (larger ones fill the GPU alone); the most parameters of their
+    launch.
+    """
 
     programs: int
     parameters: int
@@ -45,8 +48,8 @@ class SmallCalls(NamedTuple):
 #: Which calls are small, by the kind of their kernel, fewer programs first. The more programs a call has, the fewer
 #: parameters a launch takes: every program selects its call among all calls of the launch, which costs time.
 SMALL = {
-    "pointwise": (SmallCalls(264, MAX_PARAMETERS), SmallCalls(1056, 80), SmallCalls(2400, 40)),
-    "row": (SmallCalls(264, MAX_PARAMETERS),),
+    "pointwise": (SmallCalls(2, MAX_PARAMETERS), SmallCalls(8, 80), SmallCalls(18, 40)),
+    "row": (SmallCalls(2, MAX_PARAMETERS),),
 }
 
 
@@ -97,7 +100,8 @@ def _grouping_of(function: ir.Operation, source: Source,
     kind = _kind(function)
     if kind != "contraction":
         programs = int(source.grid) if not source.descriptors else 0
-        parameters = next((s.parameters for s in SMALL.get(kind, ()) if 0 < programs <= s.programs), None)
+        calls, sms = SMALL.get(kind, ()), gpu_target().sms
+        parameters = next((c.parameters for c in calls if 0 < programs <= c.programs * sms), None)
         return None if parameters is None else _Grouping(lambda count: [count], lambda count: source, parameters)
     product = read(function)
     return None if product is None else _Grouping(product.launch_sizes, product.emit_grouped)

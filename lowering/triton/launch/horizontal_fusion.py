@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.kernels.donation import order_after_readers
 from oneflow.lowering.kernels.graph import Graph
+from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.triton.codegen.kernel import FAILURE, bytes_of
 from oneflow.lowering.triton.launch.grouped_launches import (
     MAX_PARAMETERS,
@@ -28,9 +29,9 @@ from oneflow.lowering.triton.launch.grouped_launches import (
 from oneflow.lowering.triton.names import identifier
 from oneflow.lowering.triton.source import PROGRAM_NUMBER, Function, Source, printed
 
-#: The most calls of a short program; the most programs of a kernel that is fused and of all kernels of a launch; the
-#: most bytes that such a kernel reads and writes.
-MAX_CALLS, MAX_PROGRAMS, MAX_TOTAL_PROGRAMS, MAX_BYTES = 64, 264, 528, 1 << 22
+#: The most calls of a short program; the most programs for each SM of a kernel that is fused, and of all kernels of a
+#: launch; the largest part of the L2 cache that such a kernel reads and writes.
+MAX_CALLS, MAX_PROGRAMS, MAX_TOTAL_PROGRAMS, MAX_CACHE_SHARE = 64, 2, 4, 0.08
 #: The most warps of a kernel that is fused: all kernels of a launch run with the warps of the largest.
 MAX_WARPS = 4
 
@@ -78,7 +79,7 @@ class _Group:
         """Whether the calls of another group can be fused with the calls of this group."""
         if self.parameters + other.parameters > MAX_PARAMETERS:
             return False
-        if self.programs + other.programs > MAX_TOTAL_PROGRAMS:
+        if self.programs + other.programs > MAX_TOTAL_PROGRAMS * gpu_target().sms:
             return False
         if any(self.functions.get(name, function) != function for name, function in other.functions.items()):
             return False
@@ -148,8 +149,10 @@ def _is_small(source: Source, call: ir.Operation) -> bool:
     if not all(_is_new_buffer(v) for v in list(call.operands)[_input_count(call) :]):
         return False
     types = [ir.ShapedType(v.type) for v in call.operands]
-    is_known = all(t.has_static_shape for t in types) and 0 < source.programs({}) <= MAX_PROGRAMS
-    return is_known and sum(_bytes(t) for t in types) <= MAX_BYTES
+    target, is_known = gpu_target(), all(t.has_static_shape for t in types)
+    if not is_known or not 0 < source.programs({}) <= MAX_PROGRAMS * target.sms:
+        return False
+    return sum(_bytes(t) for t in types) <= MAX_CACHE_SHARE * target.l2_cache_bytes
 
 
 def _is_new_buffer(destination: ir.Value) -> bool:

@@ -1,5 +1,6 @@
 """Small kernels of a short program that are one launch: values, places and what is left apart."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,6 +12,7 @@ from oneflow.dialect import ops  # noqa: F401
 from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.reader import read_module
 from oneflow.frontend.tracing.trace import trace
+from oneflow.lowering.targets.choice import gpu_target, using_gpu
 from oneflow.lowering.triton.launch import horizontal_fusion
 from oneflow.runtime.cuda.compiler import compile_source
 from oneflow.runtime.failures import PositionError
@@ -97,6 +99,13 @@ def test_small_kernels_of_a_short_program_alone_are_together(monkeypatch):
     assert lower(two(4000)).plan.count("run.launch") == 2
     monkeypatch.setattr(horizontal_fusion, "MAX_CALLS", 1)
     assert lower(two(40)).plan.count("run.launch") == 2
+
+
+@pytest.mark.parametrize("change", [{"sms": 4}, {"l2_cache_bytes": 1 << 19}])
+def test_kernels_that_are_large_for_the_target_stay_apart(change):
+    """Each kernel has 10 programs, and reads and writes 82 kB."""
+    with using_gpu(replace(gpu_target(), **change)):
+        assert lower(two(40)).plan.count("run.launch") == 2
 
 
 def test_two_kernels_of_one_launch():
