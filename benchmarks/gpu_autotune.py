@@ -34,7 +34,7 @@ from oneflow.runtime.cuda import driver
 from oneflow.runtime.cuda.compile_workers import OPERATIONS_PER_WORKER, CompileWorkers
 from oneflow.runtime.cuda.compiler import CompileError
 from oneflow.runtime.cuda.kernel_cache import compile_kernel
-from oneflow.runtime.executable import program_source
+from oneflow.runtime.executable import ProgramSource
 
 #: Of `gpu_rows.PRODUCTS` those whose shapes differ most: squares, tall and wide ones, deep ones, few rows, odd sizes.
 PRODUCTS = [
@@ -61,7 +61,7 @@ class Case:
         module = flow.trace(self.function, *specs)
         module.operation.attributes[AUTOTUNE] = ir.StringAttr.get("true", module.context)
         entry = ir.StringAttr(module.body.operations[0].attributes["sym_name"]).value
-        program = read_program(program_source(module, entry, REGISTRY).lower("triton")).on(arch)
+        program = read_program(ProgramSource.of(module, entry, REGISTRY).lower("triton")).on(arch)
         return [*program.sources.values(), *(way for others in program.choices.values() for way in others)]
 
 

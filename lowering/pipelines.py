@@ -18,6 +18,7 @@ from oneflow.lowering.llvm import (
     floats_to_bits,
     set_target,
     widen_floats,
+    widen_scans,
 )
 from oneflow.lowering.llvm.split_for_threads import SplitForThreads
 from oneflow.lowering.triton.fusion.deterministic_scatter import DeterministicScatter
@@ -46,7 +47,12 @@ STAGES: dict[str, tuple[str, ...]] = {
         "canonicalize",
         "cse",
     ),
-    "kernels": (SplitForThreads.name, form_kernels.FormKernels.name, share_kernels.ShareKernels.name),
+    "kernels": (
+        widen_scans.WidenScans.name,
+        SplitForThreads.name,
+        form_kernels.FormKernels.name,
+        share_kernels.ShareKernels.name,
+    ),
     "llvm": (
         emit_kernels.EmitKernels.name,
         widen_floats.WidenFloats.name,

@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -72,7 +72,7 @@ def compile_module(
         ValueError: the module has no such function, or this machine does not run code for the target.
     """
     options = options or Options()
-    source = program_source(module, entry, registry)
+    source = ProgramSource.of(module, entry, registry)
     check_runs_on_host(source.target)
     signature = signature_of(module, entry)
     key = cache.key_of(source.text, entry, str(options.level), source.fingerprint(module), repr(source.target))
@@ -100,11 +100,6 @@ def _compile(
         if path is not None and path.exists():
             cache.store(key, path, {"facts": vars(metadata)})
     return metadata, code
-
-
-def program_source(module: ir.Module, entry: str, registry: Registry) -> ProgramSource:
-    """The source of a program, to be lowered in the context of its module."""
-    return ProgramSource(str(module), entry, registry, module.context, module.operation.clone())
 
 
 def signature_of(module: ir.Module, entry: str) -> tuple[list[Parameter], list[TensorDesc]]:
@@ -182,6 +177,14 @@ class ProgramSource:
     context: ir.Context
     original: ir.Operation
     target: CpuTarget = field(default_factory=cpu_target)
+
+    @classmethod
+    def of(cls, module: ir.Module, entry: str, registry: Registry, **more: Any) -> Self:
+        """The source of function `entry` of a module, to be lowered in the context of the module.
+
+        `more` are the values of further fields.
+        """
+        return cls(str(module), entry, registry, module.context, module.operation.clone(), **more)
 
     @functools.cached_property
     def reads(self) -> tuple[bool, ...]:

@@ -54,9 +54,8 @@ def compile_priority(source: Source) -> tuple[bool, bool, int, str]:
 
     Matrix products take longest, above all those without TMA descriptors, whose loops ptxas unrolls.
     """
-    product = "tl.dot(" in source.text
-    unrolled = product and "make_tensor_descriptor" not in source.text
-    return not unrolled, not product and source.language != GLUON, -len(source.text), source.name
+    is_unrolled = source.has_dot and not source.descriptors
+    return not is_unrolled, not source.has_dot and source.language != GLUON, -len(source.text), source.name
 
 
 @dataclass(frozen=True, order=True)

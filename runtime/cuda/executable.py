@@ -38,7 +38,7 @@ from oneflow.runtime.cuda.replay_cache import Kept, ReplayCache, kept_arguments
 from oneflow.runtime.cuda.script import DataDependentPlan, record
 from oneflow.runtime.cuda.steps import Kernel, Steps
 from oneflow.runtime.cuda.stream import Stream, current
-from oneflow.runtime.executable import Options, ProgramSource, program_source, signature_of
+from oneflow.runtime.executable import Options, ProgramSource, signature_of
 from oneflow.runtime.external import make_externals
 from oneflow.runtime.failures import KernelError, position_error
 from oneflow.runtime.footprint import Footprint
@@ -67,7 +67,7 @@ def compile_cuda(
     """
     options, device_handle = options or Options(), driver.device(device)
     inputs, outputs = signature_of(module, entry)
-    source = GpuProgramSource(**vars(program_source(module, entry, registry)), gpu=device_handle.target)
+    source = GpuProgramSource.of(module, entry, registry, gpu=device_handle.target)
 
     def make() -> Program:
         with warming_up(workers, source.text.count("\n"), options.cached):

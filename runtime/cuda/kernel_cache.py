@@ -32,7 +32,7 @@ from oneflow.runtime.cuda.compiler import FIRST, Binary, CompileError, compile_s
 from oneflow.runtime.cuda.tensor_maps import TensorMap
 
 #: The version of the stored format and of the compilation of kernels; a part of every key.
-VERSION = "7"
+VERSION = "8"
 
 
 @functools.cache

@@ -24,10 +24,10 @@ from oneflow.runtime.executable import (
     ArgumentError,
     Options,
     PositionError,
+    ProgramSource,
     RunError,
     SizeError,
     compile_module,
-    program_source,
 )
 
 ADD = """
@@ -57,7 +57,7 @@ def test_the_key_of_the_packages_own_operators_needs_no_lowering():
     context = create_context()
     with context, ir.Location.unknown():
         module = read_module(ADD, context)
-        assert program_source(module, "main", REGISTRY).fingerprint(module) == ""
+        assert ProgramSource.of(module, "main", REGISTRY).fingerprint(module) == ""
 
 
 @pytest.fixture(scope="module")

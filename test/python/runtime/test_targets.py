@@ -18,7 +18,7 @@ from oneflow.lowering.targets import host
 from oneflow.lowering.targets.choice import CPU_NAMES, TargetError, cpu_target, cpu_target_named, using_cpu
 from oneflow.lowering.targets.cpu import CPU_TARGETS
 from oneflow.runtime import objects
-from oneflow.runtime.executable import Options, compile_module, program_source
+from oneflow.runtime.executable import Options, ProgramSource, compile_module
 from oneflow.testing.backend import call_module, check_backend
 from oneflow.testing.checks import make_call
 
@@ -62,7 +62,7 @@ def test_sample_on_level(sample, dtype, level, tmp_path, monkeypatch):
 def compile_only(sample, dtype, path):
     op = make_call(sample, sample.arrays(dtype), sample.attributes(dtype), REGISTRY)
     with create_context(REGISTRY), ir.Location.unknown():
-        lowered = program_source(call_module(op, False), "main", REGISTRY).lower("llvm")
+        lowered = ProgramSource.of(call_module(op, False), "main", REGISTRY).lower("llvm")
         objects.compile_code(lowered, "main", 3, path)
 
 

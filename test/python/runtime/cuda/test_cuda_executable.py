@@ -17,6 +17,7 @@ from oneflow.dialect.external import as_array, python_kernel
 from oneflow.dialect.record import REGISTRY
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.lowering.targets.choice import gpu_target_named, using_gpu
+from oneflow.lowering.triton.codegen.prelude import preamble
 from oneflow.lowering.triton.source import Source
 from oneflow.runtime import dlpack
 from oneflow.runtime.arguments import ArgumentError
@@ -753,25 +754,21 @@ def _has_device():
         return False
 
 
-DEEP = """import triton
-import triton.language as tl
-
-
-@triton.jit
-def deep(a, b, out):
-    rows, columns = tl.arange(0, 128)[:, None], tl.arange(0, 128)[None, :]
-    within = tl.arange(0, 64)
-    total = tl.zeros((128, 128), tl.float32)
-    for k in range(0, 4096, 64):
-        x = tl.load(a + rows * 4096 + k + within[None, :])
-        y = tl.load(b + (k + within[:, None]) * 128 + columns)
-        total = tl.dot(x, y, total)
-    tl.store(out + rows * 128 + columns, total)
+DEEP = """\
+rows, columns = tl.arange(0, 128)[:, None], tl.arange(0, 128)[None, :]
+within = tl.arange(0, 64)
+total = tl.zeros((128, 128), tl.float32)
+for k in range(0, 4096, 64):
+    x = tl.load(a + rows * 4096 + k + within[None, :])
+    y = tl.load(b + (k + within[:, None]) * 128 + columns)
+    total = tl.dot(x, y, total)
+tl.store(out + rows * 128 + columns, total)
 """
 
 
 def test_stages_are_as_many_as_there_is_memory_for():
-    source = Source("deep", DEEP, (("a", "*fp16"), ("b", "*fp16"), ("out", "*fp32")), "1", 8, 9)
+    parameters = (("a", "*fp16"), ("b", "*fp16"), ("out", "*fp32"))
+    source = Source("deep", parameters, "1", tuple(DEEP.splitlines()), 8, 9, preamble=preamble(()))
     many, few = compile_source(source), compile_source(source, "sm_80")
     assert 150_000 < few.shared <= 166_912 < many.shared <= 232_448
     small = replace(gpu_target_named("sm_90"), block_shared_bytes=1000)

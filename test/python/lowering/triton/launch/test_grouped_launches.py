@@ -87,7 +87,7 @@ def test_operations_are_not_looked_through_for_each_kernel(monkeypatch):
 
 def test_grouped_sources_have_few_branches():
     """Triton copies all names of a function at each `if` of it."""
-    source = Source("one", "@triton.jit\ndef one(p0, p1):\n    pass\n", (("p0", "*fp32"), ("p1", "*fp32")), "1")
+    source = Source("one", (("p0", "*fp32"), ("p1", "*fp32")), "1", ())
     functions = grouped(source, "many", 1, 196).text.split("@triton.jit\n")
     copied = [f.count(" if ") * f.split(":\n")[0].count(",") for f in functions]
     assert sum(copied) < 196 * 392 / 10
