@@ -15,6 +15,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from oneflow.lowering.kernels.reduction_split import even_parts
 from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.targets.gpu import GpuTarget, MatmulModel
 
@@ -387,11 +388,10 @@ def choose_reduction_parts(loop: int, reduced: int, kept: int, column_sums: bool
     `column_sums` says that neighbours in memory belong to different results, as in column sums.
     """
     sms, programs = gpu_target().sms, -(-kept // COLUMNS_PER_PROGRAM) if column_sums else kept
-    enough, smallest_part, unsplit = (2 * sms, 64, 1024) if column_sums else (sms, 4096, 16384)
+    enough, smallest_part, unsplit = (2 * sms, 64, 1024) if column_sums else (sms // 2, 4096, 16384)
     if programs >= enough or kept * reduced < MIN_SPLIT_ELEMENTS or reduced < unsplit:
         return 1
-    most = min(PROGRAMS_PER_SM * sms // programs, reduced // smallest_part)
-    return max(_divisors(loop, most), default=1)
+    return even_parts(loop, min(PROGRAMS_PER_SM * sms // programs, reduced // smallest_part))
 
 
 def _divisors(number: int, most: int) -> list[int]:

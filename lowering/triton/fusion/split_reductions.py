@@ -28,12 +28,14 @@ from oneflow.lowering.kernels.nodes import (
     reduces_contiguously,
 )
 from oneflow.lowering.kernels.outline import temporary_kernel
+from oneflow.lowering.kernels.recompute_rows import defining_op, elementwise_node, is_full, reads_one_tensor
 from oneflow.lowering.kernels.reduction_split import (
     ReductionCombiner,
     longest_reduction,
     reduced_loops,
     split_reductions,
 )
+from oneflow.lowering.kernels.scan_split import is_plain_scan, split_scan
 from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.triton.codegen.kernel import Kernel, bytes_of
 from oneflow.lowering.triton.codegen.matmul import Contraction
@@ -47,7 +49,9 @@ from oneflow.lowering.triton.cost.matmul_configurations import (
 from oneflow.lowering.triton.fusion.collapse_loops import collapse_reduction_loops
 from oneflow.lowering.triton.templates.hopper_forms import special
 from oneflow.passes.base import Pass
+from oneflow.passes.inline import clone_with
 from oneflow.passes.registry import register_pass
+from oneflow.passes.walk import gather_named, is_used_once
 
 #: Which operations may be the epilogue of a product: see `joins`.
 EPILOGUE = 2
@@ -70,7 +74,51 @@ class SplitReductions(Pass):
         """Splits the reductions of every function with a body, where that is faster."""
         fuse_elementwise(module)
         collapse_reduction_loops(module, _gives_more_parts)
+        _recompute_shared_producers(module)
         split_reductions(module, _combiners, _loop_and_parts)
+        _split_scans(module)
+
+
+def _recompute_shared_producers(module: ir.Module) -> None:
+    """Gives reductions that will be split their own copies of element-wise producers that other operations read too.
+
+    Unsplit, these reductions would share a kernel with the producer's other readers. In a kernel of its own, a
+    reduction that computes the elements reads as much as one that reads the elements, which need not be written.
+    """
+    copied = False
+    for op in gather_named(module.operation, {"linalg.generic"}):
+        node = find_node(op)
+        if node is None or not _is_split(node):
+            continue
+        for number, use in enumerate(node.inputs):
+            producer = elementwise_node(defining_op(use.value))
+            if producer and not is_used_once(use.value) and is_full(node, use) and reads_one_tensor(producer):
+                with ir.InsertionPoint(op):
+                    op.operands[number] = clone_with(producer.op, {}).results[0]
+                copied = True
+    if copied:
+        fuse_elementwise(module)
+
+
+def _is_split(node: Node) -> bool:
+    """Whether a reduction other than a product is split."""
+    if not node.nonunit_reductions or is_contraction(node) or not _combiners(node):
+        return False
+    loop = longest_reduction(node)
+    return loop is not None and _parts(node, loop) > 1
+
+
+def _split_scans(module: ir.Module) -> None:
+    """Splits the scans of few long rows, but running products, whose parts may overflow where the whole does not."""
+    for op in gather_named(module.operation, {"linalg.generic"}):
+        node = find_node(op)
+        folds = read_folds(node) if node is not None and is_plain_scan(node) else None
+        if node is None or not folds or folds[0].op.name == "arith.mulf":
+            continue
+        (loop,) = node.nonunit_reductions
+        parts, size = _parts(node, loop), loop_size([node], node.names[loop])
+        if size and parts > 1 and size % parts == 0:
+            split_scan(node, _combiner(node, folds[0]), parts)
 
 
 def _combiners(node: Node) -> list[ReductionCombiner] | None:

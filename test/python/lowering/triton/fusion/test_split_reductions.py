@@ -1,11 +1,16 @@
 """Split reductions, products by TMA descriptors, tiled transposes: values against NumPy, in the interpreter."""
 
+import math
+
 import ml_dtypes
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from lowered import lower
 
 from oneflow.dialect import ops  # noqa: F401
+from oneflow.lowering.kernels.reduction_split import ALIGNED_STEPS, even_parts
 from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.triton.codegen import matmul
 from oneflow.lowering.triton.cost.matmul_configurations import (
@@ -59,6 +64,55 @@ def test_split_reductions(shape, axes, result, op, reference):
     assert program.plan.count("run.launch") == 2
     x = normal(*shape)
     np.testing.assert_allclose(interpret_program(program, x)[0], reference(x.astype(np.float64), axes), 1e-5, 1e-3)
+
+
+@pytest.mark.parametrize("shape", [(3, 50021), (1, 131101)], ids=str)
+@pytest.mark.parametrize(("op", "reference"), [("reduce_sum", np.sum), ("reduce_min", np.min)])
+def test_parts_with_a_remainder(shape, op, reference):
+    """A prime number of steps: windows of the operand, and the steps behind them."""
+    kind = f"{shape[0]}x{shape[1]}xf32"
+    program = lower(call(op, [kind], "axis = [1 : si32], keepdims = false", f"{shape[0]}xf32"))
+    assert program.plan.count("run.launch") == 3
+    x = normal(*shape) + np.linspace(1, 0, shape[1], dtype=np.float32)
+    np.testing.assert_allclose(interpret_program(program, x)[0], reference(x.astype(np.float64), 1), 1e-5)
+
+
+@pytest.mark.parametrize("size", [65536, 50021])
+def test_softmax_of_few_long_rows(size):
+    """The exponentials are computed where they are summed and where they are divided, and not written."""
+    program = lower(call("softmax", [f"3x{size}xf32"], "", f"3x{size}xf32"))
+    (written,) = [line for line in program.plan.splitlines() if "run.result" in line]
+    assert f"{3 * size * 4}" in written and f"run.at(0, {3 * size * 4}" not in program.plan
+    x = normal(3, size)
+    want = np.exp(x.astype(np.float64) - x.max(1, keepdims=True))
+    want /= want.sum(1, keepdims=True)
+    np.testing.assert_allclose(interpret_program(program, x)[0], want, 1e-5)
+
+
+@pytest.mark.parametrize(
+    ("shape", "dim", "launches"), [((3, 65536), 1, 3), ((131072,), 0, 4), ((16384, 8), 0, 3)], ids=str
+)
+def test_scans_of_few_long_rows(shape, dim, launches):
+    """Totals of parts, their running sums, and the parts from there; nothing of the result's size is written else."""
+    kind = "x".join([*map(str, shape), "f32"])
+    program = lower(call("cumsum", [kind], f"dim = {dim} : si64", kind))
+    assert program.plan.count("run.launch") == launches
+    assert all(f", {4 * math.prod(shape)})" not in line for line in program.plan.splitlines() if "run.at" in line)
+    x = normal(*shape) + np.float32(0.5)
+    want = np.cumsum(x.astype(np.float64), dim)
+    np.testing.assert_allclose(interpret_program(program, x)[0], want, 2e-5, 2e-3)
+
+
+@given(size=st.integers(1, 1 << 21), most=st.integers(0, 1100))
+def test_even_parts(size, most):
+    """At most so many; where they do not cover the loop, the remainder is shorter than two parts."""
+    parts = even_parts(size, most)
+    assert 1 <= parts <= max(most, 1)
+    if parts > 1 and size % parts:
+        steps = size // parts // ALIGNED_STEPS * ALIGNED_STEPS
+        assert steps and size - parts * steps < 2 * steps
+    elif most > 1 and size >= 4 * ALIGNED_STEPS * most:
+        assert 2 * parts >= most
 
 
 def test_a_split_maximum_propagates_nan():
