@@ -275,6 +275,6 @@ COLUMNS = {"attention": (CUDNN, FLASH)}
 PEERS = (EAGER, COMPILED, COPY)
 
 GROUPS: dict[str, Callable[[], Iterator[Callable[[], Row]]]] = {
-    "launches": launches, "rows": rows, "long rows": long_rows, "pointwise": pointwise, "matmul": matmul, "attention": attention,
-    "steps": steps, "images": images,
+    "launches": launches, "rows": rows, "long rows": long_rows, "pointwise": pointwise, "matmul": matmul,
+    "attention": attention, "steps": steps, "images": images,
 }  # fmt: skip

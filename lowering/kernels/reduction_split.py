@@ -36,15 +36,18 @@ class ReductionCombiner:
     identity: ir.Attribute
 
 
+def equal_parts(size: int, most: int) -> int:
+    """The largest number of equal parts of a loop of `size` steps, at most `most`; 1 is no split."""
+    return max((n for n in range(2, min(size, most) + 1) if size % n == 0), default=1)
+
+
 def even_parts(size: int, most: int) -> int:
     """A number of parts of a loop of `size` steps, at most `most` and for long loops at least half of that; 1 is no
     split.
 
     The parts are equal if a divisor of `size` is large enough. Otherwise a remainder of fewer than two parts is left.
     """
-    if most < 2:
-        return 1
-    exact = max((n for n in range(2, min(size, most) + 1) if size % n == 0), default=1)
+    exact = equal_parts(size, most)
     if 2 * exact > most:
         return exact
     steps = -(-size // (most * ALIGNED_STEPS)) * ALIGNED_STEPS

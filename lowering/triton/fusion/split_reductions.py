@@ -31,6 +31,8 @@ from oneflow.lowering.kernels.outline import temporary_kernel
 from oneflow.lowering.kernels.recompute_rows import defining_op, elementwise_node, is_full, reads_one_tensor
 from oneflow.lowering.kernels.reduction_split import (
     ReductionCombiner,
+    equal_parts,
+    even_parts,
     longest_reduction,
     reduced_loops,
     split_reductions,
@@ -42,8 +44,8 @@ from oneflow.lowering.triton.codegen.matmul import Contraction
 from oneflow.lowering.triton.codegen.reduction import Fold, neutral_element, read_folds
 from oneflow.lowering.triton.cost.matmul_configurations import (
     Product,
-    choose_reduction_parts,
     choose_split_k,
+    most_reduction_parts,
     operand_reuse,
 )
 from oneflow.lowering.triton.fusion.collapse_loops import collapse_reduction_loops
@@ -116,8 +118,9 @@ def _split_scans(module: ir.Module) -> None:
         if node is None or not folds or folds[0].op.name == "arith.mulf":
             continue
         (loop,) = node.nonunit_reductions
-        parts, size = _parts(node, loop), loop_size([node], node.names[loop])
-        if size and parts > 1 and size % parts == 0:
+        sizes = _sizes(node)
+        parts = 1 if sizes is None else equal_parts(sizes[loop], _most_parts(node, sizes))
+        if parts > 1:
             split_scan(node, _combiner(node, folds[0]), parts)
 
 
@@ -140,16 +143,26 @@ def _loop_and_parts(node: Node) -> tuple[int | None, int]:
 def _parts(node: Node, loop: int, size: int = 0) -> int:
     """Into how many parts to split a loop, which may be collapsed with others to `size` steps; 1 is no split."""
     known = _sizes(node)
-    kept = 0 if known is None else math.prod(s for d, s in enumerate(known) if d not in node.reductions)
-    if known is None or kept * known[loop] == 0:
+    return 1 if known is None else even_parts(size or known[loop], _most_parts(node, known))
+
+
+def _most_parts(node: Node, sizes: Sequence[int]) -> int:
+    """The most parts of a reduction whose loops have so many steps."""
+    kept = math.prod(s for d, s in enumerate(sizes) if d not in node.reductions)
+    reduced = math.prod(sizes[d] for d in node.nonunit_reductions)
+    if kept * reduced == 0:
         return 1
     last = max(node.nonunit_reductions)
-    reduced = (None, *node.nonunit_reductions)
-    column_sums = any(u.access and u.access[-1].dim not in reduced and u.access[-1].dim not in node.unit_loops
+    dims = (None, *node.nonunit_reductions)
+    column_sums = any(u.access and u.access[-1].dim not in dims and u.access[-1].dim not in node.unit_loops
                  for u in node.inputs if u.access and last in set().union(*(f.dims for f in u.access)))  # fmt: skip
-    return choose_reduction_parts(
-        size or known[loop], math.prod(known[d] for d in node.nonunit_reductions), kept, column_sums
-    )
+    return most_reduction_parts(reduced, kept, column_sums, _shares_rows(node))
+
+
+def _shares_rows(node: Node) -> bool:
+    """Whether other operations read what a reduction reads, so that one kernel may read the rows for all of them."""
+    full = [use.value for use in node.inputs if is_full(node, use)]
+    return any(use.owner.operation != node.op for value in full for use in value.uses)
 
 
 def _gives_more_parts(node: Node, loops: Sequence[int], size: int) -> bool:

@@ -17,9 +17,9 @@ from oneflow.lowering.triton.cost.matmul_configurations import (
     POINTER_CONFIGS,
     TMA_CONFIGS,
     Product,
-    choose_reduction_parts,
     choose_split_k,
     microseconds,
+    most_reduction_parts,
     operand_reuse,
     ranked_configs,
 )
@@ -101,6 +101,32 @@ def test_scans_of_few_long_rows(shape, dim, launches):
     x = normal(*shape) + np.float32(0.5)
     want = np.cumsum(x.astype(np.float64), dim)
     np.testing.assert_allclose(interpret_program(program, x)[0], want, 2e-5, 2e-3)
+
+
+def test_few_rows_that_one_kernel_reads():
+    """The rows fill half of the SMs: a softmax stays one kernel, a sum is split."""
+    rows = gpu_target().sms // 2 + 1
+    kind = f"{rows}x65536xf32"
+    assert lower(call("softmax", [kind], "", kind)).plan.count("run.launch") == 1
+    total = call("reduce_sum", [kind], "axis = [1 : si32], keepdims = false", f"{rows}xf32")
+    assert lower(total).plan.count("run.launch") == 2
+
+
+def test_numbers_of_a_long_row_have_their_own_kernel():
+    """One program for the whole row would leave the other SMs idle."""
+    program = lower(
+        """func.func @main(%x: tensor<1x65536xf32>) -> tensor<1x65536xf32> {
+      %0:3 = "oneflow.layer_norm"(%x) {begin_norm_axis = 1 : si64, begin_params_axis = 1 : si64, center = false,
+        scale = false, epsilon = 1.0e-5 : f64}
+        : (tensor<1x65536xf32>) -> (tensor<1x65536xf32>, tensor<1xf32>, tensor<1xf32>)
+      return %0#0 : tensor<1x65536xf32>
+    }"""
+    )
+    *_, last = program.sources.values()
+    assert int(last.grid) > 1
+    x = normal(1, 65536)
+    want = (x - x.mean()) / np.sqrt(x.var() + 1e-5)
+    np.testing.assert_allclose(interpret_program(program, x)[0], want, 1e-4, 1e-4)
 
 
 @given(size=st.integers(1, 1 << 21), most=st.integers(0, 1100))
@@ -310,9 +336,9 @@ def test_deep_products_and_reductions_are_split_where_that_fills_the_device():
     assert choose_split_k(Product(1, 8192, 8192, 8192, 2, True), (8192,)) == (0, 1)
     # 18 tiles: 7 parts fill 132 processors better than 4 or 8.
     assert choose_split_k(Product(1, 256, 2304, 25088, 2, False, operand_reuse=(1.0, 7.0)), (128, 14)) == (1, 7)
-    assert choose_reduction_parts(65536, 65536, 1024, True) > 32 and choose_reduction_parts(64, 64, 8192, True) == 1
+    assert most_reduction_parts(65536, 1024, True) > 32 and most_reduction_parts(64, 8192, True) == 1
     # A second launch takes as long as some more rows for each program.
-    assert choose_reduction_parts(528, 528, 768, True) == 1 and choose_reduction_parts(2048, 2048, 768, True) > 1
+    assert most_reduction_parts(528, 768, True) == 1 and most_reduction_parts(2048, 768, True) > 1
     # Where windows overlap, an operand is read from memory once.
     apart, shared = (Product(1, 64, 576, 401408, 2, False, False, (1, n)) for n in (1, 9))
     assert microseconds(ranked_configs(shared)[0], shared) < microseconds(ranked_configs(apart)[0], apart)
