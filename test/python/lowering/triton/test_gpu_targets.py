@@ -9,7 +9,7 @@ from test_hopper_attention import program_of
 import oneflow as flow
 from oneflow.lowering.targets.choice import gpu_target, gpu_target_named, using_gpu
 from oneflow.lowering.targets.gpu import GPU_TARGETS
-from oneflow.lowering.triton.cost.matmul_configurations import Product, choose_reduction_parts, ranked_configs
+from oneflow.lowering.triton.cost.matmul_configurations import Product, most_reduction_parts, ranked_configs
 from oneflow.runtime.cuda.compiler import compile_source
 
 F = flow.nn.functional
@@ -51,7 +51,7 @@ def test_a_reduction_is_split_for_the_sms_of_the_target():
     parts = {}
     for sms in (4, 16):
         with using_gpu(replace(gpu_target(), sms=sms)):
-            parts[sms] = choose_reduction_parts(1 << 20, 1 << 20, 1, False)
+            parts[sms] = most_reduction_parts(1 << 20, 1, False)
     assert parts == {4: 32, 16: 128}
 
 
