@@ -41,12 +41,15 @@ def test_cotangents_of_other_float_types():
     assert found.dtype == flow.float32 and found.tolist() == [2, 20]
 
 
-#: Functions whose gradients read no values.
+#: Functions whose gradients read no values, or constants alone.
 REPEATED = {
     "add": lambda a: a + 1, "sub": lambda a: 1 - a, "neg": lambda a: -a, "sum": lambda a: a.sum(),
     "view": lambda a: a.view(3, 1), "permute": lambda a: a.view(3, 1).permute(1, 0), "clone": lambda a: a.clone(),
     "cat": lambda a: flow.cat([a, a]), "pad": lambda a: F.pad(a, (1, 1)), "cumsum": lambda a: a.cumsum(0),
-    "expand": lambda a: a.expand(2, 3),
+    "expand": lambda a: a.expand(2, 3), "mean": lambda a: a.mean(), "slice": lambda a: a[1:],
+    "select": lambda a: a[0], "fmod": lambda a: flow.fmod(a, 2.0), "multiple": lambda a: a * 2,
+    "interpolate": lambda a: F.interpolate(a.view(1, 1, 3), scale_factor=2),
+    "constant operand": lambda a: a * flow.ones(3),
 }  # fmt: skip
 
 
