@@ -138,7 +138,8 @@ class CumProdGrad:
 class ProductOfOthers:
     """Element k is the product of the elements along `axis` (all axes if empty) without k: `reduce_prod`'s slope.
 
-    Only elements other than zero are divided by. The gradient is that of a product of prefixes and suffixes.
+    Zeros and infinities are counted, so that only finite elements other than zero are divided by. The gradient is
+    that of a product of prefixes and suffixes.
     """
 
     def types(op: Call) -> TensorDesc:
@@ -159,12 +160,20 @@ class ProductOfOthers:
 
     def compute(op: Call) -> Stage:
         x, axes, accumulator = op.x, reduction_axes(op, op.x.rank), op.x.dtype.accumulator
-        product = fold_axes(x, axes, True, 1, lambda a, b: a * b, accumulator, _one_for_zero)
-        zeros = fold_axes(x, axes, True, 0, lambda a, b: a + b, accumulator, _is_zero)
+        product = fold_axes(x, axes, True, 1, lambda a, b: a * b, accumulator, _divisor)
+        zeros, nonfinite = (
+            fold_axes(x, axes, True, 0, lambda a, b: a + b, accumulator, mark) for mark in (_is_zero, _is_nonfinite)
+        )
 
         def others(*at: Expr) -> Expr:
             row = tuple(0 if i in axes else p for i, p in enumerate(at))
-            return s.where(zeros[row].eq(_is_zero(x[at])), product[row] / _one_for_zero(x[at]), 0.0)
+            without_zeros = zeros[row].eq(_is_zero(x[at]))
+            finite = nonfinite[row].eq(_is_nonfinite(x[at]))
+            quotient = product[row] / _divisor(x[at])
+            nothing = s.const(0, accumulator)
+            return s.where(
+                without_zeros, s.where(finite, quotient, quotient * np.inf), s.where(finite, nothing, np.nan)
+            )
 
         return c.element_wise(x.shape, others, x.dtype)
 
@@ -181,8 +190,14 @@ def _is_zero(e: Expr) -> Expr:
     return s.where(e.eq(0.0), s.const(1, e.dtype), s.const(0, e.dtype))
 
 
-def _one_for_zero(e: Expr) -> Expr:
-    return s.where(e.eq(0.0), s.const(1, e.dtype), e)
+def _is_nonfinite(e: Expr) -> Expr:
+    return s.where((e - e).eq(0.0), s.const(0, e.dtype), s.const(1, e.dtype))
+
+
+def _divisor(e: Expr) -> Expr:
+    """An element, and in place of zero and infinities 1 with the sign of the infinity."""
+    infinity = s.where(e > 0, s.const(1, e.dtype), s.const(-1, e.dtype))
+    return s.where(e.eq(0.0), s.const(1, e.dtype), s.where(abs(e).eq(np.inf), infinity, e))
 
 
 def _others(ops: Builder, x: Value, axes: Sequence[int]) -> Value:

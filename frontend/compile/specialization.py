@@ -16,7 +16,6 @@ from oneflow.frontend.compile import mutated_inputs
 from oneflow.frontend.compile.guard_fast_path import GuardFastPath
 from oneflow.frontend.core.arrays import (
     Data,
-    device_name,
     device_of,
     is_on_device,
     ranks_of,
@@ -29,6 +28,7 @@ from oneflow.frontend.eager.kernels import intern
 from oneflow.frontend.eager.tape import MODE
 from oneflow.frontend.eager.tensor import EagerTensor, from_program, wrapped
 from oneflow.frontend.tracing.alias_guards import NoAliasCheck, is_root
+from oneflow.frontend.tracing.capture import device_of_captures
 from oneflow.frontend.tracing.guards import Guard
 from oneflow.frontend.tracing.traced import Traced
 from oneflow.runtime.protocol import Executable
@@ -345,13 +345,3 @@ def matching_arrays(expected: Sequence[tuple[type, Any, Any, Any]], args: Sequen
             return None
         arrays.append(data)
     return arrays
-
-
-def device_of_captures(captured: Sequence[Any]) -> str | None:
-    """The device of the captured tensors; None where there are none, or they are on the host.
-
-    Captured tensors that have dimensions decide: tensors without dimensions may be elsewhere.
-    """
-    tensors = sorted((c for c in captured if isinstance(c, EagerTensor)), key=lambda c: not c.rank)
-    first = tensors[0].storage if tensors else None
-    return device_name(first) if is_on_device(first) else None

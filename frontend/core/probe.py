@@ -36,7 +36,7 @@ def gradient_reads(op: Call) -> list[bool]:
 
 
 def _reads(op: Call, asked: Sequence[Value], constants: Sequence[Value] = ()) -> list[bool]:
-    """Whether the gradient of a call by operands other than `constants` reads the elements of each of these values."""
+    """Whether the gradient by operands other than `constants` reads the elements of each of these values."""
     if isinstance(op.record.grad, Absent):
         return [False] * len(asked)
     probe = Probe()

@@ -129,6 +129,13 @@ class Functionalization:
         self._confirmed.add(id(tensor))
         return view
 
+    def is_copy(self, reshaped: Tensor) -> bool:
+        """Whether a reshape would copy elements in eager mode; False where sizes are dynamic."""
+        view = self._views.get(id(reshaped))
+        if view is None or self._eager_layout(view.operands[0]) is None:
+            return False
+        return self._view(reshaped) is None
+
     def _shares(self, view: TracedView) -> bool:
         """Whether a reshape in eager mode would share memory with its operand."""
         layout = self._eager_layout(view.operands[0])
