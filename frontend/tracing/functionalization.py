@@ -16,7 +16,7 @@ from oneflow.frontend.core.errors import fail
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.eager.tape import MODE, set_grad_enabled
 from oneflow.frontend.eager.tensor import EagerTensor
-from oneflow.frontend.eager.views import VIEW_FUNCTIONS
+from oneflow.frontend.eager.views import VIEW_FUNCTIONS, shares_memory
 from oneflow.frontend.tracing.states import with_gradient_of
 from oneflow.frontend.tracing.view_inverses import VIEW_INVERSES
 
@@ -141,7 +141,7 @@ class Functionalization:
         layout = self._eager_layout(view.operands[0])
         if layout is None:
             return self._is_dense(view.operands[0])
-        return np.may_share_memory(layout.reshape(view.tensor.sizes()), layout)
+        return shares_memory(layout, view.tensor.sizes())
 
     def is_contiguous(self, tensor: Tensor) -> bool:
         """Whether a tensor would be contiguous in eager mode."""

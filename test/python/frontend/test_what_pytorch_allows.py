@@ -219,6 +219,7 @@ def test_view_does_not_copy(wrapped):
         with pytest.raises(flow.OneFlowError, match=r"in memory too.*write reshape"):
             wrapped(lambda x, shape=shape: x.transpose(0, 1).view(shape))(x)
     assert wrapped(lambda x: x.transpose(0, 1).reshape(6, 4))(x).numpy()[0, 3] == 3
+    assert wrapped(lambda x: x[:0].transpose(0, 1).view(-1))(x).shape == (0,)
     assert wrapped(lambda x: x.transpose(0, 1).contiguous().view(6, 4))(x).numpy()[1, 0] == 12
 
 
