@@ -18,7 +18,7 @@ from oneflow.dialect import oneflow as dialect
 from oneflow.dialect._mlir import ir, tensor
 from oneflow.dialect.reader import share_types
 from oneflow.dialect.record import OperatorError, Registry, distribute
-from oneflow.dialect.tensor_desc import TensorDesc, common_type, from_mlir
+from oneflow.dialect.tensor_desc import TensorDesc, common_type, expected_type, from_mlir
 from oneflow.passes.base import Pass, PassError
 from oneflow.passes.registry import register_pass
 from oneflow.passes.structure import Function, Join, Operand, Structure
@@ -98,6 +98,8 @@ class _Refiner:
         source, result = op.operands[0], op.results[0]
         self.inference.casts[result] = source
         known, stated = from_mlir(source.type), from_mlir(result.type)
+        if known is not None and stated is None:
+            raise PassError(f"tensor.cast: {expected_type(result.type)}, got {result.type}", op.location)
         if known is not None and stated is not None and not known.compatible(stated):
             raise PassError(f"tensor.cast: expected a tensor that can be {stated}, got {known}", op.location)
 

@@ -17,7 +17,7 @@ from oneflow.dialect import dtypes
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.locks import Lock
 from oneflow.frontend.compile.ahead_of_time_backward import make_pullback, recorded_call
-from oneflow.frontend.compile.specialization import FastPath, Specialization, default_device, no_fast_path
+from oneflow.frontend.compile.specialization import FastPath, Specialization, no_fast_path
 from oneflow.frontend.core.arrays import (
     Data,
     device_name,
@@ -256,8 +256,8 @@ class CompiledFunction:
 
     @without_garbage_collection()
     def _trace_and_compile(self, given: inspect.BoundArguments, device: Device | None) -> Specialization:
-        traced = trace_call(self._fn, given, entry_name(self._fn), INLINE_BYTES, self.placement)
-        return self._compile(traced, device or default_device(traced.captured))
+        traced = trace_call(self._fn, given, entry_name(self._fn), INLINE_BYTES, self.placement, device)
+        return self._compile(traced, traced.device)
 
     def _compile(self, traced: Traced, device: Device) -> Specialization:
         if self._autotune is not None:

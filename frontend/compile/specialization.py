@@ -16,7 +16,6 @@ from oneflow.frontend.compile import mutated_inputs
 from oneflow.frontend.compile.guard_fast_path import GuardFastPath
 from oneflow.frontend.core.arrays import (
     Data,
-    device_name,
     device_of,
     is_on_device,
     ranks_of,
@@ -29,6 +28,7 @@ from oneflow.frontend.eager.kernels import intern
 from oneflow.frontend.eager.tape import MODE
 from oneflow.frontend.eager.tensor import EagerTensor, from_program, wrapped
 from oneflow.frontend.tracing.alias_guards import NoAliasCheck, is_root
+from oneflow.frontend.tracing.capture import device_of_captures
 from oneflow.frontend.tracing.guards import Guard
 from oneflow.frontend.tracing.traced import Traced
 from oneflow.runtime import protocol as runtime
@@ -101,7 +101,7 @@ class Specialization:
 
     def _is_compiled_for(self, required: Device | None) -> bool:
         """Whether the program is compiled for the required device; the device of the captures is remembered if so."""
-        device = required or default_device(self.traced.captured)
+        device = required or named_device(device_of_captures(self.traced.captured) or "cpu")
         if device is not self.device and device != self.device:
             return False
         current = None if self._first_tensor is None else device_of(self._first_tensor.handle.handle)
@@ -384,19 +384,3 @@ def matching_arrays(expected: Sequence[tuple[type, Any, Any, Any]], args: Sequen
             return None
         arrays.append(data)
     return arrays
-
-
-def default_device(captured: Sequence[Any]) -> Device:
-    """The device of a program with these captured inputs where no argument is on a device."""
-    name = device_of_captures(captured)
-    return HOST if name is None else named_device(name)
-
-
-def device_of_captures(captured: Sequence[Any]) -> str | None:
-    """The device of the captured tensors; None where there are none, or they are on the host.
-
-    Captured tensors that have dimensions decide: tensors without dimensions may be elsewhere.
-    """
-    tensors = sorted((c for c in captured if isinstance(c, EagerTensor)), key=lambda c: not c.rank)
-    first = tensors[0].storage if tensors else None
-    return device_name(first) if is_on_device(first) else None

@@ -290,8 +290,8 @@ class Node:
         yield from (id(value[0]) for value in self.result_values)
 
     def free(self, builder: Builder) -> None:
-        """Drops operands and results, unless the gradient reads none of them and may be asked for again."""
-        if gradient_reads_any(self.call(builder)):
+        """Drops operands and results, unless the gradient reads only constants of them and may be asked for again."""
+        if gradient_reads_any(self.call(builder), tuple(v.node is None and v.leaf is None for v in self.sources())):
             self.inputs, self.result_values = None, []
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -260,14 +260,14 @@ def link(name: str, tensor: Any, attrs: Mapping[str, Any], result: Any) -> None:
     shape = tuple(result.handle.handle.shape)
     view_fn, dense = VIEW_FUNCTIONS[name](attrs, shape), VIEW_FUNCTIONS[name] is _reshaped
     outer = tensor.view_meta
-    if dense and outer is not None and not outer.dense and not _shares(outer.layout_array(), shape):
+    if dense and outer is not None and not outer.dense and not shares_memory(outer.layout_array(), shape):
         return
     result.view_meta = view_of(tensor, view_fn, dense=dense)
 
 
-def _shares(array: np.ndarray, shape: tuple[int, ...]) -> bool:
-    """Whether a reshape of an array shares its memory."""
-    return np.may_share_memory(array.reshape(shape), array)
+def shares_memory(array: np.ndarray, shape: Sequence[Any]) -> bool:
+    """Whether a reshape of an array shares its memory; true without elements."""
+    return array.size == 0 or np.may_share_memory(array.reshape(shape), array)
 
 
 def write(old: Variable, new: Value, writer: str) -> None:

@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 
 from oneflow.dialect import dtypes
-from oneflow.dialect.dtypes import DType
 from oneflow.frontend import functional as F  # noqa: N812
-from oneflow.frontend.core.devices import Device, move
+from oneflow.frontend.core.devices import move
 from oneflow.frontend.core.dispatch import as_tensor, current_builder, dispatch
 from oneflow.frontend.core.errors import fail, user_location
 from oneflow.frontend.core.promotion import as_number, fitting, is_number
@@ -28,7 +27,6 @@ from oneflow.frontend.eager.tensor import BUILDER, EagerTensor, wrapped
 from oneflow.frontend.eager.views import detached, view_of
 from oneflow.frontend.functional.index_parts import is_integer
 from oneflow.frontend.functional.rules import constant
-from oneflow.frontend.methods import methods
 from oneflow.frontend.methods.assignment import Write, assigned, out_of_place
 from oneflow.frontend.methods.index import integers_first
 
@@ -82,34 +80,6 @@ def detach_(self: EagerTensor) -> EagerTensor:
     """Makes the tensor a leaf, as if nothing had computed it; gives the tensor."""
     self.handle, self.view_meta = self.variable.alias(), detached(self)
     return self
-
-
-def to(self: EagerTensor, *target: Any, dtype: DType | None = None, device: str | Device | None = None) -> Tensor:
-    """Converted to an element type, moved to a device, or both; or like another tensor in both.
-
-    Raises:
-        OneFlowError: a target is neither.
-        CudaError: there is no such device.
-    """
-    result: Tensor = self
-    for given in (*target, *(x for x in (dtype, device) if x is not None)):
-        if isinstance(given, EagerTensor):
-            result = to(result, given.device, given.dtype)  # type: ignore[arg-type]
-        elif isinstance(given, (str, Device)) and isinstance(result, EagerTensor):
-            result = to_device(result, given)
-        elif not isinstance(given, (str, Device)):
-            result = methods.to(result, given)
-    return result
-
-
-def cuda(self: EagerTensor, index: int = 0) -> EagerTensor:
-    """The tensor, or a copy of it, on a CUDA device."""
-    return to_device(self, Device("cuda", index))
-
-
-def cpu(self: EagerTensor) -> EagerTensor:
-    """The tensor, or a copy of it, on the host."""
-    return to_device(self, Device("cpu"))
 
 
 def _concrete_index(key: Any) -> Any:
@@ -227,7 +197,7 @@ def attach(target: type[Tensor]) -> None:
 
 def attach_to_eager(target: type[EagerTensor]) -> None:
     """Sets on `target` the methods that only tensors with values have."""
-    for function in (detach_, to, cuda, cpu, to_device):
+    for function in (detach_, to_device):
         setattr(target, function.__name__, function)
     setattr(target, "__getitem__", getitem)  # noqa: B010 (the class declares none)
 

@@ -87,8 +87,13 @@ def _mask(query: Any, key: Any, mask: Any, causal: bool) -> Any:
 
 
 def _weights(query: Any, key: Any, added: Any) -> Any:
+    """The weights of attention; those of a query that sees no key are 0, as in the operator."""
     scores = F.matmul(F.mul(query, 1 / math.sqrt(query.shape[-1])), F.transpose(key, -2, -1))
-    return F.softmax(scores if added is None else F.add(scores, added), -1)
+    if added is None:
+        return F.softmax(scores, -1)
+    sees_nothing = F.all(F.eq(added, -math.inf), -1, True)
+    weights = F.softmax(F.add(scores, F.masked_fill(added, sees_nothing, 0.0)), -1)
+    return F.masked_fill(weights, sees_nothing, 0.0)
 
 
 class MultiheadAttention(Module):
@@ -194,7 +199,7 @@ class MultiheadAttention(Module):
 
     def _heads(self, y: Any) -> Any:
         """(batch, length, features) as (batch, heads, length, width)."""
-        shaped = F.view(y, *y.size()[:2], self.num_heads, self.embed_dim // self.num_heads)
+        shaped = F.reshape(y, (*y.size()[:2], self.num_heads, self.embed_dim // self.num_heads))
         return F.permute(shaped, 0, 2, 1, 3)
 
     def _extended(self, keys: Any, values: Any, added: Any) -> tuple[Any, Any, Any]:
@@ -202,7 +207,7 @@ class MultiheadAttention(Module):
         shape = (keys.size(0), self.num_heads, 1, keys.shape[3])
         pairs = []
         if self.bias_k is not None:
-            pairs.append([F.broadcast_to(F.view(b, 1, *shape[1:]), shape) for b in (self.bias_k, self.bias_v)])
+            pairs.append([F.broadcast_to(F.reshape(b, (1, *shape[1:])), shape) for b in (self.bias_k, self.bias_v)])
         if self.add_zero_attn:
             pairs.append([F.zeros(shape, dtype=keys.dtype)] * 2)
         for key, value in pairs:
@@ -218,11 +223,11 @@ class MultiheadAttention(Module):
         if mask is not None:
             term = as_tensor(mask)
             if term.rank == 3:
-                term = F.view(term, query.size(0), self.num_heads, query.size(2), key.size(2))
+                term = F.reshape(term, (query.size(0), self.num_heads, query.size(2), key.size(2)))
             terms.append(_hidden(term, query.dtype))
         if padding is not None:
             term = as_tensor(padding)
-            terms.append(_hidden(F.view(term, query.size(0), 1, 1, key.size(2)), query.dtype))
+            terms.append(_hidden(F.reshape(term, (query.size(0), 1, 1, key.size(2))), query.dtype))
         if causal and mask is None:
             terms.append(_mask(query, key, None, True))
         return None if not terms else terms[0] if len(terms) == 1 else F.add(terms[0], terms[1])

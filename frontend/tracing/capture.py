@@ -19,7 +19,7 @@ import numpy as np
 from oneflow.dialect.dtypes import DType
 from oneflow.dialect.nd_sbp import broadcast
 from oneflow.dialect.tensor_desc import TensorDesc
-from oneflow.frontend.core.arrays import Data, is_on_ranks
+from oneflow.frontend.core.arrays import Data, device_name, is_on_device, is_on_ranks
 from oneflow.frontend.core.dispatch import Stateful, dispatch
 from oneflow.frontend.core.errors import fail
 from oneflow.frontend.core.hooks import VersionGuard
@@ -385,3 +385,13 @@ class Effects:
     def _leaves_set(self) -> list[tuple[Leaf, Any]]:
         """The leaves whose gradient becomes a tensor from outside."""
         return [(leaf, value) for leaf, value in self.replaced_gradients if value is not None]
+
+
+def device_of_captures(captured: Sequence[Any]) -> str | None:
+    """The device of the captured tensors; None where there are none, or they are on the host.
+
+    Captured tensors that have dimensions decide: tensors without dimensions may be elsewhere.
+    """
+    tensors = sorted((c for c in captured if isinstance(c, EagerTensor)), key=lambda c: not c.rank)
+    first = tensors[0].storage if tensors else None
+    return device_name(first) if is_on_device(first) else None

@@ -217,15 +217,14 @@ class GraphReader:
 
     def _visit_crossing(self, graph: Graph, op: ir.Operation) -> None:
         """A cast to another placement: a sink of the source's graph and a source of the target's."""
-        tensor = graph.tensors.get(op.operands[0])
+        tensor, target = graph.tensors.get(op.operands[0]), self.submeshes[placement_of(op)]
+        desc, nd = static_desc(op.results[0]), cast_layout(op, self.registry)
+        assert desc is not None
+        notes.expect_layout(nd, desc, target.mesh, op.name, op.location)
         if tensor is not None:
-            choices, target = self._value_choices(tensor.desc, None, False), self.submeshes[placement_of(op)]
-            crossing = Crossing(self.submeshes[self.place], target, cast_layout(op, self.registry))
-            graph.add(Node(op, "sent", [tensor], choices, crossing=crossing))
+            choices = self._value_choices(tensor.desc, None, False)
+            graph.add(Node(op, "sent", [tensor], choices, crossing=Crossing(self.submeshes[self.place], target, nd)))
         if placement_of(op) == self.place:
-            desc, nd = static_desc(op.results[0]), cast_layout(op, self.registry)
-            assert desc is not None
-            self._check(nd, desc, op.name, op)
             choices = self._value_choices(desc, nd, True)
             graph.add(Node(op, "received", [], choices, constrained=True), [op.results[0]], [desc])
 

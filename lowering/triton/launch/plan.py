@@ -17,7 +17,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import ir
-from oneflow.lowering.buffers import Buffer, Liveness, assign_offsets
+from oneflow.lowering.buffers import Buffer, Liveness, plan_workspace
 from oneflow.lowering.kernels.nodes import Unsupported
 from oneflow.lowering.linalg.emit import BARRIER
 from oneflow.lowering.targets.choice import gpu_target
@@ -90,7 +90,7 @@ class Plan:
             self.liveness.share_in_place(self.ops, self.in_place)
         self.copied = {r: v for number, op in enumerate(self.ops) for r, v in self._updates(number, op)}
         extend_lives(self.ops, self.liveness)
-        self.workspace = assign_offsets(self.liveness.buffers, without_reuse)
+        self.workspace = plan_workspace(self.entry, self.liveness.buffers, without_reuse)
         updates = {name: source.updates for name, source in self.sources.items()}
         self.donated = donations(self.entry, self.ops, self.liveness.buffer_of, self.functions, updates)
         for result in self.donated:

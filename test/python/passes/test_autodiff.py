@@ -215,6 +215,23 @@ def test_dynamic_sizes(context):
     np.testing.assert_allclose(dw, (slope * x).sum(0), 1e-12)
 
 
+def test_embedding_gradient_with_a_dynamic_table(context):
+    """The rows of dy by which the gradient of `embedding` is linear; the row of the padding has none."""
+    text = """
+    func.func @loss(%dy: tensor<3x2xf64>, %w: tensor<?x2xf64>, %i: tensor<3xi64>) -> tensor<f64> {
+      %0 = "oneflow.embedding_grad"(%dy, %w, %i) {padding_idx = 1 : i64}
+        : (tensor<3x2xf64>, tensor<?x2xf64>, tensor<3xi64>) -> tensor<?x2xf64>
+      %1 = "oneflow.broadcast_mul"(%0, %w) : (tensor<?x2xf64>, tensor<?x2xf64>) -> tensor<?x2xf64>
+      %2 = "oneflow.reduce_sum"(%1) {axis = array<i32: 0, 1>} : (tensor<?x2xf64>) -> tensor<f64>
+      return %2 : tensor<f64>
+    }"""
+    module = read_module(text, context)
+    _differentiate(module, wrt=("0",))
+    dy, w = drawn([(3, 2), (4, 2)], 0)
+    (found,) = interpret(module, "loss_grad", dy, w, np.array([3, 1, 0]))
+    np.testing.assert_array_equal(found, [w[3], [0, 0], w[0]])
+
+
 def _calls_for(context, count):
     """How many calls of functions it takes to differentiate so many layers of four operators."""
 
