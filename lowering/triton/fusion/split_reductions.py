@@ -45,12 +45,10 @@ from oneflow.lowering.triton.cost.matmul_configurations import (
     operand_reuse,
 )
 from oneflow.lowering.triton.fusion.collapse_loops import collapse_reduction_loops
+from oneflow.lowering.triton.names import EPILOGUE
 from oneflow.lowering.triton.templates.hopper_forms import special
 from oneflow.passes.base import Pass
 from oneflow.passes.registry import register_pass
-
-#: Which operations may be the epilogue of a product: see `joins`.
-EPILOGUE = 2
 
 
 @register_pass
