@@ -59,7 +59,7 @@ _reading: dict[str, bool] = {}
 
 def gradient_reads_any(op: Call) -> bool:
     """Whether the gradient of a call may read elements of operands or results; True for operators of users."""
-    if REGISTRY.operators.get(op.record.name) is not op.record:
+    if REGISTRY.find(op.record.name) is not op.record:
         return True
     if op.record.name not in _reading:
         _reading[op.record.name] = any(_reads(op, (*op.operands, *op.results)))
