@@ -1,7 +1,8 @@
-"""Writes `docs/ops.md`, `docs/passes.md` and a part of `docs/user-operators.md` from the registries of the project.
+"""Writes `docs/ops.md`, `docs/passes.md`, a part of `docs/user-operators.md` and `dialect/operator_index.py` from the
+registries of the project.
 
-python docs/generate.py            writes the pages
-python docs/generate.py --check    prints how the pages differ from the registries; the exit status is 1 if they do
+python docs/generate.py            writes the files
+python docs/generate.py --check    prints how the files differ from the registries; the exit status is 1 if they do
 """
 
 from __future__ import annotations
@@ -12,18 +13,18 @@ import difflib
 import inspect
 import itertools
 import sys
+import textwrap
 from collections.abc import Iterable
 from pathlib import Path
 
-from oneflow.dialect import ops, scalar
+import oneflow.lowering.pipelines  # noqa: F401  declares the passes
+from oneflow.dialect import scalar
 from oneflow.dialect.attributes import KINDS
 from oneflow.dialect.record import REGISTRY, Absent, Operator
 from oneflow.dialect.sbp import Factors
-from oneflow.lowering import pipelines
 from oneflow.passes.registry import PASSES, PIPELINES
 
 DOCS = Path(__file__).parent
-REGISTERED = (pipelines, ops)
 
 
 def operators() -> str:
@@ -123,7 +124,30 @@ def is_of_bodies(name: str, function: object) -> bool:
     return not name.startswith("_") and set(inspect.get_annotations(function).values()) <= BODY
 
 
-PAGES = {"ops.md": operators, "passes.md": passes, "user-operators.md": user_operators}
+def operator_index() -> str:
+    """Returns the text of operator_index.py: the names of the operators of each family."""
+    lines = [
+        '"""The operators of each family, by which the registry finds the module of an operator.',
+        "",
+        "Generated from the records by `docs/generate.py`.",
+        '"""',
+        "",
+        "OPERATORS = {",
+    ]
+    for family, group in itertools.groupby(sorted(REGISTRY, key=lambda r: (r.family, r.name)), lambda r: r.family):
+        names = textwrap.wrap(" ".join(r.name for r in group), 110, break_on_hyphens=False)
+        lines += [f'    "{family}": """', *(f"        {line}" for line in names), '    """,']
+    lines += ["}", "#: The family of each operator."]
+    lines += ["FAMILY_OF = {name: family for family, names in OPERATORS.items() for name in names.split()}"]
+    return "\n".join(lines) + "\n"
+
+
+PAGES = {
+    "ops.md": operators,
+    "passes.md": passes,
+    "user-operators.md": user_operators,
+    "../dialect/operator_index.py": operator_index,
+}
 
 
 def main() -> int:

@@ -9,7 +9,7 @@ states the layout of a value from there on. Importing this module gives tensors 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,8 +23,10 @@ from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.eager.function import Function
 from oneflow.frontend.eager.tensor import BUILDER, EagerTensor, wrapped
 from oneflow.frontend.tracing.capture import layout_of
-from oneflow.runtime.distributed import Layout
 from oneflow.runtime.global_array import Placement
+
+if TYPE_CHECKING:
+    from oneflow.runtime.distributed import Layout
 
 
 def to_global(x: Tensor, placement: Placement | None = None, sbp: Any = None, *, grad_sbp: Any = None) -> Tensor:

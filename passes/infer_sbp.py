@@ -14,6 +14,7 @@ from oneflow.dialect.nd_sbp import Mesh, NdSbp, broadcast, write_nd_sbp
 from oneflow.dialect.record import Registry
 from oneflow.passes.base import Pass, PassError
 from oneflow.passes.registry import register_pass
+from oneflow.passes.sbp import STRATEGIES
 from oneflow.passes.sbp import annotations as notes
 from oneflow.passes.sbp.auto import choose_cheapest
 from oneflow.passes.sbp.boxing import Boxing
@@ -27,7 +28,6 @@ from oneflow.passes.sbp.submeshes import placements_of, read_submeshes
 from oneflow.passes.sbp.view import Drawing, view
 from oneflow.passes.structure import Function, Structure
 
-STRATEGIES = ("greedy", "auto")
 #: Options that are divided by, and others that are numbers.
 RATES, AMOUNTS = ("bandwidth", "compute"), ("latency", "memory", "time_limit")
 

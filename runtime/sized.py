@@ -19,14 +19,12 @@ from oneflow.dialect.record import REGISTRY, Registry
 from oneflow.dialect.tensor_desc import TensorDesc, from_mlir
 from oneflow.passes.infer_types import InferTypes
 from oneflow.runtime.arguments import ArgumentError, bind
-from oneflow.runtime.cuda.array import DeviceArray, is_on_device
-from oneflow.runtime.cuda.executable import CudaExecutable, compile_cuda
-from oneflow.runtime.cuda.replay_cache import ReplayCache
+from oneflow.runtime.cuda.array import is_on_device
 from oneflow.runtime.executable import CpuExecutable, Options, compile_module, is_named, signature_of
 from oneflow.runtime.footprint import Footprint
-from oneflow.runtime.protocol import FastPath
+from oneflow.runtime.protocol import Executable, FastPath
 
-E = TypeVar("E", CpuExecutable, CudaExecutable)
+E = TypeVar("E", bound=Executable)
 Module: TypeAlias = ir.Module
 
 
@@ -37,19 +35,6 @@ def compile_program(
     if not needs_sizes(module, registry):
         return compile_module(module, entry, options, registry)
     return SizedExecutable(module, entry, registry, lambda made: compile_module(made, entry, options, registry))
-
-
-def compile_cuda_program(
-    module: ir.Module, entry: str = "main", registry: Registry = REGISTRY, device: int = 0
-) -> CudaExecutable:
-    """Compiles a function of a module for a device, for each set of sizes if need be; see `compile_cuda`."""
-
-    def compile_static(made: ir.Module) -> CudaExecutable:
-        return compile_cuda(made, entry, registry=registry, device=device)
-
-    if not needs_sizes(module, registry):
-        return compile_static(module)
-    return SizedCudaExecutable(module, entry, registry, compile_static)
 
 
 def needs_sizes(module: ir.Module, registry: Registry) -> bool:
@@ -68,7 +53,7 @@ def needs_sizes(module: ir.Module, registry: Registry) -> bool:
     return is_needed
 
 
-class _Sized(Generic[E]):
+class Sized(Generic[E]):
     """The common part of executables that compile for each set of sizes: the programs, and queries of the latest."""
 
     def __init__(self, module: ir.Module, entry: str, registry: Registry, compile: Callable[[ir.Module], E]) -> None:
@@ -139,7 +124,7 @@ class _Sized(Generic[E]):
             return module
 
 
-class SizedExecutable(_Sized[CpuExecutable], CpuExecutable):
+class SizedExecutable(Sized[CpuExecutable], CpuExecutable):
     """A program for the CPU, compiled for each set of sizes."""
 
     fast_path: FastPath | None = None
@@ -152,18 +137,3 @@ class SizedExecutable(_Sized[CpuExecutable], CpuExecutable):
         """
         given = bind(self.inputs, arrays, named)
         return self._program_for(given)(*given)
-
-
-class SizedCudaExecutable(_Sized[CudaExecutable], CudaExecutable):
-    """A program for a device, compiled for each set of sizes."""
-
-    last_run: ReplayCache | None = None
-
-    def __call__(self, *arrays: Any, **named: Any) -> list[Any]:
-        """Runs the program for the sizes of the arguments; see `CudaExecutable`."""
-        given = bind(self.inputs, arrays, named)
-        return self._program_for(given)(*given)
-
-    def run(self, given: Sequence[Any]) -> list[DeviceArray]:
-        """Starts the program for the sizes of the arguments."""
-        return self._program_for(given).run(given)

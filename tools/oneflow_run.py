@@ -25,8 +25,8 @@ from oneflow.dialect.record import REGISTRY, suggestion
 from oneflow.frontend.core.devices import Device, compile_for, device, set_compile_option
 from oneflow.lowering.pipelines import STAGES, pipeline_between
 from oneflow.lowering.triton.names import AUTOTUNE
-from oneflow.passes.infer_sbp import STRATEGIES
 from oneflow.passes.pipeline import Pipeline, Watch
+from oneflow.passes.sbp import STRATEGIES
 from oneflow.tools import ranks
 from oneflow.tools.arrays import check_output, read_arrays, write_arrays
 from oneflow.tools.command import Parser, UsageError, run_command
@@ -142,7 +142,7 @@ def _read_program(file: str, text: str) -> ir.Module | None:
     """The program; None after errors, which are printed in the format of oneflow-opt."""
     name = "<stdin>" if file == "-" else file
     try:
-        return read_module(text, create_context(REGISTRY), name)
+        return read_module(text, create_context(REGISTRY, operators=()), name)
     except ProgramError as error:
         ranks.report("\n".join(map(Source(name, text).render, error.diagnostics)))
         return None

@@ -43,8 +43,8 @@ from oneflow.frontend.tracing.capture import layout_of
 from oneflow.frontend.tracing.trace import INLINE_BYTES, trace, trace_call
 from oneflow.frontend.tracing.traced import Traced
 from oneflow.lowering.triton.names import AUTOTUNE
-from oneflow.passes.infer_sbp import STRATEGIES
 from oneflow.passes.pipeline import without_garbage_collection
+from oneflow.passes.sbp import STRATEGIES
 from oneflow.runtime.footprint import Footprint
 from oneflow.runtime.global_array import Placement
 

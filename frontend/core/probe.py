@@ -62,7 +62,7 @@ def gradient_reads_any(op: Call, is_constant: tuple[bool, ...]) -> bool:
     """Whether the gradient of a call may read elements of results, or of operands of which `is_constant` is False;
     True for operators of users.
     """
-    if REGISTRY.operators.get(op.record.name) is not op.record:
+    if REGISTRY.find(op.record.name) is not op.record:
         return True
     key = (op.record.name, is_constant)
     if key not in _reading:

@@ -384,7 +384,7 @@ def trace_call(
     paths = zip(leaves, tree.paths(), strict=True)
     names = [s.name or path for s, path in paths if isinstance(s, TensorSpec)]
     definition = _definition(fn)
-    with dialect.create_context(), location(definition):
+    with dialect.create_context(operators=()), location(definition):
         module = ir.Module.create()
         types = [s.desc.to_mlir() for s in leaves if isinstance(s, TensorSpec)]
         entry = func.FuncOp(name, (types, []), ip=ir.InsertionPoint(module.body))

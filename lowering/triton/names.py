@@ -14,6 +14,9 @@ AUTOTUNE, CHOICES = "oneflow.autotune", "oneflow.choices"
 #: The attribute of a module that is "true" where float additions have to keep their order.
 DETERMINISTIC = "oneflow.deterministic"
 
+#: Which operations may be the epilogue of a product: the option `epilogue` of `oneflow-form-kernels`.
+EPILOGUE = 2
+
 
 def identifier(name: str) -> str:
     """The Python name for a symbol, which may have any characters."""

@@ -24,14 +24,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from oneflow.dialect.external import ExternalKernel, python_kernel
+from oneflow.dialect.lazy import lazy
 from oneflow.dialect.record import Call
 from oneflow.dialect.signature import Signature
 from oneflow.dialect.tensor_desc import TensorDesc
-from oneflow.lowering.triton.codegen.kernel import POINTERS
-from oneflow.lowering.triton.codegen.prelude import HEAD
 from oneflow.lowering.triton.source import Source, cdiv
 from oneflow.runtime.user_ops.tensors import check_names, named_tensors
 
+codegen = lazy("oneflow.lowering.triton.codegen.kernel")
+prelude = lazy("oneflow.lowering.triton.codegen.prelude")
 #: The interpreter for kernels without a device. `testing` is a later layer, so it is imported when needed.
 INTERPRETER = "oneflow.testing.triton_interpreter"
 
@@ -69,7 +70,7 @@ class TritonKernel:
             OperatorError: a parameter is unknown and has no default, or the grid cannot be computed.
         """
         tensors = {**dict(named_tensors(op.inputs)), **dict(named_tensors(op.outputs))}
-        pointers = {n: POINTERS[_element(d)] for n, d in tensors.items() if d is not None}
+        pointers = {n: codegen.POINTERS[_element(d)] for n, d in tensors.items() if d is not None}
         values = {**dict.fromkeys(tensors), **dict(_numbers(tensors)), **op.attrs}
         function, given = self.function, {}
         for parameter, default in _parameters(function):
@@ -87,7 +88,7 @@ class TritonKernel:
         body = f"{function.name}({', '.join(f'{k}={v}' for k, v in given.items())})"
         return Source(
             name, tuple(pointers.items()), self._programs(op, values), (body,), self.warps, self.stages,
-            preamble=(HEAD, self._jitted()),
+            preamble=(prelude.HEAD, self._jitted()),
         )  # fmt: skip
 
     @functools.cached_property

@@ -49,14 +49,12 @@ from oneflow.lowering.triton.cost.matmul_configurations import (
     operand_reuse,
 )
 from oneflow.lowering.triton.fusion.collapse_loops import collapse_reduction_loops
+from oneflow.lowering.triton.names import EPILOGUE
 from oneflow.lowering.triton.templates.hopper_forms import special
 from oneflow.passes.base import Pass
 from oneflow.passes.inline import clone_with
 from oneflow.passes.registry import register_pass
 from oneflow.passes.walk import gather_named, is_used_once
-
-#: Which operations may be the epilogue of a product: see `joins`.
-EPILOGUE = 2
 
 
 @register_pass
