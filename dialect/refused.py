@@ -1,6 +1,6 @@
 """OneFlow's operators that the dialect does not have, by the reason.
 
-    reason_for("assign")     what `oneflow-opt --show-op`, errors and `docs/coverage.md` say of the name
+reason_for("assign")     what `oneflow-opt --show-op`, errors and `docs/coverage.md` say of the name
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ REFUSED = {
         _nccl_logical_2D_same_dim1_all_reduce _nccl_logical_all_gather _nccl_logical_all_gather_noncontinuous
         _nccl_logical_all_reduce _nccl_logical_fusion _nccl_logical_reduce_scatter
         _nccl_logical_reduce_scatter_noncontinuous _nccl_logical_s2s _nccl_logical_send_recv eager_b_to_s
-        eager_ccl_all_gather eager_ccl_all_reduce eager_ccl_broadcast eager_ccl_reduce eager_ccl_reduce_scatter
-        eager_ccl_s2s eager_ccl_touch eager_naive_s_to_s eager_p_to_b eager_p_to_s eager_s_to_b eager_s_to_p
-        eager_symmetric_s_to_p parallel_cast
+        eager_ccl_all_gather eager_ccl_all_reduce eager_ccl_broadcast eager_ccl_reduce
+        eager_ccl_reduce_scatter eager_ccl_s2s eager_ccl_touch eager_naive_s_to_s eager_p_to_b eager_p_to_s
+        eager_s_to_b eager_s_to_p eager_symmetric_s_to_p parallel_cast
     """,
     "The ranks of a program exchange tensors where placements differ: state the placements.": "recv send",
     "Tensors are values: use the new value instead of the tensor that was assigned to.": """
@@ -31,30 +31,33 @@ REFUSED = {
     "OneFlow's own compiler makes it: compile the program that it came from.": "kernel_launch mlir_jit",
     "A profiler marks the kernels of a program by their names.": "nvtx_end nvtx_start",
     "It writes files while the program runs: write them from the results.": """
-        create_summary_writer flush_summary_writer summary_write_histogram summary_write_image summary_write_pb
-        summary_write_scalar
+        create_summary_writer flush_summary_writer summary_write_histogram summary_write_image
+        summary_write_pb summary_write_scalar
     """,
     "It ends the program on purpose, for OneFlow's own tests.": "throw_error",
     "Elements lie in row-major order: there is no other order to convert from or to.": """
         convert_memory_format to_contiguous
     """,
     "Not yet: files and images are read and decoded outside of the program.": """
-        COCOReader OFRecordReader ofrecord_bytes_decoder ofrecord_image_classification_reader ofrecord_image_decoder
-        ofrecord_image_decoder_random_crop ofrecord_raw_decoder raw_reader megatron_gpt_mmap_data_loader image_decode
-        image_random_crop image_batch_align image_resize_keep_aspect_ratio image_resize_to_fixed image_target_resize
-        image_flip image_normalize crop_mirror_normalize_from_tensorbuffer object_segmentation_polygon_flip
-        object_segmentation_polygon_scale object_segmentation_polygon_to_mask object_bbox_flip object_bbox_scale
+        COCOReader OFRecordReader ofrecord_bytes_decoder ofrecord_image_classification_reader
+        ofrecord_image_decoder ofrecord_image_decoder_random_crop ofrecord_raw_decoder raw_reader
+        megatron_gpt_mmap_data_loader image_decode image_random_crop image_batch_align
+        image_resize_keep_aspect_ratio image_resize_to_fixed image_target_resize image_flip image_normalize
+        crop_mirror_normalize_from_tensorbuffer object_segmentation_polygon_flip
+        object_segmentation_polygon_scale object_segmentation_polygon_to_mask object_bbox_flip
+        object_bbox_scale
     """,
     "Not yet: there are no lists of tensors of different sizes.": """
         gen_tensor_buffer tensor_buffer_to_list_of_tensors tensor_buffer_to_list_of_tensors_v2
         tensor_buffer_to_tensor tensor_to_tensor_buffer
     """,
     "Not yet: there are no tables of embeddings outside of the program.": """
-        embedding_gradient_shuffle embedding_lookup embedding_prefetch embedding_put embedding_shuffle id_shuffle
-        id_shuffle_copy_out one_embedding_adagrad_update one_embedding_adam_update one_embedding_ftrl_update
-        one_embedding_fused_lookup one_embedding_fused_lookup_grad one_embedding_fused_sgd_update_put
-        one_embedding_gather one_embedding_momentum_update one_embedding_sgd_update
-        one_embedding_smart_decay_sparse_adam_update unique_key_value_pair CategoricalOrdinalEncode
+        embedding_gradient_shuffle embedding_lookup embedding_prefetch embedding_put embedding_shuffle
+        id_shuffle id_shuffle_copy_out one_embedding_adagrad_update one_embedding_adam_update
+        one_embedding_ftrl_update one_embedding_fused_lookup one_embedding_fused_lookup_grad
+        one_embedding_fused_sgd_update_put one_embedding_gather one_embedding_momentum_update
+        one_embedding_sgd_update one_embedding_smart_decay_sparse_adam_update unique_key_value_pair
+        CategoricalOrdinalEncode
     """,
     "Not yet: there are no complex numbers.": """
         conj_physical fft_c2c fft_c2r fft_r2c imag imag_grad real real_grad stft
@@ -64,9 +67,9 @@ REFUSED = {
     """,
     "Not yet: define an operator of your own (docs/user-operators.md).": """
         adaptive_max_pool1d adaptive_max_pool1d_grad adaptive_max_pool2d adaptive_max_pool2d_grad
-        adaptive_max_pool3d adaptive_max_pool3d_grad affine_grid affine_grid_grad arg_sort argwhere as_strided
-        as_strided_grad batch_norm_backward_elemt batch_norm_backward_reduce batch_norm_elemt
-        batch_norm_gather_stats_with_counts batch_norm_stats bincount broadcast_isclose_eq_nan
+        adaptive_max_pool3d adaptive_max_pool3d_grad affine_grid affine_grid_grad as_strided as_strided_grad
+        batch_norm_backward_elemt batch_norm_backward_reduce batch_norm_elemt
+        batch_norm_gather_stats_with_counts batch_norm_stats broadcast_isclose_eq_nan
         broadcast_isclose_neq_nan broadcast_zeta cast_like cast_to_static_shape coin_flip combined_margin_loss
         combined_margin_loss_grad crop_mirror_normalize_from_uint8 ctc_greedy_decoder ctc_loss ctc_loss_grad
         cublas_bias_add_relu_matmul_grad cublas_fused_mlp cublas_fused_mlp_grad cublas_matmul_bias_add_grad
@@ -78,39 +81,38 @@ REFUSED = {
         fused_bce_reduce_mean_fw_bw fused_bias_add_gelu fused_bias_add_gelu_grad fused_bias_add_mask_scale
         fused_bias_add_scale_mask_softmax_dropout fused_cast_scale fused_clip_grad fused_codegeex_qkv_reshape
         fused_cross_feature_interaction fused_cross_feature_interaction_v1_grad
-        fused_cross_feature_interaction_v2_grad fused_dot_feature_interaction fused_dot_feature_interaction_grad
-        fused_fast_gelu_mul fused_fast_gelu_mul_grad fused_get_boundding_boxes_coord
-        fused_get_boundding_boxes_coord_grad fused_get_center_dist fused_get_center_dist_grad
-        fused_get_ciou_diagonal_angle fused_get_ciou_diagonal_angle_grad fused_get_ciou_result
-        fused_get_ciou_result_grad fused_get_convex_diagonal_squared fused_get_convex_diagonal_squared_grad
-        fused_get_intersection_area fused_get_intersection_area_grad fused_get_iou fused_get_iou_grad fused_glu
-        fused_glu_without_linear_grad fused_gru_cell fused_gru_cell_grad
-        fused_linear_with_groupwise_quantized_weight fused_lstm_cell fused_lstm_cell_grad
+        fused_cross_feature_interaction_v2_grad fused_dot_feature_interaction
+        fused_dot_feature_interaction_grad fused_fast_gelu_mul fused_fast_gelu_mul_grad
+        fused_get_boundding_boxes_coord fused_get_boundding_boxes_coord_grad fused_get_center_dist
+        fused_get_center_dist_grad fused_get_ciou_diagonal_angle fused_get_ciou_diagonal_angle_grad
+        fused_get_ciou_result fused_get_ciou_result_grad fused_get_convex_diagonal_squared
+        fused_get_convex_diagonal_squared_grad fused_get_intersection_area fused_get_intersection_area_grad
+        fused_get_iou fused_get_iou_grad fused_glu fused_glu_without_linear_grad fused_gru_cell
+        fused_gru_cell_grad fused_linear_with_groupwise_quantized_weight fused_lstm_cell fused_lstm_cell_grad
         fused_matmul_bias_add_relu_dropout fused_multi_head_attention_inference fused_relu_dropout_grad
         fused_scale_mask_bias_softmax fused_scale_mask_bias_softmax_grad fused_scale_mask_softmax
         fused_scale_mask_softmax_dropout fused_scale_mask_softmax_dropout_grad fused_scale_mask_softmax_grad
         fused_scale_tril fused_self_attention_query_mul_key_and_value
         fused_self_attention_query_mul_key_and_value_grad fused_tril_scale_softmax_mask_scale
         fused_tril_scale_softmax_mask_scale_grad fused_weighted_sum generate_random_batch_permutation_indices
-        grid_sample grid_sample_grad grouped_matmul_bias groupwise_dequantize in_top_k index_add
+        grid_sample grid_sample_grad grouped_matmul_bias groupwise_dequantize index_add
         indexed_slices_adam_update indexed_slices_momentum_update indexed_slices_reduce_sum
         indexed_slices_sgd_update inv lgamma lgamma_grad linalg_cross local_multi_reduce_max_abs
         local_multi_reduce_min_abs lu_decomposition matrix_vector_product matrix_vector_product_grad_a
         matrix_vector_product_grad_b max_unpool_1d max_unpool_1d_grad max_unpool_2d max_unpool_2d_grad
-        max_unpool_3d max_unpool_3d_grad median median_with_indices min_max_observer mode
-        moving_average_min_max_observer multi_reduce_max_abs multi_reduce_min_abs multi_reduce_sum_pow_abs
-        multi_tensor_yolov5_weight_update multinomial_with_replacement nms noncontiguous_binary_op
-        noncontiguous_binary_op_grad not_equal_zero quantization randperm reduce_max_device_stage
-        reduce_max_device_stage_grad reduce_max_global_stage reduce_max_global_stage_grad
-        reduce_min_device_stage reduce_min_device_stage_grad reduce_min_global_stage
-        reduce_min_global_stage_grad repeat_interleave roc_auc_score roi_align roi_align_grad rrelu same_padding
-        same_padding_grad scaled_dot_product_flash_attention scaled_dot_product_flash_attention_grad
-        searchsorted searchsorted_scalar skip_layer_norm skip_rms_norm sort sqrt_square_sum tensor_constant
+        max_unpool_3d max_unpool_3d_grad min_max_observer moving_average_min_max_observer multi_reduce_max_abs
+        multi_reduce_min_abs multi_reduce_sum_pow_abs multi_tensor_yolov5_weight_update
+        multinomial_with_replacement nms noncontiguous_binary_op noncontiguous_binary_op_grad not_equal_zero
+        quantization randperm reduce_max_device_stage reduce_max_device_stage_grad reduce_max_global_stage
+        reduce_max_global_stage_grad reduce_min_device_stage reduce_min_device_stage_grad
+        reduce_min_global_stage reduce_min_global_stage_grad repeat_interleave roc_auc_score roi_align
+        roi_align_grad rrelu same_padding same_padding_grad scaled_dot_product_flash_attention
+        scaled_dot_product_flash_attention_grad skip_layer_norm skip_rms_norm sqrt_square_sum tensor_constant
         tensor_scatter_nd_add tf_avg_pool_1d tf_avg_pool_1d_grad tf_avg_pool_2d tf_avg_pool_2d_grad
-        tf_avg_pool_3d tf_avg_pool_3d_grad tf_max_pool_1d tf_max_pool_1d_grad tf_max_pool_2d tf_max_pool_2d_grad
-        tf_max_pool_3d tf_max_pool_3d_grad tf_prelu tf_prelu_grad top_k trigamma tuple_identity unfold
-        unfold_tensor unfold_tensor_grad unique unique_with_counts vector_matrix_product
-        vector_matrix_product_grad_a vector_matrix_product_grad_b
+        tf_avg_pool_3d tf_avg_pool_3d_grad tf_max_pool_1d tf_max_pool_1d_grad tf_max_pool_2d
+        tf_max_pool_2d_grad tf_max_pool_3d tf_max_pool_3d_grad tf_prelu tf_prelu_grad trigamma tuple_identity
+        unfold unfold_tensor unfold_tensor_grad vector_matrix_product vector_matrix_product_grad_a
+        vector_matrix_product_grad_b
     """,
 }
 

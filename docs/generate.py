@@ -1,4 +1,4 @@
-"""Writes `docs/ops.md`, `docs/coverage.md`, `docs/passes.md` and a part of `docs/user-operators.md` from the registries of the project.
+"""Writes `ops.md`, `coverage.md`, `passes.md` and a part of `user-operators.md` in `docs/` from the registries.
 
 python docs/generate.py            writes the pages
 python docs/generate.py --check    prints how the pages differ from the registries; the exit status is 1 if they do

@@ -15,6 +15,7 @@ from oneflow.frontend.functional import (
     images,
     losses,
     normalization,
+    ordering,
     padding,
     products,
     random,
@@ -33,6 +34,7 @@ from oneflow.frontend.functional.images import *  # noqa: F403
 from oneflow.frontend.functional.indexing import getitem
 from oneflow.frontend.functional.losses import *  # noqa: F403
 from oneflow.frontend.functional.normalization import *  # noqa: F403
+from oneflow.frontend.functional.ordering import *  # noqa: F403
 from oneflow.frontend.functional.padding import *  # noqa: F403
 from oneflow.frontend.functional.products import *  # noqa: F403
 from oneflow.frontend.functional.random import *  # noqa: F403
@@ -51,6 +53,7 @@ __all__ += gathering.__all__
 __all__ += images.__all__
 __all__ += losses.__all__
 __all__ += normalization.__all__
+__all__ += ordering.__all__
 __all__ += padding.__all__
 __all__ += products.__all__
 __all__ += random.__all__

@@ -23,13 +23,14 @@ from oneflow.frontend.tracing.trace import TraceBuilder
 
 #: Functions that are methods under their own names.
 METHODS = """
-    abs acos acosh add addcmul addmm all amax amin any argmax argmin argwhere asin asinh atan atan2 atanh bitwise_and
-    bitwise_not bitwise_or bitwise_xor bmm broadcast_to ceil chunk clamp clip clone cos cosh cumprod cumsum div dot
-    elu eq erf erfc exp exp2 expand expand_as expm1 flatten flip floor floor_divide fmod ge gelu gt isfinite isinf
-    isnan le lerp log log10 log1p log2 log_softmax logical_and logical_not logical_or logical_xor logsumexp lt
-    masked_fill masked_select matmul max maximum mean min minimum mm movedim mul narrow ne neg negative nonzero norm
-    pow prod reciprocal relu remainder repeat reshape_as roll round rsqrt select sigmoid sign silu sin sinh softmax
-    softplus split sqrt square squeeze std sub sum t tan tanh tril triu trunc unbind unique unsqueeze var view
+    abs acos acosh add addcmul addmm all amax amin any argmax argmin argsort argwhere asin asinh atan atan2 atanh
+    bincount bitwise_and bitwise_not bitwise_or bitwise_xor bmm broadcast_to ceil chunk clamp clip clone cos cosh
+    cumprod cumsum div dot elu eq erf erfc exp exp2 expand expand_as expm1 flatten flip floor floor_divide fmod ge
+    gelu gt in_top_k isfinite isinf isnan kthvalue le lerp log log10 log1p log2 log_softmax logical_and logical_not
+    logical_or logical_xor logsumexp lt masked_fill masked_select matmul max maximum mean median min minimum mm mode
+    movedim mul narrow ne neg negative nonzero norm pow prod reciprocal relu remainder repeat reshape_as roll round
+    rsqrt select sigmoid sign silu sin sinh softmax softplus sort split sqrt square squeeze std sub sum t tan tanh
+    topk tril triu trunc unbind unique unsqueeze var view
 """.split()
 
 #: Python's operators on two tensors, and the functions they are.
