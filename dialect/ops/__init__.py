@@ -43,6 +43,7 @@ from oneflow.dialect.ops import (
     slicing,
     softmax,
     source,
+    special,
     strided,
     unary,
     upsample,
@@ -51,6 +52,7 @@ from oneflow.dialect.ops import (
 
 FAMILIES = (
     unary,
+    special,
     binary,
     scalar_ops,
     select,

@@ -14,7 +14,6 @@ ONCE, TWICE = np.int64([[0, 2, 0], [1, 0, 3]]), np.int64([[0, 2, 0], [0, 2, 3]])
 CASES = {
     "scatter": (lambda f, x, i, s: f.scatter(x, 0, i, s), X, ONCE, SRC),
     "scatter of a number": (lambda _, x, i: x.scatter(0, i, 2.5), X, ONCE),
-    "scatter, add": (lambda f, x, i, s: f.scatter(x, 0, i, s, reduce="add"), X, TWICE, SRC),
     "scatter_add": (lambda f, x, i, s: f.scatter_add(x, 0, i, s), X, TWICE, SRC),
     **{
         f"scatter_reduce, {r}, {own}": (
@@ -35,7 +34,6 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.filterwarnings("ignore:The reduce argument")
 def test_values_and_gradients(name):
     function, *values = CASES[name]
     found = []
