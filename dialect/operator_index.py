@@ -19,10 +19,10 @@ OPERATORS = {
     """,
     "binary": """
         add_n atan2 broadcast_add broadcast_bitwise_and broadcast_bitwise_or broadcast_bitwise_xor broadcast_div
-        broadcast_equal broadcast_floor_mod broadcast_fmod broadcast_greater broadcast_greater_equal broadcast_less
-        broadcast_less_equal broadcast_logical_and broadcast_logical_or broadcast_logical_xor broadcast_maximum
-        broadcast_minimum broadcast_mul broadcast_mul_no_nan broadcast_not_equal broadcast_pow broadcast_sub floordiv
-        pow truncdiv xdivy xlogy
+        broadcast_equal broadcast_floor_mod broadcast_fmod broadcast_greater broadcast_greater_equal
+        broadcast_isclose_eq_nan broadcast_isclose_neq_nan broadcast_less broadcast_less_equal broadcast_logical_and
+        broadcast_logical_or broadcast_logical_xor broadcast_maximum broadcast_minimum broadcast_mul
+        broadcast_mul_no_nan broadcast_not_equal broadcast_pow broadcast_sub floordiv pow truncdiv xdivy xlogy
     """,
     "class_loss": """
         nll nll_grad sparse_softmax_cross_entropy sparse_softmax_cross_entropy_grad sparse_softmax_cross_entropy_ms
@@ -63,6 +63,9 @@ OPERATORS = {
     """,
     "indexing": """
         batch_gather dim_gather gather gather_nd one_hot
+    """,
+    "interpolation": """
+        affine_grid affine_grid_grad grid_sample grid_sample_grad
     """,
     "joining": """
         cat split_like stack stack_grad
@@ -120,9 +123,16 @@ OPERATORS = {
     "random": """
         bernoulli dropout dropout_grad normal random_mask_like uniform uniform_int
     """,
+    "ranking": """
+        arg_sort argwhere bincount in_top_k median median_with_indices mode searchsorted searchsorted_scalar sort
+        top_k unique unique_with_counts
+    """,
     "reduce": """
         argmax broadcast_like reduce_all reduce_any reduce_max reduce_min reduce_nansum reduce_prod reduce_sum
         reduce_sum_like
+    """,
+    "regions": """
+        deform_conv2d deform_conv2d_input_grad deform_conv2d_param_grad roi_align roi_align_grad
     """,
     "replacing": """
         tensor_scatter_nd_update
@@ -136,6 +146,11 @@ OPERATORS = {
     """,
     "scan": """
         cumprod cumprod_grad cumsum product_of_others
+    """,
+    "scatter_reduce": """
+        dim_scatter_add_scalar dim_scatter_amax dim_scatter_amin dim_scatter_mul dim_scatter_mul_scalar
+        dim_scatter_update dim_scatter_update_scalar embedding_renorm index_add repeat_interleave
+        tensor_scatter_nd_add
     """,
     "scattering": """
         dim_scatter_add dim_scatter_add_like scatter_nd scatter_nd_like unsorted_batch_segment_sum
@@ -153,11 +168,18 @@ OPERATORS = {
     "source": """
         arange constant dim_size empty eye ones_like positions zero_like
     """,
+    "special": """
+        digamma digamma_grad erfinv lgamma lgamma_grad trigamma
+    """,
+    "strided": """
+        as_strided as_strided_grad diag diag_grad diagonal diagonal_grad fold unfold unfold_tensor unfold_tensor_grad
+    """,
     "unary": """
         abs acos acosh asin asinh atan atanh bitwise_not ceil celu cos cosh elu erf erfc exp exp2 expm1 fast_gelu
-        floor gelu hardshrink hardsigmoid hardswish hardtanh identity isfinite isinf isnan leaky_relu log log10 log1p
-        log2 log_sigmoid logical_not mish negative quick_gelu reciprocal reciprocal_no_nan relu rint round rsqrt selu
-        sigmoid sign silu sin sinh softplus softshrink softsign sqrt square square_relu tan tanh threshold trunc
+        floor frac gelu hardshrink hardsigmoid hardswish hardtanh identity isfinite isinf isnan leaky_relu log log10
+        log1p log2 log_sigmoid logical_not mish negative not_equal_zero quick_gelu reciprocal reciprocal_no_nan relu
+        rint round rsqrt selu sigmoid sign silu sin sinh softplus softshrink softsign sqrt square square_relu tan tanh
+        threshold trunc
     """,
     "upsample": """
         upsample_bicubic_2d upsample_bicubic_2d_grad upsample_bilinear_2d upsample_bilinear_2d_grad upsample_linear_1d

@@ -26,6 +26,7 @@ from typing import Any
 from oneflow.dialect.attributes import AttrValue
 from oneflow.dialect.locks import Lock
 from oneflow.dialect.operator_index import FAMILY_OF
+from oneflow.dialect.refused import reason_for
 from oneflow.dialect.sbp import Factors, SbpSignature, all_broadcast, has_partial_bools, with_partial_shape_operands
 from oneflow.dialect.signature import (
     ArgDef,
@@ -363,7 +364,10 @@ class Registry:
         return len(self.operators)
 
     def unknown(self, name: str) -> str:
-        """The message for a name that no operator has."""
+        """The message for a name that no operator has: the reason where OneFlow has one."""
+        reason = reason_for(name)
+        if reason is not None:
+            return f"operator {name} of OneFlow is not in this dialect: {reason}"
         return f"unknown operator oneflow.{name}{suggestion(name, self.operators, 'oneflow.')}"
 
 

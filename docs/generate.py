@@ -21,10 +21,12 @@ import oneflow.lowering.pipelines  # noqa: F401  declares the passes
 from oneflow.dialect import scalar
 from oneflow.dialect.attributes import KINDS
 from oneflow.dialect.record import REGISTRY, Absent, Operator
+from oneflow.dialect.refused import REFUSED, refused
 from oneflow.dialect.sbp import Factors
 from oneflow.passes.registry import PASSES, PIPELINES
 
 DOCS = Path(__file__).parent
+ONEFLOW = DOCS.parent / "test/python/dialect/oneflow_signatures.txt"
 
 
 def operators() -> str:
@@ -61,6 +63,21 @@ def slot(value: object) -> str:
     if isinstance(value, Factors):
         return f"`{value.text}`" + (f", partial sums: {value.linear}" if value.linear else "")
     return "derived from the scalar body" if "scalar" in getattr(value, "__name__", "") else "by rule"
+
+
+def coverage() -> str:
+    """Returns the text of coverage.md: OneFlow's operators that are here, and the reasons of those that are not."""
+    theirs = [line.partition("(")[0] for line in ONEFLOW.read_text().splitlines()[1:]]
+    here = [name for name in theirs if name in REGISTRY]
+    lines = ["# OneFlow's operators", "", "Generated from the records and from `dialect/refused.py`.", ""]
+    lines += ["| operators | number |", "| --- | --- |", f"| of OneFlow | {len(theirs)} |"]
+    lines += [f"| of OneFlow, registered | {len(here)} |", f"| of OneFlow, refused | {len(refused())} |"]
+    lines += [f"| of this project alone | {len(REGISTRY) - len(here)} |", "", "## Registered", ""]
+    lines += [", ".join(f"[{name}](ops.md#{name})" for name in here), "", "## Refused", ""]
+    lines.append("`oneflow-opt --show-op NAME` prints the reason, and a program with such an operator ends with it.")
+    for reason, names in REFUSED.items():
+        lines += ["", f"- {reason} {', '.join(f'`{name}`' for name in names.split())}"]
+    return "\n".join(lines) + "\n"
 
 
 def passes() -> str:

@@ -8,9 +8,13 @@ from oneflow.dialect.dtypes import (
     float32,
     float64,
     int8,
+    int16,
     int32,
     int64,
     uint8,
+    uint16,
+    uint32,
+    uint64,
 )  # fmt: skip
 from oneflow.dialect.dtypes import bool_ as bool
 from oneflow.dialect.tensor_desc import TensorDesc
@@ -74,6 +78,7 @@ __all__ = [
     "global_function",
     "inference_mode",
     "int8",
+    "int16",
     "int32",
     "int64",
     "is_grad_enabled",
@@ -96,6 +101,9 @@ __all__ = [
     "trace",
     "triton_kernel",
     "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
     "user_op_builder",
     "watch",
     "watch_diff",

@@ -15,11 +15,14 @@ from oneflow.frontend.functional import (
     images,
     losses,
     normalization,
+    ordering,
     padding,
     products,
     random,
     reduction,
     resizing,
+    sampling,
+    scattering,
     shape,
     source,
 )
@@ -33,12 +36,15 @@ from oneflow.frontend.functional.images import *  # noqa: F403
 from oneflow.frontend.functional.indexing import getitem
 from oneflow.frontend.functional.losses import *  # noqa: F403
 from oneflow.frontend.functional.normalization import *  # noqa: F403
+from oneflow.frontend.functional.ordering import *  # noqa: F403
 from oneflow.frontend.functional.padding import *  # noqa: F403
 from oneflow.frontend.functional.products import *  # noqa: F403
 from oneflow.frontend.functional.random import *  # noqa: F403
 from oneflow.frontend.functional.reduction import *  # noqa: F403
 from oneflow.frontend.functional.resizing import *  # noqa: F403
 from oneflow.frontend.functional.rules import cast
+from oneflow.frontend.functional.sampling import *  # noqa: F403
+from oneflow.frontend.functional.scattering import *  # noqa: F403
 from oneflow.frontend.functional.shape import *  # noqa: F403
 from oneflow.frontend.functional.source import *  # noqa: F403
 
@@ -51,11 +57,14 @@ __all__ += gathering.__all__
 __all__ += images.__all__
 __all__ += losses.__all__
 __all__ += normalization.__all__
+__all__ += ordering.__all__
 __all__ += padding.__all__
 __all__ += products.__all__
 __all__ += random.__all__
 __all__ += reduction.__all__
 __all__ += resizing.__all__
+__all__ += sampling.__all__
+__all__ += scattering.__all__
 __all__ += shape.__all__
 __all__ += source.__all__
 

@@ -33,8 +33,8 @@ from oneflow.frontend.methods.index import integers_first
 #: Functions whose results can take the place of their first argument: `add` gives `add_`.
 UPDATES = """
     abs add addcmul bitwise_and bitwise_not bitwise_or bitwise_xor ceil clamp clip cos div erf exp expm1 floor
-    floor_divide fmod lerp log log1p masked_fill maximum minimum mul neg pow reciprocal relu remainder round rsqrt
-    sigmoid sign silu sin sqrt square sub tan tanh tril triu trunc
+    floor_divide fmod index_add lerp log log1p masked_fill maximum minimum mul neg pow reciprocal relu remainder round
+    rsqrt scatter scatter_add scatter_reduce sigmoid sign silu sin sqrt square sub tan tanh tril triu trunc
 """.split()
 
 #: Python's operators that update, and their functions.

@@ -22,19 +22,22 @@ from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.eager.function import to_device
 from oneflow.frontend.eager.tape import Variable
 from oneflow.frontend.eager.tensor import EagerTensor
+from oneflow.frontend.functional.scattering import unfold_dimension
 from oneflow.frontend.functional.shape import spread
 from oneflow.frontend.methods.backward import backward as backward_of
 from oneflow.frontend.tracing.trace import TraceBuilder
 
 #: Functions that are methods under their own names.
 METHODS = """
-    abs acos acosh add addcmul addmm all amax amin any argmax argmin argwhere asin asinh atan atan2 atanh bitwise_and
-    bitwise_not bitwise_or bitwise_xor bmm broadcast_to ceil chunk clamp clip clone cos cosh cumprod cumsum div dot
-    elu eq erf erfc exp exp2 expand expand_as expm1 flatten flip floor floor_divide fmod ge gelu gt isfinite isinf
-    isnan le lerp log log10 log1p log2 log_softmax logical_and logical_not logical_or logical_xor logsumexp lt
-    masked_fill masked_select matmul max maximum mean min minimum mm movedim mul narrow ne neg negative nonzero norm
-    pow prod reciprocal relu remainder repeat reshape_as roll round rsqrt select sigmoid sign silu sin sinh softmax
-    softplus split sqrt square squeeze std sub sum t tan tanh tril triu trunc unbind unique unsqueeze var view
+    abs acos acosh add addcmul addmm all amax amin any argmax argmin argsort argwhere as_strided asin asinh atan atan2
+    atanh bincount bitwise_and bitwise_not bitwise_or bitwise_xor bmm broadcast_to ceil chunk clamp clip clone cos
+    cosh cumprod cumsum diag diagonal div dot elu eq erf erfc exp exp2 expand expand_as expm1 flatten flip floor
+    floor_divide fmod ge gelu gt in_top_k index_add isfinite isinf isnan kthvalue le lerp log log10 log1p log2
+    log_softmax logical_and logical_not logical_or logical_xor logsumexp lt masked_fill masked_select matmul max
+    maximum mean median min minimum mm mode movedim mul narrow ne neg negative nonzero norm pow prod reciprocal relu
+    remainder repeat repeat_interleave reshape_as roll round rsqrt scatter scatter_add scatter_reduce select sigmoid
+    sign silu sin sinh softmax softplus sort split sqrt square squeeze std sub sum t tan tanh topk tril triu trunc
+    unbind unique unsqueeze var view
 """.split()
 
 #: Python's operators on two tensors, and the functions they are.
@@ -238,7 +241,7 @@ def attach(target: type[Tensor]) -> None:
         "contiguous": contiguous, "detach": detach,
         "is_contiguous": is_contiguous, "T": property(reversed_dims), "data": property(data), "where": where,
         "gather": F.gather, "index_select": F.index_select, "backward": backward,
-        "register_hook": register_hook,
+        "register_hook": register_hook, "unfold": unfold_dimension,
     }  # fmt: skip
     for name, member in special.items():
         setattr(target, name, member)

@@ -1,7 +1,7 @@
 """Samples of running sums and products."""
 
-from oneflow.dialect.dtypes import FLOATS, NUMERIC, bfloat16, bool_, float16
-from oneflow.testing.sample import Bad, Sample, t, v
+from oneflow.dialect.dtypes import FLOATS, bfloat16, bool_, float16
+from oneflow.testing.sample import NUMERIC, Bad, Sample, t, v
 
 HALVES = (float16, bfloat16)
 NAN, INF = float("nan"), float("inf")

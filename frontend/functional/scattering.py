@@ -1,0 +1,150 @@
+"""Functions that write or add at positions given by tensors of integers, and that read along diagonals and strides.
+
+Positions count from 0; one outside is an error of the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from oneflow.dialect import dtypes
+from oneflow.frontend.core.dispatch import as_tensor, dispatch
+from oneflow.frontend.core.errors import fail
+from oneflow.frontend.core.promotion import as_number, fitting, is_number
+from oneflow.frontend.core.tensor import Tensor
+from oneflow.frontend.functional import elementwise as e
+from oneflow.frontend.functional import shape as sh
+from oneflow.frontend.functional.data_dependent import values_of
+from oneflow.frontend.functional.rules import cast, constant
+from oneflow.frontend.functional.source import arange, ones_like
+
+__all__ = [
+    "as_strided", "diag", "diagonal", "index_add", "repeat_interleave", "scatter", "scatter_add", "scatter_reduce",
+]  # fmt: skip
+
+#: Operators by the word that PyTorch and OneFlow have for the combination.
+SCATTERS = {None: "dim_scatter_update", "add": "dim_scatter_add", "multiply": "dim_scatter_mul"}
+REDUCTIONS = {
+    "sum": "dim_scatter_add", "mean": "dim_scatter_add", "prod": "dim_scatter_mul", "amax": "dim_scatter_amax",
+    "amin": "dim_scatter_amin",
+}  # fmt: skip
+
+
+def _source(x: Tensor, index: Tensor, src: Any) -> Tensor:
+    """What is scattered, in the element type of `x`; a number stands everywhere."""
+    if not is_number(src):
+        return as_tensor(src)
+    return sh.expand_as(constant(fitting(as_number(src), x.dtype), x.dtype), index)
+
+
+def scatter(input: Any, dim: int, index: Any, src: Any, *, reduce: str | None = None) -> Tensor:
+    """`input` with `src`, a tensor or a number, at `index` along `dim`: out[i][index[i][j]] = src[i][j] for dim 1.
+
+    The last of several wins. `reduce` "add" adds to what is there, "multiply" multiplies.
+
+    Raises:
+        OneFlowError: `reduce` is another word, or shapes or element types do not fit.
+    """
+    if reduce not in SCATTERS:
+        raise fail(f'expected reduce to be None, "add" or "multiply" for scatter, got {reduce!r}')
+    x, index = as_tensor(input), as_tensor(index)
+    return dispatch(SCATTERS[reduce], x, index, _source(x, index, src), dim=sh.axis(x, dim))
+
+
+def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Tensor:
+    """`input` to which `src` is added at `index` along `dim`: out[i][index[i][j]] += src[i][j] for dim 1."""
+    return scatter(input, dim, index, src, reduce="add")
+
+
+def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, include_self: bool = True) -> Tensor:
+    """`input` with its elements at `index` along `dim` combined with `src`: "sum", "prod", "mean", "amax" or "amin".
+
+    Without `include_self` elements of `src` alone are combined. Means of integers round down.
+
+    Raises:
+        OneFlowError: `reduce` is another word, or shapes or element types do not fit.
+    """
+    if reduce not in REDUCTIONS:
+        raise fail(f"expected reduce to be one of {', '.join(REDUCTIONS)} for scatter_reduce, got {reduce!r}")
+    x, index, at = as_tensor(input), as_tensor(index), sh.axis(as_tensor(input), dim)
+    src = _source(x, index, src)
+    base = x if include_self else scatter(x, at, index, _neutral(reduce, x))
+    found = dispatch(REDUCTIONS[reduce], base, index, src, dim=at)
+    if reduce != "mean":
+        return found
+    counts = ones_like(x) if include_self else scatter(ones_like(x), at, index, 0)
+    counts = dispatch("dim_scatter_add", counts, index, ones_like(src), dim=at)
+    return e.div(found, counts) if x.dtype.is_float else e.floor_divide(found, counts)
+
+
+def _neutral(reduce: str, x: Tensor) -> float | int:
+    """The number that a combination leaves every element as it is with."""
+    if reduce in ("amax", "amin"):
+        sign = -1 if reduce == "amax" else 1
+        limits = None if x.dtype.is_float else np.iinfo(x.dtype.numpy)
+        return sign * float("inf") if limits is None else int(limits.min if sign < 0 else limits.max)
+    return int(reduce == "prod")
+
+
+def index_add(input: Any, dim: int, index: Any, source: Any, alpha: float = 1) -> Tensor:
+    """`input` with the slices of `source`, times `alpha`, added to its slices at `index` along `dim`."""
+    x = as_tensor(input)
+    return dispatch("index_add", x, index, source, dim=sh.axis(x, dim), alpha=float(alpha))
+
+
+def diag(x: Any, diagonal: int = 0) -> Tensor:
+    """The matrix with the vector `x` on a diagonal, above the main one for a positive number; or that of a matrix."""
+    return dispatch("diag", x, diagonal=diagonal)
+
+
+def diagonal(x: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    """A diagonal of the dimensions `dim1` and `dim2`, a copy, as the last dimension of the result."""
+    x = as_tensor(x)
+    first, second = sh.axis(x, dim1), sh.axis(x, dim2)
+    if first == second:
+        raise fail(f"expected two dimensions for diagonal, got {dim1} and {dim2}")
+    rest = [i for i in range(x.rank) if i not in (first, second)]
+    return dispatch("diagonal", sh.permute(x, [first, second, *rest]), offset=offset)
+
+
+def as_strided(x: Any, size: Sequence[int], stride: Sequence[int], storage_offset: int = 0) -> Tensor:
+    """The elements of `x` in row-major order, read with strides into the shape `size`, as a copy."""
+    return dispatch("as_strided", x, size=list(size), stride=list(stride), storage_offset=storage_offset)
+
+
+def unfold_dimension(x: Any, dimension: int, size: int, step: int) -> Tensor:
+    """Windows of `size` elements along a dimension, every `step` elements; a window is the last dimension."""
+    x = as_tensor(x)
+    at = sh.axis(x, dimension, scalar=True)
+    rows = x if x.rank else sh.reshape(x, (1,))
+    windows = dispatch("unfold_tensor", rows, dimension=at, size=size, step=step)
+    return windows if x.rank else sh.reshape(windows, (1,))
+
+
+def repeat_interleave(input: Any, repeats: Any, dim: int | None = None) -> Tensor:
+    """Each slice along `dim`, or each element, `repeats` times in a row: a number, or a tensor of one for each.
+
+    Raises:
+        TraceError: a function is being traced and `repeats` is a tensor: the shape depends on its values.
+        OneFlowError: a number is negative, or there are more or fewer than slices.
+    """
+    x = as_tensor(input)
+    x = sh.reshape(x, (-1,)) if dim is None else x
+    at = sh.axis(x, 0 if dim is None else dim)
+    if is_number(repeats):
+        if isinstance(repeats, bool) or repeats < 0:
+            raise fail(f"expected repeats of at least 0, got {repeats!r}")
+        sizes = list(x.sizes())
+        wide = sh.expand(sh.unsqueeze(x, at + 1), [*sizes[: at + 1], repeats, *sizes[at + 1 :]])
+        return sh.flatten(wide, at, at + 1)
+    counts, values = values_of(repeats, "repeat_interleave(x, repeats)", "repeat by a number")
+    if counts.rank != 1 or not counts.dtype.is_integer or values.min(initial=0) < 0:
+        raise fail(f"expected repeats as a vector of integers of at least 0, got {counts.desc}")
+    counts = counts if values.size == x.shape[at] else sh.expand(counts, [x.shape[at]])
+    running = dispatch("cumsum", cast(counts, dtypes.int64), dim=0)
+    total = int(values.sum()) * (1 if values.size == x.shape[at] else x.shape[at])
+    positions = dispatch("repeat_interleave", arange(x.shape[at]), running, repeat_num=total)
+    return dispatch("gather", x, positions, axis=at)
