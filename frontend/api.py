@@ -13,21 +13,30 @@ from oneflow.dialect.dtypes import (
     uint8,
 )  # fmt: skip
 from oneflow.dialect.dtypes import bool_ as bool
+from oneflow.dialect.dtypes import float16 as half
+from oneflow.dialect.dtypes import float32 as float
+from oneflow.dialect.dtypes import float64 as double
+from oneflow.dialect.dtypes import int32 as int
+from oneflow.dialect.dtypes import int64 as long
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend import cuda, env, experimental, functional, sbp, sysconfig
 from oneflow.frontend.checkpoint import Checkpoint
 from oneflow.frontend.compile.compiled import CompiledFunction, compile
+from oneflow.frontend.core.ambient import get_default_dtype, set_default_dtype
 from oneflow.frontend.core.devices import Device, device
 from oneflow.frontend.core.errors import CallError, OneFlowError, TraceError
+from oneflow.frontend.core.shape import Shape as Size
 from oneflow.frontend.core.spec import TensorSpec
+from oneflow.frontend.eager.constructors import as_tensor_of as as_tensor
 from oneflow.frontend.eager.constructors import from_numpy, tensor
+from oneflow.frontend.eager.printing import set_printoptions
 from oneflow.frontend.eager.tape import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
 from oneflow.frontend.functional import *  # noqa: F403
 from oneflow.frontend.functional.random import get_rng_state, set_rng_state
 from oneflow.frontend.functional_c import FUNCTIONS as _C  # noqa: F401
 from oneflow.frontend.global_tensor import to_global
-from oneflow.frontend.methods import inplace  # noqa: F401
-from oneflow.frontend.methods.tensor_type import Tensor
+from oneflow.frontend.methods import attributes, inplace  # noqa: F401
+from oneflow.frontend.methods.tensor_type import Tensor, set_default_tensor_type, typed_tensors
 from oneflow.frontend.oneflow_v0 import config, optimizer, scope, variables
 from oneflow.frontend.oneflow_v0.jobs import FunctionConfig, global_function, watch, watch_diff
 from oneflow.frontend.oneflow_v0.user_op_builder import user_op_builder
@@ -51,10 +60,12 @@ __all__ = [
     "Device",
     "FunctionConfig",
     "OneFlowError",
+    "Size",
     "Tensor",
     "TensorDesc",
     "TensorSpec",
     "TraceError",
+    "as_tensor",
     "bfloat16",
     "bool",
     "c_kernel",
@@ -62,22 +73,28 @@ __all__ = [
     "config",
     "cuda",
     "device",
+    "double",
     "elementwise",
     "enable_grad",
     "env",
     "experimental",
+    "float",
     "float16",
     "float32",
     "float64",
     "from_numpy",
+    "get_default_dtype",
     "get_rng_state",
     "global_function",
+    "half",
     "inference_mode",
+    "int",
     "int8",
     "int32",
     "int64",
     "is_grad_enabled",
     "load",
+    "long",
     "no_grad",
     "numpy_kernel",
     "operator",
@@ -88,7 +105,10 @@ __all__ = [
     "sbp",
     "scalar",
     "scope",
+    "set_default_dtype",
+    "set_default_tensor_type",
     "set_grad_enabled",
+    "set_printoptions",
     "set_rng_state",
     "sysconfig",
     "tensor",
@@ -100,6 +120,10 @@ __all__ = [
     "watch",
     "watch_diff",
 ]  # fmt: skip
+#: The classes of tensors of one element type, and functions that update their argument.
+_TABLES = {**typed_tensors("cpu"), **inplace.FUNCTIONS}
+globals().update(_TABLES)
+__all__ += list(_TABLES)
 __all__ += autograd.__all__
 __all__ += functional.__all__
 __all__ += variables.__all__

@@ -18,6 +18,7 @@ from oneflow.dialect._mlir import ir
 from oneflow.dialect.locks import Lock
 from oneflow.frontend.compile.ahead_of_time_backward import make_pullback, recorded_call
 from oneflow.frontend.compile.specialization import FastPath, Specialization, device_of_captures, no_fast_path
+from oneflow.frontend.core.ambient import ambient
 from oneflow.frontend.core.arrays import (
     Data,
     device_name,
@@ -239,7 +240,7 @@ class CompiledFunction:
     def _specialize(
         self, arguments: inspect.BoundArguments, specs: list[Any], tree: Tree, device: Device | None
     ) -> Specialization:
-        key = (tree, tuple(_leaf_key(s) for s in specs))
+        key = (tree, tuple(_leaf_key(s) for s in specs), ambient())
         with self._lock.held():
             candidates = self._specializations.setdefault(key, [])
             specialization = next((s for s in candidates if s.holds(device)), None)
@@ -276,7 +277,7 @@ def _flatten_arguments(arguments: inspect.BoundArguments) -> tuple[list[Any], Tr
 
 def _quick_signature(args: tuple[Any, ...]) -> tuple[Any, ...] | None:
     """A key for calls that pass arrays, numbers and strings alone, made without flattening; None for other calls."""
-    signature: list[tuple[Any, ...]] = []
+    signature: list[tuple[Any, ...]] = [ambient()]
     for x in args:
         data = x.variable.handle if isinstance(x, EagerTensor) else x
         if is_on_device(data):

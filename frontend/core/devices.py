@@ -35,7 +35,7 @@ class Device:
         return self.type if self.type == "cpu" else f"{self.type}:{self.index}"
 
     def __repr__(self) -> str:
-        return f"device({str(self)!r})"
+        return f"device(type={self.type!r}, index={self.index})"
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, str):

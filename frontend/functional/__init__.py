@@ -8,6 +8,10 @@ import inspect
 
 from oneflow.frontend.functional import (
     activation,
+    algebra,
+    aliases,
+    asking,
+    contractions,
     data_dependent,
     distances,
     elementwise,
@@ -20,11 +24,17 @@ from oneflow.frontend.functional import (
     random,
     reduction,
     resizing,
+    scattering,
     shape,
     source,
+    stacking,
 )
 from oneflow.frontend.functional.activation import *  # noqa: F403
+from oneflow.frontend.functional.algebra import *  # noqa: F403
+from oneflow.frontend.functional.aliases import *  # noqa: F403
 from oneflow.frontend.functional.aliasing import Alias, alias_of, clone, separated
+from oneflow.frontend.functional.asking import *  # noqa: F403
+from oneflow.frontend.functional.contractions import *  # noqa: F403
 from oneflow.frontend.functional.data_dependent import *  # noqa: F403
 from oneflow.frontend.functional.distances import *  # noqa: F403
 from oneflow.frontend.functional.elementwise import *  # noqa: F403
@@ -39,8 +49,10 @@ from oneflow.frontend.functional.random import *  # noqa: F403
 from oneflow.frontend.functional.reduction import *  # noqa: F403
 from oneflow.frontend.functional.resizing import *  # noqa: F403
 from oneflow.frontend.functional.rules import cast
+from oneflow.frontend.functional.scattering import *  # noqa: F403
 from oneflow.frontend.functional.shape import *  # noqa: F403
 from oneflow.frontend.functional.source import *  # noqa: F403
+from oneflow.frontend.functional.stacking import *  # noqa: F403
 
 __all__ = ["cast", "clone", "getitem"]
 __all__ += activation.__all__
@@ -58,6 +70,12 @@ __all__ += reduction.__all__
 __all__ += resizing.__all__
 __all__ += shape.__all__
 __all__ += source.__all__
+__all__ += algebra.__all__
+__all__ += aliases.__all__
+__all__ += asking.__all__
+__all__ += contractions.__all__
+__all__ += scattering.__all__
+__all__ += stacking.__all__
 
 for _name in __all__:
     _function = globals()[_name]

@@ -32,10 +32,14 @@ class Alias(Enum):
 
 
 _VIEWS = """
-    broadcast_to chunk expand expand_as movedim narrow permute select slice split squeeze t transpose unbind unsqueeze
+    broadcast_tensors broadcast_to chunk dsplit expand expand_as hsplit meshgrid moveaxis movedim narrow permute
+    select slice split squeeze swapaxes swapdims t tensor_split transpose unbind unsqueeze vsplit
 """.split()
 #: `getitem` copies where the index has positions or masks; dropout gives its operand where it drops nothing.
-_MAYBE = "cast dropout dropout1d dropout2d dropout3d flatten getitem reshape reshape_as to view".split()
+_MAYBE = """
+    atleast_1d atleast_2d atleast_3d cast dropout dropout1d dropout2d dropout3d flatten getitem reshape reshape_as
+    slice_update to view
+""".split()
 
 #: The functions that are no copies.
 ALIASES = dict.fromkeys(_VIEWS, Alias.VIEW) | dict.fromkeys(_MAYBE, Alias.MAYBE)

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
 from oneflow.frontend import functional as F  # noqa: N812
+from oneflow.frontend.core.ambient import get_default_dtype
 from oneflow.frontend.core.dispatch import as_tensor
 from oneflow.frontend.core.errors import fail
 from oneflow.frontend.eager.tensor import wrapped
@@ -27,17 +27,15 @@ __all__ = [
 ]  # fmt: skip
 
 
-def new_parameter(*shape: int, dtype: DType = dtypes.float32, value: float = 0.0) -> Parameter:
+def new_parameter(*shape: int, dtype: DType | None = None, value: float = 0.0) -> Parameter:
     """A parameter of one number."""
-    return Parameter(np.full(shape, value, dtype.numpy))
+    return Parameter(np.full(shape, value, (dtype or get_default_dtype()).numpy))
 
 
 class Linear(Module):
     """x @ weight^T + bias: `(.., in_features)` gives `(.., out_features)`."""
 
-    def __init__(
-        self, in_features: int, out_features: int, bias: bool = True, *, dtype: DType = dtypes.float32
-    ) -> None:
+    def __init__(self, in_features: int, out_features: int, bias: bool = True, *, dtype: DType | None = None) -> None:
         super().__init__()
         self.in_features, self.out_features = in_features, out_features
         self.weight = new_parameter(out_features, in_features, dtype=dtype)
@@ -81,7 +79,7 @@ class Embedding(Module):
         scale_grad_by_freq: bool = False,
         sparse: bool = False,
         *,
-        dtype: DType = dtypes.float32,
+        dtype: DType | None = None,
     ) -> None:
         super().__init__()
         if scale_grad_by_freq or sparse:
@@ -127,7 +125,7 @@ class Embedding(Module):
 class PReLU(Module):
     """x where it is positive, else `weight` * x, learned for all channels alike or for `num_parameters` of them."""
 
-    def __init__(self, num_parameters: int = 1, init: float = 0.25, *, dtype: DType = dtypes.float32) -> None:
+    def __init__(self, num_parameters: int = 1, init: float = 0.25, *, dtype: DType | None = None) -> None:
         super().__init__()
         self.num_parameters = num_parameters
         self.weight = new_parameter(num_parameters, dtype=dtype, value=init)
@@ -144,7 +142,7 @@ class PReLU(Module):
 class _Affine(Module):
     """A normalization whose result is scaled by `weight` and moved by `bias`, which may be missing."""
 
-    def __init__(self, shape: Sequence[int], weight: bool, bias: bool, dtype: DType) -> None:
+    def __init__(self, shape: Sequence[int], weight: bool, bias: bool, dtype: DType | None) -> None:
         super().__init__()
         self.register_parameter("weight", new_parameter(*shape, dtype=dtype, value=1.0) if weight else None)
         self.register_parameter("bias", new_parameter(*shape, dtype=dtype) if bias else None)
@@ -166,7 +164,7 @@ class LayerNorm(_Affine):
         elementwise_affine: bool = True,
         bias: bool = True,
         *,
-        dtype: DType = dtypes.float32,
+        dtype: DType | None = None,
     ) -> None:
         shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
         super().__init__(shape, elementwise_affine, elementwise_affine and bias, dtype)
@@ -190,7 +188,7 @@ class RMSNorm(_Affine):
         eps: float | None = None,
         elementwise_affine: bool = True,
         *,
-        dtype: DType = dtypes.float32,
+        dtype: DType | None = None,
     ) -> None:
         shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
         super().__init__(shape, elementwise_affine, False, dtype)
@@ -211,7 +209,7 @@ class GroupNorm(_Affine):
         eps: float = 1e-5,
         affine: bool = True,
         *,
-        dtype: DType = dtypes.float32,
+        dtype: DType | None = None,
     ) -> None:
         if num_groups < 1 or num_channels % num_groups:
             raise ValueError(f"expected num_groups to divide {num_channels} channels, got {num_groups}")
@@ -244,11 +242,11 @@ class _BatchNorm(_Affine):
         affine: bool = True,
         track_running_stats: bool = True,
         *,
-        dtype: DType = dtypes.float32,
+        dtype: DType | None = None,
     ) -> None:
         super().__init__((num_features,), affine, affine, dtype)
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
-        kept = dtype.accumulator.numpy
+        kept = (dtype or get_default_dtype()).accumulator.numpy
         tracked = {"running_mean": np.zeros(num_features, kept), "running_var": np.ones(num_features, kept)}
         tracked["num_batches_tracked"] = np.zeros((), np.int64)
         for name, array in tracked.items():
@@ -310,7 +308,7 @@ class _InstanceNorm(_BatchNorm):
         affine: bool = False,
         track_running_stats: bool = False,
         *,
-        dtype: DType = dtypes.float32,
+        dtype: DType | None = None,
     ) -> None:
         super().__init__(num_features, eps, momentum, affine, track_running_stats, dtype=dtype)
 

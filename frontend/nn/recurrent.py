@@ -9,7 +9,6 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
 from oneflow.frontend import functional as F  # noqa: N812
 from oneflow.frontend.core.dispatch import dispatch_all
@@ -64,7 +63,7 @@ class _Recurrent(Module):
         super().__init__()
         self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
 
-    def make(self, suffix: str, inputs: int, outputs: int, dtype: DType) -> None:
+    def make(self, suffix: str, inputs: int, outputs: int, dtype: DType | None) -> None:
         """Makes the parameters of one direction of a layer: of the inputs and of the state before."""
         rows = self.gates * self.hidden_size
         for name, shape in (("ih", (rows, inputs)), ("hh", (rows, outputs))):
@@ -100,9 +99,7 @@ def _zero_state(x: Any, *sizes: int) -> Any:
 class _Cell(_Recurrent):
     """One step of a layer: an input `(batch, input_size)`, or one without a batch, and states before, or zeros."""
 
-    def __init__(
-        self, input_size: int, hidden_size: int, bias: bool = True, *, dtype: DType = dtypes.float32
-    ) -> None:
+    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, *, dtype: DType | None = None) -> None:
         super().__init__(input_size, hidden_size, bias)
         self.make("", input_size, hidden_size, dtype)
         self.reset_parameters()
@@ -130,7 +127,7 @@ class RNNCell(_Cell):
         bias: bool = True,
         nonlinearity: str = "tanh",
         *,
-        dtype: DType = dtypes.float32,
+        dtype: DType | None = None,
     ) -> None:
         super().__init__(input_size, hidden_size, bias, dtype=dtype)
         self.nonlinearity, self.step = nonlinearity, _plain_step(nonlinearity)
@@ -175,7 +172,7 @@ class _Layers(_Recurrent):
         bidirectional: bool = False,
         proj_size: int = 0,
         *,
-        dtype: DType = dtypes.float32,
+        dtype: DType | None = None,
     ) -> None:
         super().__init__(input_size, hidden_size, bias)
         if num_layers < 1 or not 0 <= dropout <= 1:
@@ -271,7 +268,7 @@ class RNN(_Layers):
         dropout: float = 0.0,
         bidirectional: bool = False,
         *,
-        dtype: DType = dtypes.float32,
+        dtype: DType | None = None,
     ) -> None:
         super().__init__(input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, dtype=dtype)
         self.nonlinearity, self.step = nonlinearity, _plain_step(nonlinearity)
