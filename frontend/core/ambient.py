@@ -1,4 +1,4 @@
-"""Settings that functions of tensors read wherever they are called: the default type of floats, and autocast.
+"""Settings that functions of tensors read: the default type of floats, autocast, the global mode.
 
 A compiled function has a program for each combination of settings.
 """
@@ -6,20 +6,33 @@ A compiled function has a program for each combination of settings.
 from __future__ import annotations
 
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, NamedTuple
 
 from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
 
 _default = [dtypes.float32]
 
-#: The autocast in force, None outside of it.
-AUTOCAST: ContextVar[Any] = ContextVar("oneflow_autocast", default=None)
+
+class Scope(NamedTuple):
+    """The settings of contexts.
+
+    Attributes:
+        autocast: what converts the operands of operators, None outside of `flow.autocast`.
+        global_mode: the placement and SBP layout of tensors that functions make, None for tensors of this process.
+    """
+
+    autocast: Any = None
+    global_mode: Any = None
 
 
-def ambient() -> tuple[DType, Any]:
+_OUTSIDE = Scope()
+SCOPE: ContextVar[Scope] = ContextVar("oneflow_scope", default=_OUTSIDE)
+
+
+def ambient() -> tuple[DType, Scope]:
     """The present settings, to be compared."""
-    return _default[0], AUTOCAST.get()
+    return _default[0], SCOPE.get()
 
 
 def get_default_dtype() -> DType:

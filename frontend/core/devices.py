@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from oneflow.dialect._mlir import ir
+from oneflow.frontend.core.ambient import SCOPE
 from oneflow.frontend.core.arrays import Data, device_name
 from oneflow.runtime.cuda import driver
 from oneflow.runtime.cuda.array import DeviceArray
@@ -47,7 +48,7 @@ class Device:
 
 
 def device(name: str | Device, index: int | None = None) -> Device:
-    """The device "cpu", "cuda" (the first one) or such as "cuda:1".
+    """The device "cpu", "cuda" (the present one, by default the first) or such as "cuda:1".
 
     Raises:
         ValueError: the name is none of these.
@@ -57,7 +58,11 @@ def device(name: str | Device, index: int | None = None) -> Device:
     kind, _, number = str(name).partition(":")
     if kind not in ("cpu", "cuda") or not (number or "0").isdigit():
         raise ValueError(f'expected a device such as "cpu", "cuda" or "cuda:1", got {name!r}')
-    return Device(kind, 0 if kind == "cpu" else int(number or index or 0))
+    return Device(kind, 0 if kind == "cpu" else int(number or (PRESENT[0] if index is None else index)))
+
+
+#: The number of the CUDA device that the name "cuda" stands for.
+PRESENT = [0]
 
 
 def move(data: Data, target: Device) -> Data:
@@ -134,6 +139,8 @@ def tensor_factory(function: F) -> F:
     def made(*args: Any, device: str | Device | None = None, placement: Any = None, sbp: Any = None,
              requires_grad: bool = False, **kwargs: Any) -> Any:  # fmt: skip
         tensor = function(*args, **kwargs)
+        if placement is None and sbp is None and device is None:
+            placement, sbp = SCOPE.get().global_mode or (None, None)
         if placement is not None or sbp is not None:
             tensor = tensor.to_global(placement, sbp)
         elif device is not None and hasattr(tensor, "to_device"):

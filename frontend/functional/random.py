@@ -22,15 +22,18 @@ from oneflow.frontend.core.dispatch import Stateful, as_tensor, current_builder,
 from oneflow.frontend.core.errors import fail
 from oneflow.frontend.core.promotion import is_number
 from oneflow.frontend.core.tensor import Tensor
-from oneflow.frontend.functional.elementwise import add, mul
+from oneflow.frontend.functional.elementwise import add, clamp, eq, log, log1p, mul, neg, sub
+from oneflow.frontend.functional.normalization import softmax
 from oneflow.frontend.functional.padding import as_batch
+from oneflow.frontend.functional.reduction import argmax
 from oneflow.frontend.functional.rules import cast, describe
-from oneflow.frontend.functional.shape import narrow, reshape, spread
-from oneflow.frontend.functional.source import ones_like, zeros_like
+from oneflow.frontend.functional.shape import axis, narrow, reshape, spread
+from oneflow.frontend.functional.source import arange, ones_like, zeros_like
 from oneflow.frontend.functional.updating import with_inplace
 
 __all__ = [
-    "Generator", "bernoulli", "default_generator", "dropout", "dropout1d", "dropout2d", "dropout3d", "initial_seed",
+    "Generator", "bernoulli", "default_generator", "dropout", "dropout1d", "dropout2d", "dropout3d", "gumbel_softmax",
+    "initial_seed",
     "manual_seed", "multinomial", "normal", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like",
     "randperm", "seed",
 ]  # fmt: skip
@@ -268,14 +271,21 @@ def bernoulli(x: Any, p: float | None = None, *, generator: Generator | None = N
 
 
 @with_inplace
-def dropout(x: Any, p: float = 0.5, training: bool = True) -> Tensor:
-    """Zeros with the probability p in place of elements, the others divided by 1 - p; `x` where not `training`."""
+def dropout(
+    x: Any, p: float = 0.5, training: bool = True, *, generator: Generator | None = None, addend: Any = None
+) -> Tensor:
+    """Zeros with the probability p in place of elements, the others divided by 1 - p; `x` where not `training`.
+
+    `addend` is added to the result.
+    """
+    if addend is not None:
+        return add(dropout(x, p, training, generator=generator), addend)
     tensor = as_tensor(x)
     if not 0 <= p <= 1:
         raise fail(f"expected a probability of 0 to 1 for dropout, got {p}")
     if not training or not p:
         return tensor
-    mask = dispatch("random_mask_like", tensor, random_offset(), rate=p)
+    mask = dispatch("random_mask_like", tensor, random_offset(generator), rate=p)
     return dispatch("dropout_grad", tensor, mask, scale=1 / (1 - p) if p < 1 else 0.0)
 
 
@@ -299,3 +309,26 @@ def _channel_dropout(spatial: int, ranks: Sequence[int], alone_too: bool) -> Cal
 dropout1d = _channel_dropout(1, (3,), True)
 dropout2d = _channel_dropout(2, (2, 3, 4, 5), False)
 dropout3d = _channel_dropout(3, (5,), True)
+
+
+def gumbel_softmax(logits: Any, tau: float = 1, hard: bool = False, dim: int = -1) -> Tensor:
+    """`softmax` of (logits + Gumbel noise) / tau along `dim`: nearly one-hot samples, to which gradients flow.
+
+    With `hard` samples are one-hot, and gradients those of the samples that are not.
+    """
+    x = as_tensor(logits)
+    if tau <= 0:
+        raise fail(f"expected tau above 0 for gumbel_softmax, got {tau}")
+    drawn = rand(x.sizes(), dtype=x.dtype)
+    exponential = neg(log1p(neg(drawn)))  # above 0 but for a draw of 0, whose logarithm is cut
+    noise = neg(log(clamp(exponential, min=float(np.finfo(np.float32).tiny))))
+    soft = softmax(mul(add(x, noise), 1 / tau), dim)
+    if not hard:
+        return soft
+    along = axis(x, dim)
+    count = x.shape[along]
+    if count is None:
+        raise fail(f"expected a static size of dimension {dim} for hard samples, got {x.desc}")
+    places = reshape(arange(count), [-1 if i == along else 1 for i in range(x.rank)])
+    one_hot = cast(eq(argmax(soft, along, True), places), x.dtype)
+    return add(sub(one_hot, dispatch("stop_gradient", soft)), soft)

@@ -17,6 +17,7 @@ from oneflow.frontend.functional.shape import permute, reshape, slice, stack, tr
 
 __all__ = [
     "channel_shuffle", "fold", "interpolate", "pixel_shuffle", "pixel_unshuffle", "unfold",
+    "upsample",
 ]  # fmt: skip
 
 #: The mode that interpolates linearly, for each number of spatial dimensions, and the attributes with scales.
@@ -169,3 +170,14 @@ def fold(
         placed.append(dispatch("slice_grad", part, like_shape=shape, start=start, stop=stop, step=step))
     whole = placed[0] if count == 1 else dispatch("add_n", placed)
     return drop_batch(pad(whole, blocks.border(-1)))
+
+
+def upsample(
+    input: Any,
+    size: Sizes | None = None,
+    scale_factor: float | Any = None,
+    mode: str = "nearest",
+    align_corners: bool | None = None,
+) -> Tensor:
+    """`interpolate`, under PyTorch's older name."""
+    return interpolate(input, size, scale_factor, mode, align_corners)

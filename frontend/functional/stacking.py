@@ -8,6 +8,7 @@ from typing import Any
 
 from oneflow.frontend.core.dispatch import as_tensor
 from oneflow.frontend.core.errors import fail
+from oneflow.frontend.core.shape import Shape
 from oneflow.frontend.core.tensor import Size, Tensor
 from oneflow.frontend.functional import shape as sh
 from oneflow.frontend.functional.indexing import broadcast_sizes
@@ -133,7 +134,7 @@ def broadcast_shapes(*shapes: Any) -> tuple[Any, ...]:
         for size, common in zip(reversed(shape), reversed(found), strict=False):
             if not isinstance(size, Size) and not isinstance(common, Size) and size not in (1, common):
                 raise fail(f"expected shapes that broadcast, got {' and '.join(str(list(s)) for s in sizes)}")
-    return found
+    return Shape(found)
 
 
 def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from oneflow.dialect.dtypes import DType
+from oneflow.frontend import env
 from oneflow.frontend import functional as F  # noqa: N812
 from oneflow.frontend.core.ambient import get_default_dtype
-from oneflow.frontend.core.dispatch import as_tensor
+from oneflow.frontend.core.dispatch import as_tensor, current_builder
 from oneflow.frontend.core.errors import fail
 from oneflow.frontend.eager.tensor import wrapped
 from oneflow.frontend.functional.padding import as_batch
@@ -22,8 +23,9 @@ from oneflow.frontend.nn import init
 from oneflow.frontend.nn.module import Module, Parameter
 
 __all__ = [
-    "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "Embedding", "GroupNorm", "InstanceNorm1d", "InstanceNorm2d",
-    "InstanceNorm3d", "LayerNorm", "Linear", "PReLU", "RMSNorm",
+    "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "Embedding", "FusedBatchNorm1d", "FusedBatchNorm2d",
+    "FusedBatchNorm3d", "GroupNorm", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d", "LayerNorm", "Linear",
+    "PReLU", "RMSLayerNorm", "RMSNorm", "SyncBatchNorm",
 ]  # fmt: skip
 
 
@@ -52,7 +54,7 @@ class Linear(Module):
 
     def extra_repr(self) -> str:
         """Sizes."""
-        return f"{self.in_features}, {self.out_features}, bias={self.bias is not None}"
+        return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
 
 
 def reset(layer: Any) -> None:
@@ -337,3 +339,67 @@ class InstanceNorm3d(_InstanceNorm):
     """Instance norm of volumes."""
 
     spatial = 3
+
+
+class RMSLayerNorm(RMSNorm):
+    """`RMSNorm` of the last dimension with the argument names of T5's layer."""
+
+    def __init__(self, hidden_size: int, eps: float = 1e-6, *, dtype: DType | None = None) -> None:
+        super().__init__(hidden_size, eps, dtype=dtype)
+        self.variance_epsilon = eps
+
+
+class _FusedBatchNorm:
+    """A batch normalization, to whose result `addend` is added, and which ends with a relu."""
+
+    def forward(self, x: Any, addend: Any = None) -> Any:
+        """relu(normalized x + addend)."""
+        found = super().forward(x)  # type: ignore[misc]
+        return F.relu(found if addend is None else F.add(found, addend))
+
+
+class FusedBatchNorm1d(_FusedBatchNorm, BatchNorm1d):
+    """`BatchNorm1d`, then a sum with `addend`, then relu."""
+
+
+class FusedBatchNorm2d(_FusedBatchNorm, BatchNorm2d):
+    """`BatchNorm2d`, then a sum with `addend`, then relu."""
+
+
+class FusedBatchNorm3d(_FusedBatchNorm, BatchNorm3d):
+    """`BatchNorm3d`, then a sum with `addend`, then relu."""
+
+
+class SyncBatchNorm(_BatchNorm):
+    """Batch norm over the batches of all ranks, of tensors of any number of dimensions.
+
+    Statistics of a global tensor are those of all its ranks, as with every batch norm. A tensor of each of several
+    processes is refused in training mode.
+    """
+
+    ranks = (2, 3, 4, 5)
+
+    def forward(self, x: Any) -> Any:
+        """`x` normalized; in training mode the running statistics move.
+
+        Raises:
+            OneFlowError: in training mode every process of a job has a tensor of its own.
+        """
+        local = current_builder().eager and not as_tensor(x).is_global  # type: ignore[attr-defined]
+        if self.training and local and env.get_world_size() > 1:
+            raise fail("SyncBatchNorm: expected a global tensor, whose statistics are those of all ranks; pass "
+                       "x.to_global(placement, flow.sbp.split(0))")  # fmt: skip
+        return super().forward(x)
+
+    @classmethod
+    def convert_sync_batchnorm(cls, module: Any, process_group: Any = None) -> Any:
+        """A module whose batch norms are of this class; they keep their parameters and buffers."""
+        if isinstance(module, _BatchNorm) and not isinstance(module, (cls, _InstanceNorm)):
+            affine, tracked = module.weight is not None, module.running_mean is not None
+            made = cls(module.num_features, module.eps, module.momentum, affine, tracked)
+            for name, value in (*module._parameters.items(), *module._buffers.items()):
+                setattr(made, name, value)
+            return made.train(module.training)
+        for name, child in list(module.named_children()):
+            module.add_module(name, cls.convert_sync_batchnorm(child))
+        return module

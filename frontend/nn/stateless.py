@@ -61,6 +61,8 @@ Tanh = _layer("Tanh", F.tanh)
 Tanhshrink = _layer("Tanhshrink", F.tanhshrink)
 Softplus = _layer("Softplus", F.softplus)
 Softsign = _layer("Softsign", F.softsign)
+QuickGELU = _layer("QuickGELU", F.quick_gelu)
+SquareReLU = _layer("SquareReLU", F.square_relu)
 Softmax = _layer("Softmax", F.softmax)
 Softmin = _layer("Softmin", F.softmin)
 GLU = _layer("GLU", F.glu)
@@ -114,6 +116,7 @@ HingeEmbeddingLoss = _layer("HingeEmbeddingLoss", F.hinge_embedding_loss, 2)
 SoftMarginLoss = _layer("SoftMarginLoss", F.soft_margin_loss, 2)
 PoissonNLLLoss = _layer("PoissonNLLLoss", F.poisson_nll_loss, 2)
 GaussianNLLLoss = _layer("GaussianNLLLoss", F.gaussian_nll_loss, 3)
+CombinedMarginLoss = _layer("CombinedMarginLoss", F.combined_margin_loss, 2)
 
 
 class Identity(Module):
