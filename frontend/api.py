@@ -12,6 +12,7 @@ from oneflow.dialect.dtypes import (
     int64,
     uint8,
 )  # fmt: skip
+from oneflow.dialect.dtypes import DType as dtype  # noqa: N813
 from oneflow.dialect.dtypes import bool_ as bool
 from oneflow.dialect.dtypes import float16 as half
 from oneflow.dialect.dtypes import float32 as float
@@ -20,6 +21,7 @@ from oneflow.dialect.dtypes import int32 as int
 from oneflow.dialect.dtypes import int64 as long
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend import cuda, env, experimental, functional, sbp, sysconfig
+from oneflow.frontend.amp import autocast, get_autocast_cpu_dtype, get_autocast_gpu_dtype, is_autocast_enabled
 from oneflow.frontend.checkpoint import Checkpoint
 from oneflow.frontend.compile.compiled import CompiledFunction, compile
 from oneflow.frontend.core.ambient import get_default_dtype, set_default_dtype
@@ -27,6 +29,7 @@ from oneflow.frontend.core.devices import Device, device
 from oneflow.frontend.core.errors import CallError, OneFlowError, TraceError
 from oneflow.frontend.core.shape import Shape as Size
 from oneflow.frontend.core.spec import TensorSpec
+from oneflow.frontend.core.type_info import finfo, iinfo
 from oneflow.frontend.eager.constructors import as_tensor_of as as_tensor
 from oneflow.frontend.eager.constructors import from_numpy, tensor
 from oneflow.frontend.eager.printing import set_printoptions
@@ -66,6 +69,7 @@ __all__ = [
     "TensorSpec",
     "TraceError",
     "as_tensor",
+    "autocast",
     "bfloat16",
     "bool",
     "c_kernel",
@@ -74,24 +78,30 @@ __all__ = [
     "cuda",
     "device",
     "double",
+    "dtype",
     "elementwise",
     "enable_grad",
     "env",
     "experimental",
+    "finfo",
     "float",
     "float16",
     "float32",
     "float64",
     "from_numpy",
+    "get_autocast_cpu_dtype",
+    "get_autocast_gpu_dtype",
     "get_default_dtype",
     "get_rng_state",
     "global_function",
     "half",
+    "iinfo",
     "inference_mode",
     "int",
     "int8",
     "int32",
     "int64",
+    "is_autocast_enabled",
     "is_grad_enabled",
     "load",
     "long",

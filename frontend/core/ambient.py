@@ -5,6 +5,8 @@ A compiled function has a program for each combination of settings.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
@@ -20,10 +22,12 @@ class Scope(NamedTuple):
     Attributes:
         autocast: what converts the operands of operators, None outside of `flow.autocast`.
         global_mode: the placement and SBP layout of tensors that functions make, None for tensors of this process.
+        loss_scale: gives the factor of the gradient that `backward` begins with, None for 1.
     """
 
     autocast: Any = None
     global_mode: Any = None
+    loss_scale: Any = None
 
 
 _OUTSIDE = Scope()
@@ -51,3 +55,13 @@ def set_default_dtype(d: DType) -> None:
     if not isinstance(d, DType) or not d.is_float:
         raise TypeError(f"expected a type of floats such as flow.float64, got {d!r}")
     _default[0] = d
+
+
+@contextmanager
+def loss_scale(get: Callable[[], float] | None) -> Iterator[None]:
+    """A context in which `backward` of one element begins with the number that `get` gives, not with 1."""
+    token = SCOPE.set(SCOPE.get()._replace(loss_scale=get))
+    try:
+        yield
+    finally:
+        SCOPE.reset(token)

@@ -25,8 +25,30 @@ from oneflow.runtime.sized import compile_cuda_program, compile_program
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+#: The number of the CUDA device that the name "cuda" stands for.
+PRESENT = [0]
+
+
+class _DeviceType(type):
+    """Makes devices of names: `Device("cuda:1")`, `Device("cuda", 1)`."""
+
+    def __call__(cls, type: str | Device, index: int | None = None) -> Any:
+        """The device "cpu", "cuda" (the present one, by default the first) or such as "cuda:1".
+
+        Raises:
+            ValueError: the name is none of these.
+        """
+        if isinstance(type, Device):
+            return type
+        kind, _, number = str(type).partition(":")
+        if kind not in ("cpu", "cuda") or not (number or "0").isdigit():
+            raise ValueError(f'expected a device such as "cpu", "cuda" or "cuda:1", got {type!r}')
+        present = PRESENT[0] if index is None else index
+        return super().__call__(kind, 0 if kind == "cpu" else int(number or present))
+
+
 @dataclass(frozen=True)
-class Device:
+class Device(metaclass=_DeviceType):
     """A device: `type` is "cpu" or "cuda", `index` its number. It is equal to its name."""
 
     type: str
@@ -47,22 +69,8 @@ class Device:
         return hash(str(self))
 
 
-def device(name: str | Device, index: int | None = None) -> Device:
-    """The device "cpu", "cuda" (the present one, by default the first) or such as "cuda:1".
-
-    Raises:
-        ValueError: the name is none of these.
-    """
-    if isinstance(name, Device):
-        return name
-    kind, _, number = str(name).partition(":")
-    if kind not in ("cpu", "cuda") or not (number or "0").isdigit():
-        raise ValueError(f'expected a device such as "cpu", "cuda" or "cuda:1", got {name!r}')
-    return Device(kind, 0 if kind == "cpu" else int(number or (PRESENT[0] if index is None else index)))
-
-
-#: The number of the CUDA device that the name "cuda" stands for.
-PRESENT = [0]
+#: `flow.device`.
+device = Device
 
 
 def move(data: Data, target: Device) -> Data:

@@ -41,9 +41,8 @@ TOLERANCE = 2e-3
 #: Where names of OneFlow's internal modules are for users.
 MODULES = {
     "oneflow._oneflow_internal.autograd.Function.FunctionCtx": "oneflow.autograd.function.Context",
-    "oneflow.nn.graph.graph_config.GraphConfig": "oneflow.nn.graph.GraphConfig",
+    "oneflow.nn.graph.graph_config.GraphConfig": "oneflow.nn.Graph.GraphConfig",
     "oneflow.nn.graph.graph_block.GraphModule": "oneflow.nn.graph.GraphModule",
-    "oneflow.nn.Module.state_dict": "oneflow.nn.Module.state_dict",
 }
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|\bnan\b|\binf\b)")
 
