@@ -50,7 +50,11 @@ class DType:
 
 bool_ = DType("bool", "i1", "bool", 1, 12, np.dtype(np.bool_))
 uint8 = DType("uint8", "ui8", "uint", 8, 7, np.dtype(np.uint8))
+uint16 = DType("uint16", "ui16", "uint", 16, 13, np.dtype(np.uint16))
+uint32 = DType("uint32", "ui32", "uint", 32, 14, np.dtype(np.uint32))
+uint64 = DType("uint64", "ui64", "uint", 64, 15, np.dtype(np.uint64))
 int8 = DType("int8", "i8", "int", 8, 4, np.dtype(np.int8))
+int16 = DType("int16", "i16", "int", 16, 17, np.dtype(np.int16))
 int32 = DType("int32", "i32", "int", 32, 5, np.dtype(np.int32))
 int64 = DType("int64", "i64", "int", 64, 6, np.dtype(np.int64))
 float16 = DType("float16", "f16", "float", 16, 9, np.dtype(np.float16))
@@ -61,7 +65,9 @@ float64 = DType("float64", "f64", "float", 64, 3, np.dtype(np.float64))
 #: The type of positions and sizes inside scalar and compute bodies; never the element of a tensor.
 index = DType("index", "index", "index", 64, -1, np.dtype(np.int64))
 
-DTYPES = (bool_, uint8, int8, int32, int64, float16, bfloat16, float32, float64)
+UNSIGNED = (uint8, uint16, uint32, uint64)
+SIGNED = (int8, int16, int32, int64)
+DTYPES = (bool_, *UNSIGNED, *SIGNED, float16, bfloat16, float32, float64)
 BY_NAME = {d.name: d for d in DTYPES}
 BY_MLIR = {d.mlir: d for d in DTYPES}
 BY_CODE = {d.code: d for d in DTYPES}

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from oneflow.dialect.attributes import AttrValue
+from oneflow.dialect.refused import reason_for
 from oneflow.dialect.sbp import Factors, SbpSignature, all_broadcast, has_partial_bools, with_partial_shape_operands
 from oneflow.dialect.signature import (
     ArgDef,
@@ -310,7 +311,10 @@ class Registry:
         return len(self.operators)
 
     def unknown(self, name: str) -> str:
-        """The message for a name that no operator has."""
+        """The message for a name that no operator has: the reason where OneFlow has one."""
+        reason = reason_for(name)
+        if reason is not None:
+            return f"operator {name} of OneFlow is not in this dialect: {reason}"
         return f"unknown operator oneflow.{name}{suggestion(name, self.operators, 'oneflow.')}"
 
 

@@ -20,7 +20,7 @@ from oneflow.dialect.dtypes import DType
 Dim = int | None
 Shape = tuple[Dim, ...]
 
-_SIGNLESS = {"si8": "i8", "si32": "i32", "si64": "i64"}
+_SIGNLESS = {f"s{d.mlir}": d.mlir for d in dtypes.SIGNED}
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ def count(shape: Sequence[Dim]) -> int | None:
 def parse_desc(text: str) -> TensorDesc | None:
     """The description in the text of an MLIR type, or None where it is not a tensor of a known type.
 
-    Signed integers (`si64`) are read as signless ones; `ui8` is OneFlow's uint8.
+    Signed integers (`si64`) are read as signless ones; `ui8` is OneFlow's uint8, and so on.
     """
     if not (text.startswith("tensor<") and text.endswith(">")) or "," in text:
         return None

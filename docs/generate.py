@@ -1,4 +1,4 @@
-"""Writes `docs/ops.md`, `docs/passes.md` and a part of `docs/user-operators.md` from the registries of the project.
+"""Writes `ops.md`, `coverage.md`, `passes.md` and a part of `user-operators.md` in `docs/` from the registries.
 
 python docs/generate.py            writes the pages
 python docs/generate.py --check    prints how the pages differ from the registries; the exit status is 1 if they do
@@ -18,11 +18,13 @@ from pathlib import Path
 from oneflow.dialect import ops, scalar
 from oneflow.dialect.attributes import KINDS
 from oneflow.dialect.record import REGISTRY, Absent, Operator
+from oneflow.dialect.refused import REFUSED, refused
 from oneflow.dialect.sbp import Factors
 from oneflow.lowering import pipelines
 from oneflow.passes.registry import PASSES, PIPELINES
 
 DOCS = Path(__file__).parent
+ONEFLOW = DOCS.parent / "test/python/dialect/oneflow_signatures.txt"
 REGISTERED = (pipelines, ops)
 
 
@@ -60,6 +62,21 @@ def slot(value: object) -> str:
     if isinstance(value, Factors):
         return f"`{value.text}`" + (f", partial sums: {value.linear}" if value.linear else "")
     return "derived from the scalar body" if "scalar" in getattr(value, "__name__", "") else "by rule"
+
+
+def coverage() -> str:
+    """Returns the text of coverage.md: OneFlow's operators that are here, and the reasons of those that are not."""
+    theirs = [line.partition("(")[0] for line in ONEFLOW.read_text().splitlines()[1:]]
+    here = [name for name in theirs if name in REGISTRY]
+    lines = ["# OneFlow's operators", "", "Generated from the records and from `dialect/refused.py`.", ""]
+    lines += ["| operators | number |", "| --- | --- |", f"| of OneFlow | {len(theirs)} |"]
+    lines += [f"| of OneFlow, registered | {len(here)} |", f"| of OneFlow, refused | {len(refused())} |"]
+    lines += [f"| of this project alone | {len(REGISTRY) - len(here)} |", "", "## Registered", ""]
+    lines += [", ".join(f"[{name}](ops.md#{name})" for name in here), "", "## Refused", ""]
+    lines.append("`oneflow-opt --show-op NAME` prints the reason, and a program with such an operator ends with it.")
+    for reason, names in REFUSED.items():
+        lines += ["", f"- {reason} {', '.join(f'`{name}`' for name in names.split())}"]
+    return "\n".join(lines) + "\n"
 
 
 def passes() -> str:
@@ -123,7 +140,7 @@ def is_of_bodies(name: str, function: object) -> bool:
     return not name.startswith("_") and set(inspect.get_annotations(function).values()) <= BODY
 
 
-PAGES = {"ops.md": operators, "passes.md": passes, "user-operators.md": user_operators}
+PAGES = {"ops.md": operators, "coverage.md": coverage, "passes.md": passes, "user-operators.md": user_operators}
 
 
 def main() -> int:

@@ -8,15 +8,20 @@ from oneflow.dialect.dtypes import (
     float32,
     float64,
     int8,
+    int16,
     int32,
     int64,
     uint8,
+    uint16,
+    uint32,
+    uint64,
 )  # fmt: skip
 from oneflow.dialect.dtypes import DType as dtype  # noqa: N813
 from oneflow.dialect.dtypes import bool_ as bool
 from oneflow.dialect.dtypes import float16 as half
 from oneflow.dialect.dtypes import float32 as float
 from oneflow.dialect.dtypes import float64 as double
+from oneflow.dialect.dtypes import int16 as short
 from oneflow.dialect.dtypes import int32 as int
 from oneflow.dialect.dtypes import int64 as long
 from oneflow.dialect.tensor_desc import TensorDesc
@@ -39,6 +44,7 @@ from oneflow.frontend.functional.random import get_rng_state, set_rng_state
 from oneflow.frontend.functional_c import FUNCTIONS as _C  # noqa: F401
 from oneflow.frontend.global_tensor import to_global
 from oneflow.frontend.methods import attributes, inplace  # noqa: F401
+from oneflow.frontend.methods.attributes import new_ones
 from oneflow.frontend.methods.tensor_type import Tensor, set_default_tensor_type, typed_tensors
 from oneflow.frontend.oneflow_v0 import config, optimizer, scope, variables
 from oneflow.frontend.oneflow_v0.jobs import FunctionConfig, global_function, watch, watch_diff
@@ -99,12 +105,14 @@ __all__ = [
     "inference_mode",
     "int",
     "int8",
+    "int16",
     "int32",
     "int64",
     "is_autocast_enabled",
     "is_grad_enabled",
     "load",
     "long",
+    "new_ones",
     "no_grad",
     "numpy_kernel",
     "operator",
@@ -120,12 +128,16 @@ __all__ = [
     "set_grad_enabled",
     "set_printoptions",
     "set_rng_state",
+    "short",
     "sysconfig",
     "tensor",
     "to_global",
     "trace",
     "triton_kernel",
     "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
     "user_op_builder",
     "watch",
     "watch_diff",

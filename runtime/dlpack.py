@@ -16,7 +16,7 @@ from oneflow.dialect.dtypes import DType
 HOST, CUDA, MANAGED = 1, 2, 13
 #: Element types as DLPack's (code, bits): signed and unsigned integers, floats, bfloat16, bool.
 DTYPE_CODES = {
-    dtypes.int8: (0, 8), dtypes.int32: (0, 32), dtypes.int64: (0, 64), dtypes.uint8: (1, 8),
+    **{d: (0, d.bits) for d in dtypes.SIGNED}, **{d: (1, d.bits) for d in dtypes.UNSIGNED},
     dtypes.float16: (2, 16), dtypes.float32: (2, 32), dtypes.float64: (2, 64), dtypes.bfloat16: (4, 16),
     dtypes.bool_: (6, 8),
 }  # fmt: skip

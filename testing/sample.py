@@ -19,6 +19,11 @@ import numpy as np
 from oneflow.dialect import dtypes as dt
 from oneflow.dialect.dtypes import DType
 
+#: The integers that samples run with: each width is lowered by the same rules. `samples/integers.py` has the others.
+INTEGERS = (dt.uint8, dt.int8, dt.int32, dt.int64)
+NUMERIC = INTEGERS + dt.FLOATS
+ALL = (dt.bool_, *NUMERIC)
+
 
 @dataclass(frozen=True)
 class T:

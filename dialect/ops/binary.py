@@ -7,6 +7,7 @@ equal shape; here they broadcast too.
 from __future__ import annotations
 
 import functools
+import math
 import operator as python
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -230,3 +231,28 @@ elementwise(
     types=_same_shapes, linear="joint",
     laws=(neutral("add-one", "add_n(x) = x", lambda op: len(op.operands) == 1),),
 )  # fmt: skip
+
+
+def _is_close(x: Any, y: Any, atol: float, rtol: float, equal_nan: bool) -> Any:
+    """|x - y| <= atol + rtol * |y|, or equal; differences of infinities are not close."""
+    same = x.eq(y)
+    if x.dtype.is_float:
+        a, b = x, y
+    else:
+        wide = dtypes.float64 if x.dtype.bits > 16 else dtypes.float32
+        a, b = s.cast(x, wide), s.cast(y, wide)
+    difference = abs(a - b)
+    close = same | ((difference <= abs(b) * rtol + atol) & (difference < math.inf))
+    return close | (s.isnan(x) & s.isnan(y)) if equal_nan else close
+
+
+for _suffix, _equal_nan in (("eq_nan", True), ("neq_nan", False)):
+    elementwise(
+        f"broadcast_isclose_{_suffix}(x, y, atol: float = 1e-08, rtol: float = 1e-05) -> z",
+        f"Whether |x - y| is at most atol + rtol * |y|; NaN is {'' if _equal_nan else 'not '}close to NaN.",
+        scalar=lambda x, y, *, atol, rtol, equal_nan=_equal_nan: _is_close(x, y, atol, rtol, equal_nan),
+        reference=lambda x, y, *, atol, rtol, equal_nan=_equal_nan: np.isclose(
+            x.astype(np.float64), y.astype(np.float64), rtol, atol, equal_nan
+        ),
+        allowed=dtypes.NUMERIC, result=dtypes.bool_,
+    )  # fmt: skip

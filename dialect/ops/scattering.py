@@ -259,9 +259,8 @@ def _scatter_add(op: Call, base: Stage) -> Stage:
     return base if size == 0 else add_at(base, src, index, op.index.shape)
 
 
-def _gather_src(ops: Builder, op: Call, dy: Value) -> Value:
-    """The gradient of `src`: the elements of `dy` at `index`; zero for elements that were not added."""
-    read: Value = ops.dim_gather(dy, op.index, **op.attrs)
+def src_gradient(ops: Builder, op: Call, read: Value) -> Value:
+    """The gradient of `src` from that of the elements that the call reads; zero for the others."""
     if read.shape == op.src.shape and None not in read.shape:
         return read
     if None in read.shape:
@@ -294,7 +293,7 @@ class DimScatterAddLike:
         return piece_of(op, shard, 0, op.dim)
 
     def grad(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
-        return {"src": lambda: _gather_src(ops, op, dy)}
+        return {"src": lambda: src_gradient(ops, op, ops.dim_gather(dy, op.index, **op.attrs))}
 
     def compute(op: Call) -> Stage:
         return _scatter_add(op, zeros(op.like.shape, op.src.dtype))
@@ -317,7 +316,7 @@ class DimScatterAdd:
         return piece_of(op, shard, 0, op.dim)
 
     def grad(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
-        return {"input": dy, "src": lambda: _gather_src(ops, op, dy)}
+        return {"input": dy, "src": lambda: src_gradient(ops, op, ops.dim_gather(dy, op.index, **op.attrs))}
 
     def compute(op: Call) -> Stage:
         return _scatter_add(op, op.input)
@@ -326,7 +325,7 @@ class DimScatterAdd:
         return _numpy_scatter_add("dim_scatter_add", x, index, src, dim, piece)
 
 
-def _nd_types(op: Call, shape: Shape) -> TensorDesc:
+def nd_types(op: Call, shape: Shape) -> TensorDesc:
     """Checks of `scatter_nd` and its kind, for a result of `shape`."""
     depth = nd_depth(op, shape)
     expect_dtype(op, "updates", op.updates, dtypes.NUMERIC)
@@ -357,7 +356,7 @@ class ScatterNd:
     def types(op: Call) -> TensorDesc:
         if any(d < 0 for d in op.shape):
             raise op.error(f"expected sizes of at least 0 in shape, got {list(op.shape)}")
-        return _nd_types(op, op.shape)
+        return nd_types(op, op.shape)
 
     def sbp(op: Call) -> Factors:
         indices, updates, out = _nd_factors(op, op.shape)
@@ -383,7 +382,7 @@ class ScatterNdLike:
     shapes_of = ("like",)
 
     def types(op: Call) -> TensorDesc:
-        return _nd_types(op, op.like.shape)
+        return nd_types(op, op.like.shape)
 
     def sbp(op: Call) -> Factors:
         indices, updates, out = _nd_factors(op, op.like.shape)

@@ -248,3 +248,9 @@ elementwise(
     "bitwise_not(x) -> y", "Every bit inverted.", scalar=lambda x: ~x, reference=np.invert,
     allowed=(dtypes.bool_, *dtypes.INTEGERS), laws=(involution("bitwise_not"),),
 )  # fmt: skip
+unary("frac(x) -> y", "x less its whole part.", lambda x: x - s.trunc(x), lambda x: x - np.trunc(x))
+unary(
+    "not_equal_zero(x) -> y", "1 where x is not 0, else 0, in the type of x.",
+    lambda x: s.where(x.ne(0), s.const(1, x.dtype), 0), lambda x: (x != 0).astype(x.dtype),
+    allowed=dtypes.NUMERIC, grad=flat_gradient,
+)  # fmt: skip

@@ -1,8 +1,9 @@
 """Type promotion: the element type that operands of different types share.
 
-Tensors: bool < integers < floats; within a kind the wider type; float16 with bfloat16 gives float32, uint8 with int8
-gives int32 (the next type that holds both). The number of dimensions does not matter. Python numbers are weak: they
-only raise the kind (a float with integers gives float32, an int with bools int64).
+Tensors: bool < integers < floats; within a kind the wider type; float16 with bfloat16 gives float32. A signed integer
+type with an unsigned one gives the narrowest signed type that holds both: int8 with uint8 gives int16. The number of
+dimensions does not matter. Python numbers are weak: they only raise the kind (a float with integers gives float32, an
+int with bools int64).
 """
 
 from __future__ import annotations
@@ -28,12 +29,30 @@ def kind_of(dtype: DType) -> int:
 
 
 def common_dtype(a: DType, b: DType) -> DType:
-    """The type that values of `a` and `b` share."""
+    """The type that values of `a` and `b` share.
+
+    Raises:
+        OneFlowError: no integer type holds both.
+    """
     if kind_of(a) != kind_of(b):
         return max(a, b, key=kind_of)
+    if a.kind != b.kind:
+        return _signed(*(a, b) if a.kind == "uint" else (b, a))
     if a.bits != b.bits or a == b:
         return max(a, b, key=lambda d: d.bits)
-    return dtypes.float32 if a.is_float else dtypes.int32
+    return dtypes.float32
+
+
+def _signed(unsigned: DType, signed: DType) -> DType:
+    """The narrowest signed type that holds an unsigned and a signed one.
+
+    Raises:
+        OneFlowError: there is none.
+    """
+    found = next((d for d in dtypes.SIGNED if d.bits > unsigned.bits and d.bits >= signed.bits), None)
+    if found is None:
+        raise fail(f"no integer type holds {unsigned} and {signed}; convert one with x.to(flow.{signed.name})")
+    return found
 
 
 def default_of(number: Any) -> DType:

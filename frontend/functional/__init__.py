@@ -19,7 +19,9 @@ from oneflow.frontend.functional import (
     images,
     losses,
     normalization,
+    ordering,
     padding,
+    positions,
     products,
     random,
     reduction,
@@ -28,6 +30,7 @@ from oneflow.frontend.functional import (
     shape,
     source,
     stacking,
+    statistics,
 )
 from oneflow.frontend.functional.activation import *  # noqa: F403
 from oneflow.frontend.functional.algebra import *  # noqa: F403
@@ -43,7 +46,9 @@ from oneflow.frontend.functional.images import *  # noqa: F403
 from oneflow.frontend.functional.indexing import getitem
 from oneflow.frontend.functional.losses import *  # noqa: F403
 from oneflow.frontend.functional.normalization import *  # noqa: F403
+from oneflow.frontend.functional.ordering import *  # noqa: F403
 from oneflow.frontend.functional.padding import *  # noqa: F403
+from oneflow.frontend.functional.positions import *  # noqa: F403
 from oneflow.frontend.functional.products import *  # noqa: F403
 from oneflow.frontend.functional.random import *  # noqa: F403
 from oneflow.frontend.functional.reduction import *  # noqa: F403
@@ -53,9 +58,14 @@ from oneflow.frontend.functional.scattering import *  # noqa: F403
 from oneflow.frontend.functional.shape import *  # noqa: F403
 from oneflow.frontend.functional.source import *  # noqa: F403
 from oneflow.frontend.functional.stacking import *  # noqa: F403
+from oneflow.frontend.functional.statistics import *  # noqa: F403
 
 __all__ = ["cast", "clone", "getitem"]
 __all__ += activation.__all__
+__all__ += algebra.__all__
+__all__ += aliases.__all__
+__all__ += asking.__all__
+__all__ += contractions.__all__
 __all__ += data_dependent.__all__
 __all__ += distances.__all__
 __all__ += elementwise.__all__
@@ -63,19 +73,18 @@ __all__ += gathering.__all__
 __all__ += images.__all__
 __all__ += losses.__all__
 __all__ += normalization.__all__
+__all__ += ordering.__all__
 __all__ += padding.__all__
+__all__ += positions.__all__
 __all__ += products.__all__
 __all__ += random.__all__
 __all__ += reduction.__all__
 __all__ += resizing.__all__
+__all__ += scattering.__all__
 __all__ += shape.__all__
 __all__ += source.__all__
-__all__ += algebra.__all__
-__all__ += aliases.__all__
-__all__ += asking.__all__
-__all__ += contractions.__all__
-__all__ += scattering.__all__
 __all__ += stacking.__all__
+__all__ += statistics.__all__
 
 for _name in __all__:
     _function = globals()[_name]

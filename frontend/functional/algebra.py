@@ -10,12 +10,11 @@ from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.functional import elementwise as e
 from oneflow.frontend.functional import reduction as r
 from oneflow.frontend.functional import shape as sh
-from oneflow.frontend.functional.contractions import diagonal
 from oneflow.frontend.functional.products import bmm, matmul, mm
-from oneflow.frontend.functional.rules import as_common, cast
-from oneflow.frontend.functional.source import arange, zeros
+from oneflow.frontend.functional.rules import as_common
+from oneflow.frontend.functional.scattering import diagonal
 
-__all__ = ["addmv", "baddbmm", "cross", "diag", "diagonal", "inner", "mv", "outer", "trace", "vdot"]
+__all__ = ["addmv", "baddbmm", "cross", "inner", "mv", "outer", "trace", "vdot"]
 
 
 def mv(input: Any, vec: Any) -> Tensor:
@@ -81,24 +80,6 @@ def cross(input: Any, other: Any, dim: int | None = None) -> Tensor:
         raise fail(f"expected 3 elements along dimension {dim} for cross, got {a.desc} and {b.desc}")
     turned = [[sh.roll(x, -n, sh.axis(x, axis)) for n in (1, 2)] for x in (a, b)]
     return e.sub(e.mul(turned[0][0], turned[1][1]), e.mul(turned[0][1], turned[1][0]))
-
-
-def diag(x: Any, diagonal: int = 0) -> Tensor:
-    """A matrix with a vector on the diagonal number `diagonal`, or that diagonal of a matrix."""
-    x = as_tensor(x)
-    if x.rank == 2:
-        return _diagonal_of(x, diagonal)
-    if x.rank != 1 or x.shape[0] is None:
-        raise fail(f"expected a vector or a matrix of static sizes for diag, got {x.desc}")
-    size = x.shape[0] + abs(diagonal)
-    spot = e.eq(arange(size), sh.unsqueeze(e.add(arange(x.shape[0]), max(diagonal, 0)), 1))
-    rows = e.mul(sh.unsqueeze(x, 1), cast(spot, x.dtype))
-    before, after = max(-diagonal, 0), max(diagonal, 0)
-    above, below = (zeros(n, size, dtype=x.dtype) for n in (before, after))
-    return sh.cat([above, rows, below], 0)
-
-
-_diagonal_of = diagonal
 
 
 def trace(x: Any) -> Tensor:

@@ -9,14 +9,14 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from oneflow.frontend.core.dispatch import as_tensor, dispatch
+from oneflow.frontend.core.dispatch import as_tensor
 from oneflow.frontend.core.errors import fail
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.functional import reduction as r
 from oneflow.frontend.functional import shape as sh
 from oneflow.frontend.functional.products import matmul
 from oneflow.frontend.functional.rules import as_common
-from oneflow.frontend.functional.source import arange
+from oneflow.frontend.functional.scattering import diagonal
 
 __all__ = ["einsum", "tensordot"]
 
@@ -121,23 +121,6 @@ def _diagonals(x: Tensor, labels: Labels) -> tuple[Tensor, Labels]:
         x = diagonal(x, 0, first, second)
         labels = [*(label for i, label in enumerate(labels) if i not in (first, second)), repeated[0]]
     return x, labels
-
-
-def diagonal(x: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-    """The diagonals of the matrices in `dim1` and `dim2`, as a last dimension; `offset` above the main one."""
-    x = as_tensor(x)
-    first, second = sh.axis(x, dim1), sh.axis(x, dim2)
-    if first == second:
-        raise fail(f"expected two dimensions for diagonal, got {dim1} and {dim2}")
-    rows, columns = x.shape[first], x.shape[second]
-    if rows is None or columns is None:
-        raise fail(f"expected static sizes of dimensions {dim1} and {dim2} for diagonal, got {x.desc}")
-    x = sh.permute(x, [*(d for d in range(x.rank) if d not in (first, second)), first, second])
-    start = offset if offset >= 0 else -offset * columns
-    count = max(min(rows + min(offset, 0), columns - max(offset, 0)), 0)
-    flat = sh.reshape(x, [*x.sizes()[:-2], rows * columns])
-    positions = arange(start, start + count * (columns + 1), columns + 1) if count else arange(0)
-    return dispatch("gather", flat, positions, axis=flat.rank - 1)
 
 
 def _without_ones(equation: str, parts: Sequence[tuple[Tensor, Labels]]) -> list[tuple[Tensor, Labels]]:

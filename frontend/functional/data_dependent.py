@@ -17,7 +17,7 @@ from oneflow.frontend.functional.shape import axis, broadcast_to, reshape
 __all__ = ["argwhere", "masked_select", "nonzero", "unique"]
 
 
-def _values(x: Any, name: str, advice: str) -> tuple[Any, np.ndarray]:
+def values_of(x: Any, name: str, advice: str) -> tuple[Any, np.ndarray]:
     """A tensor and its values.
 
     Raises:
@@ -42,7 +42,7 @@ def nonzero(x: Any, as_tuple: bool = False) -> Any:
     Raises:
         TraceError: a function is being traced.
     """
-    tensor, values = _values(x, "nonzero(x)", "keep the mask and use flow.where, or its sum for a count")
+    tensor, values = values_of(x, "nonzero(x)", "keep the mask and use flow.where, or its sum for a count")
     if as_tuple:
         return tuple(_on_device_of(tensor, at) for at in np.nonzero(np.atleast_1d(values)))
     return _on_device_of(tensor, np.argwhere(values).astype(np.int64))
@@ -62,8 +62,8 @@ def masked_select(x: Any, mask: Any) -> Tensor:
         OneFlowError: the mask has no bools, or other sizes.
     """
     advice = "write flow.where(mask, x, 0), which keeps it"
-    chosen = _values(mask, "masked_select", advice)[1]
-    tensor = _values(x, "masked_select", advice)[0]
+    chosen = values_of(mask, "masked_select", advice)[1]
+    tensor = values_of(x, "masked_select", advice)[0]
     if chosen.dtype != np.bool_:
         raise fail(f"expected a mask of bools for masked_select, got {chosen.dtype}; write mask != 0")
     try:
@@ -86,7 +86,7 @@ def unique(
     Raises:
         TraceError: a function is being traced.
     """
-    tensor, values = _values(x, "unique(x)", "compute it on the result of the function")
+    tensor, values = values_of(x, "unique(x)", "compute it on the result of the function")
     along = None if dim is None else axis(tensor, dim)
     wide = values.astype(np.float32) if tensor.dtype.is_float and tensor.dtype.bits == 16 else values
     found, inverse, counts = np.unique(wide, return_inverse=True, return_counts=True, axis=along, equal_nan=False)

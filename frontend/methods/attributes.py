@@ -187,6 +187,11 @@ def new(self: Tensor, *sizes: Any) -> Tensor:
     return self.new_empty(*sizes) if given is None else self.new_tensor(given)  # type: ignore[attr-defined]
 
 
+def new_ones(x: Tensor, *size: Any, **options: Any) -> Tensor:
+    """A tensor of ones of the element type and on the device of `x`, unless told otherwise."""
+    return METHODS["new_ones"](x, *size, **options)  # type: ignore[no-any-return]
+
+
 for _name, _member in METHODS.items():
     setattr(Tensor, _name, _member)
 for _name, _member in EAGER_METHODS.items():

@@ -34,12 +34,12 @@ from oneflow.frontend.methods.index import integers_first
 #: Functions whose results can take the place of their first argument: `add` gives `add_`.
 UPDATES = """
     abs absolute acos acosh add addcdiv addcmul arccos arccosh arcsin arcsinh arctan arctanh asin asinh atan atanh
-    baddbmm bitwise_and bitwise_not bitwise_or bitwise_xor ceil clamp clamp_max clamp_min clip cos cosh cumprod cumsum
-    div divide eq erf erfc exp exp2 expm1 floor floor_divide fmod frac ge greater greater_equal gt
-    index_add le lerp less less_equal log log10 log1p log2 logical_and logical_not logical_or logical_xor
-    lt masked_fill maximum minimum mul multiply ne neg negative not_equal pow reciprocal relu remainder round
-    rsqrt scatter scatter_add sigmoid sign silu sin sinh sqrt square sub subtract tan tanh tril triu true_divide
-    trunc
+    baddbmm bitwise_and bitwise_not bitwise_or bitwise_xor ceil clamp clamp_max clamp_min clip cos cosh cumprod
+    cumsum digamma div divide eq erf erfc erfinv exp exp2 expm1 floor floor_divide fmod frac ge greater
+    greater_equal gt index_add le lerp less less_equal lgamma log log1p log2 log10 logical_and logical_not
+    logical_or logical_xor lt masked_fill maximum minimum mul multiply ne neg negative not_equal pow reciprocal relu
+    remainder round rsqrt scatter scatter_add scatter_reduce sigmoid sign silu sin sinh sqrt square sub subtract tan
+    tanh tril triu true_divide trunc
 """.split()
 
 #: Python's operators that update, and their functions.

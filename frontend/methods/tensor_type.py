@@ -74,6 +74,7 @@ _NAMES = {
     "BFloat16Tensor": dtypes.bfloat16, "BoolTensor": dtypes.bool_, "ByteTensor": dtypes.uint8,
     "CharTensor": dtypes.int8, "DoubleTensor": dtypes.float64, "FloatTensor": dtypes.float32,
     "HalfTensor": dtypes.float16, "IntTensor": dtypes.int32, "LongTensor": dtypes.int64,
+    "ShortTensor": dtypes.int16,
 }  # fmt: skip
 
 

@@ -15,7 +15,6 @@ from typing import Any, cast
 
 import numpy as np
 
-from oneflow.dialect import dtypes
 from oneflow.dialect import oneflow as dialect
 from oneflow.dialect._mlir import arith, func, ir
 from oneflow.dialect.builder import Value
@@ -295,10 +294,10 @@ class TraceBuilder(IRBuilder, TensorBuilder):
         return tensor
 
     def _inline(self, array: np.ndarray) -> Tensor:
-        if array.dtype == np.uint8:
-            signed = self._inline(array.view(np.int8))
-            return self.call("cast", signed, dtype=dtypes.uint8)[0]  # type: ignore[return-value]
         desc = describe_array(array)
+        if desc.dtype.kind == "uint":
+            signed = self._inline(array.view(f"i{array.dtype.itemsize}"))
+            return self.call("cast", signed, dtype=desc.dtype)[0]  # type: ignore[return-value]
         element = ir.Type.parse(desc.dtype.mlir)
         dense = ir.DenseElementsAttr.get(array, type=element, shape=list(array.shape))
         value = arith.ConstantOp(desc.to_mlir(), dense, ip=self.ip, loc=location(user_location())).result

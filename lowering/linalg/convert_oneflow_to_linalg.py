@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from oneflow.dialect import meaning
+from oneflow.dialect import dtypes, meaning
 from oneflow.dialect import oneflow as dialect
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.compute import Input, Reshape, Stage, is_natural
@@ -50,7 +50,7 @@ class _OperatorUse:
 @register_pass
 @dataclass(frozen=True)
 class ConvertOneflowToLinalg(Pass):
-    """Turns every operator into linalg on tensors; uint8 tensors become i8.
+    """Turns every operator into linalg on tensors; tensors of unsigned integers become signless.
 
         %0 = "oneflow.relu"(%x) : (tensor<4xf32>) -> tensor<4xf32>
 
@@ -139,15 +139,18 @@ def _use(op: ir.Operation, registry: Registry) -> _OperatorUse:
 
 
 def _retype_unsigned(root: ir.Operation) -> None:
-    """Makes the types ui8 of values and of functions i8."""
-    unsigned, signless = ir.IntegerType.get_unsigned(8), ir.IntegerType.get_signless(8)
+    """Makes unsigned integer types of values and of functions signless: ui8 becomes i8."""
+    signless = {ir.IntegerType.get_unsigned(d.bits): ir.IntegerType.get_signless(d.bits) for d in dtypes.UNSIGNED}
 
     def retyped(kind: ir.Type) -> ir.Type:
+        element = kind.element_type if isinstance(kind, ir.ShapedType) else kind
+        if element not in signless:
+            return kind
         if isinstance(kind, ir.RankedTensorType):
-            return ir.RankedTensorType.get(kind.shape, signless) if kind.element_type == unsigned else kind
+            return ir.RankedTensorType.get(kind.shape, signless[element])
         if isinstance(kind, ir.UnrankedTensorType):
-            return ir.UnrankedTensorType.get(signless) if kind.element_type == unsigned else kind
-        return signless if kind == unsigned else kind
+            return ir.UnrankedTensorType.get(signless[element])
+        return signless[element]
 
     def visit(op: ir.Operation) -> ir.WalkResult:
         arguments = [a for region in op.regions for block in region for a in block.arguments]

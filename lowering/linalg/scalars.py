@@ -2,7 +2,8 @@
 
 The laws at the top of `dialect/scalar.py` hold without undefined behaviour: divisors and shift amounts are replaced
 by safe ones first. A float outside the range of an integer becomes the smallest integer, as on x86 and in NumPy
-(`uint8` and `int8` take the low bits of the conversion to i32).
+(integers of 8 and 16 bits take the low bits of the conversion to i32, `uint32` of that to i64). `uint64` holds
+numbers from 2^63 on; NaN becomes 2^63.
 """
 
 from __future__ import annotations
@@ -211,13 +212,24 @@ class Scalars:
 
     def _float_to_integer(self, x: Value, source: DType, target: DType) -> Value:
         """Rounds towards zero; NaN and numbers out of range become the smallest integer of the register."""
-        register = dtypes.int64 if target.bits == 64 else dtypes.int32
+        if target == dtypes.uint64:
+            return self._float_to_u64(x, source)
+        register = dtypes.int64 if target.bits == 64 or target == dtypes.uint32 else dtypes.int32
         least, beyond = (self.e.constant(sign * 2.0 ** (register.bits - 1), source) for sign in (-1, 1))
         inside = self._same_type(
             "arith.andi", self.compare("ge", x, least, source), self.compare("lt", x, beyond, source)
         )
         truncated = self.e.op("arith.fptosi", self.e.element(register), [self.select(inside, x, least)])
         return self._integer_to_integer(truncated, register, target)
+
+    def _float_to_u64(self, x: Value, source: DType) -> Value:
+        """Numbers from 2^63 on are converted less 2^63, and get the highest bit then."""
+        half = self.e.constant(2.0**63, source)
+        large = self.compare("ge", x, half, source)
+        rest = self.select(large, self._same_type("arith.subf", x, half), x)
+        bits = self._float_to_integer(rest, source, dtypes.int64)
+        top, nothing = (self.e.constant(value, dtypes.uint64) for value in (1 << 63, 0))
+        return self._same_type("arith.xori", bits, self.select(large, top, nothing))
 
     def _integer_to_float(self, x: Value, source: DType, target: DType) -> Value:
         if source.kind == "index":

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from oneflow.dialect import dtypes
 from oneflow.dialect.external import ExternalKernel
 from oneflow.dialect.record import Call
 from oneflow.dialect.signature import Signature
@@ -28,8 +29,8 @@ from oneflow.runtime.user_ops.tensors import check_names, named_tensors
 
 #: C types by element type; 16-bit floats are passed as their bits.
 C_TYPES = {
-    "float32": "float", "float64": "double", "int8": "int8_t", "int32": "int32_t", "int64": "int64_t",
-    "uint8": "uint8_t", "bool": "uint8_t", "float16": "uint16_t", "bfloat16": "uint16_t",
+    "float32": "float", "float64": "double", **{d.name: f"{d.name}_t" for d in dtypes.INTEGERS},
+    "bool": "uint8_t", "float16": "uint16_t", "bfloat16": "uint16_t",
 }  # fmt: skip
 #: Reserved names: keywords of C, types and macros of the headers, the parameter of the function.
 RESERVED = frozenset(

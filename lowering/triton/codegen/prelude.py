@@ -52,14 +52,14 @@ FUNCTIONS = {
     "multiply": "(a, b):\n    return a * b\n",
     "greater": "(a, b):\n    return tl.maximum(a, b)\n",
     "less": "(a, b):\n    return tl.minimum(a, b)\n",
-    "greater_unsigned": """(a, b):
-    most = tl.maximum(a.to(tl.uint8, bitcast=True), b.to(tl.uint8, bitcast=True))
-    return most.to(tl.int8, bitcast=True)
-""",
-    "less_unsigned": """(a, b):
-    least = tl.minimum(a.to(tl.uint8, bitcast=True), b.to(tl.uint8, bitcast=True))
-    return least.to(tl.int8, bitcast=True)
-""",
+    **{
+        f"{name}_u{bits}": f"""(a, b):
+    found = tl.{extreme}(a.to(tl.uint{bits}, bitcast=True), b.to(tl.uint{bits}, bitcast=True))
+    return found.to(tl.int{bits}, bitcast=True)
+"""
+        for name, extreme in (("greater", "maximum"), ("less", "minimum"))
+        for bits in (8, 16, 32, 64)
+    },
     "both": "(a, b):\n    return a & b\n",
     "either": "(a, b):\n    return a | b\n",
     "differ": "(a, b):\n    return a ^ b\n",

@@ -23,8 +23,8 @@ COMBINE = {
     "arith.maxsi": ("greater", "least"), "arith.minsi": ("less", "most"),
     "arith.andi": ("both", "-1"), "arith.ori": ("either", "0"), "arith.xori": ("differ", "0"),
 }  # fmt: skip
-#: Combining operations on unsigned integers, which are bytes, and on bools.
-UNSIGNED_BYTES = {"arith.maxui": ("greater_unsigned", "0"), "arith.minui": ("less_unsigned", "-1")}
+#: Combining operations on unsigned integers, and on bools.
+UNSIGNED = {"arith.maxui": ("greater", "0"), "arith.minui": ("less", "-1")}
 BOOLS = {"arith.maxui": ("either", "False"), "arith.minui": ("both", "True"), "arith.ori": ("either", "False"),
          "arith.andi": ("both", "True"), "arith.xori": ("differ", "False")}  # fmt: skip
 #: Predicates of comparisons that are false for equal operands.
@@ -35,8 +35,10 @@ LOGIC = frozenset({"arith.andi", "arith.ori", "arith.xori", "arith.constant"})
 
 def combination(name: str, element: str) -> tuple[str, str] | None:
     """The function and the neutral element of a combining operation on an element type; None for other operations."""
-    table = BOOLS if element == "i1" else {**COMBINE, **UNSIGNED_BYTES} if element == "i8" else COMBINE
-    return table.get(name)
+    if element == "i1" or name not in UNSIGNED:
+        return (BOOLS if element == "i1" else COMBINE).get(name)
+    function, neutral = UNSIGNED[name]
+    return f"{function}_u{element.removeprefix('i')}", neutral
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from read_oneflow import signatures
 from oneflow.dialect import ops  # noqa: F401
 from oneflow.dialect.oneflow import BOOKKEEPING
 from oneflow.dialect.record import REGISTRY
+from oneflow.dialect.refused import reason_for, refused
 from oneflow.dialect.signature import ArgDef, AttrDef, Signature, parse_signature
 
 TABLE = Path(__file__).parent / "oneflow_signatures.txt"
@@ -154,6 +155,16 @@ def _allowed(name: str) -> set[str]:
 @pytest.mark.parametrize("name", SHARED)
 def test_the_signature_is_that_of_oneflow(name):
     assert differences(REGISTRY[name].signature, THEIRS[name]) == _allowed(name)
+
+
+def test_every_operator_of_oneflow_is_here_or_refused_with_a_reason():
+    assert refused() == {*THEIRS} - {*SHARED}
+
+
+def test_an_operator_that_is_refused_says_why():
+    assert "Tensors are values" in REGISTRY.unknown("assign")
+    assert reason_for("nosuch") is None
+    assert REGISTRY.unknown("nosuch").startswith("unknown operator oneflow.nosuch")
 
 
 def test_deviations_are_of_operators_that_are_here():

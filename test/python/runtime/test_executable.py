@@ -151,6 +151,7 @@ def test_rank_0():
 @pytest.mark.parametrize(
     ("mlir", "dtype"),
     [("i1", np.bool_), ("ui8", np.uint8), ("i8", np.int8), ("i64", np.int64), ("bf16", ml_dtypes.bfloat16),
+     ("i16", np.int16), ("ui16", np.uint16), ("ui32", np.uint32), ("ui64", np.uint64),
      ("f16", np.float16), ("f64", np.float64)],
 )  # fmt: skip
 def test_element_types(mlir, dtype):

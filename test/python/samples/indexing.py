@@ -1,7 +1,7 @@
 """Samples of operators that read or add at positions held by another tensor."""
 
-from oneflow.dialect.dtypes import ALL, FLOATS, NUMERIC, float32, int32, int64
-from oneflow.testing.sample import Bad, Sample, T, t, v
+from oneflow.dialect.dtypes import FLOATS, float32, int32, int64
+from oneflow.testing.sample import ALL, NUMERIC, Bad, Sample, T, t, v
 
 
 def i32(values: object) -> T:

@@ -1,7 +1,7 @@
 """Samples of linear interpolation."""
 
-from oneflow.dialect.dtypes import FLOATS, NUMERIC, int32
-from oneflow.testing.sample import Bad, Sample, t
+from oneflow.dialect.dtypes import FLOATS, int32
+from oneflow.testing.sample import NUMERIC, Bad, Sample, t
 from samples.scalar_ops import real, whole
 
 SAMPLES = [

@@ -1,7 +1,7 @@
 """Samples of movement: reshaping, reordering, taking parts, putting together."""
 
-from oneflow.dialect.dtypes import ALL, FLOATS, bool_, int8, int32
-from oneflow.testing.sample import Bad, Sample, t
+from oneflow.dialect.dtypes import FLOATS, bool_, int8, int32
+from oneflow.testing.sample import ALL, Bad, Sample, t
 
 SHAPES = [
     Sample("reshape", [t(2, 6)], {"shape": (3, 4)}, dtypes=ALL),

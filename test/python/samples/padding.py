@@ -1,7 +1,7 @@
 """Samples of borders made of what is inside them."""
 
-from oneflow.dialect.dtypes import FLOATS, NUMERIC, bool_, int32
-from oneflow.testing.sample import Bad, Sample, t
+from oneflow.dialect.dtypes import FLOATS, bool_, int32
+from oneflow.testing.sample import NUMERIC, Bad, Sample, t
 
 #: Borders of 4 elements: both sides, one, none, as wide as mirrors can be, and sides that cut.
 WIDTHS = [(1, 2), (3, 3), (0, 2), (3, 0), (0, 0), (-1, 2), (2, -2), (-1, -1)]

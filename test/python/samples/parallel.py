@@ -1,7 +1,7 @@
 """Samples of `dialect/ops/parallel.py`. Groups of one; larger ones are in the tests of `passes`."""
 
-from oneflow.dialect.dtypes import ALL, FLOATS, INTEGERS, bool_, int32
-from oneflow.testing.sample import Bad, Sample, t
+from oneflow.dialect.dtypes import FLOATS, bool_, int32
+from oneflow.testing.sample import ALL, INTEGERS, Bad, Sample, t
 
 ONE = {"mesh_axes": [0], "members": 1}
 NUMBERS = (*FLOATS, *INTEGERS)

@@ -1,7 +1,7 @@
 """Samples of operators that give a tensor unchanged."""
 
-from oneflow.dialect.dtypes import ALL, bool_, int64
-from oneflow.testing.sample import Bad, Sample, t
+from oneflow.dialect.dtypes import bool_, int64
+from oneflow.testing.sample import ALL, Bad, Sample, t
 
 SHAPES = ((), (2, 3), (0, 2))
 WHY = "no gradient flows, which is what the operator is for"

@@ -2,8 +2,8 @@
 
 import itertools
 
-from oneflow.dialect.dtypes import FLOATS, NUMERIC, bool_, int32, int64
-from oneflow.testing.sample import Bad, Sample, t, v
+from oneflow.dialect.dtypes import FLOATS, bool_, int32, int64
+from oneflow.testing.sample import NUMERIC, Bad, Sample, t, v
 
 NAN, INF = float("nan"), float("inf")
 

@@ -1,7 +1,7 @@
 """Samples of random operators: the same seed gives the same numbers everywhere."""
 
-from oneflow.dialect.dtypes import ALL, FLOATS, INTEGERS, bool_, float16, float32, float64, int8, int32, int64, uint8
-from oneflow.testing.sample import Bad, Sample, t, v
+from oneflow.dialect.dtypes import FLOATS, bool_, float16, float32, float64, int8, int32, int64, uint8
+from oneflow.testing.sample import ALL, INTEGERS, Bad, Sample, t, v
 
 REAL = (float32, float64)
 OFFSET = v(2**40, int64)
@@ -68,7 +68,7 @@ BAD = [
     ),
     Bad(
         "uniform_int", [], {"dtype": float32, "shape": ()},
-        match="expected dtype of type ui8, i8, i32, i64, got f32",
+        match="expected dtype of type ui8, ui16, ui32, ui64, i8, i16, i32, i64, got f32",
     ),
     Bad("bernoulli", [t(2)], {"dtype": bool_, "p": 1.5}, match="expected p of 0 to 1, or -1"),
     Bad("bernoulli", [t(2)], {"dtype": bool_}, dtype=int32, match="expected in of type f16, bf16, f32, f64, got i32"),

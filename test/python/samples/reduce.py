@@ -1,7 +1,7 @@
 """Samples of reductions and of broadcasting."""
 
-from oneflow.dialect.dtypes import ALL, FLOATS, NUMERIC, bfloat16, bool_, float16, float32, int32, uint8
-from oneflow.testing.sample import Bad, Sample, t, v
+from oneflow.dialect.dtypes import FLOATS, bfloat16, bool_, float16, float32, int32, uint8
+from oneflow.testing.sample import ALL, NUMERIC, Bad, Sample, t, v
 
 NAN, INF = float("nan"), float("inf")
 SHAPED = [

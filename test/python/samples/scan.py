@@ -1,7 +1,7 @@
 """Samples of running sums and products."""
 
-from oneflow.dialect.dtypes import FLOATS, NUMERIC, bool_
-from oneflow.testing.sample import Bad, Sample, t, v
+from oneflow.dialect.dtypes import FLOATS, bool_
+from oneflow.testing.sample import NUMERIC, Bad, Sample, t, v
 
 NAN = float("nan")
 SAMPLES = [

@@ -3,8 +3,8 @@
 from math import inf, nan
 
 from oneflow.dialect import dtypes as dt
-from oneflow.dialect.dtypes import ALL, FLOATS, INTEGERS, NUMERIC, bool_, float16, float32, float64, int8
-from oneflow.testing.sample import Bad, Sample, t, v
+from oneflow.dialect.dtypes import FLOATS, bool_, float16, float32, float64, int8
+from oneflow.testing.sample import ALL, INTEGERS, NUMERIC, Bad, Sample, t, v
 
 from .scalar_ops import real, whole
 
@@ -64,7 +64,11 @@ SAMPLES = [
     _cast([1 + 2**-11 + 2**-30, 65519.0, 65520.0, inf], float16, (float32, float64), ROUNDS),
 ]
 BAD = [
-    Bad("where", [t(2), t(2), t(2)], match="expected condition of type i1, ui8, i8, i32, i64, got f32"),
+    Bad(
+        "where",
+        [t(2), t(2), t(2)],
+        match="expected condition of type i1, ui8, ui16, ui32, ui64, i8, i16, i32, i64, got f32",
+    ),
     Bad("where", [t(2, dtype=bool_), t(2), t(2, dtype=dt.int32)], match="expected operands of one data type"),
     Bad("where", [t(3, dtype=bool_), t(2), t(2)], match="expected operands that broadcast, got shapes 3, 2, 2"),
     Bad("masked_fill", [t(2), t(2)], whole(1), match="expected mask of type"),

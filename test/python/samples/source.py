@@ -2,8 +2,8 @@
 
 from math import nan
 
-from oneflow.dialect.dtypes import ALL, FLOATS, INTEGERS, NUMERIC, bool_, float32, int32
-from oneflow.testing.sample import Bad, Sample, t
+from oneflow.dialect.dtypes import FLOATS, bool_, float32, int32
+from oneflow.testing.sample import ALL, INTEGERS, NUMERIC, Bad, Sample, t
 
 SAMPLES = [
     Sample("constant", [], {"dtype": "dtype", "shape": (2, 3), "integer_value": 1}, dtypes=ALL),

@@ -93,8 +93,13 @@ BAD = [
         Bad(n, [t(2)], dtype=int32, match=f"expected in of type {FLOATS_TEXT}, got i32")
         for n in ("gelu", "silu", "elu")
     ],
-    Bad("negative", [t(2)], dtype=bool_, match="expected x of type ui8, i8, i32, i64, f16, bf16, f32, f64, got i1"),
-    Bad("bitwise_not", [t(2)], match="expected x of type i1, ui8, i8, i32, i64, got f32"),
+    Bad(
+        "negative",
+        [t(2)],
+        dtype=bool_,
+        match="expected x of type ui8, ui16, ui32, ui64, i8, i16, i32, i64, f16, bf16, f32, f64, got i1",
+    ),
+    Bad("bitwise_not", [t(2)], match="expected x of type i1, ui8, ui16, ui32, ui64, i8, i16, i32, i64, got f32"),
     Bad("isnan", [t(2)], dtype=bool_, match="got i1"),
     Bad("leaky_relu", [t(2)], {"alpha": "big"}, match="attribute alpha: expected a number, got 'big'"),
     Bad("elu", [t(2)], {"slope": 1.0}, match="unknown attribute 'slope'; it has alpha"),

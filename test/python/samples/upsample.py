@@ -1,7 +1,7 @@
 """Samples of images in another size."""
 
-from oneflow.dialect.dtypes import FLOATS, NUMERIC, bool_, int32
-from oneflow.testing.sample import Bad, Sample, t
+from oneflow.dialect.dtypes import FLOATS, bool_, int32
+from oneflow.testing.sample import NUMERIC, Bad, Sample, t
 
 #: What says nothing about the size: every call has these attributes.
 PLAIN = {"output_size": [], "data_format": "channels_first"}

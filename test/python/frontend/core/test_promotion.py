@@ -11,8 +11,8 @@ import oneflow as flow
 from oneflow.dialect.dtypes import BY_NUMPY, DTYPES
 from oneflow.frontend.core.promotion import common_dtype
 
-#: Where NumPy has a type that is not ours, or makes float64 of integers and small floats (PyTorch keeps the float).
-EXCEPTIONS = {frozenset((flow.uint8, flow.int8)): flow.int32, frozenset((flow.float16, flow.bfloat16)): flow.float32}
+#: Where NumPy makes float64 of integers and small floats (PyTorch keeps the float).
+EXCEPTIONS = {frozenset((flow.float16, flow.bfloat16)): flow.float32}
 
 
 def expected(a, b):
@@ -25,9 +25,20 @@ def expected(a, b):
     return BY_NUMPY[np.result_type(a.numpy, b.numpy)]
 
 
-@pytest.mark.parametrize("a,b", [*itertools.combinations_with_replacement(DTYPES, 2)], ids=str)
+PAIRS = [*itertools.combinations_with_replacement(DTYPES, 2)]
+#: Integers that no integer type holds together; NumPy makes float64 of them.
+APART = [(a, b) for a, b in PAIRS if flow.uint64 in (a, b) and "int" in (a.kind, b.kind)]
+
+
+@pytest.mark.parametrize("a,b", [p for p in PAIRS if p not in APART], ids=str)
 def test_common_dtype(a, b):
     assert common_dtype(a, b) == common_dtype(b, a) == expected(a, b)
+
+
+@pytest.mark.parametrize("a,b", APART, ids=str)
+def test_no_common_dtype(a, b):
+    with pytest.raises(flow.OneFlowError, match=r"no integer type holds ui64 and i.*; convert one with x\.to\("):
+        common_dtype(a, b)
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)

@@ -68,7 +68,8 @@ def test_module_verifies():
         assert dialect.verify(module.operation)
 
 
-DTYPES = [np.bool_, np.uint8, np.int8, np.int32, np.int64, np.float16, ml_dtypes.bfloat16, np.float32, np.float64]
+DTYPES = [np.bool_, np.uint8, np.uint16, np.uint32, np.uint64, np.int8, np.int16, np.int32, np.int64,
+          np.float16, ml_dtypes.bfloat16, np.float32, np.float64]  # fmt: skip
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: np.dtype(d).name)

@@ -7,12 +7,15 @@ from linalg_runner import Runner
 from oneflow.dialect import dtypes, evaluate
 from oneflow.dialect import scalar as s
 from oneflow.dialect._mlir import ir
-from oneflow.dialect.dtypes import FLOATS, INTEGERS
+from oneflow.dialect.dtypes import FLOATS
 from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.record import Registry, define, no_grad, no_sbp
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.lowering.linalg.convert_oneflow_to_linalg import ConvertOneflowToLinalg
+from oneflow.testing.sample import INTEGERS as COMMON
 
+#: Signed integers, and unsigned ones, whose rules depend on the width.
+INTEGERS = (*COMMON, dtypes.uint32, dtypes.uint64)
 BITWISE = ("and", "or", "xor", "shl", "shr", "shru")
 ONLY_FLOAT = ("div", "atan2")
 ONLY_INTEGER = ("floordiv", *BITWISE)
@@ -157,6 +160,11 @@ def test_floats_out_of_range_become_the_smallest_integer(source):
     np.testing.assert_array_equal(large, [-(2**63)] * 3 + [int(a[3]), int(a[4]), -(2**63)])
     wrapped = run(lambda x: s.cast(x, dtypes.uint8), [np.array([300.0, -1.0, 1e10], source.numpy)], dtypes.uint8)
     np.testing.assert_array_equal(wrapped, [44, 255, 0])
+    wrapped = run(lambda x: s.cast(x, dtypes.uint32), [np.array([2.0**32 + 512, -1.0], source.numpy)], dtypes.uint32)
+    np.testing.assert_array_equal(wrapped, [512, 2**32 - 1])
+    large = np.array([2.0**63, 1.5 * 2.0**63, -1.0, np.nan], source.numpy)
+    wrapped = run(lambda x: s.cast(x, dtypes.uint64), [large], dtypes.uint64)
+    np.testing.assert_array_equal(wrapped, np.uint64([2**63, 3 * 2**62, 2**64 - 1, 2**63]))
 
 
 def test_f64_to_f16_is_rounded_once():

@@ -17,6 +17,10 @@
   _(int32_t, kInt32, "int32")        \
   _(int64_t, kInt64, "int64")        \
   _(uint8_t, kUInt8, "uint8")        \
+  _(int16_t, kInt16, "int16")        \
+  _(uint16_t, kUInt16, "uint16")     \
+  _(uint32_t, kUInt32, "uint32")     \
+  _(uint64_t, kUInt64, "uint64")     \
   _(float16, kFloat16, "float16")    \
   _(bfloat16, kBFloat16, "bfloat16") \
   _(bool, kBool, "bool")
@@ -35,6 +39,10 @@ enum DataType {
   kFloat16 = 9,
   kBFloat16 = 11,
   kBool = 12,
+  kUInt16 = 13,
+  kUInt32 = 14,
+  kUInt64 = 15,
+  kInt16 = 17,
 };
 
 /// The DataType of a C++ type: `GetDataType<float>::value`.

@@ -1,0 +1,379 @@
+"""Operators that write, multiply or compare elements at positions along one axis; `scattering` has those that add.
+
+dim_scatter_<kind>(input, index, src, dim)           output[i][index[i][j]] is combined with src[i][j] for dim 1
+dim_scatter_<kind>_scalar(input, index, src_scalar)  the same with one number
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from oneflow.dialect import compute as c
+from oneflow.dialect import dtypes
+from oneflow.dialect import scalar as s
+from oneflow.dialect.builder import Builder, Value
+from oneflow.dialect.composed import composed_gradient
+from oneflow.dialect.compute import Stage
+from oneflow.dialect.ops.indexing import (
+    aligned,
+    expect_index,
+    expect_within,
+    names,
+    numpy_positions,
+    position,
+)
+from oneflow.dialect.ops.scattering import nd_types, src_gradient
+from oneflow.dialect.record import Call, Rule, define, no_grad, operator
+from oneflow.dialect.sbp import Factors
+from oneflow.dialect.scalar import Expr
+from oneflow.dialect.shapes import expect_dim, expect_dtype, expect_rank, letters
+from oneflow.dialect.tensor_desc import TensorDesc
+
+
+def _write(array: Any, at: Any, values: Any) -> None:
+    array[at] = values
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How an element is combined with another, and what follows.
+
+    Attributes:
+        doc: what happens at a position.
+        combine: of the old element and the new one.
+        numpy: the same for references, in place: of an array, positions and values.
+        linear: the operands in which the operator is linear together.
+        grad: the gradients, from the builder, the call and the cotangent.
+    """
+
+    doc: str
+    combine: Callable[[Expr, Expr], Expr]
+    numpy: Callable[[Any, Any, Any], None]
+    linear: tuple[str, ...]
+    grad: Rule
+
+
+def _fill(ops: Builder, op: Call, x: Value, number: float) -> Value:
+    """`x` with a number at the positions of a call."""
+    filled: Value = ops.dim_scatter_update_scalar(x, op.index, src_scalar=number, dim=op.dim)
+    return filled
+
+
+def _last_writers(ops: Builder, op: Call) -> Value:
+    """For each element of `src` whether it is the last that is written to its position."""
+    ones = ops.cast(ops.ones_like(op.index), dtype=dtypes.int64)
+    numbers = ops.cumsum(ones, dim=op.dim % op.index.rank)
+    nobody = ops.cast(ops.zero_like(op.input), dtype=dtypes.int64)
+    last = ops.dim_gather(ops.dim_scatter_update(nobody, op.index, numbers, dim=op.dim), op.index, dim=op.dim)
+    return ops.broadcast_equal(last, numbers)
+
+
+def _update_gradient(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
+    def dsrc() -> Value:
+        read = ops.dim_gather(dy, op.index, dim=op.dim)
+        return src_gradient(ops, op, ops.where(_last_writers(ops, op), read, ops.zero_like(read)))
+
+    return {"input": lambda: _fill(ops, op, dy, 0.0), "src": dsrc}
+
+
+def _part(ops: Builder, op: Call) -> Value:
+    """The elements of `src` that the call reads."""
+    shape = op.index.shape
+    if shape == op.src.shape and None not in shape:
+        return op.src
+    if None in shape:
+        raise op.error(f"expected a static shape of index for the gradient, got {op.index.desc}")
+    part: Value = ops.slice(op.src, start=[0] * len(shape), stop=list(shape), step=[1] * len(shape))
+    return part
+
+
+def _multiply_gradient(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
+    """The product of the others has no division by zero: zeros are counted, and left out of the product."""
+
+    def dsrc() -> Value:
+        src, attrs = _part(ops, op), {"dim": op.dim}
+        zero = ops.scalar_logical_equal(src, has_float_operand=True, float_operand=0.0)
+        number = ops.cast(zero, dtype=dy.dtype)
+        filled = ops.where(zero, ops.ones_like(src), src)
+        products = ops.dim_gather(ops.dim_scatter_mul(op.input, op.index, filled, **attrs), op.index, **attrs)
+        zeros = ops.dim_gather(ops.dim_scatter_add_like(dy, op.index, number, **attrs), op.index, **attrs)
+        others = ops.where(ops.broadcast_equal(zeros, number), products / filled, ops.zero_like(src))
+        return src_gradient(ops, op, ops.dim_gather(dy, op.index, **attrs) * others)
+
+    return {"input": lambda: ops.dim_scatter_mul(dy, op.index, op.src, dim=op.dim), "src": dsrc}
+
+
+def _extreme_gradient(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
+    """Equal extreme elements share the gradient."""
+    attrs = {"dim": op.dim}
+
+    def shares() -> tuple[Value, Value, Value]:
+        mine = ops.cast(ops.broadcast_equal(op.input, op.output), dtype=dy.dtype)
+        reached = ops.broadcast_equal(_part(ops, op), ops.dim_gather(op.output, op.index, **attrs))
+        theirs = ops.cast(reached, dtype=dy.dtype)
+        share = dy / ops.dim_scatter_add(mine, op.index, theirs, **attrs)
+        return mine, theirs, share
+
+    def dinput() -> Value:
+        mine, _, share = shares()
+        return mine * share
+
+    def dsrc() -> Value:
+        _, theirs, share = shares()
+        return src_gradient(ops, op, theirs * ops.dim_gather(share, op.index, **attrs))
+
+    return {"input": dinput, "src": dsrc}
+
+
+KINDS = {
+    "update": Kind(
+        "is set to the element of `src`; the last of several wins",
+        lambda old, new: new, _write, ("input", "src"), _update_gradient,
+    ),
+    "mul": Kind(
+        "is multiplied by the element of `src`",
+        lambda old, new: old * new, lambda a, at, values: np.multiply.at(a, at, values), ("input",),
+        _multiply_gradient,
+    ),
+    "amax": Kind(
+        "becomes the larger of itself and the element of `src`",
+        s.maximum, lambda a, at, values: np.maximum.at(a, at, values), (), _extreme_gradient,
+    ),
+    "amin": Kind(
+        "becomes the smaller of itself and the element of `src`",
+        s.minimum, lambda a, at, values: np.minimum.at(a, at, values), (), _extreme_gradient,
+    ),
+}  # fmt: skip
+
+
+def _types(op: Call) -> TensorDesc:
+    expect_index(op, "index")
+    dim = op.normalize_axis(op.dim, op.input.rank, "dim")
+    expect_dtype(op, "input", op.input, dtypes.NUMERIC)
+    expect_within(op, "index", "input", dim)
+    if "src" in op.inputs:
+        expect_dtype(op, "src", op.src, (op.input.dtype,))
+        expect_within(op, "index", "src", None)
+    return op.input
+
+
+def _sbp(linear: tuple[str, ...]) -> Rule:
+    def sbp(op: Call) -> Factors:
+        text = names(aligned(op, [d.shape for d in op.operands], op.dim % op.input.rank))
+        return Factors(f"{', '.join([text] * len(op.operands))} -> {text}").linear_in(op, *linear)
+
+    return sbp
+
+
+def _compute(kind: Kind) -> Rule:
+    def compute(op: Call) -> Stage:
+        x, dim = op.input, op.dim % op.input.rank
+        if x.shape[dim] == 0:
+            return x
+        wide = x.dtype.accumulator
+
+        def index(*at: Expr) -> list[Any]:
+            return [*at[:dim], position(op, "index", op.index[at], x.shape[dim]), *at[dim + 1 :]]
+
+        def value(*at: Expr) -> Expr:
+            return op.src[at] if "src" in op.inputs else s.const(op.src_scalar, wide)
+
+        return c.convert(c.scatter(c.convert(x, wide), op.index.shape, index, value, kind.combine), x.dtype)
+
+    return compute
+
+
+def _reference(name: str, kind: Kind) -> Rule:
+    def reference(x: Any, index: Any, *src: Any, dim: Any, **attrs: Any) -> Any:
+        at = list(np.indices(index.shape, sparse=True))
+        at[dim] = numpy_positions(f"{name}: index", index, x.shape[dim])
+        out = x.astype(np.float32 if x.dtype.itemsize == 2 and x.dtype.kind not in "iu" else x.dtype)
+        read = tuple(map(slice, index.shape))
+        values = src[0][read] if src else np.asarray(attrs["src_scalar"]).astype(out.dtype)
+        kind.numpy(out, tuple(at), values)
+        return out.astype(x.dtype)
+
+    return reference
+
+
+def _define(name: str, operand: str, kind: Kind, doc: str, grad: Rule, linear: tuple[str, ...]) -> None:
+    define(
+        f"{name}(input, index, {operand}, dim: int32 = 0) -> output", doc=doc, types=_types, sbp=_sbp(linear),
+        grad=grad, compute=_compute(kind), reference=_reference(name, kind), depth=2,
+    )  # fmt: skip
+
+
+for _name, _kind in KINDS.items():
+    _define(
+        f"dim_scatter_{_name}", "src", _kind, f"Each element of `input` at `index` along `dim` {_kind.doc}.",
+        _kind.grad, _kind.linear,
+    )  # fmt: skip
+
+ADD = Kind("", lambda old, new: old + new, lambda a, at, values: np.add.at(a, at, values), (), KINDS["mul"].grad)
+
+
+def _scalar_gradient(name: str) -> Rule:
+    """The gradient of `input`: the number is added, or takes the element's place, or multiplies it."""
+
+    def grad(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
+        slopes: dict[str, Callable[[], Value]] = {
+            "add": lambda: dy,
+            "update": lambda: _fill(ops, op, dy, 0.0),
+            "mul": lambda: ops.dim_scatter_mul_scalar(dy, op.index, src_scalar=op.src_scalar, dim=op.dim),
+        }
+        return {"input": slopes[name]}
+
+    return grad
+
+
+for _name, _kind, _doc, _linear in (
+    ("add", ADD, "The number is added to each element of `input` at `index` along `dim`.", ()),
+    ("update", KINDS["update"], "Each element of `input` at `index` along `dim` is set to the number.", ()),
+    ("mul", KINDS["mul"], "Each element of `input` at `index` along `dim` is multiplied by the number.", ("input",)),
+):
+    _define(f"dim_scatter_{_name}_scalar", "src_scalar: float = 0.0", _kind, _doc, _scalar_gradient(_name), _linear)
+
+
+@operator("tensor_scatter_nd_add(params, updates, indices) -> out")
+class TensorScatterNdAdd:
+    """`params` to which `updates` are added at the positions that the rows of `indices` hold."""
+
+    def types(op: Call) -> TensorDesc:
+        expect_dtype(op, "params", op.params, (op.updates.dtype,))
+        return nd_types(op, op.params.shape)
+
+    def sbp(op: Call) -> Factors:
+        d = letters(op.params.shape, range(op.indices.shape[-1]))
+        lead = ["_"] * (op.indices.rank - 1)
+        text = f"{names(d)}, {names(lead, d[op.indices.shape[-1] :])}, {names(lead, ['_'])} -> {names(d)}"
+        return Factors(text).linear_in(op, "params", "updates")
+
+    grad = composed_gradient
+
+    def decompose(ops: Builder, op: Call) -> Value:
+        added: Value = op.params + ops.scatter_nd_like(op.params, op.indices, op.updates)
+        return added
+
+    def reference(params: Any, updates: Any, indices: Any) -> Any:
+        out = params.astype(np.float64 if params.dtype.kind not in "iu" else params.dtype)
+        np.add.at(out, tuple(np.moveaxis(indices, -1, 0)), updates.astype(out.dtype))
+        return out.astype(params.dtype)
+
+
+@operator("index_add(input, index, source, dim: int64, alpha: float) -> output")
+class IndexAdd:
+    """`input` with the slices of `source`, times `alpha`, added to its slices at `index` along `dim`."""
+
+    def types(op: Call) -> TensorDesc:
+        dim = op.normalize_axis(op.dim, op.input.rank, "dim")
+        expect_index(op, "index")
+        expect_rank(op, "index", op.index, 1)
+        expect_dtype(op, "input", op.input, dtypes.NUMERIC)
+        expect_dtype(op, "source", op.source, (op.input.dtype,))
+        expect_rank(op, "source", op.source, op.input.rank)
+        for i, size in enumerate(op.source.shape):
+            wanted = op.index.shape[0] if i == dim else op.input.shape[i]
+            expect_dim(op, f"axis {i} of source", size, wanted)
+        if not op.input.dtype.is_float and op.alpha % 1:
+            raise op.error(f"expected a whole number alpha for {op.input.dtype}, got {op.alpha}")
+        return op.input
+
+    def sbp(op: Call) -> Factors:
+        dim = op.dim % op.input.rank
+        whole = ["_" if i == dim or n == 1 else f"d{i}" for i, n in enumerate(op.input.shape)]
+        return Factors(f"{names(whole)}, _, {names(whole)} -> {names(whole)}").linear_in(op, "input", "source")
+
+    grad = composed_gradient
+
+    def decompose(ops: Builder, op: Call) -> Value:
+        dim = op.dim % op.input.rank
+        added = ops.unsorted_segment_sum_like(op.source, op.index, op.input, axis=dim)
+        if op.alpha == 1:
+            total: Value = op.input + added
+            return total
+        scaled: Value = op.input + added * (op.alpha if op.input.dtype.is_float else int(op.alpha))
+        return scaled
+
+    def reference(x: Any, index: Any, source: Any, *, dim: Any, alpha: Any) -> Any:
+        wide = np.float64 if x.dtype.kind not in "iu" else x.dtype
+        out = np.moveaxis(x.astype(wide), dim, 0)
+        np.add.at(
+            out,
+            numpy_positions("index_add: index", index, x.shape[dim]),
+            np.moveaxis(source, dim, 0) * np.asarray(alpha, wide),
+        )
+        return np.moveaxis(out, 0, dim).astype(x.dtype)
+
+
+@operator("repeat_interleave(in, cumsum, repeat_num: int64 = 0) -> out")
+class RepeatInterleave:
+    """Element k of a row as often as the running sum `cumsum` of the counts says, `repeat_num` elements in all."""
+
+    def types(op: Call) -> TensorDesc:
+        expect_rank(op, "in", op.in_, 1)
+        expect_rank(op, "cumsum", op.cumsum, 1)
+        expect_index(op, "cumsum")
+        size = expect_dim(op, "the size of cumsum", op.cumsum.shape[0], op.in_.shape[0])
+        if op.repeat_num < 0 or size is None:
+            raise op.error(f"expected a static row and a repeat_num of at least 0, got {op.in_} and {op.repeat_num}")
+        return TensorDesc((op.repeat_num,), op.in_.dtype)
+
+    def sbp(op: Call) -> Factors:
+        return Factors("_, _ -> _").linear_in(op, "in")
+
+    grad = composed_gradient
+
+    def decompose(ops: Builder, op: Call) -> Value:
+        numbers = ops.arange(dtype=op.cumsum.dtype, integer_delta=1, integer_limit=op.repeat_num)
+        repeated: Value = ops.gather(op.in_, ops.searchsorted(op.cumsum, numbers, right=True), axis=0)
+        return repeated
+
+    def reference(x: Any, cumsum: Any, *, repeat_num: Any) -> Any:
+        counts = np.diff(cumsum, prepend=0)
+        if counts.sum() != repeat_num:
+            raise IndexError(f"expected {repeat_num} as the last of cumsum, got {cumsum[-1:]}")
+        return np.repeat(x, counts)
+
+
+@operator("embedding_renorm(in, indices, max_norm: double = 0.0, norm_type: double = 2.0) -> out")
+class EmbeddingRenorm:
+    """`in` with the rows at `indices` scaled so that their `norm_type`-norm is at most `max_norm`."""
+
+    def types(op: Call) -> TensorDesc:
+        expect_rank(op, "in", op.in_, 2)
+        expect_dtype(op, "in", op.in_, dtypes.FLOATS)
+        expect_index(op, "indices")
+        expect_rank(op, "indices", op.indices, 1)
+        if op.norm_type <= 0:
+            raise op.error(f"expected a norm_type above 0, got {op.norm_type}")
+        return op.in_
+
+    sbp = Factors("_ _, _ -> _ _")
+    grad = no_grad("rows are scaled in place, outside of the gradient")
+
+    def compute(op: Call) -> Stage:
+        x, p, rows = op.in_, op.norm_type, op.in_.shape[0]
+        powers = c.sum_((rows,), (x.shape[1],), lambda row, k: s.power(abs(x[row, k]), p))
+        used = c.scatter(
+            c.element_wise((rows,), lambda row: s.const(0, dtypes.int32)),
+            op.indices.shape,
+            lambda k: (position(op, "indices", op.indices[k], rows),),
+            lambda k: s.const(1, dtypes.int32),
+        )
+
+        def scaled(row: Expr, column: Expr) -> Expr:
+            norm = s.power(powers[row], 1 / p)
+            factor = s.where(used[row].ne(0) & (norm > op.max_norm), op.max_norm / (norm + 1e-7), 1.0)
+            return x[row, column] * factor
+
+        return c.element_wise(x.shape, scaled, x.dtype)
+
+    def reference(x: Any, indices: Any, *, max_norm: Any, norm_type: Any) -> Any:
+        wide = x.astype(np.float64)
+        norms = (np.abs(wide) ** norm_type).sum(1, keepdims=True) ** (1 / norm_type)
+        used = np.isin(np.arange(len(x)), numpy_positions("embedding_renorm: indices", indices, len(x)))[:, None]
+        return np.where(used & (norms > max_norm), wide * (max_norm / (norms + 1e-7)), wide).astype(x.dtype)

@@ -1,0 +1,147 @@
+"""Special functions: the inverse error function, the logarithm of gamma and its derivatives.
+
+Gamma's functions are shifted to large arguments by their recurrences, and reflected for negative ones; there the
+asymptotic series hold (Abramowitz and Stegun, 6.1.40, 6.3.18 and 6.4.12).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from oneflow.dialect import scalar as s
+from oneflow.dialect._scipy import scipy
+from oneflow.dialect.builder import Builder, Value
+from oneflow.dialect.elementwise import elementwise, in_double
+from oneflow.dialect.ops.unary import unary
+from oneflow.dialect.record import Call
+from oneflow.dialect.scalar import Expr
+
+#: How far arguments are shifted, so that the series are exact to f64's precision.
+SHIFT = 10
+
+
+def _polynomial(x: Expr, coefficients: Sequence[float]) -> Expr:
+    """The polynomial with `coefficients`, that of the highest power first."""
+    value: Any = coefficients[0]
+    for c in coefficients[1:]:
+        value = x * value + c
+    assert isinstance(value, Expr)
+    return value
+
+
+#: Giles, "Approximating the erfinv function" (2012): for w below 5, and from there on.
+NEAR = (2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087, -0.00125372503,
+        -0.00417768164, 0.246640727, 1.50140941)  # fmt: skip
+FAR = (-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773, -0.0076224613, 0.00943887047,
+       1.00167406, 2.83297682)  # fmt: skip
+
+
+def _erfinv(x: Expr) -> Expr:
+    """Giles' approximation, which is exact to f32; f64 is refined by Newton's method."""
+    w = -s.log((1.0 - x) * (x + 1.0))
+    near, far = _polynomial(w - 2.5, NEAR), _polynomial(s.sqrt(s.where(w < 5.0, 5.0, w)) - 3.0, FAR)
+    y = s.where(w < 5.0, near, far) * x
+    if x.dtype.bits == 64:
+        for _ in range(3):
+            size, target = abs(y), abs(x)
+            error = s.where(target < 0.5, s.erf(size) - target, (1.0 - target) - s.erfc(size))
+            size = size - error * s.exp(size * size) * (math.sqrt(math.pi) / 2)
+            y = s.where(x < 0, -size, size)
+    return s.where(abs(x).eq(1.0), x * math.inf, y)
+
+
+def _erfinv_gradient(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
+    slope = math.sqrt(math.pi) / 2
+    return {"x": lambda: ops.broadcast_mul_no_nan(dy, ops.exp(ops.square(op.y)) * slope)}
+
+
+unary(
+    "erfinv(x) -> y", "The inverse of the error function.", _erfinv, lambda x: scipy.special.erfinv(x),
+    grad=_erfinv_gradient,
+)  # fmt: skip
+
+
+def _shifted(x: Expr) -> tuple[Expr, Expr, Expr]:
+    """The argument reflected to 1/2 and above where it is smaller, whether it was, and the argument shifted."""
+    reflected = x < 0.5
+    positive = s.where(reflected, 1.0 - x, x)
+    return positive, reflected, s.where(positive < SHIFT, positive + SHIFT, positive)
+
+
+def _angle(x: Expr) -> Expr:
+    """pi times the fraction of x, from -1/2 to 1/2: the sine of pi x has the same absolute value."""
+    return (x - s.rint(x)) * math.pi
+
+
+def _lgamma(x: Expr) -> Expr:
+    positive, reflected, z = _shifted(x)
+    product: Any = positive
+    for k in range(1, SHIFT):
+        product = product * (positive + k)
+    square = 1.0 / (z * z)
+    series = _polynomial(square, (-691 / 360360, 1 / 1188, -1 / 1680, 1 / 1260, -1 / 360, 1 / 12)) / z
+    large = (z - 0.5) * s.log(z) - z + (series + 0.5 * math.log(2 * math.pi))
+    value = s.where(positive < SHIFT, large - s.log(s.where(positive < SHIFT, product, 1.0)), large)
+    value = s.where(positive.eq(math.inf), math.inf, value)
+    sine = abs(s.sin(_angle(x)))
+    mirrored = s.log(math.pi / sine) - value
+    return s.where(abs(x).eq(math.inf), math.inf, s.where(reflected, mirrored, value))
+
+
+def _digamma(x: Expr) -> Expr:
+    positive, reflected, z = _shifted(x)
+    steps = sum((1.0 / (positive + k) for k in range(1, SHIFT)), 1.0 / positive)
+    square = 1.0 / (z * z)
+    series = _polynomial(square, (691 / 32760, -1 / 132, 1 / 240, -1 / 252, 1 / 120, -1 / 12)) * square
+    large = s.log(z) - 0.5 / z + series
+    value = s.where(positive < SHIFT, large - steps, large)
+    angle = _angle(x)
+    mirrored = value - math.pi * s.cos(angle) / s.sin(angle)
+    at_pole = x.eq(s.floor(x)) & (x < 0)
+    value = s.where(reflected, s.where(at_pole, math.nan, mirrored), value)
+    return s.where(x.eq(0.0), -1.0 / x, value)
+
+
+def _trigamma(x: Expr) -> Expr:
+    positive, reflected, z = _shifted(x)
+    steps = sum((1.0 / ((positive + k) * (positive + k)) for k in range(1, SHIFT)), 1.0 / (positive * positive))
+    square = 1.0 / (z * z)
+    series = _polynomial(square, (-691 / 2730, 5 / 66, -1 / 30, 1 / 42, -1 / 30, 1 / 6)) * square / z
+    large = 1.0 / z + 0.5 * square + series
+    value = s.where(positive < SHIFT, large + steps, large)
+    ratio = math.pi / s.sin(_angle(x))
+    return s.where(reflected, ratio * ratio - value, value)
+
+
+def _numpy_trigamma(x: Any) -> Any:
+    value = scipy.special.polygamma(1, np.where(x < 0.5, 1 - x, x))
+    return np.where(x < 0.5, (np.pi / np.sin(np.pi * (x - np.rint(x)))) ** 2 - value, value)
+
+
+def _slope_by(name: str) -> Any:
+    """The gradient slot of an operator whose derivative the operator `name`(x, dy) multiplies."""
+    return lambda ops, op, dy: {"x": lambda: ops.call(name, op.x, dy)[0]}
+
+
+unary(
+    "lgamma(x) -> y", "The logarithm of the absolute value of gamma.", _lgamma,
+    lambda x: np.where(np.isinf(x), np.inf, scipy.special.gammaln(x)),
+    grad=_slope_by("lgamma_grad"),
+)  # fmt: skip
+unary(
+    "digamma(x) -> y", "The derivative of the logarithm of gamma.", _digamma, lambda x: scipy.special.psi(x),
+    grad=_slope_by("digamma_grad"),
+)  # fmt: skip
+unary("trigamma(x) -> y", "The derivative of digamma.", _trigamma, _numpy_trigamma)
+for _name, _slope, _reference in (
+    ("lgamma_grad", _digamma, lambda x: scipy.special.psi(x)), ("digamma_grad", _trigamma, _numpy_trigamma)
+):  # fmt: skip
+    elementwise(
+        f"{_name}(x, dy) -> dx", f"dy times the derivative of `{_name.removesuffix('_grad')}` at x.",
+        scalar=lambda x, dy, slope=_slope: dy * slope(x),
+        reference=in_double(lambda x, dy, slope=_reference: dy * slope(x)),
+    )  # fmt: skip

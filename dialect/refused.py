@@ -1,0 +1,126 @@
+"""OneFlow's operators that the dialect does not have, by the reason.
+
+reason_for("assign")     what `oneflow-opt --show-op`, errors and `docs/coverage.md` say of the name
+"""
+
+from __future__ import annotations
+
+#: Names under the reason that they share.
+REFUSED = {
+    "The compiler inserts the collectives: state the layouts by hierarchical_parallel_cast.": """
+        _nccl_logical_2D_same_dim0_all2all _nccl_logical_2D_same_dim0_all_gather
+        _nccl_logical_2D_same_dim0_all_gather_noncontinuous _nccl_logical_2D_same_dim0_all_reduce
+        _nccl_logical_2D_same_dim1_all_reduce _nccl_logical_all_gather _nccl_logical_all_gather_noncontinuous
+        _nccl_logical_all_reduce _nccl_logical_fusion _nccl_logical_reduce_scatter
+        _nccl_logical_reduce_scatter_noncontinuous _nccl_logical_s2s _nccl_logical_send_recv eager_b_to_s
+        eager_ccl_all_gather eager_ccl_all_reduce eager_ccl_broadcast eager_ccl_reduce
+        eager_ccl_reduce_scatter eager_ccl_s2s eager_ccl_touch eager_naive_s_to_s eager_p_to_b eager_p_to_s
+        eager_s_to_b eager_s_to_p eager_symmetric_s_to_p parallel_cast
+    """,
+    "The ranks of a program exchange tensors where placements differ: state the placements.": "recv send",
+    "Tensors are values: use the new value instead of the tensor that was assigned to.": """
+        assign assign_if assign_if_not broadcast_inplace_greater fill_ fill_tensor_ mutable_cast_once
+        scalar_logical_inplace_greater ssp_variable_proxy
+    """,
+    "A whole program runs on one kind of device: name the device when the program is compiled.": """
+        copy copy_d2h copy_h2d pinned_identity host_scalar_add_by_tensor
+    """,
+    "It orders or repeats the steps of OneFlow's runtime; a step here is one call of the program.": """
+        acc acc_ctrl_tick cast_to_tick pack repeat unpack
+    """,
+    "OneFlow's own compiler makes it: compile the program that it came from.": "kernel_launch mlir_jit",
+    "A profiler marks the kernels of a program by their names.": "nvtx_end nvtx_start",
+    "It writes files while the program runs: write them from the results.": """
+        create_summary_writer flush_summary_writer summary_write_histogram summary_write_image
+        summary_write_pb summary_write_scalar
+    """,
+    "It ends the program on purpose, for OneFlow's own tests.": "throw_error",
+    "Elements lie in row-major order: there is no other order to convert from or to.": """
+        convert_memory_format to_contiguous
+    """,
+    "Not yet: files and images are read and decoded outside of the program.": """
+        COCOReader OFRecordReader ofrecord_bytes_decoder ofrecord_image_classification_reader
+        ofrecord_image_decoder ofrecord_image_decoder_random_crop ofrecord_raw_decoder raw_reader
+        megatron_gpt_mmap_data_loader image_decode image_random_crop image_batch_align
+        image_resize_keep_aspect_ratio image_resize_to_fixed image_target_resize image_flip image_normalize
+        crop_mirror_normalize_from_tensorbuffer object_segmentation_polygon_flip
+        object_segmentation_polygon_scale object_segmentation_polygon_to_mask object_bbox_flip
+        object_bbox_scale
+    """,
+    "Not yet: there are no lists of tensors of different sizes.": """
+        gen_tensor_buffer tensor_buffer_to_list_of_tensors tensor_buffer_to_list_of_tensors_v2
+        tensor_buffer_to_tensor tensor_to_tensor_buffer
+    """,
+    "Not yet: there are no tables of embeddings outside of the program.": """
+        embedding_gradient_shuffle embedding_lookup embedding_prefetch embedding_put embedding_shuffle
+        id_shuffle id_shuffle_copy_out one_embedding_adagrad_update one_embedding_adam_update
+        one_embedding_ftrl_update one_embedding_fused_lookup one_embedding_fused_lookup_grad
+        one_embedding_fused_sgd_update_put one_embedding_gather one_embedding_momentum_update
+        one_embedding_sgd_update one_embedding_smart_decay_sparse_adam_update unique_key_value_pair
+        CategoricalOrdinalEncode
+    """,
+    "Not yet: there are no complex numbers.": """
+        conj_physical fft_c2c fft_c2r fft_r2c imag imag_grad real real_grad stft
+    """,
+    "Not yet: the whole class centres are used; write matmul and a loss.": """
+        distributed_partial_fc_sample distributed_partial_fc_sample_disable_boxing
+    """,
+    "Not yet: define an operator of your own (docs/user-operators.md).": """
+        adaptive_max_pool1d adaptive_max_pool1d_grad adaptive_max_pool2d adaptive_max_pool2d_grad
+        adaptive_max_pool3d adaptive_max_pool3d_grad affine_grid affine_grid_grad batch_norm_backward_elemt
+        batch_norm_backward_reduce batch_norm_elemt batch_norm_gather_stats_with_counts batch_norm_stats
+        broadcast_isclose_eq_nan broadcast_isclose_neq_nan broadcast_zeta cast_like cast_to_static_shape
+        coin_flip combined_margin_loss combined_margin_loss_grad crop_mirror_normalize_from_uint8
+        ctc_greedy_decoder ctc_loss ctc_loss_grad cublas_bias_add_relu_matmul_grad cublas_fused_mlp
+        cublas_fused_mlp_grad cublas_matmul_bias_add_grad cudnn_fused_normalization_add_relu
+        cudnn_fused_normalization_add_relu_grad deform_conv2d deform_conv2d_input_grad
+        deform_conv2d_param_grad det digamma digamma_grad dot erfinv exponential fake_quantization frac
+        fuse_layer_norm_grad fused_apply_rotary_emb fused_attention_concat_past_key_value
+        fused_bce_reduce_mean_fw_bw fused_bias_add_gelu fused_bias_add_gelu_grad fused_bias_add_mask_scale
+        fused_bias_add_scale_mask_softmax_dropout fused_cast_scale fused_clip_grad fused_codegeex_qkv_reshape
+        fused_cross_feature_interaction fused_cross_feature_interaction_v1_grad
+        fused_cross_feature_interaction_v2_grad fused_dot_feature_interaction
+        fused_dot_feature_interaction_grad fused_fast_gelu_mul fused_fast_gelu_mul_grad
+        fused_get_boundding_boxes_coord fused_get_boundding_boxes_coord_grad fused_get_center_dist
+        fused_get_center_dist_grad fused_get_ciou_diagonal_angle fused_get_ciou_diagonal_angle_grad
+        fused_get_ciou_result fused_get_ciou_result_grad fused_get_convex_diagonal_squared
+        fused_get_convex_diagonal_squared_grad fused_get_intersection_area fused_get_intersection_area_grad
+        fused_get_iou fused_get_iou_grad fused_glu fused_glu_without_linear_grad fused_gru_cell
+        fused_gru_cell_grad fused_linear_with_groupwise_quantized_weight fused_lstm_cell fused_lstm_cell_grad
+        fused_matmul_bias_add_relu_dropout fused_multi_head_attention_inference fused_relu_dropout_grad
+        fused_scale_mask_bias_softmax fused_scale_mask_bias_softmax_grad fused_scale_mask_softmax
+        fused_scale_mask_softmax_dropout fused_scale_mask_softmax_dropout_grad fused_scale_mask_softmax_grad
+        fused_scale_tril fused_self_attention_query_mul_key_and_value
+        fused_self_attention_query_mul_key_and_value_grad fused_tril_scale_softmax_mask_scale
+        fused_tril_scale_softmax_mask_scale_grad fused_weighted_sum generate_random_batch_permutation_indices
+        grid_sample grid_sample_grad grouped_matmul_bias groupwise_dequantize indexed_slices_adam_update
+        indexed_slices_momentum_update indexed_slices_reduce_sum indexed_slices_sgd_update inv lgamma
+        lgamma_grad linalg_cross local_multi_reduce_max_abs local_multi_reduce_min_abs lu_decomposition
+        matrix_vector_product matrix_vector_product_grad_a matrix_vector_product_grad_b max_unpool_1d
+        max_unpool_1d_grad max_unpool_2d max_unpool_2d_grad max_unpool_3d max_unpool_3d_grad min_max_observer
+        moving_average_min_max_observer multi_reduce_max_abs multi_reduce_min_abs multi_reduce_sum_pow_abs
+        multi_tensor_yolov5_weight_update multinomial_with_replacement nms noncontiguous_binary_op
+        noncontiguous_binary_op_grad not_equal_zero quantization randperm reduce_max_device_stage
+        reduce_max_device_stage_grad reduce_max_global_stage reduce_max_global_stage_grad
+        reduce_min_device_stage reduce_min_device_stage_grad reduce_min_global_stage
+        reduce_min_global_stage_grad roc_auc_score roi_align roi_align_grad rrelu same_padding
+        same_padding_grad scaled_dot_product_flash_attention scaled_dot_product_flash_attention_grad
+        skip_layer_norm skip_rms_norm sqrt_square_sum tensor_constant tf_avg_pool_1d tf_avg_pool_1d_grad
+        tf_avg_pool_2d tf_avg_pool_2d_grad tf_avg_pool_3d tf_avg_pool_3d_grad tf_max_pool_1d
+        tf_max_pool_1d_grad tf_max_pool_2d tf_max_pool_2d_grad tf_max_pool_3d tf_max_pool_3d_grad tf_prelu
+        tf_prelu_grad trigamma tuple_identity vector_matrix_product vector_matrix_product_grad_a
+        vector_matrix_product_grad_b
+    """,
+}
+
+_REASONS = {name: reason for reason, names in REFUSED.items() for name in names.split()}
+
+
+def refused() -> frozenset[str]:
+    """The names of all refused operators."""
+    return frozenset(_REASONS)
+
+
+def reason_for(name: str) -> str | None:
+    """Why the dialect lacks OneFlow's operator `name`; None where OneFlow has no such operator."""
+    return _REASONS.get(name)

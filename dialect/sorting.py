@@ -1,0 +1,145 @@
+"""Sorting in the compute algebra: the one mechanism of all operators that order elements.
+
+    sorted_positions(x, axis)              where in `x` each element of the sorted rows stands
+    take(x, positions, axis)               the elements at these positions
+    insertion_point(size, goes_before)     a binary search, written out
+
+Runs of `RUN` elements are ordered by counting, then pairs of runs are merged until one run is left. A merge is a
+gather: each position of a pair finds by a binary search how many of its elements come from the left run (Odeh et al.,
+"Merge Path", 2012). All positions are independent of each other, on every backend. A row of dynamic size is one run.
+The order is stable; NaN is larger than every number, as in NumPy and PyTorch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from oneflow.dialect import compute as c
+from oneflow.dialect import dtypes
+from oneflow.dialect import scalar as s
+from oneflow.dialect.compute import Size, Stage
+from oneflow.dialect.scalar import Expr
+
+#: The elements of a run that is ordered by counting; a power of two.
+RUN = 16
+
+
+def sorted_positions(x: Stage, axis: int, descending: bool = False) -> Stage:
+    """Positions (i64, of the shape of `x`) along `axis` that bring each row of `x` into order."""
+    keys = c.convert(x, dtypes.uint8) if x.dtype.kind == "bool" else x
+    size = x.shape[axis]
+    if size == 0:
+        return c.element_wise(x.shape, lambda *at: s.const(0, dtypes.int64))
+    width = min(RUN, size) if isinstance(size, int) else size
+    rows = _Rows(keys, axis, descending)
+    positions = rows.counted(width)
+    while isinstance(width, int) and isinstance(size, int) and width < size:
+        positions = rows.merged(positions, width)
+        width *= 2
+    return positions
+
+
+def take(x: Stage, positions: Stage, axis: int) -> Stage:
+    """The elements of `x` at `positions` along `axis`, which are known to be inside."""
+    return c.element_wise(positions.shape, lambda *at: x[along(at, axis, _index(positions[at]))], x.dtype)
+
+
+def along(at: Sequence[Any], axis: int, position: Any) -> tuple[Any, ...]:
+    """The position `at` with another one along `axis`."""
+    return (*at[:axis], position, *at[axis + 1 :])
+
+
+def comes_before(a: Expr, b: Expr, descending: bool = False) -> Expr:
+    """Whether `a` has to stand before `b`; false for equal elements."""
+    if descending:
+        a, b = b, a
+    less = a < b
+    return less | (s.isnan(b) & ~s.isnan(a)) if a.dtype.is_float else less
+
+
+def insertion_point(size: int, goes_before: Callable[[Expr], Expr], limit: Expr | None = None) -> Expr:
+    """How many of the first `size` elements, or of `limit` of them, go before a point: these are the first ones.
+
+    `goes_before(k)` says so of element k, which is at most `size - 1`.
+    """
+    found = s.const(0, dtypes.index)
+    bit = 1 << max(size, 1).bit_length() - 1
+    while bit:
+        more = found + bit
+        inside = more <= (s.const(size, dtypes.index) if limit is None else limit)
+        found = s.where(inside & goes_before(s.minimum(more - 1, max(size - 1, 0))), more, found)
+        bit //= 2
+    return found
+
+
+def _index(position: Expr) -> Expr:
+    return s.cast(position, dtypes.index)
+
+
+class _Rows:
+    """The rows of a stage along an axis, under one order."""
+
+    def __init__(self, x: Stage, axis: int, descending: bool) -> None:
+        self.x, self.axis, self.descending = x, axis, descending
+        self.size: Size = x.shape[axis]
+
+    def before(self, x: Stage, at: Sequence[Any], first: Any, second: Any) -> Expr:
+        """Whether the element at `first` of the row through `at` has to stand before the one at `second`."""
+        a, b = (x[along(at, self.axis, self._inside(p))] for p in (first, second))
+        return comes_before(a, b, self.descending)
+
+    def _inside(self, position: Any) -> Any:
+        """A position that may lie beyond the ends of a row, where its element is not used."""
+        if not isinstance(self.size, int) or position.kind == "index":
+            return position
+        return s.maximum(s.minimum(position, self.size - 1), 0)
+
+    def counted(self, width: Size) -> Stage:
+        """Positions that bring runs of `width` elements into order: an element's rank is how many go before it."""
+        whole = width == self.size
+        x, axis = self.x, self.axis
+
+        def begin(position: Expr) -> Any:
+            return s.const(0, dtypes.index) if whole else position // width * width
+
+        def goes_before(*at: Expr) -> Expr:
+            *here, step = at
+            mine, other = here[axis], begin(here[axis]) + step
+            earlier = self.before(x, here, other, mine)
+            tied = ~self.before(x, here, mine, other) & (other < mine)
+            return s.cast((earlier | tied) & (other < self.size), dtypes.int64)
+
+        ranks = c.sum_(x.shape, [width], goes_before)
+
+        def position_of(*at: Expr) -> Expr:
+            *here, step = at
+            other = begin(here[axis]) + step
+            rank = _index(ranks[along(here, axis, self._inside(other))])
+            there = (other < self.size) & rank.eq(here[axis] - begin(here[axis]))
+            return s.where(there, s.cast(other, dtypes.int64), s.const(0, dtypes.int64))
+
+        return c.sum_(x.shape, [width], position_of)
+
+    def merged(self, positions: Stage, width: int) -> Stage:
+        """Positions that bring runs of twice `width` into order, from those of runs of `width`."""
+        assert isinstance(self.size, int)
+        values, size, axis = take(self.x, positions, self.axis), self.size, self.axis
+
+        def source(*at: Expr) -> Expr:
+            begin = at[axis] // (2 * width) * (2 * width)
+            step = at[axis] - begin
+            left, right = (s.maximum(s.minimum(size - begin - skipped, width), 0) for skipped in (0, width))
+
+            def from_left(k: Expr) -> Expr:
+                """Whether element k of the left run is one of the first `step` of the merged run."""
+                other = step - 1 - k
+                return (other >= right) | ~self.before(values, at, begin + width + other, begin + k)
+
+            count = insertion_point(width, from_left, s.minimum(step, left))
+            rest = step - count
+            takes_left = (rest >= right) | ~self.before(values, at, begin + width + rest, begin + count)
+            chosen = begin + s.where((count < left) & takes_left, count, rest + width)
+            return s.cast(chosen, dtypes.int64)
+
+        return take(positions, c.element_wise(positions.shape, source), axis)

@@ -1,0 +1,82 @@
+"""Functions that write at positions or read along diagonals and strides, against PyTorch: values and gradients."""
+
+import numpy as np
+import pytest
+
+import oneflow as flow
+
+torch = pytest.importorskip("torch", reason="compares with PyTorch, which tests do not depend on")
+
+RNG = np.random.default_rng(3)
+X, SRC, CUBE = (RNG.normal(size=shape).astype(np.float32) for shape in ((4, 3), (2, 3), (3, 4, 5)))
+ONCE, TWICE = np.int64([[0, 2, 0], [1, 0, 3]]), np.int64([[0, 2, 0], [0, 2, 3]])
+#: A function of a framework and its tensors, and their values; integers are positions.
+CASES = {
+    "scatter": (lambda f, x, i, s: f.scatter(x, 0, i, s), X, ONCE, SRC),
+    "scatter of a number": (lambda _, x, i: x.scatter(0, i, 2.5), X, ONCE),
+    "scatter_add": (lambda f, x, i, s: f.scatter_add(x, 0, i, s), X, TWICE, SRC),
+    **{
+        f"scatter_reduce, {r}, {own}": (
+            lambda f, x, i, s, r=r, own=own: f.scatter_reduce(x, 0, i, s, r, include_self=own), X, TWICE, SRC)
+        for r in ("sum", "prod", "mean", "amax", "amin") for own in (True, False)
+    },
+    "scatter_reduce of equals": (lambda f, x, i, s: f.scatter_reduce(x, 0, i, s, "amax"), 0 * X, TWICE, 0 * SRC),
+    "index_add": (lambda f, x, i, s: f.index_add(x, 0, i, s, alpha=2), X, np.int64([3, 3]), SRC),
+    "diag of a vector": (lambda f, x: f.diag(x, -1), X[:, 0].copy()),
+    "diag of a matrix": (lambda _, x: x.diag(1), X),
+    "diagonal": (lambda f, x: f.diagonal(x, 1, 2, 0), CUBE),
+    "as_strided": (lambda f, x: f.as_strided(x, (3, 2), (2, 3), 1), CUBE),
+    "unfold": (lambda _, x: x.unfold(-1, 3, 2), CUBE),
+    "repeat_interleave": (lambda f, x: f.repeat_interleave(x, 2), X),
+    "repeat_interleave along": (lambda f, x: f.repeat_interleave(x, 3, dim=1), X),
+    "repeat_interleave by each": (lambda f, x, i: f.repeat_interleave(x, i, dim=1), X, np.int64([2, 0, 3])),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_values_and_gradients(name):
+    function, *values = CASES[name]
+    found = []
+    for f in (torch, flow):
+        tensors = [f.tensor(v, requires_grad=v.dtype == np.float32) for v in values]
+        result = function(f, *tensors)
+        (result * result).sum().backward()
+        found.append([result.detach(), *(t.grad for t in tensors if t.requires_grad)])
+    for theirs, ours in zip(*found, strict=True):
+        np.testing.assert_allclose(ours.numpy(), theirs.numpy(), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", [n for n in CASES if "sum" in n or n in ("scatter", "diagonal", "unfold")])
+def test_compiled(name):
+    function, *values = CASES[name]
+    want = function(torch, *map(torch.tensor, values))
+    got = flow.compile(lambda *tensors: function(flow, *tensors))(*values)
+    np.testing.assert_allclose(np.asarray(got), want.numpy(), rtol=1e-6)
+
+
+def test_in_place():
+    x = flow.tensor(X)
+    assert x.scatter_(0, flow.tensor(ONCE), 1.0) is x
+    np.testing.assert_array_equal(x.numpy(), torch.tensor(X).scatter_(0, torch.tensor(ONCE), 1.0).numpy())
+
+
+def test_means_of_integers_round_down():
+    x, i, s = np.int64([[1, -4, 5]]), np.int64([[0, 1, 1]]), np.int64([[2, 2, -4]])
+    want = torch.tensor(x).scatter_reduce(1, torch.tensor(i), torch.tensor(s), "mean")
+    np.testing.assert_array_equal(flow.scatter_reduce(x, 1, i, s, "mean").numpy(), want.numpy())
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda x, i: x.scatter(0, i, 1.0, reduce="mean"), 'expected reduce to be None, "add" or "multiply"'),
+        (lambda x, i: x.scatter_reduce(0, i, x, "max"), "expected reduce to be one of sum, mean, prod, amax, amin"),
+        (lambda x, i: x.scatter(0, i + 4, 1.0), r"index: expected a position in \[0, 4\), got 4"),
+        (lambda x, i: x.diagonal(0, 1, 1), "expected two dimensions for diagonal, got 1 and 1"),
+        (lambda x, i: x.repeat_interleave(-1), "expected repeats of at least 0, got -1"),
+        (lambda x, i: x.unfold(1, 4, 1), "expected size from 1 to the 3 elements along dimension 1"),
+    ],
+)
+def test_refusals(call, message):
+    with pytest.raises((flow.OneFlowError, RuntimeError), match=message):
+        call(flow.tensor(X), flow.tensor(ONCE))

@@ -1,0 +1,45 @@
+"""Samples of integers that other samples leave out: 16 bits, and unsigned ones of 32 and 64 bits, at their ends."""
+
+import numpy as np
+
+from oneflow.dialect.dtypes import float32, float64, int16, int64, uint16, uint32, uint64
+from oneflow.testing.sample import Sample, t, v
+
+from .scalar_ops import whole
+
+TYPES = (int16, uint16, uint32, uint64)
+
+
+def _ends(dtype):
+    """The ends of a type and numbers beside them."""
+    low, high = (-(1 << dtype.bits - 1), (1 << dtype.bits - 1) - 1) if dtype is int16 else (0, (1 << dtype.bits) - 1)
+    return np.array([low, high, low + 1, high - 1, 7, 3, high // 2, high // 2 + 1], dtype.numpy)
+
+
+def _of_ends(op, attrs=None, operands=1, kinds=TYPES):
+    """A call for each type on its ends; a second operand has them in another order."""
+    rows = [(d, _ends(d)) for d in kinds]
+    return [Sample(op, [v(x, d), v(np.roll(x, 3), d)][:operands], attrs or {}, dtypes=(d,)) for d, x in rows]
+
+
+BINARY = """
+    broadcast_add broadcast_mul broadcast_maximum broadcast_less floordiv broadcast_fmod broadcast_bitwise_xor
+""".split()
+SAMPLES = [
+    *[s for op in BINARY for s in _of_ends(op, operands=2)],
+    *[s for to in (int64, float32, float64, uint16) for s in _of_ends("cast", {"dtype": to})],
+    *[
+        Sample("cast", [v([0.0, 7.9, 3e4])], {"dtype": d}, dtypes=(float32,), gradient=False, why="rounds")
+        for d in TYPES
+    ],
+    *_of_ends("scalar_add", whole(3)),
+    *_of_ends("reduce_max", {"axis": [0]}),
+    *_of_ends("reduce_sum", {"axis": [0]}),
+    *_of_ends("arg_sort", {"direction": "ASCENDING"}),
+    *_of_ends("cumsum", {"dim": 0}, kinds=(int16, uint32)),
+    *_of_ends("negative", kinds=(int16,)),
+    Sample("gather", [t(4, 2, dtype=uint16), v([3, 0], int64)], {"axis": 0}),
+    Sample("matmul", [t(2, 3, dtype=uint32), t(3, 2, dtype=uint32)], dtypes=(uint32,)),
+    Sample("constant", [], {"dtype": uint64, "shape": [2], "is_floating_value": False, "integer_value": 9}),
+]
+BAD: list = []
