@@ -37,7 +37,7 @@ class Recorder(Builder):
 
     def emit(self, op: Call, results: Sequence[TensorDesc]) -> list[Value]:
         """Emits the call and keeps it with its results."""
-        inputs = {name: _mapped(self.original, operand) for name, operand in op.inputs.items()}
+        inputs = {name: mapped(self.original, operand) for name, operand in op.inputs.items()}
         values = [self.value(v) for v in self.ops.emit(Call(op.record, inputs, op.attrs), results)]
         outputs = distribute(op.record.signature.outputs, values, None)
         self.calls.append(Call(op.record, op.inputs, op.attrs, outputs))
@@ -51,7 +51,7 @@ class Recorder(Builder):
 def composed_gradient(ops: Builder, op: Call, *cotangents: Value | None) -> dict[str, Any]:
     """A gradient slot: that of the decomposition's operators, one operand at a time."""
     recorder = Recorder(ops)
-    inputs = {name: _mapped(recorder.value, operand) for name, operand in op.inputs.items()}
+    inputs = {name: mapped(recorder.value, operand) for name, operand in op.inputs.items()}
     write = op.record.decompose or op.record.sharded_decomposition
     assert write is not None, op.record.name
     made = write(recorder, Call(op.record, inputs, op.attrs))
@@ -70,10 +70,10 @@ def composed_gradient(ops: Builder, op: Call, *cotangents: Value | None) -> dict
 
         return gradient
 
-    return {n: _mapped(by, v) for n, v in inputs.items() if v is not None}
+    return {n: mapped(by, v) for n, v in inputs.items() if v is not None}
 
 
-def _mapped(function: Callable[[Value], Any], operand: Any) -> Any:
+def mapped(function: Callable[[Value], Any], operand: Any) -> Any:
     """A value, a tuple of values or None through a function of values."""
     if isinstance(operand, tuple):
         return tuple(map(function, operand))

@@ -10,6 +10,8 @@ _modules = [importlib.import_module(f"{__name__}.{m.name}") for m in pkgutil.ite
 SAMPLES: list[Sample] = [s for m in _modules for s in m.SAMPLES]
 #: Operators whose results say less than the reference's of NaN, infinities and large numbers, and why.
 UNEDGED = {
+    "grid_sample": "positions that are NaN or infinite read no element",
+    "grid_sample_grad": "as of grid_sample",
     "searchsorted": "rows of such values are not sorted",
     "searchsorted_scalar": "as of searchsorted",
     "attention": "weights that underflow in f32 do not in the reference's f64, so that 0 * inf is NaN",

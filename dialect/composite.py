@@ -1,0 +1,123 @@
+"""Operators that are compositions of others: a decomposition and a reference say everything of them.
+
+    composite("frob(x, y) -> z", "..", write=lambda ops, op: ops.exp(op.x) * op.y, reference=..)
+    adjoint("frob_grad(dz, x, y) -> dx, dy", "..", of="frob", seeds=("dz",))
+
+The types are those of the decomposition, which is built without emitting anything. The gradient is that of its
+operators. An operand split along an axis that `sbp` does not split has the decomposition split instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from oneflow.dialect.builder import Builder, Value
+from oneflow.dialect.composed import Recorder, composed_gradient, mapped
+from oneflow.dialect.numpy_builder import NumpyBuilder, describe_array
+from oneflow.dialect.record import REGISTRY, Call, OperatorError, Rule, define, flatten, no_sbp
+from oneflow.dialect.reverse import pull_back, zeros_like
+from oneflow.dialect.signature import parse_signature
+from oneflow.dialect.tensor_desc import TensorDesc
+
+UNSPLIT = no_sbp("its operators are split instead")
+
+
+class TypeBuilder(Builder):
+    """Infers the types of a composition and emits nothing."""
+
+    def emit(self, op: Call, results: Sequence[TensorDesc]) -> list[Value]:
+        """Values of the inferred types."""
+        return [Value(self, None, desc) for desc in results]
+
+    def wrap(self, value: Any) -> Value:
+        """The description of an array or a number as a value."""
+        return Value(self, None, value if isinstance(value, TensorDesc) else describe_array(np.asarray(value)))
+
+
+def composed_types(write: Rule) -> Rule:
+    """The types slot of a decomposition."""
+
+    def types(op: Call) -> tuple[TensorDesc, ...]:
+        ops = TypeBuilder()
+        inputs = {name: mapped(ops.wrap, operand) for name, operand in op.inputs.items()}
+        try:
+            made = write(ops, Call(op.record, inputs, op.attrs))
+        except OperatorError as error:
+            text = str(error)
+            raise error if text.startswith(f"oneflow.{op.record.name}:") else op.error(text) from None
+        return tuple(value.desc for value in flatten(made if isinstance(made, tuple) else [made]))
+
+    return types
+
+
+def composite(
+    signature: str, doc: str, *, write: Rule, reference: Rule, check: Rule | None = None, depth: int = 1, **slots: Any
+) -> None:
+    """Registers a composition.
+
+    Args:
+        signature: as for `define`.
+        doc: what it computes.
+        write: the decomposition: `write(ops, op)` gives the results.
+        reference: the NumPy form.
+        check: what a call has to be; it raises OperatorError.
+        depth: how many callers up the definition stands.
+        slots: slots to state otherwise than derived (`types`, `grad`, `sbp`).
+    """
+    derived = composed_types(write)
+
+    def types(op: Call) -> Any:
+        if check is not None:
+            check(op)
+        return derived(op)
+
+    slots = {"types": types, "grad": composed_gradient, "sbp": UNSPLIT} | slots
+    define(signature, doc=doc, decompose=write, reference=reference, depth=depth + 1, **slots)
+
+
+def adjoint(
+    signature: str, doc: str, *, of: str, seeds: Sequence[str], wanted: Sequence[str] = (), **slots: Any
+) -> None:
+    """Registers the gradient of operator `of` as an operator.
+
+    The reference is the composition of the references of its operators: tests compare the gradient of `of` with
+    finite differences.
+
+    Args:
+        signature: as for `define`; operands and attributes that `of` has too are found by their names.
+        doc: what it computes.
+        of: the operator.
+        seeds: the operands that are the cotangents of `of`'s results, "" for a result without one.
+        wanted: the operands of `of` that the results belong to; all of them by default.
+        slots: slots to state otherwise than derived.
+    """
+    name = parse_signature(signature).name
+
+    def write(ops: Builder, op: Call) -> tuple[Value, ...]:
+        return pulled_back(ops, op, of, seeds, wanted)
+
+    def reference(*operands: Any, **attrs: Any) -> tuple[np.ndarray, ...]:
+        ops, record = NumpyBuilder(), REGISTRY[name]
+        names = [arg.name for arg in record.signature.inputs]
+        inputs = {n: mapped(ops.wrap, x) for n, x in zip(names, operands, strict=True)}
+        return tuple(value.handle for value in write(ops, Call(record, inputs, attrs)))
+
+    composite(signature, doc, write=write, reference=reference, depth=2, **slots)
+
+
+def pulled_back(ops: Builder, op: Call, of: str, seeds: Sequence[str], wanted: Sequence[str]) -> tuple[Value, ...]:
+    """The gradients of a call of operator `of` on the operands and attributes that `op` has under the same names."""
+    recorder, record = Recorder(ops), ops.registry[of]
+    names = [arg.name for arg in record.signature.inputs]
+    operands = {name: mapped(recorder.value, op.inputs.get(name)) for name in names}
+    attrs = {name: value for name, value in op.attrs.items() if name in record.signature.attr_by_name}
+    results = recorder.call(of, *operands.values(), **attrs)
+    given = [(result, op.inputs[seed]) for result, seed in zip(results, seeds, strict=False) if seed]
+    targets = flatten([operands[name] for name in (wanted or names)])
+    cotangents = [(result, recorder.value(seed)) for result, seed in given if seed is not None]
+    found = pull_back(recorder, list(recorder.calls), cotangents, targets)
+    pairs = zip(found, targets, strict=True)
+    return tuple(recorder.original(zeros_like(recorder, x) if g is None else g) for g, x in pairs)

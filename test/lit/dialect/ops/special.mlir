@@ -1,0 +1,31 @@
+// RUN: oneflow-opt %s --oneflow-infer-types | FileCheck %s
+
+// CHECK-LABEL: func.func @curves(
+// CHECK-NEXT: "oneflow.erfinv"(%{{.*}}) : (tensor<?x2xf16>) -> tensor<?x2xf16>
+// CHECK-NEXT: "oneflow.lgamma"(%{{.*}}) : (tensor<?x2xf16>) -> tensor<?x2xf16>
+// CHECK-NEXT: "oneflow.digamma"(%{{.*}}) : (tensor<?x2xf16>) -> tensor<?x2xf16>
+// CHECK-NEXT: "oneflow.trigamma"(%{{.*}}) : (tensor<?x2xf16>) -> tensor<?x2xf16>
+// CHECK-NEXT: "oneflow.lgamma_grad"(%{{.*}}, %{{.*}}) : (tensor<?x2xf16>, tensor<?x2xf16>) -> tensor<?x2xf16>
+// CHECK-NEXT: "oneflow.digamma_grad"(%{{.*}}, %{{.*}}) : (tensor<?x2xf16>, tensor<?x2xf16>) -> tensor<?x2xf16>
+// CHECK-NEXT: "oneflow.frac"(%{{.*}}) : (tensor<?x2xf16>) -> tensor<?x2xf16>
+// CHECK-NEXT: "oneflow.not_equal_zero"(%{{.*}}) : (tensor<3xi32>) -> tensor<3xi32>
+func.func @curves(%x: tensor<?x2xf16>, %i: tensor<3xi32>) -> (tensor<*xf16>, tensor<*xi32>) {
+  %0 = "oneflow.erfinv"(%x) : (tensor<?x2xf16>) -> tensor<*xf16>
+  %1 = "oneflow.lgamma"(%0) : (tensor<*xf16>) -> tensor<*xf16>
+  %2 = "oneflow.digamma"(%1) : (tensor<*xf16>) -> tensor<*xf16>
+  %3 = "oneflow.trigamma"(%2) : (tensor<*xf16>) -> tensor<*xf16>
+  %4 = "oneflow.lgamma_grad"(%3, %0) : (tensor<*xf16>, tensor<*xf16>) -> tensor<*xf16>
+  %5 = "oneflow.digamma_grad"(%4, %0) : (tensor<*xf16>, tensor<*xf16>) -> tensor<*xf16>
+  %6 = "oneflow.frac"(%5) : (tensor<*xf16>) -> tensor<*xf16>
+  %7 = "oneflow.not_equal_zero"(%i) : (tensor<3xi32>) -> tensor<*xi32>
+  return %6, %7 : tensor<*xf16>, tensor<*xi32>
+}
+
+// CHECK-LABEL: func.func @near(
+// CHECK-NEXT: "oneflow.broadcast_isclose_eq_nan"(%{{.*}}, %{{.*}}) {atol = 5.000000e-01 : f32} : (tensor<?x2xf32>, tensor<2xf32>) -> tensor<?x2xi1>
+// CHECK-NEXT: "oneflow.broadcast_isclose_neq_nan"(%{{.*}}, %{{.*}}) : (tensor<?x2xf32>, tensor<2xf32>) -> tensor<?x2xi1>
+func.func @near(%x: tensor<?x2xf32>, %y: tensor<2xf32>) -> (tensor<*xi1>, tensor<*xi1>) {
+  %0 = "oneflow.broadcast_isclose_eq_nan"(%x, %y) {atol = 0.5 : f32} : (tensor<?x2xf32>, tensor<2xf32>) -> tensor<*xi1>
+  %1 = "oneflow.broadcast_isclose_neq_nan"(%x, %y) : (tensor<?x2xf32>, tensor<2xf32>) -> tensor<*xi1>
+  return %0, %1 : tensor<*xi1>, tensor<*xi1>
+}
