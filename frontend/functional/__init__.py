@@ -26,6 +26,7 @@ from oneflow.frontend.functional import (
     random,
     reduction,
     resizing,
+    sampling,
     scattering,
     shape,
     source,
@@ -54,6 +55,7 @@ from oneflow.frontend.functional.random import *  # noqa: F403
 from oneflow.frontend.functional.reduction import *  # noqa: F403
 from oneflow.frontend.functional.resizing import *  # noqa: F403
 from oneflow.frontend.functional.rules import cast
+from oneflow.frontend.functional.sampling import *  # noqa: F403
 from oneflow.frontend.functional.scattering import *  # noqa: F403
 from oneflow.frontend.functional.shape import *  # noqa: F403
 from oneflow.frontend.functional.source import *  # noqa: F403
@@ -80,6 +82,7 @@ __all__ += products.__all__
 __all__ += random.__all__
 __all__ += reduction.__all__
 __all__ += resizing.__all__
+__all__ += sampling.__all__
 __all__ += scattering.__all__
 __all__ += shape.__all__
 __all__ += source.__all__

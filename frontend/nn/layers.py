@@ -5,6 +5,7 @@ Parameters have PyTorch's names, shapes and initial distributions.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -19,13 +20,14 @@ from oneflow.frontend.core.dispatch import as_tensor, current_builder
 from oneflow.frontend.core.errors import fail
 from oneflow.frontend.eager.tensor import wrapped
 from oneflow.frontend.functional.padding import as_batch
+from oneflow.frontend.functional.updating import updated
 from oneflow.frontend.nn import init
 from oneflow.frontend.nn.module import Module, Parameter
 
 __all__ = [
     "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "Embedding", "FusedBatchNorm1d", "FusedBatchNorm2d",
-    "FusedBatchNorm3d", "GroupNorm", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d", "LayerNorm", "Linear",
-    "PReLU", "RMSLayerNorm", "RMSNorm", "SyncBatchNorm",
+    "FusedBatchNorm3d", "FusedMLP", "GroupNorm", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d", "LayerNorm",
+    "Linear", "PReLU", "RMSLayerNorm", "RMSNorm", "RReLU", "SyncBatchNorm",
 ]  # fmt: skip
 
 
@@ -58,11 +60,16 @@ class Linear(Module):
 
 
 def reset(layer: Any) -> None:
-    """Evenly within 1 / sqrt(inputs) on either side, weights and bias."""
-    init.kaiming_uniform_(layer.weight, math.sqrt(5))
-    inputs = init.fans(layer.weight)[0]
-    if layer.bias is not None and inputs:
-        init.uniform_(layer.bias, -1 / math.sqrt(inputs), 1 / math.sqrt(inputs))
+    """Draws the weight and the bias of a layer."""
+    draw(layer.weight, layer.bias)
+
+
+def draw(weight: Any, bias: Any) -> None:
+    """Draws evenly within 1 / sqrt(inputs) on either side, weights and bias."""
+    init.kaiming_uniform_(weight, math.sqrt(5))
+    inputs = init.fans(weight)[0]
+    if bias is not None and inputs:
+        init.uniform_(bias, -1 / math.sqrt(inputs), 1 / math.sqrt(inputs))
 
 
 class Embedding(Module):
@@ -403,3 +410,78 @@ class SyncBatchNorm(_BatchNorm):
         for name, child in list(module.named_children()):
             module.add_module(name, cls.convert_sync_batchnorm(child))
         return module
+
+
+class FusedMLP(Module):
+    """Linear maps with relu between them: `weight_0`, `bias_0`, and so on. A compiled function fuses them.
+
+    `hidden_dropout_rate` has a probability for each hidden layer, `out_dropout_rate` is that of the result. Without
+    `skip_final_activation` the last map ends with a relu too.
+    """
+
+    def __init__(
+        self,
+        in_features: int,
+        hidden_features: Sequence[int],
+        out_features: int,
+        hidden_dropout_rate: Sequence[float] | None = None,
+        out_dropout_rate: float = 0.0,
+        skip_final_activation: bool = False,
+        *,
+        dtype: DType | None = None,
+    ) -> None:
+        super().__init__()
+        sizes = [in_features, *hidden_features, out_features]
+        self.skip_final_activation = skip_final_activation
+        rates = [0.0] * len(hidden_features) if hidden_dropout_rate is None else list(hidden_dropout_rate)
+        if len(rates) != len(hidden_features):
+            raise ValueError(f"expected a hidden_dropout_rate for each of {len(hidden_features)} layers, got {rates}")
+        self.dropout_rates = [*rates, out_dropout_rate]
+        for number, (inputs, outputs) in enumerate(itertools.pairwise(sizes)):
+            self.register_parameter(f"weight_{number}", new_parameter(outputs, inputs, dtype=dtype))
+            self.register_parameter(f"bias_{number}", new_parameter(outputs, dtype=dtype))
+        self.reset_parameters()
+
+    def _maps(self) -> list[tuple[Any, Any]]:
+        return [(getattr(self, f"weight_{i}"), getattr(self, f"bias_{i}")) for i in range(len(self.dropout_rates))]
+
+    def reset_parameters(self) -> None:
+        """Draws the parameters again."""
+        for weight, bias in self._maps():
+            draw(weight, bias)
+
+    def forward(self, x: Any) -> Any:
+        """The maps of `x`."""
+        for number, ((weight, bias), rate) in enumerate(zip(self._maps(), self.dropout_rates, strict=True), 1):
+            x = F.linear(x, weight, bias)
+            if number < len(self.dropout_rates) or not self.skip_final_activation:
+                x = F.relu(x)
+            x = F.dropout(x, rate, self.training)
+        return x
+
+
+class RReLU(Module):
+    """x where it is positive, else x times a slope: in training mode drawn evenly from [lower, upper) for each
+    element, otherwise their mean.
+
+    Raises:
+        ValueError: the slopes are in the wrong order.
+    """
+
+    def __init__(self, lower: float = 1 / 8, upper: float = 1 / 3, inplace: bool = False) -> None:
+        super().__init__()
+        if lower > upper:
+            raise ValueError(f"expected lower of at most upper, got {lower} and {upper}")
+        self.lower, self.upper, self.inplace = lower, upper, inplace
+
+    def forward(self, x: Any) -> Any:
+        """The function of `x`."""
+        if not self.training:
+            return F.leaky_relu(x, (self.lower + self.upper) / 2, self.inplace)
+        slopes = F.add(F.mul(F.rand_like(x), self.upper - self.lower), self.lower)
+        result = F.where(F.gt(x, 0), x, F.mul(x, slopes))
+        return updated(x, result, "rrelu_") if self.inplace else result
+
+    def extra_repr(self) -> str:
+        """The slopes."""
+        return f"lower={self.lower}, upper={self.upper}"

@@ -1,6 +1,7 @@
 """OneFlow's documented names and examples, read from a checkout of OneFlow and tried on this project.
 
     python test/conformance/oneflow_docs.py CHECKOUT --report report.txt
+    python test/conformance/oneflow_docs.py CHECKOUT --write-names
 
 CHECKOUT is a folder with OneFlow's `docs/` and `python/`. A name is an entry of an `autosummary`, `autoclass` or
 `autofunction` of `docs/source/*.rst`. An example is a docstring of `python/oneflow` or a page of `docs/source` with
@@ -31,6 +32,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import names
 import numpy
 
 import oneflow
@@ -38,12 +40,6 @@ import oneflow
 #: The seconds that one example may take.
 TIME_LIMIT = 120
 TOLERANCE = 2e-3
-#: Where names of OneFlow's internal modules are for users.
-MODULES = {
-    "oneflow._oneflow_internal.autograd.Function.FunctionCtx": "oneflow.autograd.function.Context",
-    "oneflow.nn.graph.graph_config.GraphConfig": "oneflow.nn.Graph.GraphConfig",
-    "oneflow.nn.graph.graph_block.GraphModule": "oneflow.nn.graph.GraphModule",
-}
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|\bnan\b|\binf\b)")
 
 
@@ -88,22 +84,6 @@ def _names_of_page(text: str) -> Iterator[str]:
 
 def _full_name(module: str, name: str) -> str:
     return name if name.startswith("oneflow.") else f"{module}.{name}"
-
-
-def resolves(name: str) -> bool:
-    """Whether a full name exists in this project."""
-    module = next((m for m in MODULES if name.startswith(m + ".")), None)
-    parts = (name if module is None else MODULES[module] + name[len(module) :]).split(".")
-    found: Any = importlib.import_module(parts[0])
-    for number, part in enumerate(parts[1:], 1):
-        try:
-            found = getattr(found, part)
-        except AttributeError:
-            try:
-                found = importlib.import_module(".".join(parts[: number + 1]))
-            except ImportError:
-                return False
-    return True
 
 
 def documented_examples(checkout: Path) -> list[Example]:
@@ -152,8 +132,8 @@ def _run(example: Example) -> tuple[str, str]:
         parts = doctest.DocTestParser().get_examples(example.text)
     except ValueError as error:
         return "malformed", str(error)
-    names = {"np": numpy, "oneflow": oneflow, "flow": oneflow, "nn": oneflow.nn, **_names_of_module(example.source)}
-    test = doctest.DocTest(parts, names, example.source, None, None, None)
+    known = {"np": numpy, "oneflow": oneflow, "flow": oneflow, "nn": oneflow.nn, **_names_of_module(example.source)}
+    test = doctest.DocTest(parts, known, example.source, None, None, None)
     runner = _Runner(checker=_Checker(), optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS, verbose=False)
     if all(part.options.get(doctest.SKIP) for part in parts):
         return "skipped by its own marks", ""
@@ -220,11 +200,11 @@ def try_example(example: Example) -> Outcome:
 def report_names(checkout: Path) -> list[str]:
     """Counts of names for each page, with those that are missing."""
     lines, total, missing = [], 0, 0
-    for page, names in documented_names(checkout).items():
-        absent = [n for n in names if not resolves(n)]
-        total, missing = total + len(names), missing + len(absent)
+    for page, of_page in documented_names(checkout).items():
+        absent = [n for n in of_page if not names.resolves(n)]
+        total, missing = total + len(of_page), missing + len(absent)
         if absent:
-            lines.append(f"- {page} {len(absent)}/{len(names)}: {' '.join(absent)}")
+            lines.append(f"- {page} {len(absent)}/{len(of_page)}: {' '.join(absent)}")
     return [f"names: {total - missing} of {total} resolve", *lines]
 
 
@@ -245,7 +225,12 @@ def main() -> None:
     parser.add_argument("--only", default="", help="try examples whose place or text has this text")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--names-only", action="store_true")
+    parser.add_argument("--write-names", action="store_true", help="write names.txt and end")
     args = parser.parse_args()
+    if args.write_names:
+        rows = documented_names(args.checkout).items()
+        names.FILE.write_text("".join(f"{page}: {' '.join(of_page)}\n" for page, of_page in rows))
+        return
     lines = report_names(args.checkout)
     if not args.names_only:
         examples = [e for e in documented_examples(args.checkout) if args.only in e.source or args.only in e.text]

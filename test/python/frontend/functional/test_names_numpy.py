@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import oneflow as flow
+from oneflow.nn import functional as F  # noqa: N812
 
 A = np.arange(6, dtype=np.float32).reshape(2, 3) - 2.5
 B = np.linspace(0.5, 2, 6, dtype=np.float32).reshape(2, 3)
@@ -102,6 +103,21 @@ CASES = {
         lambda: flow.nn.functional.combined_margin_loss(t(A / 3), flow.tensor([2, 0]), 1.5, 0.1, 0.2),
         np.where([[0, 0, 1], [1, 0, 0]], np.cos(1.5 * np.arccos(A / 3) + 0.1) - 0.2, A / 3),
     ),
+    "erfinv": (lambda: flow.erf(flow.erfinv(t(A / 3))), A / 3),
+    "max_unpool": (lambda: F.max_unpool1d(flow.tensor([[3.0, 7.0]]), flow.tensor([[1, 2]]), 2), [[0, 3, 7, 0]]),
+    "max_unpool_size": (lambda: F.max_unpool2d(t(np.ones((1, 1, 1), np.float32)), flow.tensor([[[4]]]), 2,
+                                               output_size=(3, 3)), np.eye(3)[[0, 1, 0]][None] * [[[0], [1], [0]]]),
+    "quantile": (lambda: flow.quantile(t(A), 0.3, 1), np.quantile(A, 0.3, 1)),
+    "quantiles": (lambda: flow.quantile(t(A), flow.tensor([0.1, 0.6]), 0, True),
+                  np.quantile(A, [0.1, 0.6], 0, keepdims=True)),
+    "quantile_lower": (lambda: flow.quantile(t(A), 0.5, interpolation="lower"), np.quantile(A, 0.5, method="lower")),
+    "quantile_nan": (lambda: flow.quantile(t(NAN), 0.1), np.nan),
+    "roc_auc_score": (lambda: flow.roc_auc_score(flow.tensor([1, 1, 0, 1]), flow.tensor([0.9, 0.3, 0.3, 0.5])),
+                      [5 / 6]),
+    "interpolate_like": (lambda: F.interpolate_like(t(CUBE[:1]), flow.ones(1, 1, 8)), CUBE[:1].repeat(2, 2)),
+    "pixel_shuffle": (lambda: F.pixel_shuffle(t(CUBE[:, None, :2, :1].reshape(1, 2, 1, 2)), h_upscale_factor=2,
+                                              w_upscale_factor=1), CUBE[:, None, :2, :1].reshape(1, 1, 2, 2)),
+    "movedim": (lambda: flow.movedim(t(CUBE), (0, 1), (2, 0)), np.moveaxis(CUBE, (0, 1), (2, 0))),
     "new_full": (lambda: t(INTS).new_full((2,), 3), np.array([3, 3])),
     "new_zeros": (lambda: t(INTS).new_zeros(2, 1), np.array([[0], [0]])),
     "type_as": (lambda: t(A).type_as(t(INTS)), A.astype(np.int64)),
@@ -145,6 +161,12 @@ BAD = {
     "normal": (lambda: flow.normal(0.0, -1.0, (2,)), "deviation of at least 0"),
     "multinomial": (lambda: flow.multinomial(flow.tensor([1.0, 0.0]), 2), "2 weights other than 0"),
     "generator": (lambda: flow.rand(2, generator=3), "flow.Generator"),
+    "quantile": (lambda: flow.quantile(t(A), 1.5), "shares from 0 to 1"),
+    "roc_auc_score": (lambda: flow.roc_auc_score(flow.ones(2), flow.ones(2)), "both classes"),
+    "max_unpool": (lambda: F.max_unpool1d(t(A), t(INTS), 2, output_size=(9,)), "output_size less than"),
+    "out shape": (lambda: flow.add(t(A), 1, out=flow.zeros(3)), "expected out of add to take"),
+    "out type": (lambda: flow.add(t(A), 1, out=t(INTS)), "expected out of add to take"),
+    "out gradient": (lambda: flow.mul(flow.ones(2, requires_grad=True), 2, out=flow.zeros(2)), "no gradient"),
     "default dtype": (lambda: flow.set_default_dtype(flow.int32), "type of floats"),
 }
 
@@ -182,6 +204,15 @@ def test_updates_by_further_names():
     np.testing.assert_array_equal(x.numpy(), np.where(np.add(A, [[0, 0, 0], [1, 1, 1]]) > 0, 1, 0))
     base = flow.tensor(V)
     assert base.unsqueeze_(0) is base and base.shape == (1, 3) and base.squeeze_().shape == (3,)
+
+
+def test_results_in_given_tensors():
+    out = flow.zeros(2, 3, dtype=flow.float64)
+    assert flow.mul(t(A), 2, out=out) is out
+    np.testing.assert_allclose(out.numpy(), 2 * A)
+    values, indices = flow.zeros(2), flow.zeros(2, dtype=flow.int64)
+    flow.max(t(A), 1, out=(values, indices))
+    assert values.tolist() == A.max(1).tolist() and indices.tolist() == [2, 2]
 
 
 def test_what_tensors_tell():
