@@ -9,7 +9,8 @@ operators. An operand split along an axis that `sbp` does not split has the deco
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -74,12 +75,19 @@ def composite(
             check(op)
         return derived(op)
 
-    slots = {"types": types, "grad": composed_gradient, "sbp": UNSPLIT} | slots
-    define(signature, doc=doc, decompose=write, reference=reference, depth=depth + 1, **slots)
+    given: dict[str, Any] = {"types": types, "grad": composed_gradient, "sbp": UNSPLIT} | slots
+    define(signature, doc=doc, decompose=write, reference=reference, depth=depth + 1, **given)
 
 
 def adjoint(
-    signature: str, doc: str, *, of: str, seeds: Sequence[str], wanted: Sequence[str] = (), **slots: Any
+    signature: str,
+    doc: str,
+    *,
+    of: str,
+    seeds: Sequence[str],
+    wanted: Sequence[str] = (),
+    names: Mapping[str, str] = MappingProxyType({}),
+    **slots: Any,
 ) -> None:
     """Registers the gradient of operator `of` as an operator.
 
@@ -92,17 +100,19 @@ def adjoint(
         of: the operator.
         seeds: the operands that are the cotangents of `of`'s results, "" for a result without one.
         wanted: the operands of `of` that the results belong to; all of them by default.
+        names: operands of `of` and what they are called here, where that is another name.
         slots: slots to state otherwise than derived.
     """
-    name = parse_signature(signature).name
+    own_name = parse_signature(signature).name
 
     def write(ops: Builder, op: Call) -> tuple[Value, ...]:
-        return pulled_back(ops, op, of, seeds, wanted)
+        called = {n: op.inputs[own] for n, own in names.items()}
+        return pulled_back(ops, Call(op.record, {**op.inputs, **called}, op.attrs), of, seeds, wanted)
 
     def reference(*operands: Any, **attrs: Any) -> tuple[np.ndarray, ...]:
-        ops, record = NumpyBuilder(), REGISTRY[name]
-        names = [arg.name for arg in record.signature.inputs]
-        inputs = {n: mapped(ops.wrap, x) for n, x in zip(names, operands, strict=True)}
+        ops, record = NumpyBuilder(), REGISTRY[own_name]
+        arguments = [arg.name for arg in record.signature.inputs]
+        inputs = {n: mapped(ops.wrap, x) for n, x in zip(arguments, operands, strict=True)}
         return tuple(value.handle for value in write(ops, Call(record, inputs, attrs)))
 
     composite(signature, doc, write=write, reference=reference, depth=2, **slots)
@@ -115,9 +125,13 @@ def pulled_back(ops: Builder, op: Call, of: str, seeds: Sequence[str], wanted: S
     operands = {name: mapped(recorder.value, op.inputs.get(name)) for name in names}
     attrs = {name: value for name, value in op.attrs.items() if name in record.signature.attr_by_name}
     results = recorder.call(of, *operands.values(), **attrs)
-    given = [(result, op.inputs[seed]) for result, seed in zip(results, seeds, strict=False) if seed]
+    cotangents = []
+    for result, name in zip(results, seeds, strict=False):
+        seed = op.inputs[name] if name else None
+        if seed is not None and not seed.desc.compatible(result.desc):
+            raise op.error(f"expected {name} of type {result.desc}, got {seed.desc}")
+        cotangents += [] if seed is None else [(result, recorder.value(seed))]
     targets = flatten([operands[name] for name in (wanted or names)])
-    cotangents = [(result, recorder.value(seed)) for result, seed in given if seed is not None]
     found = pull_back(recorder, list(recorder.calls), cotangents, targets)
     pairs = zip(found, targets, strict=True)
     return tuple(recorder.original(zeros_like(recorder, x) if g is None else g) for g, x in pairs)

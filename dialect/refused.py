@@ -72,9 +72,8 @@ REFUSED = {
         cast_to_static_shape coin_flip combined_margin_loss combined_margin_loss_grad
         crop_mirror_normalize_from_uint8 ctc_greedy_decoder ctc_loss ctc_loss_grad
         cublas_bias_add_relu_matmul_grad cublas_fused_mlp cublas_fused_mlp_grad cublas_matmul_bias_add_grad
-        cudnn_fused_normalization_add_relu cudnn_fused_normalization_add_relu_grad deform_conv2d
-        deform_conv2d_input_grad deform_conv2d_param_grad det dot exponential fake_quantization
-        fuse_layer_norm_grad fused_apply_rotary_emb fused_attention_concat_past_key_value
+        cudnn_fused_normalization_add_relu cudnn_fused_normalization_add_relu_grad det dot exponential
+        fake_quantization fuse_layer_norm_grad fused_apply_rotary_emb fused_attention_concat_past_key_value
         fused_bce_reduce_mean_fw_bw fused_bias_add_gelu fused_bias_add_gelu_grad fused_bias_add_mask_scale
         fused_bias_add_scale_mask_softmax_dropout fused_cast_scale fused_clip_grad fused_codegeex_qkv_reshape
         fused_cross_feature_interaction fused_cross_feature_interaction_v1_grad
@@ -101,13 +100,13 @@ REFUSED = {
         multinomial_with_replacement nms noncontiguous_binary_op noncontiguous_binary_op_grad quantization
         randperm reduce_max_device_stage reduce_max_device_stage_grad reduce_max_global_stage
         reduce_max_global_stage_grad reduce_min_device_stage reduce_min_device_stage_grad
-        reduce_min_global_stage reduce_min_global_stage_grad roc_auc_score roi_align roi_align_grad rrelu
-        same_padding same_padding_grad scaled_dot_product_flash_attention
-        scaled_dot_product_flash_attention_grad skip_layer_norm skip_rms_norm sqrt_square_sum tensor_constant
-        tf_avg_pool_1d tf_avg_pool_1d_grad tf_avg_pool_2d tf_avg_pool_2d_grad tf_avg_pool_3d
-        tf_avg_pool_3d_grad tf_max_pool_1d tf_max_pool_1d_grad tf_max_pool_2d tf_max_pool_2d_grad
-        tf_max_pool_3d tf_max_pool_3d_grad tf_prelu tf_prelu_grad tuple_identity vector_matrix_product
-        vector_matrix_product_grad_a vector_matrix_product_grad_b
+        reduce_min_global_stage reduce_min_global_stage_grad roc_auc_score rrelu same_padding
+        same_padding_grad scaled_dot_product_flash_attention scaled_dot_product_flash_attention_grad
+        skip_layer_norm skip_rms_norm sqrt_square_sum tensor_constant tf_avg_pool_1d tf_avg_pool_1d_grad
+        tf_avg_pool_2d tf_avg_pool_2d_grad tf_avg_pool_3d tf_avg_pool_3d_grad tf_max_pool_1d
+        tf_max_pool_1d_grad tf_max_pool_2d tf_max_pool_2d_grad tf_max_pool_3d tf_max_pool_3d_grad tf_prelu
+        tf_prelu_grad tuple_identity vector_matrix_product vector_matrix_product_grad_a
+        vector_matrix_product_grad_b
     """,
 }
 

@@ -163,13 +163,13 @@ def _reflected(ops: Builder, at: Value, low: float, high: float) -> Value:
     """A position reflected at both ends as often as it takes."""
     span = float(high - low)
     if span == 0:
-        return ops.zero_like(at)  # type: ignore[no-any-return]
+        return ops.call("zero_like", at)[0]
     distance = ops.abs(at - low)
     flips = ops.floor(distance * (1 / span))
     rest = distance - flips * span
     odd = flips - ops.floor(flips * 0.5) * 2.0
-    turned = ops.where(ops.cast(odd, dtype=dtypes.bool_), -rest + span, rest) + low
-    return turned  # type: ignore[no-any-return]
+    turned: Value = ops.where(ops.cast(odd, dtype=dtypes.bool_), -rest + span, rest) + low
+    return turned
 
 
 def _grid_taps(ops: Builder, op: Call, at: Value, size: int) -> list[Tap]:

@@ -12,6 +12,10 @@ SAMPLES: list[Sample] = [s for m in _modules for s in m.SAMPLES]
 UNEDGED = {
     "grid_sample": "positions that are NaN or infinite read no element",
     "grid_sample_grad": "as of grid_sample",
+    **dict.fromkeys(
+        ("roi_align", "roi_align_grad", "deform_conv2d", "deform_conv2d_input_grad"), "as of grid_sample"
+    ),
+    "deform_conv2d_param_grad": "as of grid_sample",
     "searchsorted": "rows of such values are not sorted",
     "searchsorted_scalar": "as of searchsorted",
     "attention": "weights that underflow in f32 do not in the reference's f64, so that 0 * inf is NaN",
