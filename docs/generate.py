@@ -25,6 +25,9 @@ from oneflow.dialect.refused import REFUSED, refused
 from oneflow.dialect.sbp import Factors
 from oneflow.passes.registry import PASSES, PIPELINES
 
+sys.path.insert(0, str(Path(__file__).parent.parent / "test/conformance"))
+import names as documented
+
 DOCS = Path(__file__).parent
 ONEFLOW = DOCS.parent / "test/python/dialect/oneflow_signatures.txt"
 
@@ -77,7 +80,23 @@ def coverage() -> str:
     lines.append("`oneflow-opt --show-op NAME` prints the reason, and a program with such an operator ends with it.")
     for reason, names in REFUSED.items():
         lines += ["", f"- {reason} {', '.join(f'`{name}`' for name in names.split())}"]
+    lines += python_names()
     return "\n".join(lines) + "\n"
+
+
+def python_names() -> Iterable[str]:
+    """Yields the lines of coverage.md about OneFlow's documented Python names."""
+    pages = documented.documented()
+    total = sum(map(len, pages.values()))
+    missing = {page: [n for n in of_page if not documented.resolves(n)] for page, of_page in pages.items()}
+    yield from ["", "# OneFlow's Python names", "", "| names | number |", "| --- | --- |"]
+    yield f"| documented | {total} |"
+    yield f"| documented, here | {total - sum(map(len, missing.values()))} |"
+    yield from ["", "Names that are not here, and why:"]
+    for reason in documented.REFUSED:
+        refused = [n for of_page in missing.values() for n in of_page if documented.reason(n) == reason]
+        if refused:
+            yield from ["", f"- {reason} {', '.join(f'`{n}`' for n in dict.fromkeys(refused))}"]
 
 
 def passes() -> str:

@@ -16,22 +16,36 @@ from oneflow.dialect.dtypes import (
     uint32,
     uint64,
 )  # fmt: skip
+from oneflow.dialect.dtypes import DType as dtype  # noqa: N813
 from oneflow.dialect.dtypes import bool_ as bool
+from oneflow.dialect.dtypes import float16 as half
+from oneflow.dialect.dtypes import float32 as float
+from oneflow.dialect.dtypes import float64 as double
+from oneflow.dialect.dtypes import int16 as short
+from oneflow.dialect.dtypes import int32 as int
+from oneflow.dialect.dtypes import int64 as long
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend import cuda, env, experimental, functional, sbp, sysconfig
+from oneflow.frontend.amp import autocast, get_autocast_cpu_dtype, get_autocast_gpu_dtype, is_autocast_enabled
 from oneflow.frontend.checkpoint import Checkpoint
 from oneflow.frontend.compile.compiled import CompiledFunction, compile
+from oneflow.frontend.core.ambient import get_default_dtype, set_default_dtype
 from oneflow.frontend.core.devices import Device, device
 from oneflow.frontend.core.errors import CallError, OneFlowError, TraceError
+from oneflow.frontend.core.shape import Shape as Size
 from oneflow.frontend.core.spec import TensorSpec
+from oneflow.frontend.core.type_info import finfo, iinfo
+from oneflow.frontend.eager.constructors import as_tensor_of as as_tensor
 from oneflow.frontend.eager.constructors import from_numpy, tensor
+from oneflow.frontend.eager.printing import set_printoptions
 from oneflow.frontend.eager.tape import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
 from oneflow.frontend.functional import *  # noqa: F403
 from oneflow.frontend.functional.random import get_rng_state, set_rng_state
 from oneflow.frontend.functional_c import FUNCTIONS as _C  # noqa: F401
 from oneflow.frontend.global_tensor import to_global
-from oneflow.frontend.methods import inplace, methods  # noqa: F401
-from oneflow.frontend.methods.tensor_type import Tensor
+from oneflow.frontend.methods import attributes, inplace, methods  # noqa: F401
+from oneflow.frontend.methods.attributes import new_ones
+from oneflow.frontend.methods.tensor_type import Tensor, set_default_tensor_type, typed_tensors
 from oneflow.frontend.oneflow_v0 import config, optimizer, scope, variables
 from oneflow.frontend.oneflow_v0.jobs import FunctionConfig, global_function, watch, watch_diff
 from oneflow.frontend.oneflow_v0.user_op_builder import user_op_builder
@@ -55,10 +69,13 @@ __all__ = [
     "Device",
     "FunctionConfig",
     "OneFlowError",
+    "Size",
     "Tensor",
     "TensorDesc",
     "TensorSpec",
     "TraceError",
+    "as_tensor",
+    "autocast",
     "bfloat16",
     "bool",
     "c_kernel",
@@ -66,23 +83,36 @@ __all__ = [
     "config",
     "cuda",
     "device",
+    "double",
+    "dtype",
     "elementwise",
     "enable_grad",
     "env",
     "experimental",
+    "finfo",
+    "float",
     "float16",
     "float32",
     "float64",
     "from_numpy",
+    "get_autocast_cpu_dtype",
+    "get_autocast_gpu_dtype",
+    "get_default_dtype",
     "get_rng_state",
     "global_function",
+    "half",
+    "iinfo",
     "inference_mode",
+    "int",
     "int8",
     "int16",
     "int32",
     "int64",
+    "is_autocast_enabled",
     "is_grad_enabled",
     "load",
+    "long",
+    "new_ones",
     "no_grad",
     "numpy_kernel",
     "operator",
@@ -93,8 +123,12 @@ __all__ = [
     "sbp",
     "scalar",
     "scope",
+    "set_default_dtype",
+    "set_default_tensor_type",
     "set_grad_enabled",
+    "set_printoptions",
     "set_rng_state",
+    "short",
     "sysconfig",
     "tensor",
     "to_global",
@@ -108,6 +142,10 @@ __all__ = [
     "watch",
     "watch_diff",
 ]  # fmt: skip
+#: The classes of tensors of one element type, and functions that update their argument.
+_TABLES = {**typed_tensors("cpu"), **inplace.FUNCTIONS}
+globals().update(_TABLES)
+__all__ += list(_TABLES)
 __all__ += autograd.__all__
 __all__ += functional.__all__
 __all__ += variables.__all__

@@ -8,17 +8,34 @@ flow.cuda.synchronize()
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 
-from oneflow.frontend.core.devices import COMPILE_OPTIONS, Device, device
+from oneflow.frontend.core.devices import COMPILE_OPTIONS, PRESENT, Device, device
+from oneflow.frontend.functional.random import get_rng_state, manual_seed, set_rng_state
+from oneflow.frontend.methods.tensor_type import typed_tensors
 from oneflow.lowering.triton.names import AUTOTUNE, DETERMINISTIC, PRECISION, PRECISIONS
 from oneflow.runtime.cuda import driver
 from oneflow.runtime.cuda import stream as streams
 
+#: The classes of tensors on devices, and the random state, which devices share with the host.
+_TABLES = {
+    **typed_tensors("cuda"),
+    "get_rng_state": get_rng_state,
+    "get_rng_state_all": lambda: [get_rng_state()],
+    "manual_seed": manual_seed,
+    "manual_seed_all": manual_seed,
+    "set_rng_state": lambda new_state, device="cuda": set_rng_state(new_state),
+    "set_rng_state_all": lambda new_states: set_rng_state(new_states[0]),
+}
+globals().update(_TABLES)
+
 __all__ = [
-    "Stream", "current_stream", "device_count", "empty_cache", "is_available", "max_memory_allocated",
-    "memory_allocated", "reset_peak_memory_stats", "set_autotune", "set_deterministic", "set_matmul_precision",
-    "stream", "synchronize",
+    "Stream", "current_device", "current_stream", "device_count", "empty_cache", "get_device_capability",
+    "get_device_name", "get_device_properties", "is_available", "max_memory_allocated", "memory_allocated",
+    "reset_peak_memory_stats", "set_autotune", "set_deterministic", "set_device", "set_matmul_precision", "stream",
+    "synchronize",
 ]  # fmt: skip
+__all__ += list(_TABLES)
 
 
 def set_matmul_precision(precision: str) -> None:
@@ -54,6 +71,61 @@ def set_autotune(autotune: bool) -> None:
     machine.
     """
     COMPILE_OPTIONS[AUTOTUNE] = str(bool(autotune)).lower()
+
+
+def current_device() -> int:
+    """The number of the device that the name "cuda" stands for: that of `set_device`, by default the first."""
+    return PRESENT[0]
+
+
+def set_device(place: str | Device | int) -> None:
+    """Sets the device that the name "cuda" stands for.
+
+    Raises:
+        CudaError: there is no such device.
+    """
+    number = place if isinstance(place, int) else device(place).index
+    driver.device(number)
+    PRESENT[0] = number
+
+
+@dataclass(frozen=True)
+class Properties:
+    """What a CUDA device is: its name, compute capability, bytes of memory and number of SMs."""
+
+    name: str
+    major: int
+    minor: int
+    total_memory: int
+    multi_processor_count: int
+
+
+def get_device_properties(place: str | Device | int | None = None) -> Properties:
+    """What a CUDA device is.
+
+    Raises:
+        CudaError: there is no such device.
+    """
+    return Properties(*_driver_device(place).properties)
+
+
+def get_device_name(place: str | Device | int | None = None) -> str:
+    """The name of a CUDA device.
+
+    Raises:
+        CudaError: there is no such device.
+    """
+    return get_device_properties(place).name
+
+
+def get_device_capability(place: str | Device | int | None = None) -> tuple[int, int]:
+    """The compute capability of a CUDA device, such as (9, 0).
+
+    Raises:
+        CudaError: there is no such device.
+    """
+    found = get_device_properties(place)
+    return found.major, found.minor
 
 
 def is_available() -> bool:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from oneflow.runtime.collectives import mpi
+from oneflow.runtime.global_array import Placement
 
-__all__ = ["get_local_rank", "get_rank", "get_world_size"]
+__all__ = [
+    "all_device_placement", "get_local_rank", "get_node_size", "get_rank", "get_world_size", "init_rdma",
+    "rdma_is_initialized",
+]  # fmt: skip
 
 
 def get_rank() -> int:
@@ -32,3 +36,26 @@ def get_local_rank() -> int:
         WorldError: there is a launcher, but mpi4py is not installed.
     """
     return mpi.world().local_rank_and_size()[0] if mpi.launched() else 0
+
+
+def get_node_size() -> int:
+    """The number of machines of the job, if each runs as many ranks as this one.
+
+    Raises:
+        WorldError: there is a launcher, but mpi4py is not installed.
+    """
+    return -(-get_world_size() // mpi.world().local_rank_and_size()[1]) if mpi.launched() else 1
+
+
+def all_device_placement(type: str) -> Placement:
+    """The placement of all ranks of the job on a type of device, "cpu" or "cuda"."""
+    return Placement.all(type)
+
+
+def init_rdma() -> None:
+    """Nothing: the MPI of the job chooses how messages travel."""
+
+
+def rdma_is_initialized() -> bool:
+    """False: whether messages travel by RDMA is for the MPI of the job to choose."""
+    return False

@@ -167,7 +167,8 @@ def _sbp(x: EagerTensor) -> tuple[Sbp, ...] | None:
     return None if layout is None else layout[1]
 
 
-Tensor.to_global = to_global  # type: ignore[attr-defined]
+for _name in ("to_global", "local_to_global", "global_to_global"):
+    setattr(Tensor, _name, to_global)
 Tensor.to_local = _refuse_in_trace  # type: ignore[attr-defined]
 EagerTensor.to_local = to_local  # type: ignore[attr-defined]
 EagerTensor.placement = property(_placement)  # type: ignore[attr-defined]

@@ -4,6 +4,8 @@ import operator
 
 from oneflow.dialect.sbp import B, P, S, Sbp
 
+#: The class of layouts along one axis.
+sbp = Sbp
 #: Whole on every rank.
 broadcast = B
 #: Every rank has one term of a sum; the tensor is the sum.
@@ -22,4 +24,4 @@ def split(axis: int) -> Sbp:
         raise ValueError(f"expected flow.sbp.split(axis) with an integer, got {axis!r}") from None
 
 
-__all__ = ["broadcast", "partial_sum", "split"]
+__all__ = ["broadcast", "partial_sum", "sbp", "split"]

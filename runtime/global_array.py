@@ -114,7 +114,7 @@ class Placement:
         return Sharding(self.mesh, nd, self.members)
 
     def __str__(self) -> str:
-        return f"placement(type={self.type!r}, ranks={self.ranks.tolist()})"
+        return f'oneflow.placement(type="{self.type}", ranks={self.ranks.tolist()})'
 
     __repr__ = __str__
 

@@ -18,6 +18,7 @@ from oneflow.dialect._mlir import ir
 from oneflow.dialect.locks import Lock
 from oneflow.frontend.compile.ahead_of_time_backward import make_pullback, recorded_call
 from oneflow.frontend.compile.specialization import FastPath, Specialization, no_fast_path
+from oneflow.frontend.core.ambient import ambient
 from oneflow.frontend.core.arrays import (
     Data,
     device_name,
@@ -81,9 +82,9 @@ class CompiledFunction:
         self._requested_specs = specs
         self._spec = None if specs is None or callee.awaits_self else _flatten_arguments(_bind_specs(fn, specs))
         self._specializations: dict[Any, list[Specialization]] = {}
-        self._by_signature: dict[Any, tuple[Specialization, Device | None, FastPath]] = {}
+        self._by_signature: dict[Any, tuple[Specialization, Device | None, tuple[Any, FastPath]]] = {}
         self._last: Specialization | None = None
-        self._fast_path: FastPath = no_fast_path
+        self._fast: tuple[Any, FastPath] = None, no_fast_path  # the settings of the latest call, and its fast path
         self._lock, self._updating = Lock(), Lock(reentrant=True)
 
     def __get__(self, instance: Any, owner: type | None = None) -> CompiledFunction:
@@ -119,16 +120,17 @@ class CompiledFunction:
         if builder is not None and not builder.eager:  # `mode.tracing` inlined
             bind(self._fn, args, kwargs)
             return self._fn(*args, **kwargs)
-        value = NotImplemented if kwargs else self._fast_path(args)
+        settings, fast_path = self._fast
+        value = NotImplemented if kwargs or settings != ambient() else fast_path(args)
         if value is not NotImplemented:
             return value
         key = None if kwargs or self._spec is not None else _quick_signature(args)
         cached = None if key is None else self._by_signature.get(key)
         if cached is None or not cached[0].holds(cached[1]):
             return self._call(key, bind(self._fn, args, kwargs))
-        if cached[0] is not self._last or self._fast_path is not cached[2]:
-            self._last, self._fast_path = cached[0], cached[2]
-            value = self._fast_path(args)
+        if cached[0] is not self._last or self._fast is not cached[2]:
+            self._last, self._fast = cached[0], cached[2]
+            value = self._fast[1](args)
             if value is not NotImplemented:
                 return value
         return self._run(cached[0], args, [x.storage if isinstance(x, EagerTensor) else x for x in args])
@@ -146,14 +148,14 @@ class CompiledFunction:
             self._by_signature[key] = (
                 specialization,
                 None if device is None else specialization.device,
-                self._fast_path,
+                self._fast,
             )
         return self._run(specialization, leaves, values, tree)
 
     def _remember(self, specialization: Specialization, args: Sequence[Any]) -> None:
         """Keeps the specialization of the latest call, and its fast path for like calls."""
         self._last = specialization
-        self._fast_path = specialization.fast_path(args, self.__name__)
+        self._fast = ambient(), specialization.fast_path(args, self.__name__)
 
     def _run(
         self, specialization: Specialization, leaves: Sequence[Any], values: Sequence[Any], tree: Tree | None = None
@@ -243,7 +245,7 @@ class CompiledFunction:
     def _specialize(
         self, arguments: inspect.BoundArguments, specs: list[Any], tree: Tree, device: Device | None
     ) -> Specialization:
-        key = (tree, tuple(_leaf_key(s) for s in specs))
+        key = (tree, tuple(_leaf_key(s) for s in specs), ambient())
         with self._lock.held():
             candidates = self._specializations.setdefault(key, [])
             specialization = next((s for s in candidates if s.holds(device)), None)
@@ -280,7 +282,7 @@ def _flatten_arguments(arguments: inspect.BoundArguments) -> tuple[list[Any], Tr
 
 def _quick_signature(args: tuple[Any, ...]) -> tuple[Any, ...] | None:
     """A key for calls that pass arrays, numbers and strings alone, made without flattening; None for other calls."""
-    signature: list[tuple[Any, ...]] = []
+    signature: list[tuple[Any, ...]] = [ambient()]
     for x in args:
         data = x.variable.handle if isinstance(x, EagerTensor) else x
         if is_on_device(data):

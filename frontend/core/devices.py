@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.lazy import lazy
+from oneflow.frontend.core.ambient import SCOPE
 from oneflow.frontend.core.arrays import Data, device_name
 from oneflow.runtime.cuda import driver
 from oneflow.runtime.cuda.array import DeviceArray
@@ -26,8 +27,30 @@ cuda_programs = lazy("oneflow.runtime.cuda.sized")
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+#: The number of the CUDA device that the name "cuda" stands for.
+PRESENT = [0]
+
+
+class _DeviceType(type):
+    """Makes devices of names: `Device("cuda:1")`, `Device("cuda", 1)`."""
+
+    def __call__(cls, type: str | Device, index: int | None = None) -> Any:
+        """The device "cpu", "cuda" (the present one, by default the first) or such as "cuda:1".
+
+        Raises:
+            ValueError: the name is none of these.
+        """
+        if isinstance(type, Device):
+            return type
+        kind, _, number = str(type).partition(":")
+        if kind not in ("cpu", "cuda") or not (number or "0").isdigit():
+            raise ValueError(f'expected a device such as "cpu", "cuda" or "cuda:1", got {type!r}')
+        present = PRESENT[0] if index is None else index
+        return super().__call__(kind, 0 if kind == "cpu" else int(number or present))
+
+
 @dataclass(frozen=True)
-class Device:
+class Device(metaclass=_DeviceType):
     """A device: `type` is "cpu" or "cuda", `index` its number. It is equal to its name."""
 
     type: str
@@ -37,7 +60,7 @@ class Device:
         return self.type if self.type == "cpu" else f"{self.type}:{self.index}"
 
     def __repr__(self) -> str:
-        return f"device({str(self)!r})"
+        return f"device(type={self.type!r}, index={self.index})"
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, str):
@@ -48,18 +71,8 @@ class Device:
         return hash(str(self))
 
 
-def device(name: str | Device, index: int | None = None) -> Device:
-    """The device "cpu", "cuda" (the first one) or such as "cuda:1".
-
-    Raises:
-        ValueError: the name is none of these.
-    """
-    if isinstance(name, Device):
-        return name
-    kind, _, number = str(name).partition(":")
-    if kind not in ("cpu", "cuda") or not (number or "0").isdigit():
-        raise ValueError(f'expected a device such as "cpu", "cuda" or "cuda:1", got {name!r}')
-    return Device(kind, 0 if kind == "cpu" else int(number or index or 0))
+#: `flow.device`.
+device = Device
 
 
 def move(data: Data, target: Device) -> Data:
@@ -137,6 +150,8 @@ def tensor_factory(function: F) -> F:
     def made(*args: Any, device: str | Device | None = None, placement: Any = None, sbp: Any = None,
              requires_grad: bool = False, **kwargs: Any) -> Any:  # fmt: skip
         tensor = function(*args, **kwargs)
+        if placement is None and sbp is None and device is None:
+            placement, sbp = SCOPE.get().global_mode or (None, None)
         if placement is not None or sbp is not None:
             tensor = tensor.to_global(placement, sbp)
         elif device is not None and hasattr(tensor, "to_device"):

@@ -16,6 +16,7 @@ import numpy as np
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.dtypes import DType
 from oneflow.dialect.record import OperatorError
+from oneflow.frontend.core.ambient import SCOPE, get_default_dtype
 from oneflow.frontend.core.arrays import is_array
 from oneflow.frontend.core.errors import fail
 from oneflow.frontend.core.mode import BUILDER
@@ -139,6 +140,9 @@ def dispatch(name: str, *operands: Any, **attrs: Any) -> Tensor:
 
 def dispatch_all(name: str, *operands: Any, **attrs: Any) -> tuple[Tensor, ...]:
     """The results of an operator; see `dispatch`."""
+    autocast = SCOPE.get().autocast
+    if autocast is not None:
+        operands = autocast.converted(name, operands)
     builder = current_builder()
     values = [_value(builder, x) for x in operands]
     try:
@@ -175,7 +179,7 @@ def as_tensor(value: Any, what: str = "a tensor") -> Tensor:
     if isinstance(value, Tensor):
         return value
     if isinstance(value, (bool, int, float)):
-        value = np.asarray(value, np.float32 if isinstance(value, float) else None)
+        value = np.asarray(value, get_default_dtype().numpy if isinstance(value, float) else None)
     if not is_array(value):
         raise fail(f"expected {what}, got {value!r}")
     builder = current_builder()

@@ -16,10 +16,10 @@ import numpy as np
 
 from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
+from oneflow.frontend.core.ambient import get_default_dtype
 from oneflow.frontend.core.errors import fail
 
-#: Types that a Python number of each class stands for where nothing else decides.
-DEFAULTS = {bool: dtypes.bool_, int: dtypes.int64, float: dtypes.float32}
+_DEFAULTS = {bool: dtypes.bool_, int: dtypes.int64}
 _KINDS = {"bool": 0, "uint": 1, "int": 1, "float": 2}
 
 
@@ -55,6 +55,11 @@ def _signed(unsigned: DType, signed: DType) -> DType:
     return found
 
 
+def default_of(number: Any) -> DType:
+    """The type that a Python number stands for where nothing else decides."""
+    return _DEFAULTS.get(type(as_number(number))) or get_default_dtype()
+
+
 def is_number(value: Any) -> bool:
     """Whether `value` is weak: a Python number, or a NumPy scalar, which counts as one."""
     return isinstance(value, (bool, int, float, np.bool_, np.integer, np.floating))
@@ -68,7 +73,7 @@ def as_number(value: Any) -> bool | int | float:
 
 def result_dtype(strong: Sequence[DType], numbers: Sequence[Any] = ()) -> DType:
     """The type that tensors of the types `strong` and Python numbers share; without tensors, that of the numbers."""
-    weak = [DEFAULTS[type(as_number(n))] for n in numbers]
+    weak = list(map(default_of, numbers))
     highest = functools.reduce(common_dtype, weak) if weak else dtypes.bool_
     if not strong:
         return highest

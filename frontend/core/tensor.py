@@ -15,6 +15,7 @@ from oneflow.dialect import dtypes
 from oneflow.dialect.builder import Value
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.core.errors import called_by_user, fail
+from oneflow.frontend.core.shape import Shape
 
 
 class Tensor(Value):
@@ -34,9 +35,9 @@ class Tensor(Value):
     def shape(self) -> tuple[Any, ...]:
         """The shape. To users a dynamic size is a `Size`, a number of the program; within this package it is None."""
         known = super().shape
-        if None not in known or not called_by_user():
-            return known
-        return self.sizes()
+        if None not in known:
+            return Shape(known)
+        return self.sizes() if called_by_user() else known
 
     @property
     def ndim(self) -> int:
@@ -63,7 +64,7 @@ class Tensor(Value):
     def sizes(self) -> tuple[Any, ...]:
         """The shape, with a `Size` for each dynamic dimension."""
         known = super().shape
-        return tuple(Size("", self, i) if d is None else d for i, d in enumerate(known))
+        return Shape(Size("", self, i) if d is None else d for i, d in enumerate(known))
 
     def numel(self) -> Any:
         """The number of elements, a `Size` where it is dynamic."""

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
+from oneflow.frontend.core.ambient import get_default_dtype
 from oneflow.frontend.core.arrays import is_array, to_array
 from oneflow.frontend.core.devices import tensor_factory
-from oneflow.frontend.core.dispatch import as_tensor, current_builder
+from oneflow.frontend.core.dispatch import as_tensor, current_builder, dispatch
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.eager.tensor import EagerTensor, wrapped
 
@@ -27,9 +27,23 @@ def tensor(data: Any, *, dtype: DType | None = None) -> Tensor:
         raise TypeError("expected numbers or an array, got a tensor; write x.detach().clone()")
     array = np.array(to_array(data) if is_array(data) else data)
     if dtype is None and not is_array(data) and array.dtype == np.float64:
-        dtype = dtypes.float32
+        dtype = get_default_dtype()
     array = array if dtype is None else array.astype(dtype.numpy)
     return wrapped(array) if current_builder().eager else as_tensor(array)
+
+
+@tensor_factory
+def as_tensor_of(data: Any, *, dtype: DType | None = None) -> Tensor:
+    """`data` as a tensor: a tensor as it is, an array in the same memory where that can be, anything else copied;
+    with `dtype` converted.
+    """
+    if isinstance(data, Tensor):
+        result = data
+    elif is_array(data) and current_builder().eager:
+        result = from_numpy(to_array(data))
+    else:
+        result = tensor(data)
+    return result if dtype in (None, result.dtype) else dispatch("cast", result, dtype=dtype)
 
 
 def from_numpy(array: Any) -> EagerTensor:

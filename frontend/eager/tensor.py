@@ -2,7 +2,7 @@
 
     x = flow.tensor([1.0, 2.0], requires_grad=True)
     (x * x).sum().backward()
-    x.grad                                # tensor([2, 4])
+    x.grad                                # tensor([2., 4.], dtype=oneflow.float32)
 
 An `EagerTensor` is what a user's program holds; its variable is its present value. An update in place gives the
 tensor another variable in the same memory.
@@ -16,7 +16,6 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from oneflow.dialect import dtypes
 from oneflow.dialect.builder import Value
 from oneflow.dialect.dtypes import DType
 from oneflow.dialect.tensor_desc import TensorDesc
@@ -26,7 +25,7 @@ from oneflow.frontend.core.devices import Device, device, move
 from oneflow.frontend.core.dispatch import current_builder
 from oneflow.frontend.core.errors import fail, refuse
 from oneflow.frontend.core.tensor import Tensor
-from oneflow.frontend.eager import views
+from oneflow.frontend.eager import printing, views
 from oneflow.frontend.eager.builder import EagerBuilder
 from oneflow.frontend.eager.tape import ACCUMULATING, MODE, Leaf, Variable, gradients, leaves_of, no_grad
 from oneflow.runtime.dlpack import capsule_of
@@ -380,12 +379,13 @@ class EagerTensor(Tensor):
     def __repr__(self) -> str:
         if is_on_ranks(self.handle.handle):  # values on other ranks need a collective
             return f"tensor({self.handle.handle})"
-        values = np.array2string(to_array(self.variable.handle), separator=", ", prefix="tensor(")
-        dtype = "" if self.dtype in (dtypes.float32, dtypes.int64, dtypes.bool_) else f", dtype={self.dtype!r}"
-        dtype += "" if self.device == "cpu" else f", device='{self.device}'"
-        is_computed = self.handle.node is not None
-        suffix = f", grad_fn={self.grad_fn}" if is_computed else ", requires_grad=True" if self.handle.leaf else ""
-        return f"tensor({values}{dtype}{suffix})"
+        suffixes = [] if self.device == "cpu" else [f"device='{self.device}'"]
+        suffixes.append(f"dtype={self.dtype!r}")
+        if self.handle.node is not None:
+            suffixes.append(f"grad_fn=<{self.handle.node.record.name}Backward>")
+        elif self.handle.leaf is not None:
+            suffixes.append("requires_grad=True")
+        return printing.to_text(to_array(self.variable.handle), suffixes)
 
 
 def wrapped(array: Any) -> EagerTensor:

@@ -8,6 +8,10 @@ import inspect
 
 from oneflow.frontend.functional import (
     activation,
+    algebra,
+    aliases,
+    asking,
+    contractions,
     data_dependent,
     distances,
     elementwise,
@@ -17,6 +21,7 @@ from oneflow.frontend.functional import (
     normalization,
     ordering,
     padding,
+    positions,
     products,
     random,
     reduction,
@@ -25,9 +30,15 @@ from oneflow.frontend.functional import (
     scattering,
     shape,
     source,
+    stacking,
+    statistics,
 )
 from oneflow.frontend.functional.activation import *  # noqa: F403
+from oneflow.frontend.functional.algebra import *  # noqa: F403
+from oneflow.frontend.functional.aliases import *  # noqa: F403
 from oneflow.frontend.functional.aliasing import Alias, alias_of, clone, separated
+from oneflow.frontend.functional.asking import *  # noqa: F403
+from oneflow.frontend.functional.contractions import *  # noqa: F403
 from oneflow.frontend.functional.data_dependent import *  # noqa: F403
 from oneflow.frontend.functional.distances import *  # noqa: F403
 from oneflow.frontend.functional.elementwise import *  # noqa: F403
@@ -38,6 +49,7 @@ from oneflow.frontend.functional.losses import *  # noqa: F403
 from oneflow.frontend.functional.normalization import *  # noqa: F403
 from oneflow.frontend.functional.ordering import *  # noqa: F403
 from oneflow.frontend.functional.padding import *  # noqa: F403
+from oneflow.frontend.functional.positions import *  # noqa: F403
 from oneflow.frontend.functional.products import *  # noqa: F403
 from oneflow.frontend.functional.random import *  # noqa: F403
 from oneflow.frontend.functional.reduction import *  # noqa: F403
@@ -47,9 +59,15 @@ from oneflow.frontend.functional.sampling import *  # noqa: F403
 from oneflow.frontend.functional.scattering import *  # noqa: F403
 from oneflow.frontend.functional.shape import *  # noqa: F403
 from oneflow.frontend.functional.source import *  # noqa: F403
+from oneflow.frontend.functional.stacking import *  # noqa: F403
+from oneflow.frontend.functional.statistics import *  # noqa: F403
 
 __all__ = ["cast", "clone", "getitem"]
 __all__ += activation.__all__
+__all__ += algebra.__all__
+__all__ += aliases.__all__
+__all__ += asking.__all__
+__all__ += contractions.__all__
 __all__ += data_dependent.__all__
 __all__ += distances.__all__
 __all__ += elementwise.__all__
@@ -59,6 +77,7 @@ __all__ += losses.__all__
 __all__ += normalization.__all__
 __all__ += ordering.__all__
 __all__ += padding.__all__
+__all__ += positions.__all__
 __all__ += products.__all__
 __all__ += random.__all__
 __all__ += reduction.__all__
@@ -67,6 +86,8 @@ __all__ += sampling.__all__
 __all__ += scattering.__all__
 __all__ += shape.__all__
 __all__ += source.__all__
+__all__ += stacking.__all__
+__all__ += statistics.__all__
 
 for _name in __all__:
     _function = globals()[_name]

@@ -13,9 +13,12 @@ from enum import Enum
 from typing import Any
 
 from oneflow.frontend.core.dispatch import as_tensor, current_builder, dispatch
+from oneflow.frontend.core.errors import fail, refuse
+from oneflow.frontend.core.promotion import kind_of
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.eager.tape import MODE
 from oneflow.frontend.eager.tensor import EagerTensor, wrapped
+from oneflow.frontend.functional.rules import cast
 
 __all__ = ["clone"]
 
@@ -32,10 +35,14 @@ class Alias(Enum):
 
 
 _VIEWS = """
-    broadcast_to chunk expand expand_as movedim narrow permute select slice split squeeze t transpose unbind unsqueeze
+    broadcast_tensors broadcast_to chunk dsplit expand expand_as hsplit meshgrid moveaxis movedim narrow permute
+    select slice split squeeze swapaxes swapdims t tensor_split transpose unbind unsqueeze vsplit
 """.split()
 #: `getitem` copies where the index has positions or masks; dropout gives its operand where it drops nothing.
-_MAYBE = "cast dropout dropout1d dropout2d dropout3d flatten getitem reshape reshape_as to view".split()
+_MAYBE = """
+    atleast_1d atleast_2d atleast_3d cast dropout dropout1d dropout2d dropout3d flatten getitem reshape reshape_as
+    slice_update to view
+""".split()
 
 #: The functions that are no copies.
 ALIASES = dict.fromkeys(_VIEWS, Alias.VIEW) | dict.fromkeys(_MAYBE, Alias.MAYBE)
@@ -56,13 +63,40 @@ def alias_of(name: str, function: Callable[..., Any]) -> Alias:
 
 
 def separated(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function whose results are copied where they would share memory with an operand."""
+    """A function whose results are copied where they would share memory with an operand. With `out`, a tensor or a
+    tuple of them for several results, the results are written there.
+    """
 
     @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        return _separate(function(*args, **kwargs), (*args, *kwargs.values()))
+    def call(*args: Any, out: Any = None, **kwargs: Any) -> Any:
+        result = function(*args, **kwargs)
+        if out is not None:
+            return _written(function.__name__, out, result)
+        return _separate(result, (*args, *kwargs.values()))
 
     return call
+
+
+def _written(name: str, out: Any, result: Any) -> Any:
+    """The tensors `out`, with the values of a result.
+
+    Raises:
+        OneFlowError: their shapes or element types do not take the values.
+        RuntimeError: a gradient would flow to them.
+    """
+    if isinstance(result, tuple) and isinstance(out, (tuple, list)) and len(out) == len(result):
+        parts = [_written(name, target, part) for target, part in zip(out, result, strict=True)]
+        return type(result)(*parts) if hasattr(result, "_fields") else tuple(parts)
+    if not isinstance(out, Tensor) or not isinstance(result, Tensor):
+        raise fail(f"expected out of {name} to be a tensor, or a tuple of one for each result, got {out!r}")
+    if out.desc.shape != result.desc.shape or kind_of(result.dtype) > kind_of(out.dtype):
+        raise fail(f"expected out of {name} to take {result.desc}, got {out.desc}")
+    if current_builder().eager and MODE.recording and (result.requires_grad or out.requires_grad):
+        raise refuse(
+            f"expected no gradient through out of {name}; write within flow.no_grad(), or x = flow.{name}(..)"
+        )
+    current_builder().assign(out, cast(result, out.dtype), name)
+    return out
 
 
 def _separate(result: Any, operands: Iterable[Any]) -> Any:

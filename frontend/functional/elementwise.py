@@ -28,15 +28,16 @@ from oneflow.frontend.functional.rules import (
 from oneflow.frontend.functional.updating import with_inplace
 
 __all__ = [
-    "abs", "acos", "acosh", "add", "add_n", "addcmul", "asin", "asinh", "atan", "atan2", "atanh", "bitwise_and",
-    "bitwise_not", "bitwise_or", "bitwise_xor", "ceil", "celu", "clamp", "clip", "cos", "cosh", "div", "elu", "eq",
-    "erf", "erfc", "exp", "exp2", "expm1", "floor", "floor_divide", "fmod", "ge", "gelu", "gt", "hardshrink",
-    "hardsigmoid", "hardswish", "hardtanh", "isfinite", "isinf", "isnan", "le", "leaky_relu", "lerp", "log", "log1p",
-    "log2", "log10", "logical_and", "logical_not", "logical_or", "logical_xor", "logsigmoid", "lt", "masked_fill",
-    "maximum", "minimum", "mish", "mul", "ne", "neg", "negative", "pow", "quick_gelu", "reciprocal", "relu",
-    "relu6", "remainder", "rint", "round", "rsqrt", "selu", "sigmoid", "sign", "silu", "sin", "sinh", "softplus",
-    "softshrink", "softsign", "sqrt", "square", "square_relu", "sub", "tan", "tanh", "threshold", "to", "trunc",
-    "where",
+    "abs", "acos", "acosh", "add", "add_n", "addcdiv", "addcmul", "asin", "asinh", "atan", "atan2", "atanh",
+    "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "ceil", "celu", "clamp", "clamp_max", "clamp_min",
+    "clip", "cos", "cosh", "digamma", "div", "elu", "eq", "erf", "erfc", "erfinv", "exp", "exp2", "expm1", "floor",
+    "floor_divide", "fmod", "frac", "ge", "gelu", "gt", "hardshrink", "hardsigmoid", "hardswish", "hardtanh",
+    "isfinite", "isinf", "isnan", "le", "leaky_relu", "lerp", "lgamma", "log", "log1p", "log2", "log10",
+    "logaddexp", "logical_and", "logical_not", "logical_or", "logical_xor", "logsigmoid", "lt", "masked_fill",
+    "maximum", "minimum", "mish", "mul", "ne", "neg", "negative", "polygamma", "pow", "quick_gelu", "reciprocal",
+    "relu", "relu6", "remainder", "rint", "round", "rsqrt", "selu", "sigmoid", "sign", "silu", "sin", "sinh",
+    "softplus", "softshrink", "softsign", "sqrt", "square", "square_relu", "sub", "tan", "tanh", "threshold", "to",
+    "trunc", "where",
 ]  # fmt: skip
 
 acos = unary("acos", FLOAT)
@@ -64,6 +65,11 @@ sinh = unary("sinh", FLOAT)
 sqrt = unary("sqrt", FLOAT)
 tan = unary("tan", FLOAT)
 tanh = unary("tanh", FLOAT)
+
+digamma = unary("digamma", FLOAT)
+erfinv = unary("erfinv", FLOAT)
+lgamma = unary("lgamma", FLOAT)
+trigamma = unary("trigamma", FLOAT)
 
 abs = unary("abs", SAME)
 ceil = unary("ceil", SAME)
@@ -305,6 +311,33 @@ def _clamp_by_tensors(x: Tensor, low: Any, high: Any) -> Tensor:
 clip = clamp
 
 
+def clamp_min(input: Any, min: Any) -> Tensor:
+    """`input`, at least `min`."""
+    return clamp(input, min=min)
+
+
+def clamp_max(input: Any, max: Any) -> Tensor:
+    """`input`, at most `max`."""
+    return clamp(input, max=max)
+
+
+def frac(input: Any) -> Tensor:
+    """What `trunc` cuts off, with the sign of `input`; floats."""
+    x = as_tensor(input)
+    if not x.dtype.is_float:
+        raise fail(f"expected floating-point elements for frac, got {x.desc}; write x.float()")
+    return sub(x, trunc(x))
+
+
+def logaddexp(input: Any, other: Any) -> Tensor:
+    """log(exp(x) + exp(y)), without overflow; operands broadcast. Floats."""
+    a, b = as_common(input, other)
+    if not a.dtype.is_float:
+        raise fail(f"expected floating-point elements for logaddexp, got {a.desc} and {b.desc}; write x.float()")
+    apart: Tensor = where(eq(a, b), 0.0, neg(abs(sub(a, b))))  # equal infinities are no distance apart
+    return add(maximum(a, b), log1p(exp(apart)))
+
+
 def to(x: Any, dtype: DType) -> Tensor:
     """`x` with its elements converted to `dtype`; see `cast`."""
     return cast(x, dtype)
@@ -326,3 +359,22 @@ def lerp(input: Any, end: Any, weight: Any) -> Tensor:
 def addcmul(x: Any, tensor1: Any, tensor2: Any, *, value: float = 1) -> Tensor:
     """x + value * tensor1 * tensor2."""
     return add(x, mul(mul(tensor1, tensor2), value))
+
+
+def addcdiv(x: Any, tensor1: Any, tensor2: Any, *, value: float = 1) -> Tensor:
+    """x + value * tensor1 / tensor2; floats."""
+    given = [as_tensor(v) for v in (x, tensor1, tensor2)]
+    if not any(v.dtype.is_float for v in given):
+        raise fail(f"expected floating-point elements for addcdiv, got {given[0].desc}; write x.float()")
+    return add(x, mul(div(tensor1, tensor2), value))
+
+
+def polygamma(n: int, input: Any) -> Tensor:
+    """The n-th derivative of `digamma`, for n of 0 or 1.
+
+    Raises:
+        OneFlowError: n is another.
+    """
+    if n not in (0, 1):
+        raise fail(f"expected n to be 0 or 1 for polygamma, got {n!r}")
+    return trigamma(input) if n else digamma(input)

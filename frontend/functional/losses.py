@@ -13,10 +13,12 @@ from oneflow.frontend.functional import reduction as r
 from oneflow.frontend.functional import shape as sh
 from oneflow.frontend.functional.normalization import log_softmax
 from oneflow.frontend.functional.rules import accumulated, as_common
+from oneflow.frontend.functional.source import arange
 
 __all__ = [
-    "binary_cross_entropy", "binary_cross_entropy_with_logits", "cross_entropy", "huber_loss", "kl_div", "l1_loss",
-    "mse_loss", "nll_loss", "smooth_l1_loss",
+    "binary_cross_entropy", "binary_cross_entropy_with_logits", "combined_margin_loss", "cross_entropy", "huber_loss",
+    "kl_div", "l1_loss", "mse_loss", "nll_loss", "smooth_l1_loss", "softmax_cross_entropy",
+    "sparse_softmax_cross_entropy",
 ]  # fmt: skip
 
 
@@ -163,3 +165,29 @@ def binary_cross_entropy_with_logits(
     operands = _alike(input, target, weight, pos_weight)
     has = pos_weight is not None
     return reduced(dispatch("binary_cross_entropy_with_logits", *operands, has_pos_weight=has), reduction)
+
+
+def sparse_softmax_cross_entropy(labels: Any, logits: Any) -> Tensor:
+    """-log(softmax(logits)) of each class in `labels`, along the last dimension, in the shape of `labels`."""
+    x = as_tensor(logits)
+    return dispatch_all("sparse_softmax_cross_entropy", x, as_tensor(labels), depth=x.shape[-1] or 0)[1]
+
+
+def softmax_cross_entropy(labels: Any, logits: Any) -> Tensor:
+    """-sum(labels * log(softmax(logits))) along the last dimension, for labels that are probabilities."""
+    x = as_tensor(logits)
+    return e.neg(r.sum(e.mul(labels, log_softmax(x, -1)), -1))
+
+
+@accumulated
+def combined_margin_loss(x: Any, label: Any, m1: float = 1.0, m2: float = 0.0, m3: float = 0.0) -> Tensor:
+    """Cosines `(n, classes)` in which that of the class `label` is cos(m1 * angle + m2) - m3. Arxiv 1801.07698."""
+    x, label = as_tensor(x), as_tensor(label)
+    if x.rank != 2 or label.rank != 1 or not label.dtype.is_integer:
+        raise fail(f"expected cosines (n, classes) and integers (n,), got {x.desc} and {label.desc}")
+    if x.shape[1] is None:
+        raise fail(f"expected a static number of classes, got {x.desc}")
+    chosen = e.eq(sh.unsqueeze(label, 1), arange(x.shape[1]))
+    angle = e.acos(e.where(chosen, x, 0.0))  # no infinite slope at the cosines of other classes
+    margin: Tensor = e.where(chosen, e.sub(e.cos(e.add(e.mul(angle, m1), m2)), m3), x)
+    return margin

@@ -6,6 +6,7 @@ mode and in a compiled function at every run, so that runs differ; in `flow.trac
 from __future__ import annotations
 
 import itertools
+import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -14,19 +15,27 @@ import numpy as np
 
 from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
-from oneflow.frontend.core.devices import tensor_factory
-from oneflow.frontend.core.dispatch import as_tensor, current_builder, dispatch
+from oneflow.frontend.core.ambient import get_default_dtype
+from oneflow.frontend.core.devices import Device, move, tensor_factory
+from oneflow.frontend.core.devices import device as as_device
+from oneflow.frontend.core.dispatch import Stateful, as_tensor, current_builder, dispatch
 from oneflow.frontend.core.errors import fail
+from oneflow.frontend.core.promotion import is_number
 from oneflow.frontend.core.tensor import Tensor
-from oneflow.frontend.functional.elementwise import mul
+from oneflow.frontend.functional.elementwise import add, clamp, eq, log, log1p, mul, neg, sub
+from oneflow.frontend.functional.normalization import softmax
 from oneflow.frontend.functional.padding import as_batch
+from oneflow.frontend.functional.reduction import argmax
 from oneflow.frontend.functional.rules import cast, describe
-from oneflow.frontend.functional.shape import narrow, reshape, spread
-from oneflow.frontend.functional.source import ones_like
+from oneflow.frontend.functional.shape import axis, narrow, reshape, spread
+from oneflow.frontend.functional.source import arange, ones_like, zeros_like
 from oneflow.frontend.functional.updating import with_inplace
 
 __all__ = [
-    "bernoulli", "dropout", "dropout1d", "dropout2d", "dropout3d", "manual_seed", "rand", "randint", "randn",
+    "Generator", "bernoulli", "default_generator", "dropout", "dropout1d", "dropout2d", "dropout3d", "gumbel_softmax",
+    "initial_seed",
+    "manual_seed", "multinomial", "normal", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like",
+    "randperm", "seed",
 ]  # fmt: skip
 
 _WORD = (1 << 64) - 1
@@ -41,86 +50,242 @@ def _seeds(seed: int, taken: int) -> Iterator[int]:
         yield (z ^ (z >> 31)) >> 2
 
 
-class _Generator(threading.local):
-    """The seeds that functions of this thread take."""
+class Generator(Stateful):
+    """Seeds for random functions, which take it as `generator`; without one they take the seeds of their thread.
 
-    def __init__(self) -> None:
-        self.restart(0)
+    Raises:
+        OneFlowError: `device` is neither "cpu" nor "cuda"; the seeds are the same on either.
+    """
 
-    def restart(self, seed: int, taken: int = 0) -> None:
-        self.seed, self.taken, self.seeds = seed, taken, _seeds(seed, taken)
+    def __init__(self, device: str | Device = "cpu") -> None:
+        self.device = as_device(device)
+        self._restart(0)
+
+    def _restart(self, seed: int, taken: int = 0) -> None:
+        self._seed, self._taken, self._seeds = seed, taken, _seeds(seed, taken)
 
     def next(self) -> int:
-        self.taken += 1
-        return next(self.seeds)
+        """The next seed."""
+        self._taken += 1
+        return next(self._seeds)
+
+    def manual_seed(self, seed: int) -> Generator:
+        """Restarts the seeds; gives the generator."""
+        self._restart(int(seed))
+        return self
+
+    def seed(self) -> int:
+        """Restarts the seeds from a number of the system, which it gives."""
+        self._restart(int.from_bytes(os.urandom(8)) & _WORD)
+        return self._seed
+
+    def initial_seed(self) -> int:
+        """The number that the seeds were restarted from."""
+        return self._seed
+
+    def get_state(self) -> tuple[int, int]:
+        """Where the seeds are, for `set_state`."""
+        return self._seed, self._taken
+
+    def set_state(self, new_state: tuple[int, int]) -> None:
+        """Goes on from a state that `get_state` gave."""
+        self._restart(*new_state)
 
 
-_generator = _Generator()
+class _DefaultGenerator(threading.local, Generator):
+    """The generator that functions take seeds of by default; every thread has seeds of its own."""
 
 
-def manual_seed(seed: int) -> None:
-    """Restarts the seeds that functions take from here on, in this thread; they start from 0."""
-    _generator.restart(seed)
+default_generator = _DefaultGenerator()
+
+
+def manual_seed(seed: int) -> Generator:
+    """Restarts the seeds that functions take from here on, in this thread; they start from 0. Gives the generator."""
+    return default_generator.manual_seed(seed)
+
+
+def seed() -> int:
+    """Restarts the seeds of this thread from a number of the system, which it gives."""
+    return default_generator.seed()
+
+
+def initial_seed() -> int:
+    """The number that the seeds of this thread were restarted from."""
+    return default_generator.initial_seed()
 
 
 def get_rng_state() -> tuple[int, int]:
     """Where the seeds are: to be kept in a checkpoint and given to `set_rng_state`."""
-    return _generator.seed, _generator.taken
+    return default_generator.get_state()
 
 
 def set_rng_state(state: tuple[int, int]) -> None:
     """Goes on from a state that `get_rng_state` gave."""
-    _generator.restart(*state)
+    default_generator.set_state(state)
 
 
-def numpy_generator() -> np.random.Generator:
+def numpy_generator(generator: Generator | None = None) -> np.random.Generator:
     """A generator of NumPy that takes the next seed: for values that are made outside of programs."""
-    return np.random.Generator(np.random.Philox(_generator.next()))
+    return np.random.Generator(np.random.Philox((generator or default_generator).next()))
 
 
-def random_offset() -> Tensor:
-    """The next seed, as what is added to the seed of an operator."""
-    return current_builder().number(_generator.next, dtypes.int64)
+def random_offset(generator: Generator | None = None) -> Tensor:
+    """The next seed of a generator or of the thread, as what is added to the seed of an operator."""
+    if generator is not None and not isinstance(generator, Generator):
+        raise fail(f"expected generator to be a flow.Generator or None, got {generator!r}")
+    return current_builder().number((generator or default_generator).next, dtypes.int64)
 
 
-def _drawn(op: str, size: tuple[Any, ...], dtype: DType, **attrs: Any) -> Tensor:
+def _drawn(op: str, size: tuple[Any, ...], dtype: DType | None, generator: Generator | None, **attrs: Any) -> Tensor:
+    dtype = dtype or get_default_dtype()
+    if not dtype.is_float:
+        raise fail(f"expected a type of floats for random numbers, got {dtype!r}; write flow.randint for integers")
     wide = dtype if dtype == dtypes.float64 else dtypes.float32
-    return cast(dispatch(op, random_offset(), dtype=wide, shape=spread(size), **attrs), dtype)
+    return cast(dispatch(op, random_offset(generator), dtype=wide, shape=spread(size), **attrs), dtype)
 
 
 @tensor_factory
-def rand(*size: Any, dtype: DType = dtypes.float32) -> Tensor:
+def rand(*size: Any, dtype: DType | None = None, generator: Generator | None = None) -> Tensor:
     """Numbers drawn evenly from [0, 1); sizes one by one or as a list."""
-    return _drawn("uniform", size, dtype)
+    return _drawn("uniform", size, dtype, generator)
 
 
 @tensor_factory
-def randn(*size: Any, dtype: DType = dtypes.float32) -> Tensor:
+def randn(*size: Any, dtype: DType | None = None, generator: Generator | None = None) -> Tensor:
     """Numbers drawn from the normal distribution of mean 0 and deviation 1; sizes one by one or as a list."""
-    return _drawn("normal", size, dtype)
+    return _drawn("normal", size, dtype, generator)
 
 
 @tensor_factory
-def randint(low: int, high: int, size: Any, *, dtype: DType = dtypes.int64) -> Tensor:
-    """Integers drawn evenly from [low, high)."""
-    return dispatch("uniform_int", random_offset(), dtype=dtype, shape=spread([size]), **{"from": low, "to": high})
+def randint(
+    low: int, high: Any, size: Any = None, *, dtype: DType = dtypes.int64, generator: Generator | None = None
+) -> Tensor:
+    """Integers drawn evenly from [low, high); with two arguments from [0, first), of the size of the second."""
+    if size is None:
+        low, high, size = 0, low, high
+    if low >= high:
+        raise fail(f"expected low below high for randint, got {low} and {high}")
+    drawn = dtype if dtype.is_integer else dtypes.int64
+    attrs = {"from": int(low), "to": int(high)}
+    return cast(dispatch("uniform_int", random_offset(generator), dtype=drawn, shape=spread([size]), **attrs), dtype)
 
 
-def bernoulli(x: Any, p: float | None = None) -> Tensor:
+def _like(function: Callable[..., Tensor], doc: str) -> Callable[..., Tensor]:
+    def like(x: Any, *, dtype: DType | None = None, **options: Any) -> Tensor:
+        x = as_tensor(x)
+        return function(x.sizes(), dtype=dtype or x.dtype, **options)
+
+    return tensor_factory(describe(like, f"{function.__name__}_like", doc))
+
+
+rand_like = _like(rand, "Numbers drawn evenly from [0, 1) in the shape of `x`, and its element type or `dtype`.")
+randn_like = _like(randn, "Normal numbers (`randn`) in the shape of `x`, and its element type or `dtype`.")
+
+
+@tensor_factory
+def randint_like(
+    x: Any, low: int, high: int | None = None, *, dtype: DType | None = None, generator: Generator | None = None
+) -> Tensor:
+    """Integers drawn evenly from [low, high), or from [0, low), in the shape of `x` and its type or `dtype`."""
+    x = as_tensor(x)
+    first, last = (0, low) if high is None else (low, high)
+    return randint(first, last, x.sizes(), dtype=dtype or x.dtype, generator=generator)
+
+
+@tensor_factory
+def normal(mean: Any, std: Any, *size: Any, dtype: DType | None = None, generator: Generator | None = None) -> Tensor:
+    """Normal numbers of a mean and a deviation, either of which is a number or a tensor; the tensors broadcast, and
+    two numbers need a size.
+
+    Raises:
+        OneFlowError: a deviation is negative, or two numbers come without a size.
+    """
+    if is_number(std) and std < 0:
+        raise fail(f"expected a deviation of at least 0 for normal, got {std}")
+    if is_number(mean) and is_number(std) and not size:
+        raise fail("expected a size for normal of two numbers, such as flow.normal(0.0, 1.0, (2, 3))")
+    if not size:
+        given = [x for x in (mean, std) if not is_number(x)]
+        size = (add(*map(zeros_like, (given * 2)[:2])).sizes(),)
+        dtype = dtype or as_tensor(given[0]).dtype
+    return add(mul(randn(*size, dtype=dtype, generator=generator), std), mean)
+
+
+@tensor_factory
+def randperm(n: int, *, dtype: DType = dtypes.int64, generator: Generator | None = None) -> Tensor:
+    """The integers from 0 to n - 1 in random order.
+
+    Raises:
+        TraceError: a function is being traced, whose program would have one order.
+    """
+    if n < 0:
+        raise fail(f"expected n of at least 0 for randperm, got {n}")
+    return cast(as_tensor(_on_host("randperm", generator).permutation(n)), dtype)
+
+
+def multinomial(
+    input: Any, num_samples: int, replacement: bool = False, *, generator: Generator | None = None
+) -> Tensor:
+    """`num_samples` positions (int64) for each row of `input`, drawn with probabilities in proportion to its
+    elements; none twice unless `replacement`.
+
+    Raises:
+        OneFlowError: elements are negative, not finite or all 0, or there are too few of them that are not 0.
+        TraceError: a function is being traced, whose program would have one draw.
+    """
+    x: Any = as_tensor(input)
+    if x.rank not in (1, 2) or not x.dtype.is_float or num_samples < 1:
+        raise fail(f"expected rows of floats and num_samples of at least 1, got {x.desc} and {num_samples}")
+    draw = _on_host("multinomial", generator)
+    weights = x.array.astype(np.float64)
+    if not np.isfinite(weights).all() or (weights < 0).any() or (weights.sum(-1) <= 0).any():
+        raise fail("expected finite weights of at least 0 for multinomial, of which some are not 0 in each row")
+    if not replacement and (np.count_nonzero(weights, -1) < num_samples).any():
+        raise fail(f"expected {num_samples} weights other than 0 in each row to draw as many without replacement")
+    with np.errstate(divide="ignore"):
+        logs = np.log(weights)
+    if replacement:
+        found = np.argmax(logs[..., None, :] + draw.gumbel(size=(*logs.shape[:-1], num_samples, logs.shape[-1])), -1)
+    else:
+        found = np.argsort(-(logs + draw.gumbel(size=logs.shape)), -1)[..., :num_samples]
+    return as_tensor(move(np.ascontiguousarray(found), x.device))
+
+
+def _on_host(name: str, generator: Generator | None) -> np.random.Generator:
+    """A generator of NumPy for values that are made on the host.
+
+    Raises:
+        TraceError: a function is being traced.
+    """
+    if not current_builder().eager:
+        raise fail(f"{name} is computed outside of programs; call it before the function, and pass its result in")
+    return numpy_generator(generator)
+
+
+def bernoulli(x: Any, p: float | None = None, *, generator: Generator | None = None) -> Tensor:
     """1 with the probability that each element of `x` is (or with the probability p), else 0; floats."""
     x = as_tensor(x)
-    return dispatch("bernoulli", x, random_offset(), dtype=x.dtype, p=-1.0 if p is None else p)
+    if p is not None and not 0 <= p <= 1:
+        raise fail(f"expected a probability of 0 to 1 for bernoulli, got {p}")
+    return dispatch("bernoulli", x, random_offset(generator), dtype=x.dtype, p=-1.0 if p is None else p)
 
 
 @with_inplace
-def dropout(x: Any, p: float = 0.5, training: bool = True) -> Tensor:
-    """Zeros with the probability p in place of elements, the others divided by 1 - p; `x` where not `training`."""
+def dropout(
+    x: Any, p: float = 0.5, training: bool = True, *, generator: Generator | None = None, addend: Any = None
+) -> Tensor:
+    """Zeros with the probability p in place of elements, the others divided by 1 - p; `x` where not `training`.
+
+    `addend` is added to the result.
+    """
+    if addend is not None:
+        return add(dropout(x, p, training, generator=generator), addend)
     tensor = as_tensor(x)
     if not 0 <= p <= 1:
         raise fail(f"expected a probability of 0 to 1 for dropout, got {p}")
     if not training or not p:
         return tensor
-    mask = dispatch("random_mask_like", tensor, random_offset(), rate=p)
+    mask = dispatch("random_mask_like", tensor, random_offset(generator), rate=p)
     return dispatch("dropout_grad", tensor, mask, scale=1 / (1 - p) if p < 1 else 0.0)
 
 
@@ -144,3 +309,26 @@ def _channel_dropout(spatial: int, ranks: Sequence[int], alone_too: bool) -> Cal
 dropout1d = _channel_dropout(1, (3,), True)
 dropout2d = _channel_dropout(2, (2, 3, 4, 5), False)
 dropout3d = _channel_dropout(3, (5,), True)
+
+
+def gumbel_softmax(logits: Any, tau: float = 1, hard: bool = False, dim: int = -1) -> Tensor:
+    """`softmax` of (logits + Gumbel noise) / tau along `dim`: nearly one-hot samples, to which gradients flow.
+
+    With `hard` samples are one-hot, and gradients those of the samples that are not.
+    """
+    x = as_tensor(logits)
+    if tau <= 0:
+        raise fail(f"expected tau above 0 for gumbel_softmax, got {tau}")
+    drawn = rand(x.sizes(), dtype=x.dtype)
+    exponential = neg(log1p(neg(drawn)))  # above 0 but for a draw of 0, whose logarithm is cut
+    noise = neg(log(clamp(exponential, min=float(np.finfo(np.float32).tiny))))
+    soft = softmax(mul(add(x, noise), 1 / tau), dim)
+    if not hard:
+        return soft
+    along = axis(x, dim)
+    count = x.shape[along]
+    if count is None:
+        raise fail(f"expected a static size of dimension {dim} for hard samples, got {x.desc}")
+    places = reshape(arange(count), [-1 if i == along else 1 for i in range(x.rank)])
+    one_hot = cast(eq(argmax(soft, along, True), places), x.dtype)
+    return add(sub(one_hot, dispatch("stop_gradient", soft)), soft)

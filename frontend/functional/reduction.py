@@ -25,7 +25,7 @@ from oneflow.frontend.functional.source import ones_like
 
 __all__ = [
     "all", "amax", "amin", "any", "argmax", "argmin", "cumprod", "cumsum", "logsumexp", "max", "mean", "min",
-    "norm", "prod", "std", "sum", "var",
+    "nansum", "norm", "prod", "std", "sum", "var",
 ]  # fmt: skip
 
 Dims = int | Sequence[int] | None
@@ -202,6 +202,12 @@ def _variance(wide: Tensor, dim: Dims, unbiased: bool, keepdim: bool) -> Tensor:
 def _root(x: Tensor) -> Tensor:
     """The square root; no gradient flows where it is 0, although its slope there is infinite."""
     return e.masked_fill(e.sqrt(x), e.eq(x, 0.0), 0.0)
+
+
+def nansum(x: Any, dim: Dims = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:
+    """`sum` with NaN counted as 0."""
+    x = as_tensor(x)
+    return sum(e.where(e.isnan(x), 0.0, x) if x.dtype.is_float else x, dim, keepdim, dtype=dtype)
 
 
 def norm(x: Any, p: float | str = 2.0, dim: Dims = None, keepdim: bool = False) -> Tensor:

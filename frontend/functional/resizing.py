@@ -17,6 +17,7 @@ from oneflow.frontend.functional.shape import permute, reshape, slice, stack, tr
 
 __all__ = [
     "channel_shuffle", "fold", "interpolate", "pixel_shuffle", "pixel_unshuffle", "unfold",
+    "upsample",
 ]  # fmt: skip
 
 #: The mode that interpolates linearly, for each number of spatial dimensions, and the attributes with scales.
@@ -75,12 +76,22 @@ def _factors(scale_factor: Any, spatial: int) -> list[float]:
     return [float(f) for f in factors]
 
 
-def pixel_shuffle(input: Any, upscale_factor: int) -> Tensor:
-    """Channels as pixels: `(.., c * r * r, h, w)` as `(.., c, h * r, w * r)`, where r is `upscale_factor`."""
-    x, r = as_tensor(input), upscale_factor
+def pixel_shuffle(
+    input: Any,
+    upscale_factor: int | None = None,
+    h_upscale_factor: int | None = None,
+    w_upscale_factor: int | None = None,
+) -> Tensor:
+    """Channels as pixels: `(.., c * r * s, h, w)` as `(.., c, h * r, w * s)`, where r and s are `upscale_factor`, or
+    one for each dimension.
+    """
+    x = as_tensor(input)
+    r, s = (upscale_factor if n is None else n for n in (h_upscale_factor, w_upscale_factor))
+    if r is None or s is None or r < 1 or s < 1:
+        raise fail(f"expected upscale_factor, or one of height and of width, of at least 1, got {r} and {s}")
     *lead, channels, height, width = x.sizes()
-    parts = reshape(x, (math.prod(lead), channels // (r * r), r, r, height, width))
-    return reshape(permute(parts, 0, 1, 4, 2, 5, 3), (*lead, channels // (r * r), height * r, width * r))
+    parts = reshape(x, (math.prod(lead), channels // (r * s), r, s, height, width))
+    return reshape(permute(parts, 0, 1, 4, 2, 5, 3), (*lead, channels // (r * s), height * r, width * s))
 
 
 def pixel_unshuffle(input: Any, downscale_factor: int) -> Tensor:
@@ -169,3 +180,14 @@ def fold(
         placed.append(dispatch("slice_grad", part, like_shape=shape, start=start, stop=stop, step=step))
     image = placed[0] if count == 1 else dispatch("add_n", placed)
     return drop_batch(pad(image, blocks.border(-1)))
+
+
+def upsample(
+    input: Any,
+    size: Sizes | None = None,
+    scale_factor: float | Any = None,
+    mode: str = "nearest",
+    align_corners: bool | None = None,
+) -> Tensor:
+    """`interpolate`, under PyTorch's older name."""
+    return interpolate(input, size, scale_factor, mode, align_corners)

@@ -18,6 +18,7 @@ import numpy as np
 from oneflow.dialect import dtypes, ops  # noqa: F401  (registers the operators)
 from oneflow.dialect.dtypes import DType
 from oneflow.dialect.record import REGISTRY
+from oneflow.frontend.core.ambient import get_default_dtype
 from oneflow.frontend.core.arrays import is_array
 from oneflow.frontend.core.dispatch import as_tensor, current_builder, dispatch
 from oneflow.frontend.core.errors import fail
@@ -50,7 +51,7 @@ def cast(x: Any, dtype: DType) -> Tensor:
 def to_float(x: Any) -> Tensor:
     """A tensor of floats: `x`, or its values as float32."""
     x = as_tensor(x)
-    return x if x.dtype.is_float else cast(x, dtypes.float32)
+    return x if x.dtype.is_float else cast(x, get_default_dtype())
 
 
 def accumulated(function: Function) -> Function:
@@ -60,7 +61,7 @@ def accumulated(function: Function) -> Function:
     def call(*args: Any, **kwargs: Any) -> Any:
         given = [as_tensor(x) for x in (*args, *kwargs.values()) if isinstance(x, Tensor) or is_array(x)]
         floats = [x.dtype for x in given if x.dtype.is_float]
-        dtype = result_dtype(floats) if floats else dtypes.float32
+        dtype = result_dtype(floats) if floats else get_default_dtype()
         if dtype.accumulator == dtype:
             return function(*args, **kwargs)
         result = function(*map(_accumulator, args), **{k: _accumulator(x) for k, x in kwargs.items()})
@@ -149,7 +150,7 @@ class BinaryRule:
 
     def _dtype(self, dtype: DType) -> DType:
         if self.kind == FLOAT and not dtype.is_float:
-            return dtypes.float32
+            return get_default_dtype()
         if self.kind == LOGIC:
             return dtypes.bool_
         if self.kind == BITS and dtype.is_float:

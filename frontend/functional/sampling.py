@@ -1,34 +1,52 @@
-"""Functions that read images at computed positions."""
+"""Images read at positions of a grid, and the inverse of pooling."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from oneflow.frontend.core.dispatch import as_tensor, dispatch
 from oneflow.frontend.core.errors import fail
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.functional.images import Sizes, per_dimension
+from oneflow.frontend.functional.resizing import interpolate
+from oneflow.frontend.functional.rules import describe
+from oneflow.frontend.functional.scattering import scatter
+from oneflow.frontend.functional.shape import reshape
 from oneflow.frontend.functional.source import zeros
 
-__all__ = ["affine_grid", "deform_conv2d", "grid_sample"]
+__all__ = [
+    "affine_grid",
+    "deform_conv2d",
+    "grid_sample",
+    "interpolate_like",
+    "max_unpool1d",
+    "max_unpool2d",
+    "max_unpool3d",
+]
+
+
+def affine_grid(theta: Any, size: Sequence[int], align_corners: bool = False) -> Tensor:
+    """The grid of `grid_sample` for images of `size` (batch, channels, sizes..) that matrices `theta` move:
+    `(batch, 2, 3)` for images, `(batch, 3, 4)` for volumes.
+    """
+    return dispatch("affine_grid", as_tensor(theta), size=tuple(size), align_corners=bool(align_corners))
 
 
 def grid_sample(
     input: Any, grid: Any, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool = False
 ) -> Tensor:
-    """Images (batch, channels, sizes) read at the positions of `grid` (batch, sizes, coordinates), from -1 to 1.
+    """Images `(batch, channels, sizes..)` at the positions of `grid` `(batch, sizes.., coordinates)`, from -1 to 1.
 
-    `mode` is "bilinear", "nearest" or, for two dimensions, "bicubic"; `padding_mode` is "zeros", "border" or
-    "reflection". The ends of coordinates are the edges of the outer elements, with `align_corners` their middles.
+    `mode` is "bilinear", "nearest" or "bicubic". Outside of the images there are zeros, or with `padding_mode`
+    "border" the nearest element, with "reflection" a mirror image.
+
+    Raises:
+        OneFlowError: a mode is another, or sizes do not fit.
     """
-    attrs = {"interpolation_mode": mode, "padding_mode": padding_mode, "align_corners": align_corners}
-    return dispatch("grid_sample", input, grid, **attrs)
-
-
-def affine_grid(theta: Any, size: Sequence[int], align_corners: bool = False) -> Tensor:
-    """The grid for `grid_sample` by affine matrices of shape `[batch, 2, 3]` (images) or `[batch, 3, 4]` (volumes)."""
-    return dispatch("affine_grid", theta, size=list(size), align_corners=align_corners)
+    modes = {"interpolation_mode": mode, "padding_mode": padding_mode}
+    return dispatch("grid_sample", as_tensor(input), as_tensor(grid), **modes, align_corners=bool(align_corners))
 
 
 def deform_conv2d(
@@ -62,3 +80,47 @@ def deform_conv2d(
     groups = {"groups": x.shape[1] // kernel.shape[1], "offset_groups": moves.shape[1] // (2 * taps)}
     given = zeros((1, 1, 1, 1), dtype=x.dtype) if mask is None else mask
     return dispatch("deform_conv2d", x, moves, kernel, bias, given, **sizes, **groups, use_mask=mask is not None)
+
+
+def interpolate_like(input: Any, like: Any, mode: str = "nearest", align_corners: bool | None = None) -> Tensor:
+    """`interpolate` to the spatial sizes of another tensor."""
+    return interpolate(input, as_tensor(like).sizes()[2:], None, mode, align_corners)
+
+
+def _unpool(spatial: int) -> Callable[..., Tensor]:
+    def function(
+        x: Any,
+        indices: Any,
+        kernel_size: Sizes,
+        stride: Sizes | None = None,
+        padding: Sizes = 0,
+        output_size: Sequence[int] | None = None,
+    ) -> Tensor:
+        x, indices = as_tensor(x), as_tensor(indices)
+        if x.rank not in (spatial + 1, spatial + 2) or indices.shape != x.shape:
+            raise fail(
+                f"expected a tensor of {spatial + 1} or {spatial + 2} dimensions for max_unpool{spatial}d, and "
+                f"indices of its shape, got {x.desc} and {indices.desc}"
+            )
+        kernel, steps, borders = (
+            per_dimension(value, spatial, name)
+            for name, value in (("kernel_size", kernel_size), ("stride", stride or kernel_size), ("padding", padding))
+        )
+        lead, sizes = x.sizes()[:-spatial], x.sizes()[-spatial:]
+        usual = [(n - 1) * s - 2 * p + k for n, s, p, k in zip(sizes, steps, borders, kernel, strict=True)]
+        target = usual if output_size is None else list(output_size)[-spatial:]
+        if any(abs(n - u) >= s for n, u, s in zip(target, usual, steps, strict=True)):
+            raise fail(f"expected an output_size less than {list(steps)} from {usual}, got {output_size}")
+        flat = zeros(*lead, math.prod(target), dtype=x.dtype)
+        values, places = (reshape(v, (*lead, -1)) for v in (x, indices))
+        return reshape(scatter(flat, -1, places, values), (*lead, *target))
+
+    return describe(
+        function,
+        f"max_unpool{spatial}d",
+        f"The elements of `max_pool{spatial}d` where `indices` say that they were, zeros elsewhere.\n\n"
+        "`output_size` are the sizes before the pooling, where the sizes after it leave a choice.",
+    )
+
+
+max_unpool1d, max_unpool2d, max_unpool3d = (_unpool(n) for n in (1, 2, 3))

@@ -168,13 +168,16 @@ def t(x: Any) -> Tensor:
     return transpose(x, 0, 1) if x.rank == 2 else x
 
 
-def movedim(x: Any, source: int, destination: int) -> Tensor:
-    """`x` with dimension `source` moved to `destination`; the others keep their order."""
+def movedim(x: Any, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
+    """`x` with dimensions `source` moved to `destination`; the others keep their order."""
     x = as_tensor(x)
-    a, b = axis(x, source, scalar=True), axis(x, destination, scalar=True)
-    order = [i for i in range(x.rank) if i != a]
-    order.insert(b, a)
-    return x if a == b else permute(x, order)
+    pair = [[axis(x, d, scalar=True) for d in as_list(given)] for given in (source, destination)]
+    if any(len(set(dims)) < len(dims) for dims in pair) or len(pair[0]) != len(pair[1]):
+        raise fail(f"expected as many dimensions in source as in destination, each once, got {source}, {destination}")
+    moved = dict(zip(pair[1], pair[0], strict=True))
+    rest = iter(d for d in range(x.rank) if d not in pair[0])
+    order = [moved[i] if i in moved else next(rest) for i in range(x.rank)]
+    return x if order == list(range(x.rank)) else permute(x, order)
 
 
 def unsqueeze(x: Any, dim: int) -> Tensor:

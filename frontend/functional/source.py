@@ -7,18 +7,20 @@ from typing import Any
 
 from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
+from oneflow.frontend.core.ambient import get_default_dtype
 from oneflow.frontend.core.devices import tensor_factory
 from oneflow.frontend.core.dispatch import as_tensor, dispatch
 from oneflow.frontend.core.errors import fail
-from oneflow.frontend.core.promotion import DEFAULTS, as_number, fitting, is_number
+from oneflow.frontend.core.promotion import as_number, default_of, fitting, is_number
 from oneflow.frontend.core.tensor import Size, Tensor
-from oneflow.frontend.functional.elementwise import add, eq, lt, mul, pow, sub, where
+from oneflow.frontend.functional.elementwise import add, eq, lt, mul, pow, sin, square, sub, where
 from oneflow.frontend.functional.rules import cast, constant
 from oneflow.frontend.functional.shape import spread, unsqueeze
 from oneflow.frontend.functional.sizes import shaped
 
 __all__ = [
-    "arange", "eye", "full", "full_like", "linspace", "logspace", "ones", "ones_like", "zeros", "zeros_like",
+    "arange", "empty", "empty_like", "eye", "full", "full_like", "hann_window", "linspace", "logspace", "ones",
+    "ones_like", "zeros", "zeros_like",
 ]  # fmt: skip
 
 
@@ -30,7 +32,7 @@ def full(size: Any, fill_value: Any, *, dtype: DType | None = None) -> Tensor:
         raise fail(f"expected a number to fill with, got {fill_value!r}; write flow.broadcast_to for a tensor")
     if any(isinstance(d, bool) or not isinstance(d, (int, Size)) for d in shape):
         raise fail(f"expected integers as sizes, got {list(shape)}")
-    target = dtype or DEFAULTS[type(as_number(fill_value))]
+    target = dtype or default_of(fill_value)
     number = fitting(as_number(fill_value), target)
     if not any(isinstance(d, Size) for d in shape):
         return constant(number, target, shape)
@@ -38,15 +40,27 @@ def full(size: Any, fill_value: Any, *, dtype: DType | None = None) -> Tensor:
 
 
 @tensor_factory
-def zeros(*size: Any, dtype: DType = dtypes.float32) -> Tensor:
+def zeros(*size: Any, dtype: DType | None = None) -> Tensor:
     """A tensor of zeros; sizes one by one or as a list."""
-    return full(spread(size), 0, dtype=dtype)
+    return full(spread(size), 0, dtype=dtype or get_default_dtype())
 
 
 @tensor_factory
-def ones(*size: Any, dtype: DType = dtypes.float32) -> Tensor:
+def ones(*size: Any, dtype: DType | None = None) -> Tensor:
     """A tensor of ones; sizes one by one or as a list."""
-    return full(spread(size), 1, dtype=dtype)
+    return full(spread(size), 1, dtype=dtype or get_default_dtype())
+
+
+@tensor_factory
+def empty(*size: Any, dtype: DType | None = None) -> Tensor:
+    """A tensor whose elements are to be set: zeros. Sizes one by one or as a list."""
+    return full(spread(size), 0, dtype=dtype or get_default_dtype())
+
+
+@tensor_factory
+def empty_like(x: Any, *, dtype: DType | None = None) -> Tensor:
+    """A tensor whose elements are to be set, in the shape of `x` and its element type or `dtype`: zeros."""
+    return zeros_like(x, dtype=dtype)
 
 
 @tensor_factory
@@ -83,7 +97,7 @@ def arange(start: Any, end: Any = None, step: Any = 1, *, dtype: DType | None = 
     if step == 0:
         raise fail("expected a step other than 0 for arange")
     values = [as_number(v) for v in (start, end, step)]
-    target = dtype or (dtypes.float32 if any(isinstance(v, float) for v in values) else dtypes.int64)
+    target = dtype or (get_default_dtype() if any(isinstance(v, float) for v in values) else dtypes.int64)
     kind, convert = ("float", float) if target.is_float else ("integer", int)
     if not target.is_float and any(isinstance(v, float) and v != math.floor(v) for v in values):
         raise fail(f"expected integers for arange of {target}, got {values}")
@@ -101,9 +115,10 @@ def _counted(start: Any, end: Any, step: Any, dtype: DType) -> Tensor:
 
 
 @tensor_factory
-def eye(n: int, m: int | None = None, *, dtype: DType = dtypes.float32) -> Tensor:
+def eye(n: int, m: int | None = None, *, dtype: DType | None = None) -> Tensor:
     """An n x m matrix (square without m) of ones on the diagonal."""
     rows, cols = spread([(n, n if m is None else m)])
+    dtype = dtype or get_default_dtype()
     if not any(isinstance(d, Size) for d in (rows, cols)):
         return dispatch("eye", dtype=dtype, rows=rows, cols=cols)
     return cast(eq(unsqueeze(arange(rows), 1), arange(cols)), dtype)
@@ -124,12 +139,27 @@ def _evenly(start: Any, end: Any, steps: Any, name: str) -> Tensor:
 
 
 @tensor_factory
-def linspace(start: float, end: float, steps: int, *, dtype: DType = dtypes.float32) -> Tensor:
+def linspace(start: float, end: float, steps: int, *, dtype: DType | None = None) -> Tensor:
     """`steps` numbers from `start` to `end`, evenly apart; computed in float64."""
-    return cast(_evenly(start, end, steps, "linspace"), dtype)
+    return cast(_evenly(start, end, steps, "linspace"), dtype or get_default_dtype())
 
 
 @tensor_factory
-def logspace(start: float, end: float, steps: int, base: float = 10.0, *, dtype: DType = dtypes.float32) -> Tensor:
+def logspace(start: float, end: float, steps: int, base: float = 10.0, *, dtype: DType | None = None) -> Tensor:
     """`base` to the powers of `steps` numbers from `start` to `end`, evenly apart; computed in float64."""
-    return cast(pow(float(base), _evenly(start, end, steps, "logspace")), dtype)
+    return cast(pow(float(base), _evenly(start, end, steps, "logspace")), dtype or get_default_dtype())
+
+
+@tensor_factory
+def hann_window(window_length: int, periodic: bool = True, *, dtype: DType | None = None) -> Tensor:
+    """The Hann window sin^2(pi * n / N) of a length; N is the length where `periodic`, else one less.
+
+    Raises:
+        OneFlowError: the length is negative, or `dtype` is no type of floats.
+    """
+    target = dtype or get_default_dtype()
+    if window_length < 0 or not target.is_float:
+        raise fail(f"expected a length of at least 0 and floats for hann_window, got {window_length} and {target!r}")
+    number = arange(window_length, dtype=dtypes.float64)
+    steps = window_length if periodic else window_length - 1
+    return cast(square(sin(mul(number, math.pi / steps))) if steps > 0 else add(number, 1.0), target)

@@ -15,13 +15,15 @@ _INPLACE = inspect.Parameter("inplace", inspect.Parameter.POSITIONAL_OR_KEYWORD,
 
 
 def with_inplace(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """A function with a last parameter `inplace`, with which the first argument is updated and returned."""
+    """A function with a last positional parameter `inplace`, which updates the first argument and returns it."""
     plain = inspect.signature(function)
-    signature = plain.replace(parameters=[*plain.parameters.values(), _INPLACE])
+    given_by_name = [p for p in plain.parameters.values() if p.kind is inspect.Parameter.KEYWORD_ONLY]
+    positional = [p for p in plain.parameters.values() if p not in given_by_name]
+    signature = plain.replace(parameters=[*positional, _INPLACE, *given_by_name])
 
     @functools.wraps(function)
     def either(*args: Any, **kwargs: Any) -> Tensor:
-        if "inplace" not in kwargs and len(args) <= len(plain.parameters):
+        if "inplace" not in kwargs and len(args) <= len(positional):
             return function(*args, **kwargs)
         given = signature.bind(*args, **kwargs).arguments
         inplace = given.pop("inplace")

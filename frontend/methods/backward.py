@@ -6,6 +6,8 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
+from oneflow.dialect import dtypes
+from oneflow.frontend.core.ambient import SCOPE
 from oneflow.frontend.core.arrays import is_array
 from oneflow.frontend.core.dispatch import as_tensor, current_builder, dispatch
 from oneflow.frontend.core.errors import fail, refuse
@@ -36,7 +38,20 @@ def backward(
     roots = [tensors] if isinstance(tensors, Tensor) else list(tensors)
     retain = create_graph if retain_graph is None else retain_graph
     leaves = None if inputs is None else _leaves_of(inputs)
-    current_builder().backward(roots, _weights(roots, grad_tensors), retain, create_graph, leaves)
+    weights = _scaled(roots, _weights(roots, grad_tensors))
+    current_builder().backward(roots, weights, retain, create_graph, leaves)
+
+
+def _scaled(roots: Sequence[Tensor], weights: Sequence[Any]) -> Sequence[Any]:
+    """Weights, with the factor of the loss that is in force in place of those that are missing."""
+    scale = SCOPE.get().loss_scale
+    if scale is None:
+        return weights
+    factor = current_builder().number(scale, dtypes.float32)
+    return [
+        cast(dispatch("broadcast_mul", cast(factor, x.dtype), dispatch("ones_like", x)), x.dtype) if w is None else w
+        for x, w in zip(roots, weights, strict=True)
+    ]
 
 
 def _leaves_of(inputs: Tensor | Sequence[Tensor]) -> set[Leaf]:

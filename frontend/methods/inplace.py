@@ -32,9 +32,13 @@ from oneflow.frontend.methods.index import integers_first
 
 #: Functions whose results can take the place of their first argument: `add` gives `add_`.
 UPDATES = """
-    abs add addcmul bitwise_and bitwise_not bitwise_or bitwise_xor ceil clamp clip cos div erf exp expm1 floor
-    floor_divide fmod index_add lerp log log1p masked_fill maximum minimum mul neg pow reciprocal relu remainder round
-    rsqrt scatter scatter_add scatter_reduce sigmoid sign silu sin sqrt square sub tan tanh tril triu trunc
+    abs absolute acos acosh add addcdiv addcmul arccos arccosh arcsin arcsinh arctan arctanh asin asinh atan atanh
+    baddbmm bitwise_and bitwise_not bitwise_or bitwise_xor ceil clamp clamp_max clamp_min clip cos cosh cumprod
+    cumsum digamma div divide eq erf erfc erfinv exp exp2 expm1 floor floor_divide fmod frac ge greater
+    greater_equal gt index_add le lerp less less_equal lgamma log log1p log2 log10 logical_and logical_not
+    logical_or logical_xor lt masked_fill maximum minimum mul multiply ne neg negative not_equal pow reciprocal relu
+    remainder round rsqrt scatter scatter_add scatter_reduce sigmoid sign silu sin sinh sqrt square sub subtract tan
+    tanh tril triu true_divide trunc
 """.split()
 
 #: Python's operators that update, and their functions.
@@ -53,7 +57,8 @@ def _in_place(function: Callable[..., Tensor], name: str) -> Callable[..., Tenso
 
 
 def _assign(target: Tensor, value: Tensor, name: str) -> Tensor:
-    if value.dtype != target.dtype and value.dtype.is_float and target.dtype.is_float:
+    truths, floats = value.dtype == dtypes.bool_, value.dtype.is_float and target.dtype.is_float
+    if value.dtype != target.dtype and (truths or floats):
         value = F.cast(value, target.dtype)
     current_builder().assign(target, value, name)
     return target
@@ -180,18 +185,21 @@ def _write_on_host(x: EagerTensor, key: Any, value: np.ndarray) -> None:
     memory.write("__setitem__")
 
 
+#: The updates as functions of a tensor: `flow.sin_(x)`.
+FUNCTIONS = {f"{name}_": _in_place(getattr(F, name), f"{name}_") for name in UPDATES}
+
 #: Methods that tensors of traces have too.
 UPDATE_METHODS = (copy_, fill_, zero_)
 
 
 def attach(target: type[Tensor]) -> None:
     """Sets the updates on `target`."""
-    for name in UPDATES:
-        setattr(target, f"{name}_", _in_place(getattr(F, name), f"{name}_"))
+    for name, function in FUNCTIONS.items():
+        setattr(target, name, function)
     for name, update in OPERATORS.items():
         setattr(target, f"__{name}__", getattr(target, f"{update}_"))
-    for function in UPDATE_METHODS:
-        setattr(target, function.__name__, function)
+    for method in UPDATE_METHODS:
+        setattr(target, method.__name__, method)
     setattr(target, "__setitem__", setitem)  # noqa: B010 (the class declares none)
 
 

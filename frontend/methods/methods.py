@@ -29,15 +29,19 @@ from oneflow.frontend.tracing.trace import TraceBuilder
 
 #: Functions that are methods under their own names.
 METHODS = """
-    abs acos acosh add addcmul addmm all amax amin any argmax argmin argsort argwhere as_strided asin asinh atan atan2
-    atanh bincount bitwise_and bitwise_not bitwise_or bitwise_xor bmm broadcast_to ceil chunk clamp clip clone cos
-    cosh cumprod cumsum diag diagonal div dot elu eq erf erfc exp exp2 expand expand_as expm1 flatten flip floor
-    floor_divide fmod ge gelu gt in_top_k index_add isfinite isinf isnan kthvalue le lerp log log10 log1p log2
-    log_softmax logical_and logical_not logical_or logical_xor logsumexp lt masked_fill masked_select matmul max
-    maximum mean median min minimum mm mode movedim mul narrow ne neg negative nonzero norm pow prod reciprocal relu
-    remainder repeat repeat_interleave reshape_as roll round rsqrt scatter scatter_add scatter_reduce select sigmoid
-    sign silu sin sinh softmax softplus sort split sqrt square squeeze std sub sum t tan tanh topk tril triu trunc
-    unbind unique unsqueeze var view
+    abs absolute acos acosh add addcdiv addcmul addmm addmv all allclose amax amin any arccos arccosh arcsin arcsinh
+    arctan arctan2 arctanh argmax argmin argsort argwhere as_strided asin asinh atan atan2 atanh baddbmm bernoulli
+    bincount bitwise_and bitwise_not bitwise_or bitwise_xor bmm broadcast_to ceil chunk clamp clamp_max clamp_min
+    clip clone cos cosh cross cumprod cumsum diag diagonal digamma div divide dot dsplit elu eq equal erf erfc
+    erfinv exp exp2 expand expand_as expm1 fix flatten flip floor floor_divide fmod frac ge gelu greater
+    greater_equal gt hardshrink hsplit in_top_k index_add inner is_nonzero isclose isfinite isinf isnan kthvalue le
+    lerp less less_equal lgamma log log1p log2 log10 log_softmax logaddexp logical_and logical_not logical_or
+    logical_xor logsumexp lt masked_fill masked_select matmul max maximum mean median min minimum mish mm mode
+    moveaxis movedim mul multinomial multiply mv nansum narrow ne neg negative nonzero norm not_equal outer pow prod
+    quantile reciprocal relu remainder repeat repeat_interleave reshape_as roll round rsqrt scatter scatter_add
+    scatter_reduce select selu sigmoid sign silu sin sinh softmax softplus softsign sort split sqrt square squeeze
+    std sub subtract sum swapaxes swapdims t tan tanh tensor_split tile topk trace tril triu true_divide trunc
+    unbind unique unsqueeze var vdot view vsplit
 """.split()
 
 #: Python's operators on two tensors, and the functions they are.
@@ -56,8 +60,9 @@ UFUNCS = {
 }  # fmt: skip
 
 CASTS = {
-    "bool": dtypes.bool_, "char": dtypes.int8, "int": dtypes.int32, "long": dtypes.int64, "half": dtypes.float16,
-    "bfloat16": dtypes.bfloat16, "float": dtypes.float32, "double": dtypes.float64,
+    "bool": dtypes.bool_, "byte": dtypes.uint8, "char": dtypes.int8, "short": dtypes.int16, "int": dtypes.int32,
+    "long": dtypes.int64, "half": dtypes.float16, "bfloat16": dtypes.bfloat16, "float": dtypes.float32,
+    "double": dtypes.float64,
 }  # fmt: skip
 
 
@@ -237,8 +242,8 @@ def attach(target: type[Tensor]) -> None:
     special = {
         "__neg__": F.neg, "__abs__": F.abs, "__invert__": F.bitwise_not, "__getitem__": F.getitem,
         "__array_ufunc__": array_ufunc, "__pos__": positive, "permute": permute, "reshape": reshape,
-        "transpose": transpose, "to": to, "type": to, "device": property(device_of), "cuda": cuda, "cpu": cpu,
-        "contiguous": contiguous, "detach": detach,
+        "transpose": transpose, "to": to, "cast": to, "device": property(device_of), "cuda": cuda,
+        "cpu": cpu, "contiguous": contiguous, "detach": detach,
         "is_contiguous": is_contiguous, "T": property(reversed_dims), "data": property(data), "where": where,
         "gather": F.gather, "index_select": F.index_select, "backward": backward,
         "register_hook": register_hook, "unfold": unfold_dimension,

@@ -1,6 +1,6 @@
-"""`flow.Tensor`: the class of tensors, called with data or sizes.
+"""`flow.Tensor`: the class of tensors, called with data or sizes; `flow.FloatTensor` and the like have one type.
 
-flow.Tensor([[1, 2]])     flow.Tensor(np.ones(3))     flow.Tensor(2, 3, device="cpu")
+flow.Tensor([[1, 2]])     flow.Tensor(np.ones(3))     flow.LongTensor(2, 3)
 """
 
 from __future__ import annotations
@@ -10,47 +10,91 @@ from typing import Any
 import numpy as np
 
 from oneflow.dialect import dtypes
+from oneflow.dialect.dtypes import DType
 from oneflow.frontend import functional
 from oneflow.frontend.core import tensor
+from oneflow.frontend.core.ambient import get_default_dtype, set_default_dtype
 from oneflow.frontend.core.arrays import is_array, to_array
-from oneflow.frontend.core.devices import tensor_factory
+from oneflow.frontend.core.devices import device, tensor_factory
 from oneflow.frontend.eager import constructors
+from oneflow.frontend.eager.tensor import EagerTensor
 
 
 @tensor_factory
-def _make(*data: Any) -> tensor.Tensor:
-    """A float32 tensor of data, or of zeros with the sizes that integers give."""
+def _make(*data: Any, dtype: DType) -> tensor.Tensor:
+    """A tensor of data, or of zeros with the sizes that integers give."""
     sizes = all(isinstance(d, int) for d in data)
     if not sizes and len(data) != 1:
         raise TypeError(f"expected flow.Tensor(data) or flow.Tensor(2, 3), got {len(data)} arguments")
     if not sizes and isinstance(data[0], tensor.Tensor):
-        copied: tensor.Tensor = functional.cast(data[0], dtypes.float32).detach().clone()  # type: ignore[attr-defined]
+        copied: tensor.Tensor = functional.cast(data[0], dtype).detach().clone()  # type: ignore[attr-defined]
         return copied
-    values = np.zeros(data) if sizes else to_array(data[0]) if is_array(data[0]) else data[0]
-    return constructors.tensor(np.asarray(values, np.float32))
+    if sizes:
+        return constructors.tensor(np.zeros(data or (0,), dtype.numpy))
+    values = to_array(data[0]) if is_array(data[0]) else data[0]
+    return constructors.tensor(np.asarray(values).astype(dtype.numpy))
 
 
 class _TensorType(type):
-    """Makes tensors when called; in type checks it stands for the class `tensor.Tensor`, from which every tensor
-    derives.
+    """Makes tensors when called; in type checks it stands for all tensors of its element type and device.
+
+    The class `Tensor` has no element type: it makes tensors of the default type, and stands for every tensor.
     """
 
+    dtype: DType | None = None
+    place: str | None = None
+
     def __call__(cls, *data: Any, **where: Any) -> tensor.Tensor:
-        """A float32 copy of data, or of zeros with the sizes that integers give; `where` as in `flow.zeros`."""
-        return _make(*data, **where)
+        """A copy of data, or zeros with the sizes that integers give; `where` as in `flow.zeros`."""
+        place = {} if cls.place is None else {"device": cls.place}
+        return _make(*data, dtype=cls.dtype or get_default_dtype(), **(place | where))
 
     def __instancecheck__(cls, value: object) -> bool:
-        return isinstance(value, tensor.Tensor)
+        if not isinstance(value, tensor.Tensor) or cls.dtype is None:
+            return isinstance(value, tensor.Tensor)
+        kind = value.device.type if isinstance(value, EagerTensor) else "cpu"
+        return value.dtype == cls.dtype and kind == (cls.place or "cpu")
 
     def __subclasscheck__(cls, other: type) -> bool:
         return issubclass(other, tensor.Tensor)
 
     def __getattr__(cls, name: str) -> Any:
-        return getattr(tensor.Tensor, name)
+        return getattr(EagerTensor, name)
 
     def __dir__(cls) -> list[str]:
-        return dir(tensor.Tensor)
+        return dir(EagerTensor)
 
 
 class Tensor(metaclass=_TensorType):
-    """A tensor: `flow.Tensor(data)` makes one of float32, `flow.tensor(data)` one of the data's own type."""
+    """A tensor: `flow.Tensor(data)` makes one of the default type, `flow.tensor(data)` one of the data's own type."""
+
+
+#: The element types that have a class of their own.
+_NAMES = {
+    "BFloat16Tensor": dtypes.bfloat16, "BoolTensor": dtypes.bool_, "ByteTensor": dtypes.uint8,
+    "CharTensor": dtypes.int8, "DoubleTensor": dtypes.float64, "FloatTensor": dtypes.float32,
+    "HalfTensor": dtypes.float16, "IntTensor": dtypes.int32, "LongTensor": dtypes.int64,
+    "ShortTensor": dtypes.int16,
+}  # fmt: skip
+
+
+def typed_tensors(place: str) -> dict[str, Any]:
+    """The classes of tensors of one element type on a kind of device, by name."""
+    kind = device(place).type
+    doc = "Tensors of {} on the device {}: called with data or sizes, it makes one."
+    return {
+        name: _TensorType(name, (), {"dtype": dtype, "place": kind, "__doc__": doc.format(dtype.name, kind)})
+        for name, dtype in _NAMES.items()
+    }
+
+
+def set_default_tensor_type(t: Any) -> None:
+    """Sets the default type of floats to that of a class such as `flow.DoubleTensor`, or of its name.
+
+    Raises:
+        TypeError: it is no class of floats on the host.
+    """
+    named = typed_tensors("cpu").get(t.rpartition(".")[2]) if isinstance(t, str) else t
+    if getattr(named, "dtype", None) is None or named.place != "cpu":
+        raise TypeError(f"expected a class of tensors on the host such as flow.DoubleTensor, got {t!r}")
+    set_default_dtype(named.dtype)

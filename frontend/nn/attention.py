@@ -116,7 +116,7 @@ class MultiheadAttention(Module):
         vdim: int | None = None,
         batch_first: bool = False,
         *,
-        dtype: DType = dtypes.float32,
+        dtype: DType | None = None,
     ) -> None:
         super().__init__()
         if num_heads <= 0 or embed_dim % num_heads:

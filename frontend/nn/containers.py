@@ -144,13 +144,13 @@ class ParameterList(_Parameters):
 class ParameterDict(_Parameters):
     """Parameters under names; other tensors become parameters."""
 
-    def __init__(self, parameters: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, parameters: Mapping[str, Any] | Iterable[tuple[str, Any]] | None = None) -> None:
         super().__init__()
         self.update(parameters or {})
 
-    def update(self, parameters: Mapping[str, Any]) -> None:
-        """Adds parameters, or puts them in the place of others."""
-        for name, value in parameters.items():
+    def update(self, parameters: Mapping[str, Any] | Iterable[tuple[str, Any]]) -> None:
+        """Adds parameters, a mapping or pairs, or puts them in the place of others."""
+        for name, value in dict(parameters).items():
             self[name] = value
 
     def __len__(self) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
 from oneflow.frontend import functional as F  # noqa: N812
 from oneflow.frontend.functional.images import per_dimension
@@ -39,7 +38,7 @@ class _Windows(Module):
         for name, value in numbers.items():
             setattr(self, name, value if isinstance(value, str) else per_dimension(value, self.spatial, name))
 
-    def make(self, out: int, within: int, bias: bool, dtype: DType) -> None:
+    def make(self, out: int, within: int, bias: bool, dtype: DType | None) -> None:
         """Makes the parameters: a weight of `out` rows with `within` channels, and one number per filter."""
         self.weight = new_parameter(out, within, *self.kernel_size, dtype=dtype)
         self.register_parameter("bias", new_parameter(self.out_channels, dtype=dtype) if bias else None)
@@ -51,8 +50,12 @@ class _Windows(Module):
 
     def extra_repr(self) -> str:
         """Sizes."""
+        zeros, ones = (0,) * self.spatial, (1,) * self.spatial
+        usual = {"padding": zeros, "output_padding": zeros, "dilation": ones, "groups": 1}
         names = ("kernel_size", "stride", "padding", "output_padding", "dilation", "groups")
-        options = ", ".join(f"{n}={getattr(self, n)}" for n in names if hasattr(self, n))
+        given = {n: getattr(self, n) for n in names if hasattr(self, n)}
+        shown = {n: v for n, v in given.items() if v != usual.get(n)}
+        options = ", ".join(f"{n}={v}" for n, v in shown.items())
         return f"{self.in_channels}, {self.out_channels}, {options}"
 
 
@@ -74,7 +77,7 @@ class _Convolution(_Windows):
         bias: bool = True,
         padding_mode: str = "zeros",
         *,
-        dtype: DType = dtypes.float32,
+        dtype: DType | None = None,
     ) -> None:
         numbers = {"stride": stride, "padding": padding, "dilation": dilation}
         super().__init__((in_channels, out_channels), kernel_size, groups, numbers, padding_mode)
@@ -115,7 +118,7 @@ class _ConvTranspose(_Windows):
         dilation: Sizes = 1,
         padding_mode: str = "zeros",
         *,
-        dtype: DType = dtypes.float32,
+        dtype: DType | None = None,
     ) -> None:
         numbers = {"stride": stride, "padding": padding, "output_padding": output_padding, "dilation": dilation}
         super().__init__((in_channels, out_channels), kernel_size, groups, numbers, padding_mode)

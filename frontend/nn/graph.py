@@ -14,30 +14,49 @@ class Step(flow.nn.Graph):
 
 from __future__ import annotations
 
+import itertools
+from collections import OrderedDict
+from collections.abc import Mapping
 from typing import Any
 
+from oneflow.frontend.amp import GradScaler, StaticGradScaler, autocast, unscaled
 from oneflow.frontend.compile.compiled import compile
-from oneflow.frontend.core.dispatch import Stateful
+from oneflow.frontend.core.ambient import loss_scale
+from oneflow.frontend.core.dispatch import Stateful, current_builder
 from oneflow.frontend.core.errors import fail
+from oneflow.frontend.nn.graph_config import GraphConfig
+from oneflow.frontend.nn.module import Module
 from oneflow.frontend.optim.optimizer import Optimizer
 from oneflow.frontend.optim.schedule import LRScheduler
+
+_numbers = itertools.count()
 
 
 class Graph(Stateful):
     """A function of tensors, `build`, that is compiled when it is called.
 
     Where `build` calls `backward`, the added optimizers take a step after `build`, in the same program, and clear the
-    gradients.
+    gradients. `config` has the options.
     """
 
-    def __init__(self) -> None:
+    GraphConfig = GraphConfig
+
+    def __init__(self, *, debug_v_level: int = -1) -> None:
         self._optimizers: list[Any] = []
-        self._compiled = compile(self._step)
+        self._scaler: Any = None
+        self._compiled, self._update = compile(self._step), compile(self._apply_gradients)
+        self._name = f"{type(self).__name__}_{next(_numbers)}"
+        self.config = GraphConfig()
 
     def __getattr__(self, name: str) -> Any:
         if name in ("_optimizers", "_compiled"):
             raise AttributeError(f"expected {type(self).__name__}.__init__ to call super().__init__() first")
         raise AttributeError(f"{type(self).__name__} has no attribute {name}")
+
+    @property
+    def name(self) -> str:
+        """The name of the graph: that of its class, and a number."""
+        return self._name
 
     def build(self, *args: Any, **kwargs: Any) -> Any:
         """What the graph computes."""
@@ -58,8 +77,27 @@ class Graph(Stateful):
             )
         self._optimizers.append((optimizer, lr_sch))
 
+    def set_grad_scaler(self, grad_scaler: Any = None) -> None:
+        """Multiplies losses by a factor before `backward`, and divides the gradients by it after `build`.
+
+        With a `flow.amp.GradScaler` the optimizers take no step where a gradient is not finite.
+
+        Raises:
+            TypeError: it is neither a `GradScaler` nor a `StaticGradScaler`.
+        """
+        if not isinstance(grad_scaler, (GradScaler, StaticGradScaler)):
+            raise TypeError(f"expected a flow.amp.GradScaler or StaticGradScaler, got {grad_scaler!r}")
+        self._scaler = grad_scaler
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        result = self._compiled(*args, **kwargs)
+        result, finite = self._compiled(*args, **kwargs)
+        if finite is not None:
+            is_finite = bool(finite)
+            if is_finite:
+                self._update()
+            else:
+                self._clear()
+            self._scaler.note(is_finite)
         for _, schedule in self._optimizers:
             if schedule is not None:
                 schedule.step()
@@ -69,15 +107,69 @@ class Graph(Stateful):
         """The program of the latest call at a stage; see `CompiledFunction.ir`."""
         return self._compiled.ir(stage)
 
-    def _step(self, *args: Any, **kwargs: Any) -> Any:
-        result = self.build(*args, **kwargs)
-        groups = [group for optimizer, _ in self._optimizers for group in optimizer.param_groups]
-        if groups and all(p.grad is None for group in groups for p in group["params"]):
+    def debug(self, v_level: int = -1, *, ranks: Any = None, max_py_stack_depth: int = 2, **_: Any) -> None:
+        """Taken for programs of OneFlow: `ir` shows a program at every stage, and errors name the user's line."""
+
+    def facts(self) -> dict[Any, Any]:
+        """Its options, on which its programs depend."""
+        return {"config": self.config.facts(), "scaler": None if self._scaler is None else type(self._scaler)}
+
+    def state_dict(self) -> dict[str, Any]:
+        """The states of its modules, and of its optimizers, by name."""
+        state: dict[str, Any] = OrderedDict((name, part.state_dict()) for name, part in self._parts())
+        return state
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> None:
+        """Takes the states of `state_dict`.
+
+        Raises:
+            RuntimeError: names differ, if `strict`.
+        """
+        parts = dict(self._parts())
+        if strict and parts.keys() != state_dict.keys():
+            raise RuntimeError(f"expected states of {', '.join(parts)}, got {', '.join(state_dict)}")
+        for name, part in parts.items():
+            if name in state_dict:
+                part.load_state_dict(state_dict[name])
+
+    def _parts(self) -> list[tuple[str, Any]]:
+        """What has a state: modules by the names of their attributes, optimizers by numbers."""
+        modules = [(name, value) for name, value in vars(self).items() if isinstance(value, Module)]
+        return modules + [(f"optimizer_{i}", optimizer) for i, (optimizer, _) in enumerate(self._optimizers)]
+
+    def _step(self, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
+        """The result of `build`; with a scaler that changes, whether all gradients are finite."""
+        current_builder().watch(self)
+        with self._amp(), loss_scale(None if self._scaler is None else self._scaler.get_scale):
+            result = self.build(*args, **kwargs)
+        parameters = self._parameters()
+        if self._optimizers and not parameters:
             raise fail(
                 f"expected build of {type(self).__name__} to call backward of what it trains by: no parameter of the "
                 "optimizers that were added has a gradient"
             )
+        finite = None if self._scaler is None else unscaled(parameters, self._scaler.get_scale)
+        if isinstance(self._scaler, GradScaler) and parameters:
+            return result, finite
+        self._apply_gradients()
+        return result, None
+
+    def _amp(self) -> autocast:
+        """The autocast of the options; on whatever device the program runs."""
+        amp = self.config.amp_dtype
+        return autocast("cuda", amp, any_device=True) if amp is not None else autocast(enabled=False)
+
+    def _parameters(self) -> list[Any]:
+        """The parameters of the optimizers that have gradients."""
+        groups = [group for optimizer, _ in self._optimizers for group in optimizer.param_groups]
+        return [p for group in groups for p in group["params"] if p.grad is not None]
+
+    def _apply_gradients(self) -> None:
+        """The steps of the optimizers, after which the gradients are cleared."""
         for optimizer, _ in self._optimizers:
             optimizer.step()
+        self._clear()
+
+    def _clear(self) -> None:
+        for optimizer, _ in self._optimizers:
             optimizer.zero_grad()
-        return result

@@ -20,10 +20,10 @@ from oneflow.frontend.functional import zeros_like
 
 
 class ModuleHooks:
-    """The hooks of one module: before `forward`, after it, and on gradients."""
+    """The hooks of one module: before `forward`, after it, on gradients, and before `state_dict`."""
 
     def __init__(self) -> None:
-        self.before, self.after, self.backward = Hooks(), Hooks(), Hooks()
+        self.before, self.after, self.backward, self.reading = Hooks(), Hooks(), Hooks(), Hooks()
 
     @property
     def version(self) -> int:

@@ -127,3 +127,19 @@ def kaiming_normal_(
 ) -> EagerTensor:
     """Drawn normally, of the deviation gain / sqrt(fan); `a` is the slope of leaky relu."""
     return normal_(tensor, 0.0, _kaiming(tensor, a, mode, nonlinearity))
+
+
+def orthogonal_(tensor: EagerTensor, gain: float = 1.0) -> EagerTensor:
+    """A matrix with orthonormal rows, or columns if there are fewer, times gain; further dimensions count as columns.
+
+    Raises:
+        ValueError: there are fewer than two dimensions.
+    """
+    shape = tensor.array.shape
+    if len(shape) < 2:
+        raise ValueError(f"expected at least two dimensions for orthogonal_, got {list(shape)}")
+    rows, columns = shape[0], math.prod(shape[1:])
+    drawn = numpy_generator().normal(size=(max(rows, columns), min(rows, columns)))
+    q, r = np.linalg.qr(drawn)
+    q = q * np.sign(np.diagonal(r))
+    return _fill(tensor, gain * (q.T if rows < columns else q).reshape(shape))

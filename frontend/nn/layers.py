@@ -5,39 +5,41 @@ Parameters have PyTorch's names, shapes and initial distributions.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
+from oneflow.frontend import env
 from oneflow.frontend import functional as F  # noqa: N812
-from oneflow.frontend.core.dispatch import as_tensor
+from oneflow.frontend.core.ambient import get_default_dtype
+from oneflow.frontend.core.dispatch import as_tensor, current_builder
 from oneflow.frontend.core.errors import fail
 from oneflow.frontend.eager.tensor import wrapped
 from oneflow.frontend.functional.padding import as_batch
+from oneflow.frontend.functional.updating import updated
 from oneflow.frontend.nn import init
 from oneflow.frontend.nn.module import Module, Parameter
 
 __all__ = [
-    "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "Embedding", "GroupNorm", "InstanceNorm1d", "InstanceNorm2d",
-    "InstanceNorm3d", "LayerNorm", "Linear", "PReLU", "RMSNorm",
+    "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "Embedding", "FusedBatchNorm1d", "FusedBatchNorm2d",
+    "FusedBatchNorm3d", "FusedMLP", "GroupNorm", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d", "LayerNorm",
+    "Linear", "PReLU", "RMSLayerNorm", "RMSNorm", "RReLU", "SyncBatchNorm",
 ]  # fmt: skip
 
 
-def new_parameter(*shape: int, dtype: DType = dtypes.float32, value: float = 0.0) -> Parameter:
+def new_parameter(*shape: int, dtype: DType | None = None, value: float = 0.0) -> Parameter:
     """A parameter of one number."""
-    return Parameter(np.full(shape, value, dtype.numpy))
+    return Parameter(np.full(shape, value, (dtype or get_default_dtype()).numpy))
 
 
 class Linear(Module):
     """x @ weight^T + bias: `(.., in_features)` gives `(.., out_features)`."""
 
-    def __init__(
-        self, in_features: int, out_features: int, bias: bool = True, *, dtype: DType = dtypes.float32
-    ) -> None:
+    def __init__(self, in_features: int, out_features: int, bias: bool = True, *, dtype: DType | None = None) -> None:
         super().__init__()
         self.in_features, self.out_features = in_features, out_features
         self.weight = new_parameter(out_features, in_features, dtype=dtype)
@@ -54,15 +56,20 @@ class Linear(Module):
 
     def extra_repr(self) -> str:
         """Sizes."""
-        return f"{self.in_features}, {self.out_features}, bias={self.bias is not None}"
+        return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
 
 
 def reset(layer: Any) -> None:
-    """Evenly within 1 / sqrt(inputs) on either side, weights and bias."""
-    init.kaiming_uniform_(layer.weight, math.sqrt(5))
-    inputs = init.fans(layer.weight)[0]
-    if layer.bias is not None and inputs:
-        init.uniform_(layer.bias, -1 / math.sqrt(inputs), 1 / math.sqrt(inputs))
+    """Draws the weight and the bias of a layer."""
+    draw(layer.weight, layer.bias)
+
+
+def draw(weight: Any, bias: Any) -> None:
+    """Draws evenly within 1 / sqrt(inputs) on either side, weights and bias."""
+    init.kaiming_uniform_(weight, math.sqrt(5))
+    inputs = init.fans(weight)[0]
+    if bias is not None and inputs:
+        init.uniform_(bias, -1 / math.sqrt(inputs), 1 / math.sqrt(inputs))
 
 
 class Embedding(Module):
@@ -81,7 +88,7 @@ class Embedding(Module):
         scale_grad_by_freq: bool = False,
         sparse: bool = False,
         *,
-        dtype: DType = dtypes.float32,
+        dtype: DType | None = None,
     ) -> None:
         super().__init__()
         if scale_grad_by_freq or sparse:
@@ -127,7 +134,7 @@ class Embedding(Module):
 class PReLU(Module):
     """x where it is positive, else `weight` * x, learned for all channels alike or for `num_parameters` of them."""
 
-    def __init__(self, num_parameters: int = 1, init: float = 0.25, *, dtype: DType = dtypes.float32) -> None:
+    def __init__(self, num_parameters: int = 1, init: float = 0.25, *, dtype: DType | None = None) -> None:
         super().__init__()
         self.num_parameters = num_parameters
         self.weight = new_parameter(num_parameters, dtype=dtype, value=init)
@@ -144,7 +151,7 @@ class PReLU(Module):
 class _Affine(Module):
     """A normalization whose result is scaled by `weight` and moved by `bias`, which may be missing."""
 
-    def __init__(self, shape: Sequence[int], weight: bool, bias: bool, dtype: DType) -> None:
+    def __init__(self, shape: Sequence[int], weight: bool, bias: bool, dtype: DType | None) -> None:
         super().__init__()
         self.register_parameter("weight", new_parameter(*shape, dtype=dtype, value=1.0) if weight else None)
         self.register_parameter("bias", new_parameter(*shape, dtype=dtype) if bias else None)
@@ -166,7 +173,7 @@ class LayerNorm(_Affine):
         elementwise_affine: bool = True,
         bias: bool = True,
         *,
-        dtype: DType = dtypes.float32,
+        dtype: DType | None = None,
     ) -> None:
         shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
         super().__init__(shape, elementwise_affine, elementwise_affine and bias, dtype)
@@ -190,7 +197,7 @@ class RMSNorm(_Affine):
         eps: float | None = None,
         elementwise_affine: bool = True,
         *,
-        dtype: DType = dtypes.float32,
+        dtype: DType | None = None,
     ) -> None:
         shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
         super().__init__(shape, elementwise_affine, False, dtype)
@@ -211,7 +218,7 @@ class GroupNorm(_Affine):
         eps: float = 1e-5,
         affine: bool = True,
         *,
-        dtype: DType = dtypes.float32,
+        dtype: DType | None = None,
     ) -> None:
         if num_groups < 1 or num_channels % num_groups:
             raise ValueError(f"expected num_groups to divide {num_channels} channels, got {num_groups}")
@@ -244,11 +251,11 @@ class _BatchNorm(_Affine):
         affine: bool = True,
         track_running_stats: bool = True,
         *,
-        dtype: DType = dtypes.float32,
+        dtype: DType | None = None,
     ) -> None:
         super().__init__((num_features,), affine, affine, dtype)
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
-        kept = dtype.accumulator.numpy
+        kept = (dtype or get_default_dtype()).accumulator.numpy
         tracked = {"running_mean": np.zeros(num_features, kept), "running_var": np.ones(num_features, kept)}
         tracked["num_batches_tracked"] = np.zeros((), np.int64)
         for name, array in tracked.items():
@@ -310,7 +317,7 @@ class _InstanceNorm(_BatchNorm):
         affine: bool = False,
         track_running_stats: bool = False,
         *,
-        dtype: DType = dtypes.float32,
+        dtype: DType | None = None,
     ) -> None:
         super().__init__(num_features, eps, momentum, affine, track_running_stats, dtype=dtype)
 
@@ -339,3 +346,142 @@ class InstanceNorm3d(_InstanceNorm):
     """Instance norm of volumes."""
 
     spatial = 3
+
+
+class RMSLayerNorm(RMSNorm):
+    """`RMSNorm` of the last dimension with the argument names of T5's layer."""
+
+    def __init__(self, hidden_size: int, eps: float = 1e-6, *, dtype: DType | None = None) -> None:
+        super().__init__(hidden_size, eps, dtype=dtype)
+        self.variance_epsilon = eps
+
+
+class _FusedBatchNorm:
+    """A batch normalization, to whose result `addend` is added, and which ends with a relu."""
+
+    def forward(self, x: Any, addend: Any = None) -> Any:
+        """relu(normalized x + addend)."""
+        found = super().forward(x)  # type: ignore[misc]
+        return F.relu(found if addend is None else F.add(found, addend))
+
+
+class FusedBatchNorm1d(_FusedBatchNorm, BatchNorm1d):
+    """`BatchNorm1d`, then a sum with `addend`, then relu."""
+
+
+class FusedBatchNorm2d(_FusedBatchNorm, BatchNorm2d):
+    """`BatchNorm2d`, then a sum with `addend`, then relu."""
+
+
+class FusedBatchNorm3d(_FusedBatchNorm, BatchNorm3d):
+    """`BatchNorm3d`, then a sum with `addend`, then relu."""
+
+
+class SyncBatchNorm(_BatchNorm):
+    """Batch norm over the batches of all ranks, of tensors of any number of dimensions.
+
+    Statistics of a global tensor are those of all its ranks, as with every batch norm. A tensor of each of several
+    processes is refused in training mode.
+    """
+
+    ranks = (2, 3, 4, 5)
+
+    def forward(self, x: Any) -> Any:
+        """`x` normalized; in training mode the running statistics move.
+
+        Raises:
+            OneFlowError: in training mode every process of a job has a tensor of its own.
+        """
+        local = current_builder().eager and not as_tensor(x).is_global  # type: ignore[attr-defined]
+        if self.training and local and env.get_world_size() > 1:
+            raise fail("SyncBatchNorm: expected a global tensor, whose statistics are those of all ranks; pass "
+                       "x.to_global(placement, flow.sbp.split(0))")  # fmt: skip
+        return super().forward(x)
+
+    @classmethod
+    def convert_sync_batchnorm(cls, module: Any, process_group: Any = None) -> Any:
+        """A module whose batch norms are of this class; they keep their parameters and buffers."""
+        if isinstance(module, _BatchNorm) and not isinstance(module, (cls, _InstanceNorm)):
+            affine, tracked = module.weight is not None, module.running_mean is not None
+            made = cls(module.num_features, module.eps, module.momentum, affine, tracked)
+            for name, value in (*module._parameters.items(), *module._buffers.items()):
+                setattr(made, name, value)
+            return made.train(module.training)
+        for name, child in list(module.named_children()):
+            module.add_module(name, cls.convert_sync_batchnorm(child))
+        return module
+
+
+class FusedMLP(Module):
+    """Linear maps with relu between them: `weight_0`, `bias_0`, and so on. A compiled function fuses them.
+
+    `hidden_dropout_rate` has a probability for each hidden layer, `out_dropout_rate` is that of the result. Without
+    `skip_final_activation` the last map ends with a relu too.
+    """
+
+    def __init__(
+        self,
+        in_features: int,
+        hidden_features: Sequence[int],
+        out_features: int,
+        hidden_dropout_rate: Sequence[float] | None = None,
+        out_dropout_rate: float = 0.0,
+        skip_final_activation: bool = False,
+        *,
+        dtype: DType | None = None,
+    ) -> None:
+        super().__init__()
+        sizes = [in_features, *hidden_features, out_features]
+        self.skip_final_activation = skip_final_activation
+        rates = [0.0] * len(hidden_features) if hidden_dropout_rate is None else list(hidden_dropout_rate)
+        if len(rates) != len(hidden_features):
+            raise ValueError(f"expected a hidden_dropout_rate for each of {len(hidden_features)} layers, got {rates}")
+        self.dropout_rates = [*rates, out_dropout_rate]
+        for number, (inputs, outputs) in enumerate(itertools.pairwise(sizes)):
+            self.register_parameter(f"weight_{number}", new_parameter(outputs, inputs, dtype=dtype))
+            self.register_parameter(f"bias_{number}", new_parameter(outputs, dtype=dtype))
+        self.reset_parameters()
+
+    def _maps(self) -> list[tuple[Any, Any]]:
+        return [(getattr(self, f"weight_{i}"), getattr(self, f"bias_{i}")) for i in range(len(self.dropout_rates))]
+
+    def reset_parameters(self) -> None:
+        """Draws the parameters again."""
+        for weight, bias in self._maps():
+            draw(weight, bias)
+
+    def forward(self, x: Any) -> Any:
+        """The maps of `x`."""
+        for number, ((weight, bias), rate) in enumerate(zip(self._maps(), self.dropout_rates, strict=True), 1):
+            x = F.linear(x, weight, bias)
+            if number < len(self.dropout_rates) or not self.skip_final_activation:
+                x = F.relu(x)
+            x = F.dropout(x, rate, self.training)
+        return x
+
+
+class RReLU(Module):
+    """x where it is positive, else x times a slope: in training mode drawn evenly from [lower, upper) for each
+    element, otherwise their mean.
+
+    Raises:
+        ValueError: the slopes are in the wrong order.
+    """
+
+    def __init__(self, lower: float = 1 / 8, upper: float = 1 / 3, inplace: bool = False) -> None:
+        super().__init__()
+        if lower > upper:
+            raise ValueError(f"expected lower of at most upper, got {lower} and {upper}")
+        self.lower, self.upper, self.inplace = lower, upper, inplace
+
+    def forward(self, x: Any) -> Any:
+        """The function of `x`."""
+        if not self.training:
+            return F.leaky_relu(x, (self.lower + self.upper) / 2, self.inplace)
+        slopes = F.add(F.mul(F.rand_like(x), self.upper - self.lower), self.lower)
+        result = F.where(F.gt(x, 0), x, F.mul(x, slopes))
+        return updated(x, result, "rrelu_") if self.inplace else result
+
+    def extra_repr(self) -> str:
+        """The slopes."""
+        return f"lower={self.lower}, upper={self.upper}"

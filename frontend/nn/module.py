@@ -109,6 +109,12 @@ class Module(Stateful):
         """
         return self._hung().backward.add(hook, prepend=prepend)
 
+    register_backward_hook = register_full_backward_hook
+
+    def register_state_dict_pre_hook(self, hook: Hook) -> Handle:
+        """Has `hook(module, prefix, keep_vars)` called before `state_dict` reads the module."""
+        return self._hung().reading.add(hook)
+
     @property
     def __signature__(self) -> inspect.Signature:
         return inspect.signature(self.forward)
@@ -259,7 +265,9 @@ class Module(Stateful):
 
     def state_dict(self, prefix: str = "") -> dict[str, EagerTensor]:
         """Parameters and persistent buffers under PyTorch's names, in the same memory, without gradients."""
-        state: dict[str, EagerTensor] = {}
+        for hook in () if self._hooks is None else self._hooks.reading:
+            hook.function(self, prefix, False)
+        state: dict[str, EagerTensor] = OrderedDict()
         for table, skipped in ((self._tables()[0], ()), (self._tables()[1], self._transient)):
             kept = {n: v for n, v in table.items() if v is not None and n not in skipped}
             state |= {prefix + n: EagerTensor(v.variable.alias()) for n, v in kept.items()}

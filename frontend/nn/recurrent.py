@@ -9,7 +9,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from oneflow.dialect import dtypes
+import numpy as np
+
 from oneflow.dialect.dtypes import DType
 from oneflow.frontend import functional as F  # noqa: N812
 from oneflow.frontend.core.dispatch import dispatch_all
@@ -17,6 +18,7 @@ from oneflow.frontend.core.errors import fail
 from oneflow.frontend.nn import init
 from oneflow.frontend.nn.layers import new_parameter
 from oneflow.frontend.nn.module import Module
+from oneflow.frontend.nn.rnn_packing import PackedSequence
 
 __all__ = [
     "GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNCell",
@@ -64,7 +66,7 @@ class _Recurrent(Module):
         super().__init__()
         self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
 
-    def make(self, suffix: str, inputs: int, outputs: int, dtype: DType) -> None:
+    def make(self, suffix: str, inputs: int, outputs: int, dtype: DType | None) -> None:
         """Makes the parameters of one direction of a layer: of the inputs and of the state before."""
         rows = self.gates * self.hidden_size
         for name, shape in (("ih", (rows, inputs)), ("hh", (rows, outputs))):
@@ -100,9 +102,7 @@ def _zero_state(x: Any, *sizes: int) -> Any:
 class _Cell(_Recurrent):
     """One step of a layer: an input `(batch, input_size)`, or one without a batch, and states before, or zeros."""
 
-    def __init__(
-        self, input_size: int, hidden_size: int, bias: bool = True, *, dtype: DType = dtypes.float32
-    ) -> None:
+    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, *, dtype: DType | None = None) -> None:
         super().__init__(input_size, hidden_size, bias)
         self.make("", input_size, hidden_size, dtype)
         self.reset_parameters()
@@ -130,7 +130,7 @@ class RNNCell(_Cell):
         bias: bool = True,
         nonlinearity: str = "tanh",
         *,
-        dtype: DType = dtypes.float32,
+        dtype: DType | None = None,
     ) -> None:
         super().__init__(input_size, hidden_size, bias, dtype=dtype)
         self.nonlinearity, self.step = nonlinearity, _plain_step(nonlinearity)
@@ -156,6 +156,19 @@ def _steps(x: Any) -> Sequence[Any]:
     return steps
 
 
+def _with_rows(states: States, rows: int, first: States, ended: list[States]) -> States:
+    """The states of the sequences that a step has: those that end before it are added to `ended`, those that begin
+    with it, going back, have their first states.
+    """
+    now = states[0].shape[0]
+    if rows < now:
+        ended.append(tuple(F.narrow(s, 0, rows, now - rows) for s in states))
+        return tuple(F.narrow(s, 0, 0, rows) for s in states)
+    if rows > now:
+        return tuple(F.cat([s, F.narrow(f, 0, now, rows - now)]) for s, f in zip(states, first, strict=True))
+    return states
+
+
 class _Layers(_Recurrent):
     """Layers over sequences `(length, batch, features)`, in both directions with `bidirectional`.
 
@@ -175,7 +188,7 @@ class _Layers(_Recurrent):
         bidirectional: bool = False,
         proj_size: int = 0,
         *,
-        dtype: DType = dtypes.float32,
+        dtype: DType | None = None,
     ) -> None:
         super().__init__(input_size, hidden_size, bias)
         if num_layers < 1 or not 0 <= dropout <= 1:
@@ -198,25 +211,43 @@ class _Layers(_Recurrent):
         self.reset_parameters()
 
     def forward(self, input: Any, hx: Any = None) -> Any:
-        """The states at every step, and those after the last: one tensor, or a pair of them for an LSTM."""
+        """The states at every step, and those after the last: one tensor, or a pair of them for an LSTM.
+
+        A `PackedSequence` gives a packed sequence, and for each sequence the states after its own last step.
+        """
+        if isinstance(input, PackedSequence):
+            return self._forward_packed(input, hx)
         unbatched = input.dim() == 2
         if input.dim() not in (2, 3):
             raise fail(f"expected input of 2 or 3 dimensions, got {input.desc}")
         at = 1 if unbatched or not self.batch_first else 0
         x = F.unsqueeze(input, 1) if unbatched else F.transpose(input, 0, 1) if self.batch_first else input
-        first = self._initial_states(x, hx, unbatched)
-        x, ends = self._run_layers(x, first)
+        first = self._initial_states(F.select(x, 0, 0), hx, unbatched)
+        x, ends = self._run_layers(x, first, None)
         last = [F.stack(states) for states in zip(*ends, strict=True)]
         last = [F.squeeze(state, 1) for state in last] if unbatched else last
         x = F.squeeze(x, 1) if unbatched else x if at else F.transpose(x, 0, 1)
         return x, (tuple(last) if self.states > 1 else last[0])
 
-    def _initial_states(self, x: Any, hx: Any, unbatched: bool) -> list[States]:
+    def _forward_packed(self, input: PackedSequence, hx: Any) -> Any:
+        """`forward` of packed sequences."""
+        sizes = [int(n) for n in np.asarray(input.batch_sizes)]
+        order, back = input.sorted_indices, input.unsorted_indices
+        if hx is not None and order is not None:
+            given = hx if isinstance(hx, (tuple, list)) else (hx,)
+            hx = tuple(F.index_select(h, 1, order) for h in given)
+        first = self._initial_states(F.narrow(input.data, 0, 0, sizes[0]), hx, False)
+        x, ends = self._run_layers(input.data, first, sizes)
+        last = [F.stack(states) for states in zip(*ends, strict=True)]
+        last = last if back is None else [F.index_select(state, 1, back) for state in last]
+        return input._replace(data=x), (tuple(last) if self.states > 1 else last[0])
+
+    def _initial_states(self, step: Any, hx: Any, unbatched: bool) -> list[States]:
         """The states of every layer and direction before the first step."""
         count = self.num_layers * len(self._directions)
         if hx is None:
             sizes = (self.proj_size or self.hidden_size, self.hidden_size)[: self.states]
-            return [tuple(_zero_state(F.select(x, 0, 0), -1, size) for size in sizes)] * count
+            return [tuple(_zero_state(step, -1, size) for size in sizes)] * count
         given = hx if isinstance(hx, (tuple, list)) else (hx,)
         wanted = 2 if unbatched else 3
         if len(given) != self.states or any(h.dim() != wanted or h.shape[0] != count for h in given):
@@ -225,13 +256,15 @@ class _Layers(_Recurrent):
         given = [F.unsqueeze(h, 1) if unbatched else h for h in given]
         return [tuple(F.select(h, 0, number) for h in given) for number in range(count)]
 
-    def _run_layers(self, x: Any, first: Sequence[States]) -> tuple[Any, list[States]]:
-        """The last layer's states at every step, and the states of all after the last."""
+    def _run_layers(self, x: Any, first: Sequence[States], sizes: Sequence[int] | None) -> tuple[Any, list[States]]:
+        """The last layer's states at every step, and the states of all after the last. `sizes` are the numbers of
+        sequences at each step of packed sequences.
+        """
         ends: list[States] = []
         for layer in range(self.num_layers):
             both = []
             for direction in self._directions:
-                steps, end = self._run_direction(x, f"_l{layer}{direction}", first[len(ends)], bool(direction))
+                steps, end = self._run_direction(x, f"_l{layer}{direction}", first[len(ends)], sizes)
                 both.append(steps)
                 ends.append(end)
             x = F.cat(both, -1) if len(both) > 1 else both[0]
@@ -239,16 +272,23 @@ class _Layers(_Recurrent):
                 x = F.dropout(x, self.dropout, self.training)
         return x, ends
 
-    def _run_direction(self, x: Any, suffix: str, states: States, back: bool) -> tuple[Any, States]:
+    def _run_direction(self, x: Any, suffix: str, first: States, sizes: Sequence[int] | None) -> tuple[Any, States]:
         """The states of one direction of a layer at every step, and those after the last."""
-        given = _steps(self.input_gates(suffix, x))
-        outputs = []
+        gates, back = self.input_gates(suffix, x), suffix.endswith("_reverse")
+        given = _steps(gates) if sizes is None else F.split(gates, sizes)
+        outputs: list[Any] = []
+        ended: list[States] = []
+        states = first if sizes is None else tuple(F.narrow(s, 0, 0, sizes[-1 if back else 0]) for s in first)
         for at in reversed(given) if back else given:
+            if sizes is not None:
+                states = _with_rows(states, at.shape[0], first, ended)
             states = self.next_states(suffix, at, states)
             if self.proj_size:
                 states = F.linear(states[0], getattr(self, f"weight_hr{suffix}")), *states[1:]
             outputs.append(states[0])
-        return F.stack(outputs[::-1] if back else outputs), states
+        if ended:
+            states = tuple(F.cat(parts) for parts in zip(states, *reversed(ended), strict=True))
+        return (F.stack if sizes is None else F.cat)(outputs[::-1] if back else outputs), states
 
     def extra_repr(self) -> str:
         """Sizes."""
@@ -271,7 +311,7 @@ class RNN(_Layers):
         dropout: float = 0.0,
         bidirectional: bool = False,
         *,
-        dtype: DType = dtypes.float32,
+        dtype: DType | None = None,
     ) -> None:
         super().__init__(input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, dtype=dtype)
         self.nonlinearity, self.step = nonlinearity, _plain_step(nonlinearity)

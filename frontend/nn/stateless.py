@@ -27,9 +27,9 @@ class Function(Module):
             raise TypeError(f"unexpected arguments {sorted(unknown)} for {type(self).__name__}")
         self.given = dict(self.defaults) | given | kwargs
 
-    def forward(self, *args: Any) -> Any:
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The function of the arguments."""
-        return type(self).function(*args, **self.given)
+        return type(self).function(*args, **(self.given | kwargs))
 
     def extra_repr(self) -> str:
         """The options."""
@@ -61,6 +61,8 @@ Tanh = _layer("Tanh", F.tanh)
 Tanhshrink = _layer("Tanhshrink", F.tanhshrink)
 Softplus = _layer("Softplus", F.softplus)
 Softsign = _layer("Softsign", F.softsign)
+QuickGELU = _layer("QuickGELU", F.quick_gelu)
+SquareReLU = _layer("SquareReLU", F.square_relu)
 Softmax = _layer("Softmax", F.softmax)
 Softmin = _layer("Softmin", F.softmin)
 GLU = _layer("GLU", F.glu)
@@ -84,6 +86,9 @@ AdaptiveAvgPool3d = _layer("AdaptiveAvgPool3d", F.adaptive_avg_pool3d)
 AdaptiveMaxPool1d = _layer("AdaptiveMaxPool1d", F.adaptive_max_pool1d)
 AdaptiveMaxPool2d = _layer("AdaptiveMaxPool2d", F.adaptive_max_pool2d)
 AdaptiveMaxPool3d = _layer("AdaptiveMaxPool3d", F.adaptive_max_pool3d)
+MaxUnpool1d = _layer("MaxUnpool1d", F.max_unpool1d, 2)
+MaxUnpool2d = _layer("MaxUnpool2d", F.max_unpool2d, 2)
+MaxUnpool3d = _layer("MaxUnpool3d", F.max_unpool3d, 2)
 Unfold = _layer("Unfold", F.unfold)
 Fold = _layer("Fold", F.fold)
 Upsample = _layer("Upsample", F.interpolate)
@@ -114,6 +119,7 @@ HingeEmbeddingLoss = _layer("HingeEmbeddingLoss", F.hinge_embedding_loss, 2)
 SoftMarginLoss = _layer("SoftMarginLoss", F.soft_margin_loss, 2)
 PoissonNLLLoss = _layer("PoissonNLLLoss", F.poisson_nll_loss, 2)
 GaussianNLLLoss = _layer("GaussianNLLLoss", F.gaussian_nll_loss, 3)
+CombinedMarginLoss = _layer("CombinedMarginLoss", F.combined_margin_loss, 2)
 
 
 class Identity(Module):

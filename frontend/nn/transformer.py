@@ -8,7 +8,6 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
 from oneflow.frontend import functional as F  # noqa: N812
 from oneflow.frontend.nn import init
@@ -50,7 +49,7 @@ class _Layer(Module):
         norm_first: bool = False,
         bias: bool = True,
         *,
-        dtype: DType = dtypes.float32,
+        dtype: DType | None = None,
     ) -> None:
         super().__init__()
         for name in self.attentions:
@@ -189,7 +188,7 @@ class Transformer(Module):
         norm_first: bool = False,
         bias: bool = True,
         *,
-        dtype: DType = dtypes.float32,
+        dtype: DType | None = None,
     ) -> None:
         super().__init__()
         numbers = (
@@ -234,6 +233,6 @@ class Transformer(Module):
         return self.decoder(tgt, memory, *masks, tgt_is_causal, memory_is_causal)
 
     @staticmethod
-    def generate_square_subsequent_mask(sz: int, *, dtype: DType = dtypes.float32) -> Any:
+    def generate_square_subsequent_mask(sz: int, *, dtype: DType | None = None) -> Any:
         """A mask of floats by which positions see none after them."""
         return F.masked_fill(F.zeros(sz, sz, dtype=dtype), F.eq(F.tril(F.ones(sz, sz)), 0), float("-inf"))

@@ -1,4 +1,4 @@
-"""Clipping of gradients, parameters as one vector: `flow.nn.utils`."""
+"""Clipping of gradients, parameters as one vector, computed weights, packed sequences: `flow.nn.utils`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,13 @@ from oneflow.frontend import functional as F  # noqa: N812
 from oneflow.frontend.core.errors import refuse
 from oneflow.frontend.eager.tape import no_grad
 from oneflow.frontend.eager.tensor import EagerTensor
+from oneflow.frontend.nn import rnn_packing as rnn
+from oneflow.frontend.nn.weight_hooks import remove_spectral_norm, remove_weight_norm, spectral_norm, weight_norm
+
+__all__ = [
+    "clip_grad_norm_", "clip_grad_value_", "parameters_to_vector", "remove_spectral_norm", "remove_weight_norm",
+    "rnn", "spectral_norm", "vector_to_parameters", "weight_norm",
+]  # fmt: skip
 
 
 def _with_grad(parameters: Any) -> list[Any]:

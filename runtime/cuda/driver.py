@@ -108,6 +108,16 @@ class Device:
         return f"sm_{major}{minor}"
 
     @functools.cached_property
+    def properties(self) -> tuple[str, int, int, int, int]:
+        """The name, the compute capability, the bytes of memory and the number of SMs."""
+        attributes = _cuda().CUdevice_attribute
+        names = ("COMPUTE_CAPABILITY_MAJOR", "COMPUTE_CAPABILITY_MINOR", "MULTIPROCESSOR_COUNT")
+        found = (getattr(attributes, f"CU_DEVICE_ATTRIBUTE_{name}") for name in names)
+        major, minor, sms = (int(call("cuDeviceGetAttribute", name, self.handle)) for name in found)
+        text = call("cuDeviceGetName", 256, self.handle).split(b"\0")[0].decode()
+        return text, major, minor, int(call("cuDeviceTotalMem", self.handle)), sms
+
+    @functools.cached_property
     def target(self) -> GpuTarget:
         """The target for which kernels are compiled.
 

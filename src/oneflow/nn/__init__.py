@@ -1,7 +1,7 @@
 """Neural networks: modules, losses, `functional`, `init`, `utils`."""
 
 from oneflow.frontend import api  # noqa: F401  (gives tensors their methods)
-from oneflow.frontend.nn import convolution, init, layers, recurrent, stateless, transformer, utils
+from oneflow.frontend.nn import convolution, init, layers, recurrent, stateless, transformer
 from oneflow.frontend.nn.attention import MultiheadAttention
 from oneflow.frontend.nn.containers import ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
 from oneflow.frontend.nn.convolution import *  # noqa: F403
@@ -11,7 +11,7 @@ from oneflow.frontend.nn.module import Module, Parameter
 from oneflow.frontend.nn.recurrent import *  # noqa: F403
 from oneflow.frontend.nn.stateless import *  # noqa: F403
 from oneflow.frontend.nn.transformer import *  # noqa: F403
-from oneflow.nn import functional, parallel
+from oneflow.nn import functional, parallel, utils
 
 __all__ = [
     "Graph", "Module", "ModuleDict", "ModuleList", "MultiheadAttention", "Parameter", "ParameterDict",

@@ -49,11 +49,11 @@ def test_arrays_that_need_the_full_checks(double, make):
 
 
 def test_calls_with_arrays_alone_take_the_fast_path(double):
-    np.testing.assert_array_equal(double._fast_path((X,)), X * 2)
+    np.testing.assert_array_equal(double._fast[1]((X,)), X * 2)
     scale = flow.tensor(3.0)
     captured = flow.compile(lambda x: x * scale)
     captured(X)
-    assert captured._fast_path((X,)) is NotImplemented
+    assert captured._fast[1]((X,)) is NotImplemented
 
 
 def files_of(call) -> set[str]:
@@ -140,7 +140,7 @@ def test_results_keep_their_structure_and_other_values():
         np.testing.assert_array_equal(got["sum"], X + X)
         np.testing.assert_array_equal(got["rest"][0], X - X)
         assert got["rest"][1] == "text"
-    assert compiled._fast_path((X, X)) is not NotImplemented
+    assert compiled._fast[1]((X, X)) is not NotImplemented
 
 
 def test_numbers_among_the_arguments_choose_the_program():

@@ -55,7 +55,7 @@ def test_values_of_a_tensor():
     assert 3.0 in x and 5.0 not in x
     assert [10, 20, 30][flow.tensor(1)] == 20
     assert np.asarray(x).dtype == np.float32
-    assert repr(x) == "tensor([[1., 2.],\n        [3., 4.]])"
+    assert repr(x) == "tensor([[1., 2.],\n        [3., 4.]], dtype=oneflow.float32)"
     with pytest.raises(ValueError, match="expected one element"):
         x.item()
     with pytest.raises(TypeError, match="one integer as an index"):

@@ -31,7 +31,7 @@ def test_names():
     assert [n for n, _ in net.named_modules()] == ["", "first", "rest", "rest.0", "rest.1", "rest.2"]
     assert list(net.state_dict()) == ["scale", "first.weight", "first.bias", "rest.2.weight"]
     assert all(p.requires_grad and p.is_leaf for p in net.parameters())
-    assert "(first): Linear(3, 4, bias=True)" in repr(net)
+    assert "(first): Linear(in_features=3, out_features=4, bias=True)" in repr(net)
 
 
 def test_shared_parameters_are_listed_once():

@@ -1,0 +1,272 @@
+"""Mixed precision: `flow.autocast` computes products in 16 bits, `GradScaler` keeps their gradients from vanishing.
+
+with flow.autocast("cpu", dtype=flow.bfloat16):
+    loss = loss_of(model(x), y)
+scaler.scale(loss).backward()
+scaler.step(optimizer)
+scaler.update()
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Iterable, Sequence
+from contextvars import Token
+from dataclasses import dataclass
+from typing import Any
+
+from oneflow.dialect import dtypes
+from oneflow.dialect.dtypes import DType
+from oneflow.frontend import functional as F  # noqa: N812
+from oneflow.frontend.core.ambient import SCOPE, Scope
+from oneflow.frontend.core.dispatch import current_builder
+from oneflow.frontend.core.errors import fail, refuse
+from oneflow.frontend.core.tensor import Tensor
+from oneflow.frontend.eager.tape import no_grad
+from oneflow.frontend.eager.tensor import EagerTensor
+
+__all__ = [
+    "GradScaler", "StaticGradScaler", "autocast", "get_autocast_cpu_dtype", "get_autocast_gpu_dtype",
+    "is_autocast_enabled",
+]  # fmt: skip
+
+#: Operators that autocast computes in 16 bits: products of matrices, convolutions.
+LOW = frozenset("""
+    attention batch_matmul broadcast_matmul conv1d conv2d conv3d deconv1d deconv2d deconv3d fused_matmul_bias matmul
+""".split())  # fmt: skip
+#: Operators that autocast computes in float32: those that lose much in 16 bits, and losses.
+WIDE = frozenset("""
+    acos asin binary_cross_entropy binary_cross_entropy_with_logits broadcast_pow cosh cumprod cumsum erf exp exp2
+    expm1 group_norm kl_div_loss layer_norm log log10 log1p log2 log_softmax nll pow reciprocal reduce_prod reduce_sum
+    rms_norm rsqrt scalar_pow sinh smooth_l1_loss softmax sparse_softmax_cross_entropy tan
+""".split())  # fmt: skip
+#: Operators whose further operands take the element type of the first.
+ALIKE = frozenset(["bias_add"])
+
+#: The 16-bit type of each kind of device, where none is given.
+_DTYPES = {"cpu": dtypes.bfloat16, "cuda": dtypes.float16}
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What an `autocast` does: on which kind of device, "" for any, and to which 16-bit type."""
+
+    device_type: str
+    dtype: DType
+
+    def converted(self, name: str, operands: Sequence[Any]) -> Sequence[Any]:
+        """The operands of an operator, those of floats of up to 32 bits in the type in which it is computed."""
+        first = operands[0] if operands else None
+        if self.device_type and isinstance(first, EagerTensor) and first.device.type != self.device_type:
+            return operands
+        target = self.dtype if name in LOW else dtypes.float32 if name in WIDE else None
+        if name in ALIKE and isinstance(first, Tensor) and first.dtype.is_float:
+            target = first.dtype
+        return operands if target is None else [_cast(x, target) for x in operands]
+
+
+def _cast(x: Any, dtype: DType) -> Any:
+    if isinstance(x, (list, tuple)):
+        return [_cast(v, dtype) for v in x]
+    return F.cast(x, dtype) if isinstance(x, Tensor) and x.dtype.is_float and x.dtype.bits <= 32 else x
+
+
+class autocast:  # noqa: N801 (PyTorch's name)
+    """A context, or a decorator, in which products of matrices and convolutions of float32 are computed in 16 bits,
+    and functions that lose much in 16 bits in float32. Other functions keep the types of their operands.
+
+    Args:
+        device_type: "cpu" or "cuda": tensors on other devices are left alone.
+        dtype: the 16-bit type, by default bfloat16 on the host and float16 on CUDA devices.
+        enabled: whether it does anything; False ends an autocast around it.
+        cache_enabled: taken for programs of PyTorch; conversions are not kept.
+        any_device: whether tensors on every kind of device are converted.
+
+    Raises:
+        ValueError: the device or the type is another.
+    """
+
+    def __init__(
+        self,
+        device_type: str = "cuda",
+        dtype: DType | None = None,
+        enabled: bool = True,
+        cache_enabled: bool | None = None,
+        *,
+        any_device: bool = False,
+    ) -> None:
+        if device_type not in _DTYPES:
+            raise ValueError(f'expected device_type to be "cpu" or "cuda", got {device_type!r}')
+        chosen = dtype or _DTYPES[device_type]
+        if not isinstance(chosen, DType) or not chosen.is_float or chosen.bits != 16:
+            raise ValueError(f"expected dtype to be flow.float16 or flow.bfloat16, got {dtype!r}")
+        self._policy = Policy("" if any_device else device_type, chosen) if enabled else None
+        self._tokens: list[Token[Scope]] = []
+
+    def __enter__(self) -> autocast:
+        self._tokens.append(SCOPE.set(SCOPE.get()._replace(autocast=self._policy)))
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        SCOPE.reset(self._tokens.pop())
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The function, called within the context."""
+
+        @functools.wraps(function)
+        def within(*args: Any, **kwargs: Any) -> Any:
+            with self:
+                return function(*args, **kwargs)
+
+        return within
+
+
+def is_autocast_enabled() -> bool:
+    """Whether an autocast is in force."""
+    return SCOPE.get().autocast is not None
+
+
+def get_autocast_cpu_dtype() -> DType:
+    """The 16-bit type of an autocast on the host that names none."""
+    return _DTYPES["cpu"]
+
+
+def get_autocast_gpu_dtype() -> DType:
+    """The 16-bit type of an autocast on CUDA devices that names none."""
+    return _DTYPES["cuda"]
+
+
+class StaticGradScaler:
+    """A constant by which a graph multiplies its loss, and divides its gradients.
+
+    Raises:
+        ValueError: it is not positive.
+    """
+
+    def __init__(self, scale_factor: float) -> None:
+        if not scale_factor > 0 or math.isinf(scale_factor):
+            raise ValueError(f"expected scale_factor to be positive and finite, got {scale_factor}")
+        self._scale = float(scale_factor)
+
+    def get_scale(self) -> float:
+        """The factor."""
+        return self._scale
+
+    def note(self, finite: bool) -> None:
+        """Nothing: the factor is constant."""
+
+
+class GradScaler:
+    """A factor by which the loss is multiplied before `backward`, so that gradients do not vanish in 16 bits.
+
+    `step` divides the gradients by it, and updates nothing where one is not finite. `update` then multiplies the
+    factor by `backoff_factor`; after `growth_interval` steps whose gradients were finite, by `growth_factor`.
+
+    Raises:
+        ValueError: factors do not grow and shrink.
+    """
+
+    def __init__(
+        self,
+        init_scale: float = 2.0**16,
+        growth_factor: float = 2.0,
+        backoff_factor: float = 0.5,
+        growth_interval: int = 2000,
+        enabled: bool = True,
+    ) -> None:
+        if not (growth_factor > 1 and 0 < backoff_factor < 1 and init_scale > 0 and growth_interval > 0):
+            raise ValueError(
+                "expected growth_factor above 1, backoff_factor of 0 to 1, and positive init_scale and "
+                f"growth_interval, got {growth_factor}, {backoff_factor}, {init_scale}, {growth_interval}"
+            )
+        self._scale, self._growth_factor, self._backoff_factor = float(init_scale), growth_factor, backoff_factor
+        self._growth_interval, self._enabled, self._finite_steps = growth_interval, enabled, 0
+        self._unscaled: dict[int, bool] = {}
+
+    def is_enabled(self) -> bool:
+        """Whether it does anything."""
+        return self._enabled
+
+    def get_scale(self) -> float:
+        """The present factor."""
+        return self._scale if self._enabled else 1.0
+
+    def scale(self, outputs: Any) -> Any:
+        """A tensor, or a list or tuple of tensors, times the factor."""
+        if isinstance(outputs, (list, tuple)):
+            return type(outputs)(map(self.scale, outputs))
+        return F.mul(outputs, self._scale) if self._enabled else outputs
+
+    @no_grad()
+    def unscale_(self, optimizer: Any) -> None:
+        """Divides the gradients of an optimizer by the factor, before they are clipped.
+
+        Raises:
+            RuntimeError: it did so already since the last `update`.
+        """
+        if not self._enabled:
+            return
+        if id(optimizer) in self._unscaled:
+            raise refuse("expected unscale_ once for an optimizer before update")
+        self._unscaled[id(optimizer)] = bool(unscaled(_parameters(optimizer), lambda: self._scale))
+
+    def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+        """`optimizer.step()` with gradients divided by the factor; nothing where one of them is not finite."""
+        if not self._enabled:
+            return optimizer.step(*args, **kwargs)
+        if id(optimizer) not in self._unscaled:
+            self.unscale_(optimizer)
+        return optimizer.step(*args, **kwargs) if self._unscaled[id(optimizer)] else None
+
+    def update(self, new_scale: float | None = None) -> None:
+        """Ends a step: the factor shrinks or grows, or becomes `new_scale`.
+
+        Raises:
+            OneFlowError: no optimizer was stepped, and there is no new factor.
+        """
+        if not self._enabled:
+            return
+        if new_scale is not None:
+            self._scale = float(new_scale)
+        elif not self._unscaled:
+            raise fail("expected step or unscale_ of an optimizer before update")
+        else:
+            self.note(all(self._unscaled.values()))
+        self._unscaled.clear()
+
+    def note(self, finite: bool) -> None:
+        """Shrinks the factor after gradients that were not finite, or counts a step towards its growth."""
+        self._finite_steps = self._finite_steps + 1 if finite else 0
+        if not finite:
+            self._scale *= self._backoff_factor
+        elif self._finite_steps == self._growth_interval:
+            self._scale, self._finite_steps = self._scale * self._growth_factor, 0
+
+    def state_dict(self) -> dict[str, Any]:
+        """The factor, and how it changes."""
+        return {
+            "scale": self._scale, "growth_factor": self._growth_factor, "backoff_factor": self._backoff_factor,
+            "growth_interval": self._growth_interval, "_growth_tracker": self._finite_steps,
+        }  # fmt: skip
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Goes on from a state."""
+        self._scale, self._finite_steps = state_dict["scale"], state_dict["_growth_tracker"]
+        self._growth_factor, self._backoff_factor = state_dict["growth_factor"], state_dict["backoff_factor"]
+        self._growth_interval = state_dict["growth_interval"]
+
+
+def _parameters(optimizer: Any) -> list[Any]:
+    return [p for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
+
+
+@no_grad()
+def unscaled(parameters: Iterable[Any], scale: Callable[[], float]) -> Tensor:
+    """Divides gradients by a factor, which compiled functions read at every run; whether all of them are finite."""
+    factor = F.reciprocal(current_builder().number(scale, dtypes.float32))
+    finite = F.full((), True)
+    for p in parameters:
+        p.grad.mul_(F.cast(factor, p.grad.dtype))
+        finite = F.logical_and(finite, F.all(F.isfinite(p.grad)))
+    return finite

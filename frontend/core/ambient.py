@@ -1,0 +1,67 @@
+"""Settings that functions of tensors read: the default type of floats, autocast, the global mode.
+
+A compiled function has a program for each combination of settings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, NamedTuple
+
+from oneflow.dialect import dtypes
+from oneflow.dialect.dtypes import DType
+
+_default = [dtypes.float32]
+
+
+class Scope(NamedTuple):
+    """The settings of contexts.
+
+    Attributes:
+        autocast: what converts the operands of operators, None outside of `flow.autocast`.
+        global_mode: the placement and SBP layout of tensors that functions make, None for tensors of this process.
+        loss_scale: gives the factor of the gradient that `backward` begins with, None for 1.
+    """
+
+    autocast: Any = None
+    global_mode: Any = None
+    loss_scale: Any = None
+
+
+_OUTSIDE = Scope()
+SCOPE: ContextVar[Scope] = ContextVar("oneflow_scope", default=_OUTSIDE)
+
+
+def ambient() -> tuple[DType, Scope]:
+    """The present settings, to be compared."""
+    return _default[0], SCOPE.get()
+
+
+def get_default_dtype() -> DType:
+    """The element type of tensors made of Python floats, and of layers: float32 unless `set_default_dtype` says
+    otherwise.
+    """
+    return _default[0]
+
+
+def set_default_dtype(d: DType) -> None:
+    """Sets the element type of tensors made of Python floats, and of layers.
+
+    Raises:
+        TypeError: it is no type of floats.
+    """
+    if not isinstance(d, DType) or not d.is_float:
+        raise TypeError(f"expected a type of floats such as flow.float64, got {d!r}")
+    _default[0] = d
+
+
+@contextmanager
+def loss_scale(get: Callable[[], float] | None) -> Iterator[None]:
+    """A context in which `backward` of one element begins with the number that `get` gives, not with 1."""
+    token = SCOPE.set(SCOPE.get()._replace(loss_scale=get))
+    try:
+        yield
+    finally:
+        SCOPE.reset(token)

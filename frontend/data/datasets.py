@@ -1,0 +1,151 @@
+"""Data sets: collections of samples by number (`Dataset`), or one after the other (`IterableDataset`)."""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from oneflow.frontend.core.errors import fail
+from oneflow.frontend.functional.random import Generator, randperm
+
+__all__ = [
+    "ChainDataset", "ConcatDataset", "Dataset", "IterableDataset", "StackDataset", "Subset", "TensorDataset",
+    "random_split",
+]  # fmt: skip
+
+
+class Dataset:
+    """Samples by number: subclasses have `__getitem__`, and `__len__` for samplers that need it."""
+
+    def __getitem__(self, index: Any) -> Any:
+        raise NotImplementedError(f"expected {type(self).__name__} to have a method __getitem__")
+
+    def __add__(self, other: Dataset) -> ConcatDataset:
+        return ConcatDataset([self, other])
+
+
+class IterableDataset(Dataset):
+    """Samples one after the other: subclasses have `__iter__`. A worker sees which one it is by
+    `flow.utils.data.get_worker_info()`.
+    """
+
+    def __iter__(self) -> Iterator[Any]:
+        raise NotImplementedError(f"expected {type(self).__name__} to have a method __iter__")
+
+    def __add__(self, other: Dataset) -> Any:
+        return ChainDataset([self, other])
+
+
+class TensorDataset(Dataset):
+    """Sample i has slice i of each of several tensors.
+
+    Raises:
+        ValueError: their first dimensions differ.
+    """
+
+    def __init__(self, *tensors: Any) -> None:
+        if len({x.shape[0] for x in tensors}) != 1:
+            raise ValueError(f"expected tensors with one size of dimension 0, got {[list(x.shape) for x in tensors]}")
+        self.tensors = tensors
+
+    def __getitem__(self, index: Any) -> tuple[Any, ...]:
+        return tuple(x[index] for x in self.tensors)
+
+    def __len__(self) -> int:
+        return int(self.tensors[0].shape[0])
+
+
+class StackDataset(Dataset):
+    """Sample i has sample i of each of several data sets: a tuple of them, or a dictionary by keyword.
+
+    Raises:
+        ValueError: they have different numbers of samples, or there are none.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if bool(args) == bool(kwargs):
+            raise ValueError("expected data sets either as positional arguments or by keyword")
+        self.datasets: Any = args or kwargs
+        if len({len(d) for d in args or kwargs.values()}) != 1:
+            raise ValueError("expected data sets of one length")
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(self.datasets, dict):
+            return {k: d[index] for k, d in self.datasets.items()}
+        return tuple(d[index] for d in self.datasets)
+
+    def __len__(self) -> int:
+        return len(next(iter(self.datasets.values() if isinstance(self.datasets, dict) else self.datasets)))
+
+
+class ConcatDataset(Dataset):
+    """The samples of several data sets, one set after the other.
+
+    Raises:
+        ValueError: there are none, or one has no samples by number.
+    """
+
+    def __init__(self, datasets: Sequence[Any]) -> None:
+        self.datasets = list(datasets)
+        if not self.datasets or any(isinstance(d, IterableDataset) for d in self.datasets):
+            raise ValueError("expected at least one data set, each with samples by number")
+        self.cumulative_sizes = list(itertools.accumulate(map(len, self.datasets)))
+
+    def __getitem__(self, index: int) -> Any:
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"expected a number in [{-len(self)}, {len(self)}), got {index}")
+        at = index % len(self)
+        number = bisect.bisect_right(self.cumulative_sizes, at)
+        return self.datasets[number][at - (self.cumulative_sizes[number - 1] if number else 0)]
+
+    def __len__(self) -> int:
+        return self.cumulative_sizes[-1]
+
+
+class ChainDataset(IterableDataset):
+    """The samples of several iterable data sets, one set after the other."""
+
+    def __init__(self, datasets: Sequence[Any]) -> None:
+        self.datasets = datasets
+
+    def __iter__(self) -> Iterator[Any]:
+        return itertools.chain.from_iterable(self.datasets)
+
+    def __len__(self) -> int:
+        return sum(map(len, self.datasets))
+
+
+class Subset(Dataset):
+    """The samples of a data set that have given numbers."""
+
+    def __init__(self, dataset: Any, indices: Sequence[int]) -> None:
+        self.dataset, self.indices = dataset, indices
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, list):
+            return self.dataset[[self.indices[i] for i in index]]
+        return self.dataset[self.indices[index]]
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+
+def random_split(dataset: Any, lengths: Sequence[float], generator: Generator | None = None) -> list[Subset]:
+    """A data set as disjoint subsets of given lengths, drawn at random; lengths may be shares that add up to 1.
+
+    Raises:
+        OneFlowError: the lengths do not add up to that of the data set.
+    """
+    sizes = list(lengths)
+    if any(isinstance(n, float) for n in sizes) and math.isclose(sum(sizes), 1):
+        sizes = [math.floor(len(dataset) * share) for share in sizes]
+        for i in range(len(dataset) - int(sum(sizes))):
+            sizes[i % len(sizes)] += 1
+    if sum(sizes) != len(dataset):
+        raise fail(f"expected lengths that add up to {len(dataset)}, that of the data set, got {list(lengths)}")
+    order = randperm(len(dataset), generator=generator).tolist()  # type: ignore[attr-defined]
+    ends = list(itertools.accumulate(map(int, sizes)))
+    return [Subset(dataset, order[end - int(n) : end]) for end, n in zip(ends, sizes, strict=True)]

@@ -1,0 +1,141 @@
+"""Tensors as text, as PyTorch prints them, with OneFlow's suffixes; `set_printoptions`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Options:
+    """What `set_printoptions` sets.
+
+    Attributes:
+        precision: digits after the point.
+        threshold: the number of elements from which on tensors are summarized.
+        edgeitems: the elements at either end of a dimension that a summary has.
+        linewidth: the columns of a line.
+        sci_mode: whether numbers have exponents; None chooses by the numbers.
+    """
+
+    precision: int = 4
+    threshold: float = 1000
+    edgeitems: int = 3
+    linewidth: int = 80
+    sci_mode: bool | None = None
+
+
+_PROFILES = {
+    "default": Options(),
+    "short": Options(precision=2, edgeitems=2),
+    "full": Options(threshold=math.inf),
+}
+_options = [Options()]
+
+
+def set_printoptions(
+    precision: int | None = None,
+    threshold: float | None = None,
+    edgeitems: int | None = None,
+    linewidth: int | None = None,
+    profile: str | None = None,
+    sci_mode: bool | None = None,
+) -> None:
+    """Sets how tensors are printed; None keeps an option, for `sci_mode` it leaves the choice to the numbers.
+
+    Raises:
+        ValueError: `profile` is none of "default", "short", "full".
+    """
+    if profile is not None and profile not in _PROFILES:
+        raise ValueError(f"expected profile to be one of {', '.join(_PROFILES)}, got {profile!r}")
+    base = _options[0] if profile is None else _PROFILES[profile]
+    given = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
+    _options[0] = replace(base, sci_mode=sci_mode, **{k: v for k, v in given.items() if v is not None})
+
+
+def to_text(array: np.ndarray, suffixes: Sequence[str], prefix: str = "tensor(") -> str:
+    """An array as text: its elements, then the suffixes, broken into lines."""
+    if not array.size:
+        sizes = [f"size={array.shape}"] if array.ndim != 1 else []
+        return _with_suffixes(f"{prefix}[]", [*sizes, *suffixes], len(prefix))
+    wide = array.astype(np.float64) if array.dtype.kind not in "biuc" else array
+    summarize = array.size > _options[0].threshold
+    numbers = _Numbers(np.concatenate([np.ravel(p) for p in _shown(wide)]) if summarize else wide.ravel())
+    return _with_suffixes(prefix + _elements(wide, len(prefix), summarize, numbers), suffixes, len(prefix))
+
+
+class _Numbers:
+    """The format that numbers have in common."""
+
+    def __init__(self, values: np.ndarray) -> None:
+        options = _options[0]
+        self.precision, self.is_float = options.precision, values.dtype.kind == "f"
+        self.is_whole, self.has_exponent, self.width = True, bool(options.sci_mode), 1
+        if not self.is_float:
+            self.width = max(len(self._text(v)) for v in values.tolist())
+            return
+        finite = values[np.isfinite(values) & (values != 0)]
+        if not finite.size:
+            return
+        low, high = np.abs(finite).min(), np.abs(finite).max()
+        self.is_whole = bool((finite == np.ceil(finite)).all())
+        by_numbers = high / low > 1000 or high > 1e8 or (not self.is_whole and low < 1e-4)
+        self.has_exponent = by_numbers if options.sci_mode is None else options.sci_mode
+        self.width = max(len(self._text(v)) for v in finite.tolist())
+
+    def _text(self, value: Any) -> str:
+        if not self.is_float:
+            return str(value)
+        if self.has_exponent:
+            return f"{value:.{self.precision}e}"
+        if not self.is_whole:
+            return f"{value:.{self.precision}f}"
+        return f"{value:.0f}" + "." * math.isfinite(value)
+
+    def __call__(self, value: Any) -> str:
+        return self._text(value).rjust(self.width)
+
+
+def _ends(size: int) -> tuple[range, range]:
+    """The positions of a dimension that a summary shows; the second range is empty where it shows all."""
+    edge = _options[0].edgeitems
+    return (range(edge), range(size - edge, size)) if size > 2 * edge else (range(size), range(0))
+
+
+def _shown(array: np.ndarray) -> Iterator[np.ndarray]:
+    """The parts of an array that a summary shows."""
+    if not array.ndim:
+        yield array
+        return
+    first, last = _ends(len(array))
+    for i in (*first, *last):
+        yield from _shown(array[i])
+
+
+def _elements(array: np.ndarray, indent: int, summarize: bool, numbers: _Numbers) -> str:
+    if not array.ndim:
+        return numbers(array.item())
+    first, last = _ends(len(array)) if summarize else (range(len(array)), range(0))
+    dots = [" ..." if array.ndim == 1 else "..."] if last else []
+    if array.ndim == 1:
+        texts = [*(numbers(array[i].item()) for i in first), *dots, *(numbers(array[i].item()) for i in last)]
+        count = max(1, (_options[0].linewidth - indent) // (numbers.width + 2))
+        lines = [", ".join(texts[i : i + count]) for i in range(0, len(texts), count)]
+        return f"[{(',' + chr(10) + ' ' * (indent + 1)).join(lines)}]"
+    parts = [[_elements(array[i], indent + 1, summarize, numbers) for i in end] for end in (first, last)]
+    between = "," + "\n" * (array.ndim - 1) + " " * (indent + 1)
+    return f"[{between.join([*parts[0], *dots, *parts[1]])}]"
+
+
+def _with_suffixes(text: str, suffixes: Sequence[str], indent: int) -> str:
+    column = len(text) - text.rfind("\n") + 1
+    for suffix in suffixes:
+        if column + len(suffix) + 2 > _options[0].linewidth:
+            text, column = f"{text},\n{' ' * indent}{suffix}", indent + len(suffix)
+        else:
+            text, column = f"{text}, {suffix}", column + len(suffix) + 2
+    return text + ")"

@@ -1,0 +1,98 @@
+"""Quantiles, and how well scores separate two classes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from oneflow.dialect import dtypes
+from oneflow.frontend.core.dispatch import as_tensor, current_builder
+from oneflow.frontend.core.errors import fail
+from oneflow.frontend.core.tensor import Tensor
+from oneflow.frontend.functional import elementwise as e
+from oneflow.frontend.functional import reduction as r
+from oneflow.frontend.functional import shape as sh
+from oneflow.frontend.functional.data_dependent import values_of
+from oneflow.frontend.functional.gathering import index_select
+from oneflow.frontend.functional.ordering import searchsorted, sort
+from oneflow.frontend.functional.rules import cast, constant
+
+__all__ = ["quantile", "roc_auc_score"]
+
+#: Where a quantile that lies between two elements is taken, by its place among the ordered elements.
+_PLACES: dict[str, Callable[[Tensor], Tensor]] = {
+    "linear": lambda place: place,
+    "lower": e.floor,
+    "higher": e.ceil,
+    "midpoint": lambda place: e.mul(e.add(e.floor(place), e.ceil(place)), 0.5),
+    "nearest": e.rint,
+}
+
+
+def quantile(
+    input: Any, q: Any, dim: int | None = None, keepdim: bool = False, interpolation: str = "linear"
+) -> Tensor:
+    """The elements below which the shares `q` of those along `dim`, or of all, lie; NaN where one is NaN.
+
+    `q` is a number or a vector; its dimension is then the first. `interpolation` between two elements is "linear",
+    "lower", "higher", "midpoint" or "nearest".
+
+    Raises:
+        OneFlowError: a share is not from 0 to 1, there are no elements, or elements are no floats.
+    """
+    x = as_tensor(input)
+    if interpolation not in _PLACES:
+        raise fail(f"expected interpolation to be one of {', '.join(_PLACES)}, got {interpolation!r}")
+    shares = as_tensor(q) if not isinstance(q, (int, float)) else constant(float(q), x.dtype)
+    if not x.dtype.is_float or shares.dtype != x.dtype or shares.rank > 1:
+        raise fail(f"expected floats, and q as a number or a vector of their type, got {x.desc} and {shares.desc}")
+    if current_builder().eager and not bool(r.all(e.logical_and(e.ge(shares, 0), e.le(shares, 1)))):
+        raise fail(f"expected shares from 0 to 1 for quantile, got {q}")
+    rows = sh.reshape(x, (-1,)) if dim is None else sh.movedim(x, dim, -1) if x.rank else sh.reshape(x, (1,))
+    size = rows.shape[-1]
+    if not size:
+        raise fail(f"expected a static number of elements above 0 for quantile, got {x.desc}")
+    found = _of_rows(rows, sh.reshape(shares, (-1,)), size, interpolation)
+    if dim is None or not x.rank:
+        found = sh.reshape(found, (-1, *[1] * (x.rank * keepdim)))
+    elif keepdim:
+        found = sh.unsqueeze(found, sh.axis(x, dim) + 1)
+    return found if shares.rank else sh.select(found, 0, 0)
+
+
+def _of_rows(rows: Tensor, shares: Tensor, size: int, interpolation: str) -> Tensor:
+    """The quantiles of each row, with the shares as the first dimension."""
+    ordered = sh.movedim(sort(rows)[0], -1, 0)
+    places = _PLACES[interpolation](e.mul(cast(shares, dtypes.float64), float(size - 1)))
+    bounds = [e.clamp(place, 0, size - 1) for place in (e.floor(places), e.ceil(places))]
+    low, high = (index_select(ordered, 0, cast(bound, dtypes.int64)) for bound in bounds)
+    way = sh.reshape(cast(e.sub(places, bounds[0]), rows.dtype), (-1, *[1] * (rows.rank - 1)))
+    between: Tensor = e.where(e.eq(low, high), low, e.lerp(low, high, sh.expand_as(way, low)))
+    found: Tensor = e.where(r.any(e.isnan(rows), -1), math.nan, between)
+    return found
+
+
+def roc_auc_score(label: Any, pred: Any) -> Tensor:
+    """The area under the curve of the true positives over the false positives (float32), of shape (1,).
+
+    `label` has 1 for positives, else 0; `pred` are scores, of which equal ones count half.
+
+    Raises:
+        TraceError: a function is being traced.
+        OneFlowError: sizes differ, or there is only one class.
+    """
+    labels, values = values_of(label, "roc_auc_score", "compute it outside")
+    scores, ranks = values_of(pred, "roc_auc_score", "compute it outside")
+    if values.size != ranks.size:
+        raise fail(f"expected one score for each label, got {labels.desc} and {scores.desc}")
+    positive = values.reshape(-1) != 0
+    count, rest = int(positive.sum()), int((~positive).sum())
+    if not count or not rest:
+        raise fail("expected labels of both classes for roc_auc_score")
+    ordered = sort(sh.reshape(scores, (-1,)))[0]
+    below, upto = (searchsorted(ordered, sh.reshape(scores, (-1,)), right=side) for side in (False, True))
+    mean_ranks = e.mul(e.add(cast(e.add(below, upto), dtypes.float64), 1.0), 0.5)
+    total = r.sum(e.mul(mean_ranks, cast(as_tensor(positive), dtypes.float64)))
+    area = e.div(e.sub(total, count * (count + 1) / 2), float(count * rest))
+    return sh.reshape(cast(area, dtypes.float32), (1,))

@@ -1,0 +1,160 @@
+"""`flow.hub`: functions of a repository's `hubconf.py`, and files that are downloaded once.
+
+Repositories of GitHub are read from the folder of the hub, where `load` puts them, or with `source="local"` from any
+folder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import io
+import os
+import re
+import shutil
+import sys
+import tempfile
+import urllib.parse
+import urllib.request
+import zipfile
+from pathlib import Path
+from typing import Any
+
+from oneflow.frontend.serialization import load as load_file
+
+__all__ = ["download_url_to_file", "get_dir", "help", "list", "load", "load_state_dict_from_url", "set_dir"]
+
+_folder: dict[str, str] = {}
+
+
+def get_dir() -> str:
+    """The folder of the hub: that of `set_dir`, `$ONEFLOW_HOME/hub`, or `~/.cache/oneflow/hub`."""
+    home = (
+        os.environ.get("ONEFLOW_HOME") or Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "oneflow"
+    )
+    return _folder.get("hub") or str(Path(home) / "hub")
+
+
+def set_dir(d: str | os.PathLike[str]) -> None:
+    """Sets the folder of the hub."""
+    _folder["hub"] = os.path.expanduser(d)
+
+
+def list(github: str, force_reload: bool = False, source: str = "github") -> Any:
+    """The names of the functions that a repository offers."""
+    module = _module(github, force_reload, source)
+    return [name for name, value in vars(module).items() if callable(value) and not name.startswith("_")]
+
+
+def help(github: str, model: str, force_reload: bool = False, source: str = "github") -> str | None:
+    """The docstring of a function of a repository."""
+    found: str | None = _entry(_module(github, force_reload, source), model).__doc__
+    return found
+
+
+def load(repo_or_dir: str, model: str, *args: Any, source: str = "github", force_reload: bool = False,
+         **kwargs: Any) -> Any:  # fmt: skip
+    """What a function of a repository gives for arguments.
+
+    Args:
+        repo_or_dir: "owner/name[:branch]" of a repository of GitHub, or with `source="local"` a folder.
+        model: the name of the function.
+        source: "github" or "local".
+        force_reload: whether a repository that is in the folder of the hub is downloaded again.
+
+    Raises:
+        ValueError: the source is another, or the repository is no "owner/name".
+        RuntimeError: there is no such function, or a package that the repository needs is missing.
+    """
+    return _entry(_module(repo_or_dir, force_reload, source), model)(*args, **kwargs)
+
+
+def download_url_to_file(url: str, dst: str, hash_prefix: str | None = None, progress: bool = True) -> None:
+    """Downloads a file, which is there in whole or not at all; `progress` prints one line.
+
+    Raises:
+        RuntimeError: the SHA-256 of the file does not begin with `hash_prefix`.
+    """
+    if progress:
+        sys.stderr.write(f"Downloading {url} to {dst}\n")
+    target = Path(dst).expanduser()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with urllib.request.urlopen(url) as source, tempfile.NamedTemporaryFile(dir=target.parent, delete=False) as file:
+        try:
+            shutil.copyfileobj(source, file)
+            file.close()
+            _check_hash(Path(file.name), hash_prefix, url)
+            Path(file.name).replace(target)
+        finally:
+            Path(file.name).unlink(missing_ok=True)
+
+
+def _check_hash(path: Path, prefix: str | None, url: str) -> None:
+    found = hashlib.sha256(path.read_bytes()).hexdigest() if prefix is not None else ""
+    if prefix is not None and not found.startswith(prefix):
+        raise RuntimeError(f"expected a file whose SHA-256 begins with {prefix!r} at {url}, got {found!r}")
+
+
+def load_state_dict_from_url(
+    url: str,
+    model_dir: str | None = None,
+    map_location: Any = None,
+    progress: bool = True,
+    check_hash: bool = False,
+    file_name: str | None = None,
+) -> Any:
+    """The values of a file that `flow.save` wrote, downloaded to `model_dir` (the folder `checkpoints` of the hub) if
+    it is not there. With `check_hash` its name has the first digits of its SHA-256: `name-<digits>.ext`.
+    """
+    name = file_name or os.path.basename(urllib.parse.urlparse(url).path)
+    path = Path(model_dir or Path(get_dir()) / "checkpoints") / name
+    if not path.exists():
+        digits = re.search(r"-([a-f0-9]+)\.", name) if check_hash else None
+        download_url_to_file(url, str(path), digits[1] if digits else None, progress)
+    return load_file(str(path)) if map_location is None else load_file(str(path), map_location)
+
+
+def _module(place: str, force_reload: bool, source: str) -> Any:
+    """The module `hubconf.py` of a repository."""
+    if source not in ("github", "local"):
+        raise ValueError(f'expected source to be "github" or "local", got {source!r}')
+    folder = Path(place).expanduser() if source == "local" else _repository(place, force_reload)
+    spec = importlib.util.spec_from_file_location("hubconf", folder / "hubconf.py")
+    if spec is None or spec.loader is None or not (folder / "hubconf.py").exists():
+        raise FileNotFoundError(f"expected a file hubconf.py in {folder}")
+    module = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, str(folder))
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(str(folder))
+    missing = [d for d in getattr(module, "dependencies", ()) if importlib.util.find_spec(d) is None]
+    if missing:
+        raise RuntimeError(f"expected the packages {', '.join(missing)}, which {folder} needs, to be installed")
+    return module
+
+
+def _entry(module: Any, name: str) -> Any:
+    found = getattr(module, name, None)
+    if not callable(found):
+        raise RuntimeError(f"expected a function {name!r} in {module.__file__}")
+    return found
+
+
+def _repository(place: str, force_reload: bool) -> Path:
+    """The folder of a repository of GitHub, downloaded if it is not there."""
+    name, _, branch = place.partition(":")
+    if name.count("/") != 1:
+        raise ValueError(f'expected a repository as "owner/name" or "owner/name:branch", got {place!r}')
+    branch = branch or "main"
+    folder = Path(get_dir()) / re.sub(r"[^\w.-]", "_", f"{name}_{branch}")
+    if force_reload:
+        shutil.rmtree(folder, ignore_errors=True)
+    if not folder.exists():
+        with urllib.request.urlopen(f"https://github.com/{name}/zipball/{branch}") as answer:
+            archive = zipfile.ZipFile(io.BytesIO(answer.read()))
+        with tempfile.TemporaryDirectory() as unpacked:
+            archive.extractall(unpacked)
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            shutil.move(str(next(Path(unpacked).iterdir())), folder)
+    return folder

@@ -1,0 +1,94 @@
+"""`flow.linalg`: norms of vectors and matrices, and products and diagonals with NumPy's argument defaults."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from oneflow.dialect.dtypes import DType
+from oneflow.frontend import functional as F  # noqa: N812
+from oneflow.frontend.core.dispatch import as_tensor
+from oneflow.frontend.core.errors import fail
+from oneflow.frontend.core.tensor import Tensor
+
+__all__ = ["cross", "diagonal", "matmul", "matrix_norm", "norm", "vector_norm"]
+
+
+def vector_norm(
+    x: Any,
+    ord: float = 2,
+    dim: int | Sequence[int] | None = None,
+    keepdim: bool = False,
+    *,
+    dtype: DType | None = None,
+) -> Tensor:
+    """The norm of vectors along `dim`, or of all elements: sum(|x|^ord)^(1/ord); infinity, minus infinity and 0 as in
+    `flow.norm`. `dtype` converts the elements before.
+    """
+    x = as_tensor(x)
+    return F.norm(x if dtype is None else F.cast(x, dtype), float(ord), dim, keepdim)
+
+
+def matrix_norm(
+    x: Any,
+    ord: float | str = "fro",
+    dim: Sequence[int] = (-2, -1),
+    keepdim: bool = False,
+    *,
+    dtype: DType | None = None,
+) -> Tensor:
+    """The norm of the matrices in two dimensions.
+
+    `ord` is "fro", the root of the sum of squares; 1 or infinity, the largest sum of absolute values of a column or
+    of a row; or the negative of these, the smallest.
+
+    Raises:
+        OneFlowError: `ord` is another, or `dim` is not two dimensions.
+    """
+    x = as_tensor(x)
+    x = x if dtype is None else F.cast(x, dtype)
+    if len(dim) != 2 or x.rank < 2 or dim[0] % x.rank == dim[1] % x.rank:
+        raise fail(f"expected two dimensions of {x.desc} for matrix_norm, got {dim}")
+    if ord == "fro":
+        return F.norm(x, 2.0, list(dim), keepdim)
+    if isinstance(ord, str) or abs(ord) not in (1, math.inf):
+        raise fail(f'expected ord to be "fro", 1, -1, inf or -inf for matrix_norm, got {ord!r}')
+    rows, columns = (d % x.rank for d in dim)
+    summed, kept = (rows, columns) if abs(ord) == 1 else (columns, rows)
+    sums = F.sum(F.abs(x), summed, True)
+    found = (F.amax if ord > 0 else F.amin)(sums, kept, True)
+    return found if keepdim else F.squeeze(found, [rows, columns])
+
+
+def norm(
+    x: Any,
+    ord: Any = None,
+    dim: int | Sequence[int] | None = None,
+    keepdim: bool = False,
+    *,
+    dtype: DType | None = None,
+) -> Tensor:
+    """`matrix_norm` where `dim` is two dimensions, or where a matrix comes with `ord` and without `dim`; else
+    `vector_norm`, whose default is 2.
+    """
+    x = as_tensor(x)
+    two = isinstance(dim, Sequence) and len(dim) == 2
+    if ord is not None and (two or (dim is None and x.rank == 2)):
+        return matrix_norm(x, ord, (0, 1) if dim is None else dim, keepdim, dtype=dtype)  # type: ignore[arg-type]
+    if isinstance(ord, str):
+        raise fail(f"expected a matrix or two dimensions for the norm {ord!r}, got {x.desc} and dim {dim}")
+    return vector_norm(x, 2 if ord is None else ord, dim, keepdim, dtype=dtype)
+
+
+def cross(input: Any, other: Any, *, dim: int = -1) -> Tensor:
+    """`flow.cross` along `dim`, by default the last."""
+    return F.cross(input, other, dim)
+
+
+def diagonal(A: Any, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:  # noqa: N803 (NumPy's name)
+    """`flow.diagonal` of the matrices in the last two dimensions."""
+    return F.diagonal(A, offset, dim1, dim2)
+
+
+matmul = F.matmul

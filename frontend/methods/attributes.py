@@ -1,0 +1,199 @@
+"""What tensors tell of themselves and how they make others of their kind: `x.stride()`, `x.new_zeros(2)`.
+
+Importing this module gives tensors these methods.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from oneflow.dialect.dtypes import DType
+from oneflow.frontend import functional as F  # noqa: N812
+from oneflow.frontend.core.dispatch import current_builder
+from oneflow.frontend.core.errors import fail, refuse
+from oneflow.frontend.core.tensor import Tensor
+from oneflow.frontend.eager import views
+from oneflow.frontend.eager.constructors import tensor
+from oneflow.frontend.eager.tensor import EagerTensor
+
+
+def _made_like(function: Callable[..., Tensor], doc: str) -> Callable[..., Tensor]:
+    """A method that makes a tensor of the element type and on the device of `self`, unless told otherwise."""
+
+    def method(self: Tensor, *args: Any, dtype: DType | None = None, **where: Any) -> Tensor:
+        if isinstance(self, EagerTensor) and not where.keys() & {"device", "placement"}:
+            where = {"device": self.device, **where}
+        return function(*args, dtype=dtype or self.dtype, **where)
+
+    method.__doc__ = f"{doc} It has the element type and the device of the tensor, or those that are given."
+    return method
+
+
+def element_size(self: Tensor) -> int:
+    """The bytes of one element."""
+    return int(self.dtype.numpy.itemsize)
+
+
+def stride(self: Tensor, dim: int | None = None) -> Any:
+    """How many elements lie between neighbours along each dimension, or along one."""
+    steps = _strides(self)
+    if dim is not None and not -self.rank <= dim < self.rank:
+        raise fail(f"expected dim in [{-self.rank}, {self.rank}), got {dim}")
+    return steps if dim is None else steps[dim]
+
+
+def _strides(x: Tensor) -> tuple[Any, ...]:
+    if isinstance(x, EagerTensor) and x.view_meta is not None:
+        return tuple(x.view_meta.strided_layout()[2])
+    sizes = x.sizes()
+    return tuple(math.prod(sizes[i + 1 :]) for i in range(len(sizes)))
+
+
+def storage_offset(self: EagerTensor) -> int:
+    """The position of the first element in the memory of the tensor that this one is a view of."""
+    return int(self.view_meta.strided_layout()[0]) if self.is_view else 0
+
+
+def get_device(self: EagerTensor) -> int:
+    """The number of the CUDA device that the tensor is on, -1 on the host."""
+    return self.device.index if self.is_cuda else -1
+
+
+def type_(self: Tensor, dtype: Any = None) -> Any:
+    """The name of the class of the tensor, such as "oneflow.FloatTensor"; with `dtype`, an element type, a class or
+    its name, converted to that.
+    """
+    from oneflow.frontend.methods.tensor_type import typed_tensors  # noqa: PLC0415 (the class has these methods)
+
+    place = self.device.type if isinstance(self, EagerTensor) else "cpu"
+    classes = typed_tensors(place)
+    if dtype is None:
+        name = next(name for name, kind in classes.items() if kind.dtype == self.dtype)
+        return f"oneflow.{'cuda.' if place == 'cuda' else ''}{name}"
+    if isinstance(dtype, str):
+        dtype = typed_tensors("cpu").get(dtype.rpartition(".")[2], dtype)
+    return self.to(getattr(dtype, "dtype", dtype))  # type: ignore[attr-defined]
+
+
+def in_place_shape(function: Callable[..., Tensor], name: str) -> Callable[..., EagerTensor]:
+    """The method that gives a tensor another shape in place: from there on it is a view of the tensor that it was."""
+
+    def method(self: EagerTensor, *args: Any) -> EagerTensor:
+        if not current_builder().eager:
+            raise fail(f"{name} in a function that is traced; write x = x.{name[:-1]}(..)")
+        if self.handle.leaf is not None:
+            raise refuse(f"{name} would give a leaf that requires grad another shape; do that with x.{name[:-1]}(..)")
+        kept = EagerTensor(self.variable)
+        if self.view_meta is None:
+            views.keep_views(self, kept)
+        kept.view_meta = self.view_meta
+        result: Any = function(kept, *args)
+        self.handle, self.desc, self.view_meta = result.variable, result.desc, result.view_meta
+        return self
+
+    method.__name__, method.__doc__ = name, f"`{name[:-1]}` in place; itself."
+    return method
+
+
+def random_in_place(name: str, draw: Callable[..., Tensor], doc: str) -> Callable[..., Tensor]:
+    """The method that replaces the elements of a tensor by random numbers."""
+
+    def method(self: Tensor, *args: Any, generator: Any = None, **options: Any) -> Tensor:
+        drawn = F.cast(draw(self, *args, generator=generator, **options), self.dtype)
+        current_builder().assign(self, drawn, name)
+        return self
+
+    method.__name__, method.__doc__ = name, f"{doc} Gives the tensor."
+    return method
+
+
+def _normal(x: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Any) -> Tensor:
+    return F.normal(mean, std, x.sizes(), dtype=_float_of(x, "normal_"), generator=generator)
+
+
+def _uniform(x: Tensor, a: float = 0.0, b: float = 1.0, *, generator: Any) -> Tensor:
+    if a > b:
+        raise fail(f"expected a of at most b for uniform_, got {a} and {b}")
+    return F.add(F.mul(F.rand(x.sizes(), dtype=_float_of(x, "uniform_"), generator=generator), b - a), a)
+
+
+def _bernoulli(x: Tensor, p: Any = 0.5, *, generator: Any) -> Tensor:
+    chances = F.expand_as(p, x) if isinstance(p, Tensor) else F.full(x.sizes(), float(p))
+    return F.bernoulli(chances, generator=generator)
+
+
+def _exponential(x: Tensor, lambd: float = 1.0, *, generator: Any) -> Tensor:
+    if lambd <= 0:
+        raise fail(f"expected lambd above 0 for exponential_, got {lambd}")
+    return F.div(F.log1p(F.neg(F.rand(x.sizes(), dtype=_float_of(x, "exponential_"), generator=generator))), -lambd)
+
+
+def _random(x: Tensor, low: int = 0, high: int | None = None, *, generator: Any) -> Tensor:
+    top = high if high is not None else low or _integers_of(x)
+    return F.randint(0 if high is None else low, top, x.sizes(), generator=generator)
+
+
+def _float_of(x: Tensor, name: str) -> DType:
+    if not x.dtype.is_float:
+        raise fail(f"expected floating-point elements for {name}, got {x.desc}")
+    return x.dtype
+
+
+def _integers_of(x: Tensor) -> int:
+    """One more than the largest integer up to which every integer is an element."""
+    if x.dtype.is_float:
+        return 1 << {16: 11, 32: 24, 64: 53}[x.dtype.bits]
+    return 2 if x.dtype.bits == 1 else (1 << min(x.dtype.bits - (x.dtype.kind == "int"), 62))
+
+
+METHODS = {
+    "element_size": element_size, "nelement": Tensor.numel, "ndimension": Tensor.dim, "stride": stride, "type": type_,
+    "type_as": lambda self, other: F.cast(self, other.dtype),
+    "view_as": lambda self, other: F.view(self, *other.sizes()),
+    "is_signed": lambda self: self.dtype.kind in ("int", "float"),
+    "is_lazy": property(lambda self: not isinstance(self, EagerTensor)),
+    "is_local": property(lambda self: not getattr(self, "is_global", False)),
+    "itemsize": property(element_size),
+    "nbytes": property(lambda self: self.numel() * element_size(self)),
+    "new_empty": _made_like(F.empty, "A tensor whose elements are to be set; sizes one by one or as a list."),
+    "new_ones": _made_like(F.ones, "A tensor of ones; sizes one by one or as a list."),
+    "new_zeros": _made_like(F.zeros, "A tensor of zeros; sizes one by one or as a list."),
+    "new_full": _made_like(F.full, "A tensor of one number, of a size."),
+    "new_tensor": _made_like(
+        lambda data, **options: tensor(data.numpy() if isinstance(data, EagerTensor) else data, **options),
+        "A tensor of data.",
+    ),
+    "normal_": random_in_place("normal_", _normal, "Normal numbers of a mean and a deviation."),
+    "uniform_": random_in_place("uniform_", _uniform, "Numbers drawn evenly from [a, b)."),
+    "bernoulli_": random_in_place("bernoulli_", _bernoulli, "1 with the probability p, else 0."),
+    "exponential_": random_in_place("exponential_", _exponential, "Exponential numbers of the rate lambd."),
+    "random_": random_in_place("random_", _random, "Integers drawn evenly from [low, high), or from [0, low)."),
+}  # fmt: skip
+
+EAGER_METHODS = {
+    "get_device": get_device, "storage_offset": storage_offset,
+    "squeeze_": in_place_shape(F.squeeze, "squeeze_"), "unsqueeze_": in_place_shape(F.unsqueeze, "unsqueeze_"),
+    "pin_memory": lambda self: self, "is_pinned": lambda self: False,
+}  # fmt: skip
+
+
+def new(self: Tensor, *sizes: Any) -> Tensor:
+    """A tensor of the same kind of sizes or data."""
+    if not sizes:
+        return self.new_empty(0)  # type: ignore[attr-defined,no-any-return]
+    given = sizes[0] if len(sizes) == 1 and not isinstance(sizes[0], int) else None
+    return self.new_empty(*sizes) if given is None else self.new_tensor(given)  # type: ignore[attr-defined]
+
+
+def new_ones(x: Tensor, *size: Any, **options: Any) -> Tensor:
+    """A tensor of ones of the element type and on the device of `x`, unless told otherwise."""
+    return METHODS["new_ones"](x, *size, **options)  # type: ignore[no-any-return]
+
+
+for _name, _member in METHODS.items():
+    setattr(Tensor, _name, _member)
+for _name, _member in EAGER_METHODS.items():
+    setattr(EagerTensor, _name, _member)
+Tensor.new = new  # type: ignore[attr-defined]

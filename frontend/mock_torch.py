@@ -1,0 +1,296 @@
+"""`flow.mock_torch`: programs that import PyTorch run with this project.
+
+import oneflow.mock_torch as mock
+
+mock.enable()
+import torch                    # oneflow, under PyTorch's name
+
+with mock.disable():
+    import torch                # PyTorch
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+__all__ = ["disable", "enable", "is_enabled"]
+
+#: Modules of PyTorch whose counterpart has another path.
+_MOVED = {
+    "torch.autograd.function": "oneflow.autograd",
+    "torch.cuda.amp": "oneflow.amp",
+    "torch.cuda.amp.autocast_mode": "oneflow.amp",
+    "torch.cuda.amp.grad_scaler": "oneflow.amp",
+    "torch.distributed": "oneflow.comm",
+    "torch.nn.modules": "oneflow.nn",
+    "torch.nn.modules.activation": "oneflow.nn",
+    "torch.nn.modules.batchnorm": "oneflow.nn",
+    "torch.nn.modules.conv": "oneflow.nn",
+    "torch.nn.modules.loss": "oneflow.nn",
+    "torch.nn.modules.module": "oneflow.nn",
+    "torch.nn.modules.utils": "oneflow.nn.utils",
+    "torch.nn.parameter": "oneflow.nn",
+    "torch.nn.utils.clip_grad": "oneflow.nn.utils",
+    "torch.optim.adam": "oneflow.optim",
+    "torch.optim.adamw": "oneflow.optim",
+    "torch.optim.optimizer": "oneflow.optim",
+    "torch.optim.sgd": "oneflow.optim",
+    "torch.random": "oneflow",
+    "torch.utils.checkpoint": "oneflow",
+}
+
+
+@dataclass
+class _Settings:
+    """What `enable` was called with: which packages stand for which, and what becomes of missing names."""
+
+    packages: dict[str, str]
+    lazy: bool
+    verbose: bool
+    version: str | None
+    finder: _Finder = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.finder = _Finder(self)
+
+    def covers(self, name: str) -> bool:
+        """Whether a module belongs to one of the packages."""
+        return name.partition(".")[0] in self.packages
+
+    def counterpart(self, name: str) -> Any:
+        """The object that stands for a module, None where there is none."""
+        root, _, rest = name.partition(".")
+        path = _MOVED.get(name) or ".".join(filter(None, (self.packages[root], rest)))
+        first, *parts = path.split(".")
+        try:
+            found: Any = importlib.import_module(first)
+        except ImportError:
+            return None
+        for number, part in enumerate(parts, 1):
+            try:
+                found = getattr(found, part)
+            except AttributeError:
+                try:
+                    found = importlib.import_module(".".join([first, *parts[:number]]))
+                except ImportError:
+                    return None
+        return found
+
+    def missing(self, name: str) -> Any:
+        """What stands for a name that has no counterpart.
+
+        Raises:
+            AttributeError: `lazy` was not asked for.
+        """
+        if not self.lazy:
+            raise AttributeError(
+                f"{name} has no counterpart in {self.packages[name.partition('.')[0]]}; mock_torch.enable(lazy=True) "
+                "puts an object in its place that fails when it is used"
+            )
+        if self.verbose:
+            sys.stderr.write(f"{name} has no counterpart: an object that fails when it is used is in its place\n")
+        return Missing(name)
+
+
+class Missing(ModuleType):
+    """What stands for a missing name with `lazy`: its attributes are such objects too; calls fail."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.__path__: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return Missing(f"{self.__name__}.{name}")
+
+    def __call__(self, *_: Any, **__: Any) -> Any:
+        raise NotImplementedError(f"{self.__name__} has no counterpart in oneflow")
+
+    def __mro_entries__(self, bases: Any) -> tuple[type, ...]:
+        return ()
+
+    def __bool__(self) -> bool:
+        return False
+
+    def __repr__(self) -> str:
+        return f"<missing {self.__name__}>"
+
+
+class Counterpart(ModuleType):
+    """A module under PyTorch's name: its attributes are those of the module that stands for it."""
+
+    def __init__(self, name: str, target: Any, settings: _Settings) -> None:
+        super().__init__(name)
+        self.__dict__.update(__path__=[], _target=target, _settings=settings)
+
+    def __getattr__(self, name: str) -> Any:
+        settings, target = self.__dict__["_settings"], self.__dict__["_target"]
+        if name == "__version__" and settings.version is not None:
+            return settings.version
+        if name == "__all__":
+            return [n for n in dir(target) if not n.startswith("_")]
+        path = f"{self.__name__}.{name}"
+        if path not in _MOVED and hasattr(target, name):
+            found = getattr(target, name)
+        elif name.startswith("__"):
+            raise AttributeError(name)
+        else:
+            found = settings.counterpart(path)
+        if found is None and not hasattr(target, name):
+            return settings.missing(path)
+        return importlib.import_module(path) if isinstance(found, ModuleType) else found
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if isinstance(value, (Counterpart, Missing)) or name.startswith("__"):
+            super().__setattr__(name, value)  # the import system notes a submodule
+        else:
+            setattr(self.__dict__["_target"], name, value)
+
+    def __dir__(self) -> list[str]:
+        return dir(self.__dict__["_target"])
+
+
+class _Finder(MetaPathFinder, Loader):
+    """Finds the modules of the packages."""
+
+    def __init__(self, settings: _Settings) -> None:
+        self.settings = settings
+
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        """The specification of a module of the packages.
+
+        Raises:
+            ModuleNotFoundError: it has no counterpart, and `lazy` was not asked for.
+        """
+        if not self.settings.covers(fullname):
+            return None
+        if self.settings.counterpart(fullname) is None and not self.settings.lazy:
+            raise ModuleNotFoundError(
+                f"No module named {fullname!r}: it has no counterpart in oneflow", name=fullname
+            )
+        return ModuleSpec(fullname, self, is_package=True)
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        """The module under its name."""
+        found = self.settings.counterpart(spec.name)
+        return Counterpart(spec.name, found, self.settings) if found is not None else self.settings.missing(spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Nothing: the module that stands for it is loaded."""
+
+
+@dataclass
+class _Entry:
+    """What an `enable`, or with None as settings a `disable`, has put aside: the modules of the other side."""
+
+    settings: _Settings | None
+    aside: dict[str, ModuleType]
+
+
+#: The entries in force, the latest one last.
+_stack: list[_Entry] = []
+
+
+def is_enabled() -> bool:
+    """Whether PyTorch's name stands for this project."""
+    return bool(_stack) and _stack[-1].settings is not None
+
+
+def _enabling() -> _Entry | None:
+    """The latest entry of an `enable`."""
+    return next((e for e in reversed(_stack) if e.settings is not None), None)
+
+
+def _taken(settings: _Settings) -> dict[str, ModuleType]:
+    """The modules of the packages, taken out of those that are imported."""
+    return {name: sys.modules.pop(name) for name in [n for n in sys.modules if settings.covers(n)]}
+
+
+def _enable(settings: _Settings) -> None:
+    if is_enabled():
+        sys.meta_path.remove(_stack[-1].settings.finder)  # type: ignore[union-attr]
+    _stack.append(_Entry(settings, _taken(settings)))
+    sys.meta_path.insert(0, settings.finder)
+
+
+def _disable() -> None:
+    """Brings back the modules that the latest `enable` has put aside."""
+    entry = _enabling()
+    if entry is None or entry.settings is None:
+        _stack.append(_Entry(None, {}))
+        return
+    if is_enabled():
+        sys.meta_path.remove(entry.settings.finder)
+    aside = _taken(entry.settings)
+    sys.modules.update(entry.aside)
+    _stack.append(_Entry(None, aside))
+
+
+def _end() -> None:
+    """Ends the latest entry: the modules that it has put aside are back."""
+    entry = _stack.pop()
+    around = _enabling()
+    if entry.settings is not None:
+        sys.meta_path.remove(entry.settings.finder)
+        _taken(entry.settings)
+    elif around is not None and around.settings is not None:
+        around.aside = _taken(around.settings)
+    sys.modules.update(entry.aside)
+    if is_enabled():
+        sys.meta_path.insert(0, _stack[-1].settings.finder)  # type: ignore[union-attr]
+
+
+class enable:  # noqa: N801 (OneFlow's name)
+    """From here on, or within a `with`, `import torch` gives this project under PyTorch's name.
+
+    Args:
+        lazy: whether a missing name is an object that fails when it is used, instead of an error.
+        verbose: whether missing names are printed, with `lazy`.
+        extra_dict: further packages and what stands for them, such as {"torchvision": "flowvision"}.
+        mock_version: what `torch.__version__` says; by default the version of this project.
+
+    Raises:
+        ValueError: `extra_dict` is no dictionary of names.
+    """
+
+    def __init__(
+        self,
+        lazy: bool | None = None,
+        verbose: bool | None = None,
+        extra_dict: Mapping[str, str] | None = None,
+        *,
+        main_pkg: str | None = None,
+        mock_version: str | None = None,
+        required_dependencies: Sequence[str] = (),
+    ) -> None:
+        if extra_dict is not None and not isinstance(extra_dict, Mapping):
+            raise ValueError(f"expected extra_dict to be a dictionary of names of packages, got {extra_dict!r}")
+        packages = {"torch": "oneflow", **(extra_dict or {})}
+        _enable(_Settings(packages, bool(lazy), bool(verbose), mock_version))
+
+    def __enter__(self) -> enable:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        _end()
+
+
+class disable:  # noqa: N801 (OneFlow's name)
+    """From here on, or within a `with`, `import torch` gives PyTorch again."""
+
+    def __init__(self) -> None:
+        _disable()
+
+    def __enter__(self) -> disable:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        _end()

@@ -1,0 +1,77 @@
+"""The options of a `Graph`: `self.config`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from oneflow.dialect import dtypes
+from oneflow.dialect.dtypes import DType
+from oneflow.frontend.core.errors import fail
+
+#: Hints to OneFlow's compiler that change no result. The compiler of this project decides by itself.
+HINTS = """
+    allow_fuse_add_to_output allow_fuse_cast_scale allow_fuse_model_update_ops enable_auto_memory enable_auto_parallel
+    enable_auto_parallel_ignore_user_sbp_config enable_auto_parallel_sbp_collector enable_auto_parallel_trunk_algo
+    enable_compress_memory enable_cudnn_conv_heuristic_search_algo enable_multi_tensor_update
+    enable_straighten_algorithm set_auto_parallel_computation_cost_ratio set_auto_parallel_wait_time
+""".split()
+
+
+class GraphConfig:
+    """The options of a graph. `hints` keeps those that are hints to OneFlow's compiler, by name."""
+
+    def __init__(self) -> None:
+        self.amp_dtype: DType | None = None
+        self.hints: dict[str, Any] = {}
+
+    def facts(self) -> tuple[Any, ...]:
+        """What programs depend on."""
+        return (self.amp_dtype,)
+
+    def enable_amp(self, mode: bool = True, *, dtype: DType = dtypes.float16) -> None:
+        """Has `build` run within an autocast to a 16-bit type.
+
+        Raises:
+            OneFlowError: the type is another.
+        """
+        if dtype not in (dtypes.float16, dtypes.bfloat16):
+            raise fail(f"expected dtype to be flow.float16 or flow.bfloat16, got {dtype!r}")
+        self.amp_dtype = dtype if mode else None
+
+    def enable_zero(
+        self, mode: bool = True, *, stage: int = 2, shard_min_size: int = 1024, shard_restore_level: int = 1
+    ) -> None:
+        """Refused: states of optimizers have the layouts of their parameters.
+
+        Raises:
+            OneFlowError: `mode` is true.
+        """
+        if mode:
+            raise fail(
+                "expected no ZeRO: states of optimizers have the layouts of their parameters; split the parameters "
+                "with module.to_global(placement, {name: flow.sbp.split(0)})"
+            )
+
+    def set_gradient_accumulation_steps(self, value: int = 1) -> None:
+        """Refused but for 1: `build` may call `backward` for each of several parts of a batch.
+
+        Raises:
+            OneFlowError: `value` is another.
+        """
+        if value != 1:
+            raise fail(
+                f"expected 1 step of gradient accumulation, got {value}: call backward in build for each part of the "
+                "batch, x.chunk(n), and divide each loss by n"
+            )
+
+
+def _hint(name: str) -> Any:
+    def method(self: GraphConfig, value: Any = True) -> None:
+        self.hints[name] = value
+
+    method.__name__, method.__doc__ = name, "A hint to OneFlow's compiler, which changes no result; it is kept alone."
+    return method
+
+
+for _name in HINTS:
+    setattr(GraphConfig, _name, _hint(_name))

@@ -1,0 +1,69 @@
+"""OneFlow's documented Python names, and why some of them are not here.
+
+`names.txt` has the names of each page of OneFlow's documents; `oneflow_docs.py CHECKOUT --write-names` writes it.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import importlib
+from pathlib import Path
+from typing import Any
+
+FILE = Path(__file__).with_name("names.txt")
+
+#: Where names of OneFlow's internal modules are for users.
+MODULES = {
+    "oneflow._oneflow_internal.autograd.Function.FunctionCtx": "oneflow.autograd.function.Context",
+    "oneflow.nn.graph.graph_config.GraphConfig": "oneflow.nn.Graph.GraphConfig",
+}
+
+#: The reasons, and the names that they are for, with * for any text. "Not yet" says that nothing speaks against it.
+REFUSED = {
+    "Not yet: tables of embeddings outside of a program.": "oneflow.one_embedding.*",
+    "Not yet: files and images are read and decoded outside of programs.": """
+        oneflow.nn.image.* oneflow.nn.COCOReader oneflow.nn.CoinFlip oneflow.nn.CropMirrorNormalize
+        oneflow.nn.OFRecord*
+    """,
+    "Not yet: quantization.": "oneflow.nn.*Observer oneflow.nn.FakeQuantization oneflow.nn.Q*",
+    "Not yet: decompositions of matrices.": "oneflow.linalg.inv oneflow.linalg.det oneflow.Tensor.inverse",
+    "Not yet: sequences without alignment.": "*ctc* *CTC*",
+    "Not yet: it needs an operator that is not here.": """
+        oneflow.nn.functional.deform_conv2d oneflow*.nms oneflow.special.zeta oneflow.optim.LBFGS
+    """,
+    "A module of a graph is a module: `flow.checkpoint` computes it again, placements are the stages of a pipeline.":
+        "oneflow.nn.graph.graph_block.GraphModule.*",
+    "`x.cpu()` and `x.cuda()` move the elements of a tensor.": """
+        oneflow.Tensor.offload oneflow.Tensor.load oneflow.Tensor.is_offloaded
+    """,
+    "The name of OneFlow's earlier versions for `to_global`.": "oneflow.Tensor.to_consistent",
+    "Results of `as_strided` are copies.": "oneflow.Tensor.as_strided_",
+    "`$ONEFLOW_NUM_THREADS` is read when the process starts.": "oneflow.set_num_threads",
+}  # fmt: skip
+
+
+def documented() -> dict[str, list[str]]:
+    """The full names of each page."""
+    rows = (line.split() for line in FILE.read_text().splitlines())
+    return {page.rstrip(":"): list(names) for page, *names in rows}
+
+
+def resolves(name: str) -> bool:
+    """Whether a full name exists in this project."""
+    module = next((m for m in MODULES if name.startswith(m + ".")), None)
+    parts = (name if module is None else MODULES[module] + name[len(module) :]).split(".")
+    found: Any = importlib.import_module(parts[0])
+    for number, part in enumerate(parts[1:], 1):
+        try:
+            found = getattr(found, part)
+        except AttributeError:
+            try:
+                found = importlib.import_module(".".join(parts[: number + 1]))
+            except ImportError:
+                return False
+    return True
+
+
+def reason(name: str) -> str | None:
+    """Why a name is not here, None where no reason is stated."""
+    return next((r for r, ps in REFUSED.items() if any(fnmatch.fnmatchcase(name, p) for p in ps.split())), None)

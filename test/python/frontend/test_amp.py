@@ -1,0 +1,109 @@
+"""Autocast, scaling of gradients, and options of graphs."""
+
+import numpy as np
+import pytest
+
+import oneflow as flow
+from oneflow import amp, nn
+from oneflow.nn import functional as F  # noqa: N812
+
+X = np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32)
+
+
+def test_autocast_chooses_types_by_the_function():
+    layer, x = nn.Linear(3, 2), flow.tensor(X)
+    with flow.autocast("cpu"):
+        product = layer(x)
+        assert (product.dtype, F.softmax(product).dtype, (product + product).dtype) == (
+            flow.bfloat16, flow.float32, flow.bfloat16)  # fmt: skip
+        assert (x * 2).dtype == flow.float32 and flow.matmul(x.double(), x.double().T).dtype == flow.float64
+        with flow.autocast("cpu", enabled=False):
+            assert layer(x).dtype == flow.float32 and not flow.is_autocast_enabled()
+        with flow.autocast("cuda"):
+            assert layer(x).dtype == flow.float32
+        product.float().sum().backward()
+    assert layer.weight.grad.dtype == flow.float32
+    np.testing.assert_allclose(product.numpy().astype(np.float32), layer(x).numpy(), rtol=0.02, atol=0.02)
+    half = flow.autocast("cpu", dtype=flow.float16)(lambda: layer(x))()
+    assert half.dtype == flow.float16
+    with pytest.raises(ValueError, match=r"float16 or flow\.bfloat16"):
+        flow.autocast("cpu", dtype=flow.float32)
+
+
+def test_a_compiled_function_has_a_program_for_each_autocast():
+    compiled = flow.compile(lambda x: flow.matmul(x, x.t()))
+    x = flow.tensor(X)
+    assert compiled(x).dtype == flow.float32
+    with flow.autocast("cpu"):
+        assert compiled(x).dtype == flow.bfloat16
+    assert compiled(x).dtype == flow.float32
+
+
+def test_scaled_gradients_are_divided_and_steps_that_are_not_finite_are_left_out():
+    x = flow.tensor([1.0, 2.0], requires_grad=True)
+    optimizer = flow.optim.SGD([x], lr=1.0)
+    scaler = amp.GradScaler(init_scale=8.0, growth_interval=2)
+    for factor, scale in ((1.0, 8.0), (np.inf, 4.0), (1.0, 4.0), (1.0, 8.0)):
+        optimizer.zero_grad()
+        scaler.scale((x * factor).sum()).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        assert scaler.get_scale() == scale
+    assert x.tolist() == [-2, -1]
+    again = amp.GradScaler()
+    again.load_state_dict(scaler.state_dict())
+    assert again.get_scale() == 8
+    with pytest.raises(ValueError, match="before update"):
+        scaler.update()
+
+
+class Step(nn.Graph):
+    def __init__(self, scaler=None, dtype=None):
+        super().__init__()
+        self.layer = nn.Linear(3, 1, bias=False)
+        nn.init.ones_(self.layer.weight)
+        self.add_optimizer(flow.optim.SGD(self.layer.parameters(), lr=0.5))
+        if scaler is not None:
+            self.set_grad_scaler(scaler)
+        self.config.enable_amp(dtype is not None, dtype=dtype or flow.float16)
+
+    def build(self, x, factor):
+        result = self.layer(x)
+        (result.float() * factor).mean().backward()
+        return result
+
+
+@pytest.mark.parametrize("scaler", [None, amp.StaticGradScaler(64.0), amp.GradScaler(init_scale=64.0)])
+def test_graphs_with_scaled_losses(scaler):
+    step = Step(scaler)
+    for _ in range(2):
+        step(flow.tensor(X), flow.tensor(1.0))
+    np.testing.assert_allclose(step.layer.weight.numpy(), 1 - X.mean(0, keepdims=True), rtol=1e-5)
+    if isinstance(scaler, amp.GradScaler):
+        before = step.layer.weight.numpy().copy()
+        step(flow.tensor(X), flow.tensor(np.inf, dtype=flow.float32))
+        np.testing.assert_array_equal(step.layer.weight.numpy(), before)
+        assert scaler.get_scale() == 32
+
+
+def test_options_of_graphs():
+    step = Step(dtype=flow.bfloat16)
+    assert step(flow.tensor(X), flow.tensor(1.0)).dtype == flow.bfloat16
+    assert step.name.startswith("Step_") and list(step.state_dict()) == ["layer", "optimizer_0"]
+    other = Step()
+    other.load_state_dict(step.state_dict())
+    np.testing.assert_array_equal(other.layer.weight.numpy(), step.layer.weight.numpy())
+    step.config.allow_fuse_cast_scale(True)
+    for refused in (step.config.enable_zero, lambda: step.config.set_gradient_accumulation_steps(4)):
+        with pytest.raises(ValueError, match="expected"):
+            refused()
+    with pytest.raises(TypeError, match="GradScaler"):
+        step.set_grad_scaler(2.0)
+
+
+def test_numbers_of_types():
+    assert (flow.finfo(flow.float16).max, flow.finfo().bits, flow.iinfo(flow.int8).min) == (65504.0, 32, -128)
+    assert repr(flow.iinfo(flow.int8)) == "iinfo(min=-128, max=127, dtype=oneflow.int8, bits=8)"
+    assert flow.finfo(flow.bfloat16).eps == 2.0**-7
+    with pytest.raises(TypeError, match="iinfo"):
+        flow.finfo(flow.int32)

@@ -1,0 +1,117 @@
+"""`autograd.functional`, `distributions`, `comm` of one process, `hub`, `utils.global_view`."""
+
+import numpy as np
+import pytest
+
+import oneflow as flow
+from oneflow.autograd import functional as AF  # noqa: N812
+
+X, V = np.float32([1, 2]), np.float32([3, -1])
+
+
+def cubes(x):
+    return x**3
+
+
+def mixed(x, y):
+    return (x * x * y).sum()
+
+
+def test_products_with_jacobians():
+    x, v = flow.tensor(X), flow.tensor(V)
+    for product in (AF.vjp, AF.jvp):
+        result, found = product(cubes, x, v)
+        np.testing.assert_allclose(result.numpy(), X**3)
+        np.testing.assert_allclose(found.numpy(), 3 * X**2 * V)
+    np.testing.assert_allclose(AF.jacobian(cubes, x).numpy(), np.diag(3 * X**2))
+    by_x, by_y = AF.jacobian(lambda x, y: flow.stack([x, y]), (x, v))
+    np.testing.assert_array_equal(by_x[0].numpy(), np.eye(2))
+    assert by_y.shape == (2, 2, 2) and not by_y[0].numpy().any()
+    with pytest.raises(ValueError, match="expected v with the shapes"):
+        AF.vjp(cubes, x, flow.ones(3))
+
+
+def test_products_with_hessians():
+    x, y, v = flow.tensor(X), flow.tensor(V), flow.tensor(np.float32([1, -2]))
+    np.testing.assert_allclose(AF.hessian(lambda x: cubes(x).sum(), x).numpy(), np.diag(6 * X))
+    (_, xy), (yx, yy) = AF.hessian(mixed, (x, y))
+    np.testing.assert_allclose(xy.numpy(), np.diag(2 * X))
+    np.testing.assert_allclose(yx.numpy(), np.diag(2 * X))
+    assert not yy.numpy().any()
+    for product in (AF.vhp, AF.hvp):
+        value, found = product(lambda x: cubes(x).sum(), x, v)
+        assert value.item() == 9
+        np.testing.assert_allclose(found.numpy(), 6 * X * v.numpy())
+        _, (by_x, by_y) = product(mixed, (x, y), (v, v))
+        np.testing.assert_allclose(by_x.numpy(), 2 * (V + X) * v.numpy())
+        np.testing.assert_allclose(by_y.numpy(), 2 * X * v.numpy())
+
+
+def test_distributions():
+    flow.manual_seed(0)
+    probs = flow.tensor([[1.0, 3.0], [1.0, 0.0]])
+    choice = flow.distributions.Categorical(probs)
+    assert choice.sample((5,)).shape == (5, 2) and choice.sample()[1].item() == 0
+    np.testing.assert_allclose(choice.log_prob(flow.tensor([1, 0])).numpy(), [np.log(0.75), 0], atol=1e-6)
+    np.testing.assert_allclose(choice.entropy().numpy(), [0.5623351, 0], atol=1e-6)
+    normal = flow.distributions.Normal(flow.tensor([1.0]), flow.tensor([2.0]))
+    drawn = normal.sample((4000,))
+    assert abs(drawn.mean().item() - 1) < 0.1 and abs(drawn.std().item() - 2) < 0.1
+    np.testing.assert_allclose(normal.log_prob(flow.tensor([2.0])).numpy(), [-1.737086], rtol=1e-5)
+    coin = flow.distributions.Bernoulli(logits=flow.tensor([0.0]))
+    np.testing.assert_allclose([coin.probs.item(), coin.entropy().item()], [0.5, np.log(2)], rtol=1e-6)
+    uniform = flow.distributions.Uniform(flow.tensor([0.0]), flow.tensor([4.0]))
+    assert uniform.log_prob(flow.tensor([5.0])).item() == -np.inf and uniform.mean.item() == 2
+    with pytest.raises(ValueError, match="either probs or logits"):
+        flow.distributions.Categorical(probs, probs)
+
+
+def test_collectives_of_one_process():
+    x, y = flow.tensor(X), flow.zeros(2)
+    flow.comm.all_reduce(x)
+    flow.comm.all_gather([y], x)
+    assert x.tolist() == y.tolist() == [1, 2]
+    out = flow.zeros(1, 2)
+    flow.comm.all_gather_into_tensor(out, x)
+    flow.comm.all_to_all([y], [x * 2])
+    assert out.tolist() == [[1, 2]] and y.tolist() == [2, 4]
+    for call in (flow.comm.broadcast, flow.comm.reduce):
+        call(y, 0)
+    flow.comm.scatter(y, [x])
+    flow.comm.reduce_scatter(y, [x])
+    flow.comm.barrier()
+    assert y.tolist() == [1, 2]
+    with pytest.raises(ValueError, match="list of 1 tensors"):
+        flow.comm.all_gather([], x)
+    with pytest.raises(ValueError, match="another rank"):
+        flow.comm.send(x, 0)
+    with pytest.raises(ValueError, match="to write the result"):
+        flow.comm.all_gather([flow.zeros(3)], x)
+
+
+def test_a_local_repository(tmp_path):
+    (tmp_path / "hubconf.py").write_text("def double(x):\n    'Twice.'\n    return 2 * x\n")
+    place = str(tmp_path)
+    assert flow.hub.list(place, source="local") == ["double"]
+    assert flow.hub.help(place, "double", source="local") == "Twice."
+    assert flow.hub.load(place, "double", 4, source="local") == 8
+    source = tmp_path / "file"
+    source.write_bytes(b"abc")
+    target = tmp_path / "made" / "copy"
+    flow.hub.download_url_to_file(source.as_uri(), str(target), "ba7816bf", progress=False)
+    assert target.read_bytes() == b"abc"
+    with pytest.raises(RuntimeError, match="whose SHA-256"):
+        flow.hub.download_url_to_file(source.as_uri(), str(tmp_path / "other"), "00", progress=False)
+    assert not (tmp_path / "other").exists()
+
+
+def test_the_global_mode():
+    placement = flow.placement("cpu", [0])
+    with flow.utils.global_view.global_mode(True, placement, flow.sbp.broadcast):
+        mode = flow.utils.global_view.current_global_mode()
+        assert (mode.is_enabled, mode.placement, mode.sbp) == (True, placement, (flow.sbp.broadcast,))
+        made = flow.ones(2)
+        assert made.is_global
+    assert not flow.utils.global_view.current_global_mode().is_enabled and not flow.ones(2).is_global
+    local = flow.utils.global_view.to_local({"a": made, "b": 3})
+    assert local["a"].tolist() == [1, 1] and not local["a"].is_global and local["b"] == 3
