@@ -26,7 +26,7 @@ from oneflow.frontend.functional import *  # noqa: F403
 from oneflow.frontend.functional.random import get_rng_state, set_rng_state
 from oneflow.frontend.functional_c import FUNCTIONS as _C  # noqa: F401
 from oneflow.frontend.global_tensor import to_global
-from oneflow.frontend.importers.lazy import from_onnx
+from oneflow.frontend.importers.lazy import from_onnx, to_onnx
 from oneflow.frontend.methods import inplace  # noqa: F401
 from oneflow.frontend.methods.tensor_type import Tensor
 from oneflow.frontend.oneflow_v0 import config, optimizer, scope, variables
@@ -95,6 +95,7 @@ __all__ = [
     "sysconfig",
     "tensor",
     "to_global",
+    "to_onnx",
     "trace",
     "triton_kernel",
     "uint8",

@@ -33,3 +33,19 @@ def from_onnx(model: Any, *, device: Any = None) -> Any:
         OneFlowError: the model is malformed, or uses what is not supported; the node and its operator are named.
     """
     return _member("onnx.program", "from_onnx", "onnx")(model, device=device)
+
+
+def to_onnx(fn: Any, *arguments: Any, path: Any = None) -> Any:
+    """The ONNX model of a function, a module or an imported model, as a `ModelProto`.
+
+    Args:
+        fn: a function of tensors, a module, or what `flow.compile` or `flow.from_onnx` gives.
+        arguments: what it is called with: `TensorSpec`s, whose None are dynamic sizes, or arrays and tensors, whose
+            shapes and types are taken. An imported model has the inputs of its file without them.
+        path: a file that the model is written to.
+
+    Raises:
+        ImportError: the package `onnx` is not installed.
+        OneFlowError: an operator has no counterpart in ONNX; it is named with its line.
+    """
+    return _member("onnx.writer", "to_onnx", "onnx")(fn, *arguments, path=path)

@@ -171,6 +171,14 @@ class OnnxProgram(Module):
             return self._parameters[self._names[id(value)]] if id(value) in self._names else _from_array(value)
         return value
 
+    def specs(self, shapes: Mapping[str, Sequence[int | None]] | None = None) -> list[TensorSpec]:
+        """What a trace takes for the inputs: the types that the model says, or other sizes by name.
+
+        Raises:
+            OnnxError: a type or a rank is open.
+        """
+        return [_spec(i, (shapes or {}).get(i.name)) for i in self.inputs]
+
     def trace(self, shapes: Mapping[str, Sequence[int | None]] | None = None, name: str = "main") -> ir.Module:
         """The model as a module of the dialect, its parameters as further arguments under their names.
 
@@ -181,7 +189,7 @@ class OnnxProgram(Module):
         Raises:
             OnnxError: a shape follows from the values of inputs, or a rank is open.
         """
-        specs = [_spec(i, (shapes or {}).get(i.name)) for i in self.inputs]
+        specs = self.specs(shapes)
         state = dict(self._parameters)
         of = [TensorSpec(v.shape, v.dtype, k) for k, v in state.items()]
 

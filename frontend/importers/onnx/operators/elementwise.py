@@ -10,6 +10,7 @@ import numpy as np
 from oneflow.dialect import dtypes
 from oneflow.frontend import functional as F  # noqa: N812
 from oneflow.frontend.core.tensor import Tensor
+from oneflow.frontend.importers.onnx import host
 from oneflow.frontend.importers.onnx.errors import OnnxError
 from oneflow.frontend.importers.onnx.table import builder, rows
 from oneflow.frontend.importers.onnx.types import SMALL, Codes, SmallType, decode, encode, from_host, spelled
@@ -160,13 +161,20 @@ def _cast(x: Any, *, to: int, saturate: int = 1, round_mode: str = "up", node: A
     target = type_of(to)
     if target is None:
         raise OnnxError(f"a cast to {spelled(to)} is not supported")
-    return converted(node.tensor(x) if not is_small(x) else as_codes(x), target, bool(saturate), round_mode)
+    return _cast_to(x, target, bool(saturate), round_mode, node)
 
 
 @builder("CastLike", raw=True)
 def _cast_like(x: Any, like: Any, *, saturate: int = 1, round_mode: str = "up", node: Any) -> Any:
     target = as_codes(like).type if is_small(like) else node.tensor(like).dtype
-    return converted(node.tensor(x) if not is_small(x) else as_codes(x), target, bool(saturate), round_mode)
+    return _cast_to(x, target, bool(saturate), round_mode, node)
+
+
+def _cast_to(x: Any, target: Any, saturate: bool, round_mode: str, node: Any) -> Any:
+    """A value with its elements converted; small arrays of the host stay there, since shapes may follow from them."""
+    if isinstance(x, np.ndarray) and host.is_small(x) and x.dtype != object and not isinstance(target, SmallType):
+        return x.astype(target.numpy)
+    return converted(as_codes(x) if is_small(x) else node.tensor(x), target, saturate, round_mode)
 
 
 def is_small(value: Any) -> bool:
