@@ -48,13 +48,17 @@ class Node:
 
 @dataclass(frozen=True)
 class Graph:
-    """Nodes in an order in which each reads what inputs, constants and earlier nodes give."""
+    """Nodes in an order in which each reads what inputs, constants and earlier nodes give.
+
+    `proto` is the protobuf of a graph inside a node.
+    """
 
     name: str
     inputs: tuple[Input, ...]
     outputs: tuple[Input, ...]
     nodes: tuple[Node, ...]
     constants: Mapping[str, np.ndarray]
+    proto: Any = None
 
 
 @dataclass(frozen=True)

@@ -124,7 +124,10 @@ def fold(op: str, operands: Sequence[Any], attributes: dict[str, Any]) -> Any:
     moved = [attributes.get(name) for name in _OPERANDS.get(op, ()) if name in attributes]
     if isinstance(function, np.ufunc) and given:
         return NotImplemented
-    return np.asarray(function(*operands, *moved, **given))
+    found = function(*operands, *moved, **given)
+    if found is NotImplemented:
+        return found
+    return of_sizes([found]).reshape(()) if isinstance(found, Size) else np.asarray(found)
 
 
 def is_small(value: Any) -> bool:
@@ -148,6 +151,4 @@ def of_sizes(sizes: Sequence[Any]) -> np.ndarray:
     """Sizes as an array: of int64, or of objects where only the run knows one."""
     if not any(isinstance(d, Size) for d in sizes):
         return np.array(sizes, np.int64).reshape(-1)
-    array = np.empty(len(sizes), object)
-    array[:] = sizes
-    return array
+    return np.asarray(np.frompyfunc(sizes.__getitem__, 1, 1)(np.arange(len(sizes))))  # assignment would convert them

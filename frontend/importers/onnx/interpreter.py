@@ -316,7 +316,7 @@ def bound(graph: Graph, attributes: Mapping[str, Any]) -> Graph:
         given = {k: filled(v) for k, v in of.attributes.items()}
         return Node(**{**of.__dict__, "attributes": {k: v for k, v in given.items() if v is not None}})
 
-    return Graph(graph.name, graph.inputs, graph.outputs, tuple(map(node, graph.nodes)), graph.constants)
+    return Graph(graph.name, graph.inputs, graph.outputs, tuple(map(node, graph.nodes)), graph.constants, graph.proto)
 
 
 def _type_of(value: Any) -> TypeProto | None:
@@ -354,15 +354,16 @@ def _body(schema: Any, node: Node, types: tuple[bytes, ...]) -> Any:
     versions = [v for v in schema.context_dependent_function_opset_versions if v <= node.version]
     if not versions:
         return None
-    attributes = {k: v for k, v in node.attributes.items() if not isinstance(v, Graph)}
     proto = helper.make_node(node.op, node.inputs, node.outputs, node.name, domain=node.domain)
-    proto.attribute.extend(_attribute_proto(k, v) for k, v in attributes.items())
+    proto.attribute.extend(_attribute_proto(k, v) for k, v in node.attributes.items())
     return schema.get_context_dependent_function_with_opset_version(
         max(versions), proto.SerializeToString(), list(types)
     )
 
 
 def _attribute_proto(name: str, value: Any) -> Any:
+    if isinstance(value, Graph):
+        return helper.make_attribute(name, value.proto)
     if isinstance(value, np.ndarray):
         return helper.make_attribute(name, onnx.numpy_helper.from_array(value))
     return helper.make_attribute(name, value)

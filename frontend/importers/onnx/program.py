@@ -64,7 +64,7 @@ class OnnxProgram(Module):
         object.__setattr__(self, "model", Model(graph, model.functions, model.opsets))
         parameters = {name: array for name, array in graph.constants.items() if _is_parameter(array)}
         for name, array in parameters.items():
-            self.register_parameter(name, Parameter(np.asarray(array), requires_grad=False))
+            self.register_parameter(name, Parameter(np.require(array, requirements="W"), requires_grad=False))
         arrays = {id(array): name for name, array in parameters.items()}
         object.__setattr__(self, "_names", arrays)
         object.__setattr__(self, "_device", device)

@@ -100,7 +100,7 @@ class _Reader:
         nodes = self._nodes(proto.node, known, what)
         outputs = tuple(map(_input, proto.output))
         _expect_known(outputs, known, what)
-        return Graph(proto.name, inputs, outputs, nodes, constants)
+        return Graph(proto.name, inputs, outputs, nodes, constants, proto if outer else None)
 
     def _nodes(self, protos: Iterable[NodeProto], known: set[str], what: str) -> tuple[Node, ...]:
         """Nodes; adds what they give to the names that are known.
@@ -205,7 +205,8 @@ class _Reader:
             )
         if not needed:
             return np.zeros(dims, dtype)
-        return np.memmap(file, dtype.newbyteorder("<"), "r", offset, dims)
+        # A parameter that is trained is written to in memory, not in the file.
+        return np.memmap(file, dtype.newbyteorder("<"), "c", offset, dims)
 
     def _sparse(self, proto: Any) -> np.ndarray:
         """A sparse constant, written out."""

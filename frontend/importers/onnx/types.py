@@ -77,21 +77,21 @@ def spelled(number: int) -> str:
 
 
 @functools.cache
-def _tables(small: SmallType) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Of a small type: the values of all 256 bytes, the codes of its finite values in ascending order, and the
-    boundary below each value but the first.
+def _tables(small: SmallType, rounding: str = "nearest") -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Of a small type: the values of all 256 bytes, the codes of its finite values in ascending order, and for each
+    value but the first the least float32 that is rounded to it.
 
-    A boundary that two values share equally belongs to the one with the even code; the boundary is moved to the next
-    float32, so that `x >= boundary` decides.
+    Of two nearest values the one with the even code is taken; `rounding` may be "up" or "down" instead.
     """
     values = np.arange(256, dtype=np.uint8).view(small.numpy).astype(np.float32)
     codes = np.arange(1 << _bits(small))
     known = [int(c) for c in codes if np.isfinite(values[c]) and not (values[c] == 0 and np.signbit(values[c]))]
     order = np.array(sorted(known, key=lambda c: values[c]), np.int64)
-    exact = values[order].astype(np.float64)
-    middle = ((exact[1:] + exact[:-1]) / 2).astype(np.float32)
-    upper_is_even = (order[1:] & 1) == 0
-    return values, order, np.where(upper_is_even, middle, np.nextafter(middle, np.float32(np.inf)))
+    finite = values[order]
+    middle = ((finite[1:].astype(np.float64) + finite[:-1]) / 2).astype(np.float32)
+    middle = np.where((order[1:] & 1) == 0, middle, np.nextafter(middle, np.float32(np.inf)))
+    least = {"nearest": middle, "up": np.nextafter(finite[:-1], np.float32(np.inf)), "down": finite[1:]}
+    return values, order, least[rounding]
 
 
 def _bits(small: SmallType) -> int:
@@ -116,11 +116,15 @@ def to_host(codes: np.ndarray, small: SmallType) -> np.ndarray:
     return codes.view(small.numpy)
 
 
-def encode(x: Tensor, small: SmallType, saturate: bool = True) -> Codes:
-    """The nearest values of a small type, the even code of two equally near; integers wrap around."""
+def encode(x: Tensor, small: SmallType, saturate: bool = True, rounding: str = "nearest") -> Codes:
+    """The nearest values of a small type, the even code of two equally near; integers wrap around.
+
+    `rounding` ("up", "down" or "nearest") is for the type of exponents alone.
+    """
     if not small.is_float:
         return Codes(_encoded_integers(x, small), small)
-    return Codes(_encoded_floats(F.cast(x, dtypes.float32), small, saturate), small)
+    how = rounding if small.name == "float8_e8m0fnu" else "nearest"
+    return Codes(_encoded_floats(F.cast(x, dtypes.float32), small, saturate, how), small)
 
 
 def _encoded_integers(x: Tensor, small: SmallType) -> Tensor:
@@ -132,53 +136,38 @@ def _encoded_integers(x: Tensor, small: SmallType) -> Tensor:
     return F.cast(F.cast(signed, dtypes.int8), dtypes.uint8)
 
 
-def _encoded_floats(x: Tensor, small: SmallType, saturate: bool) -> Tensor:
+def _encoded_floats(x: Tensor, small: SmallType, saturate: bool, rounding: str) -> Tensor:
     """Codes of the nearest values of a type of floats."""
-    values, order, boundaries = _tables(small)
-    counted = F.ge(F.unsqueeze(x, -1), as_tensor(boundaries))
-    rank = F.sum(F.cast(counted, dtypes.int32), -1, dtype=dtypes.int64)
+    values, order, least = _tables(small, rounding)
+    rank = F.sum(F.cast(F.ge(F.unsqueeze(x, -1), as_tensor(least)), dtypes.int32), -1, dtype=dtypes.int64)
     codes = dispatch("gather", as_tensor(order.astype(np.int32)), rank, axis=0)
     codes = _with_sign_of_zero(codes, x, values)
-    return F.cast(_with_overflow(codes, x, small, values, saturate), dtypes.uint8)
+    largest = float(values[order[-1]])
+    for special in (np.float32(np.inf), np.float32(-np.inf)) if not saturate else ():
+        beyond = F.ge(x, _first_beyond(small, largest)) if special > 0 else F.le(x, -_first_beyond(small, largest))
+        codes = F.where(beyond, _code_of(special, small), codes)
+    return F.cast(F.where(F.isnan(x), _code_of(np.float32(np.nan), small), codes), dtypes.uint8)
+
+
+def _code_of(value: np.float32, small: SmallType) -> int:
+    """The code that a number, such as NaN, is converted to."""
+    return int(np.array([value]).astype(small.numpy).view(np.uint8)[0])
 
 
 def _with_sign_of_zero(codes: Tensor, x: Tensor, values: np.ndarray) -> Tensor:
     """Codes with that of -0 for negative numbers near 0, where the type has a negative zero."""
-    negative_zero = [c for c, v in enumerate(values) if v == 0 and np.signbit(v)]
-    if not negative_zero:
+    zeros = np.flatnonzero(values == 0)
+    negative = [int(c) for c in zeros if np.signbit(values[c])]
+    if not negative:
         return codes
     is_negative = F.lt(F.where(F.eq(x, 0.0), F.reciprocal(x), x), 0.0)
-    zero = int(np.flatnonzero((values == 0) & ~np.signbit(values))[0])
-    return F.where(F.logical_and(F.eq(codes, zero), is_negative), negative_zero[0], codes)
-
-
-def _with_overflow(codes: Tensor, x: Tensor, small: SmallType, values: np.ndarray, saturate: bool) -> Tensor:
-    """Codes with those of NaN, and, unless they saturate, of numbers beyond the largest."""
-    inside = values[: 1 << _bits(small)]
-    nan, infinite = np.flatnonzero(np.isnan(inside)), np.flatnonzero(np.isinf(inside))
-    if not saturate and small.name != "float4_e2m1fn":
-        largest = float(np.max(inside[np.isfinite(inside)]))
-        limit = _first_beyond(small, largest)
-        for sign in (1, -1):
-            beyond = F.ge(x, limit) if sign > 0 else F.le(x, -limit)
-            found = [int(c) for c in infinite if np.sign(inside[c]) == sign] or _nan_of(nan, sign)
-            codes = F.where(beyond, found[0], codes) if found else codes
-    if len(nan):
-        codes = F.where(F.isnan(x), int(_nan_of(nan, 1)[0]), codes)
-    return codes
-
-
-def _nan_of(nan: np.ndarray, sign: int) -> list[int]:
-    """The code of NaN with a sign: the last one of each half, or the only one."""
-    half = [int(c) for c in nan if (int(c) < 128) == (sign > 0)]
-    return half[-1:] or [int(c) for c in nan[:1]]
+    return F.where(F.logical_and(F.eq(codes, int(zeros[0])), is_negative), negative[0], codes)
 
 
 def _first_beyond(small: SmallType, largest: float) -> float:
     """The least float32 that rounds to something beyond the largest value."""
-    below = np.float32(largest)
-    high = np.float32(largest * 2 if np.isfinite(np.float32(largest) * 2) else np.finfo(np.float32).max)
-    while (middle := np.float32((np.float64(below) + np.float64(high)) / 2)) not in (below, high):
-        fits = float(middle.astype(small.numpy).astype(np.float32)) == largest
-        below, high = (middle, high) if fits else (below, middle)
-    return float(high)
+    below, above = np.float32(largest), np.float32(min(2 * largest, float(np.finfo(np.float32).max)))
+    while (middle := np.float32((float(below) + float(above)) / 2)) not in (below, above):
+        fits = float(np.array([middle]).astype(small.numpy).astype(np.float32)[0]) == largest
+        below, above = (middle, above) if fits else (below, middle)
+    return float(above)

@@ -5,6 +5,7 @@ Operators that are in no row are written out by the decomposition in their recor
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -157,7 +158,9 @@ class _Writer:
             given = row(self, call)
         except OnnxError as error:
             raise OnnxError(f"{op.name} has no counterpart in ONNX: {error.text} ({op.location})") from None
-        for value, name, desc in zip(op.results, given if isinstance(given, tuple) else (given,), descs, strict=False):
+        for value, name, desc in zip(
+            op.results, given if isinstance(given, tuple) else (given,), descs, strict=False
+        ):
             self._values[value], self.descs[name] = name, desc
 
     def _literal(self, op: ir.Operation) -> str:
@@ -185,7 +188,9 @@ class _Writer:
     def constant(self, array: Any, name: str = "constant") -> str:
         """The name of a constant."""
         known = self.name(name)
-        self._graph.initializer.append(numpy_helper.from_array(np.ascontiguousarray(array).reshape(np.shape(array)), known))
+        self._graph.initializer.append(
+            numpy_helper.from_array(np.ascontiguousarray(array).reshape(np.shape(array)), known)
+        )
         return known
 
     def node(self, op: str, *inputs: str | None, outputs: int = 1, **attributes: Any) -> Any:
@@ -213,7 +218,7 @@ def _decompose(entry: ir.Operation) -> None:
     pending = True
     while pending:
         found: list[ir.Operation] = []
-        dialect.walk(entry, lambda op: found.append(op) if _is_decomposed(op) else None)
+        dialect.walk(entry, functools.partial(_collect, found))
         for op in found:
             rule = dialect.record_of(op).decompose
             assert rule is not None
@@ -221,10 +226,13 @@ def _decompose(entry: ir.Operation) -> None:
         pending = bool(found)
 
 
+def _collect(found: list[ir.Operation], op: ir.Operation) -> None:
+    if _is_decomposed(op):
+        found.append(op)
+
+
 def _is_decomposed(op: ir.Operation) -> bool:
     if not dialect.is_oneflow(op):
         return False
     record = dialect.record_of(op)
     return record.name not in ROWS and record.decompose is not None
-
-

@@ -270,7 +270,13 @@ def _layer_norm(w: Any, c: Any) -> Any:
         raise OnnxError(f"expected static sizes of normalized dimensions, got {desc}")
     gamma = c.inputs.get("gamma") or w.constant(np.ones(shape, desc.dtype.numpy))
     results = w.node(
-        "LayerNormalization", c.x, gamma, c.inputs.get("beta"), outputs=3, axis=begin, epsilon=float(c.attrs["epsilon"])
+        "LayerNormalization",
+        c.x,
+        gamma,
+        c.inputs.get("beta"),
+        outputs=3,
+        axis=begin,
+        epsilon=float(c.attrs["epsilon"]),
     )
     return results
 
@@ -288,9 +294,11 @@ def _group_norm(w: Any, c: Any) -> Any:
 @row("reshape")
 def _reshape(w: Any, c: Any) -> Any:
     own, wanted = w.desc(c.inputs["in"]).shape, list(c.attrs["shape"])
-    if wanted.count(-1) > 1 and len(wanted) <= len(own) and [d is None for d in own[: len(wanted)]] == [
-        d == -1 for d in wanted
-    ]:
+    if (
+        wanted.count(-1) > 1
+        and len(wanted) <= len(own)
+        and [d is None for d in own[: len(wanted)]] == [d == -1 for d in wanted]
+    ):
         wanted = [0 if d == -1 else d for d in wanted]
     if wanted.count(-1) > 1:
         raise OnnxError(f"several dynamic sizes of {wanted} are not written")
@@ -324,7 +332,7 @@ def _expand(w: Any, c: Any) -> Any:
 
 @row("broadcast_like")
 def _broadcast_like(w: Any, c: Any) -> Any:
-    axes = [a for a in c.attrs["broadcast_axes"]] if w.desc(c.x).rank < w.desc(c.like).rank else []
+    axes = list(c.attrs["broadcast_axes"]) if w.desc(c.x).rank < w.desc(c.like).rank else []
     x = w.node("Unsqueeze", c.x, ints(w, axes)) if axes else c.x
     return w.node("Expand", x, w.node("Shape", c.like))
 
@@ -461,10 +469,12 @@ def _attention(w: Any, c: Any) -> Any:
     """Attention written out: scaled scores, a mask, softmax, and the weighed values."""
     if c.attrs["rate"] or c.inputs.get("offset") is not None or c.attrs["logical_shape"]:
         raise OnnxError("attention with dropout, or of a part, is not written")
-    query, key, value = w.desc(c.query), w.desc(c.key), w.desc(c.value)
+    query, key = w.desc(c.query), w.desc(c.key)
     if query.rank != 4 or key.shape[1] != query.shape[1]:
         raise OnnxError(f"grouped heads ({query} by {key}) are not written")
-    scores = w.node("MatMul", w.node("Mul", c.query, scalar(w, c.attrs["scale"], c.query)), _transposed(w, c.key, True))
+    scores = w.node(
+        "MatMul", w.node("Mul", c.query, scalar(w, c.attrs["scale"], c.query)), _transposed(w, c.key, True)
+    )
     if c.attrs["causal"]:
         scores = w.node("Where", _causal(w, query, key), scores, scalar(w, -np.inf, c.query))
     if c.inputs.get("mask") is not None:

@@ -14,7 +14,7 @@ from oneflow.frontend.importers.onnx.graph import Graph
 from oneflow.frontend.importers.onnx.table import builder
 
 #: The most iterations of a loop.
-MOST_ITERATIONS = 100_000
+MOST_ITERATIONS = 10_000
 
 
 @builder("If", raw=True)

@@ -24,7 +24,6 @@ rows({
     "Sigmoid": F.sigmoid, "Sign": F.sign, "Sin": F.sin, "Sinh": F.sinh, "Softplus": lambda x: F.softplus(x),
     "Softsign": F.softsign, "Sqrt": F.sqrt, "Tan": F.tan, "Tanh": F.tanh, "HardSwish": lambda x: F.hardswish(x),
     "BitwiseAnd": F.bitwise_and, "BitwiseOr": F.bitwise_or, "BitwiseXor": F.bitwise_xor, "Where": F.where,
-    "PRelu": lambda x, slope: F.where(F.lt(x, 0), F.mul(slope, x), x),
 })  # fmt: skip
 
 
@@ -34,6 +33,19 @@ def _quotient(a: Tensor, b: Tensor) -> Tensor:
 
 def _power(a: Tensor, b: Tensor) -> Tensor:
     return F.cast(F.pow(a, b), a.dtype)
+
+
+def _prelu(x: Tensor, slope: Tensor) -> Tensor:
+    return F.where(F.lt(x, 0), F.mul(slope, x), x)
+
+
+@builder("PRelu")
+def _prelu_of_channels(x: Tensor, slope: Tensor) -> Tensor:
+    """Before version 7 a vector has a number for each channel."""
+    return _prelu(x, F.reshape(slope, (-1, *[1] * (x.rank - 2))))
+
+
+rows({"PRelu": _prelu}, since=7)
 
 
 #: Operators of two operands. Before version 7 the second is broadcast only where `broadcast` says so.
@@ -150,10 +162,13 @@ def _is_inf(x: Tensor, *, detect_negative: int = 1, detect_positive: int = 1) ->
 
 @builder("BitShift")
 def _bit_shift(x: Tensor, y: Tensor, *, direction: str) -> Tensor:
-    wide = F.cast(y, dtypes.int64)
-    factor = F.pow(2, wide)
-    moved = F.mul(F.cast(x, dtypes.int64), factor) if direction == "LEFT" else F.floor_divide(x, factor)
-    return F.cast(moved, x.dtype)
+    """Products and quotients by powers of two; a shift by all bits or more leaves zeros, or the sign."""
+    wide, by = F.cast(x, dtypes.int64), F.cast(y, dtypes.int64)
+    outside = F.logical_or(F.lt(by, 0), F.ge(by, x.dtype.bits))
+    factor = F.pow(2, F.where(outside, 0, by))
+    if direction == "LEFT":
+        return F.cast(F.where(outside, 0, F.mul(wide, factor)), x.dtype)
+    return F.cast(F.where(outside, F.where(F.lt(wide, 0), -1, 0), F.floor_divide(wide, factor)), x.dtype)
 
 
 @builder("Cast", raw=True)
@@ -195,11 +210,4 @@ def converted(x: Tensor | Codes, target: Any, saturate: bool = True, round_mode:
         x = decode(x, target if not isinstance(target, SmallType) and target.is_float else dtypes.float32)
     if not isinstance(target, SmallType):
         return F.cast(x, target)
-    if target.name == "float8_e8m0fnu":
-        return encode_exponent(x, saturate, round_mode)
-    return encode(x, target, saturate)
-
-
-def encode_exponent(x: Tensor, saturate: bool, round_mode: str) -> Codes:
-    """Codes of powers of two: exponents with a bias of 127; `round_mode` says which power of those around."""
-    return encode(x, SMALL["float8_e8m0fnu"], saturate)
+    return encode(x, target, saturate, round_mode)

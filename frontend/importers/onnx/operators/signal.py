@@ -9,7 +9,6 @@ import numpy as np
 from oneflow.frontend import functional as F  # noqa: N812
 from oneflow.frontend.core.dispatch import as_tensor
 from oneflow.frontend.core.tensor import Tensor
-from oneflow.frontend.importers.onnx.errors import OnnxError
 from oneflow.frontend.importers.onnx.table import builder
 from oneflow.frontend.importers.onnx.types import NAMES
 
@@ -21,7 +20,7 @@ def _transformed(x: Tensor, axis: int, length: int, inverse: bool, onesided: boo
     parts = F.movedim(F.narrow(x, axis, 0, used), axis, -1)
     real, imaginary = F.select(parts, -2, 0), F.select(parts, -2, 1) if parts.shape[-2] == 2 else None
     if inverse and onesided:
-        raise OnnxError("an inverse transform of one side is not supported")
+        return _real(real, imaginary, axis, length)
     count = length // 2 + 1 if onesided else length
     angle = 2 * np.pi * np.outer(np.arange(used), np.arange(count)) / length * (1 if inverse else -1)
     scale = 1 / length if inverse else 1
@@ -29,8 +28,18 @@ def _transformed(x: Tensor, axis: int, length: int, inverse: bool, onesided: boo
     a, b = F.matmul(real, cos), F.matmul(real, sin)
     if imaginary is not None:
         a, b = F.sub(a, F.matmul(imaginary, sin)), F.add(b, F.matmul(imaginary, cos))
-    last = x.rank - 2 if axis != x.rank - 2 else axis
-    return F.stack([F.movedim(v, -1, axis) if axis != last or x.rank > 2 else v for v in (a, b)], -1)
+    return F.stack([F.movedim(v, -1, axis) for v in (a, b)], -1)
+
+
+def _real(real: Tensor, imaginary: Tensor, axis: int, length: int) -> Tensor:
+    """The real numbers whose transform has these frequencies in its first half; the second mirrors it."""
+    used = int(real.shape[-1] or 0)
+    number = np.arange(used)
+    angle = 2 * np.pi * np.outer(number, np.arange(length)) / length
+    weight = np.where((number == 0) | (2 * number == length), 1, 2)[:, None] / length
+    cos, sin = (as_tensor((f(angle) * weight).astype(real.dtype.numpy)) for f in (np.cos, np.sin))
+    found = F.sub(F.matmul(real, cos), F.matmul(imaginary, sin))
+    return F.unsqueeze(F.movedim(found, -1, axis), -1)
 
 
 @builder("DFT", known="dft_length axis")
@@ -39,7 +48,9 @@ def _dft(
 ) -> Tensor:
     default = 1 if node.version < 20 else -2
     at = (default if axis is None else int(np.asarray(axis).reshape(-1)[0])) % x.rank
-    length = int(x.shape[at] or 0) if dft_length is None else int(dft_length.reshape(-1)[0])
+    size = int(x.shape[at] or 0)
+    whole = 2 * (size - 1) if inverse and onesided else size
+    length = whole if dft_length is None else int(dft_length.reshape(-1)[0])
     return _transformed(x, at, length, bool(inverse), bool(onesided))
 
 

@@ -56,7 +56,9 @@ def outcome(test: unittest.TestCase, seconds: int = 120) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--match", default="", help="a regular expression for names of cases")
-    parser.add_argument("--log", type=Path, help="a file for names and outcomes; cases that passed there are not run again")
+    parser.add_argument(
+        "--log", type=Path, help="a file for names and outcomes; cases that passed there are not run again"
+    )
     parser.add_argument("--shard", default="0/1", help="one of several parts, such as 1/4")
     parser.add_argument("-v", action="store_true", help="print whole errors")
     arguments = parser.parse_args()
