@@ -65,6 +65,12 @@ class Codes:
         return Codes(function(self.tensor), self.type)
 
 
+def limits(dtype: DType) -> tuple[int, int]:
+    """The least and the largest value of a type of integers."""
+    info = np.iinfo(np.dtype(dtype.name))
+    return int(info.min), int(info.max)
+
+
 def type_of_number(number: int) -> DType | SmallType | None:
     """The element type with a number of `TensorProto.DataType`; None for one that no tensor has."""
     name = NAMES.get(number, "")

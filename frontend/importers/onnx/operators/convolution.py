@@ -16,6 +16,7 @@ from oneflow.frontend.importers.onnx.errors import OnnxError
 from oneflow.frontend.importers.onnx.operators.products import shifted
 from oneflow.frontend.importers.onnx.operators.shape import padded
 from oneflow.frontend.importers.onnx.table import builder
+from oneflow.frontend.importers.onnx.types import limits
 
 _CONVOLUTIONS = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
 _TRANSPOSED = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose3d}
@@ -185,9 +186,9 @@ def _qlinear_conv(
 
 def rounded_to(x: Tensor, zero_point: Tensor) -> Tensor:
     """`x` rounded to even, plus a zero point, saturated in the type of that."""
-    info = np.iinfo(zero_point.dtype.numpy)
+    least, largest = limits(zero_point.dtype)
     whole = F.add(F.rint(x), F.cast(zero_point, x.dtype))
-    return F.cast(F.clamp(whole, float(info.min), float(info.max)), zero_point.dtype)
+    return F.cast(F.clamp(whole, float(least), float(largest)), zero_point.dtype)
 
 
 @builder("DeformConv")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from typing import Any
 
@@ -174,5 +173,4 @@ def _max_unpool(
         return whole
     # Positions count in the smaller result; the larger one has zeros behind it.
     after = [int(n) - m for n, m in zip(output_shape, own, strict=True)]
-    amounts = functools.reduce(lambda found, a: [0, a, *found], after, [])
-    return F.pad(whole, amounts)
+    return F.pad(whole, [amount for last in reversed(after) for amount in (0, last)])

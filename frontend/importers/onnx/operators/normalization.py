@@ -80,8 +80,8 @@ def _group_norm_18(
 ) -> Tensor:
     """The first version: a scale for each group."""
     each = int(x.shape[1] or 0) // num_groups
-    spread = (F.reshape(F.expand(F.unsqueeze(v, 1), -1, each), (-1,)) for v in (scale, bias))
-    return F.group_norm(x, num_groups, *spread, epsilon)
+    gamma, beta = (F.reshape(F.expand(F.unsqueeze(v, 1), -1, each), (-1,)) for v in (scale, bias))
+    return F.group_norm(x, num_groups, gamma, beta, epsilon)
 
 
 @builder("LayerNormalization")

@@ -17,6 +17,7 @@ from oneflow.frontend.importers.onnx.errors import OnnxError
 from oneflow.frontend.importers.onnx.operators.convolution import borders
 from oneflow.frontend.importers.onnx.operators.shape import padded
 from oneflow.frontend.importers.onnx.table import builder
+from oneflow.frontend.importers.onnx.types import limits
 
 _MAX = {1: F.max_pool1d, 2: F.max_pool2d, 3: F.max_pool3d}
 _AVERAGE = {1: F.avg_pool1d, 2: F.avg_pool2d, 3: F.avg_pool3d}
@@ -115,13 +116,14 @@ def _max_pool(
 
 
 def _least(x: Tensor) -> Any:
-    return float("-inf") if x.dtype.is_float else int(np.iinfo(x.dtype.numpy).min)
+    return float("-inf") if x.dtype.is_float else limits(x.dtype)[0]
 
 
 def _counted(found: Tensor, x: Tensor, images: Tensor, windows: Windows, storage_order: int) -> Tensor:
     """Positions in framed images as positions in whole tensors; `storage_order` 1 counts columns first."""
     sizes, inside = x.sizes()[2:], images.sizes()[2:]
-    places, rest = [], found
+    places: list[Tensor] = []
+    rest = found
     for size in reversed(inside):
         places.insert(0, F.remainder(rest, size))
         rest = F.floor_divide(rest, size)

@@ -55,7 +55,7 @@ def _quantize(
     wide = F.cast(tensor, dtypes.float32)
     factor = _spread(_floats(_tensor(scale, node)), tensor.sizes(), axis, block_size)  # type: ignore[arg-type]
     target = _target(zero, output_dtype)
-    exact = type_of_number(precision) if precision else None
+    exact: Any = type_of_number(precision) if precision else None
     if exact is not None:
         wide, factor = F.cast(wide, exact), F.cast(factor, exact)
     scaled = F.cast(F.div(wide, factor), dtypes.float32)

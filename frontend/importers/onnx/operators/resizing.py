@@ -14,8 +14,9 @@ from oneflow.frontend.core.tensor import Size, Tensor
 from oneflow.frontend.importers.onnx.errors import OnnxError
 from oneflow.frontend.importers.onnx.host import as_sizes
 from oneflow.frontend.importers.onnx.table import builder
+from oneflow.frontend.importers.onnx.types import limits
 
-_ROUNDED = {
+_ROUNDED: dict[str, Any] = {
     "round_prefer_floor": lambda x: np.ceil(x - 0.5),
     "round_prefer_ceil": lambda x: np.floor(x + 0.5),
     "floor": np.floor,
@@ -82,8 +83,8 @@ def _resize(
     if outside is not None and outside.any():
         x = F.where(as_tensor(np.broadcast_to(outside, x.shape).copy()), float(extrapolation_value), x)
     if dtype != x.dtype:
-        info = np.iinfo(dtype.numpy)
-        x = F.clamp(F.rint(x), float(info.min), float(info.max))
+        least, largest = limits(dtype)
+        x = F.clamp(F.rint(x), float(least), float(largest))
     return F.cast(x, dtype)
 
 

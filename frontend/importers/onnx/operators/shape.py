@@ -40,9 +40,9 @@ def _constant_of(
     for number in (value_int, value_ints):
         if number is not None:
             return np.array(number, np.int64)
-    for number in (value_float, value_floats):
-        if number is not None:
-            return np.array(number, np.float32)
+    for real in (value_float, value_floats):
+        if real is not None:
+            return np.array(real, np.float32)
     raise OnnxError("expected the value of a constant as a tensor, integers or floats")
 
 
@@ -184,7 +184,8 @@ def _bordered(x: Tensor, axis: int, before: int, after: int, mode: str) -> Tenso
         raise OnnxError(f"expected a static size along axis {axis} for mode {mode!r}, got {x.desc}")
     inside = np.arange(size)
     cut = inside[max(-before, 0) : size - max(-after, 0)]
-    positions = np.pad(cut, (max(before, 0), max(after, 0)), mode)
+    border: Any = mode
+    positions = np.pad(cut, (max(before, 0), max(after, 0)), border)
     return dispatch("gather", x, as_tensor(positions.astype(np.int64)), axis=axis)
 
 
@@ -199,7 +200,8 @@ def _constant_of_shape(shape: np.ndarray, *, value: Any = None) -> Tensor:
 def _range(start: np.ndarray, limit: np.ndarray, delta: np.ndarray) -> Tensor:
     first, last, step = (x.reshape(-1)[0] for x in (start, limit, delta))
     if any(isinstance(v, Size) for v in (first, last, step)):
-        return F.arange(*(v if isinstance(v, Size) else int(v) for v in (first, last)), int(step))
+        begin, end = (v if isinstance(v, Size) else int(v) for v in (first, last))
+        return F.arange(begin, end, int(step))
     count = max(math.ceil((float(last) - float(first)) / float(step)), 0)
     dtype = as_tensor(start).dtype
     number = F.arange(count)
@@ -212,7 +214,7 @@ def _wide(dtype: Any) -> Any:
 
 @builder("EyeLike")
 def _eye_like(x: Tensor, *, k: int = 0, dtype: int | None = None) -> Tensor:
-    target = x.dtype if dtype is None else type_of_number(dtype)
+    target: Any = x.dtype if dtype is None else type_of_number(dtype)
     rows, columns = x.sizes()
     return F.cast(F.eq(F.add(F.unsqueeze(F.arange(rows), 1), k), F.arange(columns)), target)
 

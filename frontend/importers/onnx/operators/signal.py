@@ -19,7 +19,7 @@ def _transformed(x: Tensor, axis: int, length: int, inverse: bool, onesided: boo
     used = min(size, length)
     parts = F.movedim(F.narrow(x, axis, 0, used), axis, -1)
     real, imaginary = F.select(parts, -2, 0), F.select(parts, -2, 1) if parts.shape[-2] == 2 else None
-    if inverse and onesided:
+    if inverse and onesided and imaginary is not None:
         return _real(real, imaginary, axis, length)
     count = length // 2 + 1 if onesided else length
     angle = 2 * np.pi * np.outer(np.arange(used), np.arange(count)) / length * (1 if inverse else -1)
