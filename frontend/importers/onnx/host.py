@@ -5,6 +5,7 @@ A size that only the run knows stands in an array of objects beside integers, as
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -90,6 +91,30 @@ def _concat(*parts: np.ndarray, axis: int) -> np.ndarray:
     return np.concatenate(parts, axis)
 
 
+def _transpose(x: np.ndarray, *, perm: list[int] | None = None) -> np.ndarray:
+    return np.transpose(x, perm)
+
+
+def _expand(x: np.ndarray, shape: np.ndarray) -> Any:
+    if shape.dtype == object or float(np.prod(shape, dtype=float)) * max(x.size, 1) > MOST_ELEMENTS:
+        return NotImplemented
+    return np.broadcast_to(x, np.broadcast_shapes(x.shape, tuple(map(int, shape))))
+
+
+def _tile(x: np.ndarray, repeats: np.ndarray) -> Any:
+    if repeats.dtype == object or float(np.prod(repeats, dtype=float)) * max(x.size, 1) > MOST_ELEMENTS:
+        return NotImplemented
+    return np.tile(x, repeats)
+
+
+def _pairwise(function: np.ufunc) -> Callable[..., Any]:
+    return lambda *operands: functools.reduce(function, operands)
+
+
+def _modulo(a: np.ndarray, b: np.ndarray, *, fmod: int = 0) -> np.ndarray:
+    return np.fmod(a, b) if fmod else np.mod(a, b)
+
+
 #: Operators that are folded, and whether their operands may hold sizes of the run.
 _FOLDED: dict[str, tuple[Callable[..., Any], bool]] = {
     "Add": (np.add, True), "Sub": (np.subtract, True), "Mul": (np.multiply, True), "Div": (_quotient, True),
@@ -101,6 +126,8 @@ _FOLDED: dict[str, tuple[Callable[..., Any], bool]] = {
     "Concat": (_concat, True), "Slice": (_slice, True), "Squeeze": (_squeeze, True),
     "Unsqueeze": (_unsqueeze, True), "Cast": (_cast, True), "Range": (_range, False),
     "Reshape": (_reshape, True), "ConstantOfShape": (_constant_of_shape, False),
+    "Transpose": (_transpose, True), "Expand": (_expand, True), "Tile": (_tile, True),
+    "Max": (_pairwise(np.maximum), False), "Min": (_pairwise(np.minimum), False), "Mod": (_modulo, False),
     "ReduceProd": (_reduced(np.prod), True), "ReduceSum": (_reduced(np.sum), True),
     "ReduceMax": (_reduced(np.max), False), "ReduceMin": (_reduced(np.min), False),
 }  # fmt: skip

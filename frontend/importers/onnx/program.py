@@ -20,6 +20,7 @@ from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.eager.tensor import EagerTensor
 from oneflow.frontend.importers.onnx.errors import OnnxError, ValueNeeded
 from oneflow.frontend.importers.onnx.graph import Graph, Input, Model, Node
+from oneflow.frontend.importers.onnx.host import MOST_ELEMENTS
 from oneflow.frontend.importers.onnx.interpreter import Interpreter, _from_array
 from oneflow.frontend.importers.onnx.reader import read_model
 from oneflow.frontend.importers.onnx.types import (
@@ -32,6 +33,9 @@ from oneflow.frontend.importers.onnx.types import (
 )
 from oneflow.frontend.nn.module import Module, Parameter
 from oneflow.frontend.tracing.trace import trace
+
+#: The most programs for several values of inputs that are kept.
+MOST_PROGRAMS = 64
 
 
 def from_onnx(model: Any, *, device: Any = None) -> OnnxProgram:
@@ -140,12 +144,14 @@ class OnnxProgram(Module):
             fixed = {k: _fixed(v) for k, v in feeds.items() if k not in plain}
             key = tuple(plain), tuple((k, _value_key(v)) for k, v in fixed.items())
             if key not in self._compiled:
+                for oldest in list(self._compiled)[: len(self._compiled) - MOST_PROGRAMS]:
+                    del self._compiled[oldest]
                 self._compiled[key] = self._compile(tuple(plain), fixed)
             try:
                 results = self._compiled[key](*plain.values())
             except ValueNeeded as needed:
                 del self._compiled[key]
-                if needed.inputs <= self._known:
+                if needed.inputs <= self._known or any(_is_large(feeds[name]) for name in needed.inputs):
                     raise
                 object.__setattr__(self, "_known", self._known | needed.inputs)
                 continue
@@ -205,6 +211,11 @@ class OnnxProgram(Module):
             raise OnnxError(
                 f"{needed}: such a model is no single program; give sizes as numbers, or call it with its inputs"
             ) from None
+
+
+def _is_large(value: Any) -> bool:
+    """Whether a value is data, which no program is specialized to."""
+    return isinstance(value, Tensor | np.ndarray) and bool(np.prod(value.shape) > MOST_ELEMENTS)
 
 
 def _with_constants(graph: Graph) -> Graph:

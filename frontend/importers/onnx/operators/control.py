@@ -22,25 +22,25 @@ def _if(condition: Any, *, then_branch: Graph, else_branch: Graph, node: Any) ->
     try:
         chosen = then_branch if bool(node.known(0, condition).reshape(-1)[0]) else else_branch
     except ValueNeeded as needed:
-        return _selected(condition, node.call(then_branch), node.call(else_branch), needed)
+        if needed.inputs:
+            raise
+        return _selected(condition, (then_branch, else_branch), node, needed)
     return tuple(node.call(chosen))
 
 
-def _selected(condition: Tensor, then: list[Any], other: list[Any], needed: ValueNeeded) -> Any:
+def _selected(condition: Tensor, branches: tuple[Graph, Graph], node: Any, needed: ValueNeeded) -> Any:
     """The results of both branches, selected element by element.
 
     Raises:
         ValueNeeded: they have several types, so that one branch has to be chosen.
     """
-    if needed.inputs:
+    try:
+        then, other = ([node.tensor(v) for v in node.call(branch)] for branch in branches)
+    except OnnxError:
+        raise needed from None
+    if any(a.desc != b.desc or None in a.shape for a, b in zip(then, other, strict=True)):
         raise needed
-    tensors = [[as_tensor(v) if isinstance(v, np.ndarray) else v for v in branch] for branch in (then, other)]
-    pairs = list(zip(*tensors, strict=True))
-    for a, b in pairs:
-        same = isinstance(a, Tensor) and isinstance(b, Tensor) and a.desc == b.desc
-        if not same or None in a.shape:
-            raise needed
-    return tuple(F.where(F.reshape(condition, ()), a, b) for a, b in pairs)
+    return tuple(F.where(F.reshape(condition, ()), a, b) for a, b in zip(then, other, strict=True))
 
 
 @builder("Loop", raw=True)
