@@ -105,7 +105,8 @@ def _dequantize(
 
 
 @builder("DynamicQuantizeLinear")
-def _dynamic_quantize(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def dynamic_quantized(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """`x` as bytes, with the scale and the zero point of its own range."""
     low, high = F.minimum(F.amin(x), 0.0), F.maximum(F.amax(x), 0.0)
     scale = F.div(F.sub(high, low), 255.0)
     safe = F.where(F.eq(scale, 0.0), 1.0, scale)

@@ -9,6 +9,8 @@ from oneflow.dialect import dtypes
 from oneflow.frontend import functional as F  # noqa: N812
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.importers.onnx.errors import OnnxError
+from oneflow.frontend.importers.onnx.operators.products import shifted
+from oneflow.frontend.importers.onnx.operators.quantization import dynamic_quantized
 from oneflow.frontend.importers.onnx.table import builder
 
 Activation = Callable[[Tensor], Tensor]
@@ -50,26 +52,26 @@ def _clipped(function: Any, alpha: float, beta: float, clip: float | None) -> Ac
 
 def _unrolled(
     step: Callable[[int, list[Tensor], Tensor], list[Tensor]],
-    x: Tensor,
+    inputs: Sequence[Tensor],
     states: Sequence[Tensor],
     lengths: Tensor | None,
     direction: str,
     layout: int,
 ) -> tuple[Tensor, ...]:
-    """Runs `step(direction, states, slice)` over all slices; `(y, last states..)`, each with the directions.
+    """Runs `step(direction, states, slice)` over the slices of the inputs of each direction; `(y, last states..)`,
+    each with the directions.
 
     The first state is the result of a step. States of sequences that have ended stay.
     """
-    x = F.transpose(x, 0, 1) if layout else x
-    count = x.shape[0]
+    count = inputs[0].shape[0]
     if count is None:
-        raise OnnxError(f"expected a static length of sequences, got {x.desc}")
+        raise OnnxError(f"expected a static length of sequences, got {inputs[0].desc}")
     results, ends = [], []
     for number, backwards in enumerate(_DIRECTIONS[direction]):
         now = [F.select(s, 1 if layout else 0, number) for s in states]
         outputs: list[Tensor] = [now[0]] * count
         for time in reversed(range(count)) if backwards else range(count):
-            after = step(number, now, F.select(x, 0, time))
+            after = step(number, now, F.select(inputs[number], 0, time))
             output = after[0]
             if lengths is not None:
                 alive = F.unsqueeze(F.gt(F.cast(lengths, dtypes.int64), time), 1)
@@ -81,6 +83,17 @@ def _unrolled(
     y = F.stack(results, 1)
     last = [F.stack(list(column), 1 if layout else 0) for column in zip(*ends, strict=True)]
     return (F.permute(y, 2, 0, 1, 3) if layout else y, *last)
+
+
+def _of_inputs(x: Tensor, w: Tensor, directions: int, layout: int, product: Any = None) -> list[Tensor]:
+    """The products of all slices with the weights of each direction, slices first."""
+    x = F.transpose(x, 0, 1) if layout else x
+    multiply = product or _by_transposed
+    return [multiply(x, w, number) for number in range(directions)]
+
+
+def _by_transposed(x: Tensor, w: Tensor, number: int) -> Tensor:
+    return F.matmul(x, F.t(F.select(w, 0, number)))
 
 
 _DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
@@ -128,15 +141,35 @@ def _lstm(
     directions = len(_DIRECTIONS[direction])
     names = activations or ["Sigmoid", "Tanh", "Tanh"] * directions
     functions = _activations(names, activation_alpha, activation_beta, clip)
+    options = {"input_forget": input_forget, "layout": layout, "direction": direction, "hidden_size": hidden_size}
+    inputs = _of_inputs(x, w, directions, layout)
+    return _lstm_of(x, inputs, functions, lambda v, n: _by_transposed(v, r, n), b, lengths, h, c, p, **options)
+
+
+def _lstm_of(
+    x: Tensor,
+    inputs: list[Tensor],
+    functions: list[Activation],
+    of_state: Callable[[Tensor, int], Tensor],
+    b: Tensor | None,
+    lengths: Tensor | None,
+    h: Tensor | None,
+    c: Tensor | None,
+    p: Tensor | None,
+    *,
+    direction: str,
+    hidden_size: int,
+    input_forget: int,
+    layout: int,
+) -> tuple[Tensor, ...]:
+    """The layer, with the products of inputs, and of states by a function."""
 
     def step(number: int, states: list[Tensor], part: Tensor) -> list[Tensor]:
         before, cell = states
         gate, squash, out = functions[3 * number : 3 * number + 3]
-        first, second = _halves(b, number, w)
-        gates = F.add(
-            F.add(F.matmul(part, F.t(F.select(w, 0, number))), F.matmul(before, F.t(F.select(r, 0, number)))),
-            F.add(first, second) if b is not None else 0.0,
-        )
+        gates = F.add(part, of_state(before, number))
+        if b is not None:
+            gates = F.add(gates, F.sum(F.reshape(F.select(b, 0, number), (2, -1)), 0))
         i, o, f, g = F.split(gates, hidden_size, 1)
         if p is not None:
             of_i, of_o, of_f = F.split(F.select(p, 0, number), hidden_size, 0)
@@ -147,8 +180,50 @@ def _lstm(
         o = gate(o if p is None else F.add(o, F.mul(of_o, cell)))
         return [F.mul(o, out(cell)), cell]
 
-    states = [_state(v, x, directions, hidden_size, layout) for v in (h, c)]
-    return _unrolled(step, x, states, lengths, direction, layout)
+    states = [_state(v, x, len(inputs), hidden_size, layout) for v in (h, c)]
+    return _unrolled(step, inputs, states, lengths, direction, layout)
+
+
+@builder("DynamicQuantizeLSTM", domain="com.microsoft")
+def _dynamic_quantize_lstm(
+    x: Tensor,
+    w: Tensor,
+    r: Tensor,
+    b: Tensor | None,
+    lengths: Tensor | None,
+    h: Tensor | None,
+    c: Tensor | None,
+    p: Tensor | None,
+    w_scale: Tensor,
+    w_zero: Tensor,
+    r_scale: Tensor,
+    r_zero: Tensor,
+    *,
+    activation_alpha: list[float] | None = None,
+    activation_beta: list[float] | None = None,
+    activations: list[str] | None = None,
+    clip: float | None = None,
+    direction: str = "forward",
+    hidden_size: int,
+    input_forget: int = 0,
+) -> tuple[Tensor, ...]:
+    """ONNX Runtime's layer with weights of bytes: inputs and states are quantized for each product."""
+    directions = len(_DIRECTIONS[direction])
+    names = activations or ["Sigmoid", "Tanh", "Tanh"] * directions
+    functions = _activations(names, activation_alpha, activation_beta, clip)
+    options = {"input_forget": input_forget, "layout": 0, "direction": direction, "hidden_size": hidden_size}
+
+    def by(weight: Tensor, scale: Tensor, zero: Tensor) -> Callable[[Tensor, int], Tensor]:
+        def multiply(v: Tensor, number: int) -> Tensor:
+            codes, of_codes, shift = dynamic_quantized(v)
+            own, point = F.select(scale, 0, number), F.select(zero, 0, number)
+            product = F.matmul(shifted(codes, shift), shifted(F.select(weight, 0, number), point))
+            return F.mul(F.cast(product, v.dtype), F.mul(of_codes, own))
+
+        return multiply
+
+    inputs = _of_inputs(x, w, directions, 0, lambda v, _, number: by(w, w_scale, w_zero)(v, number))
+    return _lstm_of(x, inputs, functions, by(r, r_scale, r_zero), b, lengths, h, c, p, **options)
 
 
 @builder("GRU")
@@ -178,7 +253,7 @@ def _gru(
         before = states[0]
         gate, squash = functions[2 * number : 2 * number + 2]
         first, second = _halves(b, number, w)
-        of_part = F.add(F.matmul(part, F.t(F.select(w, 0, number))), first)
+        of_part = F.add(part, first)
         weights = F.select(r, 0, number)
         of_gates, of_new = F.split(weights, [2 * hidden_size, hidden_size], 0)
         bias_gates, bias_new = (
@@ -194,7 +269,8 @@ def _gru(
         candidate = squash(F.add(new, candidate))
         return [F.add(F.mul(F.sub(1.0, z), candidate), F.mul(z, before))]
 
-    return _unrolled(step, x, [_state(h, x, directions, hidden_size, layout)], lengths, direction, layout)
+    states = [_state(h, x, directions, hidden_size, layout)]
+    return _unrolled(step, _of_inputs(x, w, directions, layout), states, lengths, direction, layout)
 
 
 @builder("RNN")
@@ -220,8 +296,9 @@ def _rnn(
 
     def step(number: int, states: list[Tensor], part: Tensor) -> list[Tensor]:
         first, second = _halves(b, number, w)
-        of_part = F.add(F.matmul(part, F.t(F.select(w, 0, number))), first)
+        of_part = F.add(part, first)
         of_state = F.add(F.matmul(states[0], F.t(F.select(r, 0, number))), second)
         return [functions[number](F.add(of_part, of_state))]
 
-    return _unrolled(step, x, [_state(h, x, directions, hidden_size, layout)], lengths, direction, layout)
+    states = [_state(h, x, directions, hidden_size, layout)]
+    return _unrolled(step, _of_inputs(x, w, directions, layout), states, lengths, direction, layout)
