@@ -12,10 +12,13 @@ from typing import Any
 import numpy as np
 
 from oneflow.frontend.core.tensor import Size
+from oneflow.frontend.importers.onnx.errors import OnnxError
 from oneflow.frontend.importers.onnx.types import NAMES, NUMBERS
 
 #: The most elements of an array that is folded.
 MOST_ELEMENTS = 1024
+#: The most elements of a table that a builder computes on the host.
+MOST_ON_HOST = 2**26
 
 
 def _quotient(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -27,8 +30,10 @@ def _quotient(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.asarray(np.trunc(a / b)).astype(a.dtype) if (b != 0).all() else np.zeros_like(a)
 
 
-def _slice(x: np.ndarray, starts: Any, ends: Any, axes: Any = None, steps: Any = None) -> np.ndarray:
+def _slice(x: np.ndarray, starts: Any, ends: Any, axes: Any = None, steps: Any = None) -> Any:
     first, last = np.ravel(starts), np.ravel(ends)
+    if object in (first.dtype, last.dtype):
+        return NotImplemented
     axes = range(len(first)) if axes is None else np.ravel(axes)
     steps = [1] * len(first) if steps is None else np.ravel(steps)
     key = [slice(None)] * x.ndim
@@ -167,6 +172,16 @@ def is_small(value: Any) -> bool:
 
 def _is_exotic(dtype: np.dtype[Any]) -> bool:
     return NUMBERS.get(dtype.name, 0) >= 16
+
+
+def expect_small(count: Any, what: str) -> None:
+    """Refuses numbers for which tables on the host would be absurdly large.
+
+    Raises:
+        OnnxError: there are too many.
+    """
+    if count > MOST_ON_HOST:
+        raise OnnxError(f"expected at most {MOST_ON_HOST} {what}, got {count}")
 
 
 def as_sizes(array: np.ndarray) -> list[Any]:

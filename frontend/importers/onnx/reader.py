@@ -248,8 +248,14 @@ def _input(proto: Any) -> Input:
     of = proto.type.tensor_type
     if not of.HasField("shape"):
         return Input(proto.name, of.elem_type)
-    sizes = tuple(d.dim_value if d.HasField("dim_value") else d.dim_param or None for d in of.shape.dim)
-    return Input(proto.name, of.elem_type, sizes)
+    return Input(proto.name, of.elem_type, tuple(map(_dimension, of.shape.dim)))
+
+
+def _dimension(proto: Any) -> int | str | None:
+    """A size; some exporters write dynamic ones as -1."""
+    if proto.HasField("dim_value"):
+        return int(proto.dim_value) if proto.dim_value >= 0 else None
+    return str(proto.dim_param) or None
 
 
 def _expect_known(outputs: Iterable[Input], known: Iterable[str], what: str) -> None:

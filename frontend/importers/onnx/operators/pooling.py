@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,11 +15,14 @@ from oneflow.frontend import functional as F  # noqa: N812
 from oneflow.frontend.core.dispatch import as_tensor, dispatch
 from oneflow.frontend.core.tensor import Size, Tensor
 from oneflow.frontend.importers.onnx.errors import OnnxError
+from oneflow.frontend.importers.onnx.host import expect_small
 from oneflow.frontend.importers.onnx.operators.convolution import borders
 from oneflow.frontend.importers.onnx.operators.shape import padded
 from oneflow.frontend.importers.onnx.table import builder
 from oneflow.frontend.importers.onnx.types import limits
 
+#: The most elements of a window of which each is a slice of the images.
+MOST_PARTS = 4096
 _MAX = {1: F.max_pool1d, 2: F.max_pool2d, 3: F.max_pool3d}
 _AVERAGE = {1: F.avg_pool1d, 2: F.avg_pool2d, 3: F.avg_pool3d}
 
@@ -81,6 +85,8 @@ class Windows:
     def parts(self, framed: Tensor) -> list[Tensor]:
         """For each element of a window, where it lies in all windows."""
         found = []
+        if math.prod(self.kernel) > MOST_PARTS:
+            raise OnnxError(f"expected windows of at most {MOST_PARTS} elements, got {list(self.kernel)}")
         for offsets in itertools.product(*map(range, self.kernel)):
             rows = zip(offsets, framed.sizes()[2:], self.kernel, self.strides, self.dilations, strict=True)
             cuts = [slice(o * d, n - (k - 1 - o) * d, s) for o, n, k, s, d in rows]
@@ -217,6 +223,7 @@ def _col2im(
     steps, spread, border = strides or [1] * count, dilations or [1] * count, pads or [0] * (2 * count)
     wide = [n + a + b for n, a, b in zip(image, border[:count], border[count:], strict=True)]
     numbers = [(n - d * (k - 1) - 1) // s + 1 for n, k, s, d in zip(wide, block, steps, spread, strict=True)]
+    expect_small(math.prod([*block, *numbers]), "elements of blocks")
     grid = np.zeros((*block, *numbers), np.int64)
     for axis in range(count):
         element = np.arange(block[axis]) * spread[axis]

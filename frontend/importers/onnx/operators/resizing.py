@@ -12,7 +12,7 @@ from oneflow.frontend import functional as F  # noqa: N812
 from oneflow.frontend.core.dispatch import as_tensor, dispatch
 from oneflow.frontend.core.tensor import Size, Tensor
 from oneflow.frontend.importers.onnx.errors import OnnxError
-from oneflow.frontend.importers.onnx.host import as_sizes
+from oneflow.frontend.importers.onnx.host import as_sizes, expect_small
 from oneflow.frontend.importers.onnx.table import builder
 from oneflow.frontend.importers.onnx.types import limits
 
@@ -91,6 +91,8 @@ def _resize(
 def _factors(own: list[Any], scales: Any, sizes: Any, policy: str) -> tuple[list[float], list[Any]]:
     """The factor of each dimension, and the size of the result."""
     if sizes is None or not sizes.size:
+        if scales.dtype == object:
+            raise OnnxError("expected the scales of a resized tensor as numbers, got dynamic sizes")
         factors = [float(s) for s in scales]
         return factors, [n if f == 1 else math.floor(n * f) for n, f in zip(own, factors, strict=True)]
     wanted = as_sizes(sizes)
@@ -114,6 +116,7 @@ def _is_same(own: Any, result: Any, factor: float) -> bool:
 
 def _positions(own: int, result: int, factor: float, mode: str, region: Any) -> np.ndarray:
     """Where in the dimension each element of the result lies."""
+    expect_small(result, "elements along a resized axis")
     x, width = np.arange(result, dtype=np.float64), own * factor
     if mode == "half_pixel":
         return (x + 0.5) / factor - 0.5
@@ -140,6 +143,7 @@ def _weights(
     at: np.ndarray, size: int, mode: str, scale: float, a: float, exclude_outside: bool, antialias: bool
 ) -> np.ndarray:
     """The matrix whose rows weigh the elements of a dimension; positions outside count at the ends."""
+    expect_small(len(at) * size, "weights along a resized axis")
     reach = math.ceil((2 if mode == "cubic" else 1) / scale)
     kernel = _cubic if mode == "cubic" else _linear
     matrix = np.zeros((len(at), size))

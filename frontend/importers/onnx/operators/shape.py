@@ -13,7 +13,7 @@ from oneflow.frontend.core.dispatch import as_tensor, dispatch
 from oneflow.frontend.core.tensor import Size, Tensor
 from oneflow.frontend.functional.indexing import broadcast_sizes
 from oneflow.frontend.importers.onnx.errors import OnnxError
-from oneflow.frontend.importers.onnx.host import as_sizes, of_sizes
+from oneflow.frontend.importers.onnx.host import as_sizes, expect_small, of_sizes
 from oneflow.frontend.importers.onnx.table import builder
 from oneflow.frontend.importers.onnx.types import Codes, type_of_number
 
@@ -121,7 +121,11 @@ def _expand(x: Tensor, shape: np.ndarray) -> Tensor:
 
 @builder("Tile", since=6, known="repeats")
 def _tile(x: Tensor, repeats: np.ndarray) -> Tensor:
-    return F.repeat(x, *as_sizes(repeats))
+    counts = as_sizes(repeats)
+    for count in counts:
+        if not isinstance(count, Size):
+            expect_small(count, "repetitions")
+    return F.repeat(x, *counts)
 
 
 @builder("Tile", known="tiles axis")
@@ -182,6 +186,7 @@ def _bordered(x: Tensor, axis: int, before: int, after: int, mode: str) -> Tenso
     size = x.size(axis)
     if isinstance(size, Size):
         raise OnnxError(f"expected a static size along axis {axis} for mode {mode!r}, got {x.desc}")
+    expect_small(size + max(before, 0) + max(after, 0), "elements along a padded axis")
     inside = np.arange(size)
     cut = inside[max(-before, 0) : size - max(-after, 0)]
     border: Any = mode

@@ -9,6 +9,7 @@ import numpy as np
 from oneflow.frontend import functional as F  # noqa: N812
 from oneflow.frontend.core.dispatch import as_tensor
 from oneflow.frontend.core.tensor import Tensor
+from oneflow.frontend.importers.onnx.host import expect_small
 from oneflow.frontend.importers.onnx.table import builder
 from oneflow.frontend.importers.onnx.types import NAMES
 
@@ -22,6 +23,7 @@ def _transformed(x: Tensor, axis: int, length: int, inverse: bool, onesided: boo
     if inverse and onesided and imaginary is not None:
         return _real(real, imaginary, axis, length)
     count = length // 2 + 1 if onesided else length
+    expect_small(used * count, "factors of a Fourier transform")
     angle = 2 * np.pi * np.outer(np.arange(used), np.arange(count)) / length * (1 if inverse else -1)
     scale = 1 / length if inverse else 1
     cos, sin = (as_tensor((f(angle) * scale).astype(x.dtype.numpy)) for f in (np.cos, np.sin))
@@ -83,6 +85,7 @@ def _mel_weight_matrix(
     first, last = (2595 * np.log10(1 + float(v) / 700) for v in (low, high))
     mels = first + np.arange(count + 2) * (last - first) / (count + 2)
     places = ((size + 1) * (700 * (10 ** (mels / 2595) - 1)) // sampling).astype(int)
+    expect_small(size * count, "weights of mels")
     matrix = np.zeros((size // 2 + 1, count))
     for i in range(count):
         lower, centre, upper = places[i : i + 3]

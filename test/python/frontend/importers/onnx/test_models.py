@@ -205,6 +205,20 @@ BAD_MODELS = {
         model([node("MatMul", "x x", "y")], [("x", F32, [2, 3])], [("y", F32, None)]),
         r"node 'MatMul of x x' \(MatMul, version 17\)",
     ),
+    "absurd padding": (
+        model([node("Pad", "x p", "y", mode="reflect")], [("x", F32, [3])], [("y", F32, None)],
+              {"p": np.array([0, 2**40])}),
+        r"node 'Pad of x p' .*at most 67108864 elements along a padded axis",
+    ),
+    "absurd window": (
+        model([node("LpPool", "x", "y", kernel_shape=[2**20] * 2)], [("x", F32, [1, 1, 4, 4])], [("y", F32, None)]),
+        r"node 'LpPool of x' .*windows of at most 4096 elements",
+    ),
+    "absurd resize": (
+        model([node("Resize", "x n n s", "y", mode="linear")], [("x", F32, [4])], [("y", F32, None)],
+              {"n": np.zeros(0, np.float32), "s": np.array([2**40])}),
+        r"node 'Resize of x n n s' .*at most 67108864 elements along a resized axis",
+    ),
     "endless loop": (
         model(
             [helper.make_node("Loop", ["n", ""], ["y"], body=model(
