@@ -1,12 +1,15 @@
-"""`oneflow-translate`: C++ from operators declared in ODS, and from `functional_api.yaml`.
+"""`oneflow-translate`: C++ from operators declared in ODS and from `functional_api.yaml`, programs of ONNX models.
 
     oneflow-translate --gen-op-schema ops.td -o oneflow/core/framework/op_generated.h
     oneflow-translate --import-ods ops.td -o op_generated.cpp
     oneflow-translate --gen-functional-api functional_api.yaml -o oneflow/core/functional/functional_api.yaml.h
+    oneflow-translate --import-onnx model.onnx -o model.mlir
 
 The first header has a class for each operator, whose static functions the user implements; the source registers the
 operators with them; the second header declares `functional::Name`. They are compiled, together with kernels and
 functors, into a library that `--load-ops` loads. `--load-ops ops.td` has programs verified before there is one.
+
+The constants of an ONNX model are arguments of its program; they are written to `model.safetensors`.
 """
 
 from __future__ import annotations
@@ -19,11 +22,13 @@ from pathlib import Path
 import oneflow.dialect.ops  # noqa: F401  registers the operators
 from oneflow.dialect.record import REGISTRY, Registry
 from oneflow.runtime.user_ops.functional_api import FunctionalApiError, parse_functional_api
+from oneflow.tools.arrays import write_arrays
 from oneflow.tools.command import CommandError, Parser, run_command
 from oneflow.tools.declared import declare
 from oneflow.tools.files import make_folder, read_text, write_text
 from oneflow.tools.functional_header import functional_text
 from oneflow.tools.ods import read_ods, registration_text, schema_text
+from oneflow.tools.onnx_models import import_onnx
 
 HEADER = "oneflow/core/framework/op_generated.h"
 
@@ -47,18 +52,27 @@ def _gen_functional_api(file: str, arguments: argparse.Namespace) -> str:
         raise CommandError(str(error)) from None
 
 
+def _import_onnx(file: str, arguments: argparse.Namespace) -> str:
+    text, constants = import_onnx(file)
+    if arguments.output != "-" and constants:
+        make_folder(Path(arguments.output).parent)
+        write_arrays(str(Path(arguments.output).with_suffix(".safetensors")), constants)
+    return text
+
+
 #: What the command writes, by its option: the option's argument, its help, and the writer.
 WRITERS: dict[str, tuple[str, str, Callable[[str, argparse.Namespace], str]]] = {
     "import-ods": ("FILE.td", "register the operators of a file, and write the C++ that does", _import_ods),
     "gen-op-schema": ("FILE.td", "write the C++ classes whose static functions the user implements", _gen_op_schema),
     "gen-functional-api": ("FILE.yaml", "write the C++ functions of a functional_api.yaml", _gen_functional_api),
+    "import-onnx": ("FILE.onnx", "write the program of a model, and its constants as .safetensors", _import_onnx),
 }
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="oneflow-translate",
-        description="C++ from operators declared in ODS (.td) and functions (.yaml).",
+        description="C++ from operators declared in ODS (.td) and functions (.yaml); programs of ONNX models.",
         allow_abbrev=False,
     )
     what = parser.add_mutually_exclusive_group(required=True)

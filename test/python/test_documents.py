@@ -64,6 +64,15 @@ def test_programs_of_dynamic_sizes_run(tmp_path):
     run([sys.executable, str(program)], tmp_path, ROOT)
 
 
+def test_programs_of_onnx_models_run(tmp_path):
+    program = tmp_path / "models.py"
+    program.write_text("\n".join(blocks(ROOT / "docs/onnx.md", "python")))
+    out = run([sys.executable, str(program)], tmp_path, ROOT)
+    first, second = (float(text) for text in out.splitlines()[-2].split())
+    assert "tensor<?x4xf32>" in out and out.startswith("[[2. 2.]") and second < first
+    assert "'Gemm'" in out or "'MatMul'" in out
+
+
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_programs_of_many_ranks_run(ranks, tmp_path):
     program = tmp_path / "distributed.py"
