@@ -30,6 +30,7 @@ from oneflow.frontend.functional import *  # noqa: F403
 from oneflow.frontend.functional.random import get_rng_state, set_rng_state
 from oneflow.frontend.functional_c import FUNCTIONS as _C  # noqa: F401
 from oneflow.frontend.global_tensor import to_global
+from oneflow.frontend.importers.lazy_torch import from_torch
 from oneflow.frontend.methods import inplace, methods  # noqa: F401
 from oneflow.frontend.methods.tensor_type import Tensor
 from oneflow.frontend.oneflow_v0 import config, optimizer, scope, variables
@@ -74,6 +75,7 @@ __all__ = [
     "float32",
     "float64",
     "from_numpy",
+    "from_torch",
     "get_rng_state",
     "global_function",
     "inference_mode",
