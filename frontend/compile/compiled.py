@@ -207,6 +207,12 @@ class CompiledFunction:
         """The module of the function for `specs`, as `flow.trace` gives it."""
         return trace(self._fn, *specs)
 
+    def on_arrays(self) -> Callable[[Sequence[Data]], list[Data]]:
+        """The program of the given specs, or of the latest call, as a function from the arrays of its arguments to
+        those of its results, both in order; what the arrays are is not compared with the specs.
+        """
+        return self._latest().on_arrays(self.__name__)
+
     @property
     def module(self) -> ir.Module:
         """The module of the given specs, or of the latest call."""

@@ -219,6 +219,17 @@ class Specialization:
 
         return fast_path
 
+    def on_arrays(self, name: str) -> Callable[[Sequence[Data]], list[Data]]:
+        """The program as a function of the arrays of its arguments: it gives the arrays of its results, in order."""
+        traced, call = self.traced, self.executable.fast_path
+        plain = call is not None and not traced.captured and not traced.effects.count
+
+        def run(arrays: Sequence[Data]) -> list[Data]:
+            found = call(arrays) if plain and call is not None else None
+            return self.run(arrays, arrays, name) if found is None else found
+
+        return run
+
     def _device_fast_path(self, leaves: Sequence[Any], name: str) -> FastPath:
         """The fast path where every argument is an array or a tensor on a device and the call is not recorded."""
         example_arrays = [x.storage if isinstance(x, EagerTensor) else x for x in leaves]

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import itertools
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from linecache import getline
 from types import FrameType
@@ -24,6 +27,20 @@ class SourceLocation:
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}"
+
+
+#: The position in a foreign program that an importer is at; it stands for the position of the user's frame.
+_IMPORTED: ContextVar[SourceLocation | None] = ContextVar("imported", default=None)
+
+
+@contextmanager
+def located(place: SourceLocation | None) -> Iterator[None]:
+    """Within it the user's position is `place`, a position in a program that is imported."""
+    token = _IMPORTED.set(place)
+    try:
+        yield
+    finally:
+        _IMPORTED.reset(token)
 
 
 class OneFlowError(ValueError):
@@ -65,7 +82,10 @@ def _is_ours(frame: FrameType) -> bool:
 
 
 def user_location() -> SourceLocation:
-    """The location of the innermost frame outside of this package."""
+    """The location of the innermost frame outside of this package, or that in the program that is imported."""
+    imported = _IMPORTED.get()
+    if imported is not None:
+        return imported
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and _is_ours(frame):
         frame = frame.f_back

@@ -49,3 +49,29 @@ def to_onnx(fn: Any, *arguments: Any, path: Any = None) -> Any:
         OneFlowError: an operator has no counterpart in ONNX; it is named with its line.
     """
     return _member("onnx.writer", "to_onnx", "onnx")(fn, *arguments, path=path)
+
+
+def from_torch(model: Any, args: Any = (), kwargs: Any = None, *, dynamic_shapes: Any = None) -> Any:
+    """A PyTorch model as a module of this library: see `importers.torch.module.TorchModule`.
+
+    Args:
+        model: a `torch.nn.Module`, or a `torch.export.ExportedProgram`, which needs no further arguments.
+        args: example arguments; sizes of 2 and more may be dynamic.
+        kwargs: example arguments by name.
+        dynamic_shapes: the dynamic dimensions, as `torch.export.export` takes them.
+
+    Raises:
+        ImportError: PyTorch is not installed.
+        OneFlowError: the model has operators that have no counterpart; all are named.
+    """
+    return _member("torch.module", "from_torch", "torch")(model, args, kwargs, dynamic_shapes=dynamic_shapes)
+
+
+def read_torch(path: str) -> Any:
+    """A file that `torch.export.save` wrote, as `from_torch` gives it.
+
+    Raises:
+        ImportError: PyTorch is not installed.
+        OneFlowError: the file is not such a file, or the model has operators that have no counterpart.
+    """
+    return _member("torch.module", "read_torch", "torch")(path)

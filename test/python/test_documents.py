@@ -49,6 +49,14 @@ def test_programs_of_user_operators_run(tmp_path):
     assert loss < 1e-3
 
 
+def test_programs_of_pytorch_run(tmp_path):
+    pytest.importorskip("torch", reason="PyTorch is an extra")
+    program = tmp_path / "importers.py"
+    pytorch = (ROOT / "docs/importers.md").read_text().partition("## PyTorch\n")[2].partition("\n## ")[0]
+    program.write_text("\n".join(re.findall(r"```python\n(.*?)```", pytorch, re.DOTALL)))
+    assert 'oneflow.name = "0.weight"' in run([sys.executable, str(program)], tmp_path, ROOT)
+
+
 def test_programs_of_training_run(tmp_path):
     program = tmp_path / "training.py"
     program.write_text("\n".join(blocks(ROOT / "docs/training.md", "python")))
