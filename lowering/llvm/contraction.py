@@ -74,7 +74,8 @@ class Contraction(PackedContraction):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.row_loops = self._find_row_loops()
-        self.rows = Loop(self.row_loops[0].names, self.writer.product([loop.size for loop in self.row_loops]))
+        names = self.row_loops[0].names if self.row_loops else ()
+        self.rows = Loop(names, self.writer.product([loop.size for loop in self.row_loops]))
         bits = element_bits(self.operands.element)
         self.width = self.kernel.target.vector_bits // bits
         self.tiles = register_tiles(self.kernel.target)
@@ -104,7 +105,7 @@ class Contraction(PackedContraction):
         for loop in reversed(self.row_loops[1:]):
             positions[loop.id] = self.writer.binary("remui", row, loop.size)
             row = self.writer.binary("divui", row, loop.size)
-        return {**positions, self.row_loops[0].id: row}
+        return positions | {loop.id: row for loop in self.row_loops[:1]}
 
     def _vectors(self) -> int:
         """Vectors in a row of the tile: no more than columns fill; a wide tile where all rows fit in one tile."""
@@ -221,6 +222,10 @@ class Contraction(PackedContraction):
 
     def _emit_innermost(self, sweep: Sweep, lanes: Lanes, carried: list[LaneValue]) -> list[LaneValue]:
         """One step of the depth for a tile."""
+        return self._multiply_add_step(carried)
+
+    def _multiply_add_step(self, carried: list[LaneValue]) -> list[LaneValue]:
+        """The accumulators of the rows `tile_rows` after one step of the depth."""
         flat = self._depth_index() if self.panel is not None else 0
         right = [self._right_vector(flat, v) for v in range(self.vectors)]
         left, lanes, after = self.node.inputs[self.operands.left], self._scalar_lanes(), []
