@@ -13,7 +13,7 @@ from oneflow.lowering.targets import host
 from oneflow.lowering.targets.choice import using_cpu
 from oneflow.lowering.targets.cpu import CPU_TARGETS
 from oneflow.runtime import objects
-from oneflow.runtime.executable import program_source
+from oneflow.runtime.executable import ProgramSource
 
 LEVELS = ("x86-64-v2", "x86-64-v3", "x86-64-v4")
 #: An instruction of objdump: its address, its name, its operands.
@@ -59,7 +59,7 @@ def test_accumulators_stay_in_registers(rows, columns, level, dtype, tmp_path):
       return %0 : {y}
     }}"""
     with create_context(), ir.Location.unknown(), using_cpu(CPU_TARGETS[level]):
-        lowered = program_source(ir.Module.parse(text), "main", REGISTRY).lower("llvm")
+        lowered = ProgramSource.of(ir.Module.parse(text), "main", REGISTRY).lower("llvm")
         objects.compile_code(lowered, "main", 3, tmp_path / "program.so")
     body = max(loops(tmp_path / "program.so"), key=lambda body: sum(is_multiply_add(name) for name, _ in body))
     assert sum(is_multiply_add(name) for name, _ in body) >= 8
