@@ -32,8 +32,8 @@ from oneflow.lowering.targets.cpu import CpuTarget
 
 #: The most rows of a register tile.
 MAX_TILE_ROWS = 14
-#: The most rows of one parallel step.
-MAX_STEP_ROWS = 240
+#: The rows of one parallel step, and more where that leaves this many steps for each core.
+STEP_ROWS, STEPS_PER_CORE = 240, 4
 #: The length of a running sum in products; see `sums`.
 SUM_BLOCK = 512
 
@@ -84,8 +84,8 @@ class Contraction(PackedContraction):
         if isinstance(self.rows.size, int):
             # Tiles of nearly equal size: a small last tile would be bound by the latency of its sums.
             self.tile = max(math.ceil(self.rows.size / max(math.ceil(self.rows.size / self.tile), 1)), 1)
-        self.chunk_rows = self._chunk_rows()
         self.block = self.width * self.vectors
+        self.chunk_rows = self._chunk_rows()
         sizes = [loop.size for loop in self.loops.inner]
         free = is_reassociable_sum(self.node, 0)
         self.cascade = sums.cascade(sizes, [1] * len(sizes), SUM_BLOCK) if free else None
@@ -116,12 +116,18 @@ class Contraction(PackedContraction):
         return min(single_tile[0], fits[0])
 
     def _chunk_rows(self) -> int:
-        """Rows of one parallel step, a multiple of the tile."""
+        """Rows of one parallel step, a multiple of the tile. Each step packs a panel, so there are few chunks."""
         if not isinstance(self.rows.size, int):
-            return MAX_STEP_ROWS // self.tile * self.tile
+            return STEP_ROWS // self.tile * self.tile
         tiles = max(math.ceil(self.rows.size / self.tile), 1)
-        chunks = max(math.ceil(self.rows.size / MAX_STEP_ROWS), 1)
+        chunks = max(math.ceil(self.rows.size / STEP_ROWS), 1)
+        others = self.writer.product([self.writer.ceildiv(self.columns.size, self.block), *self._batch_sizes()])
+        if isinstance(others, int):
+            chunks = min(chunks, max(math.ceil(STEPS_PER_CORE * self.kernel.target.cores / max(others, 1)), 1))
         return math.ceil(tiles / chunks) * self.tile
+
+    def _batch_sizes(self) -> list[Index]:
+        return [loop.size for loop in self._batch_loops(self.loops)]
 
     def _batch_loops(self, loops: Loops) -> list[Loop]:
         """The outer loops that are neither rows nor columns."""
