@@ -123,8 +123,16 @@ class Contraction(PackedContraction):
         chunks = max(math.ceil(self.rows.size / STEP_ROWS), 1)
         others = self.writer.product([self.writer.ceildiv(self.columns.size, self.block), *self._batch_sizes()])
         if isinstance(others, int):
-            chunks = min(chunks, max(math.ceil(STEPS_PER_CORE * self.kernel.target.cores / max(others, 1)), 1))
+            wanted = math.ceil(STEPS_PER_CORE * self.kernel.target.cores / max(others, 1))
+            chunks = min(chunks, max(wanted, self._cached_chunks(), 1))
         return math.ceil(tiles / chunks) * self.tile
+
+    def _cached_chunks(self) -> int:
+        """The chunks of rows of which each fits in half of the L3 cache: every block of columns reads them again."""
+        if not isinstance(self.rows.size, int) or not isinstance(self.depth, int):
+            return 1
+        bits = element_bits(self.operands.element)
+        return math.ceil(self.rows.size * self.depth * bits / 8 / (self.kernel.target.l3_bytes / 2))
 
     def _batch_sizes(self) -> list[Index]:
         return [loop.size for loop in self._batch_loops(self.loops)]
@@ -135,11 +143,11 @@ class Contraction(PackedContraction):
         return [loop for loop in loops.outer if loop.id not in used]
 
     def _factors(self, writer: Writer, loops: Loops) -> list[Index]:
-        """The factors of the parallel range: batch loops, blocks of columns, chunks of rows."""
+        """The factors of the parallel range: batch loops, chunks of rows, blocks of columns."""
         sizes = {loop.id: loop.size for loop in loops.outer}
         chunks = writer.ceildiv(writer.product([sizes[loop.id] for loop in self.row_loops]), self.chunk_rows)
         blocks = writer.ceildiv(sizes[self.columns.id], self.block)
-        return [*(loop.size for loop in self._batch_loops(loops)), blocks, chunks]
+        return [*(loop.size for loop in self._batch_loops(loops)), chunks, blocks]
 
     def emit(self) -> str:
         """The kernel's function and its launch as MLIR text."""
@@ -163,7 +171,7 @@ class Contraction(PackedContraction):
     def _parallel_step(self, factors: Sequence[Index]) -> None:
         """One parallel step: a block of columns and a chunk of rows."""
         w = self.writer
-        *others, block, chunk = self.delinearize(factors)
+        *others, chunk, block = self.delinearize(factors)
         self.position = {loop.id: d for loop, d in zip(self._batch_loops(self.loops), others, strict=True)}
         self.column = w.mul(block, self.block)
         self.active_lanes = self._count_active_lanes()
