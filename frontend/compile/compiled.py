@@ -26,6 +26,7 @@ from oneflow.frontend.core.arrays import (
     dtype_of,
     is_array,
     is_data,
+    is_foreign,
     is_on_device,
     ranks_of,
     to_data,
@@ -150,6 +151,8 @@ class CompiledFunction:
                 None if device is None else specialization.device,
                 self._fast,
             )
+        elif self._spec is None and any(is_foreign(x) for x in leaves if not isinstance(x, EagerTensor)):
+            self._remember(specialization, leaves)
         return self._run(specialization, leaves, values, tree)
 
     def _remember(self, specialization: Specialization, args: Sequence[Any]) -> None:
