@@ -134,7 +134,7 @@ class Pass(ABC):
         return {o.name: o for o in options}
 
     @classmethod
-    def from_options(cls, given: Mapping[str, str]) -> Self:
+    def from_options(cls, texts: Mapping[str, str]) -> Self:
         """The pass with options as the command line writes them.
 
         Raises:
@@ -142,7 +142,7 @@ class Pass(ABC):
         """
         options = cls.options()
         values = {}
-        for name, text in given.items():
+        for name, text in texts.items():
             current = current_name(f"option of {cls.name}", name.replace("_", "-"))
             option = options.get(current)
             if option is None:
@@ -164,12 +164,12 @@ class Pass(ABC):
 
     def __str__(self) -> str:
         """The pass as pipeline text, options that are not defaults included."""
-        given = [
+        options = [
             f"{o.name}={o.format(getattr(self, o.field))}"
             for o in self.options().values()
             if getattr(self, o.field) != o.default
         ]
-        return f"{self.name}{{{' '.join(given)}}}" if given else self.name
+        return f"{self.name}{{{' '.join(options)}}}" if options else self.name
 
 
 def _default(field: dataclasses.Field[Any]) -> Any:

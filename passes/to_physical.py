@@ -178,8 +178,8 @@ class _Lowering:
         def write() -> None:
             fill()
             ops = IRBuilder(self.layouts.registry, ir.InsertionPoint(op), op.location)
-            made = crossing.emit_step(ops, ops.wrap(op.operands[0]), self.rank)
-            op.results[0].replace_all_uses_with(made.handle)
+            results = crossing.emit_step(ops, ops.wrap(op.operands[0]), self.rank)
+            op.results[0].replace_all_uses_with(results.handle)
             op.erase()
 
         return write
@@ -333,8 +333,8 @@ class _Joined:
             return
         last = self.ops[-1]
         ops = IRBuilder(self.registry, ir.InsertionPoint(last), last.location)
-        made = emit_joined_step(ops, [ops.wrap(op.operands[0]) for op in self.ops], self.places)
-        for op, value in zip(self.ops, made, strict=True):
+        results = emit_joined_step(ops, [ops.wrap(op.operands[0]) for op in self.ops], self.places)
+        for op, value in zip(self.ops, results, strict=True):
             op.results[0].replace_all_uses_with(value.handle)
             op.erase()
 

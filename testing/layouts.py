@@ -46,8 +46,8 @@ class Tape(IRBuilder):
     def emit(self, op: Call, results: Sequence[TensorDesc]) -> list[Value]:
         """Emits the operation, and keeps the call."""
         values = super().emit(op, results)
-        made = Call(op.record, op.inputs, op.attrs)
-        self.entries.append(dialect.bind_results(values[0].handle.owner, made, values))
+        call = Call(op.record, op.inputs, op.attrs)
+        self.entries.append(dialect.bind_results(values[0].handle.owner, call, values))
         return values
 
     def gradients(self, result: Value, cotangent: Value, wrt: Sequence[Value]) -> list[Value]:
@@ -91,8 +91,8 @@ class Layout:
             notes.write_mesh(module.operation, (ranks,))
             types = [TensorDesc(a.shape, a.dtype).to_mlir() for a in self.arguments.values()]
             function = self._function(module, types)
-        given = tuple(a.sbp for a in self.arguments.values())
-        for name, sbps in ((notes.ARGUMENTS, given), (notes.RESULTS, self.results)):
+        layouts = tuple(a.sbp for a in self.arguments.values())
+        for name, sbps in ((notes.ARGUMENTS, layouts), (notes.RESULTS, self.results)):
             lists = [{notes.ND_SBP: write_nd_sbp((s,))} for s in sbps]
             notes.annotate_values(function, name, len(lists), lists.__getitem__)
         return module

@@ -345,11 +345,11 @@ class Module(Stateful):
             CudaError: there is no such device.
             TypeError: a target is neither a type of floats nor a device.
         """
-        for given in (*target, *(x for x in (dtype, device) if x is not None)):
-            if not isinstance(given, (str, Device)) and not (isinstance(given, DType) and given.is_float):
-                raise TypeError(f"expected a type of floats such as flow.float64, or a device, got {given!r}")
+        for place in (*target, *(x for x in (dtype, device) if x is not None)):
+            if not isinstance(place, (str, Device)) and not (isinstance(place, DType) and place.is_float):
+                raise TypeError(f"expected a type of floats such as flow.float64, or a device, got {place!r}")
             for tensor in (*self.parameters(), *self.buffers()):
-                convert(tensor, given)
+                convert(tensor, place)
         return self
 
     def cuda(self: Self, index: int = 0) -> Self:

@@ -90,9 +90,9 @@ class Captures:
     alias_guard: AliasGuard = field(default_factory=AliasGuard)
     owners: dict[int, tuple[Stateful, dict[Any, Any]]] = field(default_factory=dict)
 
-    def add(self, given: Any, desc: Any) -> Tensor:
+    def add(self, captured: Any, desc: Any) -> Tensor:
         """Adds an input."""
-        self.inputs.append(given)
+        self.inputs.append(captured)
         return self.bind(desc)
 
     def state(self, tensor: EagerTensor) -> MemoryState:

@@ -159,19 +159,19 @@ class FunctionSignature:
         args = self._packed_sole_argument(args, positional)
         if len(args) > len(positional):
             raise TypeError(f"expected at most {len(positional)} positional arguments, got {len(args)}")
-        given = {p.name: value for p, value in zip(positional, args, strict=False)}
+        values = {p.name: value for p, value in zip(positional, args, strict=False)}
         known = [p.name for p in self.parameters]
         for name, value in kwargs.items():
-            if name in given:
+            if name in values:
                 raise TypeError(f"the argument {name} is given twice")
             if name not in known:
                 raise TypeError(f"unknown argument {name!r}{suggestion(name, known)}")
-            given[name] = value
-        return [p.convert(self._value(p, given), is_tensor) for p in self.parameters]
+            values[name] = value
+        return [p.convert(self._value(p, values), is_tensor) for p in self.parameters]
 
     @staticmethod
-    def _value(parameter: Parameter, given: Mapping[str, Any]) -> Any:
-        value = given.get(parameter.name, parameter.default)
+    def _value(parameter: Parameter, values: Mapping[str, Any]) -> Any:
+        value = values.get(parameter.name, parameter.default)
         if value is _MISSING:
             raise TypeError(f"expected the argument {parameter.name}")
         return value
