@@ -39,7 +39,10 @@ from oneflow.runtime.executable import CpuExecutable, Options, compile_module, s
 if TYPE_CHECKING:
     from oneflow.runtime.cuda.executable import CudaExecutable
 
-cuda = lazy("oneflow.runtime.cuda.executable")
+if TYPE_CHECKING:
+    from oneflow.runtime.cuda import executable as cuda
+else:
+    cuda = lazy("oneflow.runtime.cuda.executable")
 #: The passes from a program with some annotations to a program in which every operator has a layout.
 PASSES = (
     "oneflow-infer-types,oneflow-canonicalize,cse,oneflow-infer-sbp{{strategy={strategy}}},oneflow-insert-boxing,"

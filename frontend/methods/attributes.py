@@ -148,7 +148,7 @@ def _integers_of(x: Tensor) -> int:
     return 2 if x.dtype.bits == 1 else (1 << min(x.dtype.bits - (x.dtype.kind == "int"), 62))
 
 
-METHODS = {
+METHODS: dict[str, Any] = {
     "element_size": element_size, "nelement": Tensor.numel, "ndimension": Tensor.dim, "stride": stride, "type": type_,
     "type_as": lambda self, other: F.cast(self, other.dtype),
     "view_as": lambda self, other: F.view(self, *other.sizes()),
@@ -184,7 +184,7 @@ def new(self: Tensor, *sizes: Any) -> Tensor:
     if not sizes:
         return self.new_empty(0)  # type: ignore[attr-defined,no-any-return]
     given = sizes[0] if len(sizes) == 1 and not isinstance(sizes[0], int) else None
-    return self.new_empty(*sizes) if given is None else self.new_tensor(given)  # type: ignore[attr-defined]
+    return self.new_empty(*sizes) if given is None else self.new_tensor(given)  # type: ignore[attr-defined,no-any-return]
 
 
 def new_ones(x: Tensor, *size: Any, **options: Any) -> Tensor:

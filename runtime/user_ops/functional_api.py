@@ -27,9 +27,15 @@ from oneflow.dialect.signature import split_commas
 if TYPE_CHECKING:
     from oneflow.runtime.user_ops.functions import Argument
 
-functions = lazy("oneflow.runtime.user_ops.functions")
+if TYPE_CHECKING:
+    from oneflow.runtime.user_ops import functions
+else:
+    functions = lazy("oneflow.runtime.user_ops.functions")
 
-yaml = lazy("yaml")
+if TYPE_CHECKING:
+    import yaml
+else:
+    yaml = lazy("yaml")
 
 
 class FunctionalApiError(ValueError):

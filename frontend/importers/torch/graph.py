@@ -199,7 +199,7 @@ def _checked(node: fx.Node, found: Any, expected: Any) -> Any:
     if not isinstance(found, Tensor) or not isinstance(expected, Result):
         return found
     same = len(found.shape) == len(expected.shape) and all(
-        a is None or not isinstance(b, int) or a == b for a, b in zip(found.desc.shape, expected.shape, strict=True)
+        a is None or not isinstance(b, int) or a == b for a, b in zip(found.shape, expected.shape, strict=True)
     )
     if not same:
         raise UnsupportedError(

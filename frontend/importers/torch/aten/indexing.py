@@ -9,7 +9,7 @@ from oneflow.frontend import functional as F  # noqa: N812
 from oneflow.frontend.core.dispatch import dispatch
 from oneflow.frontend.core.errors import fail
 from oneflow.frontend.core.tensor import Size, Tensor
-from oneflow.frontend.functional.indexing import broadcast_sizes
+from oneflow.frontend.functional.index_parts import broadcast_sizes
 from oneflow.frontend.functional.shape import on_vector
 from oneflow.frontend.importers.torch.aten.gradients import pulled_back
 from oneflow.frontend.importers.torch.table import aten

@@ -121,7 +121,7 @@ _SCALES = {
     3: ("depth_scale", "height_scale", "width_scale"),
 }
 #: The modes of resizing: ATen's name, this library's, whether corners may be aligned, the spatial dimensions.
-_MODES = [
+_MODES: list[tuple[str, str, bool, int]] = [
     ("upsample_nearest1d", "nearest", False, 1), ("upsample_nearest2d", "nearest", False, 2),
     ("upsample_nearest3d", "nearest", False, 3), ("_upsample_nearest_exact1d", "nearest-exact", False, 1),
     ("_upsample_nearest_exact2d", "nearest-exact", False, 2),
@@ -138,10 +138,10 @@ def _resize_backward(forward: Callable[..., Any], spatial: int) -> Callable[...,
     return build
 
 
-for _name, *_mode in _MODES:
-    aten(f"{_name}.vec")(_resize(*_mode))
-    aten(f"{_name}.default")(_by_sizes := _resize_sizes(*_mode))
-    aten(f"{_name}_backward.default")(_resize_backward(_by_sizes, _mode[-1]))
+for _name, _mode, _has_corners, _spatial in _MODES:
+    aten(f"{_name}.vec")(_resize(_mode, _has_corners, _spatial))
+    aten(f"{_name}.default")(_by_sizes := _resize_sizes(_mode, _has_corners, _spatial))
+    aten(f"{_name}_backward.default")(_resize_backward(_by_sizes, _spatial))
 
 rows({F.pixel_shuffle: "pixel_shuffle", F.pixel_unshuffle: "pixel_unshuffle", F.channel_shuffle: "channel_shuffle"})
 aten("im2col.default")(F.unfold)
