@@ -109,7 +109,7 @@ def test_public_functions_are_documented():
     bare = [
         f"{name(path)}: {node.name}"
         for path in MODULES
-        if "ops" not in path.parts
+        if not {"ops", "aten"} & set(path.parts)  # functions are named by the operators that they define
         for node in ast.parse(path.read_text()).body
         if isinstance(node, (*FUNCTIONS, ast.ClassDef))
         and not node.name.startswith("_")

@@ -141,11 +141,14 @@ def _lstm(
     directions = len(_DIRECTIONS[direction])
     names = activations or ["Sigmoid", "Tanh", "Tanh"] * directions
     functions = _activations(names, activation_alpha, activation_beta, clip)
+    options: dict[str, Any] = {
+        "input_forget": input_forget,
+        "layout": layout,
+        "direction": direction,
+        "hidden_size": hidden_size,
+    }
     inputs = _of_inputs(x, w, directions, layout)
-    return _lstm_of(
-        x, inputs, functions, lambda v, n: _by_transposed(v, r, n), b, lengths, h, c, p,
-        direction=direction, hidden_size=hidden_size, input_forget=input_forget, layout=layout,
-    )  # fmt: skip
+    return _lstm_of(x, inputs, functions, lambda v, n: _by_transposed(v, r, n), b, lengths, h, c, p, **options)
 
 
 def _lstm_of(
@@ -213,6 +216,12 @@ def _dynamic_quantize_lstm(
     directions = len(_DIRECTIONS[direction])
     names = activations or ["Sigmoid", "Tanh", "Tanh"] * directions
     functions = _activations(names, activation_alpha, activation_beta, clip)
+    options: dict[str, Any] = {
+        "input_forget": input_forget,
+        "layout": 0,
+        "direction": direction,
+        "hidden_size": hidden_size,
+    }
 
     def by(weight: Tensor, scale: Tensor, zero: Tensor) -> Callable[[Tensor, int], Tensor]:
         def multiply(v: Tensor, number: int) -> Tensor:
@@ -224,10 +233,7 @@ def _dynamic_quantize_lstm(
         return multiply
 
     inputs = _of_inputs(x, w, directions, 0, lambda v, _, number: by(w, w_scale, w_zero)(v, number))
-    return _lstm_of(
-        x, inputs, functions, by(r, r_scale, r_zero), b, lengths, h, c, p,
-        direction=direction, hidden_size=hidden_size, input_forget=input_forget, layout=0,
-    )  # fmt: skip
+    return _lstm_of(x, inputs, functions, by(r, r_scale, r_zero), b, lengths, h, c, p, **options)
 
 
 @builder("GRU")
