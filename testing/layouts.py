@@ -1,4 +1,4 @@
-"""The classic layouts of parallel training, the fewest bytes they have to move, and the bytes that programs move.
+"""The classic layouts of parallel training, with the least bytes that they transfer and the bytes of actual programs.
 
 Each of `LAYOUTS` is a step of training, forward and backward, of which arguments and results alone are annotated.
 Bytes are counted as all ranks together receive them.
@@ -37,14 +37,14 @@ ROWS, HIDDEN, HEADS, WORDS = 24, 64, 4, 480
 
 
 class Tape(IRBuilder):
-    """A builder that keeps the calls it emits, so that they can be gone through in reverse."""
+    """A builder that records the calls that it emits, for reverse mode."""
 
     def __init__(self) -> None:
         super().__init__(REGISTRY)
         self.entries: list[Call] = []
 
     def emit(self, op: Call, results: Sequence[TensorDesc]) -> list[Value]:
-        """Emits the operation, and keeps the call."""
+        """Emits the operation, and records the call."""
         values = super().emit(op, results)
         call = Call(op.record, op.inputs, op.attrs)
         self.entries.append(dialect.bind_results(values[0].handle.owner, call, values))

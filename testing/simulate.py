@@ -2,7 +2,7 @@
 
 `simulate` cuts the arguments, runs the programs of all ranks in lock-step, operators by their references and
 collectives by the table here, and puts the results together. A collective that not all members of its group
-reach is an error that says who waits for whom.
+reach is an error that names the waiting ranks.
 """
 
 from __future__ import annotations
