@@ -410,11 +410,11 @@ def compile(
     """
     device = None if device is None else named_device(device)
     _expect_layouts(placement, strategy)
-    decorates = fn is None or isinstance(fn, TensorSpec)
-    given = (fn, *positional) if isinstance(fn, TensorSpec) else positional
-    if given and specs is not None:
-        raise CallError(f"expected specs by position or as specs=.., got both: {given} and {specs!r}")
-    wanted = given or specs
-    if decorates:
-        return lambda function: CompiledFunction(function, wanted, device, placement, strategy, autotune)
-    return CompiledFunction(fn, wanted, device, placement, strategy, autotune)  # type: ignore[arg-type]
+    if isinstance(fn, TensorSpec):
+        fn, positional = None, (fn, *positional)
+    if positional and specs is not None:
+        raise CallError(f"expected specs by position or as specs=.., got both: {positional} and {specs!r}")
+    requested = positional or specs
+    if fn is None:
+        return lambda function: CompiledFunction(function, requested, device, placement, strategy, autotune)
+    return CompiledFunction(fn, requested, device, placement, strategy, autotune)
