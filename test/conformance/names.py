@@ -26,11 +26,8 @@ REFUSED = {
         oneflow.nn.OFRecord*
     """,
     "Not yet: quantization.": "oneflow.nn.*Observer oneflow.nn.FakeQuantization oneflow.nn.Q*",
-    "Not yet: decompositions of matrices.": "oneflow.linalg.inv oneflow.linalg.det oneflow.Tensor.inverse",
     "Not yet: sequences without alignment.": "*ctc* *CTC*",
-    "Not yet: it needs an operator that is not here.": """
-        oneflow.nn.functional.deform_conv2d oneflow*.nms oneflow.special.zeta oneflow.optim.LBFGS
-    """,
+    "Not yet: it needs an operator that is not here.": "oneflow.special.zeta",
     "A module of a graph is a module: `flow.checkpoint` computes it again, placements are the stages of a pipeline.":
         "oneflow.nn.graph.graph_block.GraphModule.*",
     "`x.cpu()` and `x.cuda()` move the elements of a tensor.": """
@@ -38,7 +35,6 @@ REFUSED = {
     """,
     "The name of OneFlow's earlier versions for `to_global`.": "oneflow.Tensor.to_consistent",
     "Results of `as_strided` are copies.": "oneflow.Tensor.as_strided_",
-    "`$ONEFLOW_NUM_THREADS` is read when the process starts.": "oneflow.set_num_threads",
 }  # fmt: skip
 
 
