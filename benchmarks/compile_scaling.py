@@ -102,15 +102,15 @@ def _to(stage: str) -> list[str]:
 def measured(way: str, passes: Sequence[str], program: str, operators: int) -> dict[str, float]:
     """The microseconds per operator that reading and every pass take; of a pass that comes twice the sum."""
     context = dialect.create_context()
-    found: dict[str, float] = {}
+    durations: dict[str, float] = {}
     text = text_of(program, operators, way == "four ranks")
     begin = time.process_time()
     module = read_module(text, context)
-    found["read and verify"] = time.process_time() - begin
+    durations["read and verify"] = time.process_time() - begin
     for name in passes:
-        taken = _seconds(module, name)
-        found[name.partition("{")[0]] = found.get(name.partition("{")[0], 0.0) + taken
-    return {name: seconds / operators * 1e6 for name, seconds in found.items()}
+        duration = _seconds(module, name)
+        durations[name.partition("{")[0]] = durations.get(name.partition("{")[0], 0.0) + duration
+    return {name: seconds / operators * 1e6 for name, seconds in durations.items()}
 
 
 def _seconds(module: ir.Module, name: str) -> float:

@@ -153,7 +153,7 @@ def movements() -> list[Row]:
         ("transpose, 1001 x 777", lambda x: flow.permute(x, (1, 0)), lambda x: copy(x.T), [f32(1001, 777)]),
         ("transpose of i8", lambda x: flow.permute(x, (1, 0)), lambda x: copy(x.T), [(x * 10).astype(np.int8)]),
         ("NCHW to NHWC", lambda x: flow.permute(x, (0, 2, 3, 1)), lambda x: copy(x.transpose(0, 2, 3, 1)), [images]),
-        ("heads apart", lambda x: flow.permute(x, (0, 2, 1, 3)), lambda x: copy(x.transpose(0, 2, 1, 3)),
+        ("heads first", lambda x: flow.permute(x, (0, 2, 1, 3)), lambda x: copy(x.transpose(0, 2, 1, 3)),
          [f32(8, 512, 16, 64)]),
         ("cat of rows", lambda x, y: flow.cat([x, y], 0), lambda x, y: np.concatenate([x, y], 0), [x, y]),
         ("cat of columns", lambda x, y: flow.cat([x, y], 1), lambda x, y: np.concatenate([x, y], 1), [x, y]),

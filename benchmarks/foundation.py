@@ -102,8 +102,8 @@ def tool_rows() -> list[tuple[str, str, str]]:
         file.write(program)
         file.flush()
         command = [sys.executable, "-m", "oneflow.tools.oneflow_opt", file.name, "--oneflow-infer-types"]
-        whole = [seconds(lambda: subprocess.run(command, check=True, capture_output=True)) for _ in range(5)]
-    rows = [("oneflow-opt on a 10-line file, whole process", f"{statistics.median(whole):.2f} s", "1.2 s")]
+        durations = [seconds(lambda: subprocess.run(command, check=True, capture_output=True)) for _ in range(5)]
+    rows = [("oneflow-opt on a 10-line file, whole process", f"{statistics.median(durations):.2f} s", "1.2 s")]
     rows.append(("parse + verify + infer-types, 10,000 operators", f"{infer_seconds(10_000):.2f} s", "1 s"))
     text = chain_text(100_000)
     context = dialect.create_context()

@@ -82,12 +82,12 @@ class Harness:
         for action in actions.values():
             for _ in range(3):
                 action()
-        found: dict[str, list[float]] = {name: [] for name in actions}
+        samples: dict[str, list[float]] = {name: [] for name in actions}
         for _ in range(max(self.rounds // 4, 3) if row.step else self.rounds):
             for name, action in actions.items():
                 took = self.per_step(action) if row.step else self.microseconds(action, name == "ours")
-                found[name].append(took)
-        return {name: statistics.median(times) for name, times in found.items()}
+                samples[name].append(took)
+        return {name: statistics.median(times) for name, times in samples.items()}
 
 
 def in_a_row(action: Action, count: int) -> float:
@@ -118,16 +118,16 @@ def line(row: Row, columns: Sequence[str], times: dict[str, float]) -> str:
 
 def compile_seconds() -> list[str]:
     """The first call of GPT-2's training step in fresh processes: without and with the disk cache."""
-    found = []
+    durations = []
     with tempfile.TemporaryDirectory() as cache:
         for label in ("cold", "from the disk cache"):
             code = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import gpu; gpu.first_call()"
             environment = {**os.environ, "ONEFLOW_CACHE_DIR": cache}
             done = subprocess.run([sys.executable, "-c", code], env=environment, check=True, stdout=-1, text=True)
-            found.append(
+            durations.append(
                 f"GPT-2 small training step, Python function to first result, {label}: {done.stdout.strip()}"
             )
-    return found
+    return durations
 
 
 def first_call() -> None:

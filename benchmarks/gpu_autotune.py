@@ -34,7 +34,7 @@ from oneflow.runtime.cuda import driver
 from oneflow.runtime.cuda.compile_workers import OPERATIONS_PER_WORKER, CompileWorkers
 from oneflow.runtime.cuda.compiler import CompileError
 from oneflow.runtime.cuda.kernel_cache import compile_kernel
-from oneflow.runtime.executable import program_source
+from oneflow.runtime.executable import ProgramSource
 
 #: Of `gpu_rows.PRODUCTS` those whose shapes differ most: squares, tall and wide ones, deep ones, few rows, odd sizes.
 PRODUCTS = [
@@ -61,7 +61,7 @@ class Case:
         module = flow.trace(self.function, *specs)
         module.operation.attributes[AUTOTUNE] = ir.StringAttr.get("true", module.context)
         entry = ir.StringAttr(module.body.operations[0].attributes["sym_name"]).value
-        program = read_program(program_source(module, entry, REGISTRY).lower("triton")).on(arch)
+        program = read_program(ProgramSource.of(module, entry, REGISTRY).lower("triton")).on(arch)
         return [*program.sources.values(), *(way for others in program.choices.values() for way in others)]
 
 
@@ -84,7 +84,7 @@ def cases() -> Iterator[Case]:
 
 def prepare(wanted: Sequence[Case], arch: str) -> int:
     """Compiles every way of all cases, side by side, to the disk; gives their number."""
-    ways = [way for case in wanted for way in case.ways(arch)]
+    configurations = [way for case in wanted for way in case.ways(arch)]
     with CompileWorkers(arch) as helpers:
         helpers.start(OPERATIONS_PER_WORKER * native.num_threads())
 
@@ -93,8 +93,8 @@ def prepare(wanted: Sequence[Case], arch: str) -> int:
                 compile_kernel(source, arch, True, helpers)
 
         with ThreadPoolExecutor(len(helpers) or native.num_threads()) as pool:
-            list(pool.map(compile_way, ways))
-    return len(ways)
+            list(pool.map(compile_way, configurations))
+    return len(configurations)
 
 
 @dataclass(frozen=True)
@@ -133,9 +133,10 @@ def report(wanted: Sequence[Case], harness: Any) -> Iterator[str]:
     yield "| bf16 | by the model | autotuned | ratio | other kernels |\n| --- | --- | --- | --- | --- |"
     ratios: dict[str, float] = {}
     for case in wanted:
-        found = measure(case, harness)
-        ratios[case.name] = found.ratio
-        yield f"| {case.name} | {found.chosen:.1f} | {found.tuned:.1f} | {found.ratio:.3f} | {found.changed or ''} |"
+        measured = measure(case, harness)
+        ratios[case.name] = measured.ratio
+        chosen, tuned, ratio = f"{measured.chosen:.1f}", f"{measured.tuned:.1f}", f"{measured.ratio:.3f}"
+        yield f"| {case.name} | {chosen} | {tuned} | {ratio} | {measured.changed or ''} |"
         torch.cuda.empty_cache()
         flow.cuda.empty_cache()
     worst = max(ratios, key=ratios.__getitem__)

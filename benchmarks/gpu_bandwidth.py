@@ -41,6 +41,28 @@ def along_rows(name: str, size: int, dtype: str, gradient: bool) -> Row:
                 bytes=(3 if gradient else 2) * WIDTHS[dtype] << 26)  # fmt: skip
 
 
+#: Functions of few long rows, by library: the rows leave most of the device idle unless each one is split.
+OF_LONG_ROWS: dict[str, Callable[[Any], Callable[..., Any]]] = {
+    "softmax": lambda lib: lambda x: lib.softmax(x, -1),
+    "log_softmax": lambda lib: lambda x: lib.log_softmax(x, -1),
+    "layer_norm": lambda lib: lambda x: lib.nn.functional.layer_norm(x, (x.shape[-1],)),
+    "cumsum": lambda lib: lambda x: lib.cumsum(x, -1),
+    "norm": lambda lib: lambda x: (x * x).sum(-1).sqrt(),
+}
+
+
+def long_rows() -> Iterator[Callable[[], Row]]:
+    """Functions of few long rows, forward and, of the softmax and the norm, backward."""
+    for shape, (name, function) in itertools.product(((2, 1_000_003), (1, 1_000_000), (128, 131_072)),
+                                                     OF_LONG_ROWS.items()):  # fmt: skip
+        title = f"{name} {shape[0]} x {shape[1]} f32"
+        yield lambda t=title, f=function, s=shape: both(t, f, [normal(*s)], tolerance=1e-3)
+    for name in ("softmax", "layer_norm"):
+        yield lambda n=name: both(f"{n} backward 2 x 1000003 f32", OF_LONG_ROWS[n],
+                                  [normal(2, 1_000_003), normal(2, 1_000_003)],
+                                  leaves=1, tolerance=1e-3)  # fmt: skip
+
+
 def pointwise() -> Iterator[Callable[[], Row]]:
     """Chains, transposes, sums and cross-entropy."""
     for dtype, width in WIDTHS.items():

@@ -13,7 +13,7 @@ from typing import Any
 
 import gpu_models as models
 import torch
-from gpu_bandwidth import pointwise, rows
+from gpu_bandwidth import long_rows, pointwise, rows
 from gpu_row import COMPILED, COPY, CUDNN, DTYPES, EAGER, FLASH, Action, Row, both, compare, compiled, normal
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
@@ -253,7 +253,7 @@ def launches() -> Iterator[Callable[[], Row]]:
 
 
 def launch_row(graphs: str) -> Row:
-    """64 softmaxes of 64 rows, which nothing merges, on arrays that stay where they are."""
+    """64 softmaxes of 64 rows, which nothing merges, on the same arrays in every call."""
     os.environ["ONEFLOW_CUDA_GRAPHS"] = graphs
 
     def function(lib: Any) -> Callable[[Any], Any]:
@@ -275,6 +275,6 @@ COLUMNS = {"attention": (CUDNN, FLASH)}
 PEERS = (EAGER, COMPILED, COPY)
 
 GROUPS: dict[str, Callable[[], Iterator[Callable[[], Row]]]] = {
-    "launches": launches, "rows": rows, "pointwise": pointwise, "matmul": matmul, "attention": attention,
-    "steps": steps, "images": images,
+    "launches": launches, "rows": rows, "long rows": long_rows, "pointwise": pointwise, "matmul": matmul,
+    "attention": attention, "steps": steps, "images": images,
 }  # fmt: skip

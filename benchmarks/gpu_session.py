@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-TESTS = "test/python/runtime/cuda/test_on_a_device.py"
+TESTS = "test/python/runtime/cuda/test_on_gpu.py"
 #: Tests that are long, or about memory and the whole machine, and stay out.
 OMITTED = "not test_sample and not sanitizer and not compiles"
 
@@ -92,12 +92,12 @@ def run_stage(stage: Stage, limit: float, folder: Path) -> list[Outcome]:
         with (folder / f"{job.name}.txt").open("w", encoding="utf-8") as log:
             environment = {**os.environ, **job.environment}
             started.append(subprocess.Popen(job.command, cwd=HERE.parent, env=environment, stdout=log, stderr=log))
-    found = []
+    outcomes = []
     for job, process in zip(stage.jobs, started, strict=True):
         status = _wait(process, max(start + limit - time.monotonic(), 0.0))
         lines = (folder / f"{job.name}.txt").read_text(encoding="utf-8", errors="replace").strip().splitlines()
-        found.append(Outcome(job, status, time.monotonic() - start, lines[-1] if lines else ""))
-    return found
+        outcomes.append(Outcome(job, status, time.monotonic() - start, lines[-1] if lines else ""))
+    return outcomes
 
 
 def _wait(process: subprocess.Popen[bytes], seconds: float) -> int | None:

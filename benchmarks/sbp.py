@@ -187,17 +187,17 @@ def start(ranks: int, count: int) -> subprocess.Popen[str]:
 
 def seconds_of(*jobs: subprocess.Popen[str]) -> float:
     """What the slowest of jobs that run at once says."""
-    said = [job.communicate()[0] for job in jobs]
-    return max(map(float, said))
+    outputs = [job.communicate()[0] for job in jobs]
+    return max(map(float, outputs))
 
 
 def scaling() -> str:
-    """Two processes apart and two together in turn: their times, and the ratio."""
+    """The times of two independent processes and of one job of two ranks, measured alternately, and the ratio."""
     pairs = [(seconds_of(start(1, 1), start(1, 1)), seconds_of(start(2, 2))) for _ in range(TURNS)]
-    apart, together, kept = map(statistics.median, zip(*((a, b, a / b) for a, b in pairs), strict=True))
-    rows = [["2 apart", BATCH, f"{apart * 1e3:.1f} ms", ""]]
+    separate, together, kept = map(statistics.median, zip(*((a, b, a / b) for a, b in pairs), strict=True))
+    rows = [["2 independent", BATCH, f"{separate * 1e3:.1f} ms", ""]]
     rows.append(["2 together", 2 * BATCH, f"{together * 1e3:.1f} ms", f"{kept:.2f}"])
-    return table(["processes", "rows of a step", "step", "time apart / together"], rows)
+    return table(["processes", "rows of a step", "step", "time independent / distributed"], rows)
 
 
 def section() -> str:
@@ -205,10 +205,10 @@ def section() -> str:
     context = dialect.create_context()
     with context:
         layouts = list(layout_rows())
-        found = search(context)
+        costs = search(context)
         times = list(pass_times(context))
-    optimal = {name: sum(r <= 1 + 1e-9 for r in ratios) for name, ratios in found.items()}
-    worst = {name: max(ratios) for name, ratios in found.items()}
+    optimal = {name: sum(r <= 1 + 1e-9 for r in ratios) for name, ratios in costs.items()}
+    worst = {name: max(ratios) for name, ratios in costs.items()}
     head = ["layout, 4 ranks", "fewest", "greedy: planned", "received", "auto: planned", "received"]
     return "\n\n".join(
         [
@@ -224,7 +224,7 @@ def section() -> str:
             f"A program of {OPERATORS:,} operators on a mesh of 2 x 2; the fastest of 3. Goal for inference: 5 s.",
             table(["strategy", "oneflow-infer-sbp", *PASSES], times),
             f"Weak scaling over MPI: a data-parallel step of three layers of {WIDTH} on {BATCH} rows for each process"
-            f" of one thread, against two processes that train apart at once; medians of {TURNS} runs in turn."
+            f" of one thread, against two independent processes at the same time; medians of {TURNS} runs in turn."
             f" Other work ran on the machine (load {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors).",
             scaling(),
             "",
@@ -234,8 +234,8 @@ def section() -> str:
 
 def noted(page: str, part: str) -> str:
     """A page with its part of the same heading replaced, or with the part at its end."""
-    before, found, after = page.partition(f"{HEADING}\n")
-    rest = re.search(r"^## ", after, re.MULTILINE) if found else None
+    before, heading, after = page.partition(f"{HEADING}\n")
+    rest = re.search(r"^## ", after, re.MULTILINE) if heading else None
     return before.rstrip() + "\n\n" + part.rstrip() + "\n" + ("\n" + after[rest.start() :] if rest else "")
 
 

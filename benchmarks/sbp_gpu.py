@@ -3,7 +3,7 @@
     python benchmarks/sbp_gpu.py [--groups reduce,mlp,gpt] [--limit SECONDS] [--output FILE]
 
 Every group is a job of two ranks, which the script starts itself. Participants are called in turn in the same
-processes, and medians are reported: while one GPU is measured the other runs the same program apart from it. With
+processes, and medians are reported: while one GPU is measured, the other runs the same program independently. With
 `--host` devices and NCCL are made of host memory and sizes are tiny, to try the script where there are no GPUs.
 """
 
@@ -134,8 +134,8 @@ def steps(rank: Rank, make: Action, loss: Callable[..., Any], batch: Callable[[i
     alone, together = make().to(f"cuda:{rank.gpu.number}"), make()
     model = layout(together, rank.placement)
     given = [flow.from_numpy(a).to(f"cuda:{rank.gpu.number}") for a in batch(1)]
-    lying = flow.sbp.split(0) if count > 1 else flow.sbp.broadcast
-    shared = [flow.from_numpy(a).to_global(rank.placement, lying) for a in batch(count)]
+    batch_sbp = flow.sbp.split(0) if count > 1 else flow.sbp.broadcast
+    shared = [flow.from_numpy(a).to_global(rank.placement, batch_sbp) for a in batch(count)]
     one = training(alone, flow.optim.AdamW(alone.parameters(), lr=1e-4), loss)
     many = training(model, flow.optim.AdamW(together.parameters(), lr=1e-4), loss)
     return lambda: one(*given), lambda: many(*shared)
@@ -224,15 +224,15 @@ def run_group(group: str, host: bool, seconds: float) -> tuple[str, bool]:
     known = {"NCCL_NVLS_ENABLE": "0", **os.environ}
     with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=known) as job:
         try:
-            said, errors = job.communicate(timeout=seconds)
+            output, errors = job.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
             job.terminate()
-            said, errors = job.communicate()
+            output, errors = job.communicate()
             errors += f"ended after {seconds:.0f} s"
     if job.returncode:
         sys.stderr.write(errors)
-        said += f"\n{(errors.strip().splitlines() or ['failed'])[-1]}"
-    return said.rstrip(), not job.returncode
+        output += f"\n{(errors.strip().splitlines() or ['failed'])[-1]}"
+    return output.rstrip(), not job.returncode
 
 
 def main() -> int:

@@ -142,14 +142,14 @@ def step_times(name: str) -> dict[str, float]:
             for _ in range(BLOCK):
                 step()
             times[way].append((time.perf_counter() - begin) / BLOCK)
-    return {way: statistics.median(found) for way, found in times.items()}
+    return {way: statistics.median(durations) for way, durations in times.items()}
 
 
 def resident(which: str) -> float:
     """MiB: `VmRSS` now, `VmHWM` the most since it was last set back."""
-    found = re.search(rf"{which}:\s+(\d+) kB", Path("/proc/self/status").read_text())
-    assert found is not None
-    return int(found[1]) / 1024
+    match = re.search(rf"{which}:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    assert match is not None
+    return int(match[1]) / 1024
 
 
 def peak_here(way: str, name: str) -> float:
@@ -178,10 +178,10 @@ def rows() -> list[str]:
     lines = []
     for name in MODELS:
         times, peaks = step_times(name), {way: peak(way, name) for way in WAYS}
-        shown = [f"{times[way] * 1e3:.1f} ms" for way in WAYS]
+        cells = [f"{times[way] * 1e3:.1f} ms" for way in WAYS]
         ratios = [f"{times[way] / times['ours']:.2f}" for way in WAYS[1:]]
         memory = [f"{peaks[way]:.0f} MiB" for way in WAYS]
-        lines.append(f"| {' | '.join([name, *shown, *ratios, *memory])} |")
+        lines.append(f"| {' | '.join([name, *cells, *ratios, *memory])} |")
         print(lines[-1], file=sys.stderr)
     return lines
 
@@ -202,8 +202,8 @@ def section() -> str:
 
 def noted(page: str, part: str) -> str:
     """A page with its part of the same heading replaced, or with the part at its end."""
-    before, found, after = page.partition(HEADING)
-    rest = re.search(r"^## ", after, re.MULTILINE) if found else None
+    before, heading, after = page.partition(HEADING)
+    rest = re.search(r"^## ", after, re.MULTILINE) if heading else None
     return before.rstrip() + "\n\n" + part + ("\n" + after[rest.start() :] if rest else "")
 
 

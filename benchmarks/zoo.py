@@ -5,7 +5,8 @@
 
 The reference of each gradient is PyTorch's in f64 from the same weights. A row fails where this package's error, as
 a norm relative to the reference's, is above twice the error that PyTorch has in the same dtype and above the dtype's
-own rounding. `--check` stops there; without it, steps are timed in turns with PyTorch's eager mode and torch.compile.
+own rounding. `--check` stops there; without it, steps are timed alternately with PyTorch's eager mode and
+torch.compile.
 """
 
 from __future__ import annotations
@@ -86,9 +87,10 @@ class Case:
 
         value, *grads = flow.compile(run)(*self.tensors())
         self.flow.zero_grad()
-        found = dict(zip(names, grads, strict=True))
+        gradients = dict(zip(names, grads, strict=True))
         return {
-            n: np.asarray(g.detach().float().cpu().numpy(), np.float64) for n, g in {"loss": value, **found}.items()
+            n: np.asarray(g.detach().float().cpu().numpy(), np.float64)
+            for n, g in {"loss": value, **gradients}.items()
         }
 
 
@@ -127,7 +129,7 @@ def step(lib: ModuleType, model: Any) -> Callable[..., Any]:
 
 
 def times(case: Case, compiled: bool) -> dict[str, float]:
-    """Milliseconds of a training step, the median of calls in turns, and the seconds of our first call."""
+    """Milliseconds of a training step, the median of alternating calls, and the seconds of our first call."""
     labels, inputs = case.arrays(DTYPES[case.dtype][0])
     ours, theirs, tensors = flow.compile(step(flow, case.flow)), step(torch, case.torch), case.tensors()
     actions: dict[str, Callable[[], Any]] = {"ours": lambda: ours(*tensors), "eager": lambda: theirs(labels, *inputs)}
@@ -146,15 +148,15 @@ def times(case: Case, compiled: bool) -> dict[str, float]:
     actions["ours"]()
     wait(case.device)
     first = time.perf_counter() - begin
-    found: dict[str, list[float]] = {name: [] for name in actions}
+    samples: dict[str, list[float]] = {name: [] for name in actions}
     for turn in range(ROUNDS + 2):
         for name, action in actions.items():
             begin = time.perf_counter()
             action()
             wait(case.device)
             if turn > 1:
-                found[name].append((time.perf_counter() - begin) * 1e3)
-    return {**{name: statistics.median(t) for name, t in found.items()}, "first call, s": first}
+                samples[name].append((time.perf_counter() - begin) * 1e3)
+    return {**{name: statistics.median(t) for name, t in samples.items()}, "first call, s": first}
 
 
 def wait(device: str) -> None:

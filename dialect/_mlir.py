@@ -4,28 +4,34 @@ Everything else in the project imports MLIR from here, so another wheel that ser
 `dialects.ext` needs a change in this file alone.
 """
 
+import importlib
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
-from torch_mlir import _mlir_libs, execution_engine, ir, passmanager, rewrite
-from torch_mlir.dialects import (
-    affine,
-    arith,
-    bufferization,
-    builtin,
-    cf,
-    ext,
-    func,
-    linalg,
-    llvm,
-    math,
-    memref,
-    scf,
-    tensor,
-    transform,
-    vector,
-)
+from torch_mlir import _mlir_libs, ir, passmanager
+
+if TYPE_CHECKING:
+    from torch_mlir import execution_engine, rewrite
+    from torch_mlir.dialects import (
+        affine,
+        arith,
+        bufferization,
+        builtin,
+        cf,
+        ext,
+        func,
+        irdl,
+        linalg,
+        llvm,
+        math,
+        memref,
+        scf,
+        tensor,
+        transform,
+        vector,
+    )
 
 #: The library that has MLIR's C interface.
 C_LIBRARY = Path(_mlir_libs.__file__).with_name("libTorchMLIRAggregateCAPI.so")
@@ -44,6 +50,7 @@ __all__ = [
     "func",
     "has_no_module",
     "ir",
+    "irdl",
     "linalg",
     "llvm",
     "math",
@@ -55,6 +62,18 @@ __all__ = [
     "transform",
     "vector",
 ]
+
+#: The modules that are not dialects.
+_LIBRARIES = frozenset(("execution_engine", "rewrite"))
+
+
+def __getattr__(name: str) -> Any:
+    """Imports the module of a dialect when it is first needed: a program needs few, and some take long to import."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    package = ir.__name__.rpartition(".")[0] + ("" if name in _LIBRARIES else ".dialects")
+    module = globals()[name] = importlib.import_module(f"{package}.{name}")
+    return module
 
 
 def has_no_module(dialect: str) -> None:

@@ -112,17 +112,17 @@ def _read_string(attr: ir.Attribute) -> str:
 
 
 def _read_dtype(attr: ir.Attribute) -> DType:
-    found = None
+    dtype = None
     if isinstance(attr, ir.TypeAttr):
         text = str(attr.value)
-        found = dtypes.BY_MLIR.get(text) or dtypes.BY_MLIR.get(text.removeprefix("s"))
+        dtype = dtypes.BY_MLIR.get(text) or dtypes.BY_MLIR.get(text.removeprefix("s"))
     elif isinstance(attr, ir.IntegerAttr):
-        found = dtypes.BY_CODE.get(attr.value)
+        dtype = dtypes.BY_CODE.get(attr.value)
     elif isinstance(attr, ir.StringAttr):
-        found = dtypes.BY_NAME.get(attr.value)
-    if found is None:
+        dtype = dtypes.BY_NAME.get(attr.value)
+    if dtype is None:
         raise ValueError(f"expected a data type such as f32, got {attr}")
-    return found
+    return dtype
 
 
 def _elements(attr: ir.Attribute) -> Sequence[Any]:

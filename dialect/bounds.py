@@ -47,21 +47,21 @@ Unary = Callable[[Interval], Interval]
 
 def is_finite(root: Expr, maybe_nonfinite: Collection[Expr] = ()) -> bool:
     """Whether `root` is finite for all finite operands; operands in `maybe_nonfinite` may not be finite."""
-    found: dict[Expr, Interval] = {}
+    intervals: dict[Expr, Interval] = {}
     for node in walk([root]):
-        found[node] = NOT_FINITE if node in maybe_nonfinite else _interval(node, found)
-    return found[root].finite
+        intervals[node] = NOT_FINITE if node in maybe_nonfinite else _interval(node, intervals)
+    return intervals[root].finite
 
 
-def _interval(node: Expr, found: Mapping[Expr, Interval]) -> Interval:
+def _interval(node: Expr, intervals: Mapping[Expr, Interval]) -> Interval:
     if node.kind == "const":
         value = float(node.value)
         return Interval(value, value, math.isfinite(value), value != 0)
     if node.kind == "select":
-        return _choice(node, found)
+        return _choice(node, intervals)
     if not node.dtype.is_float or not node.args:
         return ANY
-    args = [found[a] for a in node.args]
+    args = [intervals[a] for a in node.args]
     if not all(a.finite for a in args):
         return NOT_FINITE
     if node.kind == "mul" and node.args[0] is node.args[1]:
@@ -155,20 +155,20 @@ _RULES: dict[str, Callable[..., Interval]] = {
 _OPPOSITE = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "eq"}
 
 
-def _choice(node: Expr, found: Mapping[Expr, Interval]) -> Interval:
+def _choice(node: Expr, intervals: Mapping[Expr, Interval]) -> Interval:
     condition, taken, other = node.args
-    a, b = _knowing(condition, taken, found, True), _knowing(condition, other, found, False)
+    a, b = _knowing(condition, taken, intervals, True), _knowing(condition, other, intervals, False)
     return Interval(
         min(a.low, b.low), max(a.high, b.high), a.finite and b.finite, a.without_zero and b.without_zero
     )  # fmt: skip
 
 
-def _knowing(condition: Expr, branch: Expr, found: Mapping[Expr, Interval], holds: bool) -> Interval:
+def _knowing(condition: Expr, branch: Expr, intervals: Mapping[Expr, Interval], holds: bool) -> Interval:
     """The interval of a branch that is taken where `x compared with a number` holds, or where it does not."""
-    known = found[branch]
+    known = intervals[branch]
     compared = condition.args[0] if condition.kind in _OPPOSITE and condition.args[1].kind == "const" else None
     if compared is not branch:
-        return _neg(_knowing(condition, branch.args[0], found, holds)) if branch.kind == "neg" else known
+        return _neg(_knowing(condition, branch.args[0], intervals, holds)) if branch.kind == "neg" else known
     number = float(condition.args[1].value)
     kind = condition.kind if holds else _OPPOSITE[condition.kind]
     if kind in ("lt", "le"):

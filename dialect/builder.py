@@ -149,9 +149,9 @@ class Builder(ABC):
             return self.call(f"broadcast_{kind}", a, b)[0]
         if kind == "sub":
             kind, b = "add", -b
-        whole = isinstance(b, int) and not a.dtype.is_float
-        value = {"int_operand": b, "has_int_operand": True} if whole else {"float_operand": float(b)}
-        if not whole:
+        is_integer = isinstance(b, int) and not a.dtype.is_float
+        value = {"int_operand": b, "has_int_operand": True} if is_integer else {"float_operand": float(b)}
+        if not is_integer:
             value["has_float_operand"] = True
         return self.call(f"scalar_{kind}", a, **value)[0]
 

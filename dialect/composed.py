@@ -1,4 +1,4 @@
-"""The gradient of an operator from its decomposition, for operators whose own gradient nobody writes out.
+"""The gradient of an operator from its decomposition, for operators without a gradient rule of their own.
 
     grad = composed_gradient        in a record that has `decompose`, or `sharded_decomposition`
 
@@ -65,8 +65,8 @@ def composed_gradient(ops: Builder, op: Call, *cotangents: Value | None) -> dict
             return None
 
         def gradient() -> Value | None:
-            (found,) = pull_back(recorder, calls, seeds, [value])
-            return None if found is None else recorder.original(found)
+            (gradient,) = pull_back(recorder, calls, seeds, [value])
+            return None if gradient is None else recorder.original(gradient)
 
         return gradient
 

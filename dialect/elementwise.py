@@ -136,12 +136,12 @@ def _instance(
     doubtful = [nodes[i] for i in maybe_nonfinite]
 
     def slope(node: Expr) -> Slope | None:
-        found = derivative.derivative(body, node)
-        if found is None:
+        slope = derivative.derivative(body, node)
+        if slope is None:
             return None
-        finite = bounds.is_finite(found, doubtful)
-        whole = derivative.times(SEEDS[found.dtype], found) if finite else found
-        return Slope(found.dtype, finite, derivative.plan(whole, () if result is None else (result,)))
+        finite = bounds.is_finite(slope, doubtful)
+        gradient = derivative.times(SEEDS[slope.dtype], slope) if finite else slope
+        return Slope(slope.dtype, finite, derivative.plan(gradient, () if result is None else (result,)))
 
     slopes = tuple(slope(n) if d.is_float else None for n, d in zip(nodes, types, strict=True))
     return Instance(nodes, result, slopes, bounds.is_finite(body, doubtful))
@@ -177,10 +177,10 @@ def _gradient(ops: Builder, op: Call, dy: Value, points: Sequence[Value]) -> dic
 def _thunk(ops: Builder, dy: Value, slope: Slope, env: dict[Expr, Value], operand: Value) -> Any:
     def gradient() -> Value:
         wide = _cast(ops, dy, slope.dtype)
-        whole = derivative.build(ops, slope.plan, {**env, SEEDS[slope.dtype]: wide})
+        product = derivative.build(ops, slope.plan, {**env, SEEDS[slope.dtype]: wide})
         if not slope.finite:
-            whole = ops.call("broadcast_mul_no_nan", wide, whole)[0]
-        return sum_to(ops, _cast(ops, whole, operand.dtype), operand)
+            product = ops.call("broadcast_mul_no_nan", wide, product)[0]
+        return sum_to(ops, _cast(ops, product, operand.dtype), operand)
 
     return gradient
 

@@ -10,9 +10,9 @@ from functools import cache
 from typing import Any
 
 from oneflow.dialect import oneflow as dialect
-from oneflow.dialect._mlir import ir, tensor
+from oneflow.dialect._mlir import ir
 from oneflow.dialect.builder import Builder, Value
-from oneflow.dialect.record import REGISTRY, Call, Registry, distribute
+from oneflow.dialect.record import REGISTRY, Call, Operator, Registry, distribute
 from oneflow.dialect.signature import ArgDef
 from oneflow.dialect.tensor_desc import TensorDesc, common_type
 
@@ -29,9 +29,12 @@ class IRBuilder(Builder):
         super().__init__(registry)
         self.ip, self.loc = ip, loc
         self._types = cache(TensorDesc.to_mlir)
+        self._declared = set[str]()
 
     def emit(self, op: Call, results: Sequence[TensorDesc]) -> list[Value]:
         """Creates the operation; repeated operands or results of different types are cast (see `oneflow`)."""
+        if op.record.name not in self._declared:
+            self._declare(op.record)
         outputs = distribute(op.record.signature.outputs, list(results), None)
         created = ir.Operation.create(
             dialect.PREFIX + op.record.name,
@@ -42,6 +45,11 @@ class IRBuilder(Builder):
             loc=self.loc,
         )
         return [self._refined(v, d) for v, d in zip(created.results, results, strict=True)]
+
+    def _declare(self, record: Operator) -> None:
+        """Makes the operation known to the context."""
+        dialect.declare((self.loc or ir.Location.current).context, [record])
+        self._declared.add(record.name)
 
     def _stated(self, group: Any) -> list[TensorDesc]:
         if not isinstance(group, tuple):
@@ -62,7 +70,7 @@ class IRBuilder(Builder):
     def _cast(self, value: ir.Value, target: ir.Type) -> ir.Value:
         if value.type == target:
             return value
-        return tensor.CastOp(target, value, ip=self.ip, loc=self.loc).result
+        return ir.Operation.create(dialect.CAST, [target], [value], ip=self.ip, loc=self.loc).result
 
     def retype(self, value: Value, desc: TensorDesc) -> Value:
         """`value` cast to the type of `desc`."""

@@ -1,6 +1,6 @@
 """The `oneflow` and `sbp` dialects, made from the registry: loading, parsing, verifying, normal form.
 
-Each record becomes an operation class of `ext`. MLIR's verifier then checks counts of operands; everything
+Each record becomes an operation of IRDL. MLIR's verifier then checks counts of operands; everything
 else is checked by `verify`, one walk over a module that costs little and runs after reading and after every
 pass. MLIR wants all tensors of one repeated operand to have one type, so a list of different shapes is cast to
 the type they share (`tensor.cast` to `tensor<?x3xf32>`), and descriptions look through the cast.
@@ -9,13 +9,11 @@ the type they share (`tensor.cast` to `tensor<?x3xf32>`), and descriptions look 
 from __future__ import annotations
 
 import functools
-import keyword
 import types as python_types
-import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from oneflow.dialect._mlir import ext, has_no_module, ir
+from oneflow.dialect._mlir import ext, has_no_module, ir, irdl
 from oneflow.dialect.locks import Lock
 from oneflow.dialect.record import (
     REGISTRY,
@@ -41,40 +39,46 @@ BOOKKEEPING = frozenset(
 )
 
 
-def create_context(registry: Registry = REGISTRY) -> ir.Context:
-    """A context in which every registered operator is known, as the registry stands now."""
+def create_context(registry: Registry = REGISTRY, operators: Iterable[str] | None = None) -> ir.Context:
+    """A context that knows operators of the registry: those named, or all as the registry stands now.
+
+    Readers and builders declare the other operators when they meet them (`declare`).
+    """
     context = ir.Context()
+    has_no_module("oneflow")
     with _loading.held(), context, ir.Location.unknown():
-        for loaded in (_dialect_class(registry), _sbp_dialect()):
-            loaded.load()
-            loaded._mlir_module = None  # it holds the context, and nothing would ever free both
+        sbp = _sbp_dialect()
+        sbp.load()
+        sbp._mlir_module = None  # it holds the context, and nothing would ever free both
+    declare(context, list(registry) if operators is None else [registry[name] for name in operators])
     return context
 
 
-#: The dialect of each registry, with the records it was made of; making it costs more than loading it.
-_dialects: weakref.WeakKeyDictionary[Registry, tuple[list[Operator], Any]] = weakref.WeakKeyDictionary()
-_loading = Lock()
+def declare(context: ir.Context, records: Iterable[Operator]) -> None:
+    """Makes the operations of records known to a context, where they are not."""
+    new = [record for record in records if not context.is_registered_operation(PREFIX + record.name)]
+    with context, ir.Location.unknown():
+        irdl.load_dialects(ir.Module.parse(f"irdl.dialect @oneflow {{ {' '.join(map(_definition, new))} }}"))
+        for record in new:
+            if record.pure:
+                ext.Pure.attach(PREFIX + record.name)
 
 
-def _dialect_class(registry: Registry) -> Any:
-    records = list(registry)
-    known, dialect = _dialects.get(registry, ([], None))
-    if dialect is None or len(known) != len(records) or any(a is not b for a, b in zip(known, records, strict=True)):
-        dialect = _make_dialect(records)
-        _dialects[registry] = (records, dialect)
-    return dialect
+def _definition(record: Operator) -> str:
+    """The operation of a record as IRDL."""
+    groups = {"operands": record.signature.inputs, "results": record.signature.outputs}
+    names = iter([f"%{i}" for i in range(sum(map(len, groups.values())))])
+    lines = []
+    for kind, args in groups.items():
+        values = [next(names) for _ in args]
+        parts = [f"{a.name.lstrip('_')}: {_count(a)} {value}" for a, value in zip(args, values, strict=True)]
+        lines += [f"{value} = irdl.any" for value in values] + ([f"irdl.{kind}({', '.join(parts)})"] if parts else [])
+    return f"irdl.operation @{record.name} {{ {' '.join(lines)} }}"
 
 
-def _make_dialect(records: Sequence[Operator]) -> Any:
-    has_no_module("oneflow")
-    dialect: Any = python_types.new_class("OneFlow", (ext.Dialect,), {"name": "oneflow"})
-    for record in records:
-        options = {"name": record.name, "traits": [ext.Pure] if record.pure else []}
-        fields = {_field(a.name): _group(ext.Operand[Any], a) for a in record.signature.inputs}
-        fields |= {_field(a.name): _group(ext.Result[Any], a) for a in record.signature.outputs}
-        class_name = "".join(w.title() for w in record.name.split("_")) + "Op"
-        _annotated_class(class_name, dialect.Operation, options, fields)
-    return dialect
+def _count(arg: ArgDef) -> str:
+    """IRDL's word for the number of values that an operand or result has."""
+    return "" if arg.is_single else "optional" if arg.is_optional else "variadic"
 
 
 def _annotated_class(name: str, base: Any, options: dict[str, Any], fields: dict[str, Any]) -> None:
@@ -86,17 +90,7 @@ def _annotated_class(name: str, base: Any, options: dict[str, Any], fields: dict
     python_types.new_class(name, (base,), options, annotate)
 
 
-def _field(name: str) -> str:
-    """The accessor's name: the operand's own unless Python or MLIR has taken it."""
-    name = name.lstrip("_")
-    taken = keyword.iskeyword(name) or hasattr(ir.OpView, name) or name in ("self", "loc", "ip")
-    return f"{name}_" if taken else name
-
-
-def _group(single: Any, arg: ArgDef) -> Any:
-    if arg.is_single:
-        return single
-    return single | None if arg.is_optional else Sequence[single]
+_loading = Lock()
 
 
 @functools.cache

@@ -49,10 +49,10 @@ class Unreadable:
 
 def unreadable(text: str) -> Unreadable | None:
     """Why MLIR's parser must not see a text; None if it may."""
-    found = _bad_string(text) or _too_deep(text) or _too_large(text)
-    if found is None:
+    reason = _bad_string(text) or _too_deep(text) or _too_large(text)
+    if reason is None:
         return None
-    message, place = found
+    message, place = reason
     before = text[:place]
     return Unreadable(message, before.count("\n") + 1, place - before.rfind("\n"))
 
@@ -87,12 +87,12 @@ def _too_large(text: str) -> tuple[str, int] | None:
         return None
     limit = str(TRIAL_MEMORY + MEMORY_PER_BYTE * len(text))
     command = [sys.executable, "-c", _TRIAL, limit]
-    found = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    trial = subprocess.run(command, input=text, env=found, capture_output=True, text=True, check=False)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    trial = subprocess.run(command, input=text, env=environment, capture_output=True, text=True, check=False)
     if trial.returncode >= 0:
         return None
-    said = next((line for line in trial.stderr.splitlines() if "ERROR" in line), "")
-    why = said or signal.Signals(-trial.returncode).name
+    first_error = next((line for line in trial.stderr.splitlines() if "ERROR" in line), "")
+    why = first_error or signal.Signals(-trial.returncode).name
     return f"expected tensors that MLIR's parser can take, but they end it ({why}); the first large one is here", (
         large.start()
     )

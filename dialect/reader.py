@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from oneflow.dialect import oneflow as dialect
-from oneflow.dialect._mlir import ir, tensor
+from oneflow.dialect._mlir import ir
 from oneflow.dialect.readable import unreadable
 from oneflow.dialect.record import REGISTRY, Operator, Registry, distribute
 from oneflow.dialect.signature import ArgDef
@@ -110,9 +110,11 @@ def read_module(
     Raises:
         ProgramError: the text is not MLIR, or breaks an operator's rules.
     """
-    found = unreadable(text)
-    if found is not None:
-        raise ProgramError([Diagnostic("error", found.message, f"{name}:{found.line}:{found.column}")])
+    reason = unreadable(text)
+    if reason is not None:
+        raise ProgramError([Diagnostic("error", reason.message, f"{name}:{reason.line}:{reason.column}")])
+    names = dict.fromkeys(_OPERATOR.findall(text))
+    dialect.declare(context, [record for record in map(registry.find, names) if record is not None])
     with context:
         try:
             module = _parse(text, name)
@@ -181,9 +183,9 @@ def normalize(root: ir.Operation, registry: Registry = REGISTRY) -> bool:
     repeated operand.
     """
     changed = False
-    found: list[ir.Operation] = []
-    dialect.walk(root, found.append)
-    for op in found:
+    operations: list[ir.Operation] = []
+    dialect.walk(root, operations.append)
+    for op in operations:
         record = registry[op.name[len(dialect.PREFIX) :]]
         changed |= _canonical_attributes(op, record)
         # What does not fit the signature stays as it is; verification says so.
@@ -193,6 +195,7 @@ def normalize(root: ir.Operation, registry: Registry = REGISTRY) -> bool:
     return changed
 
 
+_OPERATOR = re.compile(r'"oneflow\.(\w+)"')
 _SIGNED = re.compile(r"(?:(?<=x)|\b)si(8|16|32|64)\b")
 
 
@@ -269,7 +272,7 @@ def share_types(op: ir.Operation, record: Operator) -> bool:
             target = common_type([dialect.desc_of(operands[i]) for i in group]).to_mlir()
             for i in group:
                 with ir.InsertionPoint(op), op.location:
-                    op.operands[i] = tensor.CastOp(target, operands[i]).result
+                    op.operands[i] = ir.Operation.create(dialect.CAST, [target], [operands[i]]).result
             changed = True
     results = list(op.results)
     for group in _repeated(op, dialect.RESULT_SEGMENTS, record.signature.outputs, len(results)):
@@ -294,5 +297,5 @@ def _widen_result(op: ir.Operation, result: ir.Value, target: ir.Type) -> None:
         return
     result.set_type(target)
     with ir.InsertionPoint.after(op), op.location:
-        back = tensor.CastOp(stated, result)
-    result.replace_all_uses_except(back.result, back.operation)
+        back = ir.Operation.create(dialect.CAST, [stated], [result])
+    result.replace_all_uses_except(back.result, back)

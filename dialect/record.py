@@ -15,13 +15,17 @@ use of an operator.
 from __future__ import annotations
 
 import difflib
+import importlib
 import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from oneflow.dialect.attributes import AttrValue
+from oneflow.dialect.locks import Lock
+from oneflow.dialect.operator_index import FAMILY_OF
 from oneflow.dialect.refused import reason_for
 from oneflow.dialect.sbp import Factors, SbpSignature, all_broadcast, has_partial_bools, with_partial_shape_operands
 from oneflow.dialect.signature import (
@@ -226,10 +230,10 @@ class Call:
         Raises:
             OperatorError: one is out of range or given twice.
         """
-        found = tuple(self.normalize_axis(a, rank, name) for a in axes)
-        if len(set(found)) != len(found):
+        normalized = tuple(self.normalize_axis(a, rank, name) for a in axes)
+        if len(set(normalized)) != len(normalized):
             raise self.error(f"expected every {name} once, got {list(axes)}")
-        return found
+        return normalized
 
 
 def flatten(values: Any) -> list[Any]:
@@ -274,11 +278,60 @@ def call_rule(rule: Rule, args: Sequence[Any], attrs: Mapping[str, AttrValue]) -
     return rule(*args, **keywords)
 
 
-@dataclass(eq=False)
-class Registry:
-    """Operators by name."""
+NO_NAMES: Mapping[str, Any] = {}
 
-    operators: dict[str, Operator] = field(default_factory=dict, repr=False)
+
+class Registry:
+    """Operators by name.
+
+    A family of operators is a module of the package `families`, which is imported when one of its operators is first
+    asked for; `index` has the family of each operator. A name that the index lacks is looked for in all families.
+    """
+
+    def __init__(
+        self,
+        operators: Mapping[str, Operator] = NO_NAMES,
+        families: str = "",
+        index: Mapping[str, str] = NO_NAMES,
+    ) -> None:
+        self._loaded = dict(operators)
+        self._families, self._index = families, index
+        self._is_complete = not families
+        self._loading = Lock(reentrant=True)
+
+    @property
+    def operators(self) -> dict[str, Operator]:
+        """All operators by name."""
+        if not self._is_complete:
+            with self._loading.held():
+                self._load_all()
+        return self._loaded
+
+    def _load_all(self) -> None:
+        """Imports all families; the operators are then in the order of the index."""
+        package = importlib.import_module(self._families)
+        for file in sorted(Path(package.__path__[0]).glob("[!_]*.py")):
+            importlib.import_module(f"{self._families}.{file.stem}")
+        if not self._is_complete:
+            ordered = {name: self._loaded[name] for name in self._index if name in self._loaded}
+            loaded = {**ordered, **self._loaded}
+            self._loaded.clear()
+            self._loaded.update(loaded)
+            self._is_complete = True
+
+    def _load(self, name: str) -> Operator | None:
+        """The operator called `name` if it is loaded, or if the index names its family."""
+        if name not in self._loaded and name in self._index:
+            importlib.import_module(f"{self._families}.{self._index[name]}")
+        return self._loaded.get(name)
+
+    def find(self, name: str) -> Operator | None:
+        """The operator called `name`, or None."""
+        return self._load(name) or self.operators.get(name)
+
+    def additions(self) -> list[Operator]:
+        """The operators that the index does not name, as far as they are loaded: those of users."""
+        return [record for name, record in list(self._loaded.items()) if name not in self._index]
 
     def add(self, record: Operator) -> Operator:
         """Registers an operator.
@@ -287,22 +340,22 @@ class Registry:
             SignatureError: the name is taken, both places are named; or its names are none that MLIR takes.
         """
         check_names(record.signature)
-        taken = self.operators.get(record.name)
-        if taken is not None:
+        registered = self._load(record.name)
+        if registered is not None:
             raise SignatureError(
-                f"operator {record.name} is defined twice: at {taken.where} and at {record.where}; rename one"
+                f"operator {record.name} is defined twice: at {registered.where} and at {record.where}; rename one"
             )
-        self.operators[record.name] = record
+        self._loaded[record.name] = record
         return record
 
     def __getitem__(self, name: str) -> Operator:
-        found = self.operators.get(name)
-        if found is None:
+        record = self.find(name)
+        if record is None:
             raise KeyError(self.unknown(name))
-        return found
+        return record
 
     def __contains__(self, name: str) -> bool:
-        return name in self.operators
+        return self.find(name) is not None
 
     def __iter__(self) -> Iterator[Operator]:
         return iter(self.operators.values())
@@ -325,7 +378,7 @@ def suggestion(name: str, names: Any, prefix: str = "") -> str:
 
 
 #: Every operator known to the process.
-REGISTRY = Registry()
+REGISTRY = Registry(families="oneflow.dialect.ops", index=FAMILY_OF)
 
 
 def define(signature: str, *, registry: Registry = REGISTRY, depth: int = 1, **slots: Any) -> Operator:

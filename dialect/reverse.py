@@ -325,8 +325,8 @@ def _may_give_nonfinite(op: Call) -> bool:
 def _moves_only(op: Call) -> bool:
     """Whether each element of the results is one element of an operand, so that nothing is combined."""
     described = Call(op.record, {k: describe(v) for k, v in op.inputs.items()}, op.attrs)
-    found = stages(input_stages(described), [r.desc for r in op.results])
-    return all(isinstance(stage, (c.Reshape, c.Place, c.ElementWise)) for stage in found)
+    results = stages(input_stages(described), [r.desc for r in op.results])
+    return all(isinstance(stage, (c.Reshape, c.Place, c.ElementWise)) for stage in results)
 
 
 def replay(ops: Builder, entries: Sequence[Entry], places: Places) -> list[Entry]:

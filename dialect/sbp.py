@@ -167,8 +167,8 @@ class Factors:
         size_one = _names(written) - _names(ins)
         names = dict.fromkeys(f for factors in (*ins, *outs) for f in factors if f not in size_one)
         split = [_split_by(n, ins, outs) for n in names if not n.startswith("_")]
-        found = dict.fromkeys((*split, *self.partial_sums(len(ins), len(outs)), *self.sums))
-        return [_with_addends(s, outs[0], self.addends) for s in found]
+        signatures = dict.fromkeys((*split, *self.partial_sums(len(ins), len(outs)), *self.sums))
+        return [_with_addends(s, outs[0], self.addends) for s in signatures]
 
     def partial_sums(self, inputs: int, outputs: int) -> list[SbpSignature]:
         """The signatures by which a map of this `linear` passes partial sums on."""

@@ -196,9 +196,9 @@ def is_identity(source: Shape, target: Shape) -> bool:
     return None not in source or known_count(source) != 0
 
 
-def letters(shape: Shape, whole: Sequence[int] = (), letter: str = "d") -> list[str]:
-    """SBP factors of a shape, one per axis; axes of size 1 and those in `whole` stay whole."""
-    return ["_" if d == 1 or i in whole else f"{letter}{i}" for i, d in enumerate(shape)]
+def letters(shape: Shape, unsplit: Sequence[int] = (), letter: str = "d") -> list[str]:
+    """SBP factors of a shape, one per axis; axes of size 1 and those in `unsplit` are not split."""
+    return ["_" if d == 1 or i in unsplit else f"{letter}{i}" for i, d in enumerate(shape)]
 
 
 def as_target(shape: Shape) -> tuple[int, ...]:

@@ -170,9 +170,9 @@ def _types(rule: UserRule, args: tuple[Any, ...], given: Any) -> tuple[TensorDes
     if not isinstance(descs, (tuple, list)) or not all(isinstance(d, TensorDesc) for d in descs):
         raise rule.expected("a TensorDesc for each result", given)
     _check_count(rule, args[0], len(descs), given)
-    found = tuple(_checked_desc(rule, d) for d in descs)
-    _check_ranks(args[0], found)
-    return found
+    types = tuple(_checked_desc(rule, d) for d in descs)
+    _check_ranks(args[0], types)
+    return types
 
 
 def _check_ranks(op: Call, results: tuple[TensorDesc, ...]) -> None:
@@ -209,12 +209,12 @@ def _sbp(rule: UserRule, args: tuple[Any, ...], given: Any) -> Any:
     if isinstance(given, Factors):
         check_factors(args[0].record.signature, given)
         return given
-    op, found = args[0], list(given) if isinstance(given, (tuple, list)) else [given]
+    op, signatures = args[0], list(given) if isinstance(given, (tuple, list)) else [given]
     sizes = (len(op.operands), len(op.results))
-    for one in found:
+    for one in signatures:
         if not isinstance(one, SbpSignature) or (len(one.inputs), len(one.outputs)) != sizes:
             raise rule.expected("Factors, or SbpSignatures of every operand and result", given)
-    return found
+    return signatures
 
 
 def _grad(rule: UserRule, args: tuple[Any, ...], given: Any) -> dict[str, Any]:

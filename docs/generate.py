@@ -1,7 +1,8 @@
-"""Writes `ops.md`, `coverage.md`, `passes.md` and a part of `user-operators.md` in `docs/` from the registries.
+"""Writes `docs/ops.md`, `docs/passes.md`, a part of `docs/user-operators.md` and `dialect/operator_index.py` from the
+registries of the project.
 
-python docs/generate.py            writes the pages
-python docs/generate.py --check    prints how the pages differ from the registries; the exit status is 1 if they do
+python docs/generate.py            writes the files
+python docs/generate.py --check    prints how the files differ from the registries; the exit status is 1 if they do
 """
 
 from __future__ import annotations
@@ -12,15 +13,16 @@ import difflib
 import inspect
 import itertools
 import sys
+import textwrap
 from collections.abc import Iterable
 from pathlib import Path
 
-from oneflow.dialect import ops, scalar
+import oneflow.lowering.pipelines  # noqa: F401  declares the passes
+from oneflow.dialect import scalar
 from oneflow.dialect.attributes import KINDS
 from oneflow.dialect.record import REGISTRY, Absent, Operator
 from oneflow.dialect.refused import REFUSED, refused
 from oneflow.dialect.sbp import Factors
-from oneflow.lowering import pipelines
 from oneflow.passes.registry import PASSES, PIPELINES
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "test/conformance"))
@@ -28,7 +30,6 @@ import names as documented
 
 DOCS = Path(__file__).parent
 ONEFLOW = DOCS.parent / "test/python/dialect/oneflow_signatures.txt"
-REGISTERED = (pipelines, ops)
 
 
 def operators() -> str:
@@ -141,14 +142,14 @@ def attributes() -> Iterable[str]:
 def scalar_functions() -> Iterable[str]:
     """Yields the lines that list the operators and functions of scalar bodies."""
     symbols = ", ".join(f"`{text}`" for name, text in SYMBOLS.items() if name in vars(scalar.Expr))
-    found = {name: f for name, f in vars(scalar).items() if inspect.isfunction(f) and is_of_bodies(name, f)}
-    plain = [name for name in found if name in scalar.UNARY]
+    functions = {name: f for name, f in vars(scalar).items() if inspect.isfunction(f) and is_of_bodies(name, f)}
+    plain = [name for name in functions if name in scalar.UNARY]
     yield f"A scalar body may use {symbols}, `x.eq(y)`, `x.ne(y)` and these functions of `flow.scalar`:"
     yield ", ".join(f"`{name}`" for name in plain) + ", and"
     yield ""
     yield "| Function | Meaning |"
     yield "| --- | --- |"
-    for name, function in found.items():
+    for name, function in functions.items():
         if name not in plain:
             text = inspect.cleandoc(function.__doc__ or "").partition("\n")[0].replace("|", "\\|")
             yield f"| `{name}({', '.join(inspect.signature(function).parameters)})` | {text} |"
@@ -159,7 +160,30 @@ def is_of_bodies(name: str, function: object) -> bool:
     return not name.startswith("_") and set(inspect.get_annotations(function).values()) <= BODY
 
 
-PAGES = {"ops.md": operators, "coverage.md": coverage, "passes.md": passes, "user-operators.md": user_operators}
+def operator_index() -> str:
+    """Returns the text of operator_index.py: the names of the operators of each family."""
+    lines = [
+        '"""The operators of each family, by which the registry finds the module of an operator.',
+        "",
+        "Generated from the records by `docs/generate.py`.",
+        '"""',
+        "",
+        "OPERATORS = {",
+    ]
+    for family, group in itertools.groupby(sorted(REGISTRY, key=lambda r: (r.family, r.name)), lambda r: r.family):
+        names = textwrap.wrap(" ".join(r.name for r in group), 110, break_on_hyphens=False)
+        lines += [f'    "{family}": """', *(f"        {line}" for line in names), '    """,']
+    lines += ["}", "#: The family of each operator."]
+    lines += ["FAMILY_OF = {name: family for family, names in OPERATORS.items() for name in names.split()}"]
+    return "\n".join(lines) + "\n"
+
+
+PAGES = {
+    "ops.md": operators,
+    "passes.md": passes,
+    "user-operators.md": user_operators,
+    "../dialect/operator_index.py": operator_index,
+}
 
 
 def main() -> int:

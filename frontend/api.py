@@ -43,7 +43,8 @@ from oneflow.frontend.functional import *  # noqa: F403
 from oneflow.frontend.functional.random import get_rng_state, set_rng_state
 from oneflow.frontend.functional_c import FUNCTIONS as _C  # noqa: F401
 from oneflow.frontend.global_tensor import to_global
-from oneflow.frontend.methods import attributes, inplace  # noqa: F401
+from oneflow.frontend.importers.lazy import from_onnx, from_torch, to_onnx
+from oneflow.frontend.methods import attributes, inplace, methods  # noqa: F401
 from oneflow.frontend.methods.attributes import new_ones
 from oneflow.frontend.methods.tensor_type import Tensor, set_default_tensor_type, typed_tensors
 from oneflow.frontend.oneflow_v0 import config, optimizer, scope, variables
@@ -97,6 +98,8 @@ __all__ = [
     "float32",
     "float64",
     "from_numpy",
+    "from_onnx",
+    "from_torch",
     "get_autocast_cpu_dtype",
     "get_autocast_gpu_dtype",
     "get_default_dtype",
@@ -136,6 +139,7 @@ __all__ = [
     "sysconfig",
     "tensor",
     "to_global",
+    "to_onnx",
     "trace",
     "triton_kernel",
     "uint8",

@@ -52,14 +52,14 @@ class Checkpoint:
         """
         if not self.path.exists():
             return None
-        found = load(self.path)
-        if not isinstance(found, Mapping) or found.keys() != {"parts", "random", "values"}:
+        loaded = load(self.path)
+        if not isinstance(loaded, Mapping) or loaded.keys() != {"parts", "random", "values"}:
             raise ValueError(f"expected {self.path} to be a checkpoint, which flow.Checkpoint wrote")
-        states = found["parts"]
+        states = loaded["parts"]
         if states.keys() != self.parts.keys():
             raise ValueError(f"expected a checkpoint of {sorted(self.parts)}, {self.path} has {sorted(states)}")
         for name, part in self.parts.items():
             part.load_state_dict(states[name])
-        set_rng_state(found["random"])
-        values: dict[str, Any] = found["values"]
+        set_rng_state(loaded["random"])
+        values: dict[str, Any] = loaded["values"]
         return values

@@ -21,10 +21,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from oneflow.dialect.lazy import lazy
 from oneflow.dialect.record import REGISTRY, Operator
 from oneflow.frontend import sysconfig
-from oneflow.runtime.user_ops.library import LibraryError, load_library
 from oneflow.runtime.user_ops.numpy_kernel import numpy_kernel
+
+library = lazy("oneflow.runtime.user_ops.library")
 
 
 class CustomOpModule:
@@ -64,7 +66,7 @@ class CustomOpModule:
             LibraryError: a source does not compile or registers something wrong, or a kernel is missing.
         """
         if self._sources:
-            load_library(_build(self.name, self._sources))
+            library.load_library(_build(self.name, self._sources))
         if self._kernels is not None:
             _set_kernels(self.name, self._kernels)
         if self._api is not None:
@@ -74,7 +76,7 @@ class CustomOpModule:
     def _file(self, ending: str) -> Path:
         path = self.folder / f"{self.name}_{ending}"
         if not path.is_file():
-            raise LibraryError(f"expected the file {path}")
+            raise library.LibraryError(f"expected the file {path}")
         return path
 
 
@@ -87,13 +89,13 @@ def _build(name: str, sources: list[Path]) -> Path:
     """A library of C++ files, in a temporary folder."""
     compiler = shutil.which("g++") or shutil.which("c++")
     if compiler is None:
-        raise LibraryError(f"expected a C++ compiler to build {name} (g++ or c++), found none")
+        raise library.LibraryError(f"expected a C++ compiler to build {name} (g++ or c++), found none")
     target = Path(tempfile.mkdtemp(prefix="oneflow-op-")) / f"{name}.so"
     flags = [*sysconfig.get_compile_flags(), *sysconfig.get_link_flags()]
     command = [compiler, "-O2", "-fPIC", "-shared", *map(str, sources), "-o", str(target), *flags]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise LibraryError(f"cannot build {name}:\n{done.stderr.strip()}")
+        raise library.LibraryError(f"cannot build {name}:\n{done.stderr.strip()}")
     return target
 
 
@@ -108,7 +110,7 @@ def _import(path: Path) -> ModuleType:
 def _set_kernels(name: str, path: Path) -> None:
     """Makes the functions of a file the kernels of the operators with their names."""
     if f"{name}_forward" not in REGISTRY:
-        raise LibraryError(
+        raise library.LibraryError(
             f"{path}: expected an operator {name}_forward for its kernel; register it and call cpp_def()"
         )
     module = _import(path)
@@ -120,7 +122,9 @@ def _set_kernels(name: str, path: Path) -> None:
             kernel = numpy_kernel(_taking_a_tuple(kernel))
             REGISTRY.operators[record.name] = dataclasses.replace(record, kernel=kernel, in_place=None)
         elif _declares_python_kernel(record):
-            raise LibraryError(f"{path} has no {function}, the kernel of {record.name}; add `def {function}(args):`")
+            raise library.LibraryError(
+                f"{path} has no {function}, the kernel of {record.name}; add `def {function}(args):`"
+            )
 
 
 def _declares_python_kernel(record: Operator) -> bool:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import namedtuple
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from oneflow.dialect.lazy import lazy
 from oneflow.dialect.record import OperatorError, suggestion
 from oneflow.frontend.core.arrays import is_array
 from oneflow.frontend.core.dispatch import TensorBuilder, as_tensor, current_builder
@@ -18,7 +19,11 @@ from oneflow.runtime.user_ops.functional_api import (
     FunctionSignature,
     read_functional_api,
 )
-from oneflow.runtime.user_ops.functions import Argument, call_function
+
+if TYPE_CHECKING:
+    from oneflow.runtime.user_ops.functions import Argument
+
+functions = lazy("oneflow.runtime.user_ops.functions")
 
 
 class Functions:
@@ -76,7 +81,7 @@ def _call(entry: FunctionEntry, args: Sequence[Any], kwargs: dict[str, Any]) -> 
     signature, arguments = entry.bind(args, kwargs, lambda x: isinstance(x, Tensor) or is_array(x))
     builder = current_builder()
     try:
-        results = call_function(builder, signature.functor, [_read(builder, a) for a in arguments])
+        results = functions.call_function(builder, signature.functor, [_read(builder, a) for a in arguments])
     except OperatorError as error:
         raise fail(str(error)) from None
     return _as_signature_says(entry, signature, [builder.give(value) for value in results])
@@ -86,7 +91,7 @@ def _read(builder: TensorBuilder, argument: Argument) -> Argument:
     if argument.kind is not None or argument.value is None:
         return argument
     values = argument.value if isinstance(argument.value, tuple) else (argument.value,)
-    return Argument(None, tuple(builder.read(as_tensor(v)) for v in values))
+    return functions.Argument(None, tuple(builder.read(as_tensor(v)) for v in values))
 
 
 def _as_signature_says(entry: FunctionEntry, signature: FunctionSignature, results: list[Tensor]) -> Any:

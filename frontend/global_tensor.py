@@ -9,7 +9,7 @@ states the layout of a value from there on. Importing this module gives tensors 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,8 +23,10 @@ from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.eager.function import Function
 from oneflow.frontend.eager.tensor import BUILDER, EagerTensor, wrapped
 from oneflow.frontend.tracing.capture import layout_of
-from oneflow.runtime.distributed import Layout
 from oneflow.runtime.global_array import Placement
+
+if TYPE_CHECKING:
+    from oneflow.runtime.distributed import Layout
 
 
 def to_global(x: Tensor, placement: Placement | None = None, sbp: Any = None, *, grad_sbp: Any = None) -> Tensor:
@@ -155,14 +157,14 @@ class FromLocalPiece(Function):
 
 def _placement(x: EagerTensor) -> Placement | None:
     """The placement of a global tensor; None for any other."""
-    found = layout_of(x)
-    return None if found is None else found[0]
+    layout = layout_of(x)
+    return None if layout is None else layout[0]
 
 
 def _sbp(x: EagerTensor) -> tuple[Sbp, ...] | None:
     """The layout of a global tensor, one SBP for each axis of the mesh; None for any other."""
-    found = layout_of(x)
-    return None if found is None else found[1]
+    layout = layout_of(x)
+    return None if layout is None else layout[1]
 
 
 for _name in ("to_global", "local_to_global", "global_to_global"):

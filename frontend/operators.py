@@ -21,6 +21,7 @@ import numpy as np
 from oneflow.dialect import elementwise as rows
 from oneflow.dialect import meaning
 from oneflow.dialect.composed import composed_gradient
+from oneflow.dialect.deprecated import current_names
 from oneflow.dialect.evaluate import evaluate
 from oneflow.dialect.external import map_operands, run_kernel
 from oneflow.dialect.numpy_builder import NumpyBuilder, describe_array
@@ -54,6 +55,7 @@ def operator(signature: str, *, registry: Registry = REGISTRY, **options: Any) -
 
     def wrap(body: type) -> Operator:
         slots = {k: v for k, v in vars(body).items() if not k.startswith("__")} | options
+        slots = current_names(SLOTS, slots)
         doc = inspect.getdoc(body) or f"A user's operator, {body.__name__}."
         return define(signature, registry=registry, depth=2, doc=doc, **_with_defaults(signature, registry, slots))
 
@@ -79,12 +81,15 @@ def elementwise(signature: str, **options: Any) -> Callable[[Callable[..., Any]]
         name = parsed.name
         options.setdefault("reference", functools.partial(run_by_meaning, options.get("registry", REGISTRY), name))
         doc = inspect.getdoc(body) or f"A user's operator, {name}."
-        scalar, slots = guard(name, "scalar", body), options | _guarded(parsed, options)
+        slots = current_names(SLOTS, options)
+        scalar, slots = guard(name, "scalar", body), slots | _guarded(parsed, slots)
         return rows.elementwise(signature, doc, scalar=scalar, depth=2, **slots)
 
     return wrap
 
 
+#: The scope of the names of slots.
+SLOTS = "slot of an operator"
 #: The reason that an operator without the slot grad has no gradient.
 NO_GRADIENT = "its slot grad is not filled; give it grad = lambda ops, op, *cotangents: {operand: gradient}"
 
@@ -196,9 +201,10 @@ class Operators:
     def __getattr__(self, name: str) -> Callable[..., Any]:
         if operation_name(name) not in REGISTRY:
             raise AttributeError(f"flow.ops has no operator {name!r}{suggestion(name, REGISTRY.operators)}")
-        record = REGISTRY[operation_name(name)]
+        record, scope = REGISTRY[operation_name(name)], f"argument of flow.ops.{name}"
 
         def call(*operands: Any, **attrs: Any) -> Any:
+            attrs = current_names(scope, attrs)
             results = dispatch_all(record.name, *_operands(record, operands, attrs), **attrs)
             return results[0] if len(record.signature.outputs) == 1 and len(results) == 1 else results
 

@@ -141,7 +141,7 @@ def _replace(path: Path, data: bytes) -> None:
 
 
 def _remove_unfinished(path: Path) -> None:
-    """Removes temporary files of killed writers; nobody holds their locks."""
+    """Removes temporary files of killed writers, whose locks are free."""
     for unfinished in path.parent.glob(f".{glob.escape(path.name)}.{'[0-9a-f]' * 8}"):
         # an empty one may be about to be locked
         with contextlib.suppress(OSError), open(unfinished, "rb") as file:

@@ -9,9 +9,12 @@ from typing import Protocol
 
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.kernels.nodes import Unsupported, read_node
+from oneflow.passes.base import PassError
 from oneflow.passes.walk import returned_values
 
 ALIGNMENT = 64
+#: The most bytes that the tensors of a run may have at a time; larger sizes saturate.
+MAX_BYTES = 2**63 - 1
 #: Live buffers are looked up in buckets of this many operations.
 BUCKET = 64
 
@@ -173,6 +176,20 @@ def assign_offsets(buffers: Sequence[Buffer], disjoint: bool = False) -> int:
     for buffer in aliased:
         buffer.offset = _root(buffer).offset
     return top
+
+
+def plan_workspace(entry: ir.Operation, buffers: Sequence[Buffer], disjoint: bool = False) -> int:
+    """The bytes of the workspace of an entry; see `assign_offsets`.
+
+    Raises:
+        PassError: the workspace has more than `MAX_BYTES`.
+    """
+    workspace = assign_offsets(buffers, disjoint)
+    if workspace > MAX_BYTES:
+        name = ir.StringAttr(entry.attributes["sym_name"]).value
+        what = f"expected tensors of at most {MAX_BYTES} bytes at a time, got {workspace} bytes"
+        raise PassError(f"@{name}: {what}", entry.location)
+    return workspace
 
 
 def _root(buffer: Buffer) -> Buffer:

@@ -3,36 +3,26 @@
     STAGES["linalg"]                     the passes from the stage before
     pipeline_between("linalg", "llvm")   the pipeline between two stages
 
-Importing this module registers the passes of `lowering`.
+Importing this module declares the passes of `lowering`; a pass is imported when a pipeline names it.
 """
 
 from __future__ import annotations
 
-from oneflow.lowering.kernels import choose_layouts, form_kernels, recompute_rows, share_kernels
-from oneflow.lowering.linalg import convert_oneflow_to_linalg
-from oneflow.lowering.llvm import (
-    define_launches,
-    emit_kernels,
-    expand_floats,
-    expand_math,
-    floats_to_bits,
-    set_target,
-    widen_floats,
-)
-from oneflow.lowering.llvm.split_for_threads import SplitForThreads
-from oneflow.lowering.triton.fusion.deterministic_scatter import DeterministicScatter
-from oneflow.lowering.triton.fusion.fuse_padding import FusePadding
-from oneflow.lowering.triton.fusion.join_insertions import JoinInsertions
-from oneflow.lowering.triton.fusion.join_norm_gradients import JoinNormGradients
-from oneflow.lowering.triton.fusion.join_products import JoinProducts
-from oneflow.lowering.triton.fusion.prefer_channels_last import PreferChannelsLast
-from oneflow.lowering.triton.fusion.recognise_attention import RecogniseAttention
-from oneflow.lowering.triton.fusion.split_reductions import EPILOGUE, SplitReductions
-from oneflow.lowering.triton.launch.emit_triton import EmitTriton
-from oneflow.lowering.triton.templates import attention  # noqa: F401
-from oneflow.lowering.triton.templates.outline_templates import OutlineTemplates
-from oneflow.passes import all as all_passes  # noqa: F401
-from oneflow.passes.registry import register_pipeline
+from oneflow.lowering.triton.names import EPILOGUE
+from oneflow.passes import all as all_passes  # noqa: F401  declares the passes of operators
+from oneflow.passes.registry import PASSES, register_pipeline
+
+for _package, _modules in {
+    "kernels": "choose_layouts form_kernels recompute_rows share_kernels",
+    "linalg": "convert_oneflow_to_linalg",
+    "llvm": "define_launches emit_kernels expand_floats expand_math floats_to_bits set_target split_for_threads "
+    "widen_floats widen_scans",
+    "triton.fusion": "deterministic_scatter fuse_padding join_insertions join_norm_gradients join_products "
+    "prefer_channels_last recognise_attention split_reductions",
+    "triton.launch": "emit_triton",
+    "triton.templates": "outline_templates",
+}.items():
+    PASSES.declare(f"oneflow.lowering.{_package}", _modules.split())
 
 #: Passes for operations of other dialects: `arith` and `math` on tensors, and operations that kernels do not have.
 ELEMENTWISE_PASSES = ("convert-elementwise-to-linalg", "math-expand-ops{ops=clampf,fpowi}")
@@ -42,16 +32,16 @@ STAGES: dict[str, tuple[str, ...]] = {
     "linalg": (
         "oneflow-decompose",
         *ELEMENTWISE_PASSES,
-        convert_oneflow_to_linalg.ConvertOneflowToLinalg.name,
+        "convert-oneflow-to-linalg",
         "canonicalize",
         "cse",
     ),
-    "kernels": (SplitForThreads.name, form_kernels.FormKernels.name, share_kernels.ShareKernels.name),
+    "kernels": ("oneflow-widen-scans", "oneflow-split-for-threads", "oneflow-form-kernels", "oneflow-share-kernels"),
     "llvm": (
-        emit_kernels.EmitKernels.name,
-        widen_floats.WidenFloats.name,
-        expand_math.ExpandMath.name,
-        expand_floats.ExpandFloats.name,
+        "oneflow-emit-kernels",
+        "oneflow-widen-floats",
+        "oneflow-expand-math",
+        "oneflow-expand-floats",
         # Before canonicalization, which would merge conversions that all targets have into ones that some lack.
         "arith-expand{include-bf16=true}",
         "canonicalize",
@@ -69,32 +59,32 @@ STAGES: dict[str, tuple[str, ...]] = {
         "convert-index-to-llvm",
         "convert-ub-to-llvm",
         "reconcile-unrealized-casts",
-        floats_to_bits.FloatsToBits.name,
-        define_launches.DefineLaunches.name,
-        set_target.SetTarget.name,
+        "oneflow-floats-to-bits",
+        "oneflow-define-launches",
+        "oneflow-set-target",
     ),
     "gpu-linalg": (
-        RecogniseAttention.name,
-        JoinNormGradients.name,
-        OutlineTemplates.name,
-        PreferChannelsLast.name,
+        "oneflow-recognise-attention",
+        "oneflow-join-norm-gradients",
+        "oneflow-outline-templates",
+        "oneflow-prefer-channels-last",
         "oneflow-decompose",
         *ELEMENTWISE_PASSES,
-        convert_oneflow_to_linalg.ConvertOneflowToLinalg.name,
+        "convert-oneflow-to-linalg",
         "canonicalize",
         "cse",
-        JoinInsertions.name,
+        "oneflow-join-insertions",
     ),
     "gpu-kernels": (
-        choose_layouts.ChooseLayouts.name,
-        JoinProducts.name,
-        SplitReductions.name,
-        recompute_rows.RecomputeRows.name,
-        FusePadding.name,
-        DeterministicScatter.name,
-        f"{form_kernels.FormKernels.name}{{fuse=false siblings=true epilogue={EPILOGUE} gpu=true}}",
+        "oneflow-choose-layouts",
+        "oneflow-join-products",
+        "oneflow-split-reductions",
+        "oneflow-recompute-rows",
+        "oneflow-fuse-padding",
+        "oneflow-deterministic-scatter",
+        f"oneflow-form-kernels{{fuse=false siblings=true epilogue={EPILOGUE} gpu=true}}",
     ),
-    "triton": (EmitTriton.name,),
+    "triton": ("oneflow-emit-triton",),
 }
 #: The stage before each stage.
 PREVIOUS_STAGE = {

@@ -1,20 +1,9 @@
-"""Imports every pass of this package, so that it is registered."""
+"""Declares every pass of this package, so that it is known by name."""
 
-from oneflow.passes import (
-    autodiff,
-    canonicalize,
-    check_collectives,
-    decompose,
-    infer_sbp,
-    infer_types,
-    insert_boxing,
-    join_boxing,
-    to_physical,
+from oneflow.passes.registry import PASSES
+
+PASSES.declare(
+    "oneflow.passes",
+    """autodiff canonicalize decompose infer_types infer_sbp insert_boxing join_boxing to_physical
+    check_collectives""".split(),
 )
-
-PASSES = (
-    autodiff, canonicalize, decompose, infer_types, infer_sbp, insert_boxing, join_boxing, to_physical,
-    check_collectives,
-)  # fmt: skip
-
-__all__ = ["PASSES"]

@@ -150,16 +150,16 @@ def _named(source: ir.Attribute, suffix: str) -> ir.DictAttr:
 
 def _top_level(function: ir.Operation) -> list[ir.Operation]:
     """The operations of a function, without nested ones; a walk is faster than the block's own list."""
-    found: list[ir.Operation] = []
+    operations: list[ir.Operation] = []
 
     def visit(op: ir.Operation) -> ir.WalkResult:
         if op.name == "func.func":
             return ir.WalkResult.ADVANCE
-        found.append(op)
+        operations.append(op)
         return ir.WalkResult.SKIP
 
     function.walk(visit, ir.WalkOrder.PRE_ORDER)
-    return found
+    return operations
 
 
 class _Gradient:

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from oneflow.dialect._mlir import ir
+from oneflow.dialect.deprecated import current_name
 from oneflow.dialect.record import Registry, suggestion
 
 
@@ -142,7 +143,8 @@ class Pass(ABC):
         options = cls.options()
         values = {}
         for name, text in given.items():
-            option = options.get(name.replace("_", "-"))
+            current = current_name(f"option of {cls.name}", name.replace("_", "-"))
+            option = options.get(current)
             if option is None:
                 known = f"; it has {', '.join(options)}" if options else "; it has none"
                 raise PipelineError(f"pass {cls.name}: unknown option {name!r}{suggestion(name, options) or known}")

@@ -150,9 +150,9 @@ class _Rewriter:
         self.rules = {r.name: [law for law in r.laws if law.name in laws] for r in registry}
 
     def run(self, root: ir.Operation) -> None:
-        found = gather(root, _is_ours)
-        self.ops.owners.update((result, op) for op in found for result in op.results)
-        self._revisit(reversed(found))
+        operations = gather(root, _is_ours)
+        self.ops.owners.update((result, op) for op in operations for result in op.results)
+        self._revisit(reversed(operations))
         while self.worklist:
             _, op = self.worklist.popitem()
             self._visit(op)
@@ -223,11 +223,11 @@ class _Rewriter:
             raise PassError(f"law {law.name}: {error}", op.location) from None
         if values is None:
             return None
-        found = [values] if isinstance(values, Value) else list(values)
-        for value, result in zip(found, call.results, strict=True):
+        replacements = [values] if isinstance(values, Value) else list(values)
+        for value, result in zip(replacements, call.results, strict=True):
             if not value.desc.compatible(result.desc):
                 raise PassError(f"law {law.name}: expected {result.desc}, got {value.desc}", op.location)
-        return found
+        return replacements
 
     def _converted(self, value: Value, result: ir.Value) -> ir.Value:
         """`value` with the type of the result it replaces."""

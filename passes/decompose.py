@@ -81,14 +81,14 @@ class _Writer(Recorder):
 
 
 def _decomposable(module: ir.Module, registry: Registry) -> list[ir.Operation]:
-    found: list[ir.Operation] = []
+    operations: list[ir.Operation] = []
 
     def visit(op: ir.Operation) -> None:
         if dialect.record_of(op, registry).decompose is not None:
-            found.append(op)
+            operations.append(op)
 
     dialect.walk(module.operation, visit)
-    return found
+    return operations
 
 
 def replace(op: ir.Operation, rule: Rule, registry: Registry, builder: type[Recorder] = Recorder) -> None:

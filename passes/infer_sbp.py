@@ -14,6 +14,7 @@ from oneflow.dialect.nd_sbp import Mesh, NdSbp, broadcast, write_nd_sbp
 from oneflow.dialect.record import Registry
 from oneflow.passes.base import Pass, PassError
 from oneflow.passes.registry import register_pass
+from oneflow.passes.sbp import STRATEGIES
 from oneflow.passes.sbp import annotations as notes
 from oneflow.passes.sbp.auto import choose_cheapest
 from oneflow.passes.sbp.boxing import Boxing
@@ -27,7 +28,6 @@ from oneflow.passes.sbp.submeshes import placements_of, read_submeshes
 from oneflow.passes.sbp.view import Drawing, view
 from oneflow.passes.structure import Function, Structure
 
-STRATEGIES = ("greedy", "auto")
 #: Options that are divided by, and others that are numbers.
 RATES, AMOUNTS = ("bandwidth", "compute"), ("latency", "memory", "time_limit")
 
@@ -128,8 +128,8 @@ class InferSbp(Pass):
         end = time.monotonic() + self.time_limit
         graph = reader.read(function)
         choice = self._choose(function, graph, costs, end)
-        while found := self._operators_to_decompose(function, reader, costs, graph, choice, end):
-            _decompose(function, found, reader)
+        while decomposable := self._operators_to_decompose(function, reader, costs, graph, choice, end):
+            _decompose(function, decomposable, reader)
             graph = reader.read(function)
             choice = self._choose(function, graph, costs, end)
         return graph, choice
@@ -140,8 +140,8 @@ class InferSbp(Pass):
         """The operators to decompose: with the greedy strategy those whose operands would have to be resharded."""
         if self.strategy == "greedy":
             return operators_to_reshard(graph, choice, reader.registry)
-        found = decomposable_operators(graph, reader.registry)
-        return found if found and self._is_cheaper_decomposed(function, reader, costs, graph, choice, end) else []
+        nodes = decomposable_operators(graph, reader.registry)
+        return nodes if nodes and self._is_cheaper_decomposed(function, reader, costs, graph, choice, end) else []
 
     def _is_cheaper_decomposed(
         self, function: Function, reader: GraphReader, costs: Costs, graph: Graph, choice: Choice, end: float
@@ -160,15 +160,15 @@ class InferSbp(Pass):
         greedy = choose_greedily(graph, costs.mesh)
         if self.strategy == "greedy":
             return greedy
-        found = choose_cheapest(graph, costs, greedy, max(0.0, end - time.monotonic()))
-        if found is None:
+        cheapest = choose_cheapest(graph, costs, greedy, max(0.0, end - time.monotonic()))
+        if cheapest is None:
             raise PassError(
                 f"@{function.name}: no choice of signatures was found whose tensors fit in memory={self.memory} GB"
                 f" on each device (greedily chosen ones need {costs.memory(graph, greedy) / 1e9:.3g} GB);"
                 " raise memory or time-limit, or use a larger mesh",
                 function.op.location,
             )
-        return found
+        return cheapest
 
 
 def _decompose(function: Function, nodes: list[Node], reader: GraphReader) -> None:

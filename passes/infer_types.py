@@ -18,7 +18,7 @@ from oneflow.dialect import oneflow as dialect
 from oneflow.dialect._mlir import ir, tensor
 from oneflow.dialect.reader import share_types
 from oneflow.dialect.record import OperatorError, Registry, distribute
-from oneflow.dialect.tensor_desc import TensorDesc, common_type, from_mlir
+from oneflow.dialect.tensor_desc import TensorDesc, common_type, expected_type, from_mlir
 from oneflow.passes.base import Pass, PassError
 from oneflow.passes.registry import register_pass
 from oneflow.passes.structure import Function, Join, Operand, Structure
@@ -85,29 +85,31 @@ class _Refiner:
             self._visit_cast(op)
             return
         try:
-            found = self.inference.results(op)
-            message = dialect.disagreement(op, found)
+            types = self.inference.results(op)
+            message = dialect.disagreement(op, types)
         except OperatorError as error:
             message = dialect.message_of(op, error)
         if message is not None:
             raise PassError(message, op.location)
-        if found is not None:
-            self._refine_results(op, found)
+        if types is not None:
+            self._refine_results(op, types)
 
     def _visit_cast(self, op: ir.Operation) -> None:
         source, result = op.operands[0], op.results[0]
         self.inference.casts[result] = source
         known, stated = from_mlir(source.type), from_mlir(result.type)
+        if known is not None and stated is None:
+            raise PassError(f"tensor.cast: {expected_type(result.type)}, got {result.type}", op.location)
         if known is not None and stated is not None and not known.compatible(stated):
             raise PassError(f"tensor.cast: expected a tensor that can be {stated}, got {known}", op.location)
 
-    def _refine_results(self, op: ir.Operation, found: Sequence[TensorDesc]) -> None:
+    def _refine_results(self, op: ir.Operation, types: Sequence[TensorDesc]) -> None:
         record = dialect.record_of(op, self.registry)
         if not record.signature.outputs or not any(a.is_variadic for a in record.signature.outputs):
-            for value, desc in zip(op.results, found, strict=True):
+            for value, desc in zip(op.results, types, strict=True):
                 self._refine(value, desc)
             return
-        pairs = list(zip(op.results, found, strict=True))
+        pairs = list(zip(op.results, types, strict=True))
         for group in distribute(record.signature.outputs, pairs, None).values():
             if isinstance(group, tuple) and not isinstance(group[0], ir.Value):
                 self._refine_group(op, group)
@@ -221,8 +223,8 @@ class _Refiner:
                     self._cast_to(Operand(op, number), result)
             for call in function.calls:
                 callee = self.structure.functions.get(call.callee)
-                for number, taken in enumerate(callee.inputs if callee else ()):
-                    self._cast_to(Operand(call.op, number), taken)
+                for number, input_type in enumerate(callee.inputs if callee else ()):
+                    self._cast_to(Operand(call.op, number), input_type)
 
         for function in self.structure.functions.values():
             self._drop_casts(function)

@@ -16,8 +16,8 @@ CALL, RETURN, CONSTANT = "func.call", "func.return", "func.constant"
 
 def functions_of(module: ir.Module) -> dict[str, ir.Operation]:
     """The functions of a module by name."""
-    found = (op.operation for op in module.body.operations)
-    return {op.attributes["sym_name"].value: op for op in found if op.name == "func.func"}
+    operations = (op.operation for op in module.body.operations)
+    return {op.attributes["sym_name"].value: op for op in operations if op.name == "func.func"}
 
 
 def body_of(function: ir.Operation) -> ir.Block:

@@ -14,7 +14,6 @@ import gc
 import re
 import shlex
 import sys
-import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -25,11 +24,14 @@ from typing import TextIO
 
 from oneflow.dialect import record
 from oneflow.dialect._mlir import ir, passmanager
+from oneflow.dialect.lazy import lazy
 from oneflow.dialect.oneflow import Verifier
 from oneflow.dialect.reader import Collector, Diagnostic, convert_diagnostic, place_of
 from oneflow.dialect.record import REGISTRY, Registry
 from oneflow.passes.base import Pass, PassError
 from oneflow.passes.pipeline_text import Step, format_steps, parse_flag, parse_pipeline
+
+tempfile = lazy("tempfile")
 
 
 class PipelineFailure(PassError):

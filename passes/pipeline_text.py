@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 from oneflow.dialect._mlir import passmanager
+from oneflow.dialect.deprecated import current_name
 from oneflow.dialect.record import suggestion
 from oneflow.dialect.signature import split_commas
 from oneflow.passes.base import Pass, PipelineError
@@ -93,11 +94,12 @@ def _parse_list(text: str, anchors: tuple[str, ...]) -> Iterator[Step]:
 
 
 def expand(step: Step) -> Iterator[Step]:
-    """The steps that a step stands for: those of a registered pipeline, or itself.
+    """The steps that a step stands for: those of a registered pipeline, or itself under today's name.
 
     Raises:
         PipelineError: a pipeline is given options, or stands inside an operation.
     """
+    step = replace(step, name=current_name("pass", step.name))
     if step.name not in PIPELINES:
         yield step
     elif step.options or step.anchors:

@@ -1,11 +1,13 @@
 """Passes and pipelines by name.
 
-Modules register their passes when imported; `passes.all` and `lowering.pipelines` import them.
+`passes.all` and `lowering.pipelines` declare the modules of passes. A module is imported, and registers its pass,
+when someone asks for the pass.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import importlib
+from collections.abc import Iterable, Iterator, MutableMapping
 from typing import TypeVar
 
 from oneflow.dialect.record import suggestion
@@ -14,8 +16,56 @@ from oneflow.passes.upstream import UPSTREAM
 
 P = TypeVar("P", bound=type[Pass])
 
+
+class PassTable(MutableMapping[str, type[Pass]]):
+    """Passes by their command-line names; a pass that is only declared is the name of its module."""
+
+    def __init__(self) -> None:
+        self._passes: dict[str, type[Pass] | str] = {}
+
+    def declare(self, package: str, modules: Iterable[str]) -> None:
+        """Declares the passes of modules: the module `<words>` has the pass `oneflow-<words>`."""
+        for module in modules:
+            words = module.replace("_", "-")
+            name = words if words.startswith("convert-") else f"oneflow-{words}"
+            self._passes.setdefault(name, f"{package}.{module}")
+
+    def module_of(self, name: str) -> str | None:
+        """The module of a pass, which may not be imported; None for an unknown name."""
+        found = self._passes.get(name)
+        return found.__module__ if isinstance(found, type) else found
+
+    def loaded(self) -> list[str]:
+        """The names of the passes whose modules are imported."""
+        return [name for name, found in self._passes.items() if isinstance(found, type)]
+
+    def __getitem__(self, name: str) -> type[Pass]:
+        found = self._passes[name]
+        if isinstance(found, str):
+            importlib.import_module(found)
+            found = self._passes[name]
+        if isinstance(found, str):
+            raise LookupError(f"expected the module {found} to define the pass {name}")
+        return found
+
+    def __setitem__(self, name: str, cls: type[Pass]) -> None:
+        self._passes[name] = cls
+
+    def __delitem__(self, name: str) -> None:
+        del self._passes[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._passes)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._passes
+
+    def __len__(self) -> int:
+        return len(self._passes)
+
+
 #: Every pass by its command-line name.
-PASSES: dict[str, type[Pass]] = {}
+PASSES = PassTable()
 #: Named pipelines: the text each stands for, as `--pass-pipeline` takes it inside `builtin.module(..)`.
 PIPELINES: dict[str, str] = {}
 _SUMMARIES: dict[str, str] = {}
@@ -27,9 +77,10 @@ def register_pass(cls: P) -> P:
     Raises:
         ValueError: the name is taken, or the pass says nothing of what it does.
     """
-    taken = PASSES.get(cls.name)
-    if taken is not None or cls.name in PIPELINES:
-        other = taken.__module__ if taken else "a pipeline"
+    registered = PASSES.module_of(cls.name)
+    is_declared = registered == cls.__module__ and cls.name not in PASSES.loaded()
+    if (registered is not None and not is_declared) or cls.name in PIPELINES:
+        other = registered or "a pipeline"
         raise ValueError(f"pass {cls.name} is registered twice: in {other} and in {cls.__module__}; rename one")
     if not cls.summary():
         raise ValueError(f"pass {cls.name}: expected a docstring that says what it does")

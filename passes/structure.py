@@ -173,17 +173,17 @@ def operands_of(op: ir.Operation) -> list[ir.Value]:
     """The operands of an operation, and what everything nested in it takes from outside."""
     if not len(op.regions):
         return list(op.operands)
-    taken, made = list[ir.Value](), set[ir.Value]()
+    operands, made = list[ir.Value](), set[ir.Value]()
 
     def visit(inner: ir.Operation) -> ir.WalkResult:
-        taken.extend(inner.operands)
+        operands.extend(inner.operands)
         made.update(inner.results)
         for region in inner.regions:
             made.update(argument for block in region for argument in block.arguments)
         return ir.WalkResult.ADVANCE
 
     op.walk(visit, ir.WalkOrder.PRE_ORDER)
-    return [v for v in taken if v not in made]
+    return [v for v in operands if v not in made]
 
 
 def _scope(op: ir.Operation) -> list[str]:
@@ -224,8 +224,8 @@ def _successors(op: ir.Operation) -> list[tuple[ir.Block, int]]:
     blocks = list(op.successors)
     if op.name == "cf.br":
         return [(blocks[0], 0)]
-    condition, taken, _ = op.attributes["operandSegmentSizes"]
-    return [(blocks[0], condition), (blocks[1], condition + taken)]
+    condition, true_count, _ = op.attributes["operandSegmentSizes"]
+    return [(blocks[0], condition), (blocks[1], condition + true_count)]
 
 
 def _block_joins(block: ir.Block, sources: Sequence[tuple[ir.Operation, int]]) -> list[Join]:

@@ -367,10 +367,10 @@ def _check_local(op: ir.Operation, local: Call) -> None:
         PassError: the record's signature or its `local` attributes are wrong.
     """
     try:
-        found = infer(local.record, Call(local.record, local.inputs, local.attrs))
+        types = infer(local.record, Call(local.record, local.inputs, local.attrs))
     except OperatorError as error:
         raise PassError(f"on one rank, {dialect.message_of(op, error)}", op.location) from None
-    for number, (got, wanted) in enumerate(zip(found, local.results, strict=True)):
+    for number, (got, wanted) in enumerate(zip(types, local.results, strict=True)):
         if got != wanted:
             raise PassError(
                 f"{op.name}: on one rank, expected result {number} of type {wanted}, got {got}", op.location

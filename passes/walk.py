@@ -17,31 +17,31 @@ def gather(
 
     An operation comes after the operations in its regions, or with `ir.WalkOrder.PRE_ORDER` before them.
     """
-    found: list[ir.Operation] = []
+    operations: list[ir.Operation] = []
 
     def visit(op: ir.Operation) -> ir.WalkResult:
         if wanted(op):
-            found.append(op)
+            operations.append(op)
         return ir.WalkResult.ADVANCE
 
     root.walk(visit, order)
-    return found
+    return operations
 
 
 def gather_named(root: ir.Operation, names: Collection[str]) -> list[ir.Operation]:
     """The operations that have one of the names, in program order; those in the body of a `linalg.generic`, which
     compute elements, are left out.
     """
-    found: list[ir.Operation] = []
+    operations: list[ir.Operation] = []
 
     def visit(op: ir.Operation) -> ir.WalkResult:
         name = op.name
         if name in names:
-            found.append(op)
+            operations.append(op)
         return ir.WalkResult.SKIP if name == "linalg.generic" else ir.WalkResult.ADVANCE
 
     root.walk(visit, ir.WalkOrder.PRE_ORDER)
-    return found
+    return operations
 
 
 def is_used_once(value: ir.Value) -> bool:

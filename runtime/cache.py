@@ -19,7 +19,7 @@ import os
 import random
 import re
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -98,10 +98,19 @@ def compiler() -> str:
     root = Path(oneflow.__file__).resolve().parent
     parts = [VERSION, str(native.VERSION), processor()]
     for name in ("dialect", "passes", "lowering", "runtime"):
-        for path in sorted((root / name).resolve().rglob("*.py")):
-            status = path.stat()
-            parts.append(f"{name}/{path.name} {status.st_size} {status.st_mtime_ns}")
+        parts += [f"{name}/{file}" for file in sorted(_sources((root / name).resolve()))]
     return "\n".join(parts)
+
+
+def _sources(folder: Path) -> Iterator[str]:
+    """The name, size and time of each Python file below a folder."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir():
+                yield from _sources(Path(entry.path))
+            elif entry.name.endswith(".py"):
+                status = entry.stat()
+                yield f"{entry.name} {status.st_size} {status.st_mtime_ns}"
 
 
 def key_of(*texts: str) -> str:

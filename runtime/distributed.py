@@ -9,11 +9,12 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from oneflow.dialect._mlir import ir
+from oneflow.dialect.lazy import lazy
 from oneflow.dialect.nd_sbp import Mesh, NdSbp, broadcast, devices, group, local_region, local_shape
 from oneflow.dialect.record import REGISTRY, Registry
 from oneflow.dialect.tensor_desc import TensorDesc
@@ -33,9 +34,12 @@ from oneflow.runtime.collectives.resharding import Resharding, Sharding
 from oneflow.runtime.collectives.threads import ThreadWorld
 from oneflow.runtime.collectives.transport import Array, World, WorldError
 from oneflow.runtime.cuda.array import DeviceArray
-from oneflow.runtime.cuda.executable import CudaExecutable, compile_cuda
 from oneflow.runtime.executable import CpuExecutable, Options, compile_module, signature_of
 
+if TYPE_CHECKING:
+    from oneflow.runtime.cuda.executable import CudaExecutable
+
+cuda = lazy("oneflow.runtime.cuda.executable")
 #: The passes from a program with some annotations to a program in which every operator has a layout.
 PASSES = (
     "oneflow-infer-types,oneflow-canonicalize,cse,oneflow-infer-sbp{{strategy={strategy}}},oneflow-insert-boxing,"
@@ -162,7 +166,7 @@ def compile_distributed(
         sites = [location_text(op.location) for op in collectives_of(programs[place], registry)]
         kernels = Collectives(world, mesh, ranks, place, sites, gpu_group)
         if gpu_group is not None:
-            return compile_cuda(programs[place], entry, options, registry, gpu_group.device.number, kernels)
+            return cuda.compile_cuda(programs[place], entry, options, registry, gpu_group.device.number, kernels)
         return compile_module(programs[place], entry, options, registry, kernels)
 
     made = world.run([functools.partial(load, p) for p in places])
@@ -245,9 +249,9 @@ class DistributedExecutable:
         Raises:
             ArgumentError: it is of another type or shape.
         """
-        whole, layout = as_array(self.inputs[number], array), self.arguments[number]
+        full_array, layout = as_array(self.inputs[number], array), self.arguments[number]
         members = enumerate(layout.place.members)
-        return {at: layout.piece(whole, layout.place.mesh, at) for at, m in members if m in self.programs}
+        return {at: layout.piece(full_array, layout.place.mesh, at) for at, m in members if m in self.programs}
 
     def cut(self, number: int, array: Any) -> Pieces:
         """The piece that each program of this process takes of a whole array for argument `number`.
@@ -298,8 +302,8 @@ class DistributedExecutable:
         """
         given = bind(self.inputs, arrays, named)
         pieces = self.run([self.cut(i, a) for i, a in enumerate(given)])
-        whole = [self.whole(i, p) for i, p in enumerate(pieces)]
-        return [a for a in whole if a is not None]
+        results = [self.whole(i, p) for i, p in enumerate(pieces)]
+        return [a for a in results if a is not None]
 
 
 def collect(

@@ -54,7 +54,7 @@ def _delete(address: int) -> None:
 
 
 def _destroy(capsule: int) -> None:
-    """Deletes the tensor of a capsule that nobody has consumed."""
+    """Deletes the tensor of a capsule that was not consumed."""
     if _is_valid(capsule, CAPSULE_NAME):
         _delete(_pointer_of(capsule, CAPSULE_NAME))
 
@@ -88,7 +88,7 @@ class ImportedTensor:
     def __init__(self, capsule: Any) -> None:
         held = id(capsule)
         if not _is_valid(held, CAPSULE_NAME):
-            raise ValueError("expected a DLPack capsule that nobody has imported yet")
+            raise ValueError("expected a DLPack capsule that was not imported before")
         managed = _Managed.from_address(_pointer_of(held, CAPSULE_NAME))
         tensor = managed.tensor
         self.shape = tuple(tensor.shape[: tensor.ndim])

@@ -39,10 +39,10 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
 @functools.cache
 def _interface() -> dict[str, Any]:
     library = ctypes.CDLL(str(C_LIBRARY))
-    found = {name: library[f"mlirExecutionEngine{name}"] for name in _FUNCTIONS}
+    functions = {name: library[f"mlirExecutionEngine{name}"] for name in _FUNCTIONS}
     for name, (result, arguments) in _FUNCTIONS.items():
-        found[name].restype, found[name].argtypes = result, arguments
-    return found
+        functions[name].restype, functions[name].argtypes = result, arguments
+    return functions
 
 
 def _handle(module: ir.Module) -> int:
@@ -83,10 +83,10 @@ class Engine:
         Raises:
             RuntimeError: a symbol is missing.
         """
-        found = _interface()["Lookup"](self._engine, _text(name))
-        if not found:
+        address = _interface()["Lookup"](self._engine, _text(name))
+        if not address:
             raise RuntimeError("expected the compiled program to link; see the JIT's message on stderr")
-        return int(found)
+        return int(address)
 
     def write(self, path: Path) -> None:
         """Writes the generated code as an object file."""

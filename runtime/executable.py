@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -72,19 +72,19 @@ def compile_module(
         ValueError: the module has no such function, or this machine does not run code for the target.
     """
     options = options or Options()
-    source = program_source(module, entry, registry)
+    source = ProgramSource.of(module, entry, registry)
     check_runs_on_host(source.target)
     signature = signature_of(module, entry)
     key = cache.key_of(source.text, entry, str(options.level), source.fingerprint(module), repr(source.target))
-    found = _find(key, entry) if options.cached else None
-    return CpuExecutable(source, *signature, *(found or _compile(source, signature, options, key)), collectives)
+    cached = _find(key, entry) if options.cached else None
+    return CpuExecutable(source, *signature, *(cached or _compile(source, signature, options, key)), collectives)
 
 
 def _find(key: str, entry: str) -> tuple[CompiledMetadata, objects.Code] | None:
     """The compiled program in the cache; None if there is none that can be loaded."""
-    found = cache.find(key)
+    stored = cache.find(key)
     try:
-        return found and (CompiledMetadata(**found[1]["facts"]), objects.load_object(found[0], entry))
+        return stored and (CompiledMetadata(**stored[1]["facts"]), objects.load_object(stored[0], entry))
     except (OSError, AttributeError, TypeError, KeyError):
         return None
 
@@ -100,11 +100,6 @@ def _compile(
         if path is not None and path.exists():
             cache.store(key, path, {"facts": vars(metadata)})
     return metadata, code
-
-
-def program_source(module: ir.Module, entry: str, registry: Registry) -> ProgramSource:
-    """The source of a program, to be lowered in the context of its module."""
-    return ProgramSource(str(module), entry, registry, module.context, module.operation.clone())
 
 
 def signature_of(module: ir.Module, entry: str) -> tuple[list[Parameter], list[TensorDesc]]:
@@ -126,14 +121,14 @@ def is_named(op: ir.Operation, name: str) -> bool:
 
 def _parameters(op: ir.Operation) -> list[Parameter]:
     named = list(op.attributes["arg_attrs"]) if "arg_attrs" in op.attributes else []
-    found = []
+    parameters = []
     for number, argument in enumerate(op.regions[0].blocks[0].arguments):
         given = named[number]["oneflow.name"] if named and "oneflow.name" in named[number] else None
         desc = from_mlir(argument.type)
         if desc is None or desc.shape is None:
             raise ValueError(f"expected ranked tensors as arguments of the entry, got {argument.type}")
-        found.append(Parameter(ir.StringAttr(given).value if given else f"arg{number}", desc))
-    return found
+        parameters.append(Parameter(ir.StringAttr(given).value if given else f"arg{number}", desc))
+    return parameters
 
 
 def _results(op: ir.Operation) -> list[TensorDesc]:
@@ -182,6 +177,14 @@ class ProgramSource:
     context: ir.Context
     original: ir.Operation
     target: CpuTarget = field(default_factory=cpu_target)
+
+    @classmethod
+    def of(cls, module: ir.Module, entry: str, registry: Registry, **more: Any) -> Self:
+        """The source of function `entry` of a module, to be lowered in the context of the module.
+
+        `more` are the values of further fields.
+        """
+        return cls(str(module), entry, registry, module.context, module.operation.clone(), **more)
 
     @functools.cached_property
     def reads(self) -> tuple[bool, ...]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
+from oneflow.dialect.lazy import lazy
 from oneflow.dialect.nd_sbp import Mesh, NdSbp, devices, format_nd_sbp, group, problem
 from oneflow.dialect.sbp import S, Sbp
 from oneflow.dialect.tensor_desc import TensorDesc
@@ -19,8 +20,12 @@ from oneflow.runtime.collectives.nccl import gpus
 from oneflow.runtime.collectives.resharding import Sharding
 from oneflow.runtime.collectives.transport import World
 from oneflow.runtime.cuda.array import DeviceArray
-from oneflow.runtime.distributed import Layout, Pieces, collect, move_pieces, world_of
 from oneflow.runtime.shaped import Shaped
+
+if TYPE_CHECKING:
+    from oneflow.runtime.distributed import Layout, Pieces
+
+distributed = lazy("oneflow.runtime.distributed")
 
 
 @dataclass(frozen=True)
@@ -68,7 +73,7 @@ class Placement:
         Raises:
             WorldError: the job has fewer ranks.
         """
-        return world_of(devices(self.mesh), self.members)
+        return distributed.world_of(devices(self.mesh), self.members)
 
     @property
     def here(self) -> list[int]:
@@ -131,7 +136,7 @@ class GlobalArray(Shaped):
     @classmethod
     def of(cls, array: np.ndarray, placement: Placement, nd: NdSbp) -> GlobalArray:
         """A global array from a whole array, which is the same on all ranks."""
-        layout = Layout(TensorDesc(array.shape, dtypes.from_numpy(array.dtype)), nd)
+        layout = distributed.Layout(TensorDesc(array.shape, dtypes.from_numpy(array.dtype)), nd)
         pieces = {p: np.array(layout.piece(array, placement.mesh, p), order="C") for p in placement.here}
         return cls(placement, layout, placement.put(pieces))
 
@@ -171,9 +176,9 @@ class GlobalArray(Shaped):
             WorldError: ranks make different calls.
         """
         at = self.placement
-        whole = collect(at.world, at.mesh, at.members, self.layout, self.pieces)
-        assert whole is not None
-        return whole
+        logical = distributed.collect(at.world, at.mesh, at.members, self.layout, self.pieces)
+        assert logical is not None
+        return logical
 
     def copy(self) -> GlobalArray:
         """A copy with memory of its own."""
@@ -182,8 +187,8 @@ class GlobalArray(Shaped):
     def take(self, source: np.ndarray | GlobalArray) -> None:
         """Takes the values of another array of the same shape and type; the pieces may be shared."""
         if not isinstance(source, GlobalArray) or source.placement != self.placement or source.nd != self.nd:
-            whole = source.numpy() if isinstance(source, GlobalArray) else source
-            source = GlobalArray.of(whole, self.placement, self.nd)
+            logical = source.numpy() if isinstance(source, GlobalArray) else source
+            source = GlobalArray.of(logical, self.placement, self.nd)
         self.pieces = source.pieces
 
     def to(self, placement: Placement, nd: NdSbp) -> GlobalArray:
@@ -195,9 +200,9 @@ class GlobalArray(Shaped):
             return self
         if any(s.kind not in "SB" for s in nd):
             return GlobalArray.of(self.numpy(), placement, nd)
-        layout = Layout(self.layout.desc, nd)
+        layout = distributed.Layout(self.layout.desc, nd)
         worlds = self.placement.world, placement.world
-        made = move_pieces(
+        made = distributed.move_pieces(
             max(worlds, key=lambda w: w.size),
             self.layout,
             self.placement.sharding(self.nd),

@@ -44,7 +44,7 @@ def library() -> ctypes.CDLL:
         if path.is_file():
             return _checked(ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL), path)
     raise NativeLibraryError(
-        f"expected {NAME} beside oneflow/runtime, or $ONEFLOW_NATIVE to be that file, got none at "
+        f"expected {NAME} in oneflow/runtime, or $ONEFLOW_NATIVE to be that file, got none at "
         f"{', '.join(map(str, candidates()))}; build it with `pip install .` in the source tree, or install "
         "oneflow-mlir again"
     )
@@ -55,20 +55,20 @@ def _check_threads(text: str | None) -> None:
         raise ValueError(f"{THREADS}: expected a number of at least 1, got {text!r}")
 
 
-def _checked(found: ctypes.CDLL, path: Path) -> ctypes.CDLL:
-    found.oneflow_rt_version.restype = ctypes.c_int64
-    version = found.oneflow_rt_version()
+def _checked(library: ctypes.CDLL, path: Path) -> ctypes.CDLL:
+    library.oneflow_rt_version.restype = ctypes.c_int64
+    version = library.oneflow_rt_version()
     if version != VERSION:
         raise NativeLibraryError(f"expected version {VERSION} of {path}, got {version}; install oneflow-mlir again")
-    found.oneflow_rt_run.restype = ctypes.c_int64
-    found.oneflow_rt_run.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p]
-    found.oneflow_rt_launch_all.restype = ctypes.c_int64
-    found.oneflow_rt_launch_all.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p]
-    found.oneflow_rt_free.argtypes = [ctypes.c_void_p]
-    found.oneflow_rt_free.restype = None
-    found.oneflow_rt_threads.restype = ctypes.c_int64
-    found.oneflow_rt_set_threads.argtypes = [ctypes.c_int64]
-    return found
+    library.oneflow_rt_run.restype = ctypes.c_int64
+    library.oneflow_rt_run.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p]
+    library.oneflow_rt_launch_all.restype = ctypes.c_int64
+    library.oneflow_rt_launch_all.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p]
+    library.oneflow_rt_free.argtypes = [ctypes.c_void_p]
+    library.oneflow_rt_free.restype = None
+    library.oneflow_rt_threads.restype = ctypes.c_int64
+    library.oneflow_rt_set_threads.argtypes = [ctypes.c_int64]
+    return library
 
 
 def num_threads() -> int:

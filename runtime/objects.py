@@ -40,8 +40,8 @@ class Code:
 @functools.cache
 def linker() -> tuple[str, ...] | None:
     """The command that links a shared object; None if no linker is found."""
-    found = (shutil.which(name) for name in ("ld", "ld.lld", "cc", "gcc", "clang"))
-    return next(((path, "-shared") for path in found if path), None)
+    paths = (shutil.which(name) for name in ("ld", "ld.lld", "cc", "gcc", "clang"))
+    return next(((path, "-shared") for path in paths if path), None)
 
 
 def compile_code(module: ir.Module, entry: str, level: int, path: Path | None = None) -> Code:

@@ -75,13 +75,13 @@ def split(module: ir.Module, entry: str, count: int) -> list[Part]:
 
 def _reachable(functions: Mapping[str, Function], root: str, without: frozenset[str] = frozenset()) -> set[str]:
     """A function and all symbols that it references, directly or indirectly."""
-    found, rest = set(), [root]
+    reached, rest = set(), [root]
     while rest:
         name = rest.pop()
-        if name not in found and name not in without:
-            found.add(name)
+        if name not in reached and name not in without:
+            reached.add(name)
             rest.extend(functions[name].references)
-    return found
+    return reached
 
 
 def _bins(reachable: Mapping[str, set[str]], functions: Mapping[str, Function], count: int) -> list[list[str]]:

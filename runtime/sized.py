@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -19,12 +19,12 @@ from oneflow.dialect.record import REGISTRY, Registry
 from oneflow.dialect.tensor_desc import TensorDesc, from_mlir
 from oneflow.passes.infer_types import InferTypes
 from oneflow.runtime.arguments import ArgumentError, bind
-from oneflow.runtime.cuda.array import DeviceArray, is_on_device
-from oneflow.runtime.cuda.executable import CudaExecutable, compile_cuda
+from oneflow.runtime.cuda.array import is_on_device
 from oneflow.runtime.executable import CpuExecutable, Options, compile_module, is_named, signature_of
 from oneflow.runtime.footprint import Footprint
+from oneflow.runtime.protocol import Executable, FastPath
 
-E = TypeVar("E", CpuExecutable, CudaExecutable)
+E = TypeVar("E", bound=Executable)
 Module: TypeAlias = ir.Module
 
 
@@ -37,40 +37,24 @@ def compile_program(
     return SizedExecutable(module, entry, registry, lambda made: compile_module(made, entry, options, registry))
 
 
-def compile_cuda_program(
-    module: ir.Module, entry: str = "main", registry: Registry = REGISTRY, device: int = 0
-) -> CudaExecutable:
-    """Compiles a function of a module for a device, for each set of sizes if need be; see `compile_cuda`."""
-
-    def compile_static(made: ir.Module) -> CudaExecutable:
-        return compile_cuda(made, entry, registry=registry, device=device)
-
-    if not needs_sizes(module, registry):
-        return compile_static(module)
-    return SizedCudaExecutable(module, entry, registry, compile_static)
-
-
 def needs_sizes(module: ir.Module, registry: Registry) -> bool:
     """Whether a module calls an external kernel on a dynamic tensor."""
-    found = False
+    is_needed = False
 
     def visit(op: ir.Operation) -> ir.WalkResult:
-        nonlocal found
+        nonlocal is_needed
         name = op.name.removeprefix(PREFIX)
         if op.name.startswith(PREFIX) and name in registry and registry[name].kernel is not None:
             descs = [from_mlir(v.type) for v in op.operands]
-            found = found or not all(d is not None and d.is_static for d in descs)
+            is_needed = is_needed or not all(d is not None and d.is_static for d in descs)
         return ir.WalkResult.ADVANCE
 
     module.operation.walk(visit)
-    return found
+    return is_needed
 
 
-class _Sized(Generic[E]):
+class Sized(Generic[E]):
     """The common part of executables that compile for each set of sizes: the programs, and queries of the latest."""
-
-    fast_path: ClassVar[None] = None
-    last_run: ClassVar[None] = None
 
     def __init__(self, module: ir.Module, entry: str, registry: Registry, compile: Callable[[ir.Module], E]) -> None:
         self.inputs, self.outputs = signature_of(module, entry)
@@ -140,8 +124,10 @@ class _Sized(Generic[E]):
             return module
 
 
-class SizedExecutable(_Sized[CpuExecutable], CpuExecutable):
+class SizedExecutable(Sized[CpuExecutable], CpuExecutable):
     """A program for the CPU, compiled for each set of sizes."""
+
+    fast_path: FastPath | None = None
 
     def __call__(self, *arrays: Any, **named: Any) -> list[np.ndarray]:
         """Runs the program for the sizes of the arguments; see `CpuExecutable`.
@@ -151,16 +137,3 @@ class SizedExecutable(_Sized[CpuExecutable], CpuExecutable):
         """
         given = bind(self.inputs, arrays, named)
         return self._program_for(given)(*given)
-
-
-class SizedCudaExecutable(_Sized[CudaExecutable], CudaExecutable):
-    """A program for a device, compiled for each set of sizes."""
-
-    def __call__(self, *arrays: Any, **named: Any) -> list[Any]:
-        """Runs the program for the sizes of the arguments; see `CudaExecutable`."""
-        given = bind(self.inputs, arrays, named)
-        return self._program_for(given)(*given)
-
-    def run(self, given: Sequence[Any]) -> list[DeviceArray]:
-        """Starts the program for the sizes of the arguments."""
-        return self._program_for(given).run(given)

@@ -125,10 +125,10 @@ def check_meaning(sample: Sample, dtype: DType, registry: Registry = REGISTRY) -
     """Checks the meaning (evaluated by NumPy, or the kernel) and `sharded_decomposition` against the reference."""
     op = make_case(sample, dtype, registry)
     wanted = run_reference(op)
-    ways = {"": run_meaning(op)}
+    results_by_meaning = {"": run_meaning(op)}
     if op.record.sharded_decomposition is not None:
-        ways[" by parts"] = _run_rule(op.record.sharded_decomposition, op)
-    for way, results in ways.items():
+        results_by_meaning[" by parts"] = _run_rule(op.record.sharded_decomposition, op)
+    for way, results in results_by_meaning.items():
         for number, (got, want) in enumerate(zip(results, wanted, strict=True)):
             text = f"{sample} {dtype}{way} result {number}"
             assert_close(np.asarray(got), np.asarray(want), sample.tolerance(dtype), text)
@@ -227,10 +227,10 @@ def check_sbp(sample: Sample, registry: Registry = REGISTRY) -> list[SbpSignatur
 
 def _check_signatures(sample: Sample, op: Call, dtype: DType = dtypes.float64) -> list[SbpSignature]:
     """The checked signatures of a call; signatures with sums of 16-bit floats are skipped."""
-    whole = [np.asarray(r) for r in run_reference(op)]
+    expected = [np.asarray(r) for r in run_reference(op)]
     close = sample.tolerance(dtype) if dtype.is_float and dtype.bits == 16 else (1e-9, 1e-9)
     signatures = [s for s in op.record.signatures(described(op)) if dtype.bits != 16 or not _has_sums(s)]
-    return [s for s in signatures if sum(_check_signature(sample, op, whole, s, d, close) for d in (2, 3))]
+    return [s for s in signatures if sum(_check_signature(sample, op, expected, s, d, close) for d in (2, 3))]
 
 
 def _has_sums(signature: SbpSignature) -> bool:
@@ -240,7 +240,7 @@ def _has_sums(signature: SbpSignature) -> bool:
 def _check_signature(
     sample: Sample,
     op: Call,
-    whole: list[Array],
+    expected: list[Array],
     signature: SbpSignature,
     devices: int,
     close: tuple[float, float],
@@ -249,10 +249,10 @@ def _check_signature(
     operands = flatten(op.inputs.values())
     text = f"{sample} on {devices} devices with {signature}"
     assert len(signature.inputs) == len(operands), f"{text}: {len(operands)} operands"
-    assert len(signature.outputs) == len(whole), f"{text}: {len(whole)} results"
+    assert len(signature.outputs) == len(expected), f"{text}: {len(expected)} results"
     if signature.multiple % devices:
         return False
-    for sbp, array in zip((*signature.inputs, *signature.outputs), (*operands, *whole), strict=True):
+    for sbp, array in zip((*signature.inputs, *signature.outputs), (*operands, *expected), strict=True):
         assert sbp.kind != "S" or 0 <= (sbp.axis or 0) < array.ndim, f"{text}: no axis {sbp.axis}"
         if sbp.kind == "S" and array.shape[sbp.axis] < devices:
             return False
@@ -263,13 +263,13 @@ def _check_signature(
     for rank in range(devices):
         begins = (
             tuple(_range(x.shape, s, rank, devices)[0] for x, s in zip(arrays, sbps, strict=True))
-            for arrays, sbps in ((operands, signature.inputs), (whole, signature.outputs))
+            for arrays, sbps in ((operands, signature.inputs), (expected, signature.outputs))
         )
-        outputs = [_piece(w, s, rank, devices) for w, s in zip(whole, signature.outputs, strict=True)]
+        outputs = [_piece(w, s, rank, devices) for w, s in zip(expected, signature.outputs, strict=True)]
         pieces = [c[rank] for c in cut]
         shard = Shard(tuple(map(describe_array, pieces)), tuple(outputs), *begins)
         shards.append(_run_shard(op, pieces, shard))
-    for number, (sbp, want) in enumerate(zip(signature.outputs, whole, strict=True)):
+    for number, (sbp, want) in enumerate(zip(signature.outputs, expected, strict=True)):
         pieces = [np.asarray(shard[number]) for shard in shards]
         _check_reassembled(pieces, sbp, want, close, f"{text}: result {number}")
     return True
@@ -291,10 +291,10 @@ def _range(shape: tuple[int, ...], sbp: Sbp, rank: int, devices: int) -> tuple[i
     return balanced_ranges(shape[sbp.axis], devices)[rank] if sbp.axis is not None else (0, 0)
 
 
-def _piece(whole: Array, sbp: Sbp, rank: int, devices: int) -> TensorDesc:
-    begin, end = _range(whole.shape, sbp, rank, devices)
-    shape = (end - begin if i == sbp.axis else d for i, d in enumerate(whole.shape))
-    return TensorDesc(tuple(shape), describe_array(whole).dtype)
+def _piece(logical: Array, sbp: Sbp, rank: int, devices: int) -> TensorDesc:
+    begin, end = _range(logical.shape, sbp, rank, devices)
+    shape = (end - begin if i == sbp.axis else d for i, d in enumerate(logical.shape))
+    return TensorDesc(tuple(shape), describe_array(logical).dtype)
 
 
 def _run_shard(op: Call, operands: list[Array], shard: Shard) -> tuple[Array, ...]:

@@ -37,8 +37,7 @@ class Block(np.ndarray):
 
     def to(self, kind: Any, bitcast: bool = False) -> Block:
         """The elements as another type, or their bits."""
-        converted: Block = self.view(kind) if bitcast else self.astype(kind)
-        return converted
+        return block(self.view(kind) if bitcast else self.astype(kind))
 
     def permute(self, *order: int) -> Block:
         """The axes in another order."""
@@ -122,14 +121,14 @@ class Pointer:
     def places(self, inside: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Elements up to the last address, the offsets that there are in them, and which of all these are."""
         offsets, inside = np.broadcast_arrays(self.offset, inside)
-        found = offsets[inside]
-        return self.memory(int(found.max(initial=-1)) + 1), found, inside
+        valid_offsets = offsets[inside]
+        return self.memory(int(valid_offsets.max(initial=-1)) + 1), valid_offsets, inside
 
     def load(self, inside: Any = True, other: float = 0.0) -> Block:
         memory, offsets, inside = self.places(inside)
-        found = np.full(inside.shape, other, self.kind)
-        found[inside] = memory[offsets]
-        return block(found)
+        values = np.full(inside.shape, other, self.kind)
+        values[inside] = memory[offsets]
+        return block(values)
 
     def store(self, value: np.ndarray, inside: Any = True) -> None:
         memory, offsets, inside = self.places(inside)
@@ -161,9 +160,9 @@ class Descriptor:
         return tuple(slice(first, first + size) for first, size in zip(at, self.block, strict=True))
 
     def load(self, at: Sequence[int], bar: Barrier, target: Shared) -> None:
-        found = self.array[self.part(at)]
-        padded = np.zeros(self.block, found.dtype)
-        padded[tuple(map(slice, found.shape))] = found
+        values = self.array[self.part(at)]
+        padded = np.zeros(self.block, values.dtype)
+        padded[tuple(map(slice, values.shape))] = values
         target.array[...] = padded.reshape(target.array.shape)
         bar.arrive(0, size=-padded.nbytes)
 

@@ -102,7 +102,7 @@ def _check_second_order(
     probes = [None if g is None else rng.uniform(-1, 1, g.handle.shape) for g in grads]
     seeds = [(g, tape.wrap(p)) for g, p in zip(grads, probes, strict=True) if g is not None and p is not None]
     floats = [x for x in operands if x.dtype.is_float]
-    found = iter(pull_back(NumpyBuilder(tape.registry), tape.calls, seeds, floats))
+    gradients = iter(pull_back(NumpyBuilder(tape.registry), tape.calls, seeds, floats))
 
     def slope(moved: Call) -> float:
         again = gradient(Tape(tape.registry), moved, weights)[1]
@@ -112,7 +112,7 @@ def _check_second_order(
     for number, operand in enumerate(operands):
         if operand.dtype.is_float:
             want = _differences(slope, op, number)
-            second = next(found)
+            second = next(gradients)
             got = np.zeros(operand.handle.shape) if second is None else second.handle
             np.testing.assert_allclose(got, want, 1e-4, 1e-5, err_msg=f"{sample}: second order, operand {number}")
 

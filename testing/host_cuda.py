@@ -89,7 +89,7 @@ class HostCuda(HostGraphs):
         self.modules: dict[int, Source] = {}
         self.events: dict[int, int] = {}
         self.streams: set[int] = set()
-        self.captured_work: dict[int, list[Callable[[], Any]]] = {}
+        self.captured_work: dict[int, list[Callable[[], tuple[Any, ...]]]] = {}
         self.peak, self._contexts, self.is_busy = 0, threading.local(), False
         self.raised: BaseException | None = None
         self.cuLaunchKernelEx = in_c(self.launch)
@@ -124,8 +124,8 @@ class HostCuda(HostGraphs):
     @property
     def contexts(self) -> list[int]:
         """The stack of contexts of the calling thread; the last is current."""
-        found: list[int] = self._contexts.__dict__.setdefault("stack", [])
-        return found
+        stack: list[int] = self._contexts.__dict__.setdefault("stack", [])
+        return stack
 
     def cuCtxSetCurrent(self, context: int) -> tuple[Any, ...]:  # noqa: N802
         self.contexts[-1:] = [context]
@@ -179,7 +179,7 @@ class HostCuda(HostGraphs):
         self.graphs[number] = [[[], self.captured_work.pop(handle)]]
         return 0, number
 
-    def enqueue(self, handle: Any, act: Callable[[], Any]) -> Any:
+    def enqueue(self, handle: Any, act: Callable[[], tuple[Any, ...]]) -> tuple[Any, ...]:
         """Runs work of a stream at once, or captures it."""
         recorded = self.captured_work.get(int(handle or 0))
         if recorded is None:
@@ -216,16 +216,12 @@ class HostCuda(HostGraphs):
     def cuMemAllocAsync(self, size: int, handle: int) -> tuple[Any, ...]:  # noqa: N802
         if handle in self.captured_work:
             return INVALID
-        if (
-            self._used()
-            + size
-            + sum(pending_frees for user, pending_frees in self.pending_frees.items() if user != int(handle))
-            > self.limit
-        ):
+        reserved = sum(freed for stream, freed in self.pending_frees.items() if stream != int(handle))
+        if self._used() + reserved + size > self.limit:
             return EXHAUSTED
-        whole = np.full(size + 256, 0xAB, np.uint8)
-        start = -whole.ctypes.data % 256
-        block = whole[start : start + size]
+        allocation = np.full(size + 256, 0xAB, np.uint8)
+        start = -allocation.ctypes.data % 256
+        block = allocation[start : start + size]
         self.live[block.ctypes.data] = block
         self.peak = max(self.peak, self._used())
         return 0, block.ctypes.data

@@ -20,13 +20,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
 from oneflow.dialect import dtypes
 from oneflow.runtime.collectives import nccl
 from oneflow.testing.host_cuda import HostCuda
-from oneflow.testing.host_graphs import SUCCESS
 
 #: NumPy dtypes by `ncclDataType_t`.
 KINDS = {nccl.TYPES[d.numpy.name]: d.numpy for d in dtypes.DTYPES if d.numpy.name in nccl.TYPES and d.kind != "bool"}
@@ -116,8 +116,8 @@ class HostNccl:
 
     def _collective(self, stream: Any, name: str, communicator: Any, *what: Any) -> int:
         """Runs a collective at once, or captures it if the stream is capturing."""
-        status = self.cuda.enqueue(stream, lambda: self._run_collective(name, communicator, *what))
-        return 0 if status == SUCCESS else int(status)
+        (status,) = self.cuda.enqueue(stream, lambda: (self._run_collective(name, communicator, *what),))
+        return int(status)
 
     def _run_collective(
         self, name: str, communicator: Any, sends: Any, receives: Any, target: int, combine: Any
@@ -191,13 +191,12 @@ def _combined(kind: int, how: int, terms: list[bytes]) -> bytes:
 @contextlib.contextmanager
 def host_nccl(cuda: HostCuda) -> Iterator[HostNccl]:
     """Installs the fake NCCL in this process; the other processes of the job do the same."""
-    made, before = HostNccl(cuda, Path(tempfile.gettempdir())), nccl.library
-    nccl.library = lambda: made
+    made = HostNccl(cuda, Path(tempfile.gettempdir()))
     nccl.gpus.cache_clear()
     try:
-        yield made
+        with mock.patch.object(nccl, "library", lambda: made):
+            yield made
     finally:
-        nccl.library = before
         nccl.gpus.cache_clear()
         atexit.unregister(nccl.finish)
         for known in made.known.values():

@@ -58,9 +58,9 @@ def _static_shape(value: ir.Value) -> tuple[int, ...]:
 def _typed(value: ir.Value, array: Array) -> Array:
     """`array` in the element type of `value`; the shapes have to match."""
     desc = dialect.stated_desc(value)
-    found = np.asarray(array, desc.dtype.numpy)
+    typed = np.asarray(array, desc.dtype.numpy)
     fits = desc.shape is None or (
-        len(desc.shape) == found.ndim and all(d in (None, n) for d, n in zip(desc.shape, found.shape, strict=True))
+        len(desc.shape) == typed.ndim and all(d in (None, n) for d, n in zip(desc.shape, typed.shape, strict=True))
     )
-    assert fits, f"a value of type {desc} has the shape {found.shape}"
-    return found
+    assert fits, f"a value of type {desc} has the shape {typed.shape}"
+    return typed

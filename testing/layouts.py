@@ -19,7 +19,7 @@ from oneflow.dialect import ops as _ops  # noqa: F401  (registers the operators)
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.builder import Value
 from oneflow.dialect.ir_builder import IRBuilder
-from oneflow.dialect.nd_sbp import devices, write_nd_sbp
+from oneflow.dialect.nd_sbp import NdSbp, devices, write_nd_sbp
 from oneflow.dialect.record import REGISTRY, Call, Registry, infer
 from oneflow.dialect.reverse import pull_back
 from oneflow.dialect.sbp import B, S, Sbp
@@ -52,8 +52,8 @@ class Tape(IRBuilder):
 
     def gradients(self, result: Value, cotangent: Value, wrt: Sequence[Value]) -> list[Value]:
         """The gradients of `result` by each of `wrt`."""
-        found = pull_back(self, tuple(self.entries), [(result, cotangent)], wrt)
-        return [g for g in found if g is not None]
+        gradients = pull_back(self, tuple(self.entries), [(result, cotangent)], wrt)
+        return [g for g in gradients if g is not None]
 
 
 @dataclass(frozen=True)
@@ -207,10 +207,16 @@ def planned_bytes(module: ir.Module) -> int:
     casts: list[ir.Operation] = []
     dialect.walk(module.operation, lambda op: casts.append(op) if op.name == notes.PARALLEL_CAST else None)
     for op in casts:
-        (source,), (target,) = (notes.read_operation(op, side) or () for side in (notes.IN, notes.OUT))
         desc = dialect.desc_of(op.operands[0])
-        total += boxing.cost(source, target, tuple(size or 0 for size in desc.shape or ()), width_of(desc))
+        total += boxing.cost(_nd_sbp(op, notes.IN), _nd_sbp(op, notes.OUT), desc.static_shape, width_of(desc))
     return total
+
+
+def _nd_sbp(cast: ir.Operation, side: str) -> NdSbp:
+    """The nd-SBP of a cast's operand (`notes.IN`) or result (`notes.OUT`)."""
+    annotated = notes.read_operation(cast, side)
+    assert annotated, f"expected {side} on {cast}"
+    return annotated[0]
 
 
 def physical_bytes(module: ir.Module, registry: Registry = REGISTRY) -> int:
@@ -221,29 +227,34 @@ def physical_bytes(module: ir.Module, registry: Registry = REGISTRY) -> int:
 
 
 def _received(op: ir.Operation, registry: Registry) -> int:
-    """What one rank receives in a collective; what it has itself it does not receive."""
+    """The bytes that one rank receives from other ranks in a collective."""
     record = dialect.record_of(op, registry)
     call = dialect.operand_call(op, record, dialect.desc_of)
-    pairs = zip(call.operands, infer(record, call), strict=True)
-    sizes = [[math.prod(d.shape) for d in pair] for pair in pairs]  # type: ignore[arg-type]
-    return sum(RECEIVED[op.name](*s, call.attrs) for s in sizes) * max(width_of(call.operands[0]), 1)
+    elements = sum(
+        RECEIVED[op.name](math.prod(operand.static_shape), math.prod(result.static_shape), call.attrs)
+        for operand, result in zip(call.operands, infer(record, call), strict=True)
+    )
+    return elements * max(width_of(call.operands[0]), 1)
 
 
 def _all_reduce(size: int, _: int, attrs: Mapping[str, Any]) -> int:
-    """Its balanced part from every other rank, and the parts of the others."""
-    piece = size // int(attrs["members"]) + (attrs["index"] < size % attrs["members"])
-    return piece * (int(attrs["members"]) - 1) + size - piece
+    """The rank's balanced part from every other rank, then the summed parts of the other ranks."""
+    members: int = attrs["members"]
+    part: int = size // members + (attrs["index"] < size % members)
+    return part * (members - 1) + size - part
 
 
-def _all_to_all(before: int, after: int, attrs: Mapping[str, Any]) -> int:
-    kept = int(attrs["in_sizes"][attrs["index"]])
-    return after - after * kept // max(sum(attrs["in_sizes"]), 1)
+def _all_to_all(operand: int, result: int, attrs: Mapping[str, Any]) -> int:
+    in_sizes: Sequence[int] = attrs["in_sizes"]
+    own = in_sizes[int(attrs["index"])]
+    return result - result * own // max(sum(in_sizes), 1)
 
 
+#: The elements that a rank receives in a collective, from the elements of an operand and of its result.
 RECEIVED: dict[str, Callable[[int, int, Mapping[str, Any]], int]] = {
     "oneflow.ccl_all_reduce": _all_reduce,
-    "oneflow.ccl_reduce_scatter": lambda before, after, attrs: after * (attrs["members"] - 1),
-    "oneflow.ccl_all_gather": lambda before, after, attrs: after - before,
+    "oneflow.ccl_reduce_scatter": lambda operand, result, attrs: result * (attrs["members"] - 1),
+    "oneflow.ccl_all_gather": lambda operand, result, attrs: result - operand,
     "oneflow.ccl_all_to_all": _all_to_all,
 }
 

@@ -26,13 +26,13 @@ def check_nd_sbp(sample: Sample, mesh: Mesh, registry: Registry = REGISTRY) -> i
     """
     dtype = dtypes.float64 if sample.dtypes[0].is_float else sample.dtypes[0]
     op = make_case(sample, dtype, registry)
-    whole = [np.asarray(r) for r in run_reference(op)]
+    expected = [np.asarray(r) for r in run_reference(op)]
     call = described(op)
     signatures = nd_signatures(call, mesh)
     for signature in signatures:
-        if _can_sum(signature, [*flatten(op.inputs.values()), *whole]):
+        if _can_sum(signature, [*flatten(op.inputs.values()), *expected]):
             got = run_split(op, call, signature, mesh)
-            for number, (one, other) in enumerate(zip(got, whole, strict=True)):
+            for number, (one, other) in enumerate(zip(got, expected, strict=True)):
                 assert_close(one, other, (1e-9, 1e-9), f"{sample} on {mesh} with {signature}: result {number}")
     return len(signatures)
 

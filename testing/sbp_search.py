@@ -133,7 +133,7 @@ def _kept(op: Call, signature: SbpSignature, kinds: list[list[Sbp]]) -> list[lis
 
     Pieces are computed by the attributes that `signature` makes local.
     """
-    whole = [np.asarray(r) for r in run_reference(op)]
+    expected = [np.asarray(r) for r in run_reference(op)]
     for p in DEVICES:
         try:
             pieces = _run(op, signature, p)
@@ -141,20 +141,20 @@ def _kept(op: Call, signature: SbpSignature, kinds: list[list[Sbp]]) -> list[lis
             return [[]]
         kinds = [
             [k for k in some if _gives(w, [r[i] for r in pieces], k)]
-            for i, (some, w) in enumerate(zip(kinds, whole, strict=True))
+            for i, (some, w) in enumerate(zip(kinds, expected, strict=True))
         ]
     return kinds
 
 
-def _gives(whole: Array, pieces: Sequence[Array], sbp: Sbp) -> bool:
+def _gives(expected: Array, pieces: Sequence[Array], sbp: Sbp) -> bool:
     mesh = (len(pieces),)
-    if any(x.shape != local_shape(whole.shape, (sbp,), mesh, rank) for rank, x in enumerate(pieces)):
+    if any(x.shape != local_shape(expected.shape, (sbp,), mesh, rank) for rank, x in enumerate(pieces)):
         return False
     try:
         got = assemble(pieces, (sbp,), mesh)
     except FAILURES:
         return False
-    return np.allclose(got.astype(np.float64), whole.astype(np.float64), 1e-9, 1e-9, equal_nan=True)
+    return np.allclose(got.astype(np.float64), expected.astype(np.float64), 1e-9, 1e-9, equal_nan=True)
 
 
 def _run(op: Call, signature: SbpSignature, p: int) -> list[list[Array]]:

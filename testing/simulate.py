@@ -101,12 +101,12 @@ def _into_sums(pieces: list[Array], mesh: Mesh, axis: int, rng: np.random.Genera
     summed = list(pieces)
     for rank in range(len(pieces)):
         members = group(rank, mesh, [axis])
-        whole = pieces[members[0]]
-        if id(whole) not in made:
-            parts = [noise(rng, whole) for _ in members[1:]]
-            rest = np.subtract(whole, sum(parts, np.zeros_like(whole)), dtype=whole.dtype)
-            made[id(whole)] = [*parts, rest]
-        summed[rank] = made[id(whole)][members.index(rank)]
+        logical = pieces[members[0]]
+        if id(logical) not in made:
+            parts = [noise(rng, logical) for _ in members[1:]]
+            rest = np.subtract(logical, sum(parts, np.zeros_like(logical)), dtype=logical.dtype)
+            made[id(logical)] = [*parts, rest]
+        summed[rank] = made[id(logical)][members.index(rank)]
     return summed
 
 
@@ -127,7 +127,7 @@ def assemble(pieces: Sequence[Array], nd: NdSbp, mesh: Mesh) -> Array:
         SimulationError: ranks that should have the same piece have others.
     """
     shape = _whole_shape(pieces, nd, mesh)
-    whole = np.zeros(shape, pieces[0].dtype)
+    logical = np.zeros(shape, pieces[0].dtype)
     sums = [k for k, s in enumerate(nd) if s.is_partial]
     whole_axes = [k for k, s in enumerate(nd) if s.kind == "B"]
     for rank, piece in enumerate(pieces):
@@ -138,8 +138,8 @@ def assemble(pieces: Sequence[Array], nd: NdSbp, mesh: Mesh) -> Array:
         elif group(rank, mesh, sums)[0] == rank:
             parts = [pieces[m] for m in group(rank, mesh, sums)]
             total = parts[0] if len(parts) == 1 else put_together(parts, "M" if M in nd else "P")
-            whole[_slices(local_region(shape, nd, mesh, rank))] = total
-    return whole
+            logical[_slices(local_region(shape, nd, mesh, rank))] = total
+    return logical
 
 
 def _whole_shape(pieces: Sequence[Array], nd: NdSbp, mesh: Mesh) -> tuple[int, ...]:
@@ -263,16 +263,16 @@ def _all_reduce(parts: Sequence[Array], attrs: Sequence[Attrs]) -> list[Array]:
 
 
 def _reduce(parts: Sequence[Array], attrs: Sequence[Attrs]) -> list[Array]:
-    whole, *_ = _all_reduce(parts, attrs)
-    return [whole if member == attrs[0]["root"] else np.zeros_like(whole) for member in range(len(parts))]
+    reduced, *_ = _all_reduce(parts, attrs)
+    return [reduced if member == attrs[0]["root"] else np.zeros_like(reduced) for member in range(len(parts))]
 
 
 def _broadcast(parts: Sequence[Array], attrs: Sequence[Attrs]) -> list[Array]:
     return [parts[attrs[0]["root"]]] * len(parts)
 
 
-def _pieces(whole: Array, axis: int, sizes: Sequence[int]) -> list[Array]:
-    return np.split(whole, list(itertools.accumulate(sizes))[:-1], axis)
+def _pieces(logical: Array, axis: int, sizes: Sequence[int]) -> list[Array]:
+    return np.split(logical, list(itertools.accumulate(sizes))[:-1], axis)
 
 
 def _reduce_scatter(parts: Sequence[Array], attrs: Sequence[Attrs]) -> list[Array]:
@@ -289,9 +289,9 @@ def _all_to_all(parts: Sequence[Array], attrs: Sequence[Attrs]) -> list[Array]:
 
 def _send_recv(parts: Sequence[Array], attrs: Sequence[Attrs]) -> list[Array]:
     shape, mesh, source, target = (attrs[0][k] for k in ("shape", "mesh", "src_nd_sbp", "dst_nd_sbp"))
-    whole = assemble(parts, source, mesh)
-    assert whole.shape == shape, f"pieces of {whole.shape}, expected {shape}"
-    return [whole[_slices(local_region(shape, target, mesh, m))] for m in range(len(parts))]
+    logical = assemble(parts, source, mesh)
+    assert logical.shape == shape, f"pieces of {logical.shape}, expected {shape}"
+    return [logical[_slices(local_region(shape, target, mesh, m))] for m in range(len(parts))]
 
 
 RULES: dict[str, Callable[[Sequence[Array], Sequence[Attrs]], list[Array]]] = {

@@ -116,7 +116,7 @@ class _Run:
         return int(array.ctypes.data)
 
     def temporary(self, size: int) -> int:
-        """Memory filled with a pattern that shows reads of what nobody wrote."""
+        """Memory filled with a pattern that reveals reads of unwritten elements."""
         memory = np.full(size + 64, 0xAB, np.uint8)
         self.kept.append(memory)
         return self.address(memory) + -self.address(memory) % 64
@@ -268,8 +268,8 @@ def _reduce(value: Any, axis: Any, combine_fn: Callable[..., Any], keep_dims: bo
     axis, values = int(axis), value if isinstance(value, tuple) else (value,)
     while values[0].handle.data.shape[axis] > 1:
         halves = (_part(v, axis, slice(start, None, 2)) for start in (0, 1) for v in values)
-        found = combine_fn(*halves)
-        values = found if isinstance(found, tuple) else (found,)
+        reduced = combine_fn(*halves)
+        values = reduced if isinstance(reduced, tuple) else (reduced,)
     return values if isinstance(value, tuple) else values[0]
 
 

@@ -51,7 +51,7 @@ def _check_sample(record: Operator, sample: Sample, registry: Registry) -> None:
         checks.check_types(sample, dtype, registry)
         checks.check_meaning(sample, dtype, registry)
         checks.check_round_trip(sample, dtype, create_context(registry), registry)
-        backends: list[Callable[..., None]] = [check_backend, *([check_triton] if TRITON else [])]
+        backends: list[Callable[..., object]] = [check_backend, *([check_triton] if TRITON else [])]
         for check in backends:
             check(sample, dtype, registry=registry)
             _check_dynamic(check, sample, dtype, registry)
@@ -60,7 +60,7 @@ def _check_sample(record: Operator, sample: Sample, registry: Registry) -> None:
         check_gradient(sample, registry)
 
 
-def _check_dynamic(check: Callable[..., None], sample: Sample, dtype: dtypes.DType, registry: Registry) -> None:
+def _check_dynamic(check: Callable[..., object], sample: Sample, dtype: dtypes.DType, registry: Registry) -> None:
     """Compiled for every size, unless the operator refuses that."""
     try:
         check(sample, dtype, dynamic=True, registry=registry)

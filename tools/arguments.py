@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from oneflow.dialect.deprecated import current_name
 from oneflow.dialect.record import suggestion
 from oneflow.lowering.targets.choice import gpu_target_named
 from oneflow.passes.base import PipelineError, parse_bool
@@ -57,7 +58,12 @@ def _check_arch(text: str) -> None:
 
 
 def _check_passes(text: str) -> None:
-    check_names(text.split(","))
+    check_names(_split_names(text))
+
+
+def _split_names(text: str) -> list[str]:
+    """Today's names of passes separated by commas."""
+    return [current_name("pass", name) for name in text.split(",") if name]
 
 
 FLAGS = {
@@ -121,7 +127,7 @@ class Arguments:
         """The passes at which the program is printed; `*` for all."""
         if f"mlir-print-ir-{when}-all" in self.flags:
             return frozenset("*")
-        return frozenset(filter(None, self.flags.get(f"mlir-print-ir-{when}", "").split(",")))
+        return frozenset(_split_names(self.flags.get(f"mlir-print-ir-{when}", "")))
 
 
 def parse_arguments(argv: Sequence[str]) -> Arguments:
@@ -166,6 +172,7 @@ def _add_flag(arguments: Arguments, flag: Flag, value: str | None, rest: list[st
 
 
 def _pass_name(name: str) -> str:
+    name = current_name("pass", name)
     known = {*PASSES, *PIPELINES, *UPSTREAM}
     if name not in known:
         near = suggestion(name.lstrip("-"), [*known, *FLAGS], "--")

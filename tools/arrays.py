@@ -90,6 +90,6 @@ def write_arrays(path: str, arrays: Mapping[str, np.ndarray]) -> None:
         elif suffix == ".npz":
             np.savez(path, **arrays)  # type: ignore[arg-type]
         else:
-            Path(path).write_bytes(safetensors.save({k: np.ascontiguousarray(a) for k, a in arrays.items()}))
+            Path(path).write_bytes(safetensors.save({k: np.asarray(a, order="C") for k, a in arrays.items()}))
     except (OSError, SafetensorError) as error:
         raise FileError(f"cannot write {path}: {getattr(error, 'strerror', None) or error}") from None

@@ -10,9 +10,11 @@ import argparse
 import contextlib
 import os
 import sys
+import warnings
 from collections.abc import Callable
 from typing import NoReturn
 
+from oneflow.dialect.deprecated import DeprecatedName
 from oneflow.dialect.reader import place_of
 from oneflow.passes.base import PassError, PipelineError
 from oneflow.passes.pipeline import unforeseen
@@ -56,7 +58,9 @@ def run_command(name: str, work: Callable[[], int], report: Callable[[str], None
     interrupted.
     """
     try:
-        status = work()
+        with warnings.catch_warnings():
+            warnings.simplefilter("default", DeprecatedName)
+            status = work()
         if sys.stdout is not None:
             sys.stdout.flush()
     except Done as done:

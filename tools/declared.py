@@ -34,9 +34,9 @@ def declare(ops: Iterable[OdsOp], registry: Registry = REGISTRY) -> list[Operato
             check_names(record.signature)
         except SignatureError as error:
             raise OdsError(f"{record.where}: {error}") from None
-        taken = registry.operators.get(record.name)
-        if taken is not None and not (DECLARED in taken.traits and taken.where == record.where):
-            raise OdsError(f"{record.where}: operator {record.name} is defined already at {taken.where}")
+        registered = registry.operators.get(record.name)
+        if registered is not None and not (DECLARED in registered.traits and registered.where == record.where):
+            raise OdsError(f"{record.where}: operator {record.name} is defined already at {registered.where}")
     registry.operators.update({record.name: record for record in made})
     return made
 
@@ -49,11 +49,11 @@ def declare_missing(ops: Iterable[OdsOp], registry: Registry = REGISTRY) -> list
     """
     missing, differing = [], []
     for op in ops:
-        taken = registry.operators.get(operation_name(op.name))
-        if taken is None or DECLARED in taken.traits:
+        registered = registry.operators.get(operation_name(op.name))
+        if registered is None or DECLARED in registered.traits:
             missing.append(op)
-        elif not _is_implemented(op, taken.signature):
-            differing.append(f"{op.name} of {op.where}, which is {taken.signature}")
+        elif not _is_implemented(op, registered.signature):
+            differing.append(f"{op.name} of {op.where}, which is {registered.signature}")
     if differing:
         warnings.warn(
             "operators that are implemented with other operands, results or attributes stay as they are: "

@@ -101,8 +101,8 @@ def _text(attribute: ir.Attribute) -> str:
 def _written(op: ir.Operation, text: str) -> list[str]:
     """The names of the arguments in the text. MLIR keeps their locations, not their names; numbers are no names."""
     arguments, lines = op.regions[0].blocks[0].arguments, text.splitlines()
-    found = [_word_at(lines, place_of(a.location)) for a in arguments]
-    names = [name if name and not name.isdigit() else f"arg{number}" for number, name in enumerate(found)]
+    words = [_word_at(lines, place_of(a.location)) for a in arguments]
+    names = [name if name and not name.isdigit() else f"arg{number}" for number, name in enumerate(words)]
     return names if len(set(names)) == len(names) else [f"arg{number}" for number in range(len(names))]
 
 

@@ -9,12 +9,13 @@ import traceback
 from pathlib import Path
 from typing import IO
 
-from oneflow.runtime.user_ops.framework import FrameworkError
-from oneflow.runtime.user_ops.library import LibraryError, load_library
+from oneflow.dialect.lazy import lazy
 from oneflow.tools.command import CommandError
-from oneflow.tools.declared import declare_missing
-from oneflow.tools.ods import read_ods
 
+framework = lazy("oneflow.runtime.user_ops.framework")
+library = lazy("oneflow.runtime.user_ops.library")
+declared = lazy("oneflow.tools.declared")
+ods = lazy("oneflow.tools.ods")
 _COMMENT = re.compile(r"//.*")
 
 
@@ -118,13 +119,13 @@ def _load_one(path: str) -> None:
 
 def _load_library(path: str) -> None:
     try:
-        load_library(path)
-    except (LibraryError, FrameworkError) as error:
+        library.load_library(path)
+    except (library.LibraryError, framework.FrameworkError) as error:
         raise FileError(str(error)) from None
 
 
 def _declare(path: str) -> None:
-    declare_missing(read_ods(read_text(path), path))
+    declared.declare_missing(ods.read_ods(read_text(path), path))
 
 
 def _run_python(path: str) -> None:

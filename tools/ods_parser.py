@@ -217,9 +217,9 @@ class _Parser:
 
     def listed(self, closing: str, read: Callable[[], Any]) -> list[Any]:
         """Comma-separated items, each parsed by `read`, up to the closing bracket."""
-        found: list[Any] = []
+        items: list[Any] = []
         while not self.accept(closing):
-            found.append(read())
+            items.append(read())
             if self.peek() != closing:
                 self.take(",", closing)
-        return found
+        return items

@@ -113,8 +113,8 @@ class _Reader:
                 self.classes[item.name] = item
 
     def include(self, item: Include, folder: Path) -> None:
-        found = (f for f in (up / item.path for up in (folder, *folder.parents)) if f.is_file())
-        path = next(found, None)
+        files = (f for f in (up / item.path for up in (folder, *folder.parents)) if f.is_file())
+        path = next(files, None)
         if path is not None and path.resolve() not in self.started:
             self.read_file(path)
 
@@ -138,8 +138,8 @@ class _Reader:
             args = tuple(evaluate(a, {}, env) for a in base.args)
             record.bases[base.name] = args
             if base.name in self.classes:
-                found = self.classes[base.name]
-                self.inherit(record, found, _bind(found, args, template.where))
+                base_class = self.classes[base.name]
+                self.inherit(record, base_class, _bind(base_class, args, template.where))
         record.declared |= template.declared
         record.fields.update({name: (value, env) for name, value in template.fields.items()})
 

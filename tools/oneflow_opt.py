@@ -1,6 +1,6 @@
 """`oneflow-opt`: reads a program, runs passes on it and prints it, as mlir-opt does.
 
-Importing operators, passes and lowerings registers them, so that all of them can be named.
+Operators, passes and lowerings are imported when the program or the command line names them.
 """
 
 from __future__ import annotations
@@ -10,21 +10,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import oneflow
-import oneflow.dialect.ops
-import oneflow.passes.all
 from oneflow.dialect._mlir import ir
+from oneflow.dialect.lazy import lazy
 from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.record import REGISTRY, OperatorError, suggestion
 from oneflow.lowering.pipelines import STAGES, pipeline_between
-from oneflow.passes.infer_sbp import InferSbp
 from oneflow.passes.pipeline import Pipeline
-from oneflow.runtime.user_ops.operations import find_operator
-from oneflow.tools import describe
 from oneflow.tools.arguments import Arguments, help_text, parse_arguments
 from oneflow.tools.command import UsageError, run_command
 from oneflow.tools.files import load_operators, read_text
 from oneflow.tools.session import Session
 from oneflow.tools.target import for_targets
+
+describe = lazy("oneflow.tools.describe")
+operations = lazy("oneflow.runtime.user_ops.operations")
+#: The pass that chooses layouts.
+INFER_SBP = "oneflow-infer-sbp"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -35,11 +36,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(arguments: Arguments) -> int:
     if "load-ops" in arguments.flags:
         load_operators(arguments.flags["load-ops"])
-    shown = _show(arguments)
-    if shown is not None:
-        print(shown)
+    text = _show(arguments)
+    if text is not None:
+        print(text)
         return 0
-    context = create_context(REGISTRY)
+    context = create_context(REGISTRY, operators=())
     context.enable_multithreading(False)
     context.allow_unregistered_dialects = arguments.is_on("allow-unregistered-dialect")
     with for_targets(arguments.flags.get("target"), arguments.flags.get("gpu-arch")):
@@ -52,7 +53,7 @@ def _show(arguments: Arguments) -> str | None:
     if "show-op" in flags:
         name = flags["show-op"].removeprefix("oneflow.")
         try:
-            return describe.show_operator(find_operator(REGISTRY, name)[0])
+            return describe.show_operator(operations.find_operator(REGISTRY, name)[0])
         except OperatorError as error:
             raise UsageError(str(error)) from None
     printers: dict[str, Callable[[], str]] = {
@@ -81,9 +82,9 @@ def _pipeline(arguments: Arguments, context: ir.Context) -> Pipeline:
 
 def _drawing(pipeline: Pipeline, file: str) -> Pipeline:
     """The pipeline, whose SBP inference writes a drawing to `file`."""
-    inferring = [step.name == InferSbp.name for step in pipeline.steps]
+    inferring = [step.name == INFER_SBP for step in pipeline.steps]
     if not any(inferring):
-        raise UsageError(f"--view-sbp: expected the pass --{InferSbp.name}, whose choice is drawn")
+        raise UsageError(f"--view-sbp: expected the pass --{INFER_SBP}, whose choice is drawn")
     drawn = zip(pipeline.steps, inferring, strict=True)
     return Pipeline(tuple(replace(s, options=f"{s.options} view={file}".strip()) if i else s for s, i in drawn))
 

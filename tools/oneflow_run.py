@@ -1,6 +1,7 @@
 """`oneflow-run`: compiles one function of a program and runs it on arrays from files.
 
 oneflow-run model.mlir --entry-point f --input x=x.npy --input weights.safetensors --output out.npz
+oneflow-run model.onnx --input x=x.npy
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ from oneflow.dialect.record import REGISTRY, suggestion
 from oneflow.frontend.core.devices import Device, compile_for, device, set_compile_option
 from oneflow.lowering.pipelines import STAGES, pipeline_between
 from oneflow.lowering.triton.names import AUTOTUNE
-from oneflow.passes.infer_sbp import STRATEGIES
 from oneflow.passes.pipeline import Pipeline, Watch
+from oneflow.passes.sbp import STRATEGIES
 from oneflow.tools import ranks
 from oneflow.tools.arrays import check_output, read_arrays, write_arrays
 from oneflow.tools.command import Parser, UsageError, run_command
@@ -34,6 +35,7 @@ from oneflow.tools.describe import version_text
 from oneflow.tools.diagnostics import Source
 from oneflow.tools.entry import Entry, EntryError, find_entry, match_inputs
 from oneflow.tools.files import load_operators, read_text
+from oneflow.tools.onnx_models import SUFFIX, import_onnx
 from oneflow.tools.seeds import set_seed
 from oneflow.tools.target import HELP, for_targets
 
@@ -65,7 +67,7 @@ def _number(minimum: int, maximum: int) -> Callable[[str], int]:
 
 #: The arguments of `add_argument` by option.
 OPTIONS: dict[str, dict[str, Any]] = {
-    "file": {"help": "the program; - is standard input"},
+    "file": {"help": "the program, or an ONNX model; - is standard input"},
     "--entry-point": {"metavar": "NAME", "help": "the function to run (default: the only public one)"},
     "--input": {
         "action": "append", "default": [], "metavar": "[NAME=]FILE",
@@ -142,7 +144,7 @@ def _read_program(file: str, text: str) -> ir.Module | None:
     """The program; None after errors, which are printed in the format of oneflow-opt."""
     name = "<stdin>" if file == "-" else file
     try:
-        return read_module(text, create_context(REGISTRY), name)
+        return read_module(text, create_context(REGISTRY, operators=()), name)
     except ProgramError as error:
         ranks.report("\n".join(map(Source(name, text).render, error.diagnostics)))
         return None
@@ -157,7 +159,11 @@ def _run_program(arguments: argparse.Namespace) -> int:
     place = _device(arguments)
     if arguments.load_ops is not None:
         load_operators(arguments.load_ops)
-    text = read_text(arguments.file)
+    constants: dict[str, np.ndarray] = {}
+    if arguments.file.endswith(SUFFIX):
+        text, constants = import_onnx(arguments.file, _read_inputs(arguments.input))
+    else:
+        text = read_text(arguments.file)
     module = _read_program(arguments.file, text)
     if module is None:
         return 1
@@ -175,7 +181,7 @@ def _run_program(arguments: argparse.Namespace) -> int:
         raise UsageError("expected a program with a mesh: the module attribute oneflow.mesh, or --mesh 2,2")
     for name in arguments.print_ir_after:
         print_after(module, name, arguments.file)
-    arrays = match_inputs(entry, _read_inputs(arguments.input))
+    arrays = match_inputs(entry, {**constants, **_read_inputs(arguments.input)})
     start = time.perf_counter()
     executable = _guarded(lambda: compile_for(place, module, entry.name))
     compiled = time.perf_counter() - start
@@ -218,9 +224,9 @@ def _run_ranks(arguments: argparse.Namespace, module: ir.Module, entry: Entry, m
     results = _guarded(lambda: program.run(pieces))
     if arguments.time is not None:
         _report_times(compiled, lambda: program.run(pieces), arguments.time, is_first)
-    whole = _guarded(lambda: [program.whole(i, p, root=0) for i, p in enumerate(results)])
+    logical = _guarded(lambda: [program.whole(i, p, root=0) for i, p in enumerate(results)])
     if is_first:
-        _deliver(arguments.output, dict(zip(entry.outputs, whole, strict=True)))
+        _deliver(arguments.output, dict(zip(entry.outputs, logical, strict=True)))
     return 0
 
 

@@ -1,12 +1,17 @@
-"""`oneflow-translate`: C++ from operators declared in ODS, and from `functional_api.yaml`.
+"""`oneflow-translate`: programs from models of other frameworks, C++ from operators declared in ODS and from
+`functional_api.yaml`.
 
+    oneflow-translate --import-torch model.pt2 -o model.mlir
+    oneflow-translate --import-onnx model.onnx -o model.mlir
     oneflow-translate --gen-op-schema ops.td -o oneflow/core/framework/op_generated.h
     oneflow-translate --import-ods ops.td -o op_generated.cpp
     oneflow-translate --gen-functional-api functional_api.yaml -o oneflow/core/functional/functional_api.yaml.h
 
-The first header has a class for each operator, whose static functions the user implements; the source registers the
-operators with them; the second header declares `functional::Name`. They are compiled, together with kernels and
-functors, into a library that `--load-ops` loads. `--load-ops ops.td` has programs verified before there is one.
+The first two commands write the program of an exported PyTorch model or of an ONNX model, and beside it
+`model.safetensors` with the constants under the names of the arguments. The first header has a class for each
+operator, whose static functions the user implements; the source registers the operators with them; the second header
+declares `functional::Name`. They are compiled, together with kernels and functors, into a library that `--load-ops`
+loads. `--load-ops ops.td` has programs verified before there is one.
 """
 
 from __future__ import annotations
@@ -18,12 +23,16 @@ from pathlib import Path
 
 import oneflow.dialect.ops  # noqa: F401  registers the operators
 from oneflow.dialect.record import REGISTRY, Registry
+from oneflow.frontend.core.errors import OneFlowError
+from oneflow.frontend.importers.lazy import read_torch
 from oneflow.runtime.user_ops.functional_api import FunctionalApiError, parse_functional_api
+from oneflow.tools.arrays import write_arrays
 from oneflow.tools.command import CommandError, Parser, run_command
 from oneflow.tools.declared import declare
 from oneflow.tools.files import make_folder, read_text, write_text
 from oneflow.tools.functional_header import functional_text
 from oneflow.tools.ods import read_ods, registration_text, schema_text
+from oneflow.tools.onnx_models import import_onnx
 
 HEADER = "oneflow/core/framework/op_generated.h"
 
@@ -47,18 +56,40 @@ def _gen_functional_api(file: str, arguments: argparse.Namespace) -> str:
         raise CommandError(str(error)) from None
 
 
+def _import_onnx(file: str, arguments: argparse.Namespace) -> str:
+    text, constants = import_onnx(file)
+    if arguments.output != "-" and constants:
+        make_folder(Path(arguments.output).parent)
+        write_arrays(str(Path(arguments.output).with_suffix(".safetensors")), constants)
+    return text
+
+
+def _import_torch(file: str, arguments: argparse.Namespace) -> str:
+    try:
+        model = read_torch(file)
+    except (ImportError, OneFlowError) as error:
+        raise CommandError(str(error)) from None
+    if arguments.output != "-":
+        make_folder(Path(arguments.output).parent)
+        state = {name: tensor.numpy() for name, tensor in model.arguments.items()}
+        write_arrays(str(Path(arguments.output).with_suffix(".safetensors")), state)
+    return f"{model.module}"
+
+
 #: What the command writes, by its option: the option's argument, its help, and the writer.
 WRITERS: dict[str, tuple[str, str, Callable[[str, argparse.Namespace], str]]] = {
+    "import-torch": ("FILE.pt2", "write the program of a file of torch.export.save", _import_torch),
     "import-ods": ("FILE.td", "register the operators of a file, and write the C++ that does", _import_ods),
     "gen-op-schema": ("FILE.td", "write the C++ classes whose static functions the user implements", _gen_op_schema),
     "gen-functional-api": ("FILE.yaml", "write the C++ functions of a functional_api.yaml", _gen_functional_api),
+    "import-onnx": ("FILE.onnx", "write the program of a model, and its constants as .safetensors", _import_onnx),
 }
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="oneflow-translate",
-        description="C++ from operators declared in ODS (.td) and functions (.yaml).",
+        description="Programs from models (.pt2, .onnx), C++ from operators (.td) and functions (.yaml).",
         allow_abbrev=False,
     )
     what = parser.add_mutually_exclusive_group(required=True)

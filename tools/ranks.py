@@ -42,8 +42,8 @@ def start_ranks(command: Sequence[str], count: int) -> int:
     line = [*launcher(), "-n", str(count), sys.executable, "-m", *command]
     pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "errors": "replace"}
     with subprocess.Popen(line, env={**os.environ, _RANK: "1"}, **pipes) as job:
-        ways = [(job.stdout, sys.stdout), (job.stderr, sys.stderr)]
-        threads = [threading.Thread(target=_forward, args=way) for way in ways]
+        streams = [(job.stdout, sys.stdout), (job.stderr, sys.stderr)]
+        threads = [threading.Thread(target=_forward, args=way) for way in streams]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -54,9 +54,9 @@ def start_ranks(command: Sequence[str], count: int) -> int:
 def _forward(source: TextIO, target: TextIO) -> None:
     """Forwards lines, without the lines of launchers."""
     for text in source:
-        said = _LAUNCHER_OUTPUT.sub("", text.rstrip("\n"))
-        if said or text == "\n":
-            print(said, file=target, flush=True)
+        line = _LAUNCHER_OUTPUT.sub("", text.rstrip("\n"))
+        if line or text == "\n":
+            print(line, file=target, flush=True)
 
 
 def is_rank() -> bool:
@@ -70,17 +70,17 @@ def launcher() -> list[str]:
     Raises:
         UsageError: there is none.
     """
-    beside = Path(sys.executable).parent
-    places = [(name, path) for path in (str(beside), None) for name in ("mpiexec", "mpirun")]
-    found = next(filter(None, (shutil.which(name, path=path) for name, path in places)), None)
-    if found is None:
-        raise UsageError(f"--nproc: expected mpiexec beside {sys.executable} or on the path; {mpi.HINT}")
-    version = subprocess.run([found, "--version"], capture_output=True, text=True, check=False).stdout
+    interpreter_folder = Path(sys.executable).parent
+    places = [(name, path) for path in (str(interpreter_folder), None) for name in ("mpiexec", "mpirun")]
+    launcher_path = next(filter(None, (shutil.which(name, path=path) for name, path in places)), None)
+    if launcher_path is None:
+        raise UsageError(f"--nproc: expected mpiexec in the folder of {sys.executable} or on the path; {mpi.HINT}")
+    version = subprocess.run([launcher_path, "--version"], capture_output=True, text=True, check=False).stdout
     if "HYDRA" in version:
-        return [found]
+        return [launcher_path]
     root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
     # Open MPI would bind each of two ranks to a single core for all its threads.
-    return [found, "--oversubscribe", "--bind-to", "none", *root]
+    return [launcher_path, "--oversubscribe", "--bind-to", "none", *root]
 
 
 def report(message: str) -> None:

@@ -7,21 +7,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from oneflow.dialect._mlir import ir
+from oneflow.dialect.lazy import lazy
 from oneflow.dialect.reader import Diagnostic, ProgramError, read_module
 from oneflow.dialect.record import REGISTRY
-from oneflow.frontend.core.devices import set_compile_option
 from oneflow.lowering.targets.choice import gpu_target
-from oneflow.lowering.triton.launch.program import read_program
 from oneflow.lowering.triton.names import AUTOTUNE
 from oneflow.passes.base import parse_bool
 from oneflow.passes.pipeline import Pipeline, PipelineFailure, Watch
-from oneflow.runtime.cuda.compiler import CompileError
-from oneflow.runtime.cuda.dump import dump_kernels
 from oneflow.tools.arguments import Arguments
 from oneflow.tools.command import UsageError
 from oneflow.tools.diagnostics import Expectations, Source
 from oneflow.tools.files import write_text
 
+program = lazy("oneflow.lowering.triton.launch.program")
+compiler = lazy("oneflow.runtime.cuda.compiler")
+dump = lazy("oneflow.runtime.cuda.dump")
+devices = lazy("oneflow.frontend.core.devices")
 MARKER = "// -----"
 
 
@@ -69,7 +70,7 @@ class Session:
         try:
             module = read_module(text, self.context, self.source.name)
             if self.arguments.is_on("autotune"):
-                set_compile_option(module, AUTOTUNE, True)
+                devices.set_compile_option(module, AUTOTUNE, True)
             self.pipeline.run(module, REGISTRY, self.watch)
         except ProgramError as error:
             for diagnostic in error.diagnostics:
@@ -86,8 +87,8 @@ class Session:
     def _dump(self, module: ir.Module) -> None:
         folder = Path(self.arguments.flags["dump-kernels"])
         try:
-            dump_kernels(read_program(module), folder, gpu_target().arch)
-        except (CompileError, ValueError) as error:
+            dump.dump_kernels(program.read_program(module), folder, gpu_target().arch)
+        except (compiler.CompileError, ValueError) as error:
             raise UsageError(f"--dump-kernels: {error}") from error
         except OSError as error:
             raise UsageError(f"--dump-kernels: cannot write to {folder}: {error.strerror}") from error

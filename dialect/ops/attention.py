@@ -150,8 +150,8 @@ def _base(ops: Builder, op: Call, x: Value) -> Value:
 
 def _numpy_scores(query: Any, key: Any, mask: Any, scale: float, causal: bool) -> Any:
     """The scores in f64."""
-    whole = np.repeat(key.astype(np.float64), query.shape[1] // max(key.shape[1], 1), axis=1)
-    scores = query.astype(np.float64) @ whole.swapaxes(2, 3) * scale
+    repeated_key = np.repeat(key.astype(np.float64), query.shape[1] // max(key.shape[1], 1), axis=1)
+    scores = query.astype(np.float64) @ repeated_key.swapaxes(2, 3) * scale
     scores = scores if mask is None else scores + mask.astype(np.float64)
     return np.where(np.tri(*scores.shape[2:], dtype=np.bool_), scores, -np.inf) if causal else scores
 
@@ -254,13 +254,13 @@ class Attention:
         most = _numpy_base(scores.max(-1, keepdims=True, initial=-np.inf))
         e = np.exp(scores - most)
         total = e.sum(-1, keepdims=True)
-        whole = np.repeat(value.astype(np.float64), query.shape[1] // max(value.shape[1], 1), axis=1)
+        repeated_value = np.repeat(value.astype(np.float64), query.shape[1] // max(value.shape[1], 1), axis=1)
         row = np.float64 if query.dtype.itemsize == 8 else np.float32
         weights = e / np.maximum(total, 1.0)
         weights = weights * _numpy_kept(weights, offset, **dropped)
         with np.errstate(divide="ignore"):
             logsumexp = most + np.log(total)
-        return (weights @ whole).astype(query.dtype), logsumexp[..., 0].astype(row)
+        return (weights @ repeated_value).astype(query.dtype), logsumexp[..., 0].astype(row)
 
 
 def _slopes(ops: Builder, op: Call, dy: Value, delta: Value) -> tuple[Value, Value]:
@@ -295,14 +295,14 @@ class AttentionGrad:
 
     def sbp(op: Call) -> list[SbpSignature]:
         keys, groups = _of_heads(op)
-        found = [
+        signatures = [
             _signature(op, _split(op, 0, S(0)), [S(0)] * 3),
             _signature(op, _split(op, 1, keys), (S(1), *[P if keys == B else keys] * 2), groups),
             _signature(op, {"dy": S(3), "value": S(3), "delta": P}, (P, P, S(3))),
             _signature(op, {"dy": P, "delta": P}, (P, P, P)),
             _signature(op, {"value": P, "delta": P}, (P, P, B)),
         ]
-        return found if op.causal else [*found, *_lengths(op)]
+        return signatures if op.causal else [*signatures, *_lengths(op)]
 
     grad = composed_gradient
 

@@ -107,9 +107,9 @@ class Normalization:
         given = ["x", *(name for name in PARAMS if op[name] is not None)]
         more = len(op.results) - 1
         y = " ".join(x)
-        found = Factors(f"{y}{f', {x[axis]}' * (len(given) - 1)} -> {y}{f', {x[axis]}' * more}")
-        found = found.linear_in(op, "gamma", "beta")
-        return with_addend(op, found if op.training else found.linear_in(op, "x", "moving_mean", "beta"), y)
+        factors = Factors(f"{y}{f', {x[axis]}' * (len(given) - 1)} -> {y}{f', {x[axis]}' * more}")
+        factors = factors.linear_in(op, "gamma", "beta")
+        return with_addend(op, factors if op.training else factors.linear_in(op, "x", "moving_mean", "beta"), y)
 
     def sharded_decomposition(ops: Builder, op: Call) -> list[Value]:
         x = widen(ops, op.x)

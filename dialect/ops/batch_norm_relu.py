@@ -93,28 +93,28 @@ class NormalizationAddRelu:
 
     def sharded_decomposition(ops: Builder, op: Call) -> list[Value]:
         call = _normalization(op)
-        whole, *more = ops.call("normalization", *call.inputs.values(), **call.attrs)
-        y = ops.relu(whole)
+        normalized, *more = ops.call("normalization", *call.inputs.values(), **call.attrs)
+        y = ops.relu(normalized)
         return [y, _written_bits(ops, y), *more]
 
     def grad(ops: Builder, op: Call, dy: Value | None, _: None, *more: Value | None) -> dict[str, Any]:
         dx = None if dy is None else ops.relu_grad(op.y, dy)
-        found = dict(composed_gradient(ops, _normalization(op), dx, *more))
-        addend = found.pop("_add_to_output", None)
-        return found if addend is None else {**found, "addend": addend}
+        gradients = dict(composed_gradient(ops, _normalization(op), dx, *more))
+        addend = gradients.pop("_add_to_output", None)
+        return gradients if addend is None else {**gradients, "addend": addend}
 
     def compute(op: Call) -> list[Stage]:
         call = _normalization(op)
         assert call.record.compute is not None
-        whole, *more = call.record.compute(call)
-        y = c.element_wise(whole.shape, lambda *at: s.where(whole[at] <= 0, 0, whole[at]), op.x.dtype)
+        normalized, *more = call.record.compute(call)
+        y = c.element_wise(normalized.shape, lambda *at: s.where(normalized[at] <= 0, 0, normalized[at]), op.x.dtype)
         return [y, _bits(y), *more]
 
     def reference(x: Any, addend: Any, mean: Any, variance: Any, gamma: Any, beta: Any, **attrs: Any) -> Any:
         operands = dict(zip(("x", *PARAMS), (x, mean, variance, gamma, beta), strict=True))
         call = Call(REGISTRY["normalization"], {**operands, "_add_to_output": addend}, attrs)
-        whole, *more = run_reference(call)
-        y = np.maximum(whole, 0)
+        normalized, *more = run_reference(call)
+        y = np.maximum(normalized, 0)
         return y, _numpy_bits(y), *more
 
 
@@ -145,10 +145,10 @@ class NormalizationAddReluGrad:
 
     def sharded_decomposition(ops: Builder, op: Call) -> list[Value]:
         passed = ops.relu_grad(op.y, op.dy)
-        found = ops.call(
+        gradients = ops.call(
             "normalization_grad", op.x, passed, op.mean, op.inv_variance, op.gamma, axis=op.axis, epsilon=op.epsilon
         )
-        return [*found, passed] if op.with_addend else list(found)
+        return [*gradients, passed] if op.with_addend else list(gradients)
 
     grad = composed_gradient
 
@@ -175,5 +175,5 @@ class NormalizationAddReluGrad:
         passed = np.where(y > 0, dy, 0).astype(dy.dtype)
         names = ("x", "dy", "mean", "inv_variance", "gamma")
         operands = dict(zip(names, (x, passed, mean, inv, gamma), strict=True))
-        found = run_reference(Call(REGISTRY["normalization_grad"], operands, attrs))
-        return *found, *[passed] * with_addend
+        gradients = run_reference(Call(REGISTRY["normalization_grad"], operands, attrs))
+        return *gradients, *[passed] * with_addend

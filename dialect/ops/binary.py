@@ -52,8 +52,8 @@ def _exactly(function: Callable[[int, int], int], x: np.ndarray, y: np.ndarray) 
     """`function` of Python's integers for each pair of elements, wrapped to the width."""
     x, y = np.broadcast_arrays(x, y)
     bits = 8 * x.dtype.itemsize
-    found = [function(int(a), int(b)) % (1 << bits) for a, b in zip(x.flat, y.flat, strict=True)]
-    return np.array(found, np.uint64).astype(f"u{x.dtype.itemsize}").view(x.dtype).reshape(x.shape)
+    results = [function(int(a), int(b)) % (1 << bits) for a, b in zip(x.flat, y.flat, strict=True)]
+    return np.array(results, np.uint64).astype(f"u{x.dtype.itemsize}").view(x.dtype).reshape(x.shape)
 
 
 def truncated(x: np.ndarray, y: np.ndarray) -> np.ndarray:

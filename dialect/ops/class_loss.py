@@ -241,13 +241,13 @@ class Nll:
         def weight() -> Value | None:
             terms = [] if dout is None else [-(op.input * _over_classes(ops, dout, op.input))]
             terms += [] if dweight is None else [_over_classes(ops, dweight, op.input)]
-            whole = total(ops, op.input, terms)
-            if whole is None:
+            loss_sum = total(ops, op.input, terms)
+            if loss_sum is None:
                 return None
             _expect_all_classes(op)
             hits = -ops.nll_grad(ops.ones_like(op.output), op.input, op.target, **options)
             rows = range(op.target.rank)
-            return ops.reduce_sum(whole * hits, axis=rows) if rows else whole * hits
+            return ops.reduce_sum(loss_sum * hits, axis=rows) if rows else loss_sum * hits
 
         if dout is None:
             return {"weight": weight}
@@ -258,8 +258,8 @@ class Nll:
 
         def weight(*i: Expr) -> Expr:
             label, counts = _class_of(op, i)
-            found = _weight_of(op, label)
-            return s.where(counts, s.const(1, x.dtype.accumulator) if found is None else found, 0)
+            loss_weight = _weight_of(op, label)
+            return s.where(counts, s.const(1, x.dtype.accumulator) if loss_weight is None else loss_weight, 0)
 
         def output(*i: Expr) -> Expr:
             label, counts = _class_of(op, i)
@@ -294,8 +294,8 @@ class NllGrad:
 
     def sbp(op: Call) -> Factors:
         rows, row = _row_factors(op.input.rank, op.target.rank, classes="c")
-        found = Factors(f"{row}, {rows}, {row}{'' if op.weight is None else ', _'} -> {rows}")
-        return found.linear_in(op, "out_grad").linear_in(op, "weight")
+        factors = Factors(f"{row}, {rows}, {row}{'' if op.weight is None else ', _'} -> {rows}")
+        return factors.linear_in(op, "out_grad").linear_in(op, "weight")
 
     def local(op: Call, shard: Shard) -> dict[str, Any]:
         return piece_of(op, shard, 1, -1)

@@ -117,8 +117,8 @@ def _sbp(op: Call) -> Factors:
     """Batch and filters stay split; splitting the channels of the images leaves partial sums."""
     layout = layout_of(op, op.in_.rank - 2)
     x, weight, y = factor_names(op, layout)
-    found = Factors(f"{x}, {weight} -> {y}", "each")
-    return with_addend(op, found if op.bias is None else found.plus(y.split()[layout.channel]), y)
+    factors = Factors(f"{x}, {weight} -> {y}", "each")
+    return with_addend(op, factors if op.bias is None else factors.plus(y.split()[layout.channel]), y)
 
 
 def local_groups(op: Call, x: Any, weight: Any) -> dict[str, Any]:
@@ -160,8 +160,8 @@ def _compute(op: Call) -> Stage:
         return x[there] * weight[(*group, o, *inner)]
 
     product = c.sum_(shape, weight.shape[len(channels) :], term)
-    whole = c.reshape(product, layout.arrange(lead, [filters], windows.counts(sizes))) if op.groups > 1 else product
-    return _finish(op, whole, layout)
+    images = c.reshape(product, layout.arrange(lead, [filters], windows.counts(sizes))) if op.groups > 1 else product
+    return _finish(op, images, layout)
 
 
 def _finish(op: Call, product: Stage, layout: Layout) -> Stage:
@@ -266,8 +266,8 @@ class ConvDataGrad:
 
     def sbp(op: Call) -> Factors:
         x, weight, y = factor_names(op, layout_of(op, op.num_spatial_dims))
-        found = Factors(f"{y}, {weight}, {x} -> {x}").linear_in(op, "dy").linear_in(op, "filter")
-        return with_addend(op, found, x)
+        factors = Factors(f"{y}, {weight}, {x} -> {x}").linear_in(op, "dy").linear_in(op, "filter")
+        return with_addend(op, factors, x)
 
     def local(op: Call, shard: Shard) -> dict[str, Any]:
         return local_groups(op, shard.inputs[2], shard.inputs[1])
@@ -287,8 +287,8 @@ class ConvDataGrad:
         dy, weight = by_group(op, layout, op.dy), filters_by_group(op, op["filter"])
         dtype = op.dy.dtype if op._add_to_output is None else op.dy.dtype.accumulator
         product = transposed(dy, weight, shape, layout, windows, dtype)
-        whole = c.reshape(product, op.x_like.shape) if op.groups > 1 else product
-        return scale_and_add(whole, 1.0, op._add_to_output, op.dy.dtype)
+        images = c.reshape(product, op.x_like.shape) if op.groups > 1 else product
+        return scale_and_add(images, 1.0, op._add_to_output, op.dy.dtype)
 
     def reference(dy: Any, weight: Any, x_like: Any, add: Any, **op: Any) -> Any:
         order, groups, padding = op["data_format"], op["groups"], op["padding_before"]
@@ -347,8 +347,8 @@ class ConvFilterGrad:
             return dy[layout.arrange([n], (*group, o), window)] * x[there]
 
         product = c.sum_(shape, (*lead, *counts), term, op.dy.dtype)
-        whole = layout.arrange([filters], [per_group], op.kernel_size)
-        return c.reshape(product, whole) if op.groups > 1 else product
+        weight_shape = layout.arrange([filters], [per_group], op.kernel_size)
+        return c.reshape(product, weight_shape) if op.groups > 1 else product
 
     def reference(dy: Any, x: Any, **op: Any) -> Any:
         order, groups = op["data_format"], op["groups"]
@@ -359,8 +359,8 @@ class ConvFilterGrad:
         for k, box in numpy_windows(slopes.shape[3:], *moves(op)):
             pair = (a.reshape(*a.shape[:3], int(np.prod(a.shape[3:]))) for a in (slopes, images[box]))
             diff[(..., *k)] = np.einsum("ngot,ngct->goc", *pair)
-        whole = diff.reshape(groups * filters, channels, *op["kernel_size"])
-        return channels_back(whole, order).astype(dy.dtype)
+        weight_diff = diff.reshape(groups * filters, channels, *op["kernel_size"])
+        return channels_back(weight_diff, order).astype(dy.dtype)
 
 
 @operator("conv_bias_grad(dy, data_format: string, num_spatial_dims: int32 = 0) -> bias_diff")
@@ -384,9 +384,9 @@ class ConvBiasGrad:
 
     def decompose(ops: Builder, op: Call) -> Value:
         channel = layout_of(op, op.num_spatial_dims).channel
-        found: Value = ops.reduce_sum(op.dy, axis=[i for i in range(op.dy.rank) if i != channel])
-        return found
+        sums: Value = ops.reduce_sum(op.dy, axis=[i for i in range(op.dy.rank) if i != channel])
+        return sums
 
     def reference(dy: Any, *, data_format: Any) -> Any:
-        whole = channels_first(dy.astype(wide(dy)), data_format)
-        return whole.sum(axis=(0, *range(2, dy.ndim))).astype(dy.dtype)
+        images = channels_first(dy.astype(wide(dy)), data_format)
+        return images.sum(axis=(0, *range(2, dy.ndim))).astype(dy.dtype)

@@ -47,10 +47,10 @@ def _expect_classes(op: Call, name: str) -> Any:
 
 
 def _soft_types(op: Call) -> tuple[TensorDesc, TensorDesc]:
-    whole = _expect_classes(op, "prediction")
-    expect_type(op, "label", whole)
-    whole = whole.meet(op.label)
-    return whole, _row(whole)
+    prediction = _expect_classes(op, "prediction")
+    expect_type(op, "label", prediction)
+    prediction = prediction.meet(op.label)
+    return prediction, _row(prediction)
 
 
 @operator("softmax_cross_entropy(prediction, label) -> prob, out")
@@ -86,11 +86,11 @@ class SoftmaxCrossEntropyGrad:
     """dy * (prob - label): the gradient of `softmax_cross_entropy` where the labels of a row add up to 1."""
 
     def types(op: Call) -> TensorDesc:
-        whole = _expect_classes(op, "prob")
-        expect_type(op, "label", whole)
-        whole = whole.meet(op.label)
-        expect_type(op, "dy", _row(whole))
-        return TensorDesc((*_row(whole).meet(op.dy).shape, whole.shape[-1]), whole.dtype)
+        prob = _expect_classes(op, "prob")
+        expect_type(op, "label", prob)
+        prob = prob.meet(op.label)
+        expect_type(op, "dy", _row(prob))
+        return TensorDesc((*_row(prob).meet(op.dy).shape, prob.shape[-1]), prob.dtype)
 
     def sbp(op: Call) -> Factors:
         rank = op.prob.rank
@@ -120,12 +120,12 @@ class SoftmaxCrossEntropyGrad:
 
 def _sparse_types(op: Call) -> TensorDesc:
     """Checks probabilities by class and a class for each row; gives the type of the loss."""
-    whole = _expect_classes(op, "prediction")
+    prediction = _expect_classes(op, "prediction")
     expect_dtype(op, "label", op.label, INDEX)
-    expect_dim(op, "depth", op.depth or None, whole.shape[-1])
-    wanted = TensorDesc(whole.shape[:-1], op.label.dtype)
+    expect_dim(op, "depth", op.depth or None, prediction.shape[-1])
+    wanted = TensorDesc(prediction.shape[:-1], op.label.dtype)
     expect_type(op, "label", wanted)
-    return TensorDesc(wanted.meet(op.label).shape, whole.dtype)
+    return TensorDesc(wanted.meet(op.label).shape, prediction.dtype)
 
 
 def _sparse_grad_types(op: Call) -> TensorDesc:
@@ -221,18 +221,18 @@ _by_probability("_ms", " (OneFlow's name for classes that are split)")
 
 def _sigmoid_types(op: Call) -> TensorDesc:
     """The type of `prediction`; labels have it too, or are integers."""
-    whole = op.prediction
-    expect_dtype(op, "prediction", whole, dtypes.FLOATS)
-    expect_dtype(op, "label", op.label, (whole.dtype, *dtypes.INTEGERS))
-    expect_type(op, "label", TensorDesc(whole.shape, op.label.dtype))
-    found: TensorDesc = whole.meet(TensorDesc(op.label.shape, whole.dtype))
-    return found
+    prediction = op.prediction
+    expect_dtype(op, "prediction", prediction, dtypes.FLOATS)
+    expect_dtype(op, "label", op.label, (prediction.dtype, *dtypes.INTEGERS))
+    expect_type(op, "label", TensorDesc(prediction.shape, op.label.dtype))
+    desc: TensorDesc = prediction.meet(TensorDesc(op.label.shape, prediction.dtype))
+    return desc
 
 
 def _sigmoid_grad_types(op: Call) -> TensorDesc:
-    whole = _sigmoid_types(op)
-    expect_type(op, "loss_diff", whole)
-    return whole.meet(op.loss_diff)
+    prediction = _sigmoid_types(op)
+    expect_type(op, "loss_diff", prediction)
+    return prediction.meet(op.loss_diff)
 
 
 def _sigmoid_loss(x: Expr, label: Expr) -> Expr:
@@ -261,11 +261,11 @@ OF_ALL = "the mean over a piece is not that over everything; it is written out b
 
 def _mean(ops: Builder, x: Value) -> Value:
     """The mean of all elements."""
-    whole = row_sum(ops, x, 0)
+    total = row_sum(ops, x, 0)
     if None in x.shape:
-        return whole / row_sum(ops, ops.call("ones_like", x)[0], 0)
+        return total / row_sum(ops, ops.call("ones_like", x)[0], 0)
     count = math.prod(d or 0 for d in x.shape)
-    return whole * (1.0 / count if count else np.inf)
+    return total * (1.0 / count if count else np.inf)
 
 
 def _expect_logits(op: Call) -> TensorDesc:
@@ -308,8 +308,8 @@ class BinaryCrossEntropyWithLogitsReduceMeanGrad:
         return both
 
     def sbp(op: Call) -> Factors:
-        whole = " ".join("_" * op.input.rank)
-        return Factors(f"{whole}, {whole}, -> {whole}").linear_in(op, "dy")
+        unsplit = " ".join("_" * op.input.rank)
+        return Factors(f"{unsplit}, {unsplit}, -> {unsplit}").linear_in(op, "dy")
 
     def decompose(ops: Builder, op: Call) -> Value:
         x = widen(ops, op.input)

@@ -91,8 +91,8 @@ def gradient_of(name: str, forward: Operator, operands: Sequence[str], by: int, 
 
         def times_slope(dy: np.ndarray) -> Any:
             assert not isinstance(forward.grad, Absent)
-            found = forward.grad(ops, call, ops.wrap(np.asarray(dy))).get(names[by])
-            return np.zeros_like(dy) if found is None else found().handle
+            gradient = forward.grad(ops, call, ops.wrap(np.asarray(dy))).get(names[by])
+            return np.zeros_like(dy) if gradient is None else gradient().handle
 
         dy = arrays[seed]
         return np.where(dy == 0, dy * times_slope(np.ones_like(dy)), times_slope(dy))
@@ -195,8 +195,8 @@ class BroadcastDivGrad:
         for name, desc in op.inputs.items():
             expect_dtype(op, name, desc, dtypes.FLOATS)
         same_dtype(op, op.operands)
-        whole = TensorDesc(broadcast_shapes(op, [op.y.shape, op.z.shape]), op.z.dtype)
-        if not (whole.compatible(op.z) and op.z.compatible(op.dz)):
+        quotient = TensorDesc(broadcast_shapes(op, [op.y.shape, op.z.shape]), op.z.dtype)
+        if not (quotient.compatible(op.z) and op.z.compatible(op.dz)):
             raise op.error(f"expected dz like z, and y that broadcasts to z, got {op.y}, {op.z}, {op.dz}")
         return op.y
 
@@ -218,11 +218,11 @@ class BroadcastDivGrad:
         return sum_to(ops, -(op.dz * (op.z / op.y)), op.y)
 
     def reference(y: Any, z: Any, dz: Any) -> Any:
-        whole = -dz.astype(np.float64) * z / y
+        unreduced = -dz.astype(np.float64) * z / y
         broadcast = tuple(
             i for i in range(z.ndim) if i < z.ndim - y.ndim or y.shape[i - z.ndim + y.ndim] != z.shape[i]
         )
-        return whole.sum(broadcast).reshape(y.shape).astype(y.dtype)
+        return unreduced.sum(broadcast).reshape(y.shape).astype(y.dtype)
 
 
 def _larger_or_smaller(name: str, takes_x: Any, doc: str) -> None:
@@ -242,8 +242,9 @@ def _larger_or_smaller(name: str, takes_x: Any, doc: str) -> None:
         return repeated_factors(names, 3, 2).linear_in(op, "dz", results=(0, 1))
 
     def reference(dz: np.ndarray, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        whole = np.where(x == y, dz / 2, dz).astype(dz.dtype)
-        return np.where(takes_x(y, x), 0, whole).astype(dz.dtype), np.where(takes_x(x, y), 0, whole).astype(dz.dtype)
+        to_both = np.where(x == y, dz / 2, dz).astype(dz.dtype)
+        dx, dy = np.where(takes_x(y, x), 0, to_both), np.where(takes_x(x, y), 0, to_both)
+        return dx.astype(dz.dtype), dy.astype(dz.dtype)
 
     elementwise(
         f"elementwise_{name}(x, y) -> z", f"{doc} of tensors of one shape.", scalar=forward.scalar,

@@ -90,8 +90,8 @@ class EmbeddingGrad:
         return TensorDesc(op.weight.shape, op.dy.dtype)
 
     def sbp(op: Call) -> Factors:
-        whole = range(op.indices.rank) if op.scale_grad_by_freq else ()
-        e = letters(op.indices.shape, whole, "e")
+        unsplit = range(op.indices.rank) if op.scale_grad_by_freq else ()
+        e = letters(op.indices.shape, unsplit, "e")
         return Factors(f"{names(e, ['d'])}, v d, {names(e)} -> v d").linear_in(op, "dy")
 
     def local(op: Call, shard: Shard) -> dict[str, Any]:
@@ -103,8 +103,8 @@ class EmbeddingGrad:
 
         def ddy() -> Value:
             rows = ddx
-            row = op.padding_idx - op.logical_begin
-            if op.padding_idx >= 0 and 0 <= row < op.weight.shape[0]:
+            row, size = op.padding_idx - op.logical_begin, op.weight.shape[0]
+            if op.padding_idx >= 0 and row >= 0 and (size is None or row < size):
                 padding = ops.zero_like(ops.narrow(ddx, dim=0, start=row, length=1))
                 start, stop = [row, 0], [row + 1, 2**63 - 1]
                 rows = ops.slice_update(ddx, padding, start=start, stop=stop, step=[1, 1])

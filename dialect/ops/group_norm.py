@@ -44,7 +44,7 @@ def _group_types(op: Call, groups: int) -> tuple[TensorDesc, TensorDesc, TensorD
 
 
 def _factors(rank: int, groups: int) -> tuple[str, str, str]:
-    """Factors of x, of a parameter and of a statistic: batches, and groups that stay together, can be split."""
+    """Factors of x, of a parameter and of a statistic: the batch and whole groups can be split."""
     channels = "_" if groups == 1 else f"g*{groups}"
     return " ".join(["n", channels, *["_"] * (rank - 2)]), channels, f"n {channels}"
 
@@ -204,16 +204,16 @@ class GroupNormGrad:
         x, slope, seed = (_as_rows(ops, op, widen(ops, v), op.num_groups) for v in (op.x, slope, ddx))
         parts = rows.second_gradient(ops, x, slope, seed, op.mean, op.inv_variance)
 
-        def whole(name: str) -> Value:
-            found: Value = ops.reshape_like(parts[name](), op.x)
-            return found
+        def like_x(name: str) -> Value:
+            gradient: Value = ops.reshape_like(parts[name](), op.x)
+            return gradient
 
         return {
-            "dy": lambda: narrow(ops, whole("slope") if gamma is None else whole("slope") * gamma, dtype),
-            "x": lambda: narrow(ops, whole("x"), dtype),
+            "dy": lambda: narrow(ops, like_x("slope") if gamma is None else like_x("slope") * gamma, dtype),
+            "x": lambda: narrow(ops, like_x("x"), dtype),
             "mean": parts["mean"],
             "inv_variance": parts["inv"],
-            "gamma": lambda: channel_sum(ops, whole("slope") * dy, dtype),
+            "gamma": lambda: channel_sum(ops, like_x("slope") * dy, dtype),
         }
 
     def compute(op: Call) -> Stage:
@@ -262,10 +262,10 @@ class GroupNormParamGrad:
         shift, scale = (v and by_rows(channels(ops, v, op.x)) for v in (dbeta, dgamma))
         parts = rows.param_gradient(ops, by_rows(op.x), by_rows(op.dy), op.mean, op.inv_variance, shift, scale)
 
-        def whole(value: Callable[[], Value]) -> Callable[[], Value]:
+        def like_x(value: Callable[[], Value]) -> Callable[[], Value]:
             return lambda: ops.reshape_like(value(), op.x)
 
-        parts.update({name: whole(parts[name]) for name in ("dy", "x") if name in parts})
+        parts.update({name: like_x(parts[name]) for name in ("dy", "x") if name in parts})
         return rows.narrowed(ops, parts, op.x.dtype, dy="dy", x="x", mean="mean", inv_variance="inv")
 
     def compute(op: Call) -> list[Stage]:

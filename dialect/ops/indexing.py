@@ -58,10 +58,10 @@ PIECE = "logical_size: int64 = 0, logical_begin: int64 = 0"
 
 def piece_of(op: Call, shard: Shard, operand: int, axis: int) -> dict[str, Any]:
     """The attributes `PIECE` of the call on one device's pieces, if `axis` of that operand is split."""
-    whole, piece = op.operands[operand].shape[axis], (shard.inputs[operand].shape or ())[axis]
-    if piece == whole:
+    size, piece = op.operands[operand].shape[axis], (shard.inputs[operand].shape or ())[axis]
+    if piece == size:
         return {}
-    return {"logical_size": op.logical_size or whole, "logical_begin": op.logical_begin + shard.begins[operand]}
+    return {"logical_size": op.logical_size or size, "logical_begin": op.logical_begin + shard.begins[operand]}
 
 
 def expect_piece(op: Call, size: Any) -> None:

@@ -82,18 +82,18 @@ class Cat:
     laws = (Law("cat-of-one", "cat([x]) = x", lambda ops, op: op["in"][0] if len(op["in"]) == 1 else None),)
 
 
-def _split_sizes(op: Call, sizes: list[Dim], whole: Dim) -> list[Dim]:
-    """The sizes of the parts of an axis of size `whole`; one that is unknown is solved from the others.
+def _split_sizes(op: Call, sizes: list[Dim], total: Dim) -> list[Dim]:
+    """The sizes of the parts of an axis of size `total`; one that is unknown is solved from the others.
 
     Raises:
         OperatorError: they do not add up.
     """
     known = sum(d for d in sizes if d is not None)
-    if None not in sizes or (whole is not None and known > whole):
-        expect_dim(op, f"the sizes of like along axis {op.axis} added up", known, whole)
-    if sizes.count(None) != 1 or whole is None:
+    if None not in sizes or (total is not None and known > total):
+        expect_dim(op, f"the sizes of like along axis {op.axis} added up", known, total)
+    if sizes.count(None) != 1 or total is None:
         return sizes
-    return [whole - known if d is None else d for d in sizes]
+    return [total - known if d is None else d for d in sizes]
 
 
 @operator("split_like(in, like+, axis: int64 = 0) -> out+")
@@ -178,10 +178,10 @@ class StackGrad:
     def types(op: Call) -> list[TensorDesc]:
         shape = _joined_shape(Call(op.record, {"in": op.like}, op.attrs), None)
         axis = op.normalize_axis(op.axis, len(shape) + 1)
-        whole = TensorDesc((*shape[:axis], len(op.like), *shape[axis:]), op.in_.dtype)
-        if not op.in_.compatible(whole):
-            raise op.error(f"expected in of type {whole}, got {op.in_}")
-        found = whole.meet(op.in_).shape or ()
+        stacked = TensorDesc((*shape[:axis], len(op.like), *shape[axis:]), op.in_.dtype)
+        if not op.in_.compatible(stacked):
+            raise op.error(f"expected in of type {stacked}, got {op.in_}")
+        found = stacked.meet(op.in_).shape or ()
         return [TensorDesc((*found[:axis], *found[axis + 1 :]), op.in_.dtype)] * len(op.like)
 
     def sbp(op: Call) -> Factors:

@@ -19,12 +19,12 @@ from oneflow.dialect.tensor_desc import TensorDesc
 ATTRS = "axis: int32 = 0, epsilon: float = 0.0"
 
 
-def _sums(op: Call, whole: Any) -> TensorDesc:
+def _sums(op: Call, desc: Any) -> TensorDesc:
     """The type of the sums along `axis`; checks the attributes."""
-    axis = op.normalize_axis(op.axis, whole.rank)
+    axis = op.normalize_axis(op.axis, desc.rank)
     if not op.epsilon > 0:
         raise op.error(f"expected an epsilon above 0, got {op.epsilon}")
-    return TensorDesc((*whole.shape[:axis], 1, *whole.shape[axis + 1 :]), whole.dtype)
+    return TensorDesc((*desc.shape[:axis], 1, *desc.shape[axis + 1 :]), desc.dtype)
 
 
 def _factors(op: Call, rank: int) -> str:
@@ -84,11 +84,11 @@ class L2NormalizeGrad:
     def types(op: Call) -> TensorDesc:
         expect_dtype(op, "y", op.y, dtypes.FLOATS)
         expect_type(op, "dy", op.y)
-        whole = op.y.meet(op.dy)
-        expect_type(op, "square_x_sum", _sums(op, whole))
-        sizes = zip(whole.shape, op.square_x_sum.shape, strict=True)
-        shape = (a if i == op.axis % whole.rank or a is not None else b for i, (a, b) in enumerate(sizes))
-        return TensorDesc(tuple(shape), whole.dtype)
+        desc = op.y.meet(op.dy)
+        expect_type(op, "square_x_sum", _sums(op, desc))
+        sizes = zip(desc.shape, op.square_x_sum.shape, strict=True)
+        shape = (a if i == op.axis % desc.rank or a is not None else b for i, (a, b) in enumerate(sizes))
+        return TensorDesc(tuple(shape), desc.dtype)
 
     def sbp(op: Call) -> Factors:
         return repeated_factors(_factors(op, op.y.rank), 3).linear_in(op, "dy")

@@ -105,6 +105,12 @@ elementwise(
 )  # fmt: skip
 
 
+def _smooth_l1_types(op: Call) -> TensorDesc:
+    if op.beta < 0:
+        raise op.error(f"expected beta of at least 0, got {op.beta}")
+    return _alike(op)
+
+
 def _smooth_l1(x: Expr, target: Expr, *, beta: float) -> Expr:
     difference = x - target
     distance = abs(difference)
@@ -122,7 +128,7 @@ def _smooth_l1_reference(x: Any, target: Any, *, beta: Any) -> Any:
 elementwise(
     "smooth_l1_loss(input, target, beta: float = 0.0) -> out",
     "|input - target| - beta / 2, or its square / (2 * beta) where it is smaller than beta.",
-    scalar=_smooth_l1, reference=_smooth_l1_reference, types=_alike,
+    scalar=_smooth_l1, reference=_smooth_l1_reference, types=_smooth_l1_types,
 )  # fmt: skip
 
 

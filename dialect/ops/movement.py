@@ -27,9 +27,9 @@ from oneflow.dialect.shapes import (
 from oneflow.dialect.tensor_desc import Dim, Shape, TensorDesc
 
 
-def same_axes(op: Call, x: Any, whole: Sequence[int] = ()) -> Factors:
-    """Factors of a movement that keeps the shape of `x`: all axes but those in `whole` can be split."""
-    names = " ".join(letters(x.shape, whole))
+def same_axes(op: Call, x: Any, unsplit: Sequence[int] = ()) -> Factors:
+    """Factors of a movement that keeps the shape of `x`: all axes but those in `unsplit` can be split."""
+    names = " ".join(letters(x.shape, unsplit))
     return Factors(f"{names} -> {names}", "joint")
 
 

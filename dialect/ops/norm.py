@@ -51,8 +51,8 @@ class LayerNorm:
         split = min(begin, params)
         affine = f", {letters(rank - params, 0)}" * (len(op.operands) - 1)
         x, row = letters(rank, split), letters(begin, split)
-        found = Factors(f"{x}{affine} -> {x}, {row}, {row}")
-        return found if op.gamma is None else found.linear_in(op, "beta", "gamma")
+        factors = Factors(f"{x}{affine} -> {x}, {row}, {row}")
+        return factors if op.gamma is None else factors.linear_in(op, "beta", "gamma")
 
     def grad(ops: Builder, op: Call, dy: Value | None, dmean: Value | None, dinv: Value | None) -> dict[str, Any]:
         begin = op.mean.rank
@@ -131,8 +131,8 @@ class LayerNormGrad:
         split = begin if op.gamma is None else min(begin, rank - op.gamma.rank)
         x, row = letters(rank, split), letters(begin, split)
         gamma = "" if op.gamma is None else f", {letters(op.gamma.rank, 0)}"
-        found = Factors(f"{x}, {x}, {row}, {row}{gamma} -> {x}").linear_in(op, "dy").linear_in(op, "gamma")
-        return with_addend(op, found, x)
+        factors = Factors(f"{x}, {x}, {row}, {row}{gamma} -> {x}").linear_in(op, "dy").linear_in(op, "gamma")
+        return with_addend(op, factors, x)
 
     def grad(ops: Builder, op: Call, ddx: Value) -> dict[str, Any]:
         x, dy, seed = (widen(ops, v) for v in (op.x, op.dy, ddx))
@@ -200,9 +200,9 @@ class LayerNormParamGrad:
     def sbp(op: Call) -> Factors:
         x = [f"d{i}" for i in range(op.x.rank)]
         row, param = (" ".join(names) for names in (x[: op.mean.rank], x[op.begin_params_axis % op.x.rank :]))
-        whole = " ".join(x)
-        found = Factors(f"{whole}, {whole}, {row}, {row} -> {param}, {param}").linear_in(op, "dy", results=(0, 1))
-        return found.linear_in(op, "x", "mean", results=(1,)).linear_in(op, "inv_variance", results=(1,))
+        axes = " ".join(x)
+        factors = Factors(f"{axes}, {axes}, {row}, {row} -> {param}, {param}").linear_in(op, "dy", results=(0, 1))
+        return factors.linear_in(op, "x", "mean", results=(1,)).linear_in(op, "inv_variance", results=(1,))
 
     def grad(ops: Builder, op: Call, dbeta: Value | None, dgamma: Value | None) -> dict[str, Any]:
         axes = range(op.normalize_axis(op.begin_params_axis, op.x.rank))
@@ -359,8 +359,8 @@ class RmsNormParamGrad:
     def sbp(op: Call) -> Factors:
         names, begin = [f"d{i}" for i in range(op.x.rank)], op.inv_rms.rank
         x, row, weight = (" ".join(n) for n in (names, names[:begin], names[begin:]))
-        found = Factors(f"{x}, {x}, {row} -> {weight}").linear_in(op, "dy")
-        return found.linear_in(op, "x").linear_in(op, "inv_rms")
+        factors = Factors(f"{x}, {x}, {row} -> {weight}").linear_in(op, "dy")
+        return factors.linear_in(op, "x").linear_in(op, "inv_rms")
 
     def grad(ops: Builder, op: Call, dw: Value) -> dict[str, Any]:
         scale = _over_rows(ops, widen(ops, dw), op.x, range(op.inv_rms.rank))

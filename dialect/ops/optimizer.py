@@ -139,7 +139,7 @@ def _lengths(*stages: Stage) -> Callable[[], list[Expr]]:
         return value * value
 
     squares = [(x, c.sum_((), x.shape, lambda *at, x=x: square(x, at))) for x in stages]
-    return lambda: [s.cast(s.sqrt(whole[()]), x.dtype.accumulator) for x, whole in squares]
+    return lambda: [s.cast(s.sqrt(square_sum[()]), x.dtype.accumulator) for x, square_sum in squares]
 
 
 def _lamb(op: Call) -> list[Stage]:
@@ -281,8 +281,8 @@ def _lars(op: Call) -> list[Stage]:
 def _lars_reference(model: Any, diff: Any, lr: Any, old: Any, scale_by: Any, skip: Any, **attrs: Any) -> Any:
     step = Reference(model, diff, lr, scale_by, skip, attrs)
     lengths = [np.sqrt(np.sum(a**2)) for a in (step.p, step.g)]
-    whole = attrs["epsilon"] + lengths[1] + attrs["weight_decay"] * lengths[0]
-    step.rate *= attrs["lars_coefficient"] * lengths[0] / whole if all(n > 0 for n in lengths) else 1.0
+    denominator = attrs["epsilon"] + lengths[1] + attrs["weight_decay"] * lengths[0]
+    step.rate *= attrs["lars_coefficient"] * lengths[0] / denominator if all(n > 0 for n in lengths) else 1.0
     new = attrs["momentum_beta"] * wide(old) - step.rate * step.g
     return step.results(-new, (old, new))
 
@@ -320,8 +320,9 @@ def _ftrl_reference(model: Any, diff: Any, lr: Any, skip: Any, accumulate: Any, 
     new = old + step.g**2
     power = new ** attrs["lr_power"]
     new_z = wide(z) + step.g - (power - old ** attrs["lr_power"]) / step.rate * step.p
-    found = (np.copysign(attrs["lambda1"], new_z) - new_z) / ((attrs["beta"] + power) / step.rate + attrs["lambda2"])
-    kept = np.where(np.abs(new_z) < attrs["lambda1"], 0.0, found - weighed(step.decay, step.rate * step.p))
+    curvature = (attrs["beta"] + power) / step.rate + attrs["lambda2"]
+    new_model = (np.copysign(attrs["lambda1"], new_z) - new_z) / curvature
+    kept = np.where(np.abs(new_z) < attrs["lambda1"], 0.0, new_model - weighed(step.decay, step.rate * step.p))
     return step.pairs((model, kept), (accumulate, new), (z, new_z))
 
 

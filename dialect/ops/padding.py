@@ -124,9 +124,10 @@ def _types(kind: type[Edge], spatial: int) -> Any:
     return types
 
 
-def _inside(op: Call, whole: Sequence[Any]) -> tuple[Any, ...]:
+def _inside(op: Call, padded_shape: Sequence[Any]) -> tuple[Any, ...]:
     """Spatial sizes without the border."""
-    return tuple(n if n is None else n - sum(pair) for n, pair in zip(whole[2:], _pairs(op.padding), strict=True))
+    pairs = zip(padded_shape[2:], _pairs(op.padding), strict=True)
+    return tuple(n if n is None else n - sum(pair) for n, pair in pairs)
 
 
 def _grad_types(kind: type[Edge], spatial: int) -> Any:
@@ -173,8 +174,8 @@ def _grad_compute(kind: type[Edge]) -> Any:
 def _numpy_sources(mode: str, size: int, pair: tuple[int, int]) -> Any:
     """The inner element that each position copies, by NumPy's own padding of positions."""
     before, after = pair
-    shown = np.pad(np.arange(size), [max(before, 0), max(after, 0)], mode=mode)  # type: ignore[call-overload]
-    return shown[max(-before, 0) : len(shown) - max(-after, 0)]
+    sources = np.pad(np.arange(size), [max(before, 0), max(after, 0)], mode=mode)  # type: ignore[call-overload]
+    return sources[max(-before, 0) : len(sources) - max(-after, 0)]
 
 
 def _numpy_grid(mode: str, inside: Sequence[int], padding: Sequence[int]) -> Any:

@@ -211,11 +211,11 @@ def _reduce_scatter(op: Call) -> list[TensorDesc]:
 
 
 def _all_gather(op: Call) -> list[TensorDesc]:
-    def whole(number: int, desc: TensorDesc, name: str) -> TensorDesc:
+    def gathered(number: int, desc: TensorDesc, name: str) -> TensorDesc:
         sizes = _sizes_of(op, number)
         return _joined(op, _expect_sizes(op, "sizes", sizes, "axis", desc), sizes, desc, name)
 
-    return _map_tensors(op, whole)
+    return _map_tensors(op, gathered)
 
 
 def _all_to_all(op: Call) -> TensorDesc:

@@ -55,8 +55,8 @@ class Phase:
     def filters(self, weight: Stage, layout: Layout) -> Stage:
         """The part of filters that is multiplied with the phase."""
         leading = len(weight.shape) - 1 - layout.spatial
-        lead, channels, whole = layout.split(weight.shape, leading)
-        if self.kernel == whole:
+        lead, channels, kernel = layout.split(weight.shape, leading)
+        if self.kernel == kernel:
             return weight
 
         def element(*position: Expr) -> Expr:

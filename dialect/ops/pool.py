@@ -128,7 +128,7 @@ def _max_compute(op: Call) -> tuple[Stage, Stage]:
     layout, windows = layout_of(op, op.x.rank - 2), _windows(op)
     low, sizes = bounds(op.x.dtype)[0], layout.split(op.x.shape)[2]
     x, shape = windows.padded(op.x, layout, low), _window_shape(op, layout)
-    whole = x is op.x
+    is_unpadded = x is op.x
 
     def element(*position: Expr) -> tuple[Expr, tuple[Expr, ...]]:
         lead, channels, window = layout.split(position[: op.x.rank])
@@ -139,19 +139,19 @@ def _max_compute(op: Call) -> tuple[Stage, Stage]:
         value, there = element(*at, *r)
         image = [p - padding for p, padding in zip(there, op.padding, strict=True)]
         better = (value > acc[0]) | (s.isnan(value) & ~s.isnan(acc[0])) | (acc[1] < 0)
-        better = better if whole else better & _within(image, sizes)
+        better = better if is_unpadded else better & _within(image, sizes)
         return [s.where(better, value, acc[0]), s.where(better, _flat(image, sizes), acc[1])]
 
     def search(*at: Expr) -> Expr:
         """The first place that has the largest element of a window without padding."""
-        best, found = y[at], s.const(-1, dtypes.int64)
+        best, position = y[at], s.const(-1, dtypes.int64)
         for offset in reversed(list(np.ndindex(*windows.kernel))):
             value, there = element(*at, *map(c.as_expr, offset))
-            found = s.where(value.eq(best) | (s.isnan(value) & s.isnan(best)), _flat(there, sizes), found)
-        return found
+            position = s.where(value.eq(best) | (s.isnan(value) & s.isnan(best)), _flat(there, sizes), position)
+        return position
 
     y = c.reduce_(shape, windows.kernel, low, s.maximum, lambda *p: element(*p)[0], op.x.dtype)
-    if whole and all(isinstance(n, int) for n in sizes) and (count(windows.kernel) or 0) <= UNROLLED:
+    if is_unpadded and all(isinstance(n, int) for n in sizes) and (count(windows.kernel) or 0) <= UNROLLED:
         return y, c.element_wise(shape, search, dtypes.int64)
     inits = [s.const(low, op.x.dtype.accumulator), s.const(-1, dtypes.int64)]
     return y, c.fold(shape, windows.kernel, inits, step)[1]
@@ -266,8 +266,8 @@ def _max_pool_grad(spatial: int) -> Operator:
         def dy() -> Value:
             plane, index = (_flattened(ops, op, v, layout) for v in (ddx, op.indice))
             dim = Layout(1, layout.first).split((0, 1, 2))[2][0]
-            found: Value = ops.reshape_like(ops.dim_gather(plane, index, dim=dim), op.dy)
-            return found
+            second_gradient: Value = ops.reshape_like(ops.dim_gather(plane, index, dim=dim), op.dy)
+            return second_gradient
 
         return {"dy": dy}
 

@@ -88,9 +88,9 @@ class PreluGrad:
     grad = composed_gradient
 
     def types(op: Call) -> tuple[TensorDesc, TensorDesc]:
-        whole = _types(op)
-        expect_type(op, "dy", whole)
-        return whole.meet(op.dy), TensorDesc(op.alpha.shape, whole.dtype)
+        operand = _types(op)
+        expect_type(op, "dy", operand)
+        return operand.meet(op.dy), TensorDesc(op.alpha.shape, operand.dtype)
 
     def sbp(op: Call) -> list[SbpSignature]:
         one = op.alpha.shape == (1,)

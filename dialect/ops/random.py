@@ -84,10 +84,10 @@ def _drawn(op: Call, shape: Sequence[Size], draw: Callable[..., Expr], dtype: DT
 
 def _numpy_words(shape: Sequence[int], seed: int, logical_shape: Any = (), logical_begin: Any = ()) -> list[Any]:
     """The words of every element of a tensor, or of a part of a larger one."""
-    whole = logical_shape or shape
+    full_shape = logical_shape or shape
     begins = logical_begin or [0] * len(shape)
     part = tuple(slice(b, b + n) for b, n in zip(begins, shape, strict=True))
-    flat = np.arange(math.prod(whole), dtype=np.uint64).reshape(whole)[part]
+    flat = np.arange(math.prod(full_shape), dtype=np.uint64).reshape(full_shape)[part]
     zero = np.zeros(flat.shape, np.uint64)
     return numpy_philox([flat & np.uint64(MASK), flat >> np.uint64(32), zero, zero], seed)
 
@@ -221,11 +221,11 @@ def _split_anywhere(op: Call) -> Factors:
 
 def _part(op: Call, shard: Shard) -> dict[str, Any]:
     """The region of one device's piece in the whole tensor, as attributes."""
-    whole = next(iter(op.inputs.values())).shape
-    begins = op.logical_begin or [0] * len(whole)
+    full_shape = next(iter(op.inputs.values())).shape
+    begins = op.logical_begin or [0] * len(full_shape)
     piece = shard.inputs[0].shape or ()
-    moved = [b + shard.begins[0] * (n != d) for b, n, d in zip(begins, piece, whole, strict=True)]
-    return {"logical_shape": op.logical_shape or whole, "logical_begin": moved}
+    moved = [b + shard.begins[0] * (n != d) for b, n, d in zip(begins, piece, full_shape, strict=True)]
+    return {"logical_shape": op.logical_shape or full_shape, "logical_begin": moved}
 
 
 def _expect_part(op: Call, rank: int) -> None:

@@ -131,16 +131,17 @@ def reduction(
 
     def compute(op: Call) -> Stage:
         x, is_wide = op.input_tensor, in_f64 and op.input_tensor.dtype in (dtypes.float16, dtypes.bfloat16)
-        taken = (lambda e: s.cast(element(e), dtypes.float64)) if is_wide else element
-        return fold_axes(x, reduction_axes(op, x.rank), op.keepdims, init(x.dtype), combine, result or x.dtype, taken)
+        accumulated = (lambda e: s.cast(element(e), dtypes.float64)) if is_wide else element
+        axes = reduction_axes(op, x.rank)
+        return fold_axes(x, axes, op.keepdims, init(x.dtype), combine, result or x.dtype, accumulated)
 
     def sbp(op: Call) -> Factors | list[SbpSignature]:
         shape = op.input_tensor.shape
-        found = reduction_factors(op, linear, linear is not None or split_only)
+        factors = reduction_factors(op, linear, linear is not None or split_only)
         if partial is None:
-            return found
+            return factors
         by_axis = (SbpSignature((S(i),), (partial,)) for i in reduction_axes(op, len(shape)))
-        return [*found.signatures([shape]), *by_axis]
+        return [*factors.signatures([shape]), *by_axis]
 
     def run(x: Any, *, axis: Any, keepdims: Any, allow_empty: bool = False) -> Any:
         initial = {"initial": init(dtypes.from_numpy(x.dtype))} if allow_empty else {}
@@ -156,8 +157,8 @@ def reduction(
 def row_max(ops: Builder, x: Value) -> Value:
     """The largest element along the last axis, kept with size 1; the least value of rows that are empty."""
     empty = {} if x.shape[-1] else {"allow_empty": True}
-    found: Value = ops.call("reduce_max", x, axis=[x.rank - 1], keepdims=True, **empty)[0]
-    return found
+    maxima: Value = ops.call("reduce_max", x, axis=[x.rank - 1], keepdims=True, **empty)[0]
+    return maxima
 
 
 def spread(ops: Builder, op: Call, y: Value) -> Value:

@@ -52,8 +52,8 @@ class TensorScatterNdUpdate:
     def sbp(op: Call) -> Factors:
         depth = op.indices.shape[-1]
         d = letters(op.params.shape, range(depth))
-        whole = ["_"] * (op.indices.rank - 1)
-        text = f"{names(d)}, {names(whole, d[depth:])}, {names(whole, ['_'])} -> {names(d)}"
+        unsplit = ["_"] * (op.indices.rank - 1)
+        text = f"{names(d)}, {names(unsplit, d[depth:])}, {names(unsplit, ['_'])} -> {names(d)}"
         return Factors(text).linear_in(op, "params", "updates")
 
     def grad(ops: Builder, op: Call, dout: Value) -> dict[str, Any]:

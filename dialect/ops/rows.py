@@ -171,10 +171,10 @@ def total(ops: Builder, like: Value, terms: Sequence[Value]) -> Value | None:
     """The sum of terms in the type of `like`; None for none."""
     if not terms:
         return None
-    whole = terms[0]
+    result = terms[0]
     for term in terms[1:]:
-        whole = whole + term
-    return narrow(ops, whole, like.dtype)
+        result = result + term
+    return narrow(ops, result, like.dtype)
 
 
 def second_gradient(
@@ -247,10 +247,10 @@ def statistics(shape: Shape, x: TensorDesc) -> TensorDesc:
 
 def numpy_moments(x: np.ndarray, axes: tuple[int, ...], epsilon: float) -> tuple[np.ndarray, np.ndarray]:
     """Mean and 1 / deviation over `axes`, kept as 1, in f64."""
-    whole = x.astype(np.float64)
+    in_f64 = x.astype(np.float64)
     count = np.float64(np.prod([x.shape[a] for a in axes]))
-    mean = whole.sum(axis=axes, keepdims=True) / count
-    variance = ((whole - mean) ** 2).sum(axis=axes, keepdims=True) / count
+    mean = in_f64.sum(axis=axes, keepdims=True) / count
+    variance = ((in_f64 - mean) ** 2).sum(axis=axes, keepdims=True) / count
     return mean, 1 / np.sqrt(variance + epsilon)
 
 

@@ -13,6 +13,7 @@ from oneflow.dialect import scalar as s
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.composed import composed_gradient
 from oneflow.dialect.compute import Stage
+from oneflow.dialect.dtypes import DType
 from oneflow.dialect.ops.reduce import fold_axes, reduction_axes, wide
 from oneflow.dialect.ops.softmax import narrow, widen
 from oneflow.dialect.record import Call, operator
@@ -138,7 +139,8 @@ class CumProdGrad:
 class ProductOfOthers:
     """Element k is the product of the elements along `axis` (all axes if empty) without k: `reduce_prod`'s slope.
 
-    Only elements other than zero are divided by. The gradient is that of a product of prefixes and suffixes.
+    Zeros and infinities are counted, so that only finite elements other than zero are divided by. Products of 16-bit
+    floats are computed in f64. The gradient is that of a product of prefixes and suffixes.
     """
 
     def types(op: Call) -> TensorDesc:
@@ -155,34 +157,55 @@ class ProductOfOthers:
 
     def sharded_decomposition(ops: Builder, op: Call) -> Value:
         axes = reduction_axes(op, op.x.rank)
-        return narrow(ops, _others(ops, widen(ops, op.x), axes), op.x.dtype)
+        x = ops.cast(op.x, dtype=_product_dtype(op.x.dtype))
+        return narrow(ops, _others(ops, x, axes), op.x.dtype)
 
     def compute(op: Call) -> Stage:
-        x, axes, accumulator = op.x, reduction_axes(op, op.x.rank), op.x.dtype.accumulator
-        product = fold_axes(x, axes, True, 1, lambda a, b: a * b, accumulator, _one_for_zero)
-        zeros = fold_axes(x, axes, True, 0, lambda a, b: a + b, accumulator, _is_zero)
+        axes, dtype = reduction_axes(op, op.x.rank), _product_dtype(op.x.dtype)
+        x = c.convert(op.x, dtype)
+        product = fold_axes(x, axes, True, 1, lambda a, b: a * b, dtype, _divisor)
+        zeros, nonfinite = (
+            fold_axes(x, axes, True, 0, lambda a, b: a + b, dtype, mark) for mark in (_is_zero, _is_nonfinite)
+        )
 
         def others(*at: Expr) -> Expr:
             row = tuple(0 if i in axes else p for i, p in enumerate(at))
-            return s.where(zeros[row].eq(_is_zero(x[at])), product[row] / _one_for_zero(x[at]), 0.0)
+            without_zeros = zeros[row].eq(_is_zero(x[at]))
+            finite = nonfinite[row].eq(_is_nonfinite(x[at]))
+            quotient = product[row] / _divisor(x[at])
+            nothing = s.const(0, dtype)
+            return s.where(
+                without_zeros, s.where(finite, quotient, quotient * np.inf), s.where(finite, nothing, np.nan)
+            )
 
-        return c.element_wise(x.shape, others, x.dtype)
+        return c.element_wise(x.shape, others, op.x.dtype)
 
     def reference(x: Any, *, axis: Any) -> Any:
         axes = [a % x.ndim for a in axis] or list(range(x.ndim))
-        rows = np.moveaxis(x.astype(wide(x)), axes, range(-len(axes), 0))
+        rows = np.moveaxis(x.astype(np.float64 if x.itemsize == 2 else x.dtype), axes, range(-len(axes), 0))
         flat = rows.reshape(*rows.shape[: x.ndim - len(axes)], -1) if x.size else rows
         others = [np.prod(np.delete(flat, k, -1), -1) for k in range(flat.shape[-1])] if x.size and x.ndim else [1.0]
         made = np.stack(others, -1).reshape(rows.shape) if x.size else rows
         return np.moveaxis(made, range(-len(axes), 0), axes).astype(x.dtype)
 
 
+def _product_dtype(dtype: DType) -> DType:
+    """The type in which products of elements are computed: the product of a few 16-bit floats may overflow f32."""
+    return dtypes.float64 if dtype in (dtypes.float16, dtypes.bfloat16) else dtype
+
+
 def _is_zero(e: Expr) -> Expr:
     return s.where(e.eq(0.0), s.const(1, e.dtype), s.const(0, e.dtype))
 
 
-def _one_for_zero(e: Expr) -> Expr:
-    return s.where(e.eq(0.0), s.const(1, e.dtype), e)
+def _is_nonfinite(e: Expr) -> Expr:
+    return s.where((e - e).eq(0.0), s.const(0, e.dtype), s.const(1, e.dtype))
+
+
+def _divisor(e: Expr) -> Expr:
+    """An element, and in place of zero and infinities 1 with the sign of the infinity."""
+    infinity = s.where(e > 0, s.const(1, e.dtype), s.const(-1, e.dtype))
+    return s.where(e.eq(0.0), s.const(1, e.dtype), s.where(abs(e).eq(np.inf), infinity, e))
 
 
 def _others(ops: Builder, x: Value, axes: Sequence[int]) -> Value:

@@ -71,12 +71,12 @@ def expect_type(op: Call, name: str, shape: Shape) -> None:
         raise op.error(f"expected {name} of type {wanted}, got {op[name]}")
 
 
-def _expect_segments(op: Call, whole: Shape, axis: int) -> None:
-    """Checks that `data` is a tensor of shape `whole` with `segment_ids` in place of `axis`."""
+def _expect_segments(op: Call, shape: Shape, axis: int) -> None:
+    """Checks that `data` is a tensor of shape `shape` with `segment_ids` in place of `axis`."""
     expect_index(op, "segment_ids")
-    expect_piece(op, whole[axis])
+    expect_piece(op, shape[axis])
     expect_dtype(op, "data", op.data, dtypes.NUMERIC)
-    expect_type(op, "data", (*whole[:axis], *op.segment_ids.shape, *whole[axis + 1 :]))
+    expect_type(op, "data", (*shape[:axis], *op.segment_ids.shape, *shape[axis + 1 :]))
 
 
 def _segment_sum(op: Call, shape: Sequence[Size], axis: int) -> Stage:
@@ -96,13 +96,13 @@ def _segment_sum(op: Call, shape: Sequence[Size], axis: int) -> Stage:
 
 def _numpy_segment_sum(name: str, data: Any, ids: Any, shape: Sequence[int], axis: int, piece: Any) -> Any:
     rows = numpy_rows(f"{name}: segment_ids", ids, shape[axis], **piece)
-    whole = _numpy_add_at(numpy_with_zeros(np.zeros(shape, data.dtype), axis), (*[slice(None)] * axis, rows), data)
-    return np.delete(whole, -1, axis)
+    sums = _numpy_add_at(numpy_with_zeros(np.zeros(shape, data.dtype), axis), (*[slice(None)] * axis, rows), data)
+    return np.delete(sums, -1, axis)
 
 
-def _segment_factors(op: Call, whole: Shape, axis: int) -> tuple[str, str, str]:
+def _segment_factors(op: Call, shape: Shape, axis: int) -> tuple[str, str, str]:
     """Factors of data, segment_ids and the result."""
-    d, e = letters(whole), letters(op.segment_ids.shape, (), "e")
+    d, e = letters(shape), letters(op.segment_ids.shape, (), "e")
     return names(d[:axis], e, d[axis + 1 :]), names(e), names(d)
 
 
@@ -138,8 +138,8 @@ class UnsortedSegmentSum:
         count = (shard.outputs[0].shape or ())[op.axis % len(op.data.shape)]
         if count == op.num_segments:
             return {}
-        whole, begin = op.logical_size or op.num_segments, op.logical_begin + shard.output_begins[0]
-        return {"num_segments": count, "logical_size": whole, "logical_begin": begin}
+        total, begin = op.logical_size or op.num_segments, op.logical_begin + shard.output_begins[0]
+        return {"num_segments": count, "logical_size": total, "logical_begin": begin}
 
     def grad(ops: Builder, op: Call, dout: Value) -> dict[str, Any]:
         piece = {"logical_size": op.logical_size, "logical_begin": op.logical_begin}
@@ -266,15 +266,15 @@ def src_gradient(ops: Builder, op: Call, read: Value) -> Value:
     if None in read.shape:
         raise op.error(f"expected a static shape of index for the gradient of src, got {op.index.desc}")
     ranges = {"start": [0] * read.rank, "stop": read.shape, "step": [1] * read.rank}
-    whole: Value = ops.slice_update(ops.zero_like(op.src), read, **ranges)
-    return whole
+    gradient: Value = ops.slice_update(ops.zero_like(op.src), read, **ranges)
+    return gradient
 
 
 def _numpy_scatter_add(name: str, base: Any, index: Any, src: Any, dim: int, piece: Any) -> Any:
     at = list(np.indices(index.shape, sparse=True))
     at[dim] = numpy_rows(f"{name}: index", index, base.shape[dim], **piece)
-    whole, part = numpy_with_zeros(base, dim % base.ndim), src[tuple(map(slice, index.shape))]
-    return np.delete(_numpy_add_at(whole, tuple(at), part), -1, dim)
+    result, part = numpy_with_zeros(base, dim % base.ndim), src[tuple(map(slice, index.shape))]
+    return np.delete(_numpy_add_at(result, tuple(at), part), -1, dim)
 
 
 @operator(f"dim_scatter_add_like(like, index, src, dim: int32 = 0, {PIECE}) -> output")

@@ -239,8 +239,8 @@ class SliceUpdate:
 
     def compute(op: Call) -> Stage:
         firsts = [first for first, _ in _ranges(op, op.ref.shape)]
-        whole = [0] * op.ref.rank
-        return c.place(op.ref.shape, None, [(op.ref, whole), (op.value, firsts, op.step)], op.ref.dtype)
+        zeros = [0] * op.ref.rank
+        return c.place(op.ref.shape, None, [(op.ref, zeros), (op.value, firsts, op.step)], op.ref.dtype)
 
     def reference(ref: Any, value: Any, *, start: Any, stop: Any, step: Any) -> Any:
         y = ref.copy()
@@ -348,8 +348,8 @@ class Pad:
             x = c.element_wise(kept, lambda *i: op.x[tuple(k + f for k, f in zip(i, firsts, strict=True))], x.dtype)
         if not any((*before, *after)):
             return x
-        whole = [d + a + b for d, a, b in zip(kept, before, after, strict=True)]
-        return c.place(whole, _padding(op), [(x, before)], x.dtype)
+        shape = [d + a + b for d, a, b in zip(kept, before, after, strict=True)]
+        return c.place(shape, _padding(op), [(x, before)], x.dtype)
 
     def reference(x: Any, *, padding_before: Any, padding_after: Any, **values: Any) -> Any:
         kind = "floating" if dtypes.from_numpy(x.dtype).is_float else "integral"

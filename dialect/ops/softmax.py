@@ -58,13 +58,13 @@ def _row_grad_types(op: Call) -> TensorDesc:
 
 def _shifted(ops: Builder, x: Value) -> Value:
     """x - max(x) of each row, widened."""
-    whole = widen(ops, x)
-    return whole - row_max(ops, whole)
+    widened = widen(ops, x)
+    return widened - row_max(ops, widened)
 
 
 def _shifted_reference(x: np.ndarray) -> Any:
-    whole = x.astype(np.float64)
-    return whole - whole.max(axis=-1, keepdims=True, initial=-np.inf)
+    in_f64 = x.astype(np.float64)
+    return in_f64 - in_f64.max(axis=-1, keepdims=True, initial=-np.inf)
 
 
 def numpy_log_softmax(x: np.ndarray) -> Any:

@@ -36,7 +36,7 @@ class Layout:
         return (*lead, *channels, *spatial) if self.first else (*lead, *spatial, *channels)
 
     def split(self, items: Sequence[Any], lead: int = 1) -> tuple[tuple[Any, ...], tuple[Any, ...], tuple[Any, ...]]:
-        """What `arrange` has put together: the first `lead` items, those of channels, the spatial ones."""
+        """The inverse of `arrange`: the first `lead` items, the channels, the spatial items."""
         head, rest = tuple(items[:lead]), tuple(items[lead:])
         channels = len(rest) - self.spatial
         return (
@@ -95,10 +95,10 @@ class Windows:
 
     def least(self, axis: int) -> int:
         """The least size of an image along a dimension in which one window fits."""
-        whole = self.extent[axis] + 1 - 2 * self.padding[axis]
+        smallest = self.extent[axis] + 1 - 2 * self.padding[axis]
         if not self.ceil:
-            return max(whole, 0)
-        return max(whole - self.stride[axis] + 1, 1 - self.padding[axis], 0)
+            return max(smallest, 0)
+        return max(smallest - self.stride[axis] + 1, 1 - self.padding[axis], 0)
 
     def tile(self, sizes: Sequence[Any]) -> bool:
         """Whether images of these sizes are known to be cut into windows that lie side by side."""

@@ -128,7 +128,7 @@ def update(operands: str, attrs: str, doc: str, changes: dict[str, Change], refe
 def _with_copy(compute: Rule) -> Rule:
     """The rule with the new copy of the parameter as one more result, where there is a copy."""
 
-    def whole(op: Call) -> list[Stage]:
+    def with_copy(op: Call) -> list[Stage]:
         stages: list[Stage] = compute(op)
         old, new = op[COPY], stages[0]
         if old is None:
@@ -140,13 +140,13 @@ def _with_copy(compute: Rule) -> Rule:
 
         return [*stages, c.element_wise(new.shape, element, old.dtype)]
 
-    return whole
+    return with_copy
 
 
 def _copying(reference: Rule, copy: int, skip: int) -> Rule:
     """The same of a reference; the operands number `copy` and `skip` are the copy and `skip_if`."""
 
-    def whole(*arrays: Any, **attrs: Any) -> tuple[Any, ...]:
+    def with_copy(*arrays: Any, **attrs: Any) -> tuple[Any, ...]:
         old = arrays[copy]
         results: tuple[Any, ...] = reference(*arrays[:copy], *arrays[copy + 1 :], **attrs)
         if old is None:
@@ -154,7 +154,7 @@ def _copying(reference: Rule, copy: int, skip: int) -> Rule:
         skipped = arrays[skip] is not None and bool(np.asarray(arrays[skip]).reshape(()))
         return *results, old if skipped else results[0].astype(old.dtype)
 
-    return whole
+    return with_copy
 
 
 def _types(states: Sequence[str]) -> Any:
@@ -192,13 +192,13 @@ def _expect_number(op: Call, name: str) -> None:
 
 def _sbp(states: Sequence[str]) -> Any:
     def sbp(op: Call) -> Factors:
-        whole = " ".join(letters(op.model.shape))
+        factors = " ".join(letters(op.model.shape))
         sides = [
-            whole if name in ("model", "model_diff", COPY, *states) else " ".join("_" * slot.rank)
+            factors if name in ("model", "model_diff", COPY, *states) else " ".join("_" * slot.rank)
             for name, slot in op.inputs.items()
             if slot is not None
         ]
-        return Factors(f"{', '.join(sides)} -> {', '.join([whole] * len(op.results))}")
+        return Factors(f"{', '.join(sides)} -> {', '.join([factors] * len(op.results))}")
 
     return sbp
 

@@ -230,9 +230,9 @@ def _grad_reference(kind: type[Steps]) -> Any:
 
 
 def _names(op: Call) -> str:
-    """Factors of images: batch, channels, and dimensions that stay as they are."""
-    whole = enumerate(_identity_dimensions(op, _outs(op, op.x.shape[2:])))
-    return " ".join(["n", "c", *(f"d{i}" if kept else "_" for i, kept in whole)])
+    """Factors of images: batch, channels, and dimensions that are not resampled."""
+    identity = enumerate(_identity_dimensions(op, _outs(op, op.x.shape[2:])))
+    return " ".join(["n", "c", *(f"d{i}" if kept else "_" for i, kept in identity)])
 
 
 def _sbp(op: Call) -> Factors:

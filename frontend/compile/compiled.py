@@ -17,7 +17,7 @@ from oneflow.dialect import dtypes
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.locks import Lock
 from oneflow.frontend.compile.ahead_of_time_backward import make_pullback, recorded_call
-from oneflow.frontend.compile.specialization import FastPath, Specialization, device_of_captures, no_fast_path
+from oneflow.frontend.compile.specialization import FastPath, Specialization, no_fast_path
 from oneflow.frontend.core.ambient import ambient
 from oneflow.frontend.core.arrays import (
     Data,
@@ -34,7 +34,7 @@ from oneflow.frontend.core.devices import Device, set_compile_option
 from oneflow.frontend.core.devices import device as named_device
 from oneflow.frontend.core.dispatch import Stateful
 from oneflow.frontend.core.errors import CallError
-from oneflow.frontend.core.mode import tracing
+from oneflow.frontend.core.mode import BUILDER
 from oneflow.frontend.core.placements import compile_function
 from oneflow.frontend.core.spec import TensorSpec
 from oneflow.frontend.core.tree import Tree, flatten
@@ -44,8 +44,8 @@ from oneflow.frontend.tracing.capture import layout_of
 from oneflow.frontend.tracing.trace import INLINE_BYTES, trace, trace_call
 from oneflow.frontend.tracing.traced import Traced
 from oneflow.lowering.triton.names import AUTOTUNE
-from oneflow.passes.infer_sbp import STRATEGIES
 from oneflow.passes.pipeline import without_garbage_collection
+from oneflow.passes.sbp import STRATEGIES
 from oneflow.runtime.footprint import Footprint
 from oneflow.runtime.global_array import Placement
 
@@ -116,7 +116,8 @@ class CompiledFunction:
             CallError: an argument is not what the function takes; it is named.
             TraceError: the function cannot become a program.
         """
-        if tracing():
+        builder = BUILDER.get()
+        if builder is not None and not builder.eager:  # `mode.tracing` inlined
             bind(self._fn, args, kwargs)
             return self._fn(*args, **kwargs)
         settings, fast_path = self._fast
@@ -129,6 +130,9 @@ class CompiledFunction:
             return self._call(key, bind(self._fn, args, kwargs))
         if cached[0] is not self._last or self._fast is not cached[2]:
             self._last, self._fast = cached[0], cached[2]
+            value = self._fast[1](args)
+            if value is not NotImplemented:
+                return value
         return self._run(cached[0], args, [x.storage if isinstance(x, EagerTensor) else x for x in args])
 
     def _call(self, key: Any, arguments: inspect.BoundArguments) -> Any:
@@ -203,6 +207,12 @@ class CompiledFunction:
         """The module of the function for `specs`, as `flow.trace` gives it."""
         return trace(self._fn, *specs)
 
+    def on_arrays(self) -> Callable[[Sequence[Data]], list[Data]]:
+        """The program of the given specs, or of the latest call, as a function from the arrays of its arguments to
+        those of its results, both in order; what the arrays are is not compared with the specs.
+        """
+        return self._latest().on_arrays(self.__name__)
+
     @property
     def module(self) -> ir.Module:
         """The module of the given specs, or of the latest call."""
@@ -254,8 +264,8 @@ class CompiledFunction:
 
     @without_garbage_collection()
     def _trace_and_compile(self, given: inspect.BoundArguments, device: Device | None) -> Specialization:
-        traced = trace_call(self._fn, given, entry_name(self._fn), INLINE_BYTES, self.placement)
-        return self._compile(traced, device or named_device(device_of_captures(traced.captured) or "cpu"))
+        traced = trace_call(self._fn, given, entry_name(self._fn), INLINE_BYTES, self.placement, device)
+        return self._compile(traced, traced.device)
 
     def _compile(self, traced: Traced, device: Device) -> Specialization:
         if self._autotune is not None:

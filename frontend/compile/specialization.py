@@ -16,7 +16,6 @@ from oneflow.frontend.compile import mutated_inputs
 from oneflow.frontend.compile.guard_fast_path import GuardFastPath
 from oneflow.frontend.core.arrays import (
     Data,
-    device_name,
     device_of,
     is_on_device,
     ranks_of,
@@ -29,8 +28,10 @@ from oneflow.frontend.eager.kernels import intern
 from oneflow.frontend.eager.tape import MODE
 from oneflow.frontend.eager.tensor import EagerTensor, from_program, wrapped
 from oneflow.frontend.tracing.alias_guards import NoAliasCheck, is_root
+from oneflow.frontend.tracing.capture import device_of_captures
 from oneflow.frontend.tracing.guards import Guard
 from oneflow.frontend.tracing.traced import Traced
+from oneflow.runtime import protocol as runtime
 from oneflow.runtime.protocol import Executable
 
 #: Gives a function's value for arguments, or NotImplemented where the arguments need the full checks.
@@ -39,6 +40,7 @@ FastPath = Callable[[Sequence[Any]], Any]
 GuardTerm = tuple[Callable[[], Any], Any, Guard]
 #: The context of a call that needs no lock.
 UNLOCKED = nullcontext()
+HOST = named_device("cpu")
 #: The placement and layout of a tensor that is not global.
 NO_RANKS = None, None
 
@@ -99,7 +101,8 @@ class Specialization:
 
     def _is_compiled_for(self, required: Device | None) -> bool:
         """Whether the program is compiled for the required device; the device of the captures is remembered if so."""
-        if (required or named_device(device_of_captures(self.traced.captured) or "cpu")) != self.device:
+        device = required or named_device(device_of_captures(self.traced.captured) or "cpu")
+        if device is not self.device and device != self.device:
             return False
         current = None if self._first_tensor is None else device_of(self._first_tensor.handle.handle)
         self.last_device[:] = [] if current is None else [current]
@@ -139,12 +142,19 @@ class Specialization:
             values: list[Any] = [wrapped(x) if d is None else from_program(x, d) for x, d in pairs]
         else:
             values = list(results) if self.traced.placements is None else list(map(to_host, results))
-        return values[0] if self._is_single else self.traced.rebuild(values, given)
+        if self._is_single:
+            return values[0]
+        return self.traced.outputs.unflatten(values) if self._is_plain else self.traced.rebuild(values, given)
+
+    @functools.cached_property
+    def _is_plain(self) -> bool:
+        """Whether the function returns new tensors alone, in any structure."""
+        return all(leaf is None for leaf in self.traced.leaves)
 
     @functools.cached_property
     def _is_single(self) -> bool:
-        """Whether the function returns one tensor and nothing else."""
-        return self.traced.leaves == (None,) and self.traced.outputs.kind is None
+        """Whether the function returns one new tensor and nothing else."""
+        return self._is_plain and self.traced.outputs.kind is None
 
     @functools.cached_property
     def _single_desc(self) -> TensorDesc | None:
@@ -159,26 +169,66 @@ class Specialization:
     def fast_path(self, leaves: Sequence[Any], name: str) -> FastPath:
         """What gives the function's value for arguments like `leaves`, and NotImplemented for other arguments.
 
-        There is a fast path for NumPy arrays alone where the program captures nothing, and for arrays and tensors on
-        a device.
+        There is a fast path for arrays and tensors on the host where the program captures nothing, and for arrays
+        and tensors on a device.
         """
-        expected = set(map(type, leaves))
-        if self.executable.is_remote and expected and expected <= {self.executable.array, EagerTensor}:
+        classes = tuple(map(type, leaves))
+        if self.executable.is_remote and classes and set(classes) <= {self.executable.array, EagerTensor}:
             return self._device_fast_path(leaves, name)
-        return self._host_fast_path if expected <= {np.ndarray} else no_fast_path
+        if EagerTensor in classes:
+            return self._host_tensors_fast_path(classes)
+        return self._host_arrays_fast_path if set(classes) <= {np.ndarray} else no_fast_path
 
     @functools.cached_property
-    def _host_fast_path(self) -> FastPath:
-        traced, call = self.traced, self.executable.fast_path
+    def _host_call(self) -> runtime.FastPath | None:
+        """The program's own fast path; None where the function captures or updates anything."""
+        traced = self.traced
         outside = traced.captured or traced.guards or traced.effects.results or traced.effects.replaced_gradients
-        if outside or call is None:
+        returns_argument = traced.outputs.kind is None and not self._is_single
+        return None if outside or returns_argument else self.executable.fast_path
+
+    @functools.cached_property
+    def _host_arrays_fast_path(self) -> FastPath:
+        call = self._host_call
+        rebuild = self.traced.outputs.unflatten if self._is_plain else self.traced.rebuild
+        if call is None:
             return no_fast_path
-        rebuild = traced.rebuild
         if self._is_single:
             return lambda arrays: NotImplemented if (results := call(arrays)) is None else results[0]
-        if traced.outputs.kind is None:
-            return no_fast_path
         return lambda arrays: NotImplemented if (results := call(arrays)) is None else rebuild(results)
+
+    def _host_tensors_fast_path(self, classes: tuple[type, ...]) -> FastPath:
+        """The fast path where the arguments are of these classes, and no tensor is a view or requires grad."""
+        call = self._host_call
+        if call is None or not set(classes) <= {np.ndarray, EagerTensor}:
+            return no_fast_path
+
+        def fast_path(args: Sequence[Any]) -> Any:
+            if tuple(map(type, args)) != classes:
+                return NotImplemented
+            arrays = []
+            for argument in args:
+                if type(argument) is EagerTensor:
+                    variable: Any = argument.handle
+                    if argument.view_meta is not None or variable.node is not None or variable.leaf is not None:
+                        return NotImplemented
+                    argument = variable.handle
+                arrays.append(argument)
+            results = call(arrays)
+            return NotImplemented if results is None else self.rebuild(results, eager=True)
+
+        return fast_path
+
+    def on_arrays(self, name: str) -> Callable[[Sequence[Data]], list[Data]]:
+        """The program as a function of the arrays of its arguments: it gives the arrays of its results, in order."""
+        traced, call = self.traced, self.executable.fast_path
+        plain = call is not None and not traced.captured and not traced.effects.count
+
+        def run(arrays: Sequence[Data]) -> list[Data]:
+            found = call(arrays) if plain and call is not None else None
+            return self.run(arrays, arrays, name) if found is None else found
+
+        return run
 
     def _device_fast_path(self, leaves: Sequence[Any], name: str) -> FastPath:
         """The fast path where every argument is an array or a tensor on a device and the call is not recorded."""
@@ -345,13 +395,3 @@ def matching_arrays(expected: Sequence[tuple[type, Any, Any, Any]], args: Sequen
             return None
         arrays.append(data)
     return arrays
-
-
-def device_of_captures(captured: Sequence[Any]) -> str | None:
-    """The device of the captured tensors; None where there are none, or they are on the host.
-
-    Captured tensors that have dimensions decide: tensors without dimensions may be elsewhere.
-    """
-    tensors = sorted((c for c in captured if isinstance(c, EagerTensor)), key=lambda c: not c.rank)
-    first = tensors[0].storage if tensors else None
-    return device_name(first) if is_on_device(first) else None

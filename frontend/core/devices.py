@@ -14,14 +14,16 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from oneflow.dialect._mlir import ir
+from oneflow.dialect.lazy import lazy
 from oneflow.frontend.core.ambient import SCOPE
 from oneflow.frontend.core.arrays import Data, device_name
 from oneflow.runtime.cuda import driver
 from oneflow.runtime.cuda.array import DeviceArray
 from oneflow.runtime.global_array import GlobalArray
 from oneflow.runtime.protocol import Executable
-from oneflow.runtime.sized import compile_cuda_program, compile_program
+from oneflow.runtime.sized import compile_program
 
+cuda_programs = lazy("oneflow.runtime.cuda.sized")
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -115,7 +117,8 @@ def compile_for(place: Device, module: ir.Module, entry: str) -> Executable:
     if place.type == "cpu":
         return compile_program(module, entry)
     write_compile_options(module)
-    return compile_cuda_program(module, entry, device=place.index)
+    executable: Executable = cuda_programs.compile_cuda_program(module, entry, device=place.index)
+    return executable
 
 
 def common_device(named: Sequence[tuple[str, Data]]) -> str | None:

@@ -86,6 +86,10 @@ class TensorBuilder(Builder):
         """Notes that a result shares no elements with another tensor, though its operator is in `VIEWS`."""
 
     @abstractmethod
+    def is_copy(self, reshaped: Tensor) -> bool:
+        """Whether a reshape of a tensor copies its elements; False where sizes are dynamic."""
+
+    @abstractmethod
     def is_contiguous(self, tensor: Tensor) -> bool:
         """Whether a tensor is contiguous in memory; False where sizes are dynamic."""
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import linecache
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
+from linecache import getline
 from types import FrameType
 
 from oneflow.frontend.core.mode import tracing
@@ -26,11 +29,25 @@ class SourceLocation:
         return f"{self.file}:{self.line}"
 
 
+#: The position in a foreign program that an importer is at; it stands for the position of the user's frame.
+_IMPORTED: ContextVar[SourceLocation | None] = ContextVar("imported", default=None)
+
+
+@contextmanager
+def located(place: SourceLocation | None) -> Iterator[None]:
+    """Within it the user's position is `place`, a position in a program that is imported."""
+    token = _IMPORTED.set(place)
+    try:
+        yield
+    finally:
+        _IMPORTED.reset(token)
+
+
 class OneFlowError(ValueError):
     """An error at a line of the user's program: what was expected, what came, and what to write instead."""
 
     def __init__(self, text: str, location: SourceLocation | None = None) -> None:
-        source = linecache.getline(location.file, location.line).strip() if location else ""
+        source = getline(location.file, location.line).strip() if location else ""
         super().__init__((f"{location}: {text}" if location else text) + (f"\n    {source}" if source else ""))
         self.text, self.place = text, location
 
@@ -65,7 +82,10 @@ def _is_ours(frame: FrameType) -> bool:
 
 
 def user_location() -> SourceLocation:
-    """The location of the innermost frame outside of this package."""
+    """The location of the innermost frame outside of this package, or that in the program that is imported."""
+    imported = _IMPORTED.get()
+    if imported is not None:
+        return imported
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and _is_ours(frame):
         frame = frame.f_back

@@ -5,21 +5,25 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
 from oneflow.dialect._mlir import ir
+from oneflow.dialect.lazy import lazy
 from oneflow.dialect.nd_sbp import NdSbp
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.core.arrays import Data, LocalData, to_array
 from oneflow.frontend.core.devices import Device, compile_for, write_compile_options
 from oneflow.frontend.core.layouts import ProgramPlacements
-from oneflow.runtime.distributed import DistributedExecutable, Layout, PlacedLayout, compile_distributed, lay_out
 from oneflow.runtime.footprint import Footprint
 from oneflow.runtime.global_array import GlobalArray, Placement, shared
 from oneflow.runtime.protocol import Executable
 
+if TYPE_CHECKING:
+    from oneflow.runtime.distributed import DistributedExecutable, Layout, PlacedLayout
+
+distributed = lazy("oneflow.runtime.distributed")
 #: The placement of a tensor, and its layout there.
 PlacedSbp = tuple[Placement, NdSbp]
 
@@ -96,9 +100,9 @@ class GlobalProgram:
         placement = placements.home
         if placement.type == "cuda":
             write_compile_options(traced.module)
-        boxed = lay_out(traced.module, strategy)
+        boxed = distributed.lay_out(traced.module, strategy)
         ranks = placement.world, placement.members
-        return cls(placements, compile_distributed(boxed, traced.entry, *ranks, device=placement.type))
+        return cls(placements, distributed.compile_distributed(boxed, traced.entry, *ranks, device=placement.type))
 
     def run(self, given: Sequence[Data]) -> list[Data]:
         """The results as global arrays, of arguments that are global arrays or whole on every rank.

@@ -11,9 +11,6 @@ from oneflow.dialect.record import REGISTRY, Absent, Call, distribute, flatten
 from oneflow.dialect.reverse import placed
 from oneflow.dialect.tensor_desc import TensorDesc
 
-#: The names of operands of which operators read only the shape.
-SHAPES = frozenset({"like", "depend_tensor"})
-
 
 class Probe(Builder):
     """A builder that infers the types of results and notes which values are operands."""
@@ -24,7 +21,8 @@ class Probe(Builder):
 
     def emit(self, op: Call, results: Sequence[TensorDesc]) -> list[Value]:
         """Values without elements."""
-        self.read.update(id(v) for name, slot in op.inputs.items() if name not in SHAPES for v in flatten([slot]))
+        unread = (*op.record.shapes_of, "like", "depend_tensor")
+        self.read.update(id(v) for name, slot in op.inputs.items() if name not in unread for v in flatten([slot]))
         return [Value(self, None, d) for d in results]
 
     def wrap(self, value: Any) -> Value:
@@ -37,8 +35,8 @@ def gradient_reads(op: Call) -> list[bool]:
     return _reads(op, op.operands)
 
 
-def _reads(op: Call, asked: Sequence[Value]) -> list[bool]:
-    """Whether the gradient of a call reads the elements of each of these values."""
+def _reads(op: Call, asked: Sequence[Value], constants: Sequence[Value] = ()) -> list[bool]:
+    """Whether the gradient by operands other than `constants` reads the elements of each of these values."""
     if isinstance(op.record.grad, Absent):
         return [False] * len(asked)
     probe = Probe()
@@ -47,20 +45,29 @@ def _reads(op: Call, asked: Sequence[Value]) -> list[bool]:
     outputs = distribute(op.record.signature.outputs, [values[id(r)] for r in op.results], None)
     cotangents = [Value(probe, None, r.desc) if r.dtype.is_float else None for r in op.results]
     grads = op.record.grad(probe, Call(op.record, inputs, op.attrs, outputs), *cotangents)
-    for grad in flatten(grad for name, grad in grads.items() if flatten([inputs.get(name)])):
+    excluded = {id(v) for v in constants}
+    wanted = [k for k, slot in op.inputs.items() if any(id(v) not in excluded for v in flatten([slot]))]
+    for grad in flatten(grads[name] for name in wanted if name in grads):
         if callable(grad):
             grad()
     return [id(values[id(v)]) in probe.read for v in asked]
 
 
-#: Whether the gradient of an operator reads elements, by its name; computed at the first call.
-_reading: dict[str, bool] = {}
+#: Whether the gradient of an operator reads elements, by its name and the operands that are constants; computed at
+#: the first call.
+_reading: dict[tuple[str, tuple[bool, ...]], bool] = {}
 
 
-def gradient_reads_any(op: Call) -> bool:
-    """Whether the gradient of a call may read elements of operands or results; True for operators of users."""
-    if REGISTRY.operators.get(op.record.name) is not op.record:
+def gradient_reads_any(op: Call, is_constant: tuple[bool, ...]) -> bool:
+    """Whether the gradient of a call may read elements of results, or of operands of which `is_constant` is False;
+    True for operators of users.
+    """
+    if REGISTRY.find(op.record.name) is not op.record:
         return True
-    if op.record.name not in _reading:
-        _reading[op.record.name] = any(_reads(op, (*op.operands, *op.results)))
-    return _reading[op.record.name]
+    key = (op.record.name, is_constant)
+    if key not in _reading:
+        constants = [v for v, constant in zip(op.operands, is_constant, strict=True) if constant]
+        excluded = {id(v) for v in constants}
+        asked = [v for v in (*op.operands, *op.results) if id(v) not in excluded]
+        _reading[key] = any(_reads(op, asked, constants))
+    return _reading[key]

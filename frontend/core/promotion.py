@@ -96,5 +96,5 @@ def fitting(number: Any, dtype: DType) -> Any:
     if not info.min <= number <= info.max:
         if info.min == 0 and -info.max <= number < 0:
             return number + info.max + 1
-        raise fail(f"expected a number in [{info.min}, {info.max}] beside a tensor of {dtype}, got {number}")
+        raise fail(f"expected a number in [{info.min}, {info.max}] with a tensor of {dtype}, got {number}")
     return number

@@ -2,7 +2,7 @@
 
 An operator is compiled once for its attributes and operand types (`kernels.py`); its operands and results are
 recorded for gradients (`tape.py`), which the same builder computes. Operators on global tensors run on the ranks of
-these; a tensor of this process beside them has to be whole, and the same, on every rank.
+these; a local tensor among them has to be the full tensor, and the same, on every rank.
 """
 
 from __future__ import annotations

@@ -129,7 +129,7 @@ class Function:
     """A function with a gradient of its own: static methods `forward(ctx, *args)` and `backward(ctx, *grads)`, called
     by `apply`.
 
-    With a static method `setup_context(ctx, inputs, output)` beside it, `forward` takes no `ctx`. `backward` gets the
+    With a static method `setup_context(ctx, inputs, output)`, `forward` takes no `ctx`. `backward` gets the
     gradient of each result: zeros where there is none (None after `ctx.set_materialize_grads(False)`), and None for a
     result that is no tensor. It returns the gradient by each argument, None for an argument that is no tensor.
     """

@@ -96,7 +96,11 @@ def compile_call(
         PassError: the operator cannot be lowered.
     """
     descs = flatten(op.inputs.values())
-    with _lock.held(), _context(tuple(REGISTRY.operators)), ir.Location.unknown():
+    with (
+        _lock.held(),
+        _context(_additions()),
+        ir.Location.unknown(),
+    ):
         module = ir.Module.create()
         entry = func.FuncOp(ENTRY, ([d.to_mlir() for d in descs], []), ip=ir.InsertionPoint(module.body))
         _fill(entry, op, results)
@@ -130,10 +134,15 @@ def _take_values(given: Any, values: Any) -> Any:
     return None if given is None else next(values)
 
 
+def _additions() -> tuple[tuple[str, str, str], ...]:
+    """The operators of users."""
+    return tuple((record.name, record.where, str(record.signature)) for record in REGISTRY.additions())
+
+
 @functools.lru_cache(maxsize=1)
-def _context(names: tuple[str, ...]) -> ir.Context:
-    """The MLIR context of all calls while the set of operators stays the same."""
-    return dialect.create_context()
+def _context(additions: tuple[tuple[str, str, str], ...]) -> ir.Context:
+    """The MLIR context of all calls while the operators of users stay the same."""
+    return dialect.create_context(operators=())
 
 
 def describe_result(array: Data, desc: TensorDesc) -> TensorDesc:

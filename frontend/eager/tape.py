@@ -290,8 +290,8 @@ class Node:
         yield from (id(value[0]) for value in self.result_values)
 
     def free(self, builder: Builder) -> None:
-        """Drops operands and results, unless the gradient reads none of them and may be asked for again."""
-        if gradient_reads_any(self.call(builder)):
+        """Drops operands and results, unless the gradient reads only constants of them and may be asked for again."""
+        if gradient_reads_any(self.call(builder), tuple(v.node is None and v.leaf is None for v in self.sources())):
             self.inputs, self.result_values = None, []
 
 
@@ -335,8 +335,8 @@ def apply_hooks(value: Value, grad: Value) -> Value:
     if owner is None or not owner.hooks:
         return grad
     builder: Any = value.builder
-    found: Value = builder.read(owner.hooks.apply(builder.give(grad)))
-    return found
+    hooked: Value = builder.read(owner.hooks.apply(builder.give(grad)))
+    return hooked
 
 
 def gradients(

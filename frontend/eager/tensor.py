@@ -71,6 +71,11 @@ class Eager(EagerBuilder, dispatching.TensorBuilder):
         assert isinstance(result, EagerTensor)
         result.view_meta = None
 
+    def is_copy(self, reshaped: Tensor) -> bool:
+        """Whether a reshape of a tensor copies its elements."""
+        assert isinstance(reshaped, EagerTensor)
+        return not reshaped.is_view
+
     def is_contiguous(self, tensor: Tensor) -> bool:
         """Whether the elements of a tensor are contiguous in memory."""
         assert isinstance(tensor, EagerTensor)

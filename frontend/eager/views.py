@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -141,8 +141,8 @@ class ViewMeta:
 
     def _gathered_view(self, builder: Any, root: Variable) -> Variable:
         if isinstance(root.handle, np.ndarray) and not (self.recorded and root.requires_grad):
-            taken: Variable = builder.wrap(np.array(self.view_fn(root.handle), order="C"))
-            return taken
+            view: Variable = builder.wrap(np.array(self.view_fn(root.handle), order="C"))
+            return view
         return _gathered(builder, root, self.view_fn(np.arange(root.desc.element_count or 0).reshape(_sizes(root))))
 
 
@@ -154,8 +154,9 @@ def _sizes(variable: Variable) -> list[int]:
 def _gathered(builder: Any, values: Variable, positions: np.ndarray) -> Variable:
     """The elements of `values` at positions in row-major order, in the shape of `positions`."""
     flat = builder.call("reshape", values, shape=[values.desc.element_count])[0]
-    taken: Variable = builder.call("gather", flat, _on_same_device(builder, values, np.array(positions)), axis=0)[0]
-    return taken
+    indices = _on_same_device(builder, values, np.array(positions))
+    elements: Variable = builder.call("gather", flat, indices, axis=0)[0]
+    return elements
 
 
 def _on_same_device(builder: Any, variable: Variable, array: np.ndarray) -> Variable:
@@ -240,8 +241,8 @@ def _narrowed(attrs: Mapping[str, Any], shape: tuple[int, ...]) -> ViewFunction:
     def view_fn(a: np.ndarray) -> np.ndarray:
         at = dim % a.ndim
         first = start % max(a.shape[at], 1) if start < 0 else start
-        taken: np.ndarray = a[(slice(None),) * at + (slice(first, first + attrs["length"]),)]
-        return taken
+        part: np.ndarray = a[(slice(None),) * at + (slice(first, first + attrs["length"]),)]
+        return part
 
     return view_fn
 
@@ -259,14 +260,14 @@ def link(name: str, tensor: Any, attrs: Mapping[str, Any], result: Any) -> None:
     shape = tuple(result.handle.handle.shape)
     view_fn, dense = VIEW_FUNCTIONS[name](attrs, shape), VIEW_FUNCTIONS[name] is _reshaped
     outer = tensor.view_meta
-    if dense and outer is not None and not outer.dense and not _shares(outer.layout_array(), shape):
+    if dense and outer is not None and not outer.dense and not shares_memory(outer.layout_array(), shape):
         return
     result.view_meta = view_of(tensor, view_fn, dense=dense)
 
 
-def _shares(array: np.ndarray, shape: tuple[int, ...]) -> bool:
-    """Whether a reshape of an array shares its memory."""
-    return np.may_share_memory(array.reshape(shape), array)
+def shares_memory(array: np.ndarray, shape: Sequence[Any]) -> bool:
+    """Whether a reshape of an array shares its memory; true without elements."""
+    return array.size == 0 or np.may_share_memory(array.reshape(shape), array)
 
 
 def write(old: Variable, new: Value, writer: str) -> None:

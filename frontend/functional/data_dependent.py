@@ -50,8 +50,8 @@ def nonzero(x: Any, as_tuple: bool = False) -> Any:
 
 def argwhere(x: Any) -> Tensor:
     """`nonzero`: the positions of all elements but zeros, one in a row (int64)."""
-    found: Tensor = nonzero(x)
-    return found
+    positions: Tensor = nonzero(x)
+    return positions
 
 
 def masked_select(x: Any, mask: Any) -> Tensor:
@@ -70,9 +70,9 @@ def masked_select(x: Any, mask: Any) -> Tensor:
         sizes = np.broadcast_shapes(tensor.shape, chosen.shape)
     except ValueError:
         raise fail(f"expected a mask that broadcasts to {tensor.desc}, got one of shape {chosen.shape}") from None
-    whole = tensor if sizes == tensor.shape else broadcast_to(tensor, sizes)
+    broadcast = tensor if sizes == tensor.shape else broadcast_to(tensor, sizes)
     at = np.flatnonzero(np.broadcast_to(chosen, sizes))
-    return dispatch("gather", reshape(whole, (-1,)), _on_device_of(tensor, at), axis=0)
+    return dispatch("gather", reshape(broadcast, (-1,)), _on_device_of(tensor, at), axis=0)
 
 
 def unique(

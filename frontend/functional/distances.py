@@ -8,6 +8,7 @@ import math
 from typing import Any
 
 from oneflow.frontend.core.dispatch import as_tensor, dispatch
+from oneflow.frontend.core.errors import fail
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.functional import elementwise as e
 from oneflow.frontend.functional import reduction as r
@@ -80,6 +81,8 @@ def triplet_margin_loss(
 
     With `swap` the distance between `positive` and `negative` takes the place of the latter where it is smaller.
     """
+    if margin <= 0:
+        raise fail(f"expected margin above 0, got {margin}")
     near, far = pairwise_distance(anchor, positive, p, eps), pairwise_distance(anchor, negative, p, eps)
     if swap:
         far = e.minimum(far, pairwise_distance(positive, negative, p, eps))

@@ -200,6 +200,8 @@ def elu(x: Any, alpha: float = 1.0) -> Tensor:
 @with_inplace
 def celu(x: Any, alpha: float = 1.0) -> Tensor:
     """x where x > 0, else alpha * (exp(x / alpha) - 1); floats."""
+    if alpha == 0:
+        raise fail("expected alpha other than 0, got 0")
     return dispatch("celu", x, alpha=alpha)
 
 
@@ -218,6 +220,8 @@ def softshrink(x: Any, lambd: float = 0.5) -> Tensor:
 @with_inplace
 def hardtanh(x: Any, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
     """x limited to [min_val, max_val]; floats."""
+    if min_val > max_val:
+        raise fail(f"expected min_val of at most max_val, got {min_val} and {max_val}")
     return dispatch("hardtanh", x, min_val=min_val, max_val=max_val)
 
 

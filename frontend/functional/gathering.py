@@ -78,8 +78,8 @@ def _bound_rows(weight: Tensor, positions: Tensor, most: float, p: float) -> Non
         weight[at] = scaled  # type: ignore[index]
     else:
         # Rows that are read several times have equal updates.
-        found = dispatch("tensor_scatter_nd_update", weight, scaled, sh.unsqueeze(at, 1), any_order=True)
-        current_builder().assign(weight, found, "embedding")
+        bounded = dispatch("tensor_scatter_nd_update", weight, scaled, sh.unsqueeze(at, 1), any_order=True)
+        current_builder().assign(weight, bounded, "embedding")
 
 
 def _row(weight: Tensor, number: int) -> int:

@@ -138,8 +138,8 @@ def _pool(
     lists = {n: per_dimension(attrs.pop(n), spatial, n) for n in ("padding", "dilation") if n in attrs}
     steps = kernel if stride is None else per_dimension(stride, spatial, "stride")
     images, drop_batch = as_batch(as_tensor(x), spatial)
-    found = dispatch_all(f"{kind}_pool_{spatial}d", images, kernel_size=kernel, stride=steps, **lists, **attrs)
-    return tuple(map(drop_batch, found))
+    results = dispatch_all(f"{kind}_pool_{spatial}d", images, kernel_size=kernel, stride=steps, **lists, **attrs)
+    return tuple(map(drop_batch, results))
 
 
 def _max_pool(spatial: int) -> Callable[..., Any]:
@@ -211,14 +211,14 @@ def _parts(output_size: Kept, inside: Sequence[int | None]) -> list[int]:
 
 def _adaptive_max(spatial: int) -> Callable[..., Any]:
     def function(x: Any, output_size: Kept, return_indices: bool = False) -> Any:
-        found, drop_batch = as_batch(as_tensor(x), spatial)
-        inside, flat = found.shape[2:], None
+        largest, drop_batch = as_batch(as_tensor(x), spatial)
+        inside, flat = largest.shape[2:], None
         if None in inside:
-            raise fail(f"expected static spatial sizes for adaptive_max_pool{spatial}d, got {found.desc}")
+            raise fail(f"expected static spatial sizes for adaptive_max_pool{spatial}d, got {largest.desc}")
         for dim, count in reversed(list(enumerate(_parts(output_size, inside), 2))):
-            found, at = _largest_of_parts(found, dim, count)
+            largest, at = _largest_of_parts(largest, dim, count)
             flat = at if flat is None else add(gather(flat, dim, at), mul(at, math.prod(inside[dim - 1 :])))
-        return (drop_batch(found), drop_batch(flat)) if return_indices else drop_batch(found)  # type: ignore[arg-type]
+        return (drop_batch(largest), drop_batch(flat)) if return_indices else drop_batch(largest)  # type: ignore[arg-type]
 
     doc = """The largest elements of windows that cut each dimension into `output_size` parts of nearly one size.
 

@@ -69,8 +69,8 @@ def _mirrored(x: Tensor, amounts: Sequence[int], mode: str) -> Tensor:
     n, c, depth, *plane = x.sizes()
     wide = _mirrored(reshape(x, (n, c * depth, *plane)), amounts[:4], mode)
     *_, height, width = wide.sizes()
-    whole = _mirrored(reshape(wide, (n, c, depth, height * width)), [0, 0, *amounts[4:]], mode)
-    return reshape(whole, (n, c, whole.size(2), height, width))
+    outer = _mirrored(reshape(wide, (n, c, depth, height * width)), [0, 0, *amounts[4:]], mode)
+    return reshape(outer, (n, c, outer.size(2), height, width))
 
 
 def _circular(x: Tensor, amounts: Sequence[int]) -> Tensor:

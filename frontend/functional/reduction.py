@@ -108,8 +108,8 @@ def _extreme_of(name: str, x: Any, dim: Any, keepdim: bool, value: Any, position
     if x.rank == 0:
         return Extreme(value(x, dim), position(x, dim))
     _expect_elements(name, x, dim)
-    found = position(cast(x, dtypes.uint8) if x.dtype == dtypes.bool_ else x, dim, True)
-    pair = dispatch("dim_gather", x, found, dim=sh.axis(x, dim)), found
+    index = position(cast(x, dtypes.uint8) if x.dtype == dtypes.bool_ else x, dim, True)
+    pair = dispatch("dim_gather", x, index, dim=sh.axis(x, dim)), index
     return Extreme(*(p if keepdim else sh.squeeze(p, dim) for p in pair))
 
 
@@ -122,10 +122,10 @@ def argmax(x: Any, dim: int | None = None, keepdim: bool = False) -> Tensor:
     _expect_elements("argmax", x, dim)
     at = None if dim is None else sh.axis(x, dim, scalar=True)
     flat = sh.movedim(x, at, -1) if at is not None and x.rank else sh.reshape(x, (-1,))
-    found: Tensor = dispatch("argmax", flat)
+    index: Tensor = dispatch("argmax", flat)
     if not keepdim:
-        return found
-    return sh.unsqueeze(found, at) if at is not None and x.rank else sh.reshape(found, (1,) * x.rank)
+        return index
+    return sh.unsqueeze(index, at) if at is not None and x.rank else sh.reshape(index, (1,) * x.rank)
 
 
 def argmin(x: Any, dim: int | None = None, keepdim: bool = False) -> Tensor:
@@ -241,8 +241,8 @@ def _norm(x: Tensor, p: float, dim: Dims, keepdim: bool) -> Tensor:
         return (amax if p > 0 else amin)(size, dim, keepdim)
     if p == 1:
         return _reduce("reduce_sum", size, dim, keepdim)
-    whole = _reduce("reduce_sum", e.pow(size, p), dim, keepdim)
-    return e.masked_fill(e.pow(whole, 1 / p), e.eq(whole, 0.0), 0.0)
+    power_sum = _reduce("reduce_sum", e.pow(size, p), dim, keepdim)
+    return e.masked_fill(e.pow(power_sum, 1 / p), e.eq(power_sum, 0.0), 0.0)
 
 
 def logsumexp(x: Any, dim: Dims, keepdim: bool = False) -> Tensor:
@@ -253,8 +253,8 @@ def logsumexp(x: Any, dim: Dims, keepdim: bool = False) -> Tensor:
         return cast(e.log(_reduce("reduce_sum", wide, dim, keepdim)), x.dtype)
     top = amax(wide, dim, True)
     top = e.where(e.isfinite(top), top, 0.0)
-    whole = e.add(e.log(sum(e.exp(e.sub(wide, top)), dim, True)), top)
-    return cast(whole if keepdim else sh.squeeze(whole, _axes(wide, dim)), x.dtype)
+    result = e.add(e.log(sum(e.exp(e.sub(wide, top)), dim, True)), top)
+    return cast(result if keepdim else sh.squeeze(result, _axes(wide, dim)), x.dtype)
 
 
 def _running(op: str, doc: str) -> Callable[[Any, int], Tensor]:

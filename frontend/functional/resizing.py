@@ -178,8 +178,8 @@ def fold(
     for part, at in zip(parts, blocks.slices(counts), strict=True):
         start, stop, step = zip((0, batch, 1), (0, channels, 1), *at, strict=True)
         placed.append(dispatch("slice_grad", part, like_shape=shape, start=start, stop=stop, step=step))
-    whole = placed[0] if count == 1 else dispatch("add_n", placed)
-    return drop_batch(pad(whole, blocks.border(-1)))
+    image = placed[0] if count == 1 else dispatch("add_n", placed)
+    return drop_batch(pad(image, blocks.border(-1)))
 
 
 def upsample(

@@ -64,8 +64,8 @@ def accumulated(function: Function) -> Function:
         dtype = result_dtype(floats) if floats else get_default_dtype()
         if dtype.accumulator == dtype:
             return function(*args, **kwargs)
-        found = function(*map(_accumulator, args), **{k: _accumulator(x) for k, x in kwargs.items()})
-        return cast(found, dtype)
+        result = function(*map(_accumulator, args), **{k: _accumulator(x) for k, x in kwargs.items()})
+        return cast(result, dtype)
 
     return call  # type: ignore[return-value]
 

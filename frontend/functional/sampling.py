@@ -49,6 +49,39 @@ def grid_sample(
     return dispatch("grid_sample", as_tensor(input), as_tensor(grid), **modes, align_corners=bool(align_corners))
 
 
+def deform_conv2d(
+    input: Any,
+    offset: Any,
+    weight: Any,
+    bias: Any = None,
+    stride: Sizes = 1,
+    padding: Sizes = 0,
+    dilation: Sizes = 1,
+    mask: Any = None,
+) -> Tensor:
+    """A convolution whose windows' elements are moved by `offset` (batch, 2 * groups * taps, sizes of the result).
+
+    `mask` (batch, groups * taps, sizes) scales them. The groups of the offset and of the weight follow from shapes.
+
+    Raises:
+        OneFlowError: shapes do not fit.
+    """
+    x, moves, kernel = as_tensor(input), as_tensor(offset), as_tensor(weight)
+    if x.rank != 4 or moves.rank != 4 or kernel.rank != 4 or None in (*x.shape, *moves.shape, *kernel.shape):
+        raise fail(
+            f"expected input, offset and weight of four static dimensions, got {x.desc}, {moves.desc}, {kernel.desc}"
+        )
+    sizes = {
+        f"{name}_{axis}": n
+        for name, value in (("stride", stride), ("pad", padding), ("dilation", dilation))
+        for axis, n in zip("hw", per_dimension(value, 2, name), strict=True)
+    }
+    taps = kernel.shape[2] * kernel.shape[3]
+    groups = {"groups": x.shape[1] // kernel.shape[1], "offset_groups": moves.shape[1] // (2 * taps)}
+    given = zeros((1, 1, 1, 1), dtype=x.dtype) if mask is None else mask
+    return dispatch("deform_conv2d", x, moves, kernel, bias, given, **sizes, **groups, use_mask=mask is not None)
+
+
 def interpolate_like(input: Any, like: Any, mode: str = "nearest", align_corners: bool | None = None) -> Tensor:
     """`interpolate` to the spatial sizes of another tensor."""
     return interpolate(input, as_tensor(like).sizes()[2:], None, mode, align_corners)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from oneflow.frontend.core.dispatch import as_tensor, dispatch
+from oneflow.frontend.core.dispatch import as_tensor, current_builder, dispatch
 from oneflow.frontend.core.errors import fail
 from oneflow.frontend.core.tensor import Size, Tensor
 from oneflow.frontend.functional import sizes as sz
@@ -115,8 +115,18 @@ def _solve(x: Tensor, shape: Sequence[Dim]) -> list[int]:
 
 
 def view(x: Any, *shape: Any) -> Tensor:
-    """`reshape`, its sizes given one by one or as a list."""
-    return reshape(x, spread(shape))
+    """The elements of `x` in the same memory under another shape, whose sizes are given one by one or as a list.
+
+    Raises:
+        OneFlowError: as for `reshape`, or the elements of `x` in memory have no such shape.
+    """
+    result = reshape(x, spread(shape))
+    if isinstance(x, Tensor) and current_builder().is_copy(result):
+        raise fail(
+            f"expected a tensor whose elements have the shape {list(result.shape)} in memory too, got a view of type "
+            f"{x.desc} with other strides; write reshape, which copies the elements where that is needed"
+        )
+    return result
 
 
 def reshape_as(x: Any, other: Any) -> Tensor:

@@ -1,8 +1,8 @@
 """Indices: what `x[key]` takes, dimension by dimension.
 
 Slices and integers cut a box out of `x`, which has all dimensions of `x`. Arrays, lists and tensors of integers give
-positions in the box, or a mask says which elements of the box are taken. An integer beside positions is applied
-first, as in PyTorch: it is not one of the positions, as it is in NumPy.
+positions in the box, or a mask selects elements of the box. An integer together with positions is applied first, as
+in PyTorch; in NumPy it is one of the positions.
 """
 
 from __future__ import annotations
@@ -13,13 +13,21 @@ from typing import Any
 
 import numpy as np
 
-from oneflow.dialect import dtypes
-from oneflow.frontend import functional as F  # noqa: N812
-from oneflow.frontend.core.arrays import is_array
 from oneflow.frontend.core.dispatch import as_tensor
 from oneflow.frontend.core.errors import fail
 from oneflow.frontend.core.tensor import Size, Tensor
-from oneflow.frontend.functional.indexing import broadcast_sizes
+from oneflow.frontend.functional.index_parts import (
+    broadcast_sizes,
+    check_mask,
+    check_positions,
+    index_parts,
+    is_array_mask,
+    is_integer,
+    is_tensor_mask,
+    known_positions,
+    slice_bounds,
+    wrapped_positions,
+)
 from oneflow.frontend.functional.shape import END
 
 #: Dimensions of the result that are none of `x`: a new one, the dimensions of all positions, what a mask takes.
@@ -85,7 +93,7 @@ class Index:
     def add_integer(self, number: int) -> None:
         """Adds an integer for the next dimension, whose size is static."""
         axis = len(self.ranges)
-        first = int(_wrap_negative(self.tensor, axis, np.asarray(number)))
+        first = int(known_positions(self.tensor, axis, np.asarray(number)))
         self.ranges.append((first, first + 1, 1))
 
     def add_positions(self, part: Any) -> None:
@@ -93,7 +101,7 @@ class Index:
         for at in _positions_of(self.tensor, len(self.ranges), part):
             self.positions[len(self.ranges)] = at
             self.ranges.append(FULL_RANGE)
-        if POSITIONS not in self.result_dims and not _is_integer(part):
+        if POSITIONS not in self.result_dims and not is_integer(part):
             self.result_dims.append(POSITIONS)
 
     def add_mask(self, mask: Tensor) -> None:
@@ -101,7 +109,7 @@ class Index:
         first = len(self.ranges)
         if self.mask is not None:
             raise fail("expected at most one mask in an index, got several; combine them with &")
-        _check_mask(self.tensor, first, mask.shape, mask.desc)
+        check_mask(self.tensor, first, mask)
         self.mask = mask, first
         self.result_dims.append(MASKED)
         self.ranges += [FULL_RANGE] * mask.rank
@@ -114,19 +122,19 @@ def parse_index(x: Tensor, key: Any) -> Index:
         OneFlowError: it means none.
     """
     index = Index(x)
-    parts = _expand_ellipsis(x, [_normalized(p) for p in (key if isinstance(key, tuple) else (key,))])
-    is_named = None in x.shape and any(map(_is_integer, parts))
+    parts: list[Any] = [as_tensor(p) if is_array_mask(p) and not p.ndim else p for p in index_parts(x, key)]
+    is_named = None in x.shape and any(map(is_integer, parts))
     blocks: list[int] = []
     for number, part in enumerate(parts):
         if part is None:
             index.result_dims.append(NEW_AXIS)
         elif isinstance(part, slice):
             index.add_slice(part)
-        elif _is_mask(part):
+        elif is_tensor_mask(part):
             index.add_mask(part)
         elif _is_positions(part):
             index.add_positions(part)
-            blocks.append(number - sum(map(_is_integer, parts[:number])))
+            blocks.append(number - sum(map(is_integer, parts[:number])))
         elif is_named:
             index.add_positions(part)
         else:
@@ -145,63 +153,13 @@ def is_one(size: Any) -> bool:
     return not isinstance(size, Size) and bool(size == 1)
 
 
-def _normalized(part: Any) -> Any:
-    """A part of an index as None, Ellipsis, a slice, an int, an array or a tensor."""
-    if part is None or part is Ellipsis or isinstance(part, (slice, Tensor)):
-        return part
-    if _is_integer(part):
-        return int(part)
-    if not is_array(part) and not isinstance(part, (bool, list, range)):
-        raise fail(f"expected an integer, slice, None, Ellipsis or tensor as an index, got {part!r}")
-    array = np.asarray(part)
-    if array.dtype.kind == "b" and not array.ndim:
-        return as_tensor(array)
-    return array.astype(np.int64) if isinstance(part, list) and not array.size else array
-
-
-def _is_integer(part: Any) -> bool:
-    return isinstance(part, (int, np.integer)) and not isinstance(part, bool)
-
-
-def _is_mask(part: Any) -> bool:
-    return isinstance(part, Tensor) and part.dtype == dtypes.bool_
-
-
 def _is_positions(part: Any) -> bool:
-    return isinstance(part, (Tensor, np.ndarray)) and not _is_mask(part)
-
-
-def _dim_count(part: Any) -> int:
-    """The number of dimensions that a part indexes."""
-    if _is_mask(part):
-        rank: int = part.rank
-        return rank
-    if isinstance(part, np.ndarray) and part.dtype.kind == "b":
-        return part.ndim
-    return int(part is not None and part is not Ellipsis)
-
-
-def _expand_ellipsis(x: Tensor, parts: Sequence[Any]) -> list[Any]:
-    """The parts with full slices in place of the Ellipsis."""
-    dots = [i for i, p in enumerate(parts) if p is Ellipsis]
-    if len(dots) > 1:
-        raise fail("expected at most one Ellipsis in an index")
-    missing = x.rank - sum(map(_dim_count, parts))
-    if missing < 0:
-        raise fail(f"expected at most {x.rank} indices for {x.desc}, got {x.rank - missing}")
-    at = dots[0] if dots else len(parts)
-    return [*parts[:at], *[slice(None)] * missing, *parts[at + 1 :]]
+    return isinstance(part, (Tensor, np.ndarray)) and not is_tensor_mask(part)
 
 
 def _bounds(part: slice) -> slice:
     """The slice, checked to have integer bounds."""
-    bounds = part.start, part.stop, part.step
-    for bound in bounds:
-        if isinstance(bound, Tensor):
-            raise fail("a slice bounded by a tensor has a size that depends on its value; use flow.where or a mask")
-        if bound is not None and not _is_integer(bound):
-            raise fail(f"expected integers in a slice, got {bound!r}")
-    if part.step == 0:
+    if slice_bounds(part, sizes=False)[2] == 0:
         raise fail("expected a step other than 0 in a slice")
     return part
 
@@ -215,58 +173,25 @@ def _dynamic_range(x: Tensor, axis: int, part: slice) -> tuple[int, int, int]:
 
 def _positions_of(x: Tensor, axis: int, part: Any) -> Sequence[Any]:
     """Non-negative positions, as arrays where they are known; one array for each dimension of a mask."""
-    if isinstance(part, np.ndarray) and part.dtype.kind == "b":
-        _check_mask(x, axis, part.shape, f"an array of shape {part.shape}")
+    if is_array_mask(part):
+        check_mask(x, axis, part)
         return np.nonzero(part)
     if isinstance(part, Tensor) or x.shape[axis] is None:
-        return [_wrap_negative_at_run_time(x, axis, as_tensor(np.asarray(part) if isinstance(part, int) else part))]
-    array = np.asarray(part)
-    if array.dtype.kind not in "iu":
-        raise fail(f"expected integers as an index, got an array of {array.dtype}")
-    return [_wrap_negative(x, axis, array)]
-
-
-def _wrap_negative(x: Tensor, axis: int, array: np.ndarray) -> np.ndarray:
-    """Known positions with negative ones counted from the end."""
-    size = x.shape[axis]
-    assert size is not None
-    wrong = array[(array < -size) | (array >= size)]
-    if wrong.size:
-        raise fail(f"expected an index in [{-size}, {size}) for dimension {axis} of {x.desc}, got {wrong.flat[0]}")
-    wide = array.astype(np.int64)  # narrow types may not hold the size
-    return np.where(wide < 0, wide + size, wide)
-
-
-def _wrap_negative_at_run_time(x: Tensor, axis: int, at: Tensor) -> Tensor:
-    """Positions of a tensor with negative ones counted from the end; those out of range keep their values for the
-    error message.
-    """
-    if not at.dtype.is_integer or at.dtype == dtypes.bool_:
-        raise fail(f"expected integers as an index, got {at.desc}; convert with .to(flow.int64)")
-    at = F.cast(at, dtypes.int64)
-    from_first = F.add(at, x.size(axis))
-    signs_differ = F.lt(F.bitwise_xor(at, from_first), 0)
-    wrapped: Tensor = F.where(signs_differ, from_first, at)
-    return wrapped
-
-
-def _check_mask(x: Tensor, first: int, shape: Sequence[Any], text: object) -> None:
-    """Refuses a mask whose shape differs from that of the dimensions that it indexes."""
-    pairs = zip(shape, x.shape[first:], strict=False)
-    if any(a is not None and b is not None and a != b for a, b in pairs):
-        raise fail(f"expected a mask of the sizes of {x.desc} from dimension {first} on, got {text}")
+        positions = as_tensor(np.asarray(part) if isinstance(part, int) else part)
+        check_positions(positions)
+        return [wrapped_positions(positions, x.size(axis))]
+    return [known_positions(x, axis, np.asarray(part))]
 
 
 def integers_first(key: Any) -> tuple[Any, Any]:
     """An index of an array as two indices to apply in turn, integers first, where it has positions."""
     parts = key if isinstance(key, tuple) else (key,)
-    if not any(map(_is_integer, parts)) or not any(isinstance(p, (np.ndarray, list, range)) for p in parts):
+    if not any(map(is_integer, parts)) or not any(isinstance(p, (np.ndarray, list, range)) for p in parts):
         return ..., key
-    whole = slice(None)
     first: list[Any] = []
     for part in parts:
         array = np.asarray(part) if isinstance(part, (np.ndarray, list)) else None
-        width = array.ndim if array is not None and array.dtype.kind == "b" else 1
-        is_kept = _is_integer(part) or part is Ellipsis
-        first += [part] if is_kept else [] if part is None else [whole] * width
-    return tuple(first), tuple(p for p in parts if not _is_integer(p))
+        width = array.ndim if array is not None and is_array_mask(array) else 1
+        is_kept = is_integer(part) or part is Ellipsis
+        first += [part] if is_kept else [] if part is None else [slice(None)] * width
+    return tuple(first), tuple(p for p in parts if not is_integer(p))

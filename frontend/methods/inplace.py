@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 
 from oneflow.dialect import dtypes
-from oneflow.dialect.dtypes import DType
 from oneflow.frontend import functional as F  # noqa: N812
-from oneflow.frontend.core.devices import Device, move
+from oneflow.frontend.core.devices import move
 from oneflow.frontend.core.dispatch import as_tensor, current_builder, dispatch
 from oneflow.frontend.core.errors import fail, user_location
 from oneflow.frontend.core.promotion import as_number, fitting, is_number
@@ -26,8 +25,8 @@ from oneflow.frontend.eager.function import to_device
 from oneflow.frontend.eager.tape import MODE
 from oneflow.frontend.eager.tensor import BUILDER, EagerTensor, wrapped
 from oneflow.frontend.eager.views import detached, view_of
+from oneflow.frontend.functional.index_parts import is_integer
 from oneflow.frontend.functional.rules import constant
-from oneflow.frontend.methods import methods
 from oneflow.frontend.methods.assignment import Write, assigned, out_of_place
 from oneflow.frontend.methods.index import integers_first
 
@@ -88,34 +87,6 @@ def detach_(self: EagerTensor) -> EagerTensor:
     return self
 
 
-def to(self: EagerTensor, *target: Any, dtype: DType | None = None, device: str | Device | None = None) -> Tensor:
-    """Converted to an element type, moved to a device, or both; or like another tensor in both.
-
-    Raises:
-        OneFlowError: a target is neither.
-        CudaError: there is no such device.
-    """
-    result: Tensor = self
-    for given in (*target, *(x for x in (dtype, device) if x is not None)):
-        if isinstance(given, EagerTensor):
-            result = to(result, given.device, given.dtype)  # type: ignore[arg-type]
-        elif isinstance(given, (str, Device)) and isinstance(result, EagerTensor):
-            result = to_device(result, given)
-        elif not isinstance(given, (str, Device)):
-            result = methods.to(result, given)
-    return result
-
-
-def cuda(self: EagerTensor, index: int = 0) -> EagerTensor:
-    """The tensor, or a copy of it, on a CUDA device."""
-    return to_device(self, Device("cuda", index))
-
-
-def cpu(self: EagerTensor) -> EagerTensor:
-    """The tensor, or a copy of it, on the host."""
-    return to_device(self, Device("cpu"))
-
-
 def _concrete_index(key: Any) -> Any:
     """An index with tensors as arrays or integers."""
     if isinstance(key, tuple):
@@ -129,11 +100,7 @@ def _is_basic(key: Any) -> bool:
     """Whether an index takes a part that can be a view, as indices without lists and tensors do."""
     if isinstance(key, tuple):
         return all(map(_is_basic, key))
-    return key is None or key is Ellipsis or isinstance(key, slice) or _is_integer(key)
-
-
-def _is_integer(key: Any) -> bool:
-    return isinstance(key, (int, np.integer)) and not isinstance(key, bool)
+    return key is None or key is Ellipsis or isinstance(key, slice) or is_integer(key)
 
 
 def getitem(self: EagerTensor, key: Any) -> Any:
@@ -202,7 +169,7 @@ def _prepared_index(x: EagerTensor, key: Any, value: Tensor) -> Any:
         return to_device(key, x.device)
     settled = _concrete_index(key)
     parts = settled if isinstance(settled, tuple) else (settled,)
-    return tuple(map(np.asarray, parts)) if x.is_cuda and parts and all(map(_is_integer, parts)) else settled
+    return tuple(map(np.asarray, parts)) if x.is_cuda and parts and all(map(is_integer, parts)) else settled
 
 
 def _write_on_host(x: EagerTensor, key: Any, value: np.ndarray) -> None:
@@ -238,7 +205,7 @@ def attach(target: type[Tensor]) -> None:
 
 def attach_to_eager(target: type[EagerTensor]) -> None:
     """Sets on `target` the methods that only tensors with values have."""
-    for function in (detach_, to, cuda, cpu, to_device):
+    for function in (detach_, to_device):
         setattr(target, function.__name__, function)
     setattr(target, "__getitem__", getitem)  # noqa: B010 (the class declares none)
 

@@ -13,12 +13,17 @@ import numpy as np
 from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
 from oneflow.frontend import functional as F  # noqa: N812
+from oneflow.frontend.core.devices import Device
+from oneflow.frontend.core.devices import device as named_device
 from oneflow.frontend.core.dispatch import current_builder, detached
 from oneflow.frontend.core.errors import fail, refuse
 from oneflow.frontend.core.hooks import Handle, Hook, Hooks
 from oneflow.frontend.core.tensor import Tensor
+from oneflow.frontend.eager.function import to_device
 from oneflow.frontend.eager.tape import Variable
+from oneflow.frontend.eager.tensor import EagerTensor
 from oneflow.frontend.functional.scattering import unfold_dimension
+from oneflow.frontend.functional.shape import spread
 from oneflow.frontend.methods.backward import backward as backward_of
 from oneflow.frontend.tracing.trace import TraceBuilder
 
@@ -89,7 +94,7 @@ def permute(self: Tensor, *dims: Any) -> Tensor:
 
 def reshape(self: Tensor, *shape: Any) -> Tensor:
     """The same elements under another shape; sizes one by one or as a list. See `flow.reshape`."""
-    return F.view(self, *shape)
+    return F.reshape(self, spread(shape))
 
 
 def transpose(self: Tensor, dim0: int, dim1: int) -> Tensor:
@@ -97,13 +102,52 @@ def transpose(self: Tensor, dim0: int, dim1: int) -> Tensor:
     return F.transpose(self, dim0, dim1)
 
 
-def to(self: Tensor, dtype: Any) -> Tensor:
-    """The elements converted to an element type, or to that of another tensor."""
-    if isinstance(dtype, Tensor):
-        dtype = dtype.dtype
-    if not isinstance(dtype, DType):
-        raise fail(f"expected an element type such as flow.float32, got {dtype!r}")
-    return F.cast(self, dtype)
+def to(self: Tensor, *target: Any, dtype: DType | None = None, device: str | Device | None = None) -> Tensor:
+    """Converted to an element type, moved to a device, or both; or like another tensor in both.
+
+    Raises:
+        OneFlowError: a target is neither, or a tensor of a traced function would move to another device.
+        CudaError: there is no such device.
+    """
+    result = self
+    for given in (*target, *(x for x in (dtype, device) if x is not None)):
+        if isinstance(given, Tensor):
+            result = to(result, given.device, given.dtype)  # type: ignore[attr-defined]
+        elif isinstance(given, (str, Device)):
+            result = _moved(result, named_device(given))
+        elif isinstance(given, DType):
+            result = F.cast(result, given)
+        else:
+            raise fail(f"expected an element type such as flow.float32, or a device, got {given!r}")
+    return result
+
+
+def _moved(x: Tensor, target: Device) -> Tensor:
+    if isinstance(x, EagerTensor):
+        return to_device(x, target)
+    if device_of(x) != target:
+        raise fail(
+            f"expected the device {device_of(x)}, on which the function runs, got {target}: a compiled function runs "
+            "on one device; move its arguments and results outside of the function"
+        )
+    return x
+
+
+def device_of(self: Tensor) -> Device:
+    """The device on which the traced function runs."""
+    builder = current_builder()
+    assert isinstance(builder, TraceBuilder)
+    return builder.device
+
+
+def cuda(self: Tensor, index: int = 0) -> Tensor:
+    """The tensor, or a copy of it, on a CUDA device."""
+    return _moved(self, Device("cuda", index))
+
+
+def cpu(self: Tensor) -> Tensor:
+    """The tensor, or a copy of it, on the host."""
+    return _moved(self, Device("cpu"))
 
 
 def contiguous(self: Tensor) -> Tensor:
@@ -198,7 +242,8 @@ def attach(target: type[Tensor]) -> None:
     special = {
         "__neg__": F.neg, "__abs__": F.abs, "__invert__": F.bitwise_not, "__getitem__": F.getitem,
         "__array_ufunc__": array_ufunc, "__pos__": positive, "permute": permute, "reshape": reshape,
-        "transpose": transpose, "to": to, "cast": to, "contiguous": contiguous, "detach": detach,
+        "transpose": transpose, "to": to, "cast": to, "device": property(device_of), "cuda": cuda,
+        "cpu": cpu, "contiguous": contiguous, "detach": detach,
         "is_contiguous": is_contiguous, "T": property(reversed_dims), "data": property(data), "where": where,
         "gather": F.gather, "index_select": F.index_select, "backward": backward,
         "register_hook": register_hook, "unfold": unfold_dimension,

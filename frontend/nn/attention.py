@@ -87,8 +87,13 @@ def _mask(query: Any, key: Any, mask: Any, causal: bool) -> Any:
 
 
 def _weights(query: Any, key: Any, added: Any) -> Any:
+    """The weights of attention; those of a query that sees no key are 0, as in the operator."""
     scores = F.matmul(F.mul(query, 1 / math.sqrt(query.shape[-1])), F.transpose(key, -2, -1))
-    return F.softmax(scores if added is None else F.add(scores, added), -1)
+    if added is None:
+        return F.softmax(scores, -1)
+    sees_nothing = F.all(F.eq(added, -math.inf), -1, True)
+    weights = F.softmax(F.add(scores, F.masked_fill(added, sees_nothing, 0.0)), -1)
+    return F.masked_fill(weights, sees_nothing, 0.0)
 
 
 class MultiheadAttention(Module):
@@ -119,12 +124,12 @@ class MultiheadAttention(Module):
         self.embed_dim, self.num_heads, self.dropout, self.batch_first = embed_dim, num_heads, dropout, batch_first
         self.kdim, self.vdim = embed_dim if kdim is None else kdim, embed_dim if vdim is None else vdim
         self.add_zero_attn = add_zero_attn
-        whole = self.kdim == self.vdim == embed_dim
+        has_equal_sizes = self.kdim == self.vdim == embed_dim
         sizes = {"q_proj_weight": embed_dim, "k_proj_weight": self.kdim, "v_proj_weight": self.vdim}
         for name, size in sizes.items():
-            self.register_parameter(name, None if whole else new_parameter(embed_dim, size, dtype=dtype))
+            self.register_parameter(name, None if has_equal_sizes else new_parameter(embed_dim, size, dtype=dtype))
         self.register_parameter(
-            "in_proj_weight", new_parameter(3 * embed_dim, embed_dim, dtype=dtype) if whole else None
+            "in_proj_weight", new_parameter(3 * embed_dim, embed_dim, dtype=dtype) if has_equal_sizes else None
         )
         self.register_parameter("in_proj_bias", new_parameter(3 * embed_dim, dtype=dtype) if bias else None)
         self.out_proj = Linear(embed_dim, embed_dim, bias, dtype=dtype)
@@ -172,10 +177,10 @@ class MultiheadAttention(Module):
             else F.matmul(F.dropout(weights, self.dropout, self.training), values)
         )
         result = self.out_proj(F.flatten(F.permute(mixed, 0, 2, 1, 3), 2))
-        shown = None if not need_weights else F.mean(weights, 1) if average_attn_weights else weights
+        averaged = None if not need_weights else F.mean(weights, 1) if average_attn_weights else weights
         if single:
-            return F.squeeze(result, 0), None if shown is None else F.squeeze(shown, 0)
-        return result if self.batch_first else F.transpose(result, 0, 1), shown
+            return F.squeeze(result, 0), None if averaged is None else F.squeeze(averaged, 0)
+        return result if self.batch_first else F.transpose(result, 0, 1), averaged
 
     def _batched(self, x: Any, single: bool) -> Any:
         """As (batch, length, features)."""
@@ -194,7 +199,7 @@ class MultiheadAttention(Module):
 
     def _heads(self, y: Any) -> Any:
         """(batch, length, features) as (batch, heads, length, width)."""
-        shaped = F.view(y, *y.size()[:2], self.num_heads, self.embed_dim // self.num_heads)
+        shaped = F.reshape(y, (*y.size()[:2], self.num_heads, self.embed_dim // self.num_heads))
         return F.permute(shaped, 0, 2, 1, 3)
 
     def _extended(self, keys: Any, values: Any, added: Any) -> tuple[Any, Any, Any]:
@@ -202,7 +207,7 @@ class MultiheadAttention(Module):
         shape = (keys.size(0), self.num_heads, 1, keys.shape[3])
         pairs = []
         if self.bias_k is not None:
-            pairs.append([F.broadcast_to(F.view(b, 1, *shape[1:]), shape) for b in (self.bias_k, self.bias_v)])
+            pairs.append([F.broadcast_to(F.reshape(b, (1, *shape[1:])), shape) for b in (self.bias_k, self.bias_v)])
         if self.add_zero_attn:
             pairs.append([F.zeros(shape, dtype=keys.dtype)] * 2)
         for key, value in pairs:
@@ -218,11 +223,11 @@ class MultiheadAttention(Module):
         if mask is not None:
             term = as_tensor(mask)
             if term.rank == 3:
-                term = F.view(term, query.size(0), self.num_heads, query.size(2), key.size(2))
+                term = F.reshape(term, (query.size(0), self.num_heads, query.size(2), key.size(2)))
             terms.append(_hidden(term, query.dtype))
         if padding is not None:
             term = as_tensor(padding)
-            terms.append(_hidden(F.view(term, query.size(0), 1, 1, key.size(2)), query.dtype))
+            terms.append(_hidden(F.reshape(term, (query.size(0), 1, 1, key.size(2))), query.dtype))
         if causal and mask is None:
             terms.append(_mask(query, key, None, True))
         return None if not terms else terms[0] if len(terms) == 1 else F.add(terms[0], terms[1])

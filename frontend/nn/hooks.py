@@ -91,9 +91,9 @@ class HookedCall:
 
     def all_gradients(self, places: list[int], grads: tuple[Any, ...]) -> tuple[Any, ...]:
         """The gradients of all arguments: zeros for tensors without one, None for what is no tensor."""
-        found = dict(zip(places, grads, strict=True))
+        by_place = dict(zip(places, grads, strict=True))
         others = (zeros_like(x) if isinstance(x, Tensor) else None for x in self.args)
-        return tuple(found.get(i, other) for i, other in enumerate(others))
+        return tuple(by_place.get(i, other) for i, other in enumerate(others))
 
     def run_hooks(self, grad_inputs: tuple[Any, ...]) -> tuple[Any, ...]:
         """The gradients of the arguments after the hooks."""
@@ -129,8 +129,8 @@ class ArgumentGradients(Function):
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
         """The gradients that the hooks give."""
-        whole = ctx.hooked.run_hooks(ctx.hooked.all_gradients(ctx.places, grads))
-        return None, None, *(whole[i] for i in ctx.places)
+        argument_grads = ctx.hooked.run_hooks(ctx.hooked.all_gradients(ctx.places, grads))
+        return None, None, *(argument_grads[i] for i in ctx.places)
 
 
 class ResultGradients(Function):
@@ -146,8 +146,8 @@ class ResultGradients(Function):
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
         """Records the gradients for the hooks; runs the hooks where no argument has a gradient."""
-        found = dict(zip(ctx.places, grads, strict=True))
-        ctx.hooked.grad_outputs = tuple(found.get(i) for i in range(ctx.count))
+        by_place = dict(zip(ctx.places, grads, strict=True))
+        ctx.hooked.grad_outputs = tuple(by_place.get(i) for i in range(ctx.count))
         if not ctx.hooked.has_argument_gradients:
             ctx.hooked.run_hooks((None,) * len(ctx.hooked.args))
         return None, None, None, *grads

@@ -212,12 +212,12 @@ class Module(Stateful):
         Raises:
             AttributeError: there is none.
         """
-        found = self
+        module = self
         for name in filter(None, target.split(".")):
-            found = getattr(found, name)
-        if not isinstance(found, Module):
-            raise AttributeError(f"{type(self).__name__}: expected {target} to be a module, it is {found!r}")
-        return found
+            module = getattr(module, name)
+        if not isinstance(module, Module):
+            raise AttributeError(f"{type(self).__name__}: expected {target} to be a module, it is {module!r}")
+        return module
 
     def get_parameter(self, target: str) -> Parameter:
         """The parameter of a dotted name.
@@ -225,10 +225,10 @@ class Module(Stateful):
         Raises:
             AttributeError: there is none.
         """
-        found = dict(self.named_parameters()).get(target)
-        if found is None:
+        parameter = dict(self.named_parameters()).get(target)
+        if parameter is None:
             raise AttributeError(f"{type(self).__name__} has no parameter {target}")
-        return found
+        return parameter
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
         """The modules directly below."""
@@ -368,14 +368,14 @@ class Module(Stateful):
             sbp: one SBP, or one for each axis of the mesh; or a dict of these by dotted names, the others whole.
         """
         named = sbp if isinstance(sbp, Mapping) else None
-        whole = broadcast(placement.mesh)
+        replicated = broadcast(placement.mesh)
         tensors = dict((*self.named_parameters(), *self.named_buffers()))
         if named is not None and (unknown := named.keys() - tensors.keys()):
             raise ValueError(
                 f"{type(self).__name__} has no {', '.join(sorted(unknown))}; it has {', '.join(tensors)}"
             )
         for name, tensor in tensors.items():
-            placed = to_global(tensor, placement, sbp if named is None else named.get(name, whole))
+            placed = to_global(tensor, placement, sbp if named is None else named.get(name, replicated))
             assert isinstance(placed, EagerTensor)
             tensor.data = placed
         return self

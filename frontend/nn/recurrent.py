@@ -152,8 +152,8 @@ def _steps(x: Any) -> Sequence[Any]:
     """The steps of a sequence by one operator, whose gradient is one too."""
     if x.shape[0] is None:
         raise fail(f"expected a sequence of static length, got {x.desc}")
-    found: Sequence[Any] = dispatch_all("stack_grad", x, [F.select(x, 0, 0)] * x.shape[0], axis=0)
-    return found
+    steps: Sequence[Any] = dispatch_all("stack_grad", x, [F.select(x, 0, 0)] * x.shape[0], axis=0)
+    return steps
 
 
 def _with_rows(states: States, rows: int, first: States, ended: list[States]) -> States:

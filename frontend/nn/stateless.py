@@ -144,7 +144,7 @@ class Unflatten(Module):
         """`x` in the new shape."""
         shape = list(x.shape)
         at = range(len(shape))[self.dim]
-        return F.view(x, *shape[:at], *self.unflattened_size, *shape[at + 1 :])
+        return F.reshape(x, (*shape[:at], *self.unflattened_size, *shape[at + 1 :]))
 
     def extra_repr(self) -> str:
         """The dimension and its sizes."""

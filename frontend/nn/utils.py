@@ -94,5 +94,5 @@ def vector_to_parameters(vec: Any, parameters: Iterable[Any]) -> None:
         raise ValueError(f"expected a vector of {total} elements for the parameters, got {vec.desc}")
     begin = 0
     for p in targets:
-        p.copy_(F.view(vec[begin : begin + p.numel()], *p.shape))
+        p.copy_(F.reshape(vec[begin : begin + p.numel()], p.shape))
         begin += p.numel()

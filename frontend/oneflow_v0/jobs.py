@@ -100,14 +100,14 @@ class Job(CompiledFunction):
         """
         for optimizer in self.optimizers:
             optimizer.set_rate()
-        found, watched_values = super().__call__(*args, **kwargs)
+        value_of_job, watched_values = super().__call__(*args, **kwargs)
         for optimizer in self.optimizers:
             optimizer.count += 1
         for watched, value in zip(self.watched, watched_values, strict=True):
             if watched.leaf is not None:
                 value, watched.leaf.grad = watched.leaf.grad, None
             watched.callback(_as_array(value))
-        leaves, tree = flatten(found)
+        leaves, tree = flatten(value_of_job)
         return tree.unflatten([_as_array(x) for x in leaves])
 
     def _with_watched(self, fn: Callable[..., Any]) -> Callable[..., Any]:

@@ -262,6 +262,12 @@ class RMSprop(Optimizer):
         numbers = {"lr": lr, "momentum": momentum, "alpha": alpha, "eps": eps, "weight_decay": weight_decay}
         super().__init__(params, {**numbers, "centered": centered, "maximize": maximize})
 
+    def check(self, group: Group) -> None:
+        """Checks the numbers of a group."""
+        super().check(group)
+        if group["alpha"] < 0:
+            raise ValueError(f"expected alpha of at least 0, got {group['alpha']}")
+
     def initial_state(self, p: EagerTensor, group: Group) -> dict[str, np.ndarray]:
         """The mean of squares, that of gradients and the momentum where they are needed, and the number of steps."""
         wanted = {"square_avg": True, "grad_avg": group["centered"], "momentum_buffer": group["momentum"]}

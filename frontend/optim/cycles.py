@@ -132,7 +132,7 @@ MODES: dict[str, tuple[Callable[[float, float], float], str]] = {
 
 
 class CyclicLR(_Cycle):
-    """Up from `base_lr` to `max_lr` in `step_size_up` steps and down in `step_size_down`, again and again.
+    """Up from `base_lr` to `max_lr` in `step_size_up` steps and down in `step_size_down`, repeatedly.
 
     `mode` "triangular" repeats the cycle, "triangular2" halves its height each time, "exp_range" takes it times
     `gamma` at each step; `scale_fn` gives the height in place of a mode, of the number of the cycle from 1 on, or of

@@ -163,7 +163,7 @@ class CosineDecayLR(LRScheduler):
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
-    """From the first rate to `eta_min` along half a cosine, again and again from the first rate.
+    """From the first rate to `eta_min` along half a cosine, repeatedly from the first rate.
 
     That takes `T_0` steps, then `T_mult` times as many. The first rate is taken times `decay_rate` at each restart;
     after `restart_limit` rounds, if that is not 0, the rate stays `eta_min`.
@@ -245,11 +245,11 @@ class ChainedScheduler(LRScheduler):
 
     def rate(self, base: float, epoch: int, number: int) -> float:
         """The rate of a group."""
-        found = base
+        rate = base
         for schedule in self.schedulers:
             own = schedule.rate(base, epoch, number)
-            found = own if type(schedule) is LambdaLR or not base else found * own / base
-        return found
+            rate = own if type(schedule) is LambdaLR or not base else rate * own / base
+        return rate
 
 
 class ReduceLROnPlateau:

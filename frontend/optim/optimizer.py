@@ -85,9 +85,9 @@ class Optimizer(Stateful):
         unknown = group.keys() - self.defaults.keys() - {"params", "initial_lr"}
         if unknown:
             raise ValueError(f"{type(self).__name__} has no {', '.join(sorted(unknown))}")
-        whole = {**self.defaults, **group, "params": params}
-        self.check(whole)
-        self.param_groups.append(whole)
+        merged = {**self.defaults, **group, "params": params}
+        self.check(merged)
+        self.param_groups.append(merged)
 
     def check(self, group: Group) -> None:
         """Checks the numbers of a group.
@@ -165,10 +165,10 @@ class Optimizer(Stateful):
 
     def _in_layout_of(self, p: EagerTensor, kept: np.ndarray) -> Data:
         """An initial state on the device of its parameter, or on its ranks with the layout of `to_global`."""
-        found = layout_of(p)
-        if found is None:
+        layout = layout_of(p)
+        if layout is None:
             return move(np.array(kept) if p.device.type == "cpu" else kept, p.device)
-        placement, nd = found
+        placement, nd = layout
         if self._sbp is not None:
             nd = placement.layout(self._sbp, p.desc)
         return distribute(kept, placement, nd if kept.shape == p.shape else broadcast(placement.mesh))
@@ -224,10 +224,10 @@ class Optimizer(Stateful):
         foreign = {k for k, v in given.items() if k not in known | IMPLEMENTATION | {"params"} and v}
         if foreign:
             raise ValueError(f"{type(self).__name__} has no {', '.join(sorted(foreign))}, which the state sets")
-        taken = {k: tuple(v) if isinstance(v, list) else v for k, v in given.items() if k in known}
-        whole = {**own, **taken}
-        self.check(whole)
-        return whole
+        settings = {k: tuple(v) if isinstance(v, list) else v for k, v in given.items() if k in known}
+        merged = {**own, **settings}
+        self.check(merged)
+        return merged
 
     def _restored(self, n: int, p: EagerTensor, group: Group, given: Mapping[str, Any]) -> dict[str, EagerTensor]:
         """What is kept for parameter `n`, in this class's order: given values, and first ones for what is missing."""
@@ -263,11 +263,11 @@ class _Settings:
         self._then = self._now()
 
     def _now(self) -> list[Any]:
-        found = list(map(self._group.get, self._names))
+        settings = list(map(self._group.get, self._names))
         if self._group.get(CYCLED) and self._cycles in self._names:
             place = self._names.index(self._cycles)
-            found[place] = _unasked(found[place])
-        return found
+            settings[place] = _unasked(settings[place])
+        return settings
 
     def __call__(self) -> bool:
         count = len(self._group) - sum(map(self._group.__contains__, RATES))

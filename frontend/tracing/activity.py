@@ -16,7 +16,7 @@ from oneflow.frontend.tracing.states import MemoryState
 
 @dataclass(frozen=True)
 class Activity:
-    """What a gradient can reach in one program.
+    """Activity analysis: the values of one program that a gradient depends on.
 
     `tensors` are the captured tensors, one for each memory and leaf. `needs_grad` says which of them get a gradient,
     `updated` which of them the program updates, `results` from which of the result tensors a gradient may flow.

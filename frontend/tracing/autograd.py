@@ -215,7 +215,7 @@ class _Inputs:
         return grads
 
     def released(self, value: Any) -> Any:
-        """`value`, without what was recorded for its gradient if nobody else needs that."""
+        """`value`, without the records for its gradient unless another gradient needs them."""
         return released(value, self.level) if current_builder().eager else value
 
 

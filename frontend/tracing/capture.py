@@ -19,7 +19,7 @@ import numpy as np
 from oneflow.dialect.dtypes import DType
 from oneflow.dialect.nd_sbp import broadcast
 from oneflow.dialect.tensor_desc import TensorDesc
-from oneflow.frontend.core.arrays import Data, is_on_ranks
+from oneflow.frontend.core.arrays import Data, device_name, is_on_device, is_on_ranks
 from oneflow.frontend.core.dispatch import Stateful, dispatch
 from oneflow.frontend.core.errors import fail
 from oneflow.frontend.core.hooks import VersionGuard
@@ -177,9 +177,9 @@ class Captures:
         """The layouts of all arguments and results: an updated tensor keeps its layout, numbers are the same on every
         rank.
         """
-        whole: ValueLayout = None, broadcast(placements.home.mesh)
-        captured: list[ValueLayout] = [layout_of(given) or whole for given in self.inputs]
-        layouts: list[ValueLayout] = [(None, None) if v.rank else whole for _, v in results]
+        replicated: ValueLayout = None, broadcast(placements.home.mesh)
+        captured: list[ValueLayout] = [layout_of(given) or replicated for given in self.inputs]
+        layouts: list[ValueLayout] = [(None, None) if v.rank else replicated for _, v in results]
         first = len(results) - len(effects.results)
         for number, state in enumerate(effects.updated, first):
             layouts[number] = captured[state.argument]
@@ -385,3 +385,13 @@ class Effects:
     def _leaves_set(self) -> list[tuple[Leaf, Any]]:
         """The leaves whose gradient becomes a tensor from outside."""
         return [(leaf, value) for leaf, value in self.replaced_gradients if value is not None]
+
+
+def device_of_captures(captured: Sequence[Any]) -> str | None:
+    """The device of the captured tensors; None where there are none, or they are on the host.
+
+    Captured tensors that have dimensions decide: tensors without dimensions may be elsewhere.
+    """
+    tensors = sorted((c for c in captured if isinstance(c, EagerTensor)), key=lambda c: not c.rank)
+    first = tensors[0].storage if tensors else None
+    return device_name(first) if is_on_device(first) else None

@@ -33,7 +33,7 @@ _CHECKPOINT = parse_signature(f"checkpoint({OPERANDS}*) -> y*")
 
 
 class PrivateLeaf(Leaf):
-    """The leaf of an input of `flow.grad`, at a nesting level of such calls; nobody reads its gradient."""
+    """The leaf of an input of `flow.grad`, at a nesting level of such calls; its gradient is not read."""
 
     __slots__ = ("level",)
 

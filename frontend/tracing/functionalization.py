@@ -16,7 +16,7 @@ from oneflow.frontend.core.errors import fail
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.eager.tape import MODE, set_grad_enabled
 from oneflow.frontend.eager.tensor import EagerTensor
-from oneflow.frontend.eager.views import VIEW_FUNCTIONS
+from oneflow.frontend.eager.views import VIEW_FUNCTIONS, shares_memory
 from oneflow.frontend.tracing.states import with_gradient_of
 from oneflow.frontend.tracing.view_inverses import VIEW_INVERSES
 
@@ -107,13 +107,13 @@ class Functionalization:
             )
         recorded = MODE.recording and view.recorded
         with set_grad_enabled(recorded):
-            whole = VIEW_INVERSES[view.name](builder, builder.read(base), value, view.attrs)
-            if whole is None:
+            updated_base = VIEW_INVERSES[view.name](builder, builder.read(base), value, view.attrs)
+            if updated_base is None:
                 raise fail(
                     f"{writer} would update an expanded tensor, of which several elements are one in memory; "
                     "write x.clone() before"
                 )
-            builder.assign(base, builder.give(whole), writer)
+            builder.assign(base, builder.give(updated_base), writer)
         if recorded:
             view.read, view.value = builder.read(base), value
 
@@ -129,12 +129,19 @@ class Functionalization:
         self._confirmed.add(id(tensor))
         return view
 
+    def is_copy(self, reshaped: Tensor) -> bool:
+        """Whether a reshape would copy elements in eager mode; False where sizes are dynamic."""
+        view = self._views.get(id(reshaped))
+        if view is None or self._eager_layout(view.operands[0]) is None:
+            return False
+        return self._view(reshaped) is None
+
     def _shares(self, view: TracedView) -> bool:
         """Whether a reshape in eager mode would share memory with its operand."""
         layout = self._eager_layout(view.operands[0])
         if layout is None:
             return self._is_dense(view.operands[0])
-        return np.may_share_memory(layout.reshape(view.tensor.sizes()), layout)
+        return shares_memory(layout, view.tensor.sizes())
 
     def is_contiguous(self, tensor: Tensor) -> bool:
         """Whether a tensor would be contiguous in eager mode."""

@@ -25,6 +25,7 @@ from oneflow.dialect.record import REGISTRY, Call, OperatorError, distribute
 from oneflow.dialect.reverse import Entry, Renamed, one_of, pull_back
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.core.arrays import is_array, to_array
+from oneflow.frontend.core.devices import Device, device
 from oneflow.frontend.core.dispatch import Stateful, TensorBuilder, as_tensor, use_builder
 from oneflow.frontend.core.errors import SourceLocation, TraceError, fail, user_location
 from oneflow.frontend.core.hooks import Hooks
@@ -44,7 +45,7 @@ from oneflow.frontend.tracing.callables import (
     settings_of,
     value_key,
 )
-from oneflow.frontend.tracing.capture import Captures, RuntimeNumber, layout_of
+from oneflow.frontend.tracing.capture import Captures, RuntimeNumber, device_of_captures, layout_of
 from oneflow.frontend.tracing.entry import donate, finish
 from oneflow.frontend.tracing.functionalization import Functionalization
 from oneflow.frontend.tracing.guards import Guard
@@ -60,13 +61,21 @@ class TraceBuilder(IRBuilder, TensorBuilder):
 
     Every operation is noted on each of `tapes`, for gradients. `in_checkpoint` says that the operations are part of a
     checkpoint, whose gradient builds them again. `owned` are the tensors by which `flow.grad` and its like take
-    gradients, `arguments` those that the function is called with.
+    gradients, `arguments` those that the function is called with. `assumed_device` is what the function was told of
+    the device on which it runs.
     """
 
-    def __init__(self, block: ir.Block, inline_bytes: float, placement: Placement | None = None) -> None:
+    def __init__(
+        self,
+        block: ir.Block,
+        inline_bytes: float,
+        placement: Placement | None = None,
+        chosen_device: Device | None = None,
+    ) -> None:
         super().__init__(REGISTRY, ir.InsertionPoint(block))
         self.block, self.inline_bytes = block, inline_bytes
         self.placements = PlacementCollector(placement)
+        self.chosen_device, self.assumed_device = chosen_device, chosen_device
         self.captures = Captures(self._input)
         self.tapes: list[list[Entry]] = []
         self.leaf_tape: list[Entry] = []
@@ -109,8 +118,8 @@ class TraceBuilder(IRBuilder, TensorBuilder):
         if isinstance(tensor, EagerTensor):
             if self.inlines:
                 return self.constant(tensor.variable.handle)
-            if (found := layout_of(tensor)) is not None:
-                self.add_placement(found[0])
+            if (layout := layout_of(tensor)) is not None:
+                self.add_placement(layout[0])
             return self.captures.present(tensor)
         if tensor.builder is not self:
             raise fail("a tensor of another trace: it was kept from a function whose tracing has ended; pass it in")
@@ -121,6 +130,28 @@ class TraceBuilder(IRBuilder, TensorBuilder):
         if not (self.inlines and isinstance(operands[0], EagerTensor)):
             self.functionalization.add(name, operands, attrs, result)
 
+    @property
+    def device(self) -> Device:
+        """The device on which the function runs: the one chosen by the user, else that of the tensors captured so
+        far.
+        """
+        self.assumed_device = self.chosen_device or device(device_of_captures(self.captures.inputs) or "cpu")
+        return self.assumed_device
+
+    def checked_device(self) -> Device:
+        """The device by all captured tensors.
+
+        Raises:
+            TraceError: the function was told another one.
+        """
+        assumed, final = self.assumed_device, self.device
+        if assumed not in (None, final):
+            raise fail(
+                f"the function asked for its device before it read a tensor on {final}; ask that tensor, or pass "
+                f'device="{final}" to flow.compile'
+            )
+        return final
+
     def lasting(self) -> list[Tensor]:
         """The current values of updated tensors and of views, which the function may read later."""
         return [*(state.current for state in self.captures.states.values()), *self.functionalization.values()]
@@ -128,6 +159,10 @@ class TraceBuilder(IRBuilder, TensorBuilder):
     def drop_view(self, result: Tensor) -> None:
         """Notes that a result shares no elements with another tensor."""
         self.functionalization.forget(result)
+
+    def is_copy(self, reshaped: Tensor) -> bool:
+        """Whether a reshape would copy elements in eager mode; False where sizes are dynamic."""
+        return self.functionalization.is_copy(reshaped)
 
     def is_contiguous(self, tensor: Tensor) -> bool:
         """Whether a tensor would be contiguous in eager mode."""
@@ -333,11 +368,12 @@ def trace_call(
     name: str,
     inline_bytes: float,
     placement: Placement | None = None,
+    chosen_device: Device | None = None,
 ) -> Traced:
     """Traces a call whose tensors are given as `TensorSpec`s.
 
     Captured arrays of more than `inline_bytes` become inputs of the program. `placement` are the ranks of tensors
-    that say nothing else.
+    that say nothing else. Without a `chosen_device`, the captured tensors decide where the function runs.
 
     Raises:
         TraceError: at the user's line, what cannot become a program.
@@ -347,11 +383,11 @@ def trace_call(
     paths = zip(leaves, tree.paths(), strict=True)
     names = [s.name or path for s, path in paths if isinstance(s, TensorSpec)]
     definition = _definition(fn)
-    with dialect.create_context(), location(definition):
+    with dialect.create_context(operators=()), location(definition):
         module = ir.Module.create()
         types = [s.desc.to_mlir() for s in leaves if isinstance(s, TensorSpec)]
         entry = func.FuncOp(name, (types, []), ip=ir.InsertionPoint(module.body))
-        builder = TraceBuilder(entry.add_entry_block(), inline_bytes, placement)
+        builder = TraceBuilder(entry.add_entry_block(), inline_bytes, placement, chosen_device)
         specs = [s for s in leaves if isinstance(s, TensorSpec)]
         inputs = iter(list(builder.block.arguments))
         traced_leaves = [Tensor(builder, next(inputs), s.desc) if isinstance(s, TensorSpec) else s for s in leaves]
@@ -389,8 +425,9 @@ def trace_call(
     activity = Activity.of(captures, effects.changed, builder.leaf_tape, tensors)
     spelled = tuple(p for s, p in zip(leaves, tree.spelled(), strict=True) if isinstance(s, TensorSpec))
     return Traced(
-        module, name, spelled, tuple(captures.inputs), outputs, statics, effects, activity, guards, placements
-    )
+        module, name, spelled, tuple(captures.inputs), outputs, statics, effects, activity, guards, placements,
+        builder.checked_device(),
+    )  # fmt: skip
 
 
 def _returned_value(builder: TraceBuilder, value: Any, updated: Sequence[tuple[int, Tensor]]) -> Any:

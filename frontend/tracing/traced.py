@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from oneflow.dialect._mlir import ir
+from oneflow.frontend.core.devices import Device
 from oneflow.frontend.core.layouts import ProgramPlacements
 from oneflow.frontend.core.tree import Tree
 from oneflow.frontend.tracing.activity import Activity
@@ -29,7 +30,7 @@ class Traced:
     the call: arrays, tensors, and functions that give a number. `placements` are the ranks of global tensors, None
     without any. `outputs` is the structure of what the function returns; `leaves` has None for a result tensor, a
     `ReturnedArgument` for an updated argument, and `(value,)` for anything else. `effects` say what becomes of the
-    further results; `activity` says how gradients flow.
+    further results; `activity` says how gradients flow. The function runs on `device`.
     """
 
     module: ir.Module
@@ -42,6 +43,7 @@ class Traced:
     activity: Activity
     guards: tuple[Guard, ...]
     placements: ProgramPlacements | None
+    device: Device
 
     def rebuild(self, results: Iterable[Any], given: Sequence[Any] = ()) -> Any:
         """What the function returns when its result tensors are `results`; `given` are the array arguments."""

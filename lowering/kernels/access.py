@@ -33,18 +33,22 @@ class QuasiAffine(Linear):
 
     def text(self, positions: Mapping[int, str]) -> str:
         """The position as a Python expression over the names of positions; dimensions without a name are 0."""
-        return re.sub(r"\bd(\d+)\b", lambda m: positions.get(int(m[1]), "0"), to_python(self.expression))
+        return affine_text(self.expression, positions)
 
 
-def to_python(expression: str) -> str:
-    """An affine expression of MLIR as a Python expression.
+def affine_text(expression: str, dimensions: Mapping[int, str], symbols: Mapping[int, str] | None = None) -> str:
+    """An affine expression of MLIR as a Python expression over the names of its dimensions and symbols.
+
+    Dimensions and symbols without a name are 0.
 
     Raises:
         Unsupported: the expression has a `ceildiv`.
     """
     if "ceildiv" in expression:
         raise Unsupported(expression)
-    return expression.replace(" floordiv ", " // ").replace(" mod ", " % ")
+    names = {"d": dimensions, "s": symbols or {}}
+    text = re.sub(r"\b([ds])(\d+)\b", lambda m: names[m[1]].get(int(m[2]), "0"), expression)
+    return text.replace(" floordiv ", " // ").replace(" mod ", " % ")
 
 
 def read_any_node(op: ir.Operation) -> Node:

@@ -36,6 +36,8 @@ ENTRY_OPERATIONS = frozenset(
 ) | {BARRIER}
 #: Operations whose kernel writes the initial value of their destination.
 INITIALIZED_BY_KERNEL = frozenset({"linalg.generic", "tensor.insert_slice", "scf.for"})
+#: The steps of a row that is too long for one program where there are few rows.
+LONG_ROW = 16384
 #: A column reduction on a GPU is one kernel with its consumers if there are at least `COLUMNS_PER_SM` columns for
 #: each SM, or at most `SMALL_REDUCTION` elements in all.
 COLUMNS_PER_SM, SMALL_REDUCTION = 64, 1 << 16
@@ -378,10 +380,18 @@ def _fills_threads(structure: Structure) -> bool:
 
 
 def _fills_sms(structure: Structure, sms: int) -> bool:
-    """Whether a column reduction has columns for every SM, or is small."""
-    if not structure.rowwise or _rows_are_innermost(structure):
-        return _fills_threads(structure)
+    """Whether a kernel has programs for every SM, or is small.
+
+    A column reduction needs columns for every SM. Element-wise operations on few long rows, which the numbers of the
+    rows would turn into one program for each row, have more programs without the operations on the numbers.
+    """
+    if not structure.rowwise:
+        return True
     steps, swept = _steps(structure, structure.outer), _steps(structure, structure.inner)
+    if _rows_are_innermost(structure):
+        reduces = any(n.nonunit_reductions for n in structure.nodes)
+        is_enough = reduces or 2 * steps >= sms or swept <= LONG_ROW
+        return is_enough and _fills_threads(structure)
     return steps >= sms * COLUMNS_PER_SM or steps * swept <= SMALL_REDUCTION
 
 

@@ -115,7 +115,7 @@ def _can_recompute(reader: ir.Operation, number: int) -> bool:
     node = find_node(reader)
     if node is None:
         return bool(reader.name == EXTRACT)
-    return number < len(node.inputs) and not is_contraction(node) and _is_full(node, node.inputs[number])
+    return number < len(node.inputs) and not is_contraction(node) and is_full(node, node.inputs[number])
 
 
 def _find_recomputation(op: ir.Operation) -> Recomputation | None:
@@ -123,14 +123,14 @@ def _find_recomputation(op: ir.Operation) -> Recomputation | None:
     nodes, leaves, sums = list[Node](), set[ir.Value](), set[ir.Value]()
     worklist, work = [op], 0
     while worklist:
-        node = _elementwise_node(worklist.pop())
+        node = elementwise_node(worklist.pop())
         if node is None or work > MAX_OPERATIONS:
             return None
         nodes, work = [node, *(n for n in nodes if n.op != node.op)], work + len(node.body.operations) - 1
         for use in node.inputs:
-            if not _is_full(node, use):
+            if not is_full(node, use):
                 sums.add(use.value)
-            elif _elementwise_node(_defining_op(use.value)) is None:
+            elif elementwise_node(defining_op(use.value)) is None:
                 leaves.add(use.value)
             else:
                 worklist.append(use.value.owner)
@@ -140,15 +140,15 @@ def _find_recomputation(op: ir.Operation) -> Recomputation | None:
     return Recomputation(nodes) if _is_in_memory(leaf) and _bits(leaf) <= _bits(op.results[0]) else None
 
 
-def _defining_op(value: ir.Value) -> ir.Operation | None:
+def defining_op(value: ir.Value) -> ir.Operation | None:
     """The operation that defines a value, None for an argument."""
     return None if isinstance(value, ir.BlockArgument) else value.owner
 
 
-def _elementwise_node(op: ir.Operation | None) -> Node | None:
+def elementwise_node(op: ir.Operation | None) -> Node | None:
     """An operation that computes each element of one tensor from elements only, as a node."""
     node = find_node(op)
-    if node is None or node.reductions or len(node.results) != 1 or not _is_full(node, node.outputs[0]):
+    if node is None or node.reductions or len(node.results) != 1 or not is_full(node, node.outputs[0]):
         return None
     *body, _ = node.body.operations
     alone = all(o.operation.name.startswith(("arith.", "math.")) for o in body)
@@ -156,40 +156,46 @@ def _elementwise_node(op: ir.Operation | None) -> Node | None:
     return node if alone and not any(True for _ in begins.uses) else None
 
 
-def _is_full(node: Node, use: Use) -> bool:
+def is_full(node: Node, use: Use) -> bool:
     """Whether every loop is a dimension of the access."""
     return {f.dim for f in use.access} == set(range(len(node.names)))
 
 
+def reads_one_tensor(node: Node) -> bool:
+    """Whether an element-wise node reads no more bytes from memory than its result has: one tensor of that size."""
+    full = [use.value for use in node.inputs if is_full(node, use)]
+    return len(full) == 1 and _bits(full[0]) <= _bits(node.results[0]) and len(node.body.operations) <= MAX_OPERATIONS
+
+
 def _follows_from_reduction(value: ir.Value) -> bool:
     """Whether a tensor is the result of a reduction, or follows directly from one."""
-    node = find_node(_defining_op(value))
+    node = find_node(defining_op(value))
     if node is None or node.nonunit_reductions:
         return node is not None
-    producers = [find_node(_defining_op(use.value)) for use in node.inputs]
+    producers = [find_node(defining_op(use.value)) for use in node.inputs]
     return any(maker is not None and bool(maker.nonunit_reductions) for maker in producers)
 
 
 def _is_in_memory(value: ir.Value) -> bool:
     """Whether a tensor is written to memory anyway: an argument, or the result of a product."""
-    op = _defining_op(_reshape_source(value))
-    if _elementwise_node(op) is None:
+    op = defining_op(_reshape_source(value))
+    if elementwise_node(op) is None:
         return True
     for _ in range(MAX_OPERATIONS):
-        node = _elementwise_node(op)
+        node = elementwise_node(op)
         if node is None:
             reduction = find_node(op)
             return reduction is not None and is_contraction(reduction)
-        op = next((_defining_op(_reshape_source(u.value)) for u in node.inputs if _is_full(node, u)), None)
+        op = next((defining_op(_reshape_source(u.value)) for u in node.inputs if is_full(node, u)), None)
     return False
 
 
 def _reshape_source(value: ir.Value) -> ir.Value:
     """The tensor below reshapes."""
-    op = _defining_op(value)
+    op = defining_op(value)
     while op is not None and op.name in RESHAPES:
         value = op.operands[0]
-        op = _defining_op(value)
+        op = defining_op(value)
     return value
 
 

@@ -5,20 +5,27 @@
            %p = linalg.generic {reduction over 128 rows} ins(%v) -> tensor<512x64xf32>
            %s = linalg.generic {reduction over 512 rows} ins(%p)
 
+Where the parts do not cover the loop, they are read as windows of the operand, and the remainder of the loop is
+reduced by itself, as the start of the last reduction.
+
 A backend decides which reductions are split, how they combine, and in how many parts.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from oneflow.dialect._mlir import func, ir, tensor
 from oneflow.lowering.kernels.nodes import Node, Unsupported, loop_size, read_node, static_size
+from oneflow.passes.inline import clone_with
 
 #: The attribute of reductions that combine partial results.
 COMBINES_PARTIALS = "oneflow.parts"
+#: The steps of a part are a multiple of this where the parts do not cover the loop, for aligned reads.
+ALIGNED_STEPS = 32
 
 
 @dataclass(frozen=True)
@@ -27,6 +34,24 @@ class ReductionCombiner:
 
     op: ir.Operation
     identity: ir.Attribute
+
+
+def equal_parts(size: int, most: int) -> int:
+    """The largest number of equal parts of a loop of `size` steps, at most `most`; 1 is no split."""
+    return max((n for n in range(2, min(size, most) + 1) if size % n == 0), default=1)
+
+
+def even_parts(size: int, most: int) -> int:
+    """A number of parts of a loop of `size` steps, at most `most` and for long loops at least half of that; 1 is no
+    split.
+
+    The parts are equal if a divisor of `size` is large enough. Otherwise a remainder of fewer than two parts is left.
+    """
+    exact = equal_parts(size, most)
+    if 2 * exact > most:
+        return exact
+    steps = -(-size // (most * ALIGNED_STEPS)) * ALIGNED_STEPS
+    return max(size // steps, exact)
 
 
 def longest_reduction(node: Node) -> int | None:
@@ -100,10 +125,13 @@ class ReductionSplit:
     def replace(self) -> None:
         """Writes both reductions in front of the operation, and erases the operation."""
         op = self.node.op
+        starts = [use.value for use in self.node.outputs]
         with ir.InsertionPoint(op), op.location:
             first = self._partial_reduction()
+            if self._remainder:
+                starts = self._reduce_remainder()
             for number, old in enumerate(list(op.results)):
-                old.replace_all_uses_with(self._final_reduction(number, first.results[number]))
+                old.replace_all_uses_with(self._final_reduction(number, first.results[number], starts[number]))
         op.erase()
 
     def _order(self, rank: int) -> list[int]:
@@ -117,20 +145,61 @@ class ReductionSplit:
         inputs = [self._split_operand(v, m) for v, m in zip(list(op.operands)[:count], maps[:count], strict=True)]
         outs = [self._partial_init(number) for number in range(len(self.combiners))]
         maps_of_parts = [self._split_map(m, i >= count) for i, m in enumerate(maps)]
-        reduced = self.node.reductions
-        iterators = ["parallel", *("reduction" if d in reduced else "parallel" for d in range(len(self.node.names)))]
+        iterators = ["parallel", *self._iterators()]
+        if self._remainder:
+            dims = [ir.AffineExpr.get_dim(d) for d in (0, self._split_loop + 1)]
+            maps_of_parts.insert(count, ir.AffineMap.get(len(iterators), 0, dims))
+            inputs.append(self._window(self.parts, self._steps))
         made = new_generic(inputs, outs, maps_of_parts, iterators)
-        op.regions[0].blocks[0].append_to(made.regions[0])
-        for inner in made.regions[0].blocks[0].operations:
+        for inner in self._copy_body(made, len(inputs) - count).operations:
             if inner.operation.name == "linalg.index":
                 place = ir.IntegerAttr(inner.operation.attributes["dim"])
                 inner.operation.attributes["dim"] = ir.IntegerAttr.get(place.type, place.value + 1)
         return made
 
+    def _reduce_remainder(self) -> list[ir.Value]:
+        """The reduction of the steps behind the last part, from the operation's initial values."""
+        op, count = self.node.op, len(self.node.inputs)
+        loops = len(self.node.names)
+        dims = [ir.AffineExpr.get_dim(d) for d in range(loops)]
+        window = ir.AffineMap.get(loops, 0, [dims[self._split_loop]])
+        dims[self._split_loop] = dims[self._split_loop] + self.parts * self._steps
+        moved = ir.AffineMap.get(loops, 0, dims)
+        maps = [a.value for a in op.attributes["indexing_maps"]]
+        read = [ir.AffineMap.get(loops, 0, [e.compose(moved) for e in m.results]) for m in maps[:count]]
+        inputs = [*list(op.operands)[:count], self._window(self._remainder)]
+        outs = [use.value for use in self.node.outputs]
+        made = new_generic(inputs, outs, [*read, window, *maps[count:]], self._iterators())
+        self._copy_body(made, 1)
+        return list(made.results)
+
+    def _iterators(self) -> list[str]:
+        """The kinds of the operation's loops."""
+        reduced = self.node.reductions
+        return ["reduction" if d in reduced else "parallel" for d in range(len(self.node.names))]
+
+    def _window(self, *sizes: int) -> ir.Value:
+        """A tensor that nothing reads: linalg takes the sizes of loops that move a window from this operand."""
+        element = ir.RankedTensorType(self.node.inputs[0].value.type).element_type
+        return tensor.EmptyOp(list(sizes), element).result
+
+    def _copy_body(self, made: ir.Operation, windows: int) -> ir.Block:
+        """Copies the operation's body to `made`, which has `windows` more inputs."""
+        body, count = self.node.body, len(self.node.inputs)
+        types = [argument.type for argument in body.arguments]
+        element = ir.RankedTensorType(self.node.inputs[0].value.type).element_type
+        block = made.regions[0].blocks.append(*types[:count], *[element] * windows, *types[count:])
+        arguments = list(block.arguments)
+        values = dict(zip(body.arguments, [*arguments[:count], *arguments[count + windows :]], strict=True))
+        with ir.InsertionPoint(block):
+            for inner in body.operations:
+                clone_with(inner.operation, values)
+        return block
+
     def _split_operand(self, value: ir.Value, reading: ir.AffineMap) -> ir.Value:
         """An operand whose dimension along the loop is expanded to two."""
         shape = list(ir.RankedTensorType(value.type).shape)
-        axes = [i for i, e in enumerate(reading.results) if _is_dim(e, self.loop)]
+        axes = [] if self._remainder else [i for i, e in enumerate(reading.results) if _is_dim(e, self.loop)]
         groups: list[list[int]] = []
         sizes: list[int] = []
         for axis, size in enumerate(shape):
@@ -154,15 +223,31 @@ class ReductionSplit:
         if self.loop is not None:
             dims[self.loop] = dims[self.loop] + part * self._steps
         split = [e.compose(ir.AffineMap.get(count + 1, 0, dims)) for e in reading.results]
-        is_split = [_is_dim(e, self.loop) for e in reading.results]
+        is_split = [not self._remainder and _is_dim(e, self.loop) for e in reading.results]
         both = [[part, e] if expanded else [s] for e, s, expanded in zip(moved, split, is_split, strict=True)]
         return ir.AffineMap.get(count + 1, 0, [e for pair in both for e in pair])
 
     @property
+    def _split_loop(self) -> int:
+        """The loop that is split, of a reduction in more than one part."""
+        assert self.loop is not None
+        return self.loop
+
+    @functools.cached_property
+    def _size(self) -> int:
+        """The steps of the loop, 0 without one."""
+        return 0 if self.loop is None else loop_size([self.node], self.node.names[self.loop]) or 0
+
+    @functools.cached_property
     def _steps(self) -> int:
         """The steps of the loop in one part."""
-        size = None if self.loop is None else loop_size([self.node], self.node.names[self.loop])
-        return (size or 0) // self.parts
+        steps = self._size // self.parts
+        return steps if steps * self.parts == self._size else max(steps // ALIGNED_STEPS, 1) * ALIGNED_STEPS
+
+    @property
+    def _remainder(self) -> int:
+        """The steps of the loop behind the last part."""
+        return self._size - self.parts * self._steps
 
     def _partial_init(self, number: int) -> ir.Value:
         """The initial values of partial results: identities."""
@@ -177,9 +262,9 @@ class ReductionSplit:
         ir.Operation.create("linalg.yield", [], [block.arguments[0]], ip=ir.InsertionPoint(block))
         return filled.results[0]
 
-    def _final_reduction(self, number: int, partial: ir.Value) -> ir.Value:
-        """The reduction of the partial results of one result."""
-        combiner, start = self.combiners[number].op, self.node.outputs[number].value
+    def _final_reduction(self, number: int, partial: ir.Value, start: ir.Value) -> ir.Value:
+        """The reduction of the partial results of one result, from `start`."""
+        combiner = self.combiners[number].op
         rank = ir.RankedTensorType(start.type).rank
         dims = [ir.AffineExpr.get_dim(i) for i in range(rank + 1)]
         read = [dims[0], *(dims[1 + i] for i in self._order(rank))]

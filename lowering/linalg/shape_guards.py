@@ -149,8 +149,8 @@ def _required(outcome: _Outcome) -> Iterator[Requirement]:
         yield from _required(no)
         return
     below = {answer: list(_required(subtree)) for answer, subtree in ((True, yes), (False, no))}
-    for answer, found in below.items():
-        for r in found:
+    for answer, requirements in below.items():
+        for r in requirements:
             conditions = r.conditions if r in below[not answer] else (*r.conditions, (guard, answer))
             yield Requirement(r.guard, r.holds, conditions)
 

@@ -250,7 +250,7 @@ class PackedContraction(ContractionNest):
     def _panel(self) -> tuple[str, str]:
         """Allocates the panel."""
         with self.writer.at_head():
-            # Transposed squares at the end of the depth are stored in full, so the panel has room for one more.
+            # Transposed squares at the end of the depth are stored in full, so the panel is one square longer.
             rows = self.writer.add(self.depth, self.width or 1)
             panel = self._temporary([rows, self.block], self.operands.element)
         return panel

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import ir
-from oneflow.lowering.buffers import Buffer, Liveness, assign_offsets
+from oneflow.lowering.buffers import MAX_BYTES, Buffer, Liveness, plan_workspace
 from oneflow.lowering.llvm.body import Lanes, LaneValue, clone_scalar, constant_text
 from oneflow.lowering.llvm.constants import constant_global
 from oneflow.lowering.llvm.define_launches import plan_symbol
@@ -20,11 +20,8 @@ from oneflow.lowering.llvm.donation import CalledFunctions, DonationAnalysis
 from oneflow.lowering.llvm.kernel import Kernel
 from oneflow.lowering.llvm.shapes import TensorView, view_shape
 from oneflow.lowering.llvm.writer import POINTER, Index, Writer, memory_type
-from oneflow.passes.base import PassError
 from oneflow.passes.walk import returned_values
 
-#: The largest number of bytes; larger sizes saturate.
-MAX_BYTES = 2**63 - 1
 #: The type of addresses in a plan. It is LLVM's, so that a plan of many launches needs little further lowering.
 ADDRESS = "!llvm.ptr"
 #: The suffix of the names by which a plan calls functions that take memrefs; `define_launches` removes the suffix.
@@ -73,10 +70,7 @@ class Plan:
         self.liveness = Liveness(self.ops, self.block, self.kernels)
         self.liveness.share_in_place(self.ops, self.functions.in_place)
         DonationAnalysis(self.ops, self.block, self.liveness, self.functions).donate(self.entry)
-        self.workspace = assign_offsets(self.liveness.buffers)
-        if self.workspace > MAX_BYTES:
-            what = f"expected tensors of at most {MAX_BYTES} bytes at a time, got {self.workspace} bytes"
-            raise PassError(f"@{self.name}: {what}", self.entry.location)
+        self.workspace = plan_workspace(self.entry, self.liveness.buffers)
         results = returned_values(self.block)
         self.io_slots = sum(1 + _dynamic_count(v) for v in (*self.block.arguments, *results)) + 2 * len(self.external)
         self.may_have_failed = False

@@ -102,6 +102,7 @@ class GpuTarget:
         sm_shared_bytes: shared memory of an SM.
         block_shared_bytes: the most shared memory of one program.
         has_tma: whether the tensor memory accelerator (TMA) copies blocks by descriptors.
+        l2_cache_bytes: size of the L2 cache.
         model: parameters of the cost model.
         reserved_shared_bytes: the part of a program's shared memory that the compiler and the driver take.
         sm_registers: number of 32-bit registers of an SM.
@@ -113,6 +114,7 @@ class GpuTarget:
     sm_shared_bytes: int
     block_shared_bytes: int
     has_tma: bool
+    l2_cache_bytes: int
     model: MatmulModel
     reserved_shared_bytes: int = 1024
     sm_registers: int = 65536
@@ -127,24 +129,25 @@ HOPPER = MatmulModel(
     gather_slowdown=8, unaligned_slowdown=18, split_line_slowdown=2.8, smooth_max_exponent=3.1, exposed_share=0.68,
     overlap_share=0.60, warp_group_delay=0.09, shared_tile_slowdown=2,
 )  # fmt: skip
-_KIB = 1024
+_KIB, _MIB = 1 << 10, 1 << 20
 _AMPERE = HOPPER.scaled(tensor=0.385, f32=0.385, clock=0.77, dram=0.61, sms=108 / 132)
 _ADA = HOPPER.scaled(tensor=0.34, f32=1.38, clock=1.38, dram=0.26, sms=142 / 132)
 _BLACKWELL = HOPPER.scaled(tensor=2.0, f32=1.0, clock=1.0, dram=2.4, sms=148 / 132)
 #: The targets by architecture, with the number of SMs of the largest card: T4, A100, A10, Orin, L40S, H100 and H200,
-#: B200, B300, RTX 5090, GB10. Sizes of shared memory are those of the CUDA programming guide.
+#: B200, B300, RTX 5090, GB10. Sizes of shared memory are those of the CUDA programming guide, sizes of L2 caches
+#: those of NVIDIA's descriptions of the architectures.
 GPU_TARGETS = {
     target.arch: target
     for target in (
-        GpuTarget("sm_75", 40, 64 * _KIB, 64 * _KIB, False, _AMPERE),
-        GpuTarget("sm_80", 108, 164 * _KIB, 163 * _KIB, False, _AMPERE),
-        GpuTarget("sm_86", 84, 100 * _KIB, 99 * _KIB, False, _ADA),
-        GpuTarget("sm_87", 16, 164 * _KIB, 163 * _KIB, False, _AMPERE),
-        GpuTarget("sm_89", 142, 100 * _KIB, 99 * _KIB, False, _ADA),
-        GpuTarget("sm_90", 132, 228 * _KIB, 227 * _KIB, True, HOPPER),
-        GpuTarget("sm_100", 148, 228 * _KIB, 227 * _KIB, True, _BLACKWELL),
-        GpuTarget("sm_103", 148, 228 * _KIB, 227 * _KIB, True, _BLACKWELL),
-        GpuTarget("sm_120", 170, 100 * _KIB, 99 * _KIB, True, _ADA),
-        GpuTarget("sm_121", 48, 100 * _KIB, 99 * _KIB, True, _ADA),
+        GpuTarget("sm_75", 40, 64 * _KIB, 64 * _KIB, False, 4 * _MIB, _AMPERE),
+        GpuTarget("sm_80", 108, 164 * _KIB, 163 * _KIB, False, 40 * _MIB, _AMPERE),
+        GpuTarget("sm_86", 84, 100 * _KIB, 99 * _KIB, False, 6 * _MIB, _ADA),
+        GpuTarget("sm_87", 16, 164 * _KIB, 163 * _KIB, False, 4 * _MIB, _AMPERE),
+        GpuTarget("sm_89", 142, 100 * _KIB, 99 * _KIB, False, 96 * _MIB, _ADA),
+        GpuTarget("sm_90", 132, 228 * _KIB, 227 * _KIB, True, 50 * _MIB, HOPPER),
+        GpuTarget("sm_100", 148, 228 * _KIB, 227 * _KIB, True, 126 * _MIB, _BLACKWELL),
+        GpuTarget("sm_103", 148, 228 * _KIB, 227 * _KIB, True, 126 * _MIB, _BLACKWELL),
+        GpuTarget("sm_120", 170, 100 * _KIB, 99 * _KIB, True, 96 * _MIB, _ADA),
+        GpuTarget("sm_121", 48, 100 * _KIB, 99 * _KIB, True, 24 * _MIB, _ADA),
     )
 }

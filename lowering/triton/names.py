@@ -1,7 +1,6 @@
 """The attributes of the `triton` stage, and Python names for symbols of MLIR."""
 
 import keyword
-import re
 
 #: The attribute of a kernel that holds its source, and the attribute of an entry that holds its plan.
 SOURCE, PLAN = "oneflow.triton", "oneflow.plan"
@@ -15,8 +14,11 @@ AUTOTUNE, CHOICES = "oneflow.autotune", "oneflow.choices"
 #: The attribute of a module that is "true" where float additions have to keep their order.
 DETERMINISTIC = "oneflow.deterministic"
 
+#: Which operations may be the epilogue of a product: the option `epilogue` of `oneflow-form-kernels`.
+EPILOGUE = 2
+
 
 def identifier(name: str) -> str:
     """The Python name for a symbol, which may have any characters."""
-    word = re.sub(r"\W", "_", name, flags=re.ASCII)
+    word = "".join(c if c.isascii() and c.isalnum() else "_" for c in name)
     return f"_{word}" if keyword.iskeyword(word) or not word or word[0].isdigit() else word

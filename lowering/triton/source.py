@@ -1,11 +1,15 @@
-"""A kernel in Triton or Gluon: its text, the parts of it that other stages use, and how it is launched."""
+"""A kernel in Triton or Gluon as a value: its functions, its statements, and how it is launched.
+
+Stages that merge, lift or compare kernels read and replace fields. `Source.text` prints the value, for Triton and for
+readers; no stage reads that text.
+"""
 
 from __future__ import annotations
 
+import functools
 import json
-import re
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from oneflow.lowering.triton.names import identifier
@@ -13,8 +17,11 @@ from oneflow.lowering.triton.names import identifier
 #: The languages of kernels, and the decorators of their functions.
 TRITON, GLUON = "triton", "gluon"
 DECORATORS = {TRITON: "@triton.jit\n", GLUON: "@gluon.jit\n"}
-#: The expression of a program's number in Triton.
-PROGRAM_ID = "tl.program_id(0)"
+#: The expression of a program's number, and what stands for that expression in a statement. A merged launch prints
+#: statements with a variable in its place.
+PROGRAM_ID, PROGRAM_NUMBER = "tl.program_id(0)", "$program"
+#: The fields that are left out of plain data where they are empty.
+OPTIONAL = frozenset({"registers", "origins", "preamble", "functions", "unaddressed", "has_dot", "special"})
 
 
 @dataclass(frozen=True)
@@ -23,7 +30,7 @@ class TensorDescriptor:
 
     The tensor begins `offset` elements after the pointer that the parameter `pointer` holds. `shape` and `strides`
     are in elements, outermost dimension first. `block` is the shape of what one load or store copies. `layout` is the
-    layout of a block in shared memory as an expression of Gluon, empty in Triton.
+    layout of a block in shared memory, a call of the module `module` of Gluon; both are empty in Triton.
 
         block5 = tl.make_tensor_descriptor(p0 + 64, [8192, 768], [768, 1], [128, 64])
     """
@@ -35,14 +42,16 @@ class TensorDescriptor:
     strides: tuple[int, ...]
     block: tuple[int, ...]
     layout: str = ""
+    module: str = ""
 
     @property
     def expression(self) -> str:
         """The call that makes the descriptor."""
         begin = f"{self.pointer} + {self.offset}" if self.offset else self.pointer
         lists = [str(list(sizes)) for sizes in (self.shape, self.strides, self.block)]
-        module = "tma" if self.layout else "tl"
-        return f"{module}.make_tensor_descriptor({', '.join([begin, *lists, *filter(None, [self.layout])])})"
+        layout = [f"{self.module}.{self.layout}"] if self.layout else []
+        maker = "tma" if self.layout else "tl"
+        return f"{maker}.make_tensor_descriptor({', '.join([begin, *lists, *layout])})"
 
     def __str__(self) -> str:
         return f"{self.name} = {self.expression}"
@@ -54,118 +63,185 @@ class TensorDescriptor:
 
 @dataclass(frozen=True)
 class TileLoop:
-    """The loop of a persistent kernel: `programs` programs take `tiles` tiles in turn."""
+    """A statement of a persistent kernel: the loop in which its programs take tiles in turn.
 
-    tiles: int
-    programs: int
+    for tile in tl.range(tl.program_id(0), 288, 132, flatten=True):
+    """
+
+    variable: str
+    first: str
+    end: str
+    step: int
+    options: str
+    body: tuple[str, ...]
+
+    @property
+    def header(self) -> str:
+        """The line that begins the loop."""
+        return f"for {self.variable} in tl.range({self.first}, {self.end}, {self.step}, {self.options}):"
 
 
-#: Fields that few sources have, and their defaults.
-RARE: dict[str, Any] = {
-    "registers": 0, "language": TRITON, "special": {}, "descriptors": (), "tile_loop": None,
-}  # fmt: skip
+#: A statement of a kernel: lines of text, or a value that some stage reads.
+Statement = str | TensorDescriptor | TileLoop
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function that kernels call; `definition` is its text from the parameters on.
+
+    `calls` are the names of the functions that it calls itself, among those of `codegen.prelude`.
+    """
+
+    name: str
+    definition: str
+    calls: tuple[str, ...] = ()
+
+    @staticmethod
+    def of(name: str, parameters: Iterable[str], statements: Iterable[str]) -> Function:
+        """The function with the given parameters and statements."""
+        return Function(name, f"({', '.join(parameters)}):\n{indented(statements)}")
+
+    def text(self, language: str) -> str:
+        """The text of the function in a file."""
+        return f"\n\n{DECORATORS[language]}def {self.name}{self.definition}"
 
 
 @dataclass(frozen=True)
 class Source:
     """The Triton form of a kernel.
 
-    The kernel is the last function of `text`. `parameters` are (name, type of a Triton signature). `grid` is the
-    number of programs as a Python expression over parameter names (`cdiv` rounds up). `updates[i]` is the operand
-    that result `i` overwrites, if any, and `fills[i]` the literal that result `i` has to hold before the launch.
-    `registers` is the most registers of a thread, on average; 0 sets no limit. `special` holds forms of the kernel by
-    architecture.
-
-    `descriptors` are the statements at the top level of the kernel that make descriptors of parameters, in order.
-    Where there is a `tile_loop`, everything after these statements is in that loop. A kernel of a user has neither.
+    Attributes:
+        name: the symbol of the kernel.
+        parameters: pairs of a name and a type of a Triton signature.
+        grid: the number of programs as a Python expression over parameter names (`cdiv` rounds up).
+        body: the statements of the kernel.
+        warps: the warps of a program.
+        stages: the stages of pipelined loops.
+        updates: the operand that each result overwrites, if any.
+        fills: the literals that results have to hold before the launch.
+        registers: the most registers of a thread, on average; 0 sets no limit.
+        language: Triton or Gluon.
+        origins: the operators that the kernel computes, for readers.
+        preamble: what the file of the kernel begins with: imports, constants, functions written by hand.
+        functions: the functions that the kernel calls.
+        unaddressed: the parameters that no statement but a descriptor uses.
+        has_dot: whether the kernel multiplies matrices by `tl.dot`.
+        special: forms of the kernel by architecture.
     """
 
     name: str
-    text: str
     parameters: tuple[tuple[str, str], ...]
     grid: str
+    body: tuple[Statement, ...]
     warps: int = 4
     stages: int = 3
     updates: dict[int, int] = field(default_factory=dict)
     fills: dict[int, str] = field(default_factory=dict)
     registers: int = 0
     language: str = TRITON
+    origins: tuple[str, ...] = ()
+    preamble: tuple[str, ...] = ()
+    functions: tuple[Function, ...] = ()
+    unaddressed: tuple[str, ...] = ()
+    has_dot: bool = False
     special: dict[str, Source] = field(default_factory=dict)
-    descriptors: tuple[TensorDescriptor, ...] = ()
-    tile_loop: TileLoop | None = None
 
     def on(self, arch: str) -> Source:
         """The form for an architecture."""
         return self.special.get(arch, self)
 
     @property
-    def signature(self) -> str:
-        """The lines that begin the kernel: its decorator and its parameters."""
-        return signature(self.name, (name for name, _ in self.parameters), self.language)
+    def descriptors(self) -> tuple[TensorDescriptor, ...]:
+        """The statements that make descriptors, in order."""
+        return tuple(s for s in self.body if isinstance(s, TensorDescriptor))
 
     @property
-    def prelude(self) -> str:
-        """The text before the kernel: comments, imports and the functions that it calls."""
-        return self.text.rpartition(self.signature)[0]
+    def without_descriptors(self) -> tuple[str | TileLoop, ...]:
+        """The other statements."""
+        return tuple(s for s in self.body if not isinstance(s, TensorDescriptor))
 
     @property
-    def body(self) -> str:
-        """The statements of the kernel, without those that make `descriptors`."""
-        body = self.text.rpartition(self.signature)[2]
-        for descriptor in self.descriptors:
-            body = body.replace(indented([descriptor]), "", 1)
-        return body
+    def tile_loop(self) -> TileLoop | None:
+        """The tile loop of a persistent kernel."""
+        return next((s for s in self.body if isinstance(s, TileLoop)), None)
 
-    def body_for(self, number: str) -> str:
-        """`body` with the variable `number` in place of the program's number."""
-        return self.body.replace(PROGRAM_ID, number)
-
-    @property
-    def tile_body(self) -> str:
-        """The statements of the tile loop, as those of a function: one level less deep."""
-        _, *statements = self.body.splitlines(keepends=True)
-        return "".join(statement.removeprefix("    ") for statement in statements)
+    @functools.cached_property
+    def text(self) -> str:
+        """The kernel as a file, whose last function is the kernel."""
+        comments = "".join(f"# {origin}\n" for origin in self.origins)
+        names = ", ".join(name for name, _ in self.parameters)
+        functions = "".join(function.text(self.language) for function in self.functions)
+        kernel = Function(identifier(self.name), f"({names}):\n{printed(self.body)}")
+        return f"{comments}{''.join(self.preamble)}{functions}{kernel.text(self.language)}"
 
     @property
     def meaning(self) -> str:
-        """What sources of one binary have in common: all but the name, and the comments on where they come from."""
-        text = re.sub("(?m)^#.*", "", self.text).replace(identifier(self.name), "kernel")
-        return json.dumps(replace(self, name="", text=text).to_dict())
+        """What sources of one binary have in common: all but the name, the origins and the forms of other GPUs."""
+        return json.dumps(replace(self, name="", origins=(), special={}).to_dict())
 
     def programs(self, arguments: dict[str, int]) -> int:
         """The number of programs for the values of the parameters."""
         return int(eval(self.grid, {"cdiv": cdiv, "max": max}, arguments))
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields as plain data, without those of `RARE` that have their default."""
-        return {k: v for k, v in asdict(self).items() if k not in RARE or v != RARE[k]}
+        """The fields as plain data, without those of `OPTIONAL` that are empty."""
+        data = {f.name: getattr(self, f.name) for f in fields(self)}
+        data["body"] = [_plain_statement(s) for s in self.body]
+        data["functions"] = [asdict(f) for f in self.functions]
+        data["special"] = {arch: form.to_dict() for arch, form in self.special.items()}
+        return {name: value for name, value in data.items() if value or name not in OPTIONAL}
 
     @staticmethod
-    def from_dict(data: dict[str, Any]) -> Source:
+    def from_dict(data: Mapping[str, Any]) -> Source:
         """The source that `to_dict` described."""
-        fields = dict(data)
-        fields["parameters"] = tuple((n, t) for n, t in data["parameters"])
+        given = dict(data)
+        given["parameters"] = tuple((name, kind) for name, kind in data["parameters"])
+        given["body"] = tuple(map(_statement, data["body"]))
         for name in ("updates", "fills"):
-            fields[name] = {int(k): v for k, v in data[name].items()}
-        fields["special"] = {arch: Source.from_dict(form) for arch, form in data.get("special", {}).items()}
-        fields["descriptors"] = tuple(map(_descriptor, data.get("descriptors", ())))
-        loop = data.get("tile_loop")
-        return Source(**{**fields, "tile_loop": TileLoop(**loop) if loop else None})
+            given[name] = {int(number): value for number, value in data[name].items()}
+        for name in ("origins", "preamble", "unaddressed"):
+            given[name] = tuple(data.get(name, ()))
+        given["functions"] = tuple(Function(**{**f, "calls": tuple(f["calls"])}) for f in data.get("functions", ()))
+        given["special"] = {arch: Source.from_dict(form) for arch, form in data.get("special", {}).items()}
+        return Source(**given)
 
 
-def _descriptor(fields: dict[str, Any]) -> TensorDescriptor:
-    lists = {name: tuple(fields[name]) for name in ("shape", "strides", "block")}
-    return TensorDescriptor(**{**fields, **lists})
+def _plain_statement(statement: Statement) -> Any:
+    """A statement as plain data: its text, or the fields of its value."""
+    return statement if isinstance(statement, str) else asdict(statement)
 
 
-def signature(name: str, parameters: Iterable[str], language: str = TRITON) -> str:
-    """The decorator of a function and the line that begins its definition."""
-    return f"{DECORATORS[language]}def {identifier(name)}({', '.join(parameters)}):\n"
+def _statement(data: Any) -> Statement:
+    """The statement that `_plain_statement` described."""
+    if isinstance(data, str):
+        return data
+    lists = {name: tuple(value) for name, value in data.items() if isinstance(value, (list, tuple))}
+    return (TileLoop if "variable" in data else TensorDescriptor)(**{**data, **lists})
 
 
-def indented(statements: Sequence[object]) -> str:
+def printed(statements: Sequence[Statement], number: str = PROGRAM_ID) -> str:
+    """Statements as the lines of a function; `number` is the expression of the program's number."""
+    return indented(_lines(statements) or ["pass"]).replace(PROGRAM_NUMBER, number)
+
+
+def _lines(statements: Iterable[Statement]) -> list[str]:
+    lines = list[str]()
+    for statement in statements:
+        if isinstance(statement, TileLoop):
+            lines += [statement.header, *nested(statement.body)]
+        else:
+            lines.append(str(statement))
+    return lines
+
+
+def nested(statements: Iterable[object]) -> list[str]:
+    """Statements one level deeper."""
+    return [f"    {statement}" for statement in statements]
+
+
+def indented(statements: Iterable[object]) -> str:
     """Statements as the lines of a function."""
-    return "".join(f"    {statement}\n" for statement in statements)
+    return "".join(f"{line}\n" for line in nested(statements))
 
 
 def cdiv(a: int, b: int) -> int:

@@ -63,8 +63,8 @@ class _Program:
             constraints=scipy.optimize.LinearConstraint(matrix, low, high),
             options={"time_limit": seconds, "mip_rel_gap": 0.0},
         )
-        found: np.ndarray | None = result.x
-        return found
+        solution: np.ndarray | None = result.x
+        return solution
 
 
 def choose_cheapest(graph: Graph, costs: Costs, greedy: Choice, seconds: float) -> dict[Node, NdSignature] | None:
@@ -83,18 +83,18 @@ def choose_cheapest(graph: Graph, costs: Costs, greedy: Choice, seconds: float) 
         return start
     costs.until = time.process_time() + max(seconds, LEAST)
     try:
-        found = _solved(graph, costs, seconds)
-        if found is None or not costs.fits(graph, found):
-            found = choose_by_elimination(graph, costs, greedy)
+        solution = _solved(graph, costs, seconds)
+        if solution is None or not costs.fits(graph, solution):
+            solution = choose_by_elimination(graph, costs, greedy)
     except OutOfTime:
-        found = None
+        solution = None
     finally:
         costs.until = math.inf
-    if found is None:
+    if solution is None:
         return start
-    if start is not None and costs.total(graph, start) <= costs.total(graph, found) * (1 + TINY):
+    if start is not None and costs.total(graph, start) <= costs.total(graph, solution) * (1 + TINY):
         return start
-    return found
+    return solution
 
 
 def _solved(graph: Graph, costs: Costs, seconds: float) -> dict[Node, NdSignature] | None:
@@ -150,10 +150,10 @@ def _add_transfers(program: _Program, tensor: Tensor, costs: Costs, chosen: dict
 
 
 def _by_layout(layouts: Sequence[NdSbp], columns: Sequence[int]) -> dict[NdSbp, list[int]]:
-    found: dict[NdSbp, list[int]] = {}
+    by_layout: dict[NdSbp, list[int]] = {}
     for layout, column in zip(layouts, columns, strict=True):
-        found.setdefault(layout, []).append(column)
-    return found
+        by_layout.setdefault(layout, []).append(column)
+    return by_layout
 
 
 def _equal(program: _Program, moves: Sequence[int], columns: Sequence[int]) -> None:

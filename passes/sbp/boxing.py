@@ -204,8 +204,8 @@ class _Search:
                 return path.steps
             step = self.boxing.exchange(path.layout, target, *self.of) if path.sums else None
             if step is not None:
-                found = (_further(path.rank, step, path.after), (*path.steps, step))
-                best = found if best is None else min(best, found, key=lambda b: b[0])
+                candidate = (_further(path.rank, step, path.after), (*path.steps, step))
+                best = candidate if best is None else min(best, candidate, key=lambda b: b[0])
         if best is None:
             raise BoxingError(f"no boxing leads from {format_nd_sbp(self.source)} to {format_nd_sbp(target)}")
         return best[1]

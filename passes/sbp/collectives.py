@@ -202,14 +202,14 @@ class Crossing:
 def collectives_of(module: ir.Module | ir.Operation, registry: Registry) -> list[ir.Operation]:
     """The collectives of one rank's program, in program order."""
     program = module.operation
-    found: list[ir.Operation] = []
+    operations: list[ir.Operation] = []
 
     def visit(op: ir.Operation) -> None:
         if "collective" in dialect.record_of(op, registry).traits:
-            found.append(op)
+            operations.append(op)
 
     dialect.walk(program, visit)
-    return found
+    return operations
 
 
 def check_same_collectives(modules: Sequence[ir.Module | ir.Operation], registry: Registry, mesh: Mesh) -> None:

@@ -34,13 +34,13 @@ def choose_by_elimination(graph: Graph, costs: Costs, start: Choice) -> dict[Nod
         costs: what they cost on which machine.
         start: a choice to begin with; the result is never worse if that one fits.
     """
-    found = [dict(start)] if costs.fits(graph, start) else []
+    fitting = [dict(start)] if costs.fits(graph, start) else []
     for price in PRICES if costs.machine.memory else PRICES[:1]:
         passes = list(_passes(graph, costs, start, price))
-        found += [c for c in passes if costs.fits(graph, c)]
+        fitting += [c for c in passes if costs.fits(graph, c)]
         if any(costs.fits(graph, c) for c in passes):
             break
-    return min(found, key=lambda c: costs.total(graph, c)) if found else None
+    return min(fitting, key=lambda c: costs.total(graph, c)) if fitting else None
 
 
 def _passes(graph: Graph, costs: Costs, start: Choice, price: float) -> Iterator[dict[Node, NdSignature]]:
@@ -72,11 +72,11 @@ def _equal_share(tensor: Tensor, known: Choice) -> list[Table]:
 def _marginal_share(tensor: Tensor, known: Choice) -> list[Table]:
     """The full cost where no other use makes the same transfer, else nothing."""
     made = Counter(known[node].inputs[number] for node, number in tensor.uses)
-    found = []
+    tables = []
     for node, number in tensor.uses:
-        own = known[node].inputs[number]
-        found.append(np.array([made[s.inputs[number]] == (s.inputs[number] == own) for s in node.choices.signatures]))
-    return found
+        own, layouts = known[node].inputs[number], [s.inputs[number] for s in node.choices.signatures]
+        tables.append(np.array([made[layout] == (layout == own) for layout in layouts]))
+    return tables
 
 
 @dataclass

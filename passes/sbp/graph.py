@@ -104,10 +104,10 @@ class Graph:
         Raises:
             PassError: it is produced further down in the text, in another block.
         """
-        found = self.tensors.get(op.operands[number])
-        if found is None:
+        tensor = self.tensors.get(op.operands[number])
+        if tensor is None:
             raise PassError(f"{op.name}: expected operand {number} to be defined above", op.location)
-        return found
+        return tensor
 
     def add(self, node: Node, values: Sequence[ir.Value] = (), descs: Sequence[TensorDesc] = ()) -> None:
         """Appends a node that produces `values`."""
@@ -217,15 +217,14 @@ class GraphReader:
 
     def _visit_crossing(self, graph: Graph, op: ir.Operation) -> None:
         """A cast to another placement: a sink of the source's graph and a source of the target's."""
-        tensor = graph.tensors.get(op.operands[0])
+        tensor, target = graph.tensors.get(op.operands[0]), self.submeshes[placement_of(op)]
+        desc, nd = static_desc(op.results[0]), cast_layout(op, self.registry)
+        assert desc is not None
+        notes.expect_layout(nd, desc, target.mesh, op.name, op.location)
         if tensor is not None:
-            choices, target = self._value_choices(tensor.desc, None, False), self.submeshes[placement_of(op)]
-            crossing = Crossing(self.submeshes[self.place], target, cast_layout(op, self.registry))
-            graph.add(Node(op, "sent", [tensor], choices, crossing=crossing))
+            choices = self._value_choices(tensor.desc, None, False)
+            graph.add(Node(op, "sent", [tensor], choices, crossing=Crossing(self.submeshes[self.place], target, nd)))
         if placement_of(op) == self.place:
-            desc, nd = static_desc(op.results[0]), cast_layout(op, self.registry)
-            assert desc is not None
-            self._check(nd, desc, op.name, op)
             choices = self._value_choices(desc, nd, True)
             graph.add(Node(op, "received", [], choices, constrained=True), [op.results[0]], [desc])
 
@@ -258,9 +257,9 @@ class GraphReader:
     def _constrain(op: ir.Operation, call: Call, signatures: list[NdSignature]) -> list[NdSignature]:
         """The signatures that agree with the annotations of this operation."""
         inputs, outputs = notes.read_operation(op, notes.IN), notes.read_operation(op, notes.OUT)
-        found = [s for s in signatures if _agrees(s.inputs, inputs) and _agrees(s.outputs, outputs)]
-        if found:
-            return found
+        consistent = [s for s in signatures if _agrees(s.inputs, inputs) and _agrees(s.outputs, outputs)]
+        if consistent:
+            return consistent
         given = " -> ".join("?" if s is None else ", ".join(map(_format, s)) for s in (inputs, outputs))
         types = (", ".join(str(d) for d in side) for side in (call.operands, call.results))
         allowed = "; ".join(map(str, signatures))
@@ -298,8 +297,8 @@ class GraphReader:
         for value in block_arguments(op, skipped):
             desc = static_desc(value)
             if desc is not None:
-                whole = Choices([NdSignature((), (self._repeated,))])
-                graph.add(Node(op, "fixed", [], whole, constrained=True), [value], [desc])
+                replicated = Choices([NdSignature((), (self._repeated,))])
+                graph.add(Node(op, "fixed", [], replicated, constrained=True), [value], [desc])
 
     def _call_layouts(self, op: ir.Operation) -> NdSignature | None:
         """The layouts of a call's operands and results: those of the annotated callee."""

@@ -75,8 +75,8 @@ class Layouts:
             PassError: it is not annotated, or for another number of operands.
         """
         if op.name.startswith(dialect.PREFIX):
-            found = notes.read_operation(op, notes.IN)
-            stated: Sequence[NdSbp | None] = _counted(found, op.operands, op)
+            annotated = notes.read_operation(op, notes.IN)
+            stated: Sequence[NdSbp | None] = _counted(annotated, op.operands, op)
         elif op.name == "func.return":
             stated = notes.read_values(function.op, notes.RESULTS, len(op.operands))
         else:
@@ -117,14 +117,14 @@ class Layouts:
         self._enter_blocks(op)
 
 
-def _counted(found: list[NdSbp] | None, values: Sequence[ir.Value], op: ir.Operation) -> list[NdSbp]:
-    if found is None or len(found) != len(values):
+def _counted(annotated: list[NdSbp] | None, values: Sequence[ir.Value], op: ir.Operation) -> list[NdSbp]:
+    if annotated is None or len(annotated) != len(values):
         raise PassError(
             f"{op.name}: expected {notes.IN} and {notes.OUT} for all operands and results;"
             " run oneflow-infer-sbp first",
             op.location,
         )
-    return found
+    return annotated
 
 
 def _required(nd: NdSbp | None, op: ir.Operation, what: str) -> NdSbp:

@@ -94,15 +94,15 @@ class _Assignment:
 
     def _common(self, op: ir.Operation) -> str:
         stated = [self._known(placement_of(op), op)] if notes.PLACEMENT in op.attributes else []
-        found = list(dict.fromkeys([*stated, *(p for v in op.operands if (p := self._at(v)) != WHOLE)]))
-        if len(found) > 1:
-            one, other = (self.submeshes[name] for name in found[:2])
+        names = list(dict.fromkeys([*stated, *(p for v in op.operands if (p := self._at(v)) != WHOLE)]))
+        if len(names) > 1:
+            one, other = (self.submeshes[name] for name in names[:2])
             raise PassError(
                 f"{op.name}: expected operands on one placement, got {one} and {other}; move one with"
                 " x.to_global(placement, sbp), a hierarchical_parallel_cast with the attribute placement",
                 op.location,
             )
-        return found[0] if found else WHOLE
+        return names[0] if names else WHOLE
 
     def _bring(self, op: ir.Operation, value: ir.Value, place: str, nd: NdSbp) -> ir.Value:
         """`value` on another placement, before `op`."""
@@ -121,8 +121,8 @@ class _Assignment:
             del op.attributes["placement"]
         nd: NdSbp = dialect.read_attributes(op, dialect.record_of(op, self.registry))["nd_sbp"]
         if crosses(op) and any(s.is_partial for s in nd):
-            whole = tuple(B if s.is_partial else s for s in nd)
-            op.operands[0] = self._bring(op, op.operands[0], place, whole)
+            without_partial = tuple(B if s.is_partial else s for s in nd)
+            op.operands[0] = self._bring(op, op.operands[0], place, without_partial)
             del op.attributes["placement"]
         self._set(op, place)
 
@@ -130,13 +130,13 @@ class _Assignment:
         """Moves a gradient to the placement of the value that it is the gradient of."""
         value, like = op.operands
         place = self._at(like)
-        said = dialect.read_attributes(op, dialect.record_of(op, self.registry))
-        nd: NdSbp = said["nd_sbp"]
+        attributes = dialect.read_attributes(op, dialect.record_of(op, self.registry))
+        nd: NdSbp = attributes["nd_sbp"]
         if place != self._at(value):
             mesh = self.submeshes[place].mesh
-            whole = tuple(B if s.is_partial else s for s in nd)
-            value = self._bring(op, value, place, whole if len(nd) == len(mesh) else broadcast(mesh))
-        elif said["stated"]:
+            without_partial = tuple(B if s.is_partial else s for s in nd)
+            value = self._bring(op, value, place, without_partial if len(nd) == len(mesh) else broadcast(mesh))
+        elif attributes["stated"]:
             ops = IRBuilder(self.registry, ir.InsertionPoint(op), op.location)
             value = ops.hierarchical_parallel_cast(ops.wrap(value), nd_sbp=nd).handle
             self._set(value.owner, place)

@@ -42,11 +42,11 @@ def read_submeshes(module: ir.Operation) -> dict[str, Submesh]:
         PassError: the program has no mesh, or a placement is no array of different ranks of it.
     """
     mesh = notes.read_mesh(module)
-    found = {WHOLE: Submesh(WHOLE, mesh, tuple(range(devices(mesh))))}
+    submeshes = {WHOLE: Submesh(WHOLE, mesh, tuple(range(devices(mesh))))}
     if notes.PLACEMENTS in module.attributes:
         for named in ir.DictAttr(module.attributes[notes.PLACEMENTS]):
-            found[named.name] = _read_submesh(named, devices(mesh), module.location)
-    return found
+            submeshes[named.name] = _read_submesh(named, devices(mesh), module.location)
+    return submeshes
 
 
 def _read_submesh(named: ir.NamedAttribute, count: int, location: ir.Location) -> Submesh:

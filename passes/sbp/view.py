@@ -47,12 +47,12 @@ class Drawing:
         """Levels by the longest path from an argument, columns in program order."""
         levels: dict[Node, int] = {}
         filled: Counter[int] = Counter()
-        found = {}
+        positions = {}
         for node in self.graph.nodes:
             levels[node] = max((levels[t.producer] + 1 for t in node.inputs), default=0)
-            found[node] = (filled[levels[node]], levels[node])
+            positions[node] = (filled[levels[node]], levels[node])
             filled[levels[node]] += 1
-        return found
+        return positions
 
     def transfers(self) -> Iterator[tuple[Node, Tensor, Sequence[Step]]]:
         """Every use of a tensor, with the steps that take it there."""

@@ -68,9 +68,9 @@ def candidates() -> list[str]:
     if named:
         return [named]
     places = [f"{package}/lib/{FILE}" for package in ("nvidia/nccl", "nvidia/*", "torch")]
-    found = [f for place in places for folder in sys.path for f in sorted(Path(folder or ".").glob(place))]
+    files = [f for place in places for folder in sys.path for f in sorted(Path(folder or ".").glob(place))]
     own = Path(sys.prefix) / "lib" / FILE
-    return [*dict.fromkeys(map(str, found)), *([str(own)] if own.exists() else []), FILE]
+    return [*dict.fromkeys(map(str, files)), *([str(own)] if own.exists() else []), FILE]
 
 
 #: With buffer registration, NCCL would require all ranks to capture the same runs.

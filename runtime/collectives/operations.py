@@ -151,9 +151,9 @@ def _unpack(transport: Transport, flat: Array, parts: Sequence[Array]) -> None:
 def _max_of_floats(transport: Transport, source: Array, target: Array) -> None:
     """The maximum of floats, NaN above all numbers, as the maximum of integers on the host."""
     terms = _widened(transport.fetch(source))
-    found = ordered(terms)
-    transport.host.all_reduce(found.copy(), found, "max")
-    transport.store(target, ordered(found).view(terms.dtype).astype(target.dtype))
+    largest = ordered(terms)
+    transport.host.all_reduce(largest.copy(), largest, "max")
+    transport.store(target, ordered(largest).view(terms.dtype).astype(target.dtype))
 
 
 def _reduce(transport: Transport, attrs: Attrs, source: Array, target: Array) -> None:
@@ -195,8 +195,8 @@ def _by_members(attrs: Attrs, tensors: Sequence[Array], batch: Sequence[int]) ->
 def _reduce_scatter(transport: Transport, attrs: Attrs, sources: Sequence[Array], targets: Sequence[Array]) -> None:
     def part(batch: Sequence[int]) -> Phases:
         rows, into = _by_members(attrs, sources, batch), [targets[i].reshape(-1) for i in batch]
-        whole = sources[batch[0]] if len(batch) == 1 else None
-        terms = _terms(transport, packed(transport, [p for row in rows for p in row], whole))
+        source = sources[batch[0]] if len(batch) == 1 else None
+        terms = _terms(transport, packed(transport, [p for row in rows for p in row], source))
         total = _total(transport, into, terms.dtype)
         yield
         transport.reduce_scatter(terms, total, [sum(p.size for p in row) for row in rows])
@@ -263,10 +263,10 @@ def cut_along(array: Array, axis: int, sizes: Sequence[int]) -> list[Array]:
     return [array[(slice(None),) * axis + (slice(e - n, e),)] for n, e in zip(sizes, ends, strict=True)]
 
 
-def packed(transport: Transport, pieces: Sequence[Array], whole: Array | None = None) -> Array:
-    """The concatenated elements of pieces; no copy if the pieces are the contiguous parts of `whole` in order."""
-    if whole is not None and whole.flags.c_contiguous and _are_contiguous(pieces):
-        return whole.reshape(-1)
+def packed(transport: Transport, pieces: Sequence[Array], parent: Array | None = None) -> Array:
+    """The concatenated elements of pieces; no copy if the pieces are the contiguous parts of `parent` in order."""
+    if parent is not None and parent.flags.c_contiguous and _are_contiguous(pieces):
+        return parent.reshape(-1)
     counts = [p.size for p in pieces]
     flat = transport.empty((sum(counts),), pieces[0].dtype)
     for piece, part in zip(pieces, cut_along(flat, 0, counts), strict=True):

@@ -155,8 +155,8 @@ class World(ABC):
         Raises:
             WorldError: the ranks disagree; the message names the ranks and the difference.
         """
-        found = self.gather(hashlib.sha256(f"{what}: {text}".encode()).hexdigest(), f"comparing {what}")
-        others = [r for r, t in enumerate(found) if t != found[0]]
+        digests = self.gather(hashlib.sha256(f"{what}: {text}".encode()).hexdigest(), f"comparing {what}")
+        others = [r for r, t in enumerate(digests) if t != digests[0]]
         if not others:
             return
         wanted = self.gather(what, "telling what is wanted")

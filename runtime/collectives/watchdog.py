@@ -1,4 +1,4 @@
-"""The watchdog: a process beside the ranks of one node, which ends all ranks with one message when one fails.
+"""The watchdog: a process for the ranks of one node, which ends all ranks with one message when one fails.
 
     python -m oneflow.runtime.collectives.watchdog FOLDER ROWS SECONDS
 

@@ -58,14 +58,14 @@ def tune(
 
     `bases` are the base addresses of the regions of the script. Equal kernels with equal sizes are timed once.
     """
-    found = {}
+    chosen = {}
     for launch in _first_launches(script):
         candidates = [program.sources[launch.kernel], *program.choices.get(launch.kernel, ())]
         if len(candidates) > 1 and not _writes_arguments(launch, script):
             best = _fastest(candidates, launch, bases, device, stream, cached)
             if best:
-                found[launch.kernel] = candidates[best]
-    return found
+                chosen[launch.kernel] = candidates[best]
+    return chosen
 
 
 def _first_launches(script: Script) -> Iterable[Launch]:

@@ -1,6 +1,6 @@
 """Worker processes that compile kernels in parallel, each with its own interpreter lock.
 
-Triton's first stage is Python, in which the threads of one process take turns, also with the passes that lower a
+Triton's first stage is Python, which the threads of one process run one at a time, as they do the passes that lower a
 program. The workers of a program start together with its passes. They are forks of one process, which imports Triton
 once for all of them.
 """
@@ -54,9 +54,8 @@ def compile_priority(source: Source) -> tuple[bool, bool, int, str]:
 
     Matrix products take longest, above all those without TMA descriptors, whose loops ptxas unrolls.
     """
-    product = "tl.dot(" in source.text
-    unrolled = product and "make_tensor_descriptor" not in source.text
-    return not unrolled, not product and source.language != GLUON, -len(source.text), source.name
+    is_unrolled = source.has_dot and not source.descriptors
+    return not is_unrolled, not source.has_dot and source.language != GLUON, -len(source.text), source.name
 
 
 @dataclass(frozen=True, order=True)
@@ -154,16 +153,16 @@ class CompileWorkers:
         worker = self._idle.get()
         try:
             worker.send(source)
-            found: Binary | CompileError | None = worker.recv()
+            result: Binary | CompileError | None = worker.recv()
         except (EOFError, OSError):
-            found = None
+            result = None
         finally:
             self._idle.put(worker)
-        if found is None:
+        if result is None:
             return compile_source(source, self.arch)
-        if isinstance(found, CompileError):
-            raise found
-        return found
+        if isinstance(result, CompileError):
+            raise result
+        return result
 
 
 def _start_parent(arch: str, connections: Sequence[Connection]) -> subprocess.Popen[bytes]:

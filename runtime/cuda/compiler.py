@@ -15,19 +15,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from oneflow.lowering.targets.choice import gpu_target, gpu_target_named
+from oneflow.lowering.triton.codegen.prelude import preamble
 from oneflow.lowering.triton.names import identifier
 from oneflow.lowering.triton.source import GLUON, Source
 from oneflow.runtime.cuda.ptx import split_packed_halves
 from oneflow.runtime.cuda.tensor_maps import TensorMap, lift, settled
 
 #: A small kernel whose compilation loads all of Triton.
-FIRST = Source(
-    "first",
-    "import triton\nimport triton.language as tl\n\n\n@triton.jit\ndef first(p0):\n    tl.store(p0, 1.0)\n",
-    (("p0", "*fp32"),),
-    "1",
-    1,
-)
+FIRST = Source("first", (("p0", "*fp32"),), "1", ("tl.store(p0, 1.0)",), warps=1, preamble=preamble(()))
 #: Held while Python parses: before Python 3.13 the recursion depth of the parser is shared between threads.
 _parser_lock = threading.Lock()
 #: What an error about a missing Triton says.

@@ -162,11 +162,11 @@ def device(number: int = 0) -> Device:
     Raises:
         CudaError: there is no such device.
     """
-    found = _devices.get(number)
-    if found is None:
+    opened = _devices.get(number)
+    if opened is None:
         with _open_lock:
-            found = _devices.get(number) or _devices.setdefault(number, _open(number))
-    return found
+            opened = _devices.get(number) or _devices.setdefault(number, _open(number))
+    return opened
 
 
 def _open(number: int) -> Device:
@@ -179,9 +179,9 @@ def _open(number: int) -> Device:
     # Without this threshold every synchronization would return free memory to the system.
     threshold = _cuda().CUmemPool_attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
     call("cuMemPoolSetAttribute", pool, threshold, _cuda().cuuint64_t(2**64 - 1))
-    found = Device(number, handle, context, pool)
-    found.use()
-    return found
+    opened = Device(number, handle, context, pool)
+    opened.use()
+    return opened
 
 
 @contextlib.contextmanager
@@ -260,7 +260,7 @@ def free(address: int, stream: Any) -> None:
 
 
 def allocate_host_words(count: int) -> Any:
-    """Allocates zeroed 64-bit words of pinned host memory, which kernels reach under the same address."""
+    """Allocates zeroed 64-bit words of pinned host memory, which has the same address in kernels."""
     attributes = _cuda()
     flags = attributes.CU_MEMHOSTALLOC_DEVICEMAP | attributes.CU_MEMHOSTALLOC_PORTABLE
     words = (ctypes.c_int64 * count).from_address(int(call("cuMemHostAlloc", 8 * count, flags)))

@@ -38,7 +38,7 @@ from oneflow.runtime.cuda.replay_cache import Kept, ReplayCache, kept_arguments
 from oneflow.runtime.cuda.script import DataDependentPlan, record
 from oneflow.runtime.cuda.steps import Kernel, Steps
 from oneflow.runtime.cuda.stream import Stream, current
-from oneflow.runtime.executable import Options, ProgramSource, program_source, signature_of
+from oneflow.runtime.executable import Options, ProgramSource, signature_of
 from oneflow.runtime.external import make_externals
 from oneflow.runtime.failures import KernelError, position_error
 from oneflow.runtime.footprint import Footprint
@@ -65,23 +65,23 @@ def compile_cuda(
         PassError: a pass failed.
         ValueError: the module has no such function.
     """
-    options, found = options or Options(), driver.device(device)
+    options, device_handle = options or Options(), driver.device(device)
     inputs, outputs = signature_of(module, entry)
-    source = GpuProgramSource(**vars(program_source(module, entry, registry)), gpu=found.target)
+    source = GpuProgramSource.of(module, entry, registry, gpu=device_handle.target)
 
     def make() -> Program:
         with warming_up(workers, source.text.count("\n"), options.cached):
             return read_program(source.lower("triton"))
 
     key = (
-        cache.key_of("cuda", repr(found.target), source.text, entry, source.fingerprint(module))
+        cache.key_of("cuda", repr(device_handle.target), source.text, entry, source.fingerprint(module))
         if options.cached
         else ""
     )
-    with CompileWorkers(found.arch) as workers:
+    with CompileWorkers(device_handle.arch) as workers:
         program = find_program(key, make) if options.cached else make()
         program = replace(program, sites=source.sites("gpu-linalg", program.sites))
-        return CudaExecutable(source, inputs, outputs, program, found, options.cached, collectives, workers)
+        return CudaExecutable(source, inputs, outputs, program, device_handle, options.cached, collectives, workers)
 
 
 @dataclass
@@ -237,13 +237,13 @@ class CudaExecutable:
         """Numbered arguments as arrays on the device. An array of the expected type on the stream is passed
         as it is.
         """
-        found = []
+        arrays = []
         for number, value in numbered:
             shape, dtype = self._signature[number]
             plain = type(value) is DeviceArray and value.stream is stream and value.address % ALIGNMENT == 0
             same = plain and value.shape == shape and value.dtype is dtype
-            found.append(value if same else self._argument(number, value, stream))
-        return found
+            arrays.append(value if same else self._argument(number, value, stream))
+        return arrays
 
     def _argument(self, number: int, value: Any, stream: Stream) -> DeviceArray:
         known = self._scalars.get(number)
@@ -312,9 +312,9 @@ class CudaExecutable:
     def _tune(self, steps: Steps, addresses: Sequence[int], stream: Stream) -> None:
         """Chooses the fastest candidate of each kernel, for this and all later runs."""
         bases = [addresses[i] for i in steps.region_order]
-        found = tune(self.program, steps.script, bases, self.device, stream.handle, self._cached)
-        self.program = replace(self.program, sources={**self.program.sources, **found}, choices={})
-        for name, source in found.items():
+        tuned = tune(self.program, steps.script, bases, self.device, stream.handle, self._cached)
+        self.program = replace(self.program, sources={**self.program.sources, **tuned}, choices={})
+        for name, source in tuned.items():
             binary = compile_kernel(source, self.device.arch, self._cached)
             self.kernels[name], self.scratch[name] = Kernel(source, binary), binary.scratch
         self._steps_by_sizes.clear()

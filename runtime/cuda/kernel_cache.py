@@ -32,7 +32,7 @@ from oneflow.runtime.cuda.compiler import FIRST, Binary, CompileError, compile_s
 from oneflow.runtime.cuda.tensor_maps import TensorMap
 
 #: The version of the stored format and of the compilation of kernels; a part of every key.
-VERSION = "7"
+VERSION = "8"
 
 
 @functools.cache
@@ -175,13 +175,13 @@ def _key(source: Source, arch: str) -> str:
 
 
 def _find(source: Source, arch: str) -> Binary | None:
-    found = cache.find(_key(source, arch), "cubin")
-    if found is None:
+    entry = cache.find(_key(source, arch), "cubin")
+    if entry is None:
         return None
     try:
-        kernel = found[1]["kernel"]
+        kernel = entry[1]["kernel"]
         maps = tuple(map(TensorMap.of, kernel["maps"]))
-        return Binary(cubin=found[0].read_bytes(), ptx="", **{**kernel, "maps": maps})
+        return Binary(cubin=entry[0].read_bytes(), ptx="", **{**kernel, "maps": maps})
     except (OSError, TypeError, KeyError):
         return None
 
@@ -193,10 +193,10 @@ def _store(source: Source, arch: str, binary: Binary) -> None:
 
 def find_program(key: str, make: Callable[[], Program]) -> Program:
     """The program under a key; if the cache has none, the result of `make`, which is stored."""
-    found = cache.find(key, "npz")
-    if found is not None:
+    entry = cache.find(key, "npz")
+    if entry is not None:
         try:
-            return _read(found[1]["program"], found[0].read_bytes())
+            return _read(entry[1]["program"], entry[0].read_bytes())
         except (OSError, TypeError, KeyError, ValueError):
             pass
     program = make()

@@ -104,17 +104,17 @@ class ReplayCache:
         spans = [(0, a.address, a.address + a.nbytes) for a in arrays]
         if spans and (any(map(self._spans.overlaps, spans)) or any(overlapping_pairs(spans))):
             return None
-        found = list(given)
+        arguments = list(given)
         for number, array in zip(self._new, arrays, strict=True):
-            found[number] = array
-        return found
+            arguments[number] = array
+        return arguments
 
     def addresses(self, arguments: Sequence[DeviceArray], results: Sequence[DeviceArray]) -> list[int]:
         """The address of every argument, result and buffer of a run."""
-        found = self._addresses.copy()
-        found[WORKSPACE] = self._stream.workspace(self.steps.script.workspace)
+        addresses = self._addresses.copy()
+        addresses[WORKSPACE] = self._stream.workspace(self.steps.script.workspace)
         for number in self._new:
-            found[ARGUMENTS + number] = arguments[number].address
+            addresses[ARGUMENTS + number] = arguments[number].address
         for number, *_ in self.steps.own_results:
-            found[ARGUMENTS + len(arguments) + number] = results[number].address
-        return found
+            addresses[ARGUMENTS + len(arguments) + number] = results[number].address
+        return addresses

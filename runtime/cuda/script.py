@@ -364,16 +364,16 @@ def dependencies_of(commands: Sequence[Sequence[Access]]) -> tuple[tuple[int, ..
     The result is a transitive reduction: a dependency that follows from others is left out.
     """
     histories: dict[int, History] = {}
-    found: list[tuple[int, ...]] = []
+    dependencies: list[tuple[int, ...]] = []
     before: list[int] = []
     for number, accessed in enumerate(commands):
         waits: set[int] = set()
         for region, start, end, write in accessed:
             if start < end:
                 waits |= histories.setdefault(region, History()).touch(number, start, end, write)
-        found.append(_transitive_reduction(waits - {number, NO_COMMAND}, before))
-        before.append(functools.reduce(operator.or_, (before[n] | 1 << n for n in found[-1]), 0))
-    return tuple(found)
+        dependencies.append(_transitive_reduction(waits - {number, NO_COMMAND}, before))
+        before.append(functools.reduce(operator.or_, (before[n] | 1 << n for n in dependencies[-1]), 0))
+    return tuple(dependencies)
 
 
 def _transitive_reduction(waits: Collection[int], before: Sequence[int]) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from oneflow.lowering.triton.source import Source, TensorDescriptor, signature
+from oneflow.lowering.triton.source import Source, TensorDescriptor
 from oneflow.runtime.cuda import driver
 
 #: The least compute capability of GPUs with a tensor memory accelerator.
@@ -65,16 +65,13 @@ def lift(source: Source, capability: int) -> tuple[Source, list[DescribedTensor]
     types, numbers = dict(source.parameters), {name: i for i, (name, _) in enumerate(source.parameters)}
     added = tuple((d.name, _parameter_type(d, types[d.pointer])) for d in source.descriptors)
     lifted = [(numbers[d.pointer], d.offset, d.shape, d.strides) for d in source.descriptors]
-    parameters = (*source.parameters, *added)
-    head = signature(source.name, (name for name, _ in parameters), source.language)
-    text = f"{source.prelude}{head}{source.body}"
-    return replace(source, text=text, parameters=parameters, descriptors=()), lifted
+    return replace(source, parameters=(*source.parameters, *added), body=source.without_descriptors), lifted
 
 
 def _parameter_type(descriptor: TensorDescriptor, pointer: str) -> str:
     """The type of a descriptor in a Triton signature; `pointer` is that of its tensor."""
-    layout = descriptor.layout.partition(".")[2]
-    return f"tensordesc<{pointer.removeprefix('*')}{list(descriptor.block)}{f',{layout}' if layout else ''}>"
+    layout = f",{descriptor.layout}" if descriptor.layout else ""
+    return f"tensordesc<{pointer.removeprefix('*')}{list(descriptor.block)}{layout}>"
 
 
 def settled(lifted: Sequence[DescribedTensor], facts: Sequence[Mapping[str, Any]]) -> tuple[TensorMap, ...]:
@@ -104,7 +101,7 @@ class MapArgument:
         self.places = [self.address, *(sizes + 4 * i for i in range(rank)), *(strides + 8 * i for i in range(rank))]
         self._layout = tiled(about.sizes, about.strides, about.block, about.element, about.kind, about.swizzle)
 
-    def set(self, slots: Sequence[int]) -> None:
+    def set(self, slots: ctypes.Array[ctypes.c_int64]) -> None:
         """Points the map to its tensor; `slots` are the values of the kernel's parameters."""
         address = slots[self.about.pointer] + self.about.first * self.about.element
         if address != self.of:

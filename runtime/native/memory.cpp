@@ -25,7 +25,7 @@ struct Block {
   int64_t size;
 };
 
-/// Stands in the 64 bytes before the memory handed out.
+/// The 64 bytes before the memory that is returned.
 struct Header {
   int64_t size;
 };
@@ -36,8 +36,8 @@ struct Cache {
   int64_t bytes = 0;
 };
 
-// Never destroyed: arrays may be freed while the process ends. A fork waits until no thread is inside, so that the
-// child finds the cache whole and its mutex free.
+// The cache is never destroyed: arrays may be freed while the process ends. A fork waits for the mutex, so that the
+// child gets a consistent cache and a free mutex.
 Cache &cache();
 void before_fork() { cache().mutex.lock(); }
 void after_fork() { cache().mutex.unlock(); }

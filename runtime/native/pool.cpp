@@ -70,7 +70,7 @@ class Pool {
     try {
       for (; started_ < workers; ++started_) std::thread([this, id = started_ + 1] { serve(id); }).detach();
     } catch (const std::system_error &) {
-      // The system refuses more threads: those that run do the work.
+      // The system refuses more threads: the running threads do the work.
     }
   }
 
@@ -90,7 +90,7 @@ class Pool {
     }
   }
 
-  /// One worker; those beyond the current thread count stay out.
+  /// One worker; workers beyond the current thread count do not work.
   void serve(int64_t id) {
     for (;;) {
       await();

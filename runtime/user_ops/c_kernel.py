@@ -148,9 +148,9 @@ def _compiled(text: str, op: Call) -> Path:
     if compiler is None:
         raise op.error("expected a C compiler for its kernel (cc, gcc or clang), found none")
     key = cache.key_of(text, compiler, *FLAGS)
-    found = cache.find(key)
-    if found is not None:
-        return found[0]
+    entry = cache.find(key)
+    if entry is not None:
+        return entry[0]
     folder = Path(tempfile.mkdtemp(prefix="oneflow-c-"))
     source, target = folder / f"{op.record.name}.c", folder / "kernel.so"
     source.write_text(text, encoding="utf-8")

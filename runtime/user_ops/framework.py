@@ -115,9 +115,9 @@ def version() -> int:
     header = Path(oneflow.__file__).parent / "include" / HEADER
     if not header.is_file():
         raise FrameworkError(f"expected the headers of the SDK, {header}; install the package again")
-    found = re.search(r"#define ONEFLOW_SDK_VERSION (\d+)", header.read_text(encoding="utf-8"))
-    assert found is not None, header
-    return int(found[1])
+    match = re.search(r"#define ONEFLOW_SDK_VERSION (\d+)", header.read_text(encoding="utf-8"))
+    assert match is not None, header
+    return int(match[1])
 
 
 @functools.cache
@@ -143,29 +143,29 @@ def library() -> ctypes.CDLL:
     Raises:
         FrameworkError: the library is missing, or of another version.
     """
-    found = ctypes.CDLL(str(library_path()))
-    built = found.oneflow_sdk_version()
+    loaded = ctypes.CDLL(str(library_path()))
+    built = loaded.oneflow_sdk_version()
     if built != version():
         raise FrameworkError(f"expected version {version()} of {library_path()}, got {built}; build it again")
     call = ctypes.POINTER(CallStruct)
-    found.oneflow_sdk_result.restype = ctypes.c_char_p
-    found.oneflow_sdk_open.argtypes = [ctypes.c_char_p]
+    loaded.oneflow_sdk_result.restype = ctypes.c_char_p
+    loaded.oneflow_sdk_open.argtypes = [ctypes.c_char_p]
     for name in ("infer", "sbp", "gradient", "kernel_matches", "kernel_in_place"):
-        getattr(found, f"oneflow_sdk_{name}").argtypes = [call]
+        getattr(loaded, f"oneflow_sdk_{name}").argtypes = [call]
     sizes = ctypes.POINTER(ctypes.c_int64)
-    found.oneflow_sdk_complexity.argtypes = [call]
-    found.oneflow_sdk_nd_sbp_list.argtypes = [call, sizes, ctypes.c_int64]
-    found.oneflow_sdk_nd_sbp_infer.argtypes = [call, sizes, ctypes.c_int64, sizes]
-    found.oneflow_sdk_kernel_create.argtypes = [call, ctypes.c_int32, ctypes.POINTER(ctypes.c_void_p)]
-    found.oneflow_sdk_kernel_destroy.argtypes = [ctypes.c_void_p]
-    found.oneflow_sdk_kernel_destroy.restype = None
-    found.oneflow_sdk_reply.argtypes = [ctypes.c_char_p, ctypes.POINTER(TensorStruct), ctypes.c_int64]
-    found.oneflow_sdk_reply.restype = None
-    found.oneflow_sdk_function_call.argtypes = [
+    loaded.oneflow_sdk_complexity.argtypes = [call]
+    loaded.oneflow_sdk_nd_sbp_list.argtypes = [call, sizes, ctypes.c_int64]
+    loaded.oneflow_sdk_nd_sbp_infer.argtypes = [call, sizes, ctypes.c_int64, sizes]
+    loaded.oneflow_sdk_kernel_create.argtypes = [call, ctypes.c_int32, ctypes.POINTER(ctypes.c_void_p)]
+    loaded.oneflow_sdk_kernel_destroy.argtypes = [ctypes.c_void_p]
+    loaded.oneflow_sdk_kernel_destroy.restype = None
+    loaded.oneflow_sdk_reply.argtypes = [ctypes.c_char_p, ctypes.POINTER(TensorStruct), ctypes.c_int64]
+    loaded.oneflow_sdk_reply.restype = None
+    loaded.oneflow_sdk_function_call.argtypes = [
         ctypes.c_char_p, ctypes.POINTER(ArgumentStruct), ctypes.c_int64, Build
     ]  # fmt: skip
-    found.oneflow_sdk_grad_function.argtypes = [call, ctypes.POINTER(TensorStruct), Build]
-    return found
+    loaded.oneflow_sdk_grad_function.argtypes = [call, ctypes.POINTER(TensorStruct), Build]
+    return loaded
 
 
 def last_result() -> str:

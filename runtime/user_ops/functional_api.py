@@ -16,15 +16,20 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import yaml
+from typing import TYPE_CHECKING, Any
 
 from oneflow.dialect import dtypes
 from oneflow.dialect.attributes import KINDS
+from oneflow.dialect.lazy import lazy
 from oneflow.dialect.record import suggestion
 from oneflow.dialect.signature import split_commas
-from oneflow.runtime.user_ops.functions import Argument
+
+if TYPE_CHECKING:
+    from oneflow.runtime.user_ops.functions import Argument
+
+functions = lazy("oneflow.runtime.user_ops.functions")
+
+yaml = lazy("yaml")
 
 
 class FunctionalApiError(ValueError):
@@ -93,7 +98,7 @@ class Parameter:
         """
         kind = TYPES[self.type]
         if value is None and self.is_optional:
-            return Argument(kind, None)
+            return functions.Argument(kind, None)
         if kind is None:
             return self._tensors(value, is_tensor)
         if self.type == "Device" and not _DEVICE.fullmatch(value := str(value)):
@@ -105,7 +110,7 @@ class Parameter:
         ):
             kind = _INTEGER_KINDS[self.type]
         try:
-            return Argument(kind, KINDS[kind].check(value))
+            return functions.Argument(kind, KINDS[kind].check(value))
         except ValueError as error:
             raise TypeError(f"{self.name}: {error}") from None
 
@@ -114,7 +119,7 @@ class Parameter:
         items = value if isinstance(value, (list, tuple)) else None if many else [value]
         if items is None or not all(map(is_tensor, items)) or (not many and len(items) != 1):
             raise TypeError(f"{self.name}: expected {'tensors' if many else 'a tensor'}, got {type(value).__name__}")
-        return Argument(None, tuple(items) if many else value)
+        return functions.Argument(None, tuple(items) if many else value)
 
     def __str__(self) -> str:
         repeat = "" if self.repeat is None else f"[{self.repeat}]"
@@ -323,9 +328,9 @@ def parse_constant(text: str, name: str, where: str) -> Any:
     if text in _CONSTANTS:
         return _CONSTANTS[text]
     if text.startswith("k"):
-        found = dtypes.BY_NAME.get(_DTYPE_WORDS.get(text[1:], text[1:].lower()))
-        if found is not None:
-            return found
+        dtype = dtypes.BY_NAME.get(_DTYPE_WORDS.get(text[1:], text[1:].lower()))
+        if dtype is not None:
+            return dtype
     try:
         return ast.literal_eval(text.rstrip("f") if text[:1] in "+-.0123456789" else text)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):

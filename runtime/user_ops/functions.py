@@ -56,10 +56,10 @@ class _Session:
             Exception: the function fails; an exception raised while building is the cause.
         """
         try:
-            found = framework.ask(function, *args, framework.Build(self.build), failure=failure)
+            answer = framework.ask(function, *args, framework.Build(self.build), failure=failure)
         except Exception as error:
             raise error from self.raised
-        return [None if i is None else self.values[i] for i in found]
+        return [None if i is None else self.values[i] for i in answer]
 
 
 @dataclass(frozen=True)
@@ -90,8 +90,8 @@ def call_function(ops: Builder, name: str, arguments: Sequence[Argument]) -> lis
     session = _Session(ops)
     encoded = [argument.encode(session) for argument in arguments]
     array = (ArgumentStruct * len(encoded))(*encoded)
-    found = session.ask("function_call", name.encode(), array, len(encoded), failure=OperatorError)
-    return [value for value in found if value is not None]
+    results = session.ask("function_call", name.encode(), array, len(encoded), failure=OperatorError)
+    return [value for value in results if value is not None]
 
 
 def class_gradient_rule(rules: LibraryRules) -> Callable[..., dict[str, Any]]:
@@ -102,8 +102,8 @@ def class_gradient_rule(rules: LibraryRules) -> Callable[..., dict[str, Any]]:
         tensors = [session.encode(v) for v in (*op.operands, *op.results, *cotangents)]
         call = rules.encode(_without_sizes(op))
         array = (TensorStruct * len(tensors))(*tensors)
-        found = session.ask("grad_function", ctypes.byref(call), array, failure=op.error)
-        rest = iter([*found, *[None] * (len(op.operands) - len(found))])
+        gradients = session.ask("grad_function", ctypes.byref(call), array, failure=op.error)
+        rest = iter([*gradients, *[None] * (len(op.operands) - len(gradients))])
         named = {k: [next(rest) for _ in flatten([x])] for k, x in op.inputs.items()}
         return {
             k: g if isinstance(op.inputs[k], tuple) else g[0]

@@ -42,11 +42,11 @@ def _descriptions(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: describe(value) for name, value in values.items()}
 
 
-def _by_operand(op: Call, found: Mapping[tuple[str, int], Callable[[], Value]]) -> dict[str, Any]:
+def _by_operand(op: Call, gradients: Mapping[tuple[str, int], Callable[[], Value]]) -> dict[str, Any]:
     """Gradients by operand name; those of a variadic operand are a list."""
     named: dict[str, Any] = {}
     for name, operand in op.inputs.items():
-        grads = [found.get((name, i)) for i in range(len(flatten([operand])))]
+        grads = [gradients.get((name, i)) for i in range(len(flatten([operand])))]
         if any(g is not None for g in grads):
             named[name] = grads if isinstance(operand, tuple) else grads[0]
     return named
@@ -82,13 +82,13 @@ class _Emitter:
         name, _, part = tensor.rpartition("/")
         if name not in self.built and name in self.operations:
             self.built[name] = self._build(name)
-        found = self.built.get(name, {}).get(part)
-        if found is None:
+        built = self.built.get(name, {}).get(part)
+        if built is None:
             raise self.op.error(
                 f"the gradient function uses the tensor {tensor!r}, which nothing gives; take names from "
                 "FwOp().input, FwOp().output, FwOp().output_grad or GetOp(..).output"
             )
-        return found
+        return built
 
     def _build(self, name: str) -> dict[str, Value]:
         operation = self.operations[name]

@@ -7,6 +7,7 @@ guarded by the SDK, those in C here.
 from __future__ import annotations
 
 import ctypes
+import functools
 import itertools
 import os
 from collections.abc import Callable, Sequence
@@ -18,9 +19,8 @@ from oneflow.dialect.external import ExternalKernel, as_array, python_kernel
 from oneflow.dialect.record import Call
 from oneflow.runtime.user_ops.tensors import named_tensors
 
-#: The bytes of a guard, and what they are: no constant that a kernel writes is taken for them.
+#: The number of bytes of a guard, whose values are random: no constant that a kernel writes is taken for them.
 GUARD = 1 << 22
-_PATTERN = np.random.default_rng(0).integers(0, 256, GUARD, np.uint8)
 #: Tensors begin at multiples of this.
 ALIGNMENT = 64
 
@@ -49,7 +49,7 @@ def _run(call: Callable[[Any], None], op: Call, names: Sequence[str], buffers: A
     arrays = [as_array(buffers[i], desc).reshape(-1).view(np.uint8) for i, desc in enumerate(descs)]
     sizes = [GUARD + -(-a.size // ALIGNMENT) * ALIGNMENT for a in arrays]
     begins = list(itertools.accumulate(sizes, initial=GUARD))
-    memory = np.tile(_PATTERN, -(-begins[-1] // GUARD))[: begins[-1]]
+    memory = np.tile(_guard(), -(-begins[-1] // GUARD))[: begins[-1]]
     count = len(op.operands)
     for array, begin in zip(arrays[:count], begins, strict=False):
         memory[begin : begin + array.size] = array
@@ -83,9 +83,15 @@ def _check_written(result: np.ndarray, begin: int, name: str) -> None:
                          f"bytes, the first of them at byte {first}")  # fmt: skip
 
 
+@functools.cache
+def _guard() -> np.ndarray:
+    """The bytes of a guard."""
+    return np.random.default_rng(0).integers(0, 256, GUARD, np.uint8)
+
+
 def _pattern(begin: int, end: int) -> np.ndarray:
     """What memory of guards and results is before a kernel runs."""
-    return np.resize(np.roll(_PATTERN, -(begin % GUARD)), end - begin)
+    return np.resize(np.roll(_guard(), -(begin % GUARD)), end - begin)
 
 
 def _place(at: int, places: Sequence[tuple[int, int]], names: Sequence[str]) -> str:

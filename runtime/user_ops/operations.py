@@ -69,15 +69,15 @@ def count_attributes(record: Operator, outputs: Mapping[str, int]) -> dict[str, 
         OperatorError: there is no such result, or not so many tensors of it.
     """
     check_names(record, "result", outputs, [a.name for a in record.signature.outputs])
-    found = {}
+    counts = {}
     for arg in record.signature.outputs:
         if arg.name not in outputs:
             continue
         if count_attribute(arg.name) in record.signature.attr_by_name:
-            found[count_attribute(arg.name)] = outputs[arg.name]
+            counts[count_attribute(arg.name)] = outputs[arg.name]
         elif arg.is_single and outputs[arg.name] != 1:
             raise OperatorError(f"oneflow.{record.name}: expected 1 tensor of {arg.name}, got {outputs[arg.name]}")
-    return found
+    return counts
 
 
 def name_results(record: Operator, results: Sequence[Any], outputs: Mapping[str, int]) -> dict[str, Any]:

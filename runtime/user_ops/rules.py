@@ -112,8 +112,8 @@ class LibraryRules:
         for counts, given in zip(self.inputs, op.inputs.values(), strict=True):
             counts.check(len(given) if isinstance(given, tuple) else int(given is not None), op)
         call_without_results = Call(op.record, op.inputs, op.attrs)
-        found = run_for_sizes(call_without_results, lambda call: self.ask("infer", call)["results"])
-        results = [tuple(map(marshal.decode_desc, result)) for result in found]
+        types = run_for_sizes(call_without_results, lambda call: self.ask("infer", call)["results"])
+        results = [tuple(map(marshal.decode_desc, result)) for result in types]
         return tuple(common_desc(descs, op) for descs in zip(*results, strict=True))
 
     def no_gradient(self, op: Call) -> Sequence[str]:
@@ -127,8 +127,9 @@ class LibraryRules:
         Raises:
             OperatorError: the function fails, or splits an axis that does not exist.
         """
-        found = [[_signature(s, op) for s in one] for one in run_for_sizes(op, lambda call: self.ask("sbp", call))]
-        return [s for s in found[0] if all(s in other for other in found)]
+        answers = run_for_sizes(op, lambda call: self.ask("sbp", call))
+        first, *others = [[_signature(s, op) for s in answer] for answer in answers]
+        return [s for s in first if all(s in other for other in others)]
 
     def nd_sbp_list(self, op: Call, mesh: Mesh, products: Sequence[NdSignature]) -> list[NdSignature]:
         """The signatures on a mesh that the operator lists itself.
@@ -136,8 +137,8 @@ class LibraryRules:
         Raises:
             OperatorError: the function fails, or says nothing of a tensor.
         """
-        found = self.ask("nd_sbp_list", op, (ctypes.c_int64 * len(mesh))(*mesh), len(mesh))
-        return [_nd_signature(tensors, op) for tensors in found]
+        signatures = self.ask("nd_sbp_list", op, (ctypes.c_int64 * len(mesh))(*mesh), len(mesh))
+        return [_nd_signature(tensors, op) for tensors in signatures]
 
     def nd_sbp_infer(self, op: Call, mesh: Mesh, products: Sequence[NdSignature]) -> list[NdSignature]:
         """The signatures on a mesh that the infer function gives for the operands of `products`.
@@ -145,12 +146,12 @@ class LibraryRules:
         Raises:
             OperatorError: the function fails, or says nothing of a tensor.
         """
-        sizes, found = (ctypes.c_int64 * len(mesh))(*mesh), []
+        sizes, signatures = (ctypes.c_int64 * len(mesh))(*mesh), []
         for inputs in dict.fromkeys(p.inputs for p in products):
             hints = [x for nd in inputs for s in nd for x in (ord(s.kind), s.axis or 0)]
             given = (ctypes.c_int64 * max(len(hints), 1))(*hints)
-            found.append(_nd_signature(self.ask("nd_sbp_infer", op, sizes, len(mesh), given), op))
-        return found
+            signatures.append(_nd_signature(self.ask("nd_sbp_infer", op, sizes, len(mesh), given), op))
+        return signatures
 
     def complexity(self, op: Call) -> int:
         """The multiply-adds of a call.

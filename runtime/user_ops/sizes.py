@@ -29,15 +29,15 @@ def run_for_sizes(op: Call, rule: Callable[[Call], R]) -> list[R]:
     shapes = [d.shape or () for d in (*op.operands, *op.results)]
     if not any(None in shape for shape in shapes):
         return [rule(op)]
-    found, refusal = [], ""
+    answers, refusal = [], ""
     for choose in _choices(shapes):
         try:
-            found.append(rule(_filled(op, choose)))
+            answers.append(rule(_filled(op, choose)))
         except OperatorError as error:
             refusal = str(error)
-    if not found:
+    if not answers:
         raise op.error(f"needs static shapes: with sizes in place of the dynamic ones, {refusal}")
-    return found
+    return answers
 
 
 def _choices(shapes: list[Shape]) -> Iterator[Choice]:

@@ -24,15 +24,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from oneflow.dialect.external import ExternalKernel, python_kernel
+from oneflow.dialect.lazy import lazy
 from oneflow.dialect.record import Call
 from oneflow.dialect.signature import Signature
 from oneflow.dialect.tensor_desc import TensorDesc
-from oneflow.lowering.triton.codegen.kernel import POINTERS
-from oneflow.lowering.triton.codegen.prelude import HEAD
-from oneflow.lowering.triton.names import identifier
 from oneflow.lowering.triton.source import Source, cdiv
 from oneflow.runtime.user_ops.tensors import check_names, named_tensors
 
+codegen = lazy("oneflow.lowering.triton.codegen.kernel")
+prelude = lazy("oneflow.lowering.triton.codegen.prelude")
 #: The interpreter for kernels without a device. `testing` is a later layer, so it is imported when needed.
 INTERPRETER = "oneflow.testing.triton_interpreter"
 
@@ -70,7 +70,7 @@ class TritonKernel:
             OperatorError: a parameter is unknown and has no default, or the grid cannot be computed.
         """
         tensors = {**dict(named_tensors(op.inputs)), **dict(named_tensors(op.outputs))}
-        pointers = {n: POINTERS[_element(d)] for n, d in tensors.items() if d is not None}
+        pointers = {n: codegen.POINTERS[_element(d)] for n, d in tensors.items() if d is not None}
         values = {**dict.fromkeys(tensors), **dict(_numbers(tensors)), **op.attrs}
         function, given = self.function, {}
         for parameter, default in _parameters(function):
@@ -86,9 +86,10 @@ class TritonKernel:
             else:
                 values[parameter] = ast.literal_eval(default) if default is not None else None
         body = f"{function.name}({', '.join(f'{k}={v}' for k, v in given.items())})"
-        main = f"@triton.jit\ndef {identifier(name)}({', '.join(pointers)}):\n    {body}\n"
-        text, parameters = f"{HEAD}{self._jitted()}{main}", tuple(pointers.items())
-        return Source(name, text, parameters, self._programs(op, values), self.warps, self.stages)
+        return Source(
+            name, tuple(pointers.items()), self._programs(op, values), (body,), self.warps, self.stages,
+            preamble=(prelude.HEAD, self._jitted()),
+        )  # fmt: skip
 
     @functools.cached_property
     def function(self) -> ast.FunctionDef:
@@ -106,7 +107,7 @@ class TritonKernel:
         functions = [n for n in ast.parse(self.text).body if isinstance(n, ast.FunctionDef)]
         for function in functions:
             function.decorator_list = []
-        return "".join(f"\n\n@triton.jit\n{ast.unparse(f)}\n" for f in functions) + "\n\n"
+        return "".join(f"\n\n@triton.jit\n{ast.unparse(f)}\n" for f in functions)
 
 
 def triton_kernel(

@@ -21,7 +21,7 @@ std::string &Result() {
   return result;
 }
 
-/// Runs `body`, whose text becomes the result; what it throws becomes an error.
+/// Runs `body`. Its text becomes the result; an exception becomes an error.
 template <typename Body>
 int32_t Guarded(Body body) {
   try {

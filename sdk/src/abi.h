@@ -1,7 +1,7 @@
 // The C interface by which Python drives the registries. Plain structs and opaque handles; no exception leaves it.
 //
-// Functions return 0 if all went well. oneflow_sdk_result() is then what they found, as JSON, else the error's text;
-// it belongs to the calling thread and lives until the thread's next call.
+// Functions return 0 for success. oneflow_sdk_result() is then the result as JSON, otherwise the error's text;
+// it belongs to the calling thread and is valid until the thread's next call.
 #pragma once
 #include <cstdint>
 
@@ -47,9 +47,9 @@ struct oneflow_sdk_kernel;
 int32_t oneflow_sdk_version();
 const char *oneflow_sdk_result();
 
-/// Loads a library. Result: the operators it registers. After an error nothing of it stays.
+/// Loads a library. Result: the operators it registers. An error undoes its registrations.
 int32_t oneflow_sdk_open(const char *path);
-/// Forgets what the last library has registered, and closes it.
+/// Removes the registrations of the last library, and closes it.
 int32_t oneflow_sdk_discard();
 /// Checks the attributes and infers. Result: descriptions of the results in order, operands without gradient.
 int32_t oneflow_sdk_infer(const oneflow_sdk_call *call);
@@ -58,7 +58,7 @@ int32_t oneflow_sdk_sbp(const oneflow_sdk_call *call);
 /// Result: the signatures on a mesh by the operator's own list, each a list, for every operand and result, of
 /// [kind, axis] for every axis of the mesh.
 int32_t oneflow_sdk_nd_sbp_list(const oneflow_sdk_call *call, const int64_t *mesh, int64_t mesh_axes);
-/// Result: the signature where operands lie as said by `hints`: kind and axis for each operand and axis of the mesh.
+/// Result: the signature for operands with the SBPs `hints`: kind and axis for each operand and mesh axis.
 int32_t oneflow_sdk_nd_sbp_infer(const oneflow_sdk_call *call, const int64_t *mesh, int64_t mesh_axes,
                                  const int64_t *hints);
 /// Result: the multiply-adds of a call.
@@ -77,7 +77,7 @@ int32_t oneflow_sdk_kernel_create(const oneflow_sdk_call *call, int32_t guarded,
 int32_t oneflow_sdk_kernel_run(oneflow_sdk_kernel *kernel, void *const *buffers, void *stream);
 void oneflow_sdk_kernel_destroy(oneflow_sdk_kernel *kernel);
 
-/// A tensor of a program under construction; id -1 stands for a missing one, the size -1 for one that is not known.
+/// A tensor of a program under construction; id -1 is a missing tensor, size -1 a dynamic size.
 struct oneflow_sdk_tensor {
   int64_t id;
   oneflow_sdk_desc desc;
@@ -92,7 +92,7 @@ struct oneflow_sdk_argument {
 };
 
 /// Adds an operation to the program. `request` is JSON: op, inputs (name and ids), outputs (name and number), attrs.
-/// It answers by oneflow_sdk_reply, with an error's text or with the results.
+/// The function answers by oneflow_sdk_reply, with an error's text or with the results.
 typedef void (*oneflow_sdk_build)(const char *request);
 void oneflow_sdk_reply(const char *error, const oneflow_sdk_tensor *results, int64_t count);
 

@@ -9,7 +9,7 @@ namespace {
 
 using Args = std::map<std::string, std::vector<std::string>>;
 
-/// `now` where a function calls the only one of `args` by its other name.
+/// `now` if a function calls the only one of `args` by its other name.
 std::string NameNow(const Args &args, const std::string &name, const std::string &other, const std::string &now,
                     std::set<std::string> *notes) {
   if (name != other || args.size() != 1 || args.count(now) == 0) return name;

@@ -7,13 +7,13 @@ namespace oneflow {
 
 namespace {
 
-/// How many bytes stand guard on either side of a buffer.
+/// The guard bytes on either side of a buffer.
 constexpr size_t kGuardBytes = size_t(1) << 20;
 
-/// The bytes that are compared to tell whether a result was written: chance makes them alike once in 2 ** 64.
+/// The bytes that are compared to detect an unwritten result: random bytes are equal once in 2 ** 64.
 constexpr size_t kWordBytes = 8;
 
-/// The bytes of guards, by their place: no constant that a kernel writes is taken for them.
+/// The guard bytes by address: they differ from every constant that a kernel writes.
 const std::vector<unsigned char> &Pattern() {
   static const std::vector<unsigned char> pattern = [] {
     std::minstd_rand random;
@@ -24,7 +24,7 @@ const std::vector<unsigned char> &Pattern() {
   return pattern;
 }
 
-/// How many bytes from `begin` on are in one copy of the pattern.
+/// The number of bytes from `begin` on that are in one copy of the pattern.
 size_t Piece(size_t begin, size_t end) { return std::min(end - begin, kGuardBytes - begin % kGuardBytes); }
 
 std::string Distance(size_t bytes, const char *where, const std::string &name, size_t size) {

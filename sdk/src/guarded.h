@@ -1,4 +1,4 @@
-// Buffers with guards around them, by which writes out of bounds are found.
+// Buffers with guards around them, which detect writes out of bounds.
 #pragma once
 #include <string>
 #include <utility>
@@ -20,14 +20,14 @@ class GuardedBuffers final {
   size_t bytes(size_t number) const { return static_cast<size_t>(sizes_[number].second); }
   const std::string &name(size_t number) const { return sizes_[number].first; }
 
-  /// Throws CheckError where a guard was written; the text says of which buffer, by what is nearest.
+  /// Throws CheckError if a guard was overwritten; the text names the nearest buffer.
   void CheckGuards() const;
-  /// Throws CheckError where words of a buffer are as they were before.
+  /// Throws CheckError if words of a buffer were not written.
   void CheckWritten(size_t number) const;
 
  private:
   size_t End(size_t number) const { return begins_[number] + bytes(number); }
-  /// The first byte from `begin` to `end` that is not the guards'; `end` if there is none.
+  /// The first byte from `begin` to `end` that differs from the guard pattern; `end` if there is none.
   size_t FirstDamage(size_t begin, size_t end) const;
   [[noreturn]] void Fail(size_t place, size_t next) const;
 

@@ -1,4 +1,4 @@
-// Memory of the host for kernels.
+// Host memory for kernels.
 #pragma once
 #include <algorithm>
 #include <cstdint>

@@ -11,7 +11,7 @@ std::string ArgText(const std::pair<std::string, int32_t> &arg) {
 
 std::string DescText(const TensorDesc &desc) { return DataType_Name(desc.data_type()) + desc.shape().ToString(); }
 
-/// Gives results without an element type that of the operands.
+/// Gives results without an element type the type of the operands.
 void InferDataTypes(OpCall *call) {
   DataType common = kInvalidDataType;
   bool differ = false;
@@ -31,7 +31,7 @@ void InferDataTypes(OpCall *call) {
   }
 }
 
-/// Checks that an infer function, which may reach operands for writing, has left them as they were given.
+/// Checks that an infer function, which can write to the operands' descriptions, has not changed them.
 void CheckOperands(const OpCall &call, const OpCall &given) {
   for (const auto &input : call.inputs) {
     const TensorDesc &now = call.descs.at(input), &before = given.descs.at(input);
@@ -142,7 +142,7 @@ std::vector<SbpOfArgs> SbpSignatures(const OpRegistryResult &op, OpCall *call) {
 
 namespace {
 
-/// Checks that a signature says something of every tensor, along every axis of the mesh.
+/// Checks that a signature has an SBP for every tensor and mesh axis.
 void CheckNdSignature(const NdSbpSignature &signature, const OpCall &call, int64_t mesh_axes) {
   for (const ArgVec *args : {&call.inputs, &call.outputs}) {
     for (const auto &arg : *args) {

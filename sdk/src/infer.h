@@ -13,25 +13,25 @@ namespace user_op {
 void Infer(const OpRegistryResult &op, OpCall *call);
 /// The operands that are not differentiated, and those that the kernel would write, by the modify function.
 void Modify(const OpRegistryResult &op, const OpCall &call, std::vector<std::string> *no_grad);
-/// The SBP signatures of a call; each says something of every tensor.
+/// The SBP signatures of a call; each has an SBP for every tensor.
 std::vector<SbpOfArgs> SbpSignatures(const OpRegistryResult &op, OpCall *call);
 /// The signatures on a mesh that SetGetNdSbpSignatureListFn lists.
 std::vector<NdSbpSignature> NdSbpSignatures(const OpRegistryResult &op, OpCall *call, const Shape &mesh);
-/// How the tensors of a call lie where its operands lie like `hints`, by SetNdSbpInferFn.
+/// The nd-SBPs of the tensors of a call whose operands have the nd-SBPs `hints`, by SetNdSbpInferFn.
 NdSbpSignature InferNdSbp(const OpRegistryResult &op, OpCall *call, const Shape &mesh, const NdSbpSignature &hints);
 /// The multiply-adds of a call, by SetComputeComplexityFn.
 double Complexity(const OpRegistryResult &op, OpCall *call);
 /// The operations of the gradient.
 BackwardProgram Gradient(const OpRegistryResult &op, OpCall *call);
 
-/// The value of a Maybe; a failed one is thrown as an error of `what` of the operator.
+/// The value of a Maybe; an error is thrown as an error of the function `what` of the operator.
 template <typename T>
 auto Require(const Maybe<T> &result, const std::string &what) -> decltype(result.Value()) {
   if (!result.IsOk()) throw CheckError(what + ": " + result.error().text());
   return result.Value();
 }
 
-/// What a user's function gives; what it throws, as an error.
+/// The result of a user's function; its exceptions become errors.
 template <typename Body>
 auto Attempt(Body body) -> decltype(body()) {
   try {

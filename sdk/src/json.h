@@ -11,7 +11,7 @@ namespace json {
 std::string Text(const std::string &text);
 std::string Number(double value);
 std::string Object(const std::vector<std::pair<std::string, std::string>> &fields);
-/// A list of what is JSON already.
+/// A list of values that are JSON already.
 std::string List(const std::vector<std::string> &items);
 std::string Attribute(const AttrValue &value);
 

@@ -31,7 +31,7 @@ void OpKernel::Compute(KernelComputeContext *ctx, OpKernelState *) const { Compu
 void OpKernel::Compute(KernelComputeContext *ctx) const { Compute(static_cast<KernelContext *>(ctx)); }
 
 void OpKernel::Compute(KernelContext *ctx) const {
-  // The oldest form is not const; the kernel object itself never is.
+  // OneFlow's oldest signature is not const; the kernel object never is.
   const_cast<OpKernel *>(this)->Compute(ctx);
 }
 
@@ -58,7 +58,7 @@ namespace {
 
 const char *const kTemporary = "tmp_buffer";
 
-/// A function of the driver that the process has.
+/// A function of the driver that the process has loaded.
 template <typename F>
 F DriverFunction(const char *name) {
   static void *const driver = dlopen("libcuda.so.1", RTLD_NOW);
@@ -67,7 +67,7 @@ F DriverFunction(const char *name) {
   return reinterpret_cast<F>(found);
 }
 
-/// Memory of a CUDA device, taken and given back in order of a stream by the driver that the process has.
+/// Memory of a CUDA device, allocated and freed in stream order by the driver that the process has loaded.
 class DeviceMemory final {
  public:
   DeviceMemory(int64_t bytes, void *stream) : stream_(stream) {

@@ -14,13 +14,13 @@ const OpKernelRegistryResult *FindKernel(const OpRegistryResult &op, OpCall *cal
 /// Numbers of a result and of the operand whose memory it shares.
 using InPlacePairs = std::vector<std::pair<size_t, size_t>>;
 
-/// The pairs that a kernel proposes for a call. Throws CheckError if they are not of one size, or one is in two.
+/// The pairs that a kernel proposes for a call. Throws CheckError if sizes differ or a tensor is in two pairs.
 InPlacePairs ProposedPairs(const OpKernelRegistryResult &kernel, OpCall *call);
 
 /// A kernel chosen for one call, ready to run any number of times.
 class KernelLaunch final {
  public:
-  /// Throws CheckError if no kernel matches; the text lists each candidate and what it failed.
+  /// Throws CheckError if no kernel matches; the text lists the candidates, each with its failed condition.
   KernelLaunch(const OpRegistryResult &op, const OpCall &call);
 
   /// Runs on the memory of all operands and results in order.

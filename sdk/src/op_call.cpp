@@ -1,4 +1,4 @@
-// Signatures, operations and calls as the functions of an operator see them.
+// Signatures, operations and calls, as passed to the functions of an operator.
 #include "oneflow/core/framework/op_call.h"
 
 namespace oneflow {

@@ -16,15 +16,15 @@ namespace oneflow {
 namespace {
 
 constexpr unsigned kSeconds = 60;
-/// The first byte that the child writes. The status it exits with says nothing: initializers may exit with any.
+/// The first byte that the child writes. Its exit status has no meaning: initializers may exit with any status.
 constexpr char kDone = 'd', kThrown = 't';
 
-/// Where the child writes.
+/// The file descriptor that the child writes to.
 int child_pipe = -1;
 
 [[noreturn]] void Tell(char what, const std::string &text) {
   const std::string told = what + text;
-  // What cannot be written is missed by the parent.
+  // The parent reports bytes that it does not receive.
   _exit(write(child_pipe, told.data(), told.size()) < 0 ? 1 : 0);
 }
 
@@ -46,7 +46,7 @@ std::string ReadAll(int pipe) {
   return text;
 }
 
-/// What goes wrong by what the child has written and how it ended; empty if nothing does.
+/// The fault, from the output and the end of the child; empty if there is none.
 std::string Judge(const std::string &told, int status) {
   const char what = told.empty() ? '\0' : told[0];
   if (what == kDone) return "";

@@ -1,10 +1,10 @@
-// Tries a library out before it is loaded.
+// Loads a library in a child process before this process loads it.
 #pragma once
 #include <string>
 
 namespace oneflow {
 
-/// What goes wrong when a child process loads the library; empty if nothing does, or if loading it merely fails.
+/// The fault when a child process loads the library; empty if there is none, or if dlopen reports an error.
 /// An initializer that throws or crashes would end this process: dlopen cannot be unwound through.
 std::string ProbeLibrary(const std::string &path);
 

@@ -10,7 +10,7 @@ namespace one {
 /// Adds an operation to the program: gets a request, answers by Reply.
 using Build = void (*)(const char *request);
 
-/// While it lives, calls of operators on this thread go to `build`.
+/// During its lifetime, calls of operators on this thread go to `build`.
 class Program final {
  public:
   explicit Program(Build build);

@@ -8,7 +8,7 @@ namespace {
 
 std::string Where(const char *file, int line) { return std::string(file) + ":" + std::to_string(line); }
 
-/// The members of an AttrValue that a kind of attribute uses.
+/// The members of an AttrValue that an attribute kind uses.
 enum class Store { kInts, kFloats, kTexts, kLengths };
 
 Store StoreOf(AttrType type) {
@@ -17,7 +17,7 @@ Store StoreOf(AttrType type) {
   return type == kAtFloat || type == kAtDouble || type == kAtListFloat ? Store::kFloats : Store::kInts;
 }
 
-/// Whether values of two kinds of attribute are kept alike, so that one may be a default of the other.
+/// Whether two attribute kinds have the same storage, so that a value of one may be a default of the other.
 bool KeptAlike(const AttrValue &value, AttrType type) {
   const auto is_list = [](AttrType t) { return t == kAtShape || t >= kAtListInt32; };
   return is_list(value.type) == is_list(type) && StoreOf(value.type) == StoreOf(type);

@@ -61,7 +61,7 @@ std::vector<const OpRegistryResult *> Registry::Open(const std::string &path) {
 }
 
 void Registry::Discard() {
-  // The functions' code is in the library: it is closed last.
+  // The code of the functions is in the library, so the library is closed last.
   ops_.resize(mark_.ops, OpRegistryResult());
   kernels_.resize(mark_.kernels, OpKernelRegistryResult());
   grads_.resize(mark_.grads, OpGradRegistryResult());

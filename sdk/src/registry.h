@@ -19,7 +19,7 @@ struct GradFunctionEntry {
   one::GradFunctionRegistration::Create create;
 };
 
-/// How much was registered at one time: what has come since is beyond it.
+/// The number of registrations at one time; later registrations are those beyond it.
 struct RegistryMark {
   size_t ops = 0, kernels = 0, grads = 0, grad_functions = 0, functors = 0, host_inputs = 0;
 };
@@ -30,10 +30,10 @@ class Registry final {
 
   /// Loads a library; the operators it has registered, in order.
   ///
-  /// Throws CheckError where it cannot be loaded or a registration is wrong; nothing of it stays then.
+  /// Throws CheckError if it cannot be loaded or a registration is wrong; its registrations are then undone.
   std::vector<const OpRegistryResult *> Open(const std::string &path);
 
-  /// Forgets what the last library has registered, and closes it.
+  /// Removes the registrations of the last library, and closes it.
   void Discard();
 
   void Add(const OpRegistryResult &op);
@@ -42,7 +42,7 @@ class Registry final {
   void Add(const GradFunctionEntry &grad);
   void Add(const one::functional::PackedFunctor &functor);
   void Add(const HostMemoryInput &input);
-  /// Notes an error of the registration that is under way.
+  /// Records an error of the current registration.
   void Fail(const std::string &where, const std::string &text);
 
   /// An operator. Throws CheckError if there is none of this name.
@@ -51,7 +51,7 @@ class Registry final {
   std::vector<const OpKernelRegistryResult *> Kernels(const std::string &name) const;
   const OpGradRegistryResult *Gradient(const std::string &name) const;
   const GradFunctionEntry *GradFunction(const std::string &name) const;
-  /// Throws CheckError if an operand of an operator is to be read on the host, which kernels of a device cannot.
+  /// Throws CheckError if an operand of an operator has to be in host memory, which device kernels cannot read.
   void ExpectOnDevice(const std::string &name) const;
   /// The functors of a name that take `arity` arguments. Throws CheckError if there are none.
   std::vector<const one::functional::PackedFunctor *> Functors(const std::string &name, size_t arity) const;
@@ -73,7 +73,7 @@ class Registry final {
   std::deque<HostMemoryInput> host_inputs_;
   std::vector<std::string> errors_;
   void *handle_ = nullptr;
-  /// Where what the last library has registered begins.
+  /// The number of registrations before those of the last library.
   RegistryMark mark_;
 };
 

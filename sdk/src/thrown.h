@@ -1,11 +1,11 @@
-// The text of what a user's function throws: the one translation of exceptions.
+// The text of an exception that a user's function throws: the only translation of exceptions.
 #pragma once
 #include <exception>
 #include <string>
 
 namespace oneflow {
 
-/// The text of the exception that is being handled; for a `catch (...)`.
+/// The text of the exception that a `catch (...)` handles.
 inline std::string ThrownText() {
   try {
     throw;

@@ -87,10 +87,10 @@ def work(lengths: list[int], seconds: float) -> None:
             break
         print(f"at {length}", flush=True)
         try:
-            said = check(length)
+            fault = check(length)
         except Exception as error:
-            said = f"{type(error).__name__}: {str(error).splitlines()[0]}"
-        print(f"wrong {length} {length_case(length)}: {said}" if said else f"right {length}", flush=True)
+            fault = f"{type(error).__name__}: {str(error).splitlines()[0]}"
+        print(f"wrong {length} {length_case(length)}: {fault}" if fault else f"right {length}", flush=True)
 
 
 def main() -> int:

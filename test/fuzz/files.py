@@ -239,12 +239,12 @@ def _stage(name: str, text: str, pipeline: str) -> tuple[str | None, bool]:
 
 
 def _fault(stage: str, error: PipelineFailure) -> str | None:
-    """What is wrong with an error: nobody foresaw it, a pass of ours left a wrong program, or it has no place."""
-    said = " ".join(error.message.partition("\nnote: the pass")[0].split())
-    if "did not foresee" in said:
-        return f"{stage}: internal: {said}"
+    """The fault of an error: it is internal, a pass of ours left a wrong program, or it has no location."""
+    message = " ".join(error.message.partition("\nnote: the pass")[0].split())
+    if "did not foresee" in message:
+        return f"{stage}: internal: {message}"
     if isinstance(error.__context__, UpstreamError):
-        return f"{stage}: late: {error.step.name}: {said}"
+        return f"{stage}: late: {error.step.name}: {message}"
     return _unplaced(stage, error)
 
 

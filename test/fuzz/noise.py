@@ -68,8 +68,12 @@ class Noise:
 
 
 def run(function: ir.Operation, arrays: Sequence[np.ndarray], noise: Noise | None = None) -> list[np.ndarray]:
-    """The results of a straight-line function of operators, by their references."""
+    """The results of a straight-line function of operators, by their references.
+
+    Where sums are cut, arguments are cut too, in their own types.
+    """
     block = function.regions[0].blocks[0]
+    arrays = [noise.move(x) for x in arrays] if noise is not None and noise.absolute else arrays
     values: dict[ir.Value, Any] = dict(zip(block.arguments, arrays, strict=True))
     for view in block.operations:
         op = view.operation

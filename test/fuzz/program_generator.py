@@ -155,14 +155,15 @@ class Generator:
         """Adds a call of an operator."""
         while True:
             sample = self.draw.choice(CALLS[self.draw.choice(FUSED if self.draw.random() < 0.5 else list(CALLS))])
-            taken = {k: v.name if isinstance(v, DType) else v for k, v in sample.attrs.items()}
+            attributes = {k: v.name if isinstance(v, DType) else v for k, v in sample.attrs.items()}
             for way in (self.as_they_are, self.as_they_are, self.fitted):
                 before = (dict(self.inputs), list(self.steps), dict(self.values))
                 try:
                     allowed = [d for d in sample.dtypes if d in self.types]
                     dtype = self.draw.choice(allowed or sample.dtypes)
                     operands = list(way(sample, dtype))
-                    own = {k: v if v != "dtype" else self.running(operands, dtype).name for k, v in taken.items()}
+                    running = self.running(operands, dtype).name
+                    own = {k: running if v == "dtype" else v for k, v in attributes.items()}
                     self.call(sample.op, operands, own)
                     return
                 except Refused:

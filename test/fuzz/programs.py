@@ -25,8 +25,9 @@ from oneflow.dialect.record import OperatorError
 from oneflow.dialect.sbp import B, P, S
 from oneflow.passes.inline import functions_of
 from oneflow.passes.pipeline import Pipeline, PipelineFailure, Watch
+from oneflow.runtime.cuda.sized import compile_cuda_program
 from oneflow.runtime.executable import Options
-from oneflow.runtime.sized import compile_cuda_program, compile_program
+from oneflow.runtime.sized import compile_program
 from oneflow.testing.host_cuda import host_cuda
 from oneflow.testing.simulate import simulate
 
@@ -180,9 +181,9 @@ class Programs:
         except AssertionError as error:
             return f"{program.way}: {' '.join(str(error).split())}"
         except (OperatorError, PipelineFailure) as error:
-            said = " ".join(str(error).partition("\nnote:")[0].split())
-            refused = "static" in said and (program.loose or program.way == "ranks")
-            return None if refused else f"{program.way}: {said}"
+            message = " ".join(str(error).partition("\nnote:")[0].split())
+            refused = "static" in message and (program.loose or program.way == "ranks")
+            return None if refused else f"{program.way}: {message}"
         return None
 
     def smaller(self, case: str) -> Iterator[str]:

@@ -194,8 +194,8 @@ def difference(way: str, got: Mapping[str, np.ndarray], want: Mapping[str, np.nd
     for name, other in want.items():
         one = got.get(name)
         if one is None or one.shape != other.shape or one.dtype != other.dtype:
-            shown = None if one is None else f"{one.dtype} {list(one.shape)}"
-            return f"{way}: {name}: expected {other.dtype} {list(other.shape)}, got {shown}"
+            described = None if one is None else f"{one.dtype} {list(one.shape)}"
+            return f"{way}: {name}: expected {other.dtype} {list(other.shape)}, got {described}"
         if not np.allclose(one, other, TOLERANCE, TOLERANCE, equal_nan=True):
             return f"{way}: {name}: expected {other.ravel()[:8].tolist()}, got {one.ravel()[:8].tolist()}"
     return None
@@ -242,12 +242,12 @@ class TorchPrograms:
         if GRADIENT in case:
             grads, own = gradients(case, torch), gradients(case, flow)
             return None if grads is None or own is None else difference("gradient", own, grads)
-        ways: Sequence[tuple[str, Callable[[], dict[str, np.ndarray]]]] = (
+        runs: Sequence[tuple[str, Callable[[], dict[str, np.ndarray]]]] = (
             ("eager", lambda: eager(case)),
             ("compiled", Compiled(case, outside=False).run),
             ("compiled outside", Compiled(case, outside=True).run),
         )
-        return next((fault for way, run in ways if (fault := self._fault(way, run, want))), None)
+        return next((fault for way, run in runs if (fault := self._fault(way, run, want))), None)
 
     @staticmethod
     def _fault(way: str, run: Callable[[], dict[str, np.ndarray]], want: Mapping[str, np.ndarray]) -> str | None:

@@ -49,6 +49,14 @@ def test_programs_of_user_operators_run(tmp_path):
     assert loss < 1e-3
 
 
+def test_programs_of_pytorch_run(tmp_path):
+    pytest.importorskip("torch", reason="PyTorch is an extra")
+    program = tmp_path / "importers.py"
+    pytorch = (ROOT / "docs/importers.md").read_text().partition("## PyTorch\n")[2].partition("\n## ")[0]
+    program.write_text("\n".join(re.findall(r"```python\n(.*?)```", pytorch, re.DOTALL)))
+    assert 'oneflow.name = "0.weight"' in run([sys.executable, str(program)], tmp_path, ROOT)
+
+
 def test_programs_of_training_run(tmp_path):
     program = tmp_path / "training.py"
     program.write_text("\n".join(blocks(ROOT / "docs/training.md", "python")))
@@ -62,6 +70,15 @@ def test_programs_of_dynamic_sizes_run(tmp_path):
     program = tmp_path / "sizes.py"
     program.write_text("\n".join(blocks(ROOT / "docs/sizes.md", "python")))
     run([sys.executable, str(program)], tmp_path, ROOT)
+
+
+def test_programs_of_onnx_models_run(tmp_path):
+    program = tmp_path / "models.py"
+    program.write_text("\n".join(blocks(ROOT / "docs/onnx.md", "python")))
+    out = run([sys.executable, str(program)], tmp_path, ROOT)
+    first, second = (float(text) for text in out.splitlines()[-2].split())
+    assert "tensor<?x4xf32>" in out and out.startswith("[[2. 2.]") and second < first
+    assert "'Gemm'" in out or "'MatMul'" in out
 
 
 @pytest.mark.parametrize("ranks", [1, 2])
@@ -92,7 +109,7 @@ def console_commands() -> list[list[str]]:
 def test_readme_commands_run(tmp_path):
     """In their order, since some read what others have written; without a GPU, the one that runs on it says so."""
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
-    said = {}
+    outputs = {}
     for name, *rest in console_commands():
         command = {"python": [sys.executable], "ls": ["ls"]}.get(
             name, [sys.executable, "-m", f"oneflow.tools.{name.replace('-', '_')}"]
@@ -101,9 +118,10 @@ def test_readme_commands_run(tmp_path):
             with pytest.raises(AssertionError, match=r"CUDA|no device"):
                 run([*command, *rest], tmp_path, ROOT)
         else:
-            said[" ".join([name, *rest])] = run([*command, *rest], tmp_path, ROOT)
-    assert [len(out) > 0 for line, out in said.items() if not line.startswith("python")] == [True] * (len(said) - 1)
-    kernels = said["ls kernels"].split()
+            outputs[" ".join([name, *rest])] = run([*command, *rest], tmp_path, ROOT)
+    printed = [out for line, out in outputs.items() if not line.startswith("python")]
+    assert all(printed) and len(printed) == len(outputs) - 1
+    kernels = outputs["ls kernels"].split()
     assert kernels[0] == "predict.plan.py"
     assert kernels[1:] == [f"predict_kernel_{i}.{ending}" for i in range(4) for ending in ("cubin", "ptx", "py")]
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 FUZZ = Path(__file__).parents[1] / "fuzz"
 #: A fuzzer whose cases die, hang and raise, by what a line of theirs says.
@@ -44,6 +47,25 @@ def test_mutated_files(tmp_path: Path) -> None:
     done = run(FUZZ / "files.py", "--count", "40", "--seed", "1", "--jobs", "1", "--out", str(tmp_path))
     assert done.returncode == 0, done.stdout + done.stderr
     assert "40 cases, 0 faults of 0 kinds" in done.stdout
+
+
+def test_night(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every fuzzer gets its share of the cases and the seed; a fault of one is a fault of the night."""
+    monkeypatch.syspath_prepend(str(FUZZ))
+    nightly = importlib.import_module("nightly")
+    commands = []
+
+    def ran(command: list[str], check: bool) -> subprocess.CompletedProcess[str]:
+        commands.append([Path(command[1]).name, *command[2:6]])
+        return subprocess.CompletedProcess(command, int("programs.py" in command[1]))
+
+    monkeypatch.setattr(nightly.subprocess, "run", ran)
+    monkeypatch.setattr(nightly.importlib.util, "find_spec", lambda name: None)
+    assert nightly.main(["--seed", "7", "--share", "0.01", "--out", str(tmp_path)]) == 1
+    numbers = [("files.py", "1000"), ("programs.py", "100")]
+    assert commands == [[script, "--count", count, "--seed", "7"] for script, count in numbers]
+    monkeypatch.setattr(nightly, "CASES", {"files": 100_000})
+    assert nightly.main([]) == 0
 
 
 def test_faults_are_found_and_shrunk(tmp_path: Path) -> None:

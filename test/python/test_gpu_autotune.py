@@ -53,7 +53,7 @@ def small(autotune):
     ]
 
 
-def test_all_ways_are_compiled_before_any_is_timed(autotune):
+def test_all_configurations_are_compiled_before_any_is_timed(autotune):
     after = []
     with host_cuda(), pytest.MonkeyPatch.context() as patch:
         assert autotune.prepare(small(autotune), driver.device(0).arch) > 8

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from oneflow.dialect import ops  # noqa: F401  (registers the operators)
+from oneflow.dialect.record import REGISTRY
 from oneflow.lowering import pipelines  # noqa: F401  (registers the passes)
 from oneflow.passes.registry import PASSES
 
@@ -114,6 +116,62 @@ def test_public_functions_are_documented():
         and not ast.get_docstring(node)
     ]
     assert not bare, f"public names without a docstring: {bare}"
+
+
+#: The folders of `lowering` that may name operators.
+NAMING = ("lowering/triton/fusion/", "lowering/triton/templates/")
+#: Names of operators that are names of functions of numbers, or of kinds of memory, as well.
+WORDS = frozenset(
+    """abs atan2 cast ceil constant cos expm1 floor floordiv log1p pow reciprocal rint rsqrt sin sqrt tan
+    trunc""".split()
+)
+
+
+def named_operators(path):
+    """The operators that string constants of a module name, documentation aside."""
+    nodes = list(ast.walk(ast.parse(path.read_text())))
+    documented = [n for n in nodes if isinstance(n, (ast.Module, ast.ClassDef, *FUNCTIONS)) and ast.get_docstring(n)]
+    docstrings = {id(n.body[0].value) for n in documented}
+    texts = {n.value for n in nodes if isinstance(n, ast.Constant) and id(n) not in docstrings}
+    words = {t.removeprefix("oneflow.") for t in texts if isinstance(t, str)} - WORDS
+    return words & {record.name for record in REGISTRY}
+
+
+def test_mechanisms_name_no_operator():
+    modules = [path for path in MODULES if name(path).startswith("lowering/")]
+    naming = {name(path): found for path in modules if (found := named_operators(path))}
+    assert any(path.startswith(NAMING[0]) for path in naming) and any(path.startswith(NAMING[1]) for path in naming)
+    others = {path: found for path, found in naming.items() if not path.startswith(NAMING)}
+    assert not others, f"modules that name operators: {others}; ask the record, or move the module to {NAMING}"
+
+
+#: The modules that use the text of a kernel or of a program, and what for: kernels are values, printed once.
+TEXT_READERS = {
+    "lowering/triton/launch/program.py": "a program for readers",
+    "runtime/cuda/compile_workers.py": "longer kernels are compiled first",
+    "runtime/cuda/compiler.py": "Triton takes a file",
+    "runtime/cuda/dump.py": "files for readers",
+    "runtime/cuda/executable.py": "the text of the program",
+    "runtime/cuda/host.py": "a kernel of the host is MLIR text",
+}
+#: The modules of these folders that use regular expressions, and what for.
+EXPRESSION_READERS = {"runtime/cuda/ptx.py": "PTX is the text of the compiler"}
+
+
+def test_no_stage_reads_the_source_of_a_kernel():
+    """Stages read the fields of `Source`; `Source.text` is for Triton and for readers."""
+    folders = ("lowering/triton/", "runtime/cuda/")
+    trees = {name(p): list(ast.walk(ast.parse(p.read_text()))) for p in MODULES if name(p).startswith(folders)}
+    calls = {id(node.func) for nodes in trees.values() for node in nodes if isinstance(node, ast.Call)}
+    texts = {
+        path for path, nodes in trees.items() for node in nodes
+        if isinstance(node, ast.Attribute) and node.attr == "text" and id(node) not in calls
+    }  # fmt: skip
+    imports = {
+        path for path, nodes in trees.items() for node in nodes
+        if isinstance(node, ast.Import) and any(alias.name == "re" for alias in node.names)
+    }  # fmt: skip
+    assert texts == TEXT_READERS.keys() and imports == EXPRESSION_READERS.keys()
 
 
 @pytest.mark.parametrize(

@@ -25,8 +25,8 @@ STRIDED_BLOCK, STRIDED_COLUMNS, FEW_COLUMNS = 2048, 64, 16
 MAX_UNROLLED, MIN_UNROLLED_BLOCK = 16, 128
 #: Elements of a block that is read along one loop and written along another (a transpose), and its longest side.
 TRANSPOSE_BLOCK, MAX_SIDE = 4096, 64
-#: Bytes of a tensor that the L2 cache does not hold: its reads should not evict what has been written.
-STREAMING_BYTES = 1 << 26
+#: A tensor of more than so many times the L2 cache is streamed: its reads should not evict what has been written.
+STREAMING_CACHES = 1.28
 #: Bytes of a row for each thread (twice as many in long rows), and elements for each thread without reductions.
 ROW_BYTES, ELEMENTS_PER_THREAD = 64, 8
 
@@ -92,7 +92,7 @@ def eviction_policy(kernel: Kernel, structure: Structure, before: str) -> str:
     if structure.rowwise or structure.needs_second_sweep:
         return "evict_first" if before else "evict_last"
     read = [bytes_of(t.element) * (t.count.static or 0) for t in kernel.tensors.values()]
-    return "evict_first" if max(read) > STREAMING_BYTES else ""
+    return "evict_first" if max(read) > STREAMING_CACHES * gpu_target().l2_cache_bytes else ""
 
 
 def element_bytes(kernel: Kernel) -> int:

@@ -7,46 +7,64 @@ functions are those of libdevice.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from oneflow.dialect._mlir import ir
-from oneflow.lowering.kernels.access import to_python
+from oneflow.lowering.kernels.access import affine_text
 from oneflow.lowering.kernels.nodes import Unsupported
 from oneflow.lowering.triton.codegen.kernel import FAILURE, Kernel, triton_type
+from oneflow.lowering.triton.codegen.prelude import LIBDEVICE
 from oneflow.lowering.triton.codegen.tile import Tile, constant_text
 from oneflow.lowering.triton.codegen.writer import Value
 
+
+class Call(NamedTuple):
+    """A template that calls a function: of the prelude, or of a module that the kernel then imports."""
+
+    function: str
+    arguments: str
+    module: str = ""
+
+
+Template = str | Call
+
+
+def _libdevice(function: str, arguments: str = "{0}") -> Call:
+    """The template of a call of a function of libdevice."""
+    return Call(function, arguments, LIBDEVICE)
+
+
 #: Operations as templates over the names of operands.
-TEMPLATES = {
+TEMPLATES: dict[str, Template] = {
     "arith.addf": "{0} + {1}", "arith.subf": "{0} - {1}", "arith.mulf": "{0} * {1}", "arith.negf": "-{0}",
     "arith.addi": "{0} + {1}", "arith.subi": "{0} - {1}", "arith.muli": "{0} * {1}",
     "arith.andi": "{0} & {1}", "arith.ori": "{0} | {1}", "arith.xori": "{0} ^ {1}",
     "arith.shli": "{0} << {1}", "arith.shrsi": "{0} >> {1}",
-    "arith.divsi": "{0} // {1}", "arith.remsi": "{0} % {1}", "arith.floordivsi": "floor_divide({0}, {1})",
-    "arith.maximumf": "largest({0}, {1})", "arith.minimumf": "smallest({0}, {1})",
+    "arith.divsi": "{0} // {1}", "arith.remsi": "{0} % {1}", "arith.floordivsi": Call("floor_divide", "{0}, {1}"),
+    "arith.maximumf": Call("largest", "{0}, {1}"), "arith.minimumf": Call("smallest", "{0}, {1}"),
     "arith.maxnumf": "tl.maximum({0}, {1})", "arith.minnumf": "tl.minimum({0}, {1})",
     "arith.maxsi": "tl.maximum({0}, {1})", "arith.minsi": "tl.minimum({0}, {1})",
-    "arith.select": "tl.where({0}, {1}, {2})", "arith.remf": "libdevice.fmod({0}, {1})",
+    "arith.select": "tl.where({0}, {1}, {2})", "arith.remf": _libdevice("fmod", "{0}, {1}"),
     "math.absf": "tl.abs({0})", "math.absi": "tl.abs({0})", "math.erf": "tl.erf({0})",
     "math.floor": "tl.floor({0})", "math.ceil": "tl.ceil({0})", "math.fma": "{0} * {1} + {2}",
-    "math.roundeven": "libdevice.rint({0})", "math.trunc": "libdevice.trunc({0})",
-    "math.powf": "libdevice.pow({0}, {1})", "math.atan2": "libdevice.atan2({0}, {1})",
-    "math.copysign": "libdevice.copysign({0}, {1})",
-    **{f"math.{k}": f"libdevice.{k}({{0}})" for k in
+    "math.roundeven": _libdevice("rint"), "math.trunc": _libdevice("trunc"),
+    "math.powf": _libdevice("pow", "{0}, {1}"), "math.atan2": _libdevice("atan2", "{0}, {1}"),
+    "math.copysign": _libdevice("copysign", "{0}, {1}"),
+    **{f"math.{k}": _libdevice(k) for k in
        """exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh
        erfc rsqrt cbrt""".split()},
 }  # fmt: skip
 #: Approximations of a few units in the last place of f32, for kernels whose large tensors are f16 or bf16.
-FAST_MATH = {
-    "math.exp": "coarse_exp({0})", "math.exp2": "power_of_two({0})",
+FAST_MATH: dict[str, Template] = {
+    "math.exp": Call("coarse_exp", "{0}"), "math.exp2": Call("power_of_two", "{0}"),
     "math.log": "tl.log({0})", "math.log2": "tl.log2({0})",
     "arith.divf": "{0} / {1}", "math.sqrt": "tl.sqrt({0})", "math.rsqrt": "tl.rsqrt({0})",
-    "math.erf": "coarse_erf({0})", "math.tanh": "coarse_tanh({0})",
+    "math.erf": Call("coarse_erf", "{0}"), "math.tanh": Call("coarse_tanh", "{0}"),
 }  # fmt: skip
 #: Approximations with an error below 2^-11, for kernels whose floats are all bf16.
-FASTEST_MATH = {"math.tanh": "hardware_tanh({0})"}
+FASTEST_MATH: dict[str, Template] = {"math.tanh": Call("hardware_tanh", "{0}")}
 #: Elements of the smallest block that is divided by `share`, which divides several elements of a thread at once: in
 #: smaller blocks some threads have fewer elements, and its registers leave an SM fewer programs.
 DIVISION_BLOCK = 16384
@@ -59,10 +77,11 @@ UNSIGNED = {
 BOOLS = {"arith.maxui": "{0} | {1}", "arith.minui": "{0} & {1}", "arith.addi": "{0} ^ {1}", "arith.muli": "{0} & {1}",
          "arith.subi": "{0} ^ {1}", "arith.maxsi": "{0} & {1}", "arith.minsi": "{0} | {1}"}  # fmt: skip
 INTEGER_PREDICATES = ("==", "!=", "<", "<=", ">", ">=", "<", "<=", ">", ">=")
-FLOAT_PREDICATES = (
+FLOAT_PREDICATES: tuple[Template, ...] = (
     "never", "{0} == {1}", "{0} > {1}", "{0} >= {1}", "{0} < {1}", "{0} <= {1}", "({0} < {1}) | ({0} > {1})",
-    "({0} == {0}) & ({1} == {1})", "({0} == {1}) | ({0} != {0}) | ({1} != {1})", "not_({0} <= {1})",
-    "not_({0} < {1})", "not_({0} >= {1})", "not_({0} > {1})", "{0} != {1}", "({0} != {0}) | ({1} != {1})", "always",
+    "({0} == {0}) & ({1} == {1})", "({0} == {1}) | ({0} != {0}) | ({1} != {1})", Call("not_", "{0} <= {1}"),
+    Call("not_", "{0} < {1}"), Call("not_", "{0} >= {1}"), Call("not_", "{0} > {1}"), "{0} != {1}",
+    "({0} != {0}) | ({1} != {1})", "always",
 )  # fmt: skip
 CASTS = frozenset(
     """arith.extf arith.truncf arith.sitofp arith.uitofp arith.fptosi arith.fptoui arith.extsi arith.extui
@@ -107,7 +126,7 @@ class BodyEmitter:
     tile: Tile
     names: Sequence[int] = ()
     kernel_values: dict[ir.Value, Value] = field(default_factory=dict)
-    division: str = "tl.div_rn({0}, {1})"
+    division: Template = "tl.div_rn({0}, {1})"
 
     def __post_init__(self) -> None:
         self.kernel: Kernel = self.tile.kernel
@@ -195,15 +214,21 @@ class BodyEmitter:
             raise Unsupported(op.name)
         return self._format(TEMPLATES[op.name], args, result)
 
-    def _format(self, template: str, args: Sequence[Value], element: str) -> Value:
-        return self.writer.define(template.format(*(a.name for a in args)), element, [a.axes for a in args])
+    def _format(self, template: Template, args: Sequence[Value], element: str) -> Value:
+        text = self._call(template) if isinstance(template, Call) else template
+        return self.writer.define(text.format(*(a.name for a in args)), element, [a.axes for a in args])
+
+    def _call(self, call: Call) -> str:
+        """The template of a call as text."""
+        self.writer.call(call.module or call.function)
+        return f"{f'{call.module}.' if call.module else ''}{call.function}({call.arguments})"
 
     def _convert(self, op: ir.Operation, value: Value, extra: str = "") -> Value:
         result = str(op.results[0].type)
         return self.writer.define(f"{value.name}.to({triton_type(result)}{extra})", result, value.axes)
 
     def _unsigned(self, value: Value) -> Value:
-        kind = triton_type(value.element).replace("tl.", "tl.u")
+        kind = triton_type(value.element, "u")
         return self.writer.define(f"{value.name}.to({kind}, bitcast=True)", value.element, value.axes)
 
     def _cast(self, op: ir.Operation, value: Value) -> Value:
@@ -240,17 +265,17 @@ class BodyEmitter:
             return self._format("{0} / {1}", args, dividend.element)
         elements = math.prod(a.block for a in self.tile.block_axes if a.name in dividend.axes)
         is_shared = dividend.axes > divisor.axes and elements >= DIVISION_BLOCK
-        return self._format("share({0}, {1})" if is_shared else self.division, args, "f32")
+        return self._format(Call("share", "{0}, {1}") if is_shared else self.division, args, "f32")
 
     def _square_root(self, op: ir.Operation, args: list[Value]) -> Value:
         single = args[0].element == "f32"
         return self._format("tl.sqrt_rn({0})" if single else "tl.sqrt({0})", args, args[0].element)
 
     def _affine(self, op: ir.Operation, args: list[Value]) -> Value:
-        text = to_python(str(op.attributes["map"].value.results[0]))
-        first = {"d": 0, "s": op.attributes["map"].value.n_dims}
-        template = re.sub(r"\b([ds])(\d+)\b", lambda m: f"{{{first[m[1]] + int(m[2])}}}", text)
-        return self._format(template, args, "index")
+        form, names = op.attributes["map"].value, [a.name for a in args]
+        dimensions, symbols = (dict(enumerate(part)) for part in (names[: form.n_dims], names[form.n_dims :]))
+        text = affine_text(str(form.results[0]), dimensions, symbols)
+        return self.writer.define(text, "index", [a.axes for a in args])
 
     def _extract(self, op: ir.Operation, positions: list[Value]) -> Value:
         if op.operands[0] not in self.kernel.tensors:
@@ -271,4 +296,4 @@ class BodyEmitter:
         axes = frozenset[str]().union(*(a.axes for a in args))
         mask = self.tile.mask(axes) or "True"
         names = ", ".join(a.name for a in args)
-        return self.writer.define(f"check_index({names}, {mask}, {FAILURE})", "i64", axes)
+        return self.writer.define(f"{self.writer.call('check_index')}({names}, {mask}, {FAILURE})", "i64", axes)

@@ -17,6 +17,8 @@ from oneflow.lowering.triton.codegen.symbolic_sizes import Size, product
 from oneflow.lowering.triton.codegen.tile import Axis, LinearForm, Tile
 from oneflow.lowering.triton.source import TensorDescriptor
 
+#: The variable of the position along the depth of a product, which has 32 bits.
+DEPTH_POSITION = "k_at"
 #: Bytes that strides are multiples of, the longest side of a block, and the most dimensions.
 ALIGNMENT, MAX_BLOCK_SIDE, MAX_RANK = 16, 256, 5
 
@@ -103,16 +105,13 @@ class Descriptor:
     @property
     def name(self) -> str:
         """The descriptor's name; it is made before every loop."""
-        writer, made = self.tile.writer, self.record("")
-        name = writer.define(made.expression, "descriptor", prefix="block").name
-        writer.descriptors[name] = replace(made, name=name)
-        return name
+        return self.tile.writer.describe(self.record(""))
 
-    def record(self, name: str, layout: str = "") -> TensorDescriptor:
+    def record(self, name: str, layout: str = "", module: str = "") -> TensorDescriptor:
         """The statement that makes the descriptor."""
         dimensions, tensor = self.dimensions, self.tensor.name
         shape, strides = tuple(d.size for d in dimensions), tuple(d.stride for d in dimensions)
-        return TensorDescriptor(name, tensor, 0, shape, strides, tuple(map(int, self._blocks)), layout)
+        return TensorDescriptor(name, tensor, 0, shape, strides, tuple(map(int, self._blocks)), layout, module)
 
     @property
     def is_contiguous_block(self) -> bool:
@@ -126,15 +125,22 @@ class Descriptor:
 
     @property
     def coordinates(self) -> str:
-        """The text of a block's coordinates."""
-        return f"[{', '.join(self._start(d) for d in self.dimensions)}]"
+        """The text of a block's coordinates as a list."""
+        return f"[{self.positions}]"
+
+    @property
+    def positions(self) -> str:
+        """The text of a block's coordinates as arguments of a call."""
+        return ", ".join(self._start(d) for d in self.dimensions)
 
     def _start(self, dimension: Dimension) -> str:
         text = self.starts.get(dimension.axis.name)
         if text is None:
             text = self.tile.positions[dimension.loops[-1]].name
-        text = " + ".join([*(f"{self.tile.positions[n].name} * {step}" for n, step in dimension.parts), text])
-        return f"({text}).to(tl.int32)" if self.tile.kernel.needs_64_bits and not text.startswith("k_at") else text
+        parts = [f"{self.tile.positions[n].name} * {step}" for n, step in dimension.parts]
+        is_narrow = not self.tile.kernel.needs_64_bits or (text == DEPTH_POSITION and not parts)
+        text = " + ".join([*parts, text])
+        return text if is_narrow else f"({text}).to(tl.int32)"
 
     def load(self, order: Sequence[str], name: str = "") -> str:
         """The text that loads a block with the dimensions `order`; `name` is a variable for the descriptor."""

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.triton.codegen.body import BodyEmitter, literal
 from oneflow.lowering.triton.codegen.kernel import FAILURE, Kernel
-from oneflow.lowering.triton.codegen.prelude import kernel_source
+from oneflow.lowering.triton.codegen.prelude import definitions, preamble
 from oneflow.lowering.triton.codegen.tile import Axis, constant_text
 from oneflow.lowering.triton.codegen.writer import Value, Writer
-from oneflow.lowering.triton.names import identifier
-from oneflow.lowering.triton.source import Source, TileLoop
+from oneflow.lowering.triton.source import PROGRAM_NUMBER, Function, Source
 from oneflow.passes.walk import gather
 
 #: Rows of tiles in a group of the tile order, as in Triton's tutorial on matrix products: programs of a group read
@@ -22,7 +20,7 @@ GROUP_SIZE_M = 8
 
 def program_id(kernel: Kernel) -> str:
     """The text of the program's number, of 64 bits where positions need them."""
-    return "tl.program_id(0).to(tl.int64)" if kernel.needs_64_bits else "tl.program_id(0)"
+    return f"{PROGRAM_NUMBER}.to(tl.int64)" if kernel.needs_64_bits else PROGRAM_NUMBER
 
 
 def tile_count(axis: Axis) -> str:
@@ -66,32 +64,54 @@ def initial_value(bodies: BodyEmitter, value: ir.Value) -> Value:
 
 def make_source(
     kernel: Kernel, writer: Writer, ops: Sequence[ir.Operation], grid: str, warps: int, stages: int = 3,
-    updates: dict[int, int] | None = None, fills: dict[int, str] | None = None, functions: Sequence[str] = (),
-    tile_loop: TileLoop | None = None,
+    updates: dict[int, int] | None = None, fills: dict[int, str] | None = None, functions: Sequence[Function] = (),
+    has_dot: bool = False,
 ) -> Source:  # fmt: skip
-    """The source of a kernel whose lines `writer` holds.
+    """The source of a kernel whose statements `writer` holds.
 
     `ops` are the operations that it computes, `grid` is the text of its number of programs. `updates` and `fills` are
-    the arguments whose memory each result takes, and the literals that results are filled with before.
+    the arguments whose memory each result takes, and the literals that results are filled with before. `functions`
+    are the kernel's own ones. `has_dot` says whether it multiplies by `tl.dot`.
     """
     parameters = [*kernel.parameters, *([(FAILURE, "*i64")] if kernel.checks else [])]
-    names, lines = [n for n, _ in parameters], writer.scopes[0].lines
-    text = kernel_source(identifier(kernel.name), origins(ops), names, lines, functions)
+    unaddressed = tuple(n for n, kind in kernel.parameters if kind.startswith("*") and n not in writer.pointers)
     return Source(
-        kernel.name, text, tuple(parameters), grid, warps, stages, updates or {}, fills or {},
-        descriptors=tuple(writer.descriptors.values()), tile_loop=tile_loop,
+        kernel.name, tuple(parameters), grid, writer.body, warps, stages, updates or {}, fills or {},
+        origins=origins(ops), preamble=preamble(writer.calls), functions=(*definitions(writer.calls), *functions),
+        unaddressed=unaddressed, has_dot=has_dot,
     )  # fmt: skip
 
 
-#: An operator in a location's text: its name, file and line.
-_ORIGIN = re.compile(r'"(oneflow\.[\w.]+)"\((?:"([^"]*)":(\d+):\d+)?')
-
-
-def origins(ops: Sequence[ir.Operation]) -> list[str]:
+def origins(ops: Sequence[ir.Operation]) -> tuple[str, ...]:
     """The operators that operations came from, in order, with file and line where these are known.
 
     Regions are searched too. Constants are shared between operators and left out.
     """
-    inner = [o for op in ops for o in gather(op, lambda o: o.name != "arith.constant")]
-    operators = [m for op in inner for m in _ORIGIN.findall(str(op.location))]
-    return list(dict.fromkeys(f"{name} ({file}:{line})" if line else name for name, file, line in operators))
+    return tuple(dict.fromkeys(f"{name} ({place})" if place else name for name, place in _operators(ops)))
+
+
+def operator_names(ops: Sequence[ir.Operation]) -> tuple[str, ...]:
+    """The names of the operators that operations came from, in order."""
+    return tuple(dict.fromkeys(name for name, _ in _operators(ops)))
+
+
+def _operators(ops: Sequence[ir.Operation]) -> Iterator[tuple[str, str]]:
+    """The operators that operations came from: the name, and the file and line where these are known."""
+    inner = (o for op in ops for o in gather(op, lambda o: o.name != "arith.constant"))
+    return (operator for op in inner for operator in _operators_at(op.location))
+
+
+def _operators_at(location: ir.Location) -> Iterator[tuple[str, str]]:
+    """The operators that a location names, outermost first."""
+    if isinstance(location, ir.NameLoc):
+        child = location.child_loc
+        if location.name_str.startswith("oneflow.") and not isinstance(child, ir.UnknownLoc):
+            is_known = isinstance(child, ir.FileLineColLoc)
+            yield location.name_str, f"{child.filename}:{child.start_line}" if is_known else ""
+        yield from _operators_at(child)
+    elif isinstance(location, ir.FusedLoc):
+        for part in location.locations:
+            yield from _operators_at(part)
+    elif isinstance(location, ir.CallSiteLoc):
+        yield from _operators_at(location.callee)
+        yield from _operators_at(location.caller)

@@ -59,13 +59,15 @@ class Tensor:
             return [Size.of(n) for n in self.view.strides]
         return [product(self.shape[axis + 1 :]) for axis in range(len(self.shape))]
 
-    def descriptor(self, name: str, block: tuple[int, ...], layout: str = "") -> TensorDescriptor | None:
+    def descriptor(
+        self, name: str, block: tuple[int, ...], layout: str = "", module: str = ""
+    ) -> TensorDescriptor | None:
         """The statement that makes a descriptor of the tensor, None where a size is known only at run time."""
         shape, strides = ([s.static for s in sizes if s.static is not None] for sizes in (self.shape, self.strides))
         if len(shape) + len(strides) < 2 * len(self.shape):
             return None
         offset = self.view.first if self.view is not None else 0
-        return TensorDescriptor(name, self.name, offset, tuple(shape), tuple(strides), block, layout)
+        return TensorDescriptor(name, self.name, offset, tuple(shape), tuple(strides), block, layout, module)
 
     @property
     def count(self) -> Size:
@@ -261,12 +263,12 @@ def bytes_of(element: str) -> int:
     return int("".join(c for c in POINTERS[element] if c.isdigit())) // 8
 
 
-def triton_type(element: str) -> str:
-    """Triton's type of values of an MLIR element type.
+def triton_type(element: str, sign: str = "") -> str:
+    """Triton's type of values of an MLIR element type; with the sign `u` that of unsigned integers.
 
     Raises:
         Unsupported: Triton has none.
     """
     if element not in TYPES:
         raise Unsupported(f"element type {element}")
-    return f"tl.{TYPES[element]}"
+    return f"tl.{sign}{TYPES[element]}"

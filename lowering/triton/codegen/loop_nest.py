@@ -36,10 +36,10 @@ from oneflow.lowering.triton.codegen.reduction import (
     read_folds,
     read_selection,
 )
-from oneflow.lowering.triton.codegen.symbolic_sizes import product, range_text
+from oneflow.lowering.triton.codegen.symbolic_sizes import Size, product, range_text
 from oneflow.lowering.triton.codegen.tile import Axis, Tile, constant_text, indexed_loops, linear_form
 from oneflow.lowering.triton.codegen.writer import Value, Writer
-from oneflow.lowering.triton.source import Source
+from oneflow.lowering.triton.source import Function, Source
 
 INNER = frozenset({"r"})
 OUTER = frozenset({"x"})
@@ -65,7 +65,7 @@ class LoopNest:
     accumulators: list[Accumulator] | None = None
     sweep_prologue: list[str] = field(default_factory=list)
     selection_accumulators: list[SelectionAccumulator] = field(default_factory=list)
-    functions: list[str] = field(default_factory=list)
+    functions: list[Function] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         nodes = self.structure.nodes
@@ -195,20 +195,25 @@ class LoopNest:
             return
         block, size, mask = self.blocks.inner, self.row.size.static or 0, self.tile.mask(INNER)
         full_end = size // block * block if mask and self.structure.rowwise else 0
-        step = f", {block}" if block > 1 else ""
         if full_end:  # Triton drops masks that are known to hold: full blocks have a loop of their own.
-            true = f"tl.full(({'1, ' * (self.rank - 1)}{block},), True, tl.int1)"
-            self.sweep_prologue += self.writer.repeated(
-                f"for r_at in {range_text(0, full_end, step)}:", mask or "", true
-            )
-        unrolled = f", loop_unroll_factor={self.row.size}" if self.blocks.unrolled else ""
-        header = f"{'tl.' if unrolled else ''}{range_text(full_end, size or self.row.size, step + unrolled)}"
-        self.writer.close(f"for r_at in {header}:", self.sweep_prologue)
+            true = self.tile.full("True", "i1", f"({'1, ' * (self.rank - 1)}{block},)")
+            self.sweep_prologue += self.writer.repeated(self._sweep_header(0, full_end), mask or "", true)
+        self.writer.close(self._sweep_header(full_end, size or self.row.size), self.sweep_prologue)
         for accumulator in self.accumulators:
             self._finish(accumulator)
         self.accumulators, pairs, self.selection_accumulators = None, self.selection_accumulators, []
         for pair in pairs:
             self._finish_selection(pair, pair.names)
+
+    def _sweep_header(self, begin: int, end: int | Size) -> str:
+        """The line that begins a loop over blocks of the row."""
+        step = f", {self.blocks.inner}" if self.blocks.inner > 1 else ""
+        unrolled = f", loop_unroll_factor={self.row.size}" if self.blocks.unrolled else ""
+        return f"for r_at in {self._sweep_kind(begin, end)}{range_text(begin, end, step + unrolled)}:"
+
+    def _sweep_kind(self, begin: int, end: int | Size) -> str:
+        """What stands before `range` in the header of a sweep: Triton's own one can be unrolled."""
+        return "tl." if self.blocks.unrolled else ""
 
     def _finish(self, accumulator: Accumulator) -> None:
         result = accumulator.value
@@ -298,7 +303,7 @@ class LoopNest:
         else:
             assert fold is not None
             shape = self._acc_shape(fold) if self._scans(result) else self.tile.shape
-            text = constant_text(neutral_element(fold.op.name, element), element, shape)
+            text = self.tile.full(neutral_element(fold.op.name, element), element, shape)
         self.sweep_prologue.append(f"{name} = {text}")
         if first:
             self.accumulators.append(Accumulator(result, name, element, start, None if self._scans(result) else fold))
@@ -371,11 +376,12 @@ class LoopNest:
             conditions.append(bodies.run(node.body, node.names, given, [selection.condition])[0].name)
         name = f"choose{len(self.functions)}"
         lines = [
-            *writer.scopes[0].lines,
+            *map(str, writer.body),
             f"other = {conditions[0]} | (({conditions[1]} == 0) & (j < i))",
             "return tl.where(other, b, a), tl.where(other, j, i)",
         ]
-        self.functions.append(f"def {name}(a, i, b, j):\n" + "".join(f"    {line}\n" for line in lines))
+        self.functions.append(Function.of(name, ("a", "i", "b", "j"), lines))
+        self.writer.calls |= writer.calls
         return name
 
     def _masked(self, fold: Fold, value: Value) -> Value:
@@ -404,7 +410,7 @@ class LoopNest:
         running = Value(name, value.element, OUTER | INNER)
         self._scan_streams(node, fold, running, value, first)
         added = self._reduce(value, fold) if scans else value
-        self.writer.line(f"{name} = {fold.function}({name}, {added.name})")
+        self.writer.line(f"{name} = {self.writer.call(fold.function)}({name}, {added.name})")
 
     def _running_maximum(self, result: ir.Value, fold: Fold, value: Value) -> None:
         """The running maximum of an online softmax: one number for a row, exact in every step."""
@@ -413,20 +419,20 @@ class LoopNest:
         least = constant_text(neutral_element(fold.op.name, "f32"), "f32", f"({self.blocks.outer}, 1)")
         self.sweep_prologue.append(f"{name} = {least}")
         self.writer.line(f"{name}_before = {name}")
-        self.writer.line(f"{name} = {fold.function}({name}, {self._reduce(value, fold).name})")
+        self.writer.line(f"{name} = {self.writer.call(fold.function)}({name}, {self._reduce(value, fold).name})")
         self.accumulators.append(Accumulator(result, name, value.element, None, None))
 
     def _scan_streams(self, node: Node, fold: Fold, start: Value | None, value: Value, first: bool) -> None:
         """The streams of a scan: its partial results."""
         streams = [i for i in range(len(node.outputs)) if node.is_scan_result(i)]
         if streams:
-            text = f"tl.associative_scan({value.name}, {self.rank - 1}, {fold.function})"
+            text = f"tl.associative_scan({value.name}, {self.rank - 1}, {self.writer.call(fold.function)})"
             scanned = self.writer.define(text, value.element, value.axes)
             for number in streams:
                 self._stream(node, number, self._combined(fold, start, scanned), first)
 
     def _reduce(self, value: Value, fold: Fold) -> Value:
-        text = f"tl.reduce({value.name}, {self.rank - 1}, {fold.function}, keep_dims=True)"
+        text = f"tl.reduce({value.name}, {self.rank - 1}, {self.writer.call(fold.function)}, keep_dims=True)"
         return self.writer.define(
             text, value.element, value.axes - INNER if self.accumulators is None else value.axes
         )
@@ -442,5 +448,5 @@ class LoopNest:
         """The initial value combined with a reduced one."""
         if start is None:
             return value
-        text = f"{fold.function}({start.name}, {value.name})"
+        text = f"{self.writer.call(fold.function)}({start.name}, {value.name})"
         return self.writer.define(text, value.element, start.axes | value.axes)

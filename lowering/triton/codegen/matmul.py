@@ -25,8 +25,13 @@ from oneflow.lowering.kernels.nodes import (
     reduces_contiguously,
 )
 from oneflow.lowering.targets.choice import gpu_target
-from oneflow.lowering.triton.codegen.body import BodyEmitter
-from oneflow.lowering.triton.codegen.descriptors import Descriptor, are_interchangeable, describe_dimensions
+from oneflow.lowering.triton.codegen.body import BodyEmitter, Call
+from oneflow.lowering.triton.codegen.descriptors import (
+    DEPTH_POSITION,
+    Descriptor,
+    are_interchangeable,
+    describe_dimensions,
+)
 from oneflow.lowering.triton.codegen.emission import (
     fill_literal,
     initial_value,
@@ -47,7 +52,7 @@ from oneflow.lowering.triton.cost.matmul_configurations import (
     operand_reuse,
     ranked_configs,
 )
-from oneflow.lowering.triton.source import Source, TileLoop
+from oneflow.lowering.triton.source import PROGRAM_NUMBER, Source, TileLoop
 
 FLOATS = frozenset({"f16", "bf16", "f32"})
 DEPTH_AXES = frozenset({"ka", "kb", "k"})
@@ -203,10 +208,12 @@ class Emission:
     def _select_tile(self, rows: int, columns: int, row: str = "", column: str = "") -> None:
         """Makes the current tile a part of the block: `rows` by `columns`, at the offsets `row` and `column`."""
         depth = (("ka", "[None, :]"), ("kb", "[:, None]"))
-        steps = [Axis(name, self.contraction.depth, self.config.depth, "k_at", index=at) for name, at in depth]
+        steps = [
+            Axis(name, self.contraction.depth, self.config.depth, DEPTH_POSITION, index=at) for name, at in depth
+        ]
         self.tile = self._make_tile([*self._tile_axes(rows, columns, row, column), *steps])
         # `tl.div_rn` has a branch for each element of a thread: ptxas takes minutes for the many elements of a tile.
-        self.bodies = BodyEmitter(self.tile, division="quotient({0}, {1})")
+        self.bodies = BodyEmitter(self.tile, division=Call("quotient", "{0}, {1}"))
 
     def _tile_axes(self, rows: int, columns: int, row: str = "", column: str = "") -> list[Axis]:
         """The batch, row and column axes of a part of a block."""
@@ -235,15 +242,21 @@ class Emission:
         for name in "bmn":
             self.tile.place(self._axis(name))
         self._epilogue(self._emit_product())
-        is_persistent, sms = self.config.persistent, gpu_target().sms
-        in_loop = len(self.writer.scopes[0].lines) == len(self.writer.descriptors)
-        loop = TileLoop(int(count), sms) if is_persistent and known and in_loop else None
-        header = f"for tile in tl.range(tl.program_id(0), {count}, {sms}, flatten=True):"
-        self.writer.close(header if is_persistent else None)
-        grid = str(sms) if is_persistent else count
+        self._close_tile(count)
+        grid = str(gpu_target().sms) if self.config.persistent else count
         ops = [n.op for n in self.contraction.structure.nodes]
         stages = self.config.fit_stages(self.contraction.problem).stages
-        return make_source(self.kernel, self.writer, ops, grid, self.config.warps, stages, tile_loop=loop)
+        has_dot = not self.config.per_lane_accumulators
+        return make_source(self.kernel, self.writer, ops, grid, self.config.warps, stages, has_dot=has_dot)
+
+    def _close_tile(self, count: str) -> None:
+        """Ends the statements of a tile; a persistent kernel has them in a loop over `count` tiles."""
+        if not self.config.persistent:
+            self.writer.close(None)
+            return
+        body = tuple(map(str, self.writer.scopes.pop().lines))
+        loop = TileLoop("tile", PROGRAM_NUMBER, count, gpu_target().sms, "flatten=True", body)
+        self.writer.scopes[0].lines.append(loop)
 
     @functools.cached_property
     def has_tma_epilogue(self) -> bool:
@@ -278,7 +291,7 @@ class Emission:
     def _product_tile(self) -> Tile:
         """A three-dimensional tile of rows, columns and a step of the depth."""
         config = self.config
-        steps = Axis("k", self.contraction.depth, config.depth, "k_at")
+        steps = Axis("k", self.contraction.depth, config.depth, DEPTH_POSITION)
         return self._make_tile([*self._tile_axes(config.rows, config.columns), steps])
 
     def _as_f32(self, value: Value) -> str:

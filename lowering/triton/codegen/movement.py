@@ -184,6 +184,6 @@ def _slice_elements(block: FlatBlock, part: _Slice) -> tuple[Value, Value]:
     number = part.fill_value(block)
     if number is not None:
         return mask, number
-    text = f"tl.load({part.source.name} + {' + '.join(parts) or '0'}, {mask.name}, 0)"
+    text = f"tl.load({writer.address(part.source.name)} + {' + '.join(parts) or '0'}, {mask.name}, 0)"
     bools = part.source.element == "i1"
     return mask, writer.define(f"{text} != 0" if bools else text, part.source.element, BLOCK_AXES)

@@ -1,16 +1,20 @@
-"""The functions that kernels call, and the source file of a kernel.
+"""The functions that kernels call, and the imports of a kernel.
 
-kernel_source("main_kernel_0", ["x: ..."], parameters, lines)
+A kernel declares the names of the functions that it calls; `definitions` gives these functions, and those that they
+call themselves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container
+
+from oneflow.lowering.triton.source import GLUON, TRITON, Function
 
 HEAD = """import triton
 import triton.language as tl
 """
-LIBDEVICE = "from triton.language.extra.cuda import libdevice\n"
+#: The name that stands for the functions of libdevice among the functions that a kernel calls, and their import.
+LIBDEVICE, LIBDEVICE_IMPORT = "libdevice", "from triton.language.extra.cuda import libdevice\n"
 
 #: Quotients of one call of inline assembly, and the instructions of one quotient of `a` by `b` with the reciprocal
 #: `r` of `b`: the product a * r, its remainder, the corrected quotient (rounded correctly, by Markstein),
@@ -39,14 +43,15 @@ def shared_division_asm() -> str:
     return "{ " + "; ".join([*start, *steps, *test, *divisions]) + "; done: }"
 
 
-#: Functions by name; the source of a kernel has those that it calls.
-FUNCTIONS = {
-    "largest": """(a, b):
-    return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
-""",
-    "smallest": """(a, b):
-    return tl.minimum(a, b, propagate_nan=tl.PropagateNan.ALL)
-""",
+def _extreme(operation: str, language: str = "tl") -> str:
+    """The definition of a maximum or minimum that is NaN where an operand is; `language` is the module of Triton."""
+    return f"(a, b):\n    return tl.{operation}(a, b, propagate_nan={language}.PropagateNan.ALL)\n"
+
+
+#: The definitions of the functions by name, from the parameters on.
+_DEFINITIONS = {
+    "largest": _extreme("maximum"),
+    "smallest": _extreme("minimum"),
     "add": "(a, b):\n    return a + b\n",
     "add_pairs": "(a, b, c, d):\n    return a + c, b + d\n",
     "multiply": "(a, b):\n    return a * b\n",
@@ -133,28 +138,30 @@ FUNCTIONS = {
 """,
 }
 
+#: The functions that functions of the prelude call themselves.
+_CALLS = {
+    "coarse_exp": ("power_of_two",), "quotient": ("reciprocal",), "coarse_erf": ("reciprocal", "power_of_two"),
+    "coarse_tanh": ("reciprocal", "power_of_two"),
+}  # fmt: skip
+#: The functions by name, each after those that it calls itself.
+FUNCTIONS = {name: Function(name, text, _CALLS.get(name, ())) for name, text in _DEFINITIONS.items()}
+#: The functions that Gluon has in another form: its language does not export `PropagateNan`.
+GLUON_FUNCTIONS = {
+    name: Function(name, _extreme(operation, "triton.language"))
+    for name, operation in (("largest", "maximum"), ("smallest", "minimum"))
+}
+_BY_LANGUAGE = {TRITON: FUNCTIONS, GLUON: {**FUNCTIONS, **GLUON_FUNCTIONS}}
 
-def kernel_source(name: str, origins: Sequence[str], parameters: Sequence[str], lines: Sequence[str],
-                  functions: Sequence[str] = ()) -> str:  # fmt: skip
-    """The source file of a kernel: `origins` are the operators that it computes, `functions` its own definitions."""
-    body = "\n".join(f"    {line}" for line in lines or ["pass"])
-    own = "".join(f"\n\n@triton.jit\n{f.rstrip()}\n" for f in functions)
-    text = f"{own}\n\n@triton.jit\ndef {name}({', '.join(parameters)}):\n{body}\n"
-    return f"{commented(origins)}{HEAD}{LIBDEVICE if 'libdevice.' in text else ''}{definitions(text)}{text}"
+
+def definitions(called: Container[str], language: str = TRITON) -> tuple[Function, ...]:
+    """The functions whose names are among the `called` ones, each after those that it calls itself."""
+    found = list[Function]()
+    for name, function in reversed(_BY_LANGUAGE[language].items()):
+        if name in called or any(name in other.calls for other in found):
+            found.append(function)
+    return tuple(reversed(found))
 
 
-def commented(origins: Sequence[str]) -> str:
-    """The comments before a kernel."""
-    return "".join(f"# {origin}\n" for origin in origins)
-
-
-def definitions(text: str, mark: str = "@triton.jit\n") -> str:
-    """The definitions of the functions that a text calls, each after those that it calls itself.
-
-    `mark` is the decorator of each.
-    """
-    defined = ""
-    for f in reversed(FUNCTIONS):
-        if any(f"{f}(" in t or f", {f}, " in t or f", {f})" in t for t in (text, defined)):
-            defined = f"\n\n{mark}def {f}{FUNCTIONS[f]}{defined}"
-    return defined
+def preamble(called: Container[str]) -> tuple[str, ...]:
+    """The imports of a kernel in Triton that calls the functions of the given names."""
+    return (HEAD, LIBDEVICE_IMPORT) if LIBDEVICE in called else (HEAD,)

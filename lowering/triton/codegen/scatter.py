@@ -170,7 +170,8 @@ class ScatterNest:
         parts = [f"{p.name} * {s.factor}" for p, s in zip(positions, self.target.strides, strict=True)]
         if not any(p.axes for p in positions):  # all lanes write to one place
             parts += [f"{lane.name} * 0" for lane in self.parallel_positions.values() if lane.axes & axes][:1]
-        place, inside = f"{self.target.name} + {' + '.join(parts) or '0'}", self.tile.mask(axes)
+        pointer = self.bodies.writer.address(self.target.name)
+        place, inside = f"{pointer} + {' + '.join(parts) or '0'}", self.tile.mask(axes)
         mask = " & ".join([*([inside] if inside else []), *(a.name for a in allowed)])
         name = f"{added.name}.to(tl.int8)" if self.target.element == "i1" else added.name
         call = "tl.store" if self.atomic is None else ATOMIC[self.atomic.name][0]
@@ -182,8 +183,7 @@ class ScatterNest:
         writer = self.bodies.writer
         if self.sequential:
             writer.line("tl.debug_barrier()")
-        for scope in writer.scopes:
-            scope.known = {k: v for k, v in scope.known.items() if f"tl.load({self.target.name} " not in k}
+        writer.forget_loads(self.target.name)
 
     @property
     def loop_axes(self) -> Axes:

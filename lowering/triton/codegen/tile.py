@@ -96,6 +96,7 @@ class Tile:
         positions: the position of each group of loops, by its innermost loop.
         masks: the mask of each axis, None where the whole block is in range.
         eviction_policy: that of loads of full blocks, empty for the default; with one, stores evict first.
+        layout: that of full blocks in Gluon.
     """
 
     kernel: Kernel
@@ -107,6 +108,7 @@ class Tile:
     positions: dict[int, Value] = field(default_factory=dict)
     masks: dict[str, Value | None] = field(default_factory=dict)
     eviction_policy: str = ""
+    layout: str = ""
 
     def __post_init__(self) -> None:
         for axis in self.axes:
@@ -159,9 +161,10 @@ class Tile:
         inner = Size.of(1)
         for number, group in reversed(list(enumerate(groups))):
             size = product(self.sizes[n] for n in group)
-            text = flat.name if inner == Size.of(1) else f"{flat.name} // {inner.atom}"
+            is_innermost = inner == Size.of(1)
+            text = flat.name if is_innermost else f"{flat.name} // {inner.atom}"
             if number:
-                text = f"({text}) % {size.atom}" if "//" in text else f"{text} % {size.atom}"
+                text = f"{text} % {size.atom}" if is_innermost else f"({text}) % {size.atom}"
             position = self.writer.define(text, "position", flat.axes, "i") if text != flat.name else flat
             self.positions[group[-1]] = position
             inner = inner * size
@@ -215,11 +218,14 @@ class Tile:
 
     def load(self, tensor: Tensor, offset: str, axes: Axes, other: str = "0") -> Value:
         """Loads the elements at an offset, `other` in masked lanes; bools are bytes in memory."""
-        address = f"{tensor.name} + {offset}" if offset else tensor.name
+        pointer = self.writer.address(tensor.name)
+        address = f"{pointer} + {offset}" if offset else pointer
         mask = self.mask(axes)
         eviction = self._eviction_argument(self.eviction_policy, axes)
         text = f"tl.load({address}{f', {mask}, {other}' if mask else ''}{eviction})"
-        return self.writer.define(f"{text} != 0" if tensor.element == "i1" else text, tensor.element, axes)
+        return self.writer.define(
+            f"{text} != 0" if tensor.element == "i1" else text, tensor.element, axes, pointer=pointer
+        )
 
     def _eviction_argument(self, policy: str, axes: Axes) -> str:
         """The text of the argument with the eviction policy of a full block."""
@@ -232,14 +238,19 @@ class Tile:
         missing = value.axes - axes
         if missing and self.block_axes:
             shape = _tuple([a.block if a.name in missing else 1 for a in self.block_axes])
-            offset = " + ".join([*([offset] if offset else []), f"tl.full({shape}, 0, tl.int32)"])
+            offset = " + ".join([*([offset] if offset else []), self.full("0", "i32", shape)])
             axes = axes | missing
-        address = f"{tensor.name} + {offset}" if offset else tensor.name
+        pointer = self.writer.address(tensor.name)
+        address = f"{pointer} + {offset}" if offset else pointer
         mask = self.mask(axes)
         name = f"{value.name}.to(tl.int8)" if tensor.element == "i1" else value.name
         eviction = self._eviction_argument("evict_first" if self.eviction_policy else "", axes)
         text = f"tl.store({address}, {name}{f', {mask}' if mask else ''}{eviction})"
         self.writer.scope(axes | value.axes).lines.append(text)
+
+    def full(self, value: str, element: str, shape: str) -> str:
+        """The text of a block of one constant."""
+        return constant_text(value, element, shape, self.layout)
 
     def broadcast(self, value: Value) -> Value:
         """The value as a full block."""
@@ -251,11 +262,12 @@ class Tile:
         return self.writer.define(text, value.element, value.axes | every)
 
 
-def constant_text(value: str, element: str, shape: str = "()") -> str:
-    """The text of a constant of an element type."""
+def constant_text(value: str, element: str, shape: str = "()", layout: str = "") -> str:
+    """The text of a constant of an element type; `layout` is the layout of a block in Gluon."""
+    more = f", {layout}" if layout else ""
     if element == "bf16":
-        return f"tl.full({shape}, {value}, tl.float32).to(tl.bfloat16)"
-    return f"tl.full({shape}, {value}, {triton_type(element)})"
+        return f"tl.full({shape}, {value}, tl.float32{more}).to(tl.bfloat16)"
+    return f"tl.full({shape}, {value}, {triton_type(element)}{more})"
 
 
 def _tuple(numbers: Sequence[int]) -> str:

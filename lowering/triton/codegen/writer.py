@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from oneflow.lowering.triton.source import TensorDescriptor
+from oneflow.lowering.triton.source import Statement, TensorDescriptor, nested
 
 Axes = frozenset[str]
 NONE: Axes = frozenset()
@@ -22,23 +22,43 @@ class Value:
 
 @dataclass
 class Scope:
-    """The lines of one scope: values that vary along an axis of `inner` belong to it.
+    """The statements of one scope: values that vary along an axis of `inner` belong to it.
 
-    `known` has the variable of each expression that was written.
+    Attributes:
+        inner: the axes.
+        lines: the statements.
+        known: the variable of each expression that was written.
+        assignments: the number of the line that assigns each variable of `known`.
+        loads: the expressions of `known` that load from each pointer.
     """
 
     inner: Axes
-    lines: list[str] = field(default_factory=list)
+    lines: list[Statement] = field(default_factory=list)
     known: dict[str, str] = field(default_factory=dict)
+    assignments: dict[str, int] = field(default_factory=dict)
+    loads: dict[str, list[str]] = field(default_factory=dict)
 
 
 @dataclass
 class Writer:
-    """Writes lines into the scope that a value's axes ask for; `descriptors` are made in the outermost one."""
+    """Writes statements into the scope that a value's axes ask for.
+
+    Attributes:
+        scopes: the open scopes, outermost first.
+        count: the number of names.
+        calls: the names of the functions of the prelude that statements call.
+        pointers: the parameters that statements address.
+    """
 
     scopes: list[Scope] = field(default_factory=lambda: [Scope(NONE)])
     count: int = 0
-    descriptors: dict[str, TensorDescriptor] = field(default_factory=dict)
+    calls: set[str] = field(default_factory=set)
+    pointers: set[str] = field(default_factory=set)
+
+    @property
+    def body(self) -> tuple[Statement, ...]:
+        """The statements of the outermost scope."""
+        return tuple(self.scopes[0].lines)
 
     def fresh(self, prefix: str = "v") -> str:
         """A new name."""
@@ -52,15 +72,47 @@ class Writer:
                 return scope
         return self.scopes[0]
 
-    def define(self, text: str, element: str, axes: Iterable[Axes] | Axes = NONE, prefix: str = "v") -> Value:
-        """The value of an expression without effects: a new variable, or that of an equal expression."""
+    def define(
+        self, text: str, element: str, axes: Iterable[Axes] | Axes = NONE, prefix: str = "v", pointer: str = ""
+    ) -> Value:
+        """The value of an expression without effects: a new variable, or that of an equal expression.
+
+        `pointer` is the parameter that the expression loads from, if any.
+        """
         varying = axes if isinstance(axes, frozenset) else NONE.union(*axes)
         scope = self.scope(varying)
         name = scope.known.get(text)
         if name is None:
             name = scope.known[text] = self.fresh(prefix)
+            scope.assignments[name] = len(scope.lines)
             scope.lines.append(f"{name} = {text}")
+            if pointer:
+                scope.loads.setdefault(pointer, []).append(text)
         return Value(name, element, varying)
+
+    def describe(self, descriptor: TensorDescriptor) -> str:
+        """The name of a descriptor, which is made before every loop; equal descriptors are made once."""
+        scope, text = self.scopes[0], descriptor.expression
+        if text not in scope.known:
+            name = scope.known[text] = self.fresh("block")
+            scope.lines.append(replace(descriptor, name=name))
+        return scope.known[text]
+
+    def call(self, function: str) -> str:
+        """The name of a function of the prelude, for a statement that calls it."""
+        self.calls.add(function)
+        return function
+
+    def address(self, pointer: str) -> str:
+        """The name of a parameter, for a statement that addresses it."""
+        self.pointers.add(pointer)
+        return pointer
+
+    def forget_loads(self, pointer: str) -> None:
+        """Forgets what was loaded from a pointer, which has been written to since."""
+        for scope in self.scopes:
+            for text in scope.loads.pop(pointer, ()):
+                del scope.known[text]
 
     def line(self, text: str) -> None:
         """Writes a line with effects into the innermost scope."""
@@ -72,8 +124,11 @@ class Writer:
 
     def repeated(self, header: str, name: str, text: str) -> list[str]:
         """The lines of the innermost scope under `header`, where the variable `name` is `text`."""
-        lines = (f"{name} = {text}" if line.startswith(f"{name} = ") else line for line in self.scopes[-1].lines)
-        return [header, *(f"    {line}" for line in lines)]
+        scope = self.scopes[-1]
+        lines = list(scope.lines)
+        if name in scope.assignments:
+            lines[scope.assignments[name]] = f"{name} = {text}"
+        return [header, *nested(lines)]
 
     def close(self, header: str | None, before: Iterable[str] = (), after: Iterable[str] = ()) -> None:
         """Ends the innermost scope: writes its lines under `header`, between the lines `before` and `after`."""
@@ -83,6 +138,5 @@ class Writer:
         if header is None:
             outer.extend(inner.lines)
         elif inner.lines:
-            outer.append(header)
-            outer.extend(f"    {line}" for line in inner.lines)
+            outer += [header, *nested(inner.lines)]
         outer.extend(after)

@@ -381,17 +381,17 @@ def choose_split_k(product: Product, loops: tuple[int, ...], warp_specialized: b
     return found
 
 
-def choose_reduction_parts(loop: int, reduced: int, kept: int, column_sums: bool) -> int:
-    """Into how many parts to split a loop of a reduction of `reduced` elements to each of `kept` results.
+def most_reduction_parts(reduced: int, kept: int, column_sums: bool, shares_kernel: bool = False) -> int:
+    """The most parts that a reduction of `reduced` elements to each of `kept` results is worth; 1 is no split.
 
-    `column_sums` says that neighbours in memory belong to different results, as in column sums.
+    `column_sums` says that neighbours in memory belong to different results, as in column sums. A reduction that
+    `shares_kernel` with other readers of its rows reads the rows once more in a kernel of its own.
     """
     sms, programs = gpu_target().sms, -(-kept // COLUMNS_PER_PROGRAM) if column_sums else kept
     enough, smallest_part, unsplit = (2 * sms, 64, 1024) if column_sums else (sms, 4096, 16384)
-    if programs >= enough or kept * reduced < MIN_SPLIT_ELEMENTS or reduced < unsplit:
+    if programs * (1 + shares_kernel) >= enough or kept * reduced < MIN_SPLIT_ELEMENTS or reduced < unsplit:
         return 1
-    most = min(PROGRAMS_PER_SM * sms // programs, reduced // smallest_part)
-    return max(_divisors(loop, most), default=1)
+    return max(min(PROGRAMS_PER_SM * sms // programs, reduced // smallest_part), 1)
 
 
 def _divisors(number: int, most: int) -> list[int]:

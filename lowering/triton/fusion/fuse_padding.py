@@ -162,9 +162,9 @@ def _is_distinguishable(offsets: Sequence[int], inner: Sequence[int], outer: Seq
 
 
 def _around(op: ir.Operation) -> ir.Value | None:
-    """The constant that fills the target of an insertion of static slice and unit strides; None for others."""
+    """The constant that fills the target of an insertion with static sizes and unit strides; None for others."""
     target = op.operands[1]
-    is_static = len(op.operands) == len(("source", "target")) and op.operands[0].type.has_static_shape
+    is_static = len(op.operands) == len(("source", "target")) and all(v.type.has_static_shape for v in op.operands)
     is_contiguous = set(ir.DenseI64ArrayAttr(op.attributes["static_strides"])) == {1}
     is_filled = not isinstance(target, ir.BlockArgument) and target.owner.name == "linalg.fill"
     if not is_static or not is_contiguous or not is_filled:

@@ -17,7 +17,7 @@ from oneflow.dialect.record import Call, OperatorError, Registry, attribute_valu
 from oneflow.lowering.linalg.legality import check_legal
 from oneflow.lowering.triton.fusion.attention_pattern import ROUNDING, Dropout, Graph, Matrix, Product, Scores
 from oneflow.lowering.triton.fusion.grouped_query_attention import sum_over_shared_heads, unrepeat_heads
-from oneflow.lowering.triton.templates.outline_templates import TEMPLATES
+from oneflow.lowering.triton.templates.outline_templates import templates
 from oneflow.passes.base import Pass
 from oneflow.passes.canonicalize import Canonicalize
 from oneflow.passes.registry import register_pass
@@ -257,7 +257,7 @@ def _fits(graph: Graph, pattern: Pattern) -> bool:
         infer(call.record, call)
     except OperatorError:
         return False
-    return all(TEMPLATES[name].fits(call) for name in names)
+    return all(templates()[name].fits(call) for name in names)
 
 
 def _with_heads(desc: Any, is_transposed: bool) -> Any:

@@ -28,29 +28,33 @@ from oneflow.lowering.kernels.nodes import (
     reduces_contiguously,
 )
 from oneflow.lowering.kernels.outline import temporary_kernel
+from oneflow.lowering.kernels.recompute_rows import defining_op, elementwise_node, is_full, reads_one_tensor
 from oneflow.lowering.kernels.reduction_split import (
     ReductionCombiner,
+    equal_parts,
+    even_parts,
     longest_reduction,
     reduced_loops,
     split_reductions,
 )
+from oneflow.lowering.kernels.scan_split import is_plain_scan, split_scan
 from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.triton.codegen.kernel import Kernel, bytes_of
 from oneflow.lowering.triton.codegen.matmul import Contraction
 from oneflow.lowering.triton.codegen.reduction import Fold, neutral_element, read_folds
 from oneflow.lowering.triton.cost.matmul_configurations import (
     Product,
-    choose_reduction_parts,
     choose_split_k,
+    most_reduction_parts,
     operand_reuse,
 )
 from oneflow.lowering.triton.fusion.collapse_loops import collapse_reduction_loops
+from oneflow.lowering.triton.names import EPILOGUE
 from oneflow.lowering.triton.templates.hopper_forms import special
 from oneflow.passes.base import Pass
+from oneflow.passes.inline import clone_with
 from oneflow.passes.registry import register_pass
-
-#: Which operations may be the epilogue of a product: see `joins`.
-EPILOGUE = 2
+from oneflow.passes.walk import gather_named, is_used_once
 
 
 @register_pass
@@ -70,7 +74,52 @@ class SplitReductions(Pass):
         """Splits the reductions of every function with a body, where that is faster."""
         fuse_elementwise(module)
         collapse_reduction_loops(module, _gives_more_parts)
+        _recompute_shared_producers(module)
         split_reductions(module, _combiners, _loop_and_parts)
+        _split_scans(module)
+
+
+def _recompute_shared_producers(module: ir.Module) -> None:
+    """Gives reductions that will be split their own copies of element-wise producers that other operations read too.
+
+    Unsplit, these reductions would share a kernel with the producer's other readers. In a kernel of its own, a
+    reduction that computes the elements reads as much as one that reads the elements, which need not be written.
+    """
+    copied = False
+    for op in gather_named(module.operation, {"linalg.generic"}):
+        node = find_node(op)
+        if node is None or not _is_split(node):
+            continue
+        for number, use in enumerate(node.inputs):
+            producer = elementwise_node(defining_op(use.value))
+            if producer and not is_used_once(use.value) and is_full(node, use) and reads_one_tensor(producer):
+                with ir.InsertionPoint(op):
+                    op.operands[number] = clone_with(producer.op, {}).results[0]
+                copied = True
+    if copied:
+        fuse_elementwise(module)
+
+
+def _is_split(node: Node) -> bool:
+    """Whether a reduction other than a product is split."""
+    if not node.nonunit_reductions or is_contraction(node) or not _combiners(node):
+        return False
+    loop = longest_reduction(node)
+    return loop is not None and _parts(node, loop) > 1
+
+
+def _split_scans(module: ir.Module) -> None:
+    """Splits the scans of few long rows, but running products, whose parts may overflow where the whole does not."""
+    for op in gather_named(module.operation, {"linalg.generic"}):
+        node = find_node(op)
+        folds = read_folds(node) if node is not None and is_plain_scan(node) else None
+        if node is None or not folds or folds[0].op.name == "arith.mulf":
+            continue
+        (loop,) = node.nonunit_reductions
+        sizes = _sizes(node)
+        parts = 1 if sizes is None else equal_parts(sizes[loop], _most_parts(node, sizes))
+        if parts > 1:
+            split_scan(node, _combiner(node, folds[0]), parts)
 
 
 def _combiners(node: Node) -> list[ReductionCombiner] | None:
@@ -92,16 +141,26 @@ def _loop_and_parts(node: Node) -> tuple[int | None, int]:
 def _parts(node: Node, loop: int, size: int = 0) -> int:
     """Into how many parts to split a loop, which may be collapsed with others to `size` steps; 1 is no split."""
     known = _sizes(node)
-    kept = 0 if known is None else math.prod(s for d, s in enumerate(known) if d not in node.reductions)
-    if known is None or kept * known[loop] == 0:
+    return 1 if known is None else even_parts(size or known[loop], _most_parts(node, known))
+
+
+def _most_parts(node: Node, sizes: Sequence[int]) -> int:
+    """The most parts of a reduction whose loops have so many steps."""
+    kept = math.prod(s for d, s in enumerate(sizes) if d not in node.reductions)
+    reduced = math.prod(sizes[d] for d in node.nonunit_reductions)
+    if kept * reduced == 0:
         return 1
     last = max(node.nonunit_reductions)
-    reduced = (None, *node.nonunit_reductions)
-    column_sums = any(u.access and u.access[-1].dim not in reduced and u.access[-1].dim not in node.unit_loops
+    dims = (None, *node.nonunit_reductions)
+    column_sums = any(u.access and u.access[-1].dim not in dims and u.access[-1].dim not in node.unit_loops
                  for u in node.inputs if u.access and last in set().union(*(f.dims for f in u.access)))  # fmt: skip
-    return choose_reduction_parts(
-        size or known[loop], math.prod(known[d] for d in node.nonunit_reductions), kept, column_sums
-    )
+    return most_reduction_parts(reduced, kept, column_sums, _shares_rows(node))
+
+
+def _shares_rows(node: Node) -> bool:
+    """Whether other operations read what a reduction reads, so that one kernel may read the rows for all of them."""
+    full = [use.value for use in node.inputs if is_full(node, use)]
+    return any(use.owner.operation != node.op for value in full for use in value.uses)
 
 
 def _gives_more_parts(node: Node, loops: Sequence[int], size: int) -> bool:

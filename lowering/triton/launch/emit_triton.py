@@ -6,11 +6,10 @@ A kernel that no emitter supports is split into its operations. An operation tha
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from oneflow.dialect._mlir import func, ir
 from oneflow.dialect.record import Registry
@@ -62,7 +61,7 @@ class EmitTriton(Pass):
     `tf32x3` (three tf32 products, nearly f32). The default is the module's `oneflow.precision`, else `ieee`.
 
     func.func private @k(%x, %out) {oneflow.kernel = "pointwise"} {..}
-      ->   func.func private @k(..) attributes {oneflow.triton = {grid = "8", source = "..", ..}}
+      ->   func.func private @k(..) attributes {oneflow.triton = {body = [..], grid = "8", ..}}
     """
 
     name: ClassVar[str] = "oneflow-emit-triton"
@@ -286,7 +285,14 @@ def _attributes(source: Source) -> ir.Attribute:
     return ir.DictAttr.get({k: _attribute(v) for k, v in source.to_dict().items() if k != "name"})
 
 
-def _attribute(value: object) -> ir.Attribute:
+def _attribute(value: Any) -> ir.Attribute:
+    """Plain data as an attribute."""
+    if isinstance(value, dict):
+        return ir.DictAttr.get({str(k): _attribute(v) for k, v in value.items()})
+    if isinstance(value, list | tuple):
+        return ir.ArrayAttr.get([_attribute(v) for v in value])
+    if isinstance(value, bool):
+        return ir.BoolAttr.get(value)
     if isinstance(value, int):
         return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
-    return ir.StringAttr.get(value if isinstance(value, str) else json.dumps(value))
+    return ir.StringAttr.get(value)

@@ -11,16 +11,24 @@ operation uses its results before.
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from oneflow.dialect._mlir import func, ir
+from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.triton.codegen.kernel import FAILURE
 from oneflow.lowering.triton.codegen.matmul import Contraction
 from oneflow.lowering.triton.names import identifier
-from oneflow.lowering.triton.source import PROGRAM_ID, Source, cdiv, indented, signature
+from oneflow.lowering.triton.source import (
+    PROGRAM_NUMBER,
+    Function,
+    Source,
+    TileLoop,
+    cdiv,
+    nested,
+    printed,
+)
 
 #: The attribute of a function that stands for several calls: the function that each calls, or the one that all call.
 MEMBER = "oneflow.member"
@@ -29,7 +37,9 @@ MAX_PARAMETERS = 480
 
 
 class SmallCalls(NamedTuple):
-    """Calls of at most `programs` programs (larger ones fill the GPU alone); the most parameters of their launch."""
+    """Calls of at most `programs` programs for each SM (larger ones fill the GPU alone); the most parameters of their
+    launch.
+    """
 
     programs: int
     parameters: int
@@ -38,8 +48,8 @@ class SmallCalls(NamedTuple):
 #: Which calls are small, by the kind of their kernel, fewer programs first. The more programs a call has, the fewer
 #: parameters a launch takes: every program selects its call among all calls of the launch, which costs time.
 SMALL = {
-    "pointwise": (SmallCalls(264, MAX_PARAMETERS), SmallCalls(1056, 80), SmallCalls(2400, 40)),
-    "row": (SmallCalls(264, MAX_PARAMETERS),),
+    "pointwise": (SmallCalls(2, MAX_PARAMETERS), SmallCalls(8, 80), SmallCalls(18, 40)),
+    "row": (SmallCalls(2, MAX_PARAMETERS),),
 }
 
 
@@ -90,7 +100,8 @@ def _grouping_of(function: ir.Operation, source: Source,
     kind = _kind(function)
     if kind != "contraction":
         programs = int(source.grid) if not source.descriptors else 0
-        parameters = next((s.parameters for s in SMALL.get(kind, ()) if 0 < programs <= s.programs), None)
+        calls, sms = SMALL.get(kind, ()), gpu_target().sms
+        parameters = next((c.parameters for c in calls if 0 < programs <= c.programs * sms), None)
         return None if parameters is None else _Grouping(lambda count: [count], lambda count: source, parameters)
     product = read(function)
     return None if product is None else _Grouping(product.launch_sizes, product.emit_grouped)
@@ -262,22 +273,31 @@ def grouped(source: Source, name: str, inputs: int, count: int) -> Source:
     names = [n for n, _ in source.parameters]
     order = [(call, n) for call in range(count) for n in names[:inputs]]
     order += [(call, n) for call in range(count) for n in names[inputs:]]
-    types, single_name = dict(source.parameters), f"{identifier(source.name)}_one"
-    loop = source.tile_loop
-    body = source.tile_body if loop else source.body_for("tile")
-    pointers = [n for n in names if re.search(rf"\b{n}\b", body)]
+    types, loop = dict(source.parameters), _sole_loop(source)
+    pointers = [n for n in names if n not in source.unaddressed]
     selected = [*pointers, *(d.name for d in source.descriptors)]
-    single = _kernel(single_name, ["tile", *selected], body)
-    calls = _CallSelection(selected, [f"{n} = tl.multiple_of({n}, 16)" for n in pointers], single_name, count)
+    single = Function(f"{identifier(source.name)}_one", f"(tile, {', '.join(selected)}):\n{_tile_body(source)}")
+    calls = _CallSelection(selected, [f"{n} = tl.multiple_of({n}, 16)" for n in pointers], single.name, count)
     programs, block = int(source.grid), _block(count)
-    statements = calls.persistent(loop.tiles, programs) if loop else calls.one_tile(programs, block)
-    descriptors = tuple(d.of_call(call) for call in range(count) for d in source.descriptors)
-    parameters = [(f"{n}_{call}", types[n]) for call, n in order]
-    main = _kernel(identifier(name), [n for n, _ in parameters], indented([*descriptors, *statements]))
-    text = "\n\n".join([source.prelude + single, *([] if loop else [_selector(selected, block)]), main])
-    grid = str(programs if loop else programs * count)
-    return replace(source, name=name, text=text, parameters=tuple(parameters), grid=grid, special={},
-                   descriptors=descriptors, tile_loop=None)  # fmt: skip
+    statements = [calls.persistent(loop)] if loop else calls.one_tile(programs, block)
+    functions = [single] if loop else [single, _selector(selected, block)]
+    parameters = tuple((f"{n}_{call}", types[n]) for call, n in order)
+    descriptors = (d.of_call(call) for call in range(count) for d in source.descriptors)
+    return replace(source, name=name, parameters=parameters, grid=str(programs if loop else programs * count),
+                   body=(*descriptors, *statements), functions=(*source.functions, *functions), unaddressed=(),
+                   special={})  # fmt: skip
+
+
+def _sole_loop(source: Source) -> TileLoop | None:
+    """The tile loop of a kernel where it is the only statement besides descriptors."""
+    others = source.without_descriptors
+    return source.tile_loop if len(others) == 1 else None
+
+
+def _tile_body(source: Source) -> str:
+    """The text that computes the tile, or does the work of the program, number `tile` of a kernel."""
+    loop = _sole_loop(source)
+    return printed(loop.body if loop else source.without_descriptors, "tile")
 
 
 @dataclass(frozen=True)
@@ -292,18 +312,18 @@ class _CallSelection:
     callee: str
     count: int
 
-    def persistent(self, tiles: int, programs: int) -> list[str]:
-        """A loop in which `programs` programs take the tiles of all calls in turn; each call has `tiles` tiles."""
+    def persistent(self, loop: TileLoop) -> TileLoop:
+        """A loop in which programs take the tiles of all calls in turn; each call has the tiles of `loop`."""
+        tiles = int(loop.end)
         steps = self._tile("every", tiles, list(_selects(self.names, self.count)))
-        header = f"for every in tl.range({PROGRAM_ID}, {tiles * self.count}, {programs}, flatten=True):"
-        return [header, *(f"    {step}" for step in steps)]
+        return replace(loop, variable="every", end=str(tiles * self.count), body=tuple(steps))
 
     def one_tile(self, tiles: int, block: int) -> list[str]:
         """Each tile of each call has a program, which selects among blocks of `block` calls."""
         selection = _branches(
             0, self.count, block, lambda first: _select_from_block(self.names, first, block, self.count)
         )
-        return self._tile(PROGRAM_ID, tiles, selection)
+        return self._tile(PROGRAM_NUMBER, tiles, selection)
 
     def _tile(self, number: str, tiles: int, selection: Sequence[str]) -> list[str]:
         """The computation of one of the tiles of all calls, by its number."""
@@ -331,15 +351,11 @@ def _block(count: int) -> int:
     return max(round(balanced), 2)
 
 
-def _kernel(name: str, parameters: Sequence[str], body: str) -> str:
-    return f"{signature(name, parameters)}{body}"
-
-
-def _selector(names: Sequence[str], block: int) -> str:
+def _selector(names: Sequence[str], block: int) -> Function:
     """The function `one_of`, which returns the arguments of one call of a block."""
     parameters = ["which", *(f"{n}_{call}" for call in range(block) for n in names)]
     lines = _branches(0, block, 1, lambda call: [f"{n} = {n}_{call}" for n in names])
-    return _kernel("one_of", parameters, indented([*lines, f"return {', '.join(names)}"]))
+    return Function.of("one_of", parameters, [*lines, f"return {', '.join(names)}"])
 
 
 def _select_from_block(names: Sequence[str], first: int, block: int, count: int) -> list[str]:
@@ -357,5 +373,5 @@ def _branches(first: int, end: int, step: int, lines: Callable[[int], list[str]]
     if count == 1:
         return lines(first)
     middle = first + count // 2 * step
-    lower, upper = (["    " + x for x in _branches(a, b, step, lines)] for a, b in ((first, middle), (middle, end)))
+    lower, upper = (nested(_branches(a, b, step, lines)) for a, b in ((first, middle), (middle, end)))
     return [f"if which < {middle}:", *lower, "else:", *upper]

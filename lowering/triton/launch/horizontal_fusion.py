@@ -10,14 +10,15 @@ busy, and fused kernels take longer to compile.
 
 from __future__ import annotations
 
+import itertools
 import math
-import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.kernels.donation import order_after_readers
 from oneflow.lowering.kernels.graph import Graph
+from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.triton.codegen.kernel import FAILURE, bytes_of
 from oneflow.lowering.triton.launch.grouped_launches import (
     MAX_PARAMETERS,
@@ -26,15 +27,13 @@ from oneflow.lowering.triton.launch.grouped_launches import (
     merge_calls,
 )
 from oneflow.lowering.triton.names import identifier
-from oneflow.lowering.triton.source import DECORATORS, PROGRAM_ID, TRITON, Source, indented, signature
+from oneflow.lowering.triton.source import PROGRAM_NUMBER, Function, Source, printed
 
-#: The most calls of a short program; the most programs of a kernel that is fused and of all kernels of a launch; the
-#: most bytes that such a kernel reads and writes.
-MAX_CALLS, MAX_PROGRAMS, MAX_TOTAL_PROGRAMS, MAX_BYTES = 64, 264, 528, 1 << 22
+#: The most calls of a short program; the most programs for each SM of a kernel that is fused, and of all kernels of a
+#: launch; the largest part of the L2 cache that such a kernel reads and writes.
+MAX_CALLS, MAX_PROGRAMS, MAX_TOTAL_PROGRAMS, MAX_CACHE_SHARE = 64, 2, 4, 0.08
 #: The most warps of a kernel that is fused: all kernels of a launch run with the warps of the largest.
 MAX_WARPS = 4
-#: What the text of a persistent kernel has, which depends on the number of programs of its launch.
-PERSISTENT = re.compile(r"num_programs|range\(tl\.program_id")
 
 
 def fuse_horizontally(
@@ -74,12 +73,15 @@ class _Group:
     upper: int = 1 << 30
     programs: int = 0
     parameters: int = 0
+    functions: dict[str, Function] = field(default_factory=dict)
 
     def accepts(self, other: _Group) -> bool:
         """Whether the calls of another group can be fused with the calls of this group."""
         if self.parameters + other.parameters > MAX_PARAMETERS:
             return False
-        if self.programs + other.programs > MAX_TOTAL_PROGRAMS:
+        if self.programs + other.programs > MAX_TOTAL_PROGRAMS * gpu_target().sms:
+            return False
+        if any(self.functions.get(name, function) != function for name, function in other.functions.items()):
             return False
         return max(self.lower, other.lower) < min(self.upper, other.upper)
 
@@ -88,6 +90,7 @@ class _Group:
         self.calls += other.calls
         self.lower, self.upper = max(self.lower, other.lower), min(self.upper, other.upper)
         self.programs, self.parameters = self.programs + other.programs, self.parameters + other.parameters
+        self.functions |= other.functions
 
 
 def _next_group(entry: ir.Operation, functions: dict[str, ir.Operation], sources: dict[str, Source]) -> _Group | None:
@@ -103,7 +106,7 @@ def _next_group(entry: ir.Operation, functions: dict[str, ir.Operation], sources
             continue
         users = [user for user, needed in enumerate(depends_on) if number in needed]
         lower, upper = _lower_bound(graph, depends_on[number]), min(users, default=len(graph.ops) - 1)
-        call = _Group([op], lower, upper, _programs(source), len(source.parameters))
+        call = _Group([op], lower, upper, source.programs({}), len(source.parameters), _functions([source]))
         groups = groups_by_level.setdefault(level, [])
         group = next((g for g in groups if g.accepts(call)), None)
         groups.append(call) if group is None else group.add(call)
@@ -136,24 +139,20 @@ def _lower_bound(graph: Graph, needed: set[int]) -> int:
     return max((n for n in needed if graph.ops[n].name != "tensor.empty"), default=-1)
 
 
-def _programs(source: Source) -> int:
-    """The number of programs of a kernel, 0 where it depends on sizes."""
-    is_known = re.fullmatch(r"[\d *]+", source.grid)
-    return source.programs({}) if is_known else 0
-
-
 def _is_small(source: Source, call: ir.Operation) -> bool:
     """Whether a kernel leaves most SMs idle, and takes nothing but tensors of known sizes."""
     takes_tensors = all(kind.startswith("*") for _, kind in source.parameters)
     if not takes_tensors or source.updates or source.fills or source.warps > MAX_WARPS:
         return False
-    if source.descriptors or PERSISTENT.search(source.text):
+    if source.descriptors or source.tile_loop:
         return False
     if not all(_is_new_buffer(v) for v in list(call.operands)[_input_count(call) :]):
         return False
     types = [ir.ShapedType(v.type) for v in call.operands]
-    is_known = all(t.has_static_shape for t in types) and 0 < _programs(source) <= MAX_PROGRAMS
-    return is_known and sum(_bytes(t) for t in types) <= MAX_BYTES
+    target, is_known = gpu_target(), all(t.has_static_shape for t in types)
+    if not is_known or not 0 < source.programs({}) <= MAX_PROGRAMS * target.sms:
+        return False
+    return sum(_bytes(t) for t in types) <= MAX_CACHE_SHARE * target.l2_cache_bytes
 
 
 def _is_new_buffer(destination: ir.Value) -> bool:
@@ -177,31 +176,37 @@ def fused(members: Sequence[Source], name: str, inputs: Sequence[int]) -> Source
     parameters = [p for own, count in zip(renamed, inputs, strict=True) for p in own[:count]]
     parameters += [p for own, count in zip(renamed, inputs, strict=True) for p in own[count:]]
     checks = [p for m in members for p in m.parameters if p[0] == FAILURE][:1]
-    statements, first = [f"number = {PROGRAM_ID}"], 0
+    statements, first = [f"number = {PROGRAM_NUMBER}"], 0
     for position, (member, own) in enumerate(zip(members, renamed, strict=True)):
-        end = first + _programs(member)
+        end = first + member.programs({})
         is_last = position == len(members) - 1
         statements.append("else:" if is_last else f"{'elif' if position else 'if'} number < {end}:")
         failure = [FAILURE] if member.parameters[-1][0] == FAILURE else []
         arguments = [f"number - {first}" if first else "number", *(n for n, _ in own), *failure]
-        statements.append(f"    {identifier(member.name)}_part({', '.join(arguments)})")
+        statements.append(f"    {_part_name(member)}({', '.join(arguments)})")
         first = end
-    head = signature(name, (n for n, _ in [*parameters, *checks]))
-    text = f"{_functions(members)}\n\n{head}{indented(statements)}"
-    warps, stages = max(m.warps for m in members), max(m.stages for m in members)
-    return replace(members[0], name=name, text=text, parameters=(*parameters, *checks), grid=str(first), warps=warps,
-                   stages=stages, special={})  # fmt: skip
+    return Source(
+        name, (*parameters, *checks), str(first), tuple(statements), max(m.warps for m in members),
+        max(m.stages for m in members), origins=_union(m.origins for m in members),
+        preamble=_union(m.preamble for m in members), functions=tuple(_functions(members).values()),
+        has_dot=any(m.has_dot for m in members),
+    )  # fmt: skip
 
 
-def _functions(members: Sequence[Source]) -> str:
-    """The comments, imports and functions of sources, each once; kernels become functions of the program's number."""
-    head_lines, functions = dict[str, None](), dict[str, None]()
+def _union(parts: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+    """The elements of tuples in order, each once."""
+    return tuple(dict.fromkeys(itertools.chain.from_iterable(parts)))
+
+
+def _part_name(member: Source) -> str:
+    return f"{identifier(member.name)}_part"
+
+
+def _functions(members: Sequence[Source]) -> dict[str, Function]:
+    """The functions of kernels by name; each kernel becomes a function of the program's number."""
+    functions = dict[str, Function]()
     for member in members:
-        head, *others = member.prelude.rstrip("\n").split(f"\n\n{DECORATORS[TRITON]}")
-        head_lines |= dict.fromkeys(head.split("\n"))
-        parameters = ["program_number", *(n for n, _ in member.parameters)]
-        kernel = f"def {identifier(member.name)}_part({', '.join(parameters)}):\n"
-        functions |= dict.fromkeys([*others, kernel + member.body_for("program_number")])
-    ordered = sorted(filter(None, head_lines), key=lambda line: not line.startswith("#"))
-    texts = (f"\n\n{DECORATORS[TRITON]}{f.rstrip()}\n" for f in functions)
-    return "\n".join(ordered) + "\n" + "".join(texts)
+        parameters = ", ".join(["program_number", *(n for n, _ in member.parameters)])
+        part = Function(_part_name(member), f"({parameters}):\n{printed(member.body, 'program_number')}")
+        functions |= {function.name: function for function in (*member.functions, part)}
+    return functions

@@ -17,9 +17,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import ir
-from oneflow.lowering.buffers import Buffer, Liveness, assign_offsets
+from oneflow.lowering.buffers import Buffer, Liveness, plan_workspace
 from oneflow.lowering.kernels.nodes import Unsupported
 from oneflow.lowering.linalg.emit import BARRIER
+from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.triton.codegen.body import literal
 from oneflow.lowering.triton.codegen.kernel import FAILURE, Kernel
 from oneflow.lowering.triton.codegen.symbolic_sizes import Size, product
@@ -44,9 +45,9 @@ SCALARS = {
 }  # fmt: skip
 PREDICATES = ("==", "!=", "<", "<=", ">", ">=", "<", "<=", ">", ">=")
 INDENT = "    "
-#: Temporaries of at most this many bytes in all share no memory, since they fit in the L2 cache: then a kernel does
-#: not wait for the readers of an earlier tensor in the same memory.
-NO_REUSE_BYTES = 8 << 20
+#: Temporaries that take at most this part of the L2 cache share no memory: then a kernel does not wait for the
+#: readers of an earlier tensor in the same memory.
+NO_REUSE_SHARE = 0.16
 
 
 @dataclass
@@ -84,12 +85,12 @@ class Plan:
         self.ops = [o.operation for o in self.block.operations]
         kernels = {name: Kernel.read(f) for name, f in self.functions.items()}
         self.liveness = Liveness(self.ops, self.block, kernels)
-        without_reuse = _static_bytes(self.liveness.buffers) <= NO_REUSE_BYTES
+        without_reuse = _static_bytes(self.liveness.buffers) <= NO_REUSE_SHARE * gpu_target().l2_cache_bytes
         if not without_reuse:
             self.liveness.share_in_place(self.ops, self.in_place)
         self.copied = {r: v for number, op in enumerate(self.ops) for r, v in self._updates(number, op)}
         extend_lives(self.ops, self.liveness)
-        self.workspace = assign_offsets(self.liveness.buffers, without_reuse)
+        self.workspace = plan_workspace(self.entry, self.liveness.buffers, without_reuse)
         updates = {name: source.updates for name, source in self.sources.items()}
         self.donated = donations(self.entry, self.ops, self.liveness.buffer_of, self.functions, updates)
         for result in self.donated:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -17,9 +15,6 @@ from oneflow.dialect.tensor_desc import TensorDesc, parse_desc
 from oneflow.lowering.triton.launch.unsupported import HostKernel, read_host
 from oneflow.lowering.triton.names import CHOICES, HOST, PLAN, SOURCE, identifier
 from oneflow.lowering.triton.source import Source
-
-#: The comments that a kernel begins with.
-_COMMENTS = re.compile(r"\A(?:#.*\n)*")
 
 
 @dataclass(frozen=True)
@@ -69,8 +64,7 @@ class Program:
         """The program with the comments on origins of `located`: the same program with source locations."""
         sources = dict(self.sources)
         for name in sources.keys() & located.sources.keys():
-            head = _COMMENTS.match(located.sources[name].text)[0]  # type: ignore[index]  # it may be empty
-            sources[name] = replace(sources[name], text=head + _COMMENTS.sub("", sources[name].text))
+            sources[name] = replace(sources[name], origins=located.sources[name].origins)
         return replace(self, sources=sources)
 
 
@@ -109,20 +103,16 @@ def _name(function: ir.Operation) -> str:
 
 
 def _source(name: str, described: ir.Attribute) -> Source:
-    fields: dict[str, Any] = {"name": name}
-    attribute = ir.DictAttr(described)
-    for name in ("text", "grid"):
-        fields[name] = ir.StringAttr(attribute[name]).value
-    for name in ("parameters", "updates", "fills"):
-        fields[name] = json.loads(ir.StringAttr(attribute[name]).value)
-    for name in ("warps", "stages"):
-        fields[name] = ir.IntegerAttr(attribute[name]).value
-    if "registers" in attribute:
-        fields["registers"] = ir.IntegerAttr(attribute["registers"]).value
-    for name in ("special", "descriptors", "tile_loop"):
-        if name in attribute:
-            fields[name] = json.loads(ir.StringAttr(attribute[name]).value)
-    return Source.from_dict(fields)
+    return Source.from_dict({"name": name, **_plain(described)})
+
+
+def _plain(attribute: ir.Attribute) -> Any:
+    """An attribute as plain data: the inverse of how `emit_triton` writes a source."""
+    if isinstance(attribute, ir.DictAttr):
+        return {named.name: _plain(named.attr) for named in attribute}
+    if isinstance(attribute, ir.ArrayAttr):
+        return [_plain(element) for element in attribute]
+    return attribute.value
 
 
 def _array(constant: ir.Attribute) -> np.ndarray:

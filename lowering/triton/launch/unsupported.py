@@ -9,7 +9,7 @@ from oneflow.dialect._mlir import func, ir
 from oneflow.lowering.kernels import numbers
 from oneflow.lowering.kernels.form_kernels import INITIALIZED_BY_KERNEL, kind_of
 from oneflow.lowering.kernels.outline import Outliner
-from oneflow.lowering.triton.codegen.emission import origins
+from oneflow.lowering.triton.codegen.emission import operator_names
 from oneflow.lowering.triton.names import HOST
 from oneflow.passes.inline import clone_with
 
@@ -88,7 +88,7 @@ def host_kernel(module: ir.Module, kernel: ir.Operation, reason: str) -> HostKer
             if isinstance(op, func.FuncOp) and op.is_external and op.sym_name.value.startswith("oneflow_rt_"):
                 op.operation.clone(ir.InsertionPoint(made.body))
     ops = [o.operation for o in kernel.regions[0].blocks[0].operations]
-    operators = dict.fromkeys(origin.partition(" ")[0] for origin in origins(ops))
+    operators = operator_names(ops)
     return HostKernel(name, str(made), reason, ", ".join(operators))
 
 

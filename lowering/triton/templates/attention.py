@@ -15,7 +15,7 @@ from dataclasses import replace
 from oneflow.dialect.record import Call
 from oneflow.lowering.triton.codegen.symbolic_sizes import power_of_two
 from oneflow.lowering.triton.codegen.views import View
-from oneflow.lowering.triton.source import Source
+from oneflow.lowering.triton.source import PROGRAM_NUMBER, Source
 from oneflow.lowering.triton.templates import hopper_attention
 from oneflow.lowering.triton.templates.attention_blocks import (
     BY_QUERY,
@@ -64,9 +64,9 @@ def _assign_blocks(writer: AttentionWriter, size: str, block: int, heads: int, h
     """
     writer.add(
         f"blocks = {block_count(size, block)}",
-        f"start = {'blocks - 1 - ' if writer.causal and head == 'head' else ''}tl.program_id(0) % blocks",
-        f"batch = tl.program_id(0) // (blocks * {heads})",
-        f"{head} = tl.program_id(0) // blocks % {heads}",
+        f"start = {'blocks - 1 - ' if writer.causal and head == 'head' else ''}{PROGRAM_NUMBER} % blocks",
+        f"batch = {PROGRAM_NUMBER} // (blocks * {heads})",
+        f"{head} = {PROGRAM_NUMBER} // blocks % {heads}",
     )
 
 
@@ -120,7 +120,7 @@ def _forward(instance: TemplateInstance) -> Source:
         guard = masked or "mask" in instance.tensors
         writer.add("grown = tl.maximum(most, tl.max(scores, 1))", indent=indent)
         writer.add(
-            f"base = {'base_of(grown)' if guard else 'grown'}",
+            f"base = {writer.call('base_of')}(grown)" if guard else "base = grown",
             "weights = tl.exp2(scores - base[:, None])",
             "shrink = tl.exp2(most - base)",
             "total = total * shrink + tl.sum(weights, 1)",

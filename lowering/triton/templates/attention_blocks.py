@@ -13,10 +13,9 @@ import numpy as np
 from oneflow.dialect.philox import kept_scale
 from oneflow.lowering.triton.codegen.emission import origins
 from oneflow.lowering.triton.codegen.kernel import TYPES
-from oneflow.lowering.triton.codegen.prelude import kernel_source
+from oneflow.lowering.triton.codegen.prelude import definitions, preamble
 from oneflow.lowering.triton.codegen.symbolic_sizes import Size, power_of_two
-from oneflow.lowering.triton.names import identifier
-from oneflow.lowering.triton.source import Source, TensorDescriptor
+from oneflow.lowering.triton.source import Source, Statement
 from oneflow.lowering.triton.templates.outline_templates import TemplateInstance
 
 LOG2E = math.log2(math.e)
@@ -56,9 +55,9 @@ class AttentionWriter:
 
     def __init__(self, instance: TemplateInstance, shape: AttentionShape) -> None:
         self.instance, self.shape = instance, shape
-        self.lines: list[str] = []
+        self.lines: list[Statement] = []
+        self.calls: set[str] = set()
         self.with_descriptor: set[str] = set()
-        self.descriptors: list[TensorDescriptor] = []
         self.causal = bool(instance.attributes["causal"])
         self.scale = float(instance.attributes["scale"]) * LOG2E
         self.rate = float(np.float32(instance.attributes["rate"]))
@@ -76,6 +75,11 @@ class AttentionWriter:
         """Adds lines."""
         self.lines += ["    " * indent + line for line in lines]
 
+    def call(self, function: str) -> str:
+        """The name of a function of the prelude, for a line that calls it."""
+        self.calls.add(function)
+        return function
+
     def add_descriptor(self, name: str, rows: int) -> None:
         """Adds the descriptor `block_<name>` of blocks of a tensor (batch, heads, length, width)."""
         self.with_descriptor.add(name)
@@ -84,8 +88,7 @@ class AttentionWriter:
         block = (1, 1, rows, self._width(name))
         descriptor = tensor.descriptor(f"block_{name}", block)
         if descriptor is not None:
-            self.descriptors.append(descriptor)
-            self.add(str(descriptor))
+            self.lines.append(descriptor)
             return
         lists = ", ".join(f"[{', '.join(map(str, part))}]" for part in (tensor.shape, tensor.strides, block))
         self.add(f"block_{name} = tl.make_tensor_descriptor({tensor.pointer}, {lists})")
@@ -137,7 +140,7 @@ class AttentionWriter:
     def softmax_base(self, place: str) -> str:
         """The logsumexp that the weights of each query are relative to; 0 where a mask may hide all keys."""
         logsumexp = self.row_statistics("logsumexp", place)
-        return f"base_of({logsumexp})" if "mask" in self.instance.tensors else logsumexp
+        return f"{self.call('base_of')}({logsumexp})" if "mask" in self.instance.tensors else logsumexp
 
     @property
     def has_whole_query_blocks(self) -> bool:
@@ -184,7 +187,7 @@ class AttentionWriter:
         batch, head, row, column = attributes["logical_begin"] or (0, 0, 0, 0)
         first = f"((batch + {batch}).to(tl.int64) * {heads} + head + {head}) * {length}"
         place = f"({first} + {rows} + {row}) * {size} + {columns} + {column}"
-        kept = f"drawn({place}, drawn_by) >= {math.ceil(self.rate * 2**24)}"
+        kept = f"{self.call('drawn')}({place}, drawn_by) >= {math.ceil(self.rate * 2**24)}"
         self.add(f"{result} = tl.where({kept}, {target} * {kept_scale(self.rate)}, 0.0)", indent=indent)
         return result
 
@@ -193,10 +196,11 @@ class AttentionWriter:
         kernel, s = self.instance.kernel, self.shape
         blocks = Size.of(f"cdiv({size}, {block})" if size.static is None else -(-size.static // block))
         programs = str(blocks * s.batch * Size.of(heads))
-        names = [n for n, _ in kernel.parameters]
-        text = kernel_source(identifier(kernel.name), origins([kernel.func]), names, self.lines)
-        parameters = tuple(kernel.parameters)
-        return Source(kernel.name, text, parameters, programs, warps, stages, descriptors=tuple(self.descriptors))
+        return Source(
+            kernel.name, tuple(kernel.parameters), programs, tuple(self.lines), warps, stages,
+            origins=origins([kernel.func]), preamble=preamble(self.calls), functions=definitions(self.calls),
+            has_dot=True,
+        )  # fmt: skip
 
 
 def block_count(size: str, block: int) -> str:

@@ -11,10 +11,8 @@ from collections.abc import Sequence
 from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.triton.codegen.emission import origins
 from oneflow.lowering.triton.codegen.kernel import TYPES, Tensor
-from oneflow.lowering.triton.codegen.prelude import commented, definitions
 from oneflow.lowering.triton.codegen.symbolic_sizes import power_of_two
-from oneflow.lowering.triton.names import identifier
-from oneflow.lowering.triton.source import GLUON, Source, TensorDescriptor
+from oneflow.lowering.triton.source import GLUON, Function, Source, TensorDescriptor
 from oneflow.lowering.triton.templates.attention_blocks import AttentionShape
 from oneflow.lowering.triton.templates.outline_templates import TemplateInstance
 
@@ -22,8 +20,6 @@ from oneflow.lowering.triton.templates.outline_templates import TemplateInstance
 ARCH = "sm_90"
 #: The rows that one `wgmma` instruction gives a warp group, and the narrowest block of a row.
 WARP_GROUP_ROWS = 64
-#: The decorator of each function.
-JIT_DECORATOR = "@gluon.jit\n"
 
 #: The head of a kernel's source. TMA copies have other names since Triton 3.8.
 IMPORTS = """from triton.experimental import gluon
@@ -36,16 +32,16 @@ load_block = tma.async_load if hasattr(tma, "async_load") else tma.async_copy_gl
 store_block = tma.async_store if hasattr(tma, "async_store") else tma.async_copy_shared_to_global
 """
 
-BARRIERS = """
-
-@gluon.jit
-def barriers(COUNT: gl.constexpr, ARRIVALS: gl.constexpr):
+BARRIERS = Function(
+    "barriers",
+    """(COUNT: gl.constexpr, ARRIVALS: gl.constexpr):
     # COUNT mbarriers, each of which completes a phase after ARRIVALS arrivals.
     bars = gl.allocate_shared_memory(gl.int64, [COUNT, 1], mbarrier.MBarrierLayout())
     for i in gl.static_range(COUNT):
         mbarrier.init(bars.index(i), count=ARRIVALS)
     return bars
-"""
+""",
+)
 
 #: The tile schedule: which block of queries a program takes in a turn, and the key blocks of this block.
 TILE_SCHEDULE = """
@@ -82,12 +78,6 @@ def seen(block, size, ROWS: gl.constexpr, KEYS: gl.constexpr, CAUSAL: gl.constex
 """
 
 
-def prelude_definitions(functions: str) -> str:
-    """The functions of the prelude that the text of `functions` calls, for Gluon."""
-    # Gluon's language does not export `PropagateNan`, which its minima and maxima take.
-    return definitions(functions, JIT_DECORATOR).replace("tl.PropagateNan", "triton.language.PropagateNan")
-
-
 def block_width(instance: TemplateInstance, shape: AttentionShape) -> int:
     """The columns of a block that holds a head; 0 where only the plain kernel fits: masks, dropout, narrow heads."""
     attributes, widths = instance.attributes, (shape.width, shape.value_width)
@@ -106,11 +96,11 @@ def descriptor_lines(tensor: Tensor, name: str, rows: int, buffers: int = 0) -> 
     """The TMA descriptor `all_<name>` of blocks of a tensor of static shape, and the line that allocates `buffers`
     shared-memory buffers.
     """
-    block, layout = (1, 1, rows, padded_width(tensor.shape[3].static or 0)), "gl.NVMMASharedLayout(128, 16, 4)"
-    descriptor = tensor.descriptor(f"all_{name}", block, layout)
+    block, layout = (1, 1, rows, padded_width(tensor.shape[3].static or 0)), "NVMMASharedLayout(128, 16, 4)"
+    descriptor = tensor.descriptor(f"all_{name}", block, layout, "gl")
     assert descriptor is not None
     shape, element = [buffers, *block], f"gl.{TYPES[tensor.element]}"
-    allocation = f"{name} = gl.allocate_shared_memory({element}, {shape}, {layout})"
+    allocation = f"{name} = gl.allocate_shared_memory({element}, {shape}, gl.{layout})"
     return [descriptor, *([allocation] if buffers else [])]
 
 
@@ -147,14 +137,11 @@ class PersistentKernel:
 
     def build_source(self, functions: str, lines: Sequence[str | TensorDescriptor], registers: int) -> Source:
         """The source: `functions`, and `lines` as the body of the kernel; `registers` of a thread on average."""
-        kernel = self.instance.kernel
-        names, body = [name for name, _ in kernel.parameters], "\n".join(f"    {line}" for line in lines)
-        preamble = f"{commented(origins([kernel.func]))}{IMPORTS}{TILE_SCHEDULE}{BARRIERS}{functions}"
-        head = f"{preamble}\n\n@gluon.jit\ndef {identifier(kernel.name)}({', '.join(names)})"
-        programs = str(min(self.units, gpu_target().sms))
+        kernel, programs = self.instance.kernel, str(min(self.units, gpu_target().sms))
         return Source(
-            kernel.name, f"{head}:\n{body}\n", tuple(kernel.parameters), programs, warps=4, registers=registers,
-            language=GLUON, descriptors=tuple(x for x in lines if isinstance(x, TensorDescriptor)),
+            kernel.name, tuple(kernel.parameters), programs, tuple(lines), warps=4, registers=registers,
+            language=GLUON, origins=origins([kernel.func]),
+            preamble=(IMPORTS, TILE_SCHEDULE, BARRIERS.text(GLUON), functions),
         )  # fmt: skip
 
 

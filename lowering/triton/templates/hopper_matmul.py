@@ -9,7 +9,7 @@ one multiplies, the other computes its epilogue. `codegen.matmul` writes the epi
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from oneflow.lowering.kernels.nodes import Node, Use
@@ -18,17 +18,14 @@ from oneflow.lowering.triton.codegen.descriptors import Descriptor
 from oneflow.lowering.triton.codegen.emission import origins, tile_count, write_tile_order
 from oneflow.lowering.triton.codegen.kernel import TYPES, bytes_of
 from oneflow.lowering.triton.codegen.matmul import OPERAND_AXES, TILE_AXES, Emission
-from oneflow.lowering.triton.codegen.prelude import commented
+from oneflow.lowering.triton.codegen.prelude import definitions
 from oneflow.lowering.triton.codegen.writer import Value, Writer
 from oneflow.lowering.triton.cost.matmul_configurations import EPILOGUE_COLUMNS
-from oneflow.lowering.triton.names import identifier
-from oneflow.lowering.triton.source import GLUON, Source, TensorDescriptor
+from oneflow.lowering.triton.source import GLUON, Function, Source, TensorDescriptor, nested
 from oneflow.lowering.triton.templates.gluon import (
     BARRIERS,
     IMPORTS,
-    JIT_DECORATOR,
     WARP_GROUP_ROWS,
-    prelude_definitions,
     warp_specialize,
 )
 
@@ -45,16 +42,16 @@ HEAD = f"""import triton
 from triton.language.extra.cuda import libdevice
 """
 
-STORE_FUNCTION = """
-
-@gluon.jit
-def put(block, row, column, room, value):
+STORE_FUNCTION = Function(
+    "put",
+    """(block, row, column, room, value):
     # Starts the TMA store of a block of the result; the store before it reads another buffer.
     tma.store_wait(1)
     room.store(value)
     fence_async_shared()
     store_block(block, [row, column], room)
-"""
+""",
+)
 
 
 @dataclass
@@ -118,8 +115,11 @@ class HopperEmission(Emission):
 
     def _select_part(self, first: int, columns: int) -> None:
         """Makes the current tile a warp group's rows, and `columns` columns from `first` on."""
-        row = f" + GROUP * {self.rows}" if self.groups_per_tile > 1 else ""
-        self._select_tile(self.rows, columns, row, f" + {first}")
+        self._select_tile(self.rows, columns, self._group_offset("GROUP"), f" + {first}")
+
+    def _group_offset(self, group: object) -> str:
+        """The text that adds the first row of a warp group within its tile."""
+        return f" + {group} * {self.rows}" if self.groups_per_tile > 1 else ""
 
     def _block_descriptor(self, node: Node, use: Use, names: Sequence[str]) -> Descriptor | None:
         """The TMA descriptor of a tensor's blocks along two axes; None where the tensor cannot have one."""
@@ -146,27 +146,24 @@ class HopperEmission(Emission):
         ]
         shared = [*self.operands, "full", "empty", *(["turns"] if self.config.ping_pong else [])]
         hints = [f"{name} = tl.multiple_of({name}, 16)" for name in pointers]
-        parts = [
-            _function("read", [*self._operand_blocks(), *shared], self._producer_lines()),
-            _function("sums", [*arguments, *shared, "GROUP: tl.constexpr"], [*hints, *lines]),
-            _function(identifier(self.kernel.name), names, self._start(arguments, shared)),
+        functions = [
+            Function.of("read", [*self._operand_blocks(), *shared], self._producer_lines()),
+            Function.of("sums", [*arguments, *shared, "GROUP: tl.constexpr"], [*hints, *lines]),
         ]
-        return self._source("".join(parts))
+        return self._source(functions, self._start(arguments, shared))
 
     def _descriptors(self) -> list[TensorDescriptor]:
         """The statements that make the descriptors of operands and results."""
         named = {**{n: d for n, d in self.operands.items() if d is not None}, **self.result_descriptors}
-        return [d.record(f"{name}_block", f"tl.{_layout(d)}") for name, d in named.items()]
+        return [d.record(f"{name}_block", _layout(d), "tl") for name, d in named.items()]
 
-    def _source(self, functions: str) -> Source:
-        store = STORE_FUNCTION if self.result_descriptors else ""
-        comments = commented(origins([n.op for n in self.contraction.structure.nodes]))
-        text = f"{comments}{HEAD}{prelude_definitions(functions)}{BARRIERS}{store}{functions}"
-        kernel, count = self.kernel, self._tile_count()
-        grid, warps = str(min(count, self.max_programs)), self.config.warps // self.groups
+    def _source(self, functions: Sequence[Function], body: Sequence[str | TensorDescriptor]) -> Source:
+        store = [STORE_FUNCTION] if self.result_descriptors else []
+        grid, warps = str(min(self._tile_count(), self.max_programs)), self.config.warps // self.groups
         return Source(
-            kernel.name, text, tuple(kernel.parameters), grid, warps, registers=self.registers[1], language=GLUON,
-            descriptors=tuple(self._descriptors()),
+            self.kernel.name, tuple(self.kernel.parameters), grid, tuple(body), warps, registers=self.registers[1],
+            language=GLUON, origins=origins([n.op for n in self.contraction.structure.nodes]), preamble=(HEAD,),
+            functions=(*definitions(self.writer.calls, GLUON), BARRIERS, *store, *functions),
         )  # fmt: skip
 
     def _tile_count(self) -> int:
@@ -176,7 +173,7 @@ class HopperEmission(Emission):
     def _loop(self, lines: Sequence[str], count: int = 0) -> list[str]:
         """A loop of `lines` over the tiles of a program; `count` is where the counter of steps starts."""
         header = f"for tile in range(tl.program_id(0), {self._tile_count()}, tl.num_programs(0)):"
-        return [f"count = {count}", header, *_indented(lines)]
+        return [f"count = {count}", header, *nested(lines)]
 
     def _consumer_loop(self, lines: Sequence[str]) -> list[str]:
         """A loop of `lines` over the tiles of a warp group: those of the program, or every other with ping-pong."""
@@ -187,7 +184,7 @@ class HopperEmission(Emission):
         return [
             f"count = GROUP * {self._steps_per_tile}",
             header,
-            *_indented([*lines, f"count += {self._steps_per_tile}"]),
+            *nested([*lines, f"count += {self._steps_per_tile}"]),
         ]
 
     @property
@@ -199,7 +196,7 @@ class HopperEmission(Emission):
         """The lines that find the position of a tile."""
         writer, self.writer, self.tile = self.writer, Writer(), self.full_tile
         write_tile_order(self.writer, "tile", *(tile_count(self._axis(name)) for name in "mn"))
-        lines, self.writer = self.writer.scopes[0].lines, writer
+        lines, self.writer = [str(line) for line in self.writer.scopes[0].lines], writer
         return lines
 
     def _producer_lines(self) -> list[str]:
@@ -213,7 +210,7 @@ class HopperEmission(Emission):
         ]
         steps = f"for k_at in range(begin, {self._axis('ka').size}, {self.config.depth}):"
         begin = f"begin = tl.where(tile == tl.program_id(0), {self._prologue_steps * self.config.depth}, 0)"
-        return self._loop([*self._tile_position_lines(), begin, steps, *_indented(step)], self._prologue_steps)
+        return self._loop([*self._tile_position_lines(), begin, steps, *nested(step)], self._prologue_steps)
 
     @property
     def _prologue_steps(self) -> int:
@@ -223,20 +220,25 @@ class HopperEmission(Emission):
     def _prologue_lines(self) -> list[str]:
         """The loads of the prologue."""
         loads = [f"for slot in gl.static_range({self._prologue_steps}):", f"    k_at = slot * {self.config.depth}"]
-        return ["tile = tl.program_id(0)", *self._tile_position_lines(), *loads, *_indented(self._load_lines())]
+        return ["tile = tl.program_id(0)", *self._tile_position_lines(), *loads, *nested(self._load_lines())]
 
     def _load_lines(self) -> list[str]:
         """The TMA loads of the blocks of a step."""
         size = self.config.stage_bytes(self.contraction.problem)
-        left, *rights = ((name, descriptor.coordinates) for name, descriptor in self._present_operands())
-        copies = [("left_block", left[1].replace("GROUP", str(g)), f"left.index(slot * {self.groups_per_tile} + {g})")
-                  for g in range(self.groups_per_tile)]  # fmt: skip
-        copies += [(f"{name}_block", place, f"{name}.index(slot)") for name, place in rights]
+        (_, left), *rights = self._present_operands()
+        lefts = (replace(left, starts={**left.starts, "m": self._first_row(g)}) for g in range(self.groups_per_tile))
+        copies = [("left_block", part.coordinates, f"left.index(slot * {self.groups_per_tile} + {g})")
+                  for g, part in enumerate(lefts)]  # fmt: skip
+        copies += [(f"{name}_block", right.coordinates, f"{name}.index(slot)") for name, right in rights]
         return [
             "bar = full.index(slot)",
             f"mbarrier.expect(bar, {size})",
             *(f"load_block({block}, {place}, bar, {buffer})" for block, place, buffer in copies),
         ]
+
+    def _first_row(self, group: int) -> str:
+        """The text of the first row of a warp group."""
+        return f"row * {self.config.rows}{self._group_offset(group)}"
 
     def _consumer_lines(self) -> list[str]:
         """A consumer warp group: accumulates its rows of each tile, and computes the epilogue."""
@@ -246,11 +248,11 @@ class HopperEmission(Emission):
             *self._tile_position_lines(),
             *(f"{name} = tl.zeros(({self.rows}, {columns}), tl.float32, {self._accumulator_layout(columns)})"
               for name, columns in zip(self.accumulators, self.columns, strict=True)),
-            *self._ordered([steps, *_indented(self._step_lines())]),
+            *self._ordered([steps, *nested(self._step_lines())]),
             *finish,
         ]  # fmt: skip
         return [
-            *self.writer.scopes[0].lines,
+            *map(str, self.writer.scopes[0].lines),
             *self._consumer_loop(lines),
             *(["tma.store_wait(0)"] if self.result_descriptors else []),
         ]
@@ -280,7 +282,7 @@ class HopperEmission(Emission):
         for accumulator in zip(self.accumulators, self.offsets, self.columns, strict=True):
             self.writer.open(TILE_AXES)
             self._accumulator_epilogue(*accumulator)
-            lines += self.writer.scopes.pop().lines
+            lines += map(str, self.writer.scopes.pop().lines)
         return lines
 
     def _wait_lines(self) -> list[str]:
@@ -324,17 +326,15 @@ class HopperEmission(Emission):
         kind = tensor.element, descriptor.dimensions[-1].axis.block
         name, count = f"{tensor.name}_{kind[1]}", self.buffers[kind]
         self.result_descriptors[name] = descriptor
-        place = descriptor.coordinates.removeprefix("[").removesuffix("]")
         buffer = self.last_buffer[kind] = (self.last_buffer.get(kind, -1) + 1) % count
-        self.writer.line(
-            f"put({name}_block, {place}, {_buffer(*kind)}.index(GROUP * {count} + {buffer}), {value.name})"
-        )
+        room = f"{_buffer(*kind)}.index(GROUP * {count} + {buffer})"
+        self.writer.line(f"put({name}_block, {descriptor.positions}, {room}, {value.name})")
 
     def _operand_blocks(self) -> list[str]:
         """The names of the operands' descriptors."""
         return [f"{name}_block" for name in self.operands]
 
-    def _start(self, arguments: Sequence[str], shared: Sequence[str]) -> list[str]:
+    def _start(self, arguments: Sequence[str], shared: Sequence[str]) -> list[str | TensorDescriptor]:
         """The entry: makes descriptors, buffers and barriers, loads the prologue, and starts the warp groups."""
         stages, operands = self.config.stages, dict(self._present_operands())
         slices = {(d.tensor.element, d.dimensions[-1].axis.block): d for d in self.result_descriptors.values()}
@@ -343,7 +343,7 @@ class HopperEmission(Emission):
         groups = [f"(sums, ({', '.join([*arguments, *shared, str(g)])}))" for g in range(self.groups)]
         producer = f"(read, ({', '.join([*self._operand_blocks(), *shared])}))"
         return [
-            *map(str, self._descriptors()),
+            *self._descriptors(),
             *(_allocation(*block) for block in memory),
             f"full, empty = barriers({stages}, 1), barriers({stages}, {self.groups_per_tile})",
             *(["turns = barriers(2, 1)"] if self.config.ping_pong else []),
@@ -390,11 +390,3 @@ def _allocation(name: str, descriptor: Descriptor, count: int) -> str:
     shape = ", ".join([str(count), *_shape(descriptor)])
     element, layout = TYPES[descriptor.tensor.element], _layout(descriptor)
     return f"{name} = tl.allocate_shared_memory(tl.{element}, [{shape}], tl.{layout})"
-
-
-def _function(name: str, parameters: Sequence[str], lines: Sequence[str]) -> str:
-    return f"\n\n{JIT_DECORATOR}def {name}({', '.join(parameters)}):\n" + "".join(f"{x}\n" for x in _indented(lines))
-
-
-def _indented(lines: Iterable[str]) -> list[str]:
-    return [f"    {line}" for line in lines]

@@ -69,6 +69,6 @@ class HopperF32Emission(HopperEmission):
         for axis in "bmn":
             self.tile.place(self._axis(axis))
         self._epilogue_slice("acc0")
-        return self.writer.scopes.pop().lines
+        return [str(line) for line in self.writer.scopes.pop().lines]
 
     _store = Emission._store

@@ -7,8 +7,6 @@ several programs.
 
 from __future__ import annotations
 
-import itertools
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -19,21 +17,20 @@ from oneflow.lowering.triton.codegen.body import BodyEmitter
 from oneflow.lowering.triton.codegen.emission import origins, tile_count
 from oneflow.lowering.triton.codegen.kernel import TYPES, Tensor, bytes_of
 from oneflow.lowering.triton.codegen.loop_nest import INNER, LoopNest
-from oneflow.lowering.triton.codegen.prelude import commented
+from oneflow.lowering.triton.codegen.prelude import definitions
 from oneflow.lowering.triton.codegen.reduction import Fold
 from oneflow.lowering.triton.codegen.symbolic_sizes import Size
 from oneflow.lowering.triton.codegen.tile import Axis, LinearForm, Tile
 from oneflow.lowering.triton.codegen.writer import Axes, Value
-from oneflow.lowering.triton.names import identifier
-from oneflow.lowering.triton.source import GLUON, Source
-from oneflow.lowering.triton.templates.gluon import ARCH, JIT_DECORATOR, prelude_definitions
+from oneflow.lowering.triton.source import GLUON, PROGRAM_NUMBER, Source, nested
+from oneflow.lowering.triton.templates.gluon import ARCH
 
 #: The elements of the shortest rows, the least number of programs on an SM, the elements and the warps of a block.
 MIN_ROW, PROGRAMS_PER_SM, BLOCK, WARPS = 16385, 2, 8192, 8
 #: The bytes that a thread copies at once, the most registers of a thread, and of what their number is a multiple.
 VECTOR_BYTES, MAX_REGISTERS, REGISTER_STEP = 16, 128, 8
-#: The most steps of a sweep that is unrolled, and the header of a sweep.
-MAX_UNROLLED, _SWEEP = 4, re.compile(r"for r_at in range\((\d+), (\d+), (\d+)\):")
+#: The most steps of a sweep that is unrolled.
+MAX_UNROLLED = 4
 
 HEAD = """import triton
 from triton.experimental import gluon
@@ -179,9 +176,11 @@ class SharedRows(LoopNest):
             1,
         )
         self.row = Axis("r", self.structure.inner, BLOCK)
-        self.columns = [Axis("x", self.structure.outer, 1, "tl.program_id(0)", scalar=True)]
+        self.columns = [Axis("x", self.structure.outer, 1, PROGRAM_NUMBER, scalar=True)]
         forms, opaque = self.tile.forms, self.tile.opaque
-        self.tile = self.rows = Rows(self.kernel, self.writer, [*self.columns, self.row], self.sizes, forms, opaque)
+        self.tile = self.rows = Rows(
+            self.kernel, self.writer, [*self.columns, self.row], self.sizes, forms, opaque, layout="THREADS"
+        )  # fmt: skip
         self.bodies = BodyEmitter(self.tile)
 
     def emit(self) -> Source:
@@ -197,16 +196,15 @@ class SharedRows(LoopNest):
         self._close_sweep()
         if not self.rows.buffers:
             raise Unsupported("no row fits in shared memory")
-        names = [name for name, _ in self.kernel.parameters]
-        lines = "".join(f"    {line}\n" for line in _with_layouts(self.writer.scopes[0].lines))
-        return self._source(f"\n\n{JIT_DECORATOR}def {identifier(self.kernel.name)}({', '.join(names)}):\n{lines}")
+        return self._source()
 
     def _open_sweep(self) -> None:
         super()._open_sweep()
         self.rows.sweep += 1
         self.position_lines = list(self.writer.scopes[-1].lines)
         self.tile.eviction_policy = ""
-        if self.rows.is_first:
+        self.waits_for_copies = self.rows.is_first
+        if self.waits_for_copies:
             self.writer.line(f"async_copy.wait_group({tile_count(self.row)} - 1 - r_at // {BLOCK})")
 
     def _close_sweep(self) -> None:
@@ -226,37 +224,30 @@ class SharedRows(LoopNest):
         return [
             *(f"{r.name} = tl.allocate_shared_memory(tl.{kind}, [{tile_count(self.row)}, {BLOCK}], {layout})"
               for r, kind in zip(buffers, kinds, strict=True)),
-            f"for r_at in range(0, {self.row.size}, {BLOCK}):",
-            *(f"    {line}" for line in (*self.position_lines, *copies, "async_copy.commit_group()")),
+            f"for r_at in tl.static_range(0, {self.row.size}, {BLOCK}):",
+            *nested((*self.position_lines, *copies, "async_copy.commit_group()")),
         ]  # fmt: skip
 
-    def _source(self, functions: str) -> Source:
-        comments = commented(origins([n.op for n in self.structure.nodes]))
+    def _sweep_kind(self, begin: int, end: int | Size) -> str:
+        """A sweep that waits for copies, or is short, is unrolled."""
+        is_short = not isinstance(end, Size) and len(range(begin, end, BLOCK)) <= MAX_UNROLLED
+        return "tl.static_" if self.waits_for_copies or is_short else ""
+
+    def _source(self) -> Source:
         vector = VECTOR_BYTES // max(bytes_of(r.tensor.element) for r in self.rows.buffers)
         threads = f"THREADS = tl.constexpr(tl.BlockedLayout([{vector}], [32], [{WARPS}], [0]))\n"
-        text, kernel = f"{comments}{HEAD}{threads}{prelude_definitions(functions)}{functions}", self.kernel
         target = gpu_target()
         needed = self.rows.buffer_bytes(self.rows.buffers) + 2 * target.reserved_shared_bytes
         programs = target.sm_shared_bytes // needed
         registers = target.sm_registers // (programs * WARPS * 32) // REGISTER_STEP * REGISTER_STEP
         return Source(
-            kernel.name, text, tuple(kernel.parameters), tile_count(self.columns[0]), WARPS,
-            registers=min(registers, MAX_REGISTERS), language=GLUON,
+            self.kernel.name, tuple(self.kernel.parameters), tile_count(self.columns[0]),
+            self.writer.body, WARPS, registers=min(registers, MAX_REGISTERS), language=GLUON,
+            origins=origins([n.op for n in self.structure.nodes]), preamble=(HEAD, threads),
+            functions=definitions(self.writer.calls, GLUON),
         )  # fmt: skip
 
     def _reduce(self, value: Value, fold: Fold) -> Value:
         """The reduction of a row to a scalar."""
-        return self.writer.define(f"tl.reduce({value.name}, 0, {fold.function})", value.element, value.axes - INNER)
-
-
-def _with_layouts(lines: Sequence[str]) -> list[str]:
-    """Statements with the layout of threads for constant blocks; sweeps that copy or are short are unrolled."""
-    full = re.compile(rf"tl\.full\(\({BLOCK},\), (.+?), (tl\.\w+)\)")
-    laid = [full.sub(rf"tl.full(({BLOCK},), \1, \2, THREADS)", line) for line in lines]
-    for number, line in enumerate(laid):
-        if (sweep := _SWEEP.match(line)) is not None:
-            body = itertools.takewhile(lambda x: x.startswith(" "), laid[number + 1 :])
-            short = len(range(*map(int, sweep.groups()))) <= MAX_UNROLLED
-            if short or any("async_copy." in x for x in body):
-                laid[number] = line.replace("range(", "tl.static_range(")
-    return laid
+        text = f"tl.reduce({value.name}, 0, {self.writer.call(fold.function)})"
+        return self.writer.define(text, value.element, value.axes - INNER)

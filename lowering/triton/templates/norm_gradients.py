@@ -9,15 +9,14 @@ A persistent program gives the gradients of its rows, and keeps partial sums ove
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.triton.codegen.emission import origins
 from oneflow.lowering.triton.codegen.kernel import TYPES, Tensor, bytes_of
-from oneflow.lowering.triton.codegen.prelude import kernel_source
+from oneflow.lowering.triton.codegen.prelude import definitions, preamble
 from oneflow.lowering.triton.codegen.symbolic_sizes import power_of_two
-from oneflow.lowering.triton.names import identifier
-from oneflow.lowering.triton.source import Source
+from oneflow.lowering.triton.source import PROGRAM_NUMBER, Source, Statement, TileLoop
 from oneflow.lowering.triton.templates.outline_templates import (
     Template,
     TemplateInstance,
@@ -113,24 +112,29 @@ def _emit(instance: TemplateInstance, norm: Norm) -> Source:
     row_mask = "" if count % rows == 0 else f"rows < {count}"
     step = _Step(instance, norm, length, row_mask, column_mask)
     accumulators = {name: variable for name, variable in ACCUMULATORS.items() if name in tensors}
-    lines = [
+    tile = [
+        f"rows = at + tl.arange(0, {rows})[:, None]",
+        f"place = rows.to(tl.int64) * {length} + columns",
+        *step.lines(),
+    ]
+    body: list[Statement] = [
         f"columns = tl.arange(0, {block})[None, :]",
         *([f"weight = {step.load(norm.weight, 'columns', column_mask)}"] if norm.weight in tensors else []),
         *(f"{name} = tl.full(({rows}, {block}), 0.0, tl.float32)" for name in accumulators.values()),
-        f"for at in tl.range(tl.program_id(0) * {rows}, {count}, {programs * rows}, num_stages={stages}):",
-        f"    rows = at + tl.arange(0, {rows})[:, None]",
-        f"    place = rows.to(tl.int64) * {length} + columns",
-        *("    " + line for line in step.lines()),
-        f"target = tl.program_id(0) * {length} + columns",
+        TileLoop(
+            "at", f"{PROGRAM_NUMBER} * {rows}", str(count), programs * rows, f"num_stages={stages}", tuple(tile)
+        ),
+        f"target = {PROGRAM_NUMBER} * {length} + columns",
         *(
             f"tl.store({tensors[name].name} + target, tl.sum({variable}, 0)[None, :]{_arguments(column_mask)})"
             for name, variable in accumulators.items()
         ),
     ]
     kernel = instance.kernel
-    names = [n for n, _ in kernel.parameters]
-    text = kernel_source(identifier(kernel.name), origins([kernel.func]), names, lines)
-    return Source(kernel.name, text, tuple(kernel.parameters), str(programs), division.warps)
+    return Source(
+        kernel.name, tuple(kernel.parameters), str(programs), tuple(body), division.warps,
+        origins=origins([kernel.func]), preamble=preamble(step.calls), functions=definitions(step.calls),
+    )  # fmt: skip
 
 
 def _arguments(*texts: str) -> str:
@@ -140,13 +144,17 @@ def _arguments(*texts: str) -> str:
 
 @dataclass(frozen=True)
 class _Step:
-    """A step over some rows of `length` elements; a mask is empty where no row or column is masked."""
+    """A step over some rows of `length` elements; a mask is empty where no row or column is masked.
+
+    `calls` are the names of the functions of the prelude that the lines call.
+    """
 
     instance: TemplateInstance
     norm: Norm
     length: int
     row_mask: str
     column_mask: str
+    calls: set[str] = field(default_factory=set)
 
     def lines(self) -> list[str]:
         """The lines of a step: dx of the rows, and the updates of the accumulators."""
@@ -169,12 +177,12 @@ class _Step:
         """Computes the statistics of the rows together with the sums of `slope`: the reductions dominate the time."""
         length, epsilon = self.length, self.instance.attributes["epsilon"]
         centring = [
-            f"mean, shift = {_sums('x', 'slope')}",
+            f"mean, shift = {self._sums('x', 'slope')}",
             f"x = {_masked(f'x - mean / {length}', self.column_mask)}",
         ]
         return [
             *(centring if self._centred else []),
-            f"square, along = {_sums('x * x', 'slope * x')}",
+            f"square, along = {self._sums('x * x', 'slope * x')}",
             f"inverse = 1.0 / tl.sqrt(square / {length} + {epsilon!r})",
             f"normal = {_masked('x * inverse', self.row_mask)}",
             "along = along * inverse",
@@ -187,8 +195,16 @@ class _Step:
             *(f"x = x - {m}" for m in mean),
             f"inverse = {inverse}",
             "normal = x * inverse",
-            f"shift, along = {_sums('slope', 'slope * normal')}" if mean else f"along = {_sums('slope * normal')}",
+            f"shift, along = {self._sums('slope', 'slope * normal')}"
+            if mean
+            else f"along = {self._sums('slope * normal')}",
         ]
+
+    def _sums(self, *values: str) -> str:
+        """The text of the sums of one or two values along rows, in one reduction."""
+        given, function = (values[0], "add") if len(values) == 1 else (f"({', '.join(values)})", "add_pairs")
+        self.calls.add(function)
+        return f"tl.reduce({given}, 1, {function}, keep_dims=True)"
 
     @property
     def _centred(self) -> bool:
@@ -210,12 +226,6 @@ class _Step:
 def _masked(value: str, mask: str) -> str:
     """The text of a value, 0 where masked."""
     return f"tl.where({mask}, {value}, 0.0)" if mask else value
-
-
-def _sums(*values: str) -> str:
-    """The text of the sums of one or two values along rows, in one reduction."""
-    given, function = (values[0], "add") if len(values) == 1 else (f"({', '.join(values)})", "add_pairs")
-    return f"tl.reduce({given}, 1, {function}, keep_dims=True)"
 
 
 def _register(norm: Norm) -> None:

@@ -10,6 +10,7 @@ write a result that is used only through a view in the layout of that view.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -103,6 +104,8 @@ class Template:
 
 
 TEMPLATES: dict[str, Template] = {}
+#: The modules that register templates.
+MODULES = ("attention", "norm_gradients")
 
 
 def register_template(name: str, template: Template) -> None:
@@ -114,6 +117,13 @@ def register_template(name: str, template: Template) -> None:
     if name in TEMPLATES:
         raise ValueError(f"operator {name} has a Triton template already")
     TEMPLATES[name] = template
+
+
+def templates() -> Mapping[str, Template]:
+    """The templates by the names of their operators."""
+    for module in MODULES:
+        importlib.import_module(f"oneflow.lowering.triton.templates.{module}")
+    return TEMPLATES
 
 
 @register_pass
@@ -142,7 +152,7 @@ class OutlineTemplates(Pass):
         views, sizes = Views(registry), DynamicSizes(module)
         for op in ops:
             record = dialect.record_of(op, registry)
-            template = TEMPLATES.get(record.name)
+            template = templates().get(record.name)
             if template is not None and template.accepts_types([v.type for v in (*op.operands, *op.results)]):
                 call = dialect.operand_call(op, record, lambda v: from_mlir(v.type))
                 results = [from_mlir(r.type) for r in op.results]
@@ -189,7 +199,7 @@ class _Outlining:
     sizes: DynamicSizes
 
     def __post_init__(self) -> None:
-        self.template = TEMPLATES[self.call.record.name]
+        self.template = templates()[self.call.record.name]
         self.names = [n for n, v in self.call.inputs.items() if v is not None]
         self.operand_views: dict[str, View] = {}
         self.operands = list(map(self._operand, self.names, self.op.operands))
@@ -361,7 +371,7 @@ def _declare(
 def emit_template(function: ir.Operation) -> Source:
     """The source of a template's kernel function."""
     description = json.loads(ir.StringAttr(function.attributes[TEMPLATE]).value)
-    template_kernel = next(k for k in TEMPLATES[description["op"]].kernels if k.suffix == description["part"])
+    template_kernel = next(k for k in templates()[description["op"]].kernels if k.suffix == description["part"])
     kernel = Kernel.read(function)
     names = [*description["operands"], *template_kernel.results, *(f"{n}_sums" for n in description.get("sums", []))]
     tensors = dict(zip(names, (kernel.tensors[a] for a in kernel.block.arguments), strict=True))

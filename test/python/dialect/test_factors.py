@@ -18,7 +18,7 @@ def desc(text: str) -> TensorDesc:
     return found
 
 
-def test_a_bias_is_split_with_the_result_and_is_a_partial_sum_beside_partial_sums():
+def test_a_bias_is_split_with_the_result_and_is_an_addend_of_partial_sums():
     assert texts(Factors("m k, n k -> m n", "each").plus("n")) == [
         "S(0), B, B -> S(0)",
         "S(1), S(1), P -> P",
@@ -36,7 +36,7 @@ def test_sides_have_the_addends():
     assert Factors("m k, n k -> m n").plus("n").sides() == ([["m", "k"], ["n", "k"], ["n"]], [["m", "n"]])
 
 
-def test_linear_operands_are_partial_sums_together():
+def test_linear_operands_are_partial_sums_jointly():
     op = SimpleNamespace(inputs={"dy": 1, "x": 2})
     assert texts(SUMS.linear_in(op, "dy").linear_in(op, "dy", "x"))[2:] == ["P, B -> P", "P, P -> P"]
 

@@ -12,7 +12,7 @@ PAIR = """
   %{0}b = "oneflow.cast"(%x) {{dtype = f64}} : (tensor<3xf32>) -> tensor<*xf64>"""
 
 
-def test_attributes_tell_calls_apart():
+def test_calls_with_other_attributes_are_inferred_separately():
     body = "".join(PAIR.format(f"v{n}") for n in range(40))
     context = create_context()
     module = read_module(f"func.func @f(%x: tensor<3xf32>) {{{body}\n  return\n}}", context)

@@ -42,8 +42,8 @@ def boxing(name: str, ranks: list[int]) -> None:
         memory = [[as_array(a.address, TensorDesc(a.shape, dtype)) for a in side] for side in sides]
         transport = gpus.transport(rank, ranks)
         count = packing_bytes(name, transport, attrs, *descs) or 0
-        room = DeviceArray.of(np.zeros(count + 1, np.uint8), gpus.device)
-        with transport.on_stream(int(room.stream.handle), room.address):
+        buffer = DeviceArray.of(np.zeros(count + 1, np.uint8), gpus.device)
+        with transport.on_stream(int(buffer.stream.handle), buffer.address):
             carry_out(name, transport, attrs, *memory)
         return [a.numpy() for a in sides[1]]
 

@@ -26,8 +26,8 @@ def check_moves() -> None:
     """Between all layouts of all placements."""
     array = np.arange(15, dtype=np.float32).reshape(5, 3) - 7
     placements = [flow.placement("cpu", r) for r in PLACEMENTS]
-    lying = [(p, nd) for p in placements for nd in layouts(p)]
-    for (one, source), (other, target) in itertools.product(lying, repeat=2):
+    layouts_of_placements = [(p, nd) for p in placements for nd in layouts(p)]
+    for (one, source), (other, target) in itertools.product(layouts_of_placements, repeat=2):
         moved = flow.tensor(array).to_global(one, source).to_global(other, target)
         assert (moved.placement, moved.sbp) == (other, target)
         np.testing.assert_array_equal(moved.numpy(), array, err_msg=f"{one} {source} -> {other} {target}")
@@ -64,13 +64,13 @@ def check_eager_pipeline() -> None:
 
     alone = [flow.tensor(v, requires_grad=True) for v in (x, a, b)]
     wanted = loss(*alone, lambda h: h)
-    lying = [{"placement": p, "sbp": s} for p, s in ((front, S(0)), (front, S(1)), (back, (B, S(0))))]
-    given = [flow.tensor(v, requires_grad=True, **at) for v, at in zip((x, a, b), lying, strict=True)]
+    pipeline_layouts = [{"placement": p, "sbp": s} for p, s in ((front, S(0)), (front, S(1)), (back, (B, S(0))))]
+    given = [flow.tensor(v, requires_grad=True, **at) for v, at in zip((x, a, b), pipeline_layouts, strict=True)]
     got = loss(*given, lambda h: h.to_global(back, (B, S(0))))
     wanted.backward()
     got.backward()
     np.testing.assert_allclose(got.detach().numpy(), wanted.item(), rtol=1e-9)
-    for one, other, at in zip(given, alone, lying, strict=True):
+    for one, other, at in zip(given, alone, pipeline_layouts, strict=True):
         assert one.grad.placement == at["placement"]
         np.testing.assert_allclose(one.grad.numpy(), other.grad.numpy(), rtol=1e-9)
 
@@ -78,8 +78,8 @@ def check_eager_pipeline() -> None:
 def check_gradient_of_a_tensor_of_the_process() -> None:
     """It comes back whole, also to the second order."""
     x = flow.tensor(np.arange(1.0, 6.0), requires_grad=True)
-    lying = x.to_global(flow.placement("cpu", [0, 1]), S(0))
-    (slope,) = flow.autograd.grad((lying * lying * lying).sum(), x, create_graph=True)
+    global_x = x.to_global(flow.placement("cpu", [0, 1]), S(0))
+    (slope,) = flow.autograd.grad((global_x * global_x * global_x).sum(), x, create_graph=True)
     (curve,) = flow.autograd.grad(slope.sum(), x)
     assert not slope.is_global and not curve.is_global
     np.testing.assert_allclose(slope.detach().numpy(), 3 * np.arange(1.0, 6.0) ** 2)

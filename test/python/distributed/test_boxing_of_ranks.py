@@ -22,7 +22,7 @@ def test_simulated_ranks_reduce_to_a_root_and_broadcast_from_it(dtype: DType) ->
 
 
 @pytest.mark.parametrize("dtype", boxing_cases.DTYPES, ids=lambda d: d.name)
-def test_simulated_ranks_bring_several_tensors_together_at_once(dtype: DType) -> None:
+def test_simulated_ranks_transfer_several_tensors_at_once(dtype: DType) -> None:
     world = ThreadWorld(3)
     boxing_cases.check_several(world, dtype, boxing_cases.on_host(world))
 

@@ -68,7 +68,7 @@ def test_simulated_stages_of_one_function_in_eager_mode() -> None:
     placement_cases.check_eager_pipeline()
 
 
-def test_gradients_of_tensors_of_the_process_come_back_whole() -> None:
+def test_gradients_of_local_tensors_are_local() -> None:
     placement_cases.check_gradient_of_a_tensor_of_the_process()
 
 
@@ -123,15 +123,15 @@ def test_tensors_are_made_on_ranks_in_compiled_functions() -> None:
     np.testing.assert_array_equal(made, np.full((3, 2), 2.0))
 
 
-def test_operators_beside_numbers_and_tensors_of_every_rank() -> None:
+def test_global_tensors_with_numbers_and_replicated_tensors() -> None:
     x = np.arange(6.0).reshape(3, 2)
-    lying = flow.tensor(x).to_global(flow.placement("cpu", [0, 1]), S(0))
-    made = (lying * 2.0 + flow.tensor(x[0])).to_global(sbp=P)
+    global_x = flow.tensor(x).to_global(flow.placement("cpu", [0, 1]), S(0))
+    made = (global_x * 2.0 + flow.tensor(x[0])).to_global(sbp=P)
     assert made.sbp == (P,)
     np.testing.assert_array_equal(made.numpy(), x * 2 + x[0])
-    lying += 1.0
-    assert lying.sbp == (S(0),)
-    np.testing.assert_array_equal(lying[1:, 0].numpy(), x[1:, 0] + 1)
+    global_x += 1.0
+    assert global_x.sbp == (S(0),)
+    np.testing.assert_array_equal(global_x[1:, 0].numpy(), x[1:, 0] + 1)
 
 
 def test_what_a_function_updates_stays_where_it_is() -> None:

@@ -19,7 +19,7 @@ from oneflow.lowering.triton.launch.program import read_program
 from oneflow.passes.sbp.collectives import collectives_of
 from oneflow.runtime import distributed
 from oneflow.runtime.cuda.script import External, Launch, record
-from oneflow.runtime.executable import program_source
+from oneflow.runtime.executable import ProgramSource
 
 
 @pytest.mark.parametrize("name", training_cases.LAYOUTS)
@@ -91,20 +91,20 @@ def test_all_gradients_are_one_collective_in_their_own_memory(monkeypatch: pytes
     (sums,) = collectives_of(module, REGISTRY)
     assert sums.name == "oneflow.ccl_all_reduce" and len(sums.operands) == 7
     # On a device, that of small programs lies apart.
-    monkeypatch.setattr(plan, "NO_REUSE_BYTES", 0)
-    found = read_program(program_source(module, "step", REGISTRY).lower("triton")).plan
+    monkeypatch.setattr(plan, "NO_REUSE_SHARE", 0)
+    found = read_program(ProgramSource.of(module, "step", REGISTRY).lower("triton")).plan
     given, made = re.search(r"run\.host\(0, \[(.*)\], \[(.*)\]\)", found).groups()
     gradients = [g for g in re.findall(r"\(\w+, \d+\)", given) if not g.endswith(" 4)")]
     assert len(set(gradients)) == 6 and set(gradients) <= set(re.findall(r"\(\w+, \d+\)", made))
 
 
-def test_what_follows_runs_beside_the_first_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_later_work_overlaps_the_first_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
     """Collectives wait for each other and for what they sum; the rest of the way back does not wait for the last."""
     monkeypatch.setattr(distributed, "PASSES", distributed.PASSES + "{{bytes=20000}}")
     module = read_module(step_of(3).ir("physical"), create_context(REGISTRY))
-    monkeypatch.setattr(plan, "NO_REUSE_BYTES", 0)
+    monkeypatch.setattr(plan, "NO_REUSE_SHARE", 0)
     monkeypatch.setattr(horizontal_fusion, "MAX_CALLS", 0)
-    found = read_program(program_source(module, "step", REGISTRY).lower("triton"))
+    found = read_program(ProgramSource.of(module, "step", REGISTRY).lower("triton"))
     kernels = {i: ExternalKernel(0, 0, str, None, True, recorded=True) for i in range(3)}
     script = record(found, [()] * 8, {}, kernels)
     before: list[set[int]] = []

@@ -59,7 +59,7 @@ def test_a_killed_run_goes_on_bit_for_bit(script, tmp_path):
 
 
 def test_digits_are_learned(tmp_path):
-    """In less than a minute of two cores: processor time, which other tests beside this one do not lengthen."""
+    """In less than a minute of two cores: processor time, which concurrent tests do not lengthen."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = run("train_digits.py", tmp_path)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -93,8 +93,8 @@ flow.save({"x": flow.ones(100)}, sys.argv[1])
 
 
 def test_unfinished_files_of_killed_writers_are_removed(tmp_path, monkeypatch):
-    path, beside = tmp_path / "run[1].safetensors", tmp_path / ".run.safetensors.0123abcd"
-    beside.write_bytes(b"of another file")
+    path, unfinished = tmp_path / "run[1].safetensors", tmp_path / ".run.safetensors.0123abcd"
+    unfinished.write_bytes(b"of another file")
     flow.save({"x": flow.zeros(3)}, path)
     assert subprocess.run([sys.executable, "-c", KILLED, path], check=False).returncode == -signal.SIGKILL
     assert len(list(tmp_path.iterdir())) == 3 and flow.load(path)["x"].tolist() == [0, 0, 0]
@@ -109,7 +109,7 @@ def test_unfinished_files_of_killed_writers_are_removed(tmp_path, monkeypatch):
     monkeypatch.setattr("os.replace", replace)
     flow.save({"x": flow.ones(3)}, path)
     assert len(found) == 3 and flow.load(path)["x"].tolist() == [1, 1, 1]
-    assert sorted(p.name for p in tmp_path.iterdir()) == [beside.name, path.name]
+    assert sorted(p.name for p in tmp_path.iterdir()) == [unfinished.name, path.name]
 
 
 def test_structures_are_restored(tmp_path):

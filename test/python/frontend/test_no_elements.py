@@ -125,8 +125,8 @@ def test_compiled():
     def run(*operands):
         rest, found = list(operands), []
         for function, shapes, _, _ in ROWS.values():
-            taken = [rest.pop(0) for _ in shapes]
-            result = function(*taken)
+            arguments = [rest.pop(0) for _ in shapes]
+            result = function(*arguments)
             found.append(result[0] if isinstance(result, tuple) else result)
         return found
 

@@ -86,7 +86,7 @@ def training_step(loss, arrays):
 
 @given(**COMPOSITIONS)
 @settings(max_examples=4, deadline=None)
-def test_all_ways_to_a_gradient(shapes, numbers, seed):
+def test_all_gradient_functions_agree(shapes, numbers, seed):
     arrays = drawn(shapes, seed)
 
     def loss(*xs):
@@ -95,7 +95,7 @@ def test_all_ways_to_a_gradient(shapes, numbers, seed):
 
     want = differences(lambda *xs: loss(*map(flow.tensor, xs)).item(), arrays)
     gradient = flow.grad(loss, range(len(arrays)))
-    ways = {
+    methods = {
         "backward": backward(loss, arrays),
         "checkpoint": backward(flow.checkpoint(loss), arrays),
         "grad": gradient(*map(flow.tensor, arrays)),
@@ -103,7 +103,7 @@ def test_all_ways_to_a_gradient(shapes, numbers, seed):
         "compiled checkpoint": flow.compile(flow.grad(flow.checkpoint(loss), range(len(arrays))))(*arrays),
         "compiled backward": training_step(loss, arrays),
     }
-    for name, grads in ways.items():
-        for got, first, expected in zip(grads, ways["backward"], want, strict=True):
+    for name, grads in methods.items():
+        for got, first, expected in zip(grads, methods["backward"], want, strict=True):
             np.testing.assert_allclose(np.asarray(got), expected, 1e-5, 1e-6, err_msg=name)
             np.testing.assert_allclose(np.asarray(got), first, 1e-12, 1e-12, err_msg=name)

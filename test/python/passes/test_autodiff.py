@@ -185,7 +185,7 @@ def test_branches_that_where_did_not_take_leave_no_trace(context, name):
     np.testing.assert_allclose(got, [slope(0.5), 1.0, 1.0, slope(0.25)], 1e-12)
 
 
-def test_a_slope_that_is_taken_stays_infinite(context):
+def test_an_infinite_slope_of_the_selected_branch_stays_infinite(context):
     got = _scalar_function(context, lambda b, x: b.sqrt(x))([0.0, 0.25, 1.0, 4.0])
     np.testing.assert_array_equal(got, [np.inf, 1.0, 0.5, 0.25])
 
@@ -213,6 +213,23 @@ def test_dynamic_sizes(context):
     slope = 1 - np.tanh(x * w) ** 2
     np.testing.assert_allclose(dx, slope * w, 1e-12)
     np.testing.assert_allclose(dw, (slope * x).sum(0), 1e-12)
+
+
+def test_embedding_gradient_with_a_dynamic_table(context):
+    """The rows of dy by which the gradient of `embedding` is linear; the row of the padding has none."""
+    text = """
+    func.func @loss(%dy: tensor<3x2xf64>, %w: tensor<?x2xf64>, %i: tensor<3xi64>) -> tensor<f64> {
+      %0 = "oneflow.embedding_grad"(%dy, %w, %i) {padding_idx = 1 : i64}
+        : (tensor<3x2xf64>, tensor<?x2xf64>, tensor<3xi64>) -> tensor<?x2xf64>
+      %1 = "oneflow.broadcast_mul"(%0, %w) : (tensor<?x2xf64>, tensor<?x2xf64>) -> tensor<?x2xf64>
+      %2 = "oneflow.reduce_sum"(%1) {axis = array<i32: 0, 1>} : (tensor<?x2xf64>) -> tensor<f64>
+      return %2 : tensor<f64>
+    }"""
+    module = read_module(text, context)
+    _differentiate(module, wrt=("0",))
+    dy, w = drawn([(3, 2), (4, 2)], 0)
+    (found,) = interpret(module, "loss_grad", dy, w, np.array([3, 1, 0]))
+    np.testing.assert_array_equal(found, [w[3], [0, 0], w[0]])
 
 
 def _calls_for(context, count):

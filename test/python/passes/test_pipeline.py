@@ -190,7 +190,7 @@ def test_verify_each_can_be_turned_off(context: ir.Context) -> None:
 
 @pytest.mark.parametrize("enabled", [True, False])
 def test_garbage_is_not_collected_meanwhile(enabled: bool, context: ir.Context, monkeypatch: Any) -> None:
-    """Python would look through all objects again and again. Afterwards it does what it did, if a pass failed too."""
+    """Python would visit all objects repeatedly. Afterwards it does what it did, if a pass failed too."""
     seen: list[bool] = []
     module = module_of(context)
     monkeypatch.setattr(Spoil, "run", lambda *_: seen.append(gc.isenabled()) or 1 / 0)
@@ -255,7 +255,7 @@ def test_every_pass_shows_before_and_after() -> None:
             assert len((cls.__doc__ or "").strip().splitlines()) > 2, f"{name} shows no program"
 
 
-def test_names_are_taken_once() -> None:
+def test_a_second_pass_of_one_name_is_refused() -> None:
     """A second pass of one name is refused."""
     with pytest.raises(ValueError, match="registered twice"):
         register_pass(type("Other", (Spoil,), {"__doc__": "Another."}))

@@ -188,9 +188,9 @@ def test_arguments_that_share_memory(two, make):
 
 
 def test_overlaps_are_checked_again_after_disjoint_arguments(two):
-    apart = np.ones(64, np.float32), np.ones(64, np.float32)
-    two(*apart)
-    two(*apart)
+    disjoint = np.ones(64, np.float32), np.ones(64, np.float32)
+    two(*disjoint)
+    two(*disjoint)
     first, second = two(*_same())
     np.testing.assert_array_equal(first, 2 * np.arange(64))
     np.testing.assert_array_equal(second, np.arange(64, dtype=np.float32) ** 2)

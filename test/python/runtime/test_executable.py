@@ -24,10 +24,10 @@ from oneflow.runtime.executable import (
     ArgumentError,
     Options,
     PositionError,
+    ProgramSource,
     RunError,
     SizeError,
     compile_module,
-    program_source,
 )
 
 ADD = """
@@ -57,7 +57,7 @@ def test_the_key_of_the_packages_own_operators_needs_no_lowering():
     context = create_context()
     with context, ir.Location.unknown():
         module = read_module(ADD, context)
-        assert program_source(module, "main", REGISTRY).fingerprint(module) == ""
+        assert ProgramSource.of(module, "main", REGISTRY).fingerprint(module) == ""
 
 
 @pytest.fixture(scope="module")
@@ -415,7 +415,7 @@ def test_an_unwritable_cache_is_not_in_the_way(tmp_path, monkeypatch):
     np.testing.assert_array_equal(build(ADD, cached=True)(rows(2), rows(2))[0], rows(2, 2.0))
 
 
-def test_keys_tell_programs_apart():
+def test_keys_of_other_parts_differ():
     assert cache.key_of("a", "bc") != cache.key_of("ab", "c")
 
 

@@ -43,16 +43,16 @@ def library():
 
 @pytest.mark.parametrize("take", ["oneflow_rt_temporary", "_mlir_memref_to_llvm_alloc"])
 def test_what_a_kernel_keeps_is_freed_at_the_end_of_the_run(library, take):
-    taken = []
+    blocks = []
 
     @ENTRY
     def entry(io, workspace):
-        taken.extend(getattr(library, take)(SIZE) for _ in range(3))
+        blocks.extend(getattr(library, take)(SIZE) for _ in range(3))
 
     failure = (ctypes.c_int64 * 3)()
     assert library.oneflow_rt_run(entry, None, ctypes.c_int64(0), failure) == 0
     again = [library.oneflow_rt_alloc(SIZE) for _ in range(3)]
-    assert sorted(again) == sorted(taken)
+    assert sorted(again) == sorted(blocks)
     for pointer in again:
         library.oneflow_rt_free(ctypes.c_void_p(pointer))
 

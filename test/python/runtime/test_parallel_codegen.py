@@ -10,7 +10,7 @@ from oneflow.dialect import oneflow as dialect
 from oneflow.dialect._mlir import ir
 from oneflow.runtime import cache, native
 from oneflow.runtime.engine import Engine
-from oneflow.runtime.executable import program_source
+from oneflow.runtime.executable import ProgramSource
 from oneflow.runtime.parts import split
 
 SIZES = range(3, 17)
@@ -37,7 +37,7 @@ def expected(x):
 def lowered():
     """The program at its last stage."""
     module = flow.trace(lambda x: layers(x, WEIGHTS)[0], flow.TensorSpec((5, 3), flow.float32), name="f")
-    return program_source(module, "f", dialect.REGISTRY).lower("llvm")
+    return ProgramSource.of(module, "f", dialect.REGISTRY).lower("llvm")
 
 
 @pytest.fixture(params=[1, 2, 5])
@@ -87,7 +87,7 @@ def test_one_part_is_the_whole_module(lowered, count):
 
 def test_few_launches_are_one_part():
     module = flow.trace(lambda x: x + 1.0, flow.TensorSpec((5, 3), flow.float32), name="f")
-    assert len(split(program_source(module, "f", dialect.REGISTRY).lower("llvm"), "f", 8)) == 1
+    assert len(split(ProgramSource.of(module, "f", dialect.REGISTRY).lower("llvm"), "f", 8)) == 1
 
 
 def test_a_module_that_does_not_translate_is_an_error():

@@ -18,7 +18,7 @@ from oneflow.lowering.targets import host
 from oneflow.lowering.targets.choice import CPU_NAMES, TargetError, cpu_target, cpu_target_named, using_cpu
 from oneflow.lowering.targets.cpu import CPU_TARGETS
 from oneflow.runtime import objects
-from oneflow.runtime.executable import Options, compile_module, program_source
+from oneflow.runtime.executable import Options, ProgramSource, compile_module
 from oneflow.testing.backend import call_module, check_backend
 from oneflow.testing.checks import make_call
 
@@ -62,7 +62,7 @@ def test_sample_on_level(sample, dtype, level, tmp_path, monkeypatch):
 def compile_only(sample, dtype, path):
     op = make_call(sample, sample.arrays(dtype), sample.attributes(dtype), REGISTRY)
     with create_context(REGISTRY), ir.Location.unknown():
-        lowered = program_source(call_module(op, False), "main", REGISTRY).lower("llvm")
+        lowered = ProgramSource.of(call_module(op, False), "main", REGISTRY).lower("llvm")
         objects.compile_code(lowered, "main", 3, path)
 
 
@@ -94,13 +94,13 @@ def test_every_f16_as_f32(level):
 @levels_here
 @pytest.mark.parametrize("source", ["f32", "f64"])
 def test_values_between_f16(source, level):
-    """Every f16, what lies in the middle between two, and what lies beside the middle, of both signs."""
+    """Every f16, the midpoint of each two, and the neighbours of the midpoint, of both signs."""
     kind = {"f32": np.float32, "f64": np.float64}[source]
     values = np.arange(0x7C01, dtype=np.uint16).view(np.float16).astype(kind)
     values[-1] = 65536
     middle = (values[1:] + values[:-1]) / 2
-    beside = [np.nextafter(middle, kind(end)) for end in (0, np.inf)]
-    given = np.concatenate([values, middle, *beside, np.array([np.inf, np.nan, 1e38, 1e-38], kind)])
+    neighbours = [np.nextafter(middle, kind(end)) for end in (0, np.inf)]
+    given = np.concatenate([values, middle, *neighbours, np.array([np.inf, np.nan, 1e38, 1e-38], kind)])
     given = np.concatenate([given, -given])
     with np.errstate(over="ignore"):
         want = given.astype(np.float16)

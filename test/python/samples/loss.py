@@ -84,6 +84,7 @@ BAD = [
         {"has_pos_weight": True},
         match="expected pos_weight exactly with has_pos_weight = true, got none",
     ),
+    Bad("smooth_l1_loss", [t(2), t(2)], {"beta": -1.0}, match="expected beta of at least 0, got -1"),
     Bad("smooth_l1_loss", [t(2), t(2, 1)], match="expected target of type tensor<2xf32>, got tensor<2x1xf32>"),
     Bad("kl_div_loss", [t(2), t(2, dtype=int32)], match="expected target of type tensor<2xf32>, got tensor<2xi32>"),
     Bad("sparse_softmax_cross_entropy", [t(3, 4), LABELS], {"depth": 5}, match="expected depth to be 4, got 5"),

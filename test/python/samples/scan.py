@@ -1,9 +1,11 @@
 """Samples of running sums and products."""
 
-from oneflow.dialect.dtypes import FLOATS, bool_
+from oneflow.dialect.dtypes import FLOATS, bfloat16, bool_, float16
 from oneflow.testing.sample import NUMERIC, Bad, Sample, t, v
 
-NAN = float("nan")
+HALVES = (float16, bfloat16)
+NAN, INF = float("nan"), float("inf")
+INFINITE = [[0.0, INF, 3.0], [-INF, 2.0, -4.0], [INF, -INF, 1.0], [0.0, 0.0, INF]]
 SAMPLES = [
     Sample("cumsum", [t(2, 3, 2)], {"dim": 1}, dtypes=NUMERIC),
     Sample("cumsum", [t(2, 3)], {"dim": -1}),
@@ -20,6 +22,15 @@ SAMPLES = [
     Sample("product_of_others", [t()], {"axis": []}),
     Sample("product_of_others", [t(2, 3, 2)], {"axis": [-1, 0]}),
     Sample("product_of_others", [v([[2.0, 0.0, 3.0], [0.0, 0.0, 5.0], [1.0, 2.0, 4.0]])], {"axis": [1]}),
+    Sample("product_of_others", [v(INFINITE)], {"axis": [1]}, gradient=False, why="infinities", dtypes=FLOATS),
+    Sample(
+        "product_of_others",
+        [v([2.0**15] * 9 + [2.0**-15] * 9)],
+        {"axis": []},
+        dtypes=HALVES,
+        gradient=False,
+        why="overflow",
+    ),
     Sample("product_of_others", [t(0, 3)], {"axis": [0]}),
 ]
 BAD = [

@@ -14,7 +14,7 @@ from oneflow.tools.ods import OdsOp, read_ods
 from oneflow.tools.ods_parser import Dag, OdsError, Term
 from oneflow.tools.ods_records import read_records
 
-#: What stands beside the files of the tests; it goes on with them, as OneFlow's does.
+#: The file that includes the files of the tests, as OneFlow's does.
 BASE = """
 #ifndef BASE
 #define BASE

@@ -131,8 +131,8 @@ def test_flag_given_twice(flag: object, failed: Failed) -> None:
 )
 def test_option_of_run_given_twice(name: str, failed: Failed) -> None:
     """Only inputs and stages to print may be several."""
-    said = failed(oneflow_run.main, "p.mlir", f"--{name}", f"--{name}")
-    assert said == f"oneflow-run: error: --{name.partition('=')[0]} is given twice; see --help"
+    message = failed(oneflow_run.main, "p.mlir", f"--{name}", f"--{name}")
+    assert message == f"oneflow-run: error: --{name.partition('=')[0]} is given twice; see --help"
 
 
 @pytest.mark.parametrize("value", ["bogus", "99999999999999999999", "a,b", "{", "-1"])

@@ -51,10 +51,10 @@ def test_the_example_is_a_suite_outside_of_the_repository(tmp_path: Path) -> Non
     root = Path(__file__).parents[3]
     for file in (root / "examples/lit").iterdir():
         (tmp_path / file.name).write_text(file.read_text())
-    shown = (root / "README.md").read_text()
+    readme = (root / "README.md").read_text()
     text = (tmp_path / "lit.cfg.py").read_text()
     lines = [line.partition("  #")[0] for line in text.splitlines() if line]
-    assert len(lines) == 2 and "\n".join(lines) in shown
+    assert len(lines) == 2 and "\n".join(lines) in readme
     environment = {**os.environ, "PYTHONPATH": str(Path(oneflow.__file__).parents[1])}
     command = [sys.executable, "-c", "from lit.main import main; main()", "-v", str(tmp_path)]
     done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)

@@ -1,4 +1,5 @@
 // RUN: oneflow-opt %s --oneflow-infer-sbp --split-input-file --verify-diagnostics
+// RUN: oneflow-opt %s --oneflow-infer-sbp="strategy=auto" --split-input-file --verify-diagnostics
 
 module attributes {oneflow.mesh = array<i64: 2>} {
   func.func @signature(%x: tensor<8x4xf32>, %w: tensor<4x6xf32>) -> tensor<8x6xf32> {

@@ -28,6 +28,15 @@ func.func @cast(%x: tensor<2x3xf32>) -> tensor<5x?xf32> {
 
 // -----
 
+func.func @encoding(%x: tensor<2x3xf32>) -> tensor<2x3xf32, "x"> {
+  %0 = "oneflow.relu"(%x) : (tensor<2x3xf32>) -> tensor<*xf32>
+  // expected-error@below {{tensor.cast: expected a tensor without an encoding, got tensor<2x3xf32, "x">}}
+  %1 = tensor.cast %0 : tensor<*xf32> to tensor<2x3xf32, "x">
+  return %1 : tensor<2x3xf32, "x">
+}
+
+// -----
+
 func.func @through_call(%x: tensor<2xf32>) -> tensor<*xf32> {
   %0 = "oneflow.relu"(%x) : (tensor<2xf32>) -> tensor<*xf32>
   %1 = call @callee(%0) : (tensor<*xf32>) -> tensor<*xf32>

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import os
+import sys
 import threading
 
 import numpy as np
@@ -11,6 +13,7 @@ import pytest
 import oneflow as flow
 from oneflow.frontend.core.errors import CallError
 
+PACKAGE = os.path.dirname(flow.__file__) + os.sep
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
 
 
@@ -53,6 +56,59 @@ def test_calls_with_arrays_alone_take_the_fast_path(double):
     assert captured._fast[1]((X,)) is NotImplemented
 
 
+def files_of(call) -> set[str]:
+    """The files of the package whose functions a call enters."""
+    entered = set()
+
+    def note(frame, event, argument):
+        if event == "call" and frame.f_code.co_filename.startswith(PACKAGE):
+            entered.add(frame.f_code.co_filename)
+
+    sys.setprofile(note)
+    try:
+        result = call()
+    finally:
+        sys.setprofile(None)
+    del result  # freed after the count
+    return entered
+
+
+def test_the_next_call_enters_three_files(double):
+    assert len(files_of(lambda: double(X))) <= 3
+
+
+@pytest.mark.parametrize("results", [lambda y: y, lambda y: (y, y + 1)], ids=["one", "two"])
+def test_the_next_call_with_tensors_enters_six_files(results):
+    compiled = flow.compile(lambda x, scale: results(x * scale))
+    x = flow.tensor(X)
+    compiled(x, x)
+    assert len(files_of(lambda: compiled(x, x))) <= 6
+
+
+def test_a_call_of_an_earlier_signature_enters_six_files(double):
+    for other in (np.ones(5, np.float32), flow.tensor(X)):
+        double(other)
+        double(X)
+        assert len(files_of(lambda other=other: double(other))) <= 6
+
+
+def test_tensors_take_the_fast_path_unless_they_are_views_or_require_grad():
+    x, leaf = flow.tensor(X), flow.tensor(X, requires_grad=True)
+    compiled = flow.compile(lambda x, y: x * y)
+    for y in (x, x[1:], leaf, leaf * 2, X):
+        expected = x[: y.shape[0]].numpy() * (y if y is X else y.detach().numpy())
+        for _ in range(2):
+            result = compiled(x[: y.shape[0]] if y.shape[0] < 3 else x, y)
+            assert isinstance(result, flow.Tensor)
+            np.testing.assert_array_equal(result.detach().numpy(), expected)
+        assert result.requires_grad == (y is not X and y.requires_grad)
+    leaf_result = compiled(x, leaf)
+    leaf_result.sum().backward()
+    np.testing.assert_array_equal(leaf.grad.numpy(), X)
+    assert compiled._fast_path((x, leaf)) is NotImplemented
+    assert compiled._fast_path((x, X)) is NotImplemented
+
+
 def test_lists_are_no_arrays(double):
     with pytest.raises(CallError, match="x"):
         double(X.tolist)
@@ -87,7 +143,7 @@ def test_results_keep_their_structure_and_other_values():
     assert compiled._fast[1]((X, X)) is not NotImplemented
 
 
-def test_numbers_beside_arrays_choose_the_program():
+def test_numbers_among_the_arguments_choose_the_program():
     compiled = flow.compile(lambda x, k=2.0: x * k)
     for _ in range(2):
         np.testing.assert_array_equal(compiled(X), X * 2)

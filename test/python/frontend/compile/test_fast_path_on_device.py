@@ -279,9 +279,9 @@ def test_a_call_that_leaves_the_fast_path_draws_one_seed():
         dropped(on_device(floats(5, 4)))
     whole = flow.tensor(floats(4, 4))
     weight.data = whole.to_global(placement=flow.placement("cpu", ranks=[0]), sbp=flow.sbp.broadcast)
-    seed, taken = flow.get_rng_state()
+    seed, draws = flow.get_rng_state()
     dropped(on_device(floats(5, 4)))
-    assert flow.get_rng_state() == (seed, taken + 1)
+    assert flow.get_rng_state() == (seed, draws + 1)
 
 
 def test_memory_of_a_moved_model_is_freed(training, cuda):

@@ -91,7 +91,7 @@ WRAPPING = {
 
 
 @pytest.mark.parametrize("name", WRAPPING)
-def test_negative_numbers_beside_unsigned_tensors_wrap(name):
+def test_negative_numbers_with_unsigned_tensors_wrap(name):
     """As PyTorch's, in eager mode and compiled; what no wrapping brings in is an error."""
     torch = pytest.importorskip("torch", reason="compares with PyTorch, which tests do not depend on")
     array = np.array([0, 5, 255], np.uint8)
@@ -128,5 +128,5 @@ def test_bools_are_true_of_any_number_but_0(name, number):
 
 @pytest.mark.parametrize("number", [-256, 256])
 def test_numbers_that_an_unsigned_tensor_cannot_hold(number):
-    with pytest.raises(ValueError, match=rf"expected a number in \[0, 255\] beside a tensor of ui8, got {number}"):
+    with pytest.raises(ValueError, match=rf"expected a number in \[0, 255\] with a tensor of ui8, got {number}"):
         flow.lt(flow.tensor(np.uint8([1])), number)

@@ -96,7 +96,7 @@ def test_checkpoint_keeps_nothing():
 
 W = flow.tensor([2.0, 3.0], requires_grad=True)
 CONSTANT, POSITIONS = flow.tensor([2.0, 3.0]), flow.tensor([1, 1])
-#: What is called with `x * 1` and the tensor beside it, and that tensor.
+#: A function of `x * 1` and a second tensor, and the second tensor.
 READ_AGAIN = {
     "an argument": (lambda x, other: flow.checkpoint(lambda a, b: a * b)(x, other), CONSTANT),
     "positions": (lambda x, other: flow.checkpoint(lambda a, b: a[b] * 2)(x, other), POSITIONS),

@@ -1,4 +1,4 @@
-"""Gradients of gradients of operators with results that only their gradients read, beside PyTorch's."""
+"""Gradients of gradients of operators with results that only their gradients read, compared with PyTorch's."""
 
 import numpy as np
 import pytest

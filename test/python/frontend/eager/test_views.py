@@ -1,4 +1,4 @@
-"""Views are updated with the tensors that they are of, in both directions; beside PyTorch's."""
+"""Views are updated with the tensors that they are of, in both directions; compared with PyTorch's."""
 
 import numpy as np
 import pytest
@@ -204,7 +204,7 @@ def test_arrays_of_expanded_views_and_results_are_their_own():
     assert x.tolist() == [[1], [1]]
 
 
-def test_gradients_beside_arrays_of_a_tensor():
+def test_writes_to_the_array_of_a_detached_tensor_reach_gradients():
     w = flow.tensor([1.0, 1.0, 1.0], requires_grad=True)
     w.detach()[1:].numpy()[0] = 3
     part = w[:2]

@@ -87,8 +87,8 @@ def compiled(function, *columns):
     *(pytest.param(name, function, PAIRS, id=name) for name, function in BINARY.items()),
 ])  # fmt: skip
 def test_gradients_at_points(name, function, points, run):
-    apart = APART.get(name, lambda *_: False)
-    points = [p for p in points if not apart(*p)]
+    differs_from_pytorch = APART.get(name, lambda *_: False)
+    points = [p for p in points if not differs_from_pytorch(*p)]
     want = np.transpose([theirs(function, *p) for p in points])
     got = run(function, *np.transpose(points))
     for one, other in zip(got, want, strict=True):

@@ -39,7 +39,7 @@ POSITIONS = {
     "a grid": ((3, 4), GRID, (2, 2, 4)), "with a slice": ((5, 4), (ROWS, slice(1, 3)), (2, 2)),
     "with a step": ((5, 6), (slice(None, None, 2), ROWS), (3, 2)),
     "around a slice": ((3, 4, 5), (ROWS, slice(1, 3), ROWS), (2, 2)),
-    "beside a number": ((3, 4, 5), (1, ROWS), (2, 5)),
+    "with a number": ((3, 4, 5), (1, ROWS), (2, 5)),
     "apart from a number": ((3, 4, 5), (1, slice(None), ROWS), (4, 2)),
     "in the middle": ((2, 4, 3), (slice(None), TWICE, slice(0, 2)), (2, 3, 2)),
     "dots": ((2, 3, 4), (..., ROWS), (2,)),
@@ -53,15 +53,15 @@ MASKS = {
     "a number": ((3, 4), MASK, None), "one value": ((3, 4), MASK, ()), "of one element": ((3, 4), MASK, (1,)),
     "rows": ((3, 4), MASK[:, 0], (4,)), "rows, a number": ((3, 4), MASK[:, 0], None),
     "columns": ((3, 4), (slice(None), MASK[0]), (3, 1)),
-    "beside a number": ((2, 3, 4), (1, MASK), ()), "beside a slice": ((3, 4), (MASK[:, 1], slice(1, 3)), (2,)),
+    "with a number": ((2, 3, 4), (1, MASK), ()), "with a slice": ((3, 4), (MASK[:, 1], slice(1, 3)), (2,)),
     "nothing": ((3, 4), np.zeros((3, 4), bool), None), "everything": ((3, 4), np.ones((3, 4), bool), ()),
     "dots": ((2, 3, 4), (..., MASK), (2, 1)), "of no dimension": ((3, 4), np.array(True), None),
     "of no dimension, not": ((3, 4), np.array(False), ()),
 }  # fmt: skip
 KNOWN_MASKS = {
     "each its own": ((3, 4), MASK, (6,)), "rows of their own": ((3, 4), MASK[:, 0], (2, 4)),
-    "beside positions": ((3, 4), (MASK[:, 0], np.array([1, 2])), (2,)),
-    "beside one": ((3, 4), (MASK[:, 0], 1), (2,)),
+    "with positions": ((3, 4), (MASK[:, 0], np.array([1, 2])), (2,)),
+    "with one position": ((3, 4), (MASK[:, 0], 1), (2,)),
 }  # fmt: skip
 CASES = {
     f"{kind}: {name}": case
@@ -101,13 +101,13 @@ def put(array, index, value):
 
 def wanted(x, index, value, weights):
     """The assigned array, and the gradients of its weighted sum by the array and by the value."""
-    y, taken = x.copy(), np.full(x.shape, -1)
+    y, last_writer = x.copy(), np.full(x.shape, -1)
     put(y, index, value)
     places = np.arange(np.size(value)).reshape(np.shape(value))
-    put(taken, index, places)
+    put(last_writer, index, places)
     by_value = np.zeros(np.size(value))
-    np.add.at(by_value, taken[taken >= 0], weights[taken >= 0])
-    return y, np.where(taken < 0, weights, 0), by_value.reshape(np.shape(value))
+    np.add.at(by_value, last_writer[last_writer >= 0], weights[last_writer >= 0])
+    return y, np.where(last_writer < 0, weights, 0), by_value.reshape(np.shape(value))
 
 
 def mapped(index, function):

@@ -68,8 +68,8 @@ REFUSED = [
     (lambda x: x[x], "expected integers as an index"),
     (lambda x: x[np.array([])], "expected integers as an index"),
     (lambda x: x[:, np.ones(2, bool)], "expected a mask of the sizes of tensor<2x3x4xf32> from dimension 1 on"),
-    (lambda x: x[:, [0, 3]], "expected indices in [-3, 3)"),
-    (lambda x: x[ROWS, ROWS], "at most one tensor in an index"),
+    (lambda x: x[:, [0, 3]], "expected an index in [-3, 3) for dimension 1 of tensor<2x3x4xf32>, got 3"),
+    (lambda x: x[ROWS, ROWS], "expected an index in [-2, 2) for dimension 0 of tensor<2x3x4xf32>, got 2"),
 ]
 
 
@@ -79,3 +79,10 @@ def test_refused(function, text):
         run(function, X)
     assert text in str(info.value)
     assert "test_indexing.py" in info.value.place.file
+
+
+@pytest.mark.parametrize("use", [lambda x, key: x[key], lambda x, key: x.clone().__setitem__(key, 0.0)])
+def test_a_mask_with_known_values_needs_known_sizes(use):
+    """Positions of the mask would be valid in a longer tensor, too."""
+    with pytest.raises(flow.TraceError, match="expected a mask of the sizes of tensor<\\?x3xf32> from dimension 0"):
+        flow.trace(lambda x: use(x, np.array([True, False])), flow.TensorSpec((None, 3)))

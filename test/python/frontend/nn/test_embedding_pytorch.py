@@ -1,4 +1,4 @@
-"""Embeddings whose rows are bounded; beside PyTorch's."""
+"""Embeddings with bounded rows, compared with PyTorch's."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ AT = np.array([[0, 1, 1], [5, 6, 0]])
 @pytest.mark.parametrize("options", [{"max_norm": 1.0}, {"max_norm": 2.0, "norm_type": 1.0},
                                      {"max_norm": 0.5, "norm_type": float("inf"), "padding_idx": 1}])  # fmt: skip
 @pytest.mark.parametrize("compiled", [False, True])
-def test_rows_are_bounded_when_they_are_taken(options, compiled):
+def test_looked_up_rows_are_bounded_by_max_norm(options, compiled):
     def run(lib):
         layer = lib.nn.Embedding.from_pretrained(lib.tensor(ROWS), freeze=False, **options)
         optimizer = lib.optim.SGD(layer.parameters(), lr=0.5)
@@ -50,15 +50,15 @@ def test_rows_of_other_types(kind, unit):
     np.testing.assert_allclose(layer.weight.detach().to(flow.float64).numpy(), wanted, unit * 1.01)
 
 
-def test_rows_that_are_not_taken_stay_as_they_are():
+def test_rows_that_are_not_looked_up_keep_their_values():
     layer = flow.nn.Embedding(7, 4, max_norm=0.5)
     layer.eval()
     before = layer.weight.detach().numpy().copy()
     layer(flow.tensor(AT))
     after = layer.weight.detach().numpy()
-    taken = sorted({*AT.ravel().tolist()})
-    np.testing.assert_array_equal(np.delete(after, taken, 0), np.delete(before, taken, 0))
-    np.testing.assert_allclose(np.linalg.norm(after[taken], axis=1), 0.5, 1e-5)
+    rows = sorted({*AT.ravel().tolist()})
+    np.testing.assert_array_equal(np.delete(after, rows, 0), np.delete(before, rows, 0))
+    np.testing.assert_allclose(np.linalg.norm(after[rows], axis=1), 0.5, 1e-5)
 
 
 def test_a_position_that_is_no_row_is_an_error_at_the_user_s_line():

@@ -34,7 +34,7 @@ def sgd(lr, decay=0.0, momentum=0.0, nesterov=False):
     return Reference(update)
 
 
-def adam(lr, decay=0.0, apart=0.0, amsgrad=False, betas=(0.9, 0.999)):
+def adam(lr, decay=0.0, decoupled_decay=0.0, amsgrad=False, betas=(0.9, 0.999)):
     def update(number, p, g, state):
         g = g + decay * p
         state["m"] = betas[0] * state.get("m", 0) + (1 - betas[0]) * g
@@ -42,18 +42,18 @@ def adam(lr, decay=0.0, apart=0.0, amsgrad=False, betas=(0.9, 0.999)):
         state["most"] = np.maximum(state.get("most", 0), state["v"])
         v = state["most"] if amsgrad else state["v"]
         size = np.sqrt(v / (1 - betas[1] ** number)) + 1e-8
-        return p - lr * apart * p - lr * state["m"] / (1 - betas[0] ** number) / size
+        return p - lr * decoupled_decay * p - lr * state["m"] / (1 - betas[0] ** number) / size
 
     return Reference(update)
 
 
-def lamb(lr, apart):
+def lamb(lr, decoupled_decay):
     def update(number, p, g, state):
         state["m"] = 0.9 * state.get("m", 0) + 0.1 * g
         state["v"] = 0.999 * state.get("v", 0) + 0.001 * g**2
         change = state["m"] / (1 - 0.9**number) / (np.sqrt(state["v"] / (1 - 0.999**number)) + 1e-8)
         rate = lr * np.linalg.norm(p) / np.linalg.norm(change)
-        return p - rate * (change + apart * p)
+        return p - rate * (change + decoupled_decay * p)
 
     return Reference(update)
 
@@ -87,7 +87,7 @@ CASES = [
     (lambda p: optim.Adam(p, lr=0.1), adam(0.1)),
     (lambda p: optim.Adam(p, 0.1, (0.5, 0.9), weight_decay=0.1), adam(0.1, 0.1, betas=(0.5, 0.9))),
     (lambda p: optim.Adam(p, lr=0.1, amsgrad=True), adam(0.1, amsgrad=True)),
-    (lambda p: optim.AdamW(p, lr=0.1), adam(0.1, apart=0.01)),
+    (lambda p: optim.AdamW(p, lr=0.1), adam(0.1, decoupled_decay=0.01)),
     (lambda p: optim.LAMB(p, lr=0.1, weight_decay=0.1), lamb(0.1, 0.1)),
     (lambda p: optim.Adagrad(p, lr=0.1), adagrad(0.1)),
     (

@@ -67,7 +67,7 @@ def as_torch(value):
 
 
 @pytest.mark.parametrize("name,options", OPTIMIZERS)
-def test_state_goes_both_ways(name, options):
+def test_states_are_exchanged_in_both_directions(name, options):
     first = pair(name, options, drawn())
     advance(first)
     check(first)

@@ -147,7 +147,7 @@ def test_jvp():
     assert_close(change_of_square, 2 * X * X)
 
 
-def test_jvp_beside_a_branch_not_taken():
+def test_jvp_of_where_ignores_the_unselected_branch():
     def f(x):
         return flow.where(x > 0, flow.sqrt(x), x)
 
@@ -217,7 +217,7 @@ def test_checkpoint_passes_arguments_through():
     assert_close(run(flow.grad(loss), X)[0], np.cos(X) * X + np.sin(X))
 
 
-def test_checkpoint_masks_the_branch_not_taken():
+def test_checkpoint_of_where_ignores_the_unselected_branch():
     def loss(x):
         y = flow.checkpoint(lambda x: flow.log(x))(x)
         return flow.where(x > 0, x * y, x).sum()
@@ -244,7 +244,7 @@ def _refused(function, *arrays):
     return str(caught.value)
 
 
-def test_errors_name_the_operator_its_path_and_line():
+def test_errors_name_the_operator_its_path_and_line(source_lines):
     def loss(x):
         y = flow.bernoulli(x * x)
         return y.exp().sum()
@@ -296,7 +296,7 @@ def test_a_path_through_integers_of_a_checkpoint_is_an_error():
 
 
 @pytest.mark.parametrize("wrap", [lambda f: f, flow.compile], ids=["eager", "compiled"])
-def test_integers_beside_a_path_are_none_of_its_business(wrap):
+def test_integer_operands_have_no_gradient_path(wrap):
     x, y = np.float32([1.5, -2.0]), np.float32([3.0, 4.0])
     for function, want in (
         (lambda x, y: (x * (x > 0) + y).sum(), ([1, 0], [1, 1])),

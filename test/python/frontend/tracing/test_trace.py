@@ -87,7 +87,7 @@ def test_one_array_is_one_constant():
     assert module_text(lambda x: x + array + array, X).count("arith.constant") == 1
 
 
-def test_array_changed_while_tracing_is_taken_as_it_was_used():
+def test_an_array_changed_while_tracing_has_its_values_at_each_use():
     array = np.zeros(3, np.float32)
 
     def f(x):

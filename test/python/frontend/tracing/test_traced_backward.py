@@ -40,7 +40,7 @@ class Reversed(Function):
 
 
 class Signs(Function):
-    """A result without a gradient beside one that has one."""
+    """One result without a gradient and one with a gradient."""
 
     @staticmethod
     def forward(ctx, x):

@@ -3,12 +3,13 @@
 from dataclasses import replace
 
 import pytest
+from lowered import lower
 from test_hopper_attention import program_of
 
 import oneflow as flow
 from oneflow.lowering.targets.choice import gpu_target, gpu_target_named, using_gpu
 from oneflow.lowering.targets.gpu import GPU_TARGETS
-from oneflow.lowering.triton.cost.matmul_configurations import Product, choose_reduction_parts, ranked_configs
+from oneflow.lowering.triton.cost.matmul_configurations import Product, most_reduction_parts, ranked_configs
 from oneflow.runtime.cuda.compiler import compile_source
 
 F = flow.nn.functional
@@ -50,8 +51,28 @@ def test_a_reduction_is_split_for_the_sms_of_the_target():
     parts = {}
     for sms in (4, 16):
         with using_gpu(replace(gpu_target(), sms=sms)):
-            parts[sms] = choose_reduction_parts(1 << 20, 1 << 20, 1, False)
+            parts[sms] = most_reduction_parts(1 << 20, 1, False)
     assert parts == {4: 32, 16: 128}
+
+
+TEMPORARY = """func.func @main(%x: tensor<40x256xf32>, %y: tensor<40x256xf32>) -> tensor<40xf32> {
+  %0 = "oneflow.softmax"(%x) : (tensor<40x256xf32>) -> tensor<40x256xf32>
+  %1 = "oneflow.softmax"(%y) : (tensor<40x256xf32>) -> tensor<40x256xf32>
+  %2 = "oneflow.matmul"(%0, %1) {transpose_b = true}
+      : (tensor<40x256xf32>, tensor<40x256xf32>) -> tensor<40x40xf32>
+  %3 = "oneflow.softmax"(%2) : (tensor<40x40xf32>) -> tensor<40x40xf32>
+  %4 = "oneflow.matmul"(%3, %0) : (tensor<40x40xf32>, tensor<40x256xf32>) -> tensor<40x256xf32>
+  %5 = "oneflow.reduce_max"(%4) {axis = [1 : si32]} : (tensor<40x256xf32>) -> tensor<40xf32>
+  return %5 : tensor<40xf32>
+}"""
+
+
+def test_temporaries_share_memory_where_the_cache_of_the_target_does_not_hold_them():
+    sizes = {}
+    for cache in (1 << 20, 1 << 16):
+        with using_gpu(replace(gpu_target(), l2_cache_bytes=cache)):
+            sizes[cache] = lower(TEMPORARY).workspace
+    assert sizes[1 << 16] < sizes[1 << 20]
 
 
 def test_a_device_says_its_own_number_of_sms():

@@ -1,13 +1,23 @@
-"""Sources of kernels as values: what their fields say of the text, and what is left of them as plain data."""
+"""Sources of kernels as values: their parts, how these are printed, and what is left of them as plain data."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from lowered import lower
 
 import oneflow as flow
 from oneflow.dialect import ops  # noqa: F401
-from oneflow.lowering.triton.source import GLUON, Source, TensorDescriptor, TileLoop
+from oneflow.lowering.triton.codegen.prelude import FUNCTIONS, GLUON_FUNCTIONS, HEAD, definitions, preamble
+from oneflow.lowering.triton.source import (
+    GLUON,
+    PROGRAM_NUMBER,
+    Function,
+    Source,
+    TensorDescriptor,
+    TileLoop,
+    printed,
+)
 
 F = flow.nn.functional
 ATTENTION = [(8, 12, 1024, 64)] * 3
@@ -20,51 +30,121 @@ PROGRAMS = {
         lambda *x: tuple(a.transpose(0, 1) @ b for a, b in zip(x[:3], x[3:], strict=True)), [(8192, 768)] * 6, [9]
     ),
 }  # fmt: skip
+DESCRIPTOR = TensorDescriptor("block1", "p0", 0, (96, 128), (128, 1), (64, 64))
+LOOP = TileLoop(
+    "tile", PROGRAM_NUMBER, "288", 132, "flatten=True", (f"at = {PROGRAM_NUMBER} + tile", "if at:", "    pass")
+)
 
 
-def only_source(function, shapes):
-    text = str(flow.trace(function, *(flow.TensorSpec(shape, flow.bfloat16) for shape in shapes)))
+def only_source(function, shapes, dtype=flow.bfloat16):
+    text = str(flow.trace(function, *(flow.TensorSpec(shape, dtype) for shape in shapes)))
     (source,) = lower(text).sources.values()
     return source
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_every_descriptor_of_known_sizes_is_a_field(name):
+def test_every_descriptor_of_known_sizes_is_a_statement(name):
     function, shapes, counts = PROGRAMS[name]
     source = only_source(function, shapes)
     forms = [source, *source.special.values()]
     assert [len(form.descriptors) for form in forms] == counts
     for form in forms:
         assert form.text.count("make_tensor_descriptor(") == len(form.descriptors)
-        assert form.text.startswith(form.prelude + form.signature)
-        assert "make_tensor_descriptor(" not in form.body
+        assert "make_tensor_descriptor(" not in printed(form.without_descriptors)
         assert all(form.text.count(f"    {descriptor}\n") == 1 for descriptor in form.descriptors)
 
 
-def test_a_persistent_kernel_says_how_many_tiles_it_has():
+def test_a_persistent_kernel_is_a_loop_over_tiles():
     source = only_source(lambda a, b: a @ b, [(16384, 3072), (3072, 3072)])
-    assert source.tile_loop is not None and source.tile_loop.programs == int(source.grid)
-    header = f"    for tile in tl.range(tl.program_id(0), {source.tile_loop.tiles}, {source.grid}, flatten=True):\n"
-    assert source.body.startswith(header)
-    assert source.tile_body == "".join(line[4:] for line in source.body.splitlines(keepends=True)[1:])
+    loop = source.tile_loop
+    assert loop is not None and (loop.variable, str(loop.step), source.body[-1]) == ("tile", source.grid, loop)
+    header = f"    for tile in tl.range(tl.program_id(0), {loop.end}, {source.grid}, flatten=True):\n"
+    assert source.text.endswith(header + "".join(f"        {line}\n" for line in loop.body))
+    assert source.has_dot and source.unaddressed == ("p0", "p1", "p2")
+
+
+def test_what_a_kernel_says_of_itself():
+    """A kernel names the functions that it calls, and no parameter that it addresses is one for descriptors alone."""
+    source = only_source(lambda x, w: F.layer_norm(flow.sin(x), w.shape, w), [(8, 30), (30,)], flow.float32)
+    assert {"add"} <= {f.name for f in source.functions} and source.preamble == preamble({"libdevice"})
+    assert not (source.unaddressed or source.has_dot or source.descriptors or source.tile_loop)
+    largest = only_source(lambda x: x.amax(-1), [(8, 30)], flow.float32)
+    assert [f.name for f in largest.functions] == ["largest"] and largest.preamble == (HEAD,)
+
+
+def test_functions_are_given_with_those_that_they_call():
+    assert [f.name for f in definitions({"add", "coarse_erf"})] == ["add", "reciprocal", "power_of_two", "coarse_erf"]
+    assert definitions({"largest", "add"}, GLUON) == (GLUON_FUNCTIONS["largest"], FUNCTIONS["add"])
+    names = list(FUNCTIONS)
+    for place, (name, function) in enumerate(FUNCTIONS.items()):
+        called = [other for other in names if other != name and f"{other}(" in function.definition.replace("tl.", "")]
+        assert set(function.calls) == set(called) and all(names.index(other) < place for other in called)
+
+
+def test_a_kernel_is_printed_in_order():
+    double = Function.of("double", ["x"], ["return x + x"])
+    source = Source(
+        "k.1", (("p0", "*bf16"), ("p1", "*bf16")), "132", (DESCRIPTOR, "zero = 0", LOOP, "tl.debug_barrier()"),
+        origins=("oneflow.relu",), preamble=("import triton\n",), functions=(double,),
+    )  # fmt: skip
+    assert (
+        source.text
+        == """# oneflow.relu
+import triton
+
+
+@triton.jit
+def double(x):
+    return x + x
+
+
+@triton.jit
+def k_1(p0, p1):
+    block1 = tl.make_tensor_descriptor(p0, [96, 128], [128, 1], [64, 64])
+    zero = 0
+    for tile in tl.range(tl.program_id(0), 288, 132, flatten=True):
+        at = tl.program_id(0) + tile
+        if at:
+            pass
+    tl.debug_barrier()
+"""
+    )
+    assert printed(LOOP.body, "number") == "    at = number + tile\n    if at:\n        pass\n"
+    assert replace(source, body=()).text.endswith("def k_1(p0, p1):\n    pass\n")
+    assert replace(source, language=GLUON).text.count("@gluon.jit\n") == 2
 
 
 def test_a_descriptor_is_a_statement():
     plain = TensorDescriptor("block5", "p0", 64, (8192, 768), (768, 1), (128, 64))
     assert str(plain) == "block5 = tl.make_tensor_descriptor(p0 + 64, [8192, 768], [768, 1], [128, 64])"
-    gluon = TensorDescriptor("all_key", "p1", 0, (2, 64), (64, 1), (1, 64), "gl.NVMMASharedLayout(128, 16, 2)")
+    gluon = TensorDescriptor("all_key", "p1", 0, (2, 64), (64, 1), (1, 64), "NVMMASharedLayout(128, 16, 2)", "gl")
     text = "tma.make_tensor_descriptor(p1, [2, 64], [64, 1], [1, 64], gl.NVMMASharedLayout(128, 16, 2))"
     assert gluon.expression == text
     assert str(plain.of_call(3)).startswith("block5_3 = tl.make_tensor_descriptor(p0_3 + 64, ")
 
 
 def test_plain_data_is_the_whole_source():
-    descriptors = (TensorDescriptor("block1", "p0", 0, (96, 128), (128, 1), (64, 64)),)
-    special = {"sm_90": Source("k", "", (("p0", "*bf16"),), "1", language=GLUON, descriptors=descriptors)}
+    special = {"sm_90": Source("k", (("p0", "*bf16"),), "1", (DESCRIPTOR,), language=GLUON)}
     source = Source(
-        "k", "", (("p0", "*bf16"),), "132", updates={0: 1}, fills={1: "0.0"}, special=special,
-        descriptors=descriptors, tile_loop=TileLoop(288, 132),
+        "k", (("p0", "*bf16"),), "132", ("pass", DESCRIPTOR, LOOP), updates={0: 1}, fills={1: "0.0"}, registers=8,
+        origins=("oneflow.relu",), preamble=(HEAD,), functions=(FUNCTIONS["coarse_erf"],), unaddressed=("p0",),
+        has_dot=True, special=special,
     )  # fmt: skip
     assert Source.from_dict(json.loads(json.dumps(source.to_dict()))) == source
-    plain = Source("k", "", (), "1")
-    assert Source.from_dict(json.loads(json.dumps(plain.to_dict()))) == plain and "tile_loop" not in plain.to_dict()
+    plain = Source("k", (), "1", ())
+    assert Source.from_dict(json.loads(json.dumps(plain.to_dict()))) == plain and "functions" not in plain.to_dict()
+
+
+def test_sources_of_one_binary_differ_in_names_and_comments_alone():
+    source = Source("k", (("p0", "*bf16"),), "1", (DESCRIPTOR,))
+    assert (
+        replace(source, name="other", origins=("oneflow.relu",), special={"sm_90": source}).meaning == source.meaning
+    )
+    for change in (
+        {"warps": 8},
+        {"body": ()},
+        {"grid": "2"},
+        {"preamble": (HEAD,)},
+        {"functions": (FUNCTIONS["add"],)},
+    ):
+        assert replace(source, **change).meaning != source.meaning

@@ -67,7 +67,7 @@ def test_nested_splits(sample, mesh):
 
 @pytest.mark.parametrize(("mesh", "count"), [((2,), 1), ((3,), 0), ((4,), 1), ((2, 2), 1), ((2, 4), 0)], ids=str)
 @pytest.mark.parametrize("name", ["conv2d", "group_norm", "attention"])
-def test_groups_stay_together(name, mesh, count):
+def test_splits_divide_the_groups(name, mesh, count):
     """Channels, or heads, are split over devices whose number divides the 4 groups."""
     heads = [t(1, 8, 2, 2), t(1, 4, 3, 2), t(1, 4, 3, 2)]
     inputs = {"conv2d": [t(3, 8, 4, 4), t(8, 2, 3, 3)], "group_norm": [t(3, 8, 2)], "attention": heads}[name]

@@ -10,6 +10,7 @@ from unittest import mock
 
 import pytest
 
+from oneflow.lowering.triton.source import TensorDescriptor
 from oneflow.runtime import native
 from oneflow.runtime.cuda import compile_workers, kernel_cache
 from oneflow.runtime.cuda.compile_workers import MIN_WORKERS, OPERATIONS_PER_WORKER, CompileWorkers
@@ -18,12 +19,12 @@ from oneflow.runtime.cuda.compiler import FIRST, CompileError, compile_source
 ENOUGH = MIN_WORKERS * OPERATIONS_PER_WORKER
 
 
-def kernel(name, before="", **fields):
-    return replace(FIRST, name=name, text=before + FIRST.text.replace("first", name), **fields)
+def kernel(name, *before, **fields):
+    return replace(FIRST, name=name, preamble=(*before, *FIRST.preamble), **fields)
 
 
 #: The first prints where Triton does.
-SOURCES = [kernel("loud", before="print('noise')\n"), kernel("few", warps=2), kernel("many", warps=8)]
+SOURCES = [kernel("loud", "print('noise')\n"), kernel("few", warps=2), kernel("many", warps=8)]
 
 
 @pytest.fixture
@@ -41,7 +42,7 @@ def test_workers_compile_as_this_process_does(workers, monkeypatch):
 
 
 def test_errors_of_a_worker_are_returned(workers):
-    bad = replace(FIRST, name="wrong", text="import triton\n@triton.jit\ndef wrong(p0):\n    missing(p0)\n")
+    bad = replace(FIRST, name="wrong", body=("missing(p0)",))
     refused, *binaries = kernel_cache._compile([bad, *SOURCES], "sm_90", workers)
     assert isinstance(refused, CompileError) and "kernel wrong does not compile for sm_90" in str(refused)
     assert [binary.name for binary in binaries] == [source.name for source in SOURCES]
@@ -49,7 +50,7 @@ def test_errors_of_a_worker_are_returned(workers):
 
 def test_a_worker_survives_a_syntax_error(workers, capfd, monkeypatch):
     with pytest.raises(CompileError, match=r"kernel wrong does not compile for sm_90: invalid syntax .*line 2"):
-        workers.compile(replace(FIRST, name="wrong", text="import triton\n1 +\n"))
+        workers.compile(kernel("wrong", "import triton\n1 +\n"))
     monkeypatch.setattr(compile_workers, "compile_source", None)
     assert [workers.compile(SOURCES[1]).name for _ in range(2)] == ["few", "few"]
     assert "SyntaxError" not in capfd.readouterr().err
@@ -75,7 +76,7 @@ def test_kernels_of_a_worker_that_is_gone_are_compiled_here(workers):
 def test_equal_kernels_of_different_names_are_compiled_once(workers, monkeypatch):
     sent = []
     monkeypatch.setattr(workers, "compile", lambda s: sent.append(s.name))
-    one, other = (workers.submit(kernel(name, before=f"# that is {name}\n")) for name in ("once", "again"))
+    one, other = (workers.submit(kernel(name, origins=(f"that is {name}",))) for name in ("once", "again"))
     assert one is other and workers.submit(kernel("few", warps=2)) is not one
     assert one.result() is workers.submit(kernel("few", warps=2)).result() is None
     assert sorted(sent) == ["few", "once"]
@@ -95,7 +96,7 @@ def test_waiting_kernels_are_ordered_and_can_be_cancelled(monkeypatch):
         monkeypatch.setattr(workers, "compile", wait)
         workers.submit(kernel("running"))
         first.wait()
-        short, product = kernel("short", warps=4), kernel("product", before="dot = 'tl.dot(a, b)'\n")
+        short, product = kernel("short", warps=4), kernel("product", has_dot=True)
         futures = [workers.submit(s) for s in (short, kernel("other", warps=2), product)]
         workers.cancel_except([short, product])
         done.set()
@@ -173,8 +174,9 @@ def test_products_are_compiled_first(monkeypatch):
     seen = []
     monkeypatch.setattr(native, "num_threads", lambda: 1)
     monkeypatch.setattr(kernel_cache, "compile_source", lambda s, arch: seen.append(s.name))
-    long = replace(FIRST, name="long", text=FIRST.text + "# " * 99)
-    described = replace(FIRST, name="described", text=FIRST.text + "# tl.dot(a, b) tl.make_tensor_descriptor(..)")
-    product = replace(FIRST, name="product", text=FIRST.text + "# tl.dot(a, b)")
+    long = kernel("long", "# " * 99 + "\n")
+    descriptor = TensorDescriptor("block", "p0", 0, (96, 128), (128, 1), (64, 64))
+    described = kernel("described", body=(descriptor,), has_dot=True)
+    product = kernel("product", has_dot=True)
     kernel_cache._compile([long, FIRST, described, product], "sm_90", None)
     assert seen[-4:] == ["product", "described", "long", "first"]

@@ -17,6 +17,7 @@ from oneflow.dialect.external import as_array, python_kernel
 from oneflow.dialect.record import REGISTRY
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.lowering.targets.choice import gpu_target_named, using_gpu
+from oneflow.lowering.triton.codegen.prelude import preamble
 from oneflow.lowering.triton.source import Source
 from oneflow.runtime import dlpack
 from oneflow.runtime.arguments import ArgumentError
@@ -164,10 +165,10 @@ def test_a_stream_caches_the_memory_of_results(cuda):
     assert len(cuda.live) == live.pop() - 1
 
 
-@pytest.mark.parametrize(("room", "held"), [(500, 432), (300, 216), (100, 0)])
-def test_the_cache_of_a_stream_is_limited(cuda, monkeypatch, room, held):
-    """Where a result is too much beside others, these go."""
-    monkeypatch.setattr(streams, "MAX_CACHED_BYTES", room)
+@pytest.mark.parametrize(("limit", "held"), [(500, 432), (300, 216), (100, 0)])
+def test_the_cache_of_a_stream_is_limited(cuda, monkeypatch, limit, held):
+    """A result that exceeds the limit evicts other blocks."""
+    monkeypatch.setattr(streams, "MAX_CACHED_BYTES", limit)
     x, w, b = on(floats(6, 20)), on(floats(20, 9)), on(floats(9))
     compiled = executable_of(flow.compile(layer, device="cuda"), x, w, b)
     free_cached(driver.device(0))
@@ -602,11 +603,11 @@ def test_borrowed_memory_is_released_after_use(cuda, made, last):
 
 def test_a_capsule_keeps_memory_until_it_is_deleted(cuda):
     array = on(floats(4, 3))
-    taken = array.__dlpack__(stream=-1)
+    capsule = array.__dlpack__(stream=-1)
     before = len(cuda.live)
     del array
     assert len(cuda.live) == before
-    del taken
+    del capsule
     assert len(cuda.live) == before - 1
 
 
@@ -753,25 +754,21 @@ def _has_device():
         return False
 
 
-DEEP = """import triton
-import triton.language as tl
-
-
-@triton.jit
-def deep(a, b, out):
-    rows, columns = tl.arange(0, 128)[:, None], tl.arange(0, 128)[None, :]
-    within = tl.arange(0, 64)
-    total = tl.zeros((128, 128), tl.float32)
-    for k in range(0, 4096, 64):
-        x = tl.load(a + rows * 4096 + k + within[None, :])
-        y = tl.load(b + (k + within[:, None]) * 128 + columns)
-        total = tl.dot(x, y, total)
-    tl.store(out + rows * 128 + columns, total)
+DEEP = """\
+rows, columns = tl.arange(0, 128)[:, None], tl.arange(0, 128)[None, :]
+within = tl.arange(0, 64)
+total = tl.zeros((128, 128), tl.float32)
+for k in range(0, 4096, 64):
+    x = tl.load(a + rows * 4096 + k + within[None, :])
+    y = tl.load(b + (k + within[:, None]) * 128 + columns)
+    total = tl.dot(x, y, total)
+tl.store(out + rows * 128 + columns, total)
 """
 
 
 def test_stages_are_as_many_as_there_is_memory_for():
-    source = Source("deep", DEEP, (("a", "*fp16"), ("b", "*fp16"), ("out", "*fp32")), "1", 8, 9)
+    parameters = (("a", "*fp16"), ("b", "*fp16"), ("out", "*fp32"))
+    source = Source("deep", parameters, "1", tuple(DEEP.splitlines()), 8, 9, preamble=preamble(()))
     many, few = compile_source(source), compile_source(source, "sm_80")
     assert 150_000 < few.shared <= 166_912 < many.shared <= 232_448
     small = replace(gpu_target_named("sm_90"), block_shared_bytes=1000)

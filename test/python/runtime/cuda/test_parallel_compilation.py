@@ -11,12 +11,11 @@ from oneflow.dialect.record import REGISTRY
 from oneflow.lowering.pipelines import pipeline_between
 from oneflow.lowering.triton.early_compilation import announce
 from oneflow.lowering.triton.launch.program import read_program
-from oneflow.lowering.triton.source import Source
 from oneflow.passes.pipeline import Pipeline
 from oneflow.runtime import native
 from oneflow.runtime.cuda import kernel_cache
 from oneflow.runtime.cuda.compile_workers import MIN_WORKERS, OPERATIONS_PER_WORKER, CompileWorkers
-from oneflow.runtime.cuda.compiler import CompileError, compile_source, load_function
+from oneflow.runtime.cuda.compiler import FIRST, CompileError, compile_source, load_function
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +53,7 @@ def test_what_is_on_the_disk_is_not_compiled_again(program, tmp_path, monkeypatc
 
 
 def test_a_kernel_that_is_refused_is_named(program, tmp_path, monkeypatch):
-    bad = Source("wrong", "import triton\n@triton.jit\ndef wrong(p0):\n    missing(p0)\n", (("p0", "*fp32"),), "1")
+    bad = replace(FIRST, name="wrong", body=("missing(p0)",))
     broken = program.__class__(**{**vars(program), "sources": {**program.sources, "wrong": bad}})
     with pytest.raises(CompileError, match="kernel wrong does not compile for sm_90"):
         compiled(broken, tmp_path, 4, monkeypatch)
@@ -108,8 +107,8 @@ def test_without_triton_programs_are_lowered_all_the_same(program, unready, tmp_
 
 def test_kernels_that_are_alike_share_a_binary(program, tmp_path, monkeypatch):
     first = next(iter(program.sources.values()))
-    text = "# where it comes from" + first.text[first.text.index("\n") :].replace(first.name, "other")
-    again, other = replace(first, name="other", text=text), replace(first, name="other", text=text, warps=8)
+    again = replace(first, name="other", origins=("where it comes from",))
+    other = replace(again, warps=8)
     made = {
         s.warps: compiled(replace(program, sources={first.name: first, "other": s}), tmp_path, 4, monkeypatch)
         for s in (again, other)

@@ -1,24 +1,19 @@
 """Packed 16-bit integers in PTX, which an assembler gets wrong."""
 
+from oneflow.lowering.triton.codegen.prelude import preamble
 from oneflow.lowering.triton.source import Source
 from oneflow.runtime.cuda.compiler import compile_source
 from oneflow.runtime.cuda.ptx import split_packed_halves
 
 #: Positions in two dimensions, clamped and compared with themselves: LLVM packs the two.
 CLAMPED = """\
-import triton
-import triton.language as tl
-
-
-@triton.jit
-def clamped(p0, p1):
-    x = tl.program_id(0) * 1024 + tl.arange(0, 1024)
-    a = ((x // 64) % 114).to(tl.int64) - 1
-    b = ((x // 7296) % 114).to(tl.int64) - 1
-    c = tl.minimum(tl.maximum(a, 0), 111)
-    d = tl.minimum(tl.maximum(b, 0), 111)
-    v = tl.load(p0 + (x // 831744).to(tl.int64) * 802816 + d * 7168 + c * 64 + x % 64)
-    tl.store(p1 + x, tl.where((a == c) & (b == d), v, 0.0))
+x = tl.program_id(0) * 1024 + tl.arange(0, 1024)
+a = ((x // 64) % 114).to(tl.int64) - 1
+b = ((x // 7296) % 114).to(tl.int64) - 1
+c = tl.minimum(tl.maximum(a, 0), 111)
+d = tl.minimum(tl.maximum(b, 0), 111)
+v = tl.load(p0 + (x // 831744).to(tl.int64) * 802816 + d * 7168 + c * 64 + x % 64)
+tl.store(p1 + x, tl.where((a == c) & (b == d), v, 0.0))
 """
 
 
@@ -47,7 +42,8 @@ def test_halves_are_computed_by_themselves():
 
 
 def test_kernels_have_no_packed_integers():
-    source = Source("clamped", CLAMPED, (("p0", "*bf16"), ("p1", "*bf16")), "1")
+    parameters, body = (("p0", "*bf16"), ("p1", "*bf16")), tuple(CLAMPED.splitlines())
+    source = Source("clamped", parameters, "1", body, preamble=preamble(()))
     binary = compile_source(source)
     assert "16x2" not in binary.ptx.replace("bf16x2", "").replace("f16x2", "")
     assert binary.cubin

@@ -85,7 +85,7 @@ def test_values_in_the_same_memory_are_read_again(program, arrays):
     assert program.looked == 2
 
 
-def test_arguments_that_come_anew_are_taken_where_they_lie(program, arrays):
+def test_new_arguments_are_read_in_place(program, arrays):
     _, w, r = arrays
     for seed in range(5):
         x = floats(4, 4, seed=seed)

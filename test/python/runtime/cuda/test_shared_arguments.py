@@ -62,9 +62,9 @@ def test_an_argument_that_comes_anew_into_what_is_updated(cuda):
     with create_context() as context, ir.Location.unknown():
         program = compile_cuda(read_module(TEXT.replace("SECOND", ""), context), options=Options(cached=False))
     c = DeviceArray.of(np.full(64, 3, np.float32), driver.device(0))
-    a, apart, over = parts(0, 64, 16)
+    a, disjoint, over = parts(0, 64, 16)
     first = a.numpy()
-    for b in (apart, apart, apart, over, apart, over):
+    for b in (disjoint, disjoint, disjoint, over, disjoint, over):
         a.take(first)
         last = b.numpy()
         results = program(a, b, c)

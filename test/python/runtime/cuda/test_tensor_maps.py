@@ -6,6 +6,7 @@ import pytest
 
 import oneflow as flow
 from oneflow.lowering.triton.codegen import matmul
+from oneflow.lowering.triton.codegen.prelude import preamble
 from oneflow.lowering.triton.cost.matmul_configurations import TMA_CONFIGS
 from oneflow.lowering.triton.source import Source, TensorDescriptor
 from oneflow.runtime.cuda import driver
@@ -14,24 +15,16 @@ from oneflow.runtime.cuda.compiler import compile_source
 from oneflow.runtime.cuda.tensor_maps import TensorMap, lift
 from oneflow.testing.host_cuda import host_cuda
 
-TEXT = """import triton
-import triton.language as tl
-
-
-@triton.jit
-def copy(n, p0, p1):
-    block1 = tl.make_tensor_descriptor(p0 + 768, [96, 128], [256, 1], [64, 64])
-    block2 = tl.make_tensor_descriptor(p1, [n, 128], [128, 1], [64, 64])
-    block3 = tl.make_tensor_descriptor(p1, [96, 128], [128, 1], [64, 128])
-    block3.store([0, 0], tl.full((64, 128), 0.0, tl.bfloat16))
-    block2.store([0, 0], block1.load([0, 64]))
-"""
-DESCRIPTORS = (
-    TensorDescriptor("block1", "p0", 768, (96, 128), (256, 1), (64, 64)),
-    TensorDescriptor("block3", "p1", 0, (96, 128), (128, 1), (64, 128)),
-)
 SOURCE = Source(
-    "copy", TEXT, (("n", "i32"), ("p0", "*bf16"), ("p1", "*bf16")), "1", descriptors=DESCRIPTORS
+    "copy", (("n", "i32"), ("p0", "*bf16"), ("p1", "*bf16")), "1",
+    (
+        TensorDescriptor("block1", "p0", 768, (96, 128), (256, 1), (64, 64)),
+        "block2 = tl.make_tensor_descriptor(p1, [n, 128], [128, 1], [64, 64])",
+        TensorDescriptor("block3", "p1", 0, (96, 128), (128, 1), (64, 128)),
+        "block3.store([0, 0], tl.full((64, 128), 0.0, tl.bfloat16))",
+        "block2.store([0, 0], block1.load([0, 64]))",
+    ),
+    preamble=preamble(()),
 )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-// Implements hinge.td, with kernels, functions over tensors and a gradient; test_declared_flow.py calls it.
+// Implements hinge.td, with kernels, functions over tensors and a gradient; test_declared_operator.py calls it.
 #include "oneflow/core/framework/framework.h"
 #include "oneflow/core/framework/mutable_attr_map.h"
 #include "oneflow/core/framework/op_expr.h"

@@ -1,4 +1,4 @@
-// hinge: max(0, margin - x). test_declared_flow.py takes it from here to flow._C.
+// hinge: max(0, margin - x). test_declared_operator.py takes it from here to flow._C.
 include "OneFlowBase.td"
 
 def OneFlow_FlowHingeOp : OneFlow_BaseOp<"flow_hinge", [NoSideEffect, DeclareOpInterfaceMethods<UserOpCompatibleInterface>]> {

@@ -1,4 +1,4 @@
-// test_surface.py: every method of the registries, contexts and tensors of OneFlow, called once.
+// test_sdk_methods.py: every method of the registries, contexts and tensors of OneFlow, called once.
 #include "oneflow/core/framework/framework.h"
 #include "oneflow/core/framework/op_expr_grad_function.h"
 #include "oneflow/core/functional/functional.h"

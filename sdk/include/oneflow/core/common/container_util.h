@@ -10,7 +10,7 @@
 
 namespace oneflow {
 
-/// How an element that is not changed is given: scalars themselves, others by reference.
+/// The type of an element that is not changed: scalars by value, others by reference.
 template <typename T>
 using scalar_or_const_ref_t = typename std::conditional<std::is_scalar<T>::value, T, const T &>::type;
 

@@ -19,7 +19,7 @@ inline float FloatOf(uint32_t bits) {
   return value;
 }
 
-/// The nearest half, ties to even; what is too large becomes infinity.
+/// The nearest half, ties to even; larger values become infinity.
 inline uint16_t HalfOf(float value) {
   const uint32_t bits = BitsOf(value), sign = bits >> 16 & 0x8000u, rest = bits & 0x7fffffffu;
   if (rest > 0x7f800000u) return static_cast<uint16_t>(sign | 0x7e00u);

@@ -1,4 +1,4 @@
-// Results that may be errors, and what makes and passes on errors: Error, Maybe<T>, JUST and the CHECK macros.
+// Results that may be errors, and the macros that make and propagate errors: Error, Maybe<T>, JUST and CHECK.
 // A failed CHECK throws CheckError, a failed CHECK_OR_RETURN returns an Error; both end as errors of the operator.
 #pragma once
 #include <functional>
@@ -11,7 +11,7 @@
 
 namespace oneflow {
 
-/// What a failed CHECK throws.
+/// The exception of a failed CHECK.
 class CheckError : public std::runtime_error {
  public:
   explicit CheckError(const std::string &text);
@@ -36,7 +36,7 @@ inline std::string At(const char *file, int line, const std::string &text) {
 
 }  // namespace detail
 
-/// What went wrong, as a text that `<<` extends: `return Error::CheckFailed() << "expected .., got " << x;`.
+/// An error; `<<` extends its text: `return Error::CheckFailed() << "expected .., got " << x;`.
 class Error final {
  public:
   Error() = default;
@@ -76,7 +76,7 @@ class Error final {
 template <typename T>
 class Symbol;
 
-/// Whether values of a type are held themselves: scalars and symbols are.
+/// Whether Maybe holds values of a type directly: scalars and symbols.
 template <typename T>
 struct IsHeldItself : std::is_scalar<T> {};
 template <typename T>
@@ -173,7 +173,7 @@ class MaybeFn final {
 
 namespace detail {
 
-/// Throws what the SDK itself finds wrong, without the place in its headers.
+/// Throws an error that the SDK detects, without a location in its headers.
 [[noreturn]] inline void Refuse(const Error &error) { throw CheckError(error.text()); }
 
 /// `Thrower() & error` throws; `&` binds less tightly than `<<`, so texts are added first.
@@ -216,7 +216,7 @@ T NotNull(T &&pointer, const char *file, int line, const char *text) {
 #define ONEFLOW_CHECK_TEXT_(text) ::oneflow::Error::At(__FILE__, __LINE__, "Check failed: " text " ")
 #define ONEFLOW_CHECK_(text, ...) \
   (__builtin_expect(!!(__VA_ARGS__), 1)) ? (void)0 : ::oneflow::detail::Thrower() & ONEFLOW_CHECK_TEXT_(text)
-// A loop, not an if, so that an else after it is not taken for its own.
+// A loop instead of an if: a following else would belong to that if.
 #define ONEFLOW_CHECK_OR_RETURN_(text, ...) \
   while (!__builtin_expect(!!(__VA_ARGS__), 1)) return ONEFLOW_CHECK_TEXT_(text)
 #define ONEFLOW_CHECK_OP_(a, op, b) ONEFLOW_CHECK_(#a " " #op " " #b, (a)op(b)) << "(" << (a) << " vs " << (b) << ") "

@@ -1,13 +1,13 @@
-// Small words that kernels and registrations are written with.
+// Macros and aliases of kernels and registrations.
 #pragma once
 #include <cstdint>
 
 namespace oneflow {
 
-/// Where a kernel runs. kGPU is the older name of kCUDA.
+/// The device type of a kernel. kGPU is the older name of kCUDA.
 enum DeviceType { kInvalidDevice = 0, kCPU = 1, kCUDA = 2, kGPU = 2 };
 
-/// The word for a device: "cpu" or "cuda".
+/// The name of a device type: "cpu" or "cuda".
 inline const char *DeviceTag(DeviceType device) {
   return device == kCPU ? "cpu" : device == kCUDA ? "cuda" : "invalid";
 }

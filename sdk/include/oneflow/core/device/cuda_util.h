@@ -1,4 +1,4 @@
-// Words that CUDA kernels are written with; they exist under a CUDA compiler only.
+// Macros of CUDA kernels; they exist under a CUDA compiler only.
 #pragma once
 #ifdef __CUDACC__
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace oneflow {
 constexpr int32_t kCudaThreadsNumPerBlock = 512;
 constexpr int32_t kCudaMaxBlocksNum = 8192;
 
-/// How many blocks cover `n` threads.
+/// The number of blocks that cover `n` threads.
 inline int32_t BlocksNum4ThreadsNum(int64_t n) {
   const int64_t blocks = (n + kCudaThreadsNumPerBlock - 1) / kCudaThreadsNumPerBlock;
   return static_cast<int32_t>(std::min<int64_t>(std::max<int64_t>(blocks, 1), kCudaMaxBlocksNum));

@@ -32,11 +32,11 @@ enum AttrType {
 /// The older name of AttrType.
 using UserOpAttrType = AttrType;
 
-/// The word for a kind of attribute: "list_int32".
+/// The name of an attribute kind: "list_int32".
 std::string AttrTypeName(AttrType type);
 
 /// A value of any kind. Numbers are in `ints` or `floats` (a scalar is a list of one), strings in `texts`;
-/// `lengths` are the ranks of the shapes of a list of shapes, whose sizes stand one after another in `ints`.
+/// `lengths` are the ranks of the shapes of a list of shapes, whose sizes follow one another in `ints`.
 struct AttrValue {
   AttrType type;
   std::vector<int64_t> ints;

@@ -10,7 +10,7 @@
 namespace oneflow {
 namespace user_op {
 
-/// What an infer function reads (operands, attributes) and writes (shapes and types of results).
+/// The argument of an infer function, which reads operands and attributes and writes shapes and types of results.
 class InferContext final : public OpContext {
  public:
   using OpContext::OpContext;
@@ -132,7 +132,7 @@ class UserOpSbpSignatureBuilder final {
   std::vector<SbpOfArgs> *list_;
 };
 
-/// What an SBP function reads, and where it puts signatures: `ctx->NewBuilder().Split(..).Build()`.
+/// The argument of an SBP function, to which signatures are added: `ctx->NewBuilder().Split(..).Build()`.
 class SbpContext final : public OpContext {
  public:
   SbpContext(OpCall *call, std::vector<SbpOfArgs> *list) : OpContext(call), list_(list) {}
@@ -147,7 +147,7 @@ class SbpContext final : public OpContext {
   std::vector<SbpOfArgs> *list_;
 };
 
-/// What a function of nd-signatures reads of its call and of the mesh.
+/// The call and the mesh, for functions of nd-signatures.
 class NdSbpContext : public OpContext {
  public:
   NdSbpContext(OpCall *call, const Shape &hierarchy) : OpContext(call), hierarchy_(hierarchy) {}
@@ -166,7 +166,7 @@ class NdSbpContext : public OpContext {
   Shape hierarchy_;
 };
 
-/// Where SetSbpSignatureInferFn says how the tensors of a call lie along one axis of the mesh.
+/// The argument of SetSbpSignatureInferFn, which sets the SBPs of a call along one mesh axis.
 class InferSbpSignatureFnContext final : public OpContext {
  public:
   InferSbpSignatureFnContext(OpCall *call, SbpSignature hints, int64_t parallel_num)
@@ -180,7 +180,7 @@ class InferSbpSignatureFnContext final : public OpContext {
     return hints_.bn_in_op2sbp_parallel().at(GenRepeatedBn(name, index));
   }
   SbpSignature *mutable_sbp_signature() { return &made_; }
-  /// What the user has asked for; nothing, here.
+  /// The signature that the user has requested: none.
   const SbpSignature &sbp_signature_conf() const { return asked_; }
   int64_t parallel_num() const { return parallel_num_; }
 
@@ -189,7 +189,7 @@ class InferSbpSignatureFnContext final : public OpContext {
   int64_t parallel_num_;
 };
 
-/// Where SetNdSbpInferFn says how the tensors of a call lie: `hints` is how the operands lie that it is asked about.
+/// The argument of SetNdSbpInferFn, which sets the nd-SBPs of a call; `hints` are the nd-SBPs of the operands.
 class InferNdSbpFnContext final : public NdSbpContext {
  public:
   InferNdSbpFnContext(OpCall *call, const Shape &hierarchy, NdSbpSignature hints)
@@ -205,11 +205,11 @@ class InferNdSbpFnContext final : public NdSbpContext {
     }
     return &(*made_.mutable_bn_in_op2nd_sbp())[GenRepeatedBn(name, index)];
   }
-  /// What the user has asked for; nothing, here.
+  /// The signature that the user has requested: none.
   const NdSbpSignature &nd_sbp_constraints() const { return constraints_; }
   const NdSbpSignature &made() const { return made_; }
 
-  /// What is asked along one axis of the mesh.
+  /// The hints along one mesh axis.
   InferSbpSignatureFnContext Along(int32_t axis) const {
     SbpSignature hints;
     for (const auto &hint : hints_.bn_in_op2nd_sbp()) {
@@ -217,7 +217,7 @@ class InferNdSbpFnContext final : public NdSbpContext {
     }
     return InferSbpSignatureFnContext(call(), hints, parallel_hierarchy().At(axis));
   }
-  /// Says how tensors lie along the next axis.
+  /// Sets the SBPs along the next mesh axis.
   void Add(const SbpSignature &along) {
     for (const auto &tensor : along.bn_in_op2sbp_parallel()) {
       *(*made_.mutable_bn_in_op2nd_sbp())[tensor.first].add_sbp_parallel() = tensor.second;
@@ -232,7 +232,7 @@ class InferNdSbpFnContext final : public NdSbpContext {
   NdSbpSignature hints_, made_, constraints_;
 };
 
-/// Where SetGetNdSbpSignatureListFn puts signatures.
+/// The list to which SetGetNdSbpSignatureListFn adds signatures.
 class GetNdSbpSignatureListContext final : public NdSbpContext {
  public:
   using NdSbpContext::NdSbpContext;
@@ -243,7 +243,7 @@ class GetNdSbpSignatureListContext final : public NdSbpContext {
   std::vector<NdSbpSignature> list_;
 };
 
-/// What SetComputeComplexityFn reads: the whole call, which one device computes.
+/// The argument of SetComputeComplexityFn: the logical call, as on one device.
 class ComputeComplexityFnContext final : public OpContext {
  public:
   using OpContext::OpContext;
@@ -270,7 +270,7 @@ class ComputeComplexityFnContext final : public OpContext {
   }
 };
 
-/// What a modify function may say of an operand.
+/// The properties of an operand that a modify function can set.
 class InputArgModifier final {
  public:
   bool is_mutable() const { return is_mutable_; }
@@ -284,13 +284,13 @@ class InputArgModifier final {
   bool requires_grad_ = true;
 };
 
-/// What a modify function may say of a result.
+/// The properties of a result that a modify function can set.
 class OutputArgModifier final {
  public:
   void set_is_mutable(bool) {}
   void set_requires_grad(bool) {}
   void set_header_infered_before_compute(bool) {}
-  /// The operand whose memory the result may have. Kernels say so themselves, by SetInplaceProposalFn.
+  /// The operand whose memory the result may share. Kernels propose that by SetInplaceProposalFn.
   void set_mutable_inplace_ibn(const std::string &) {}
   void set_const_inplace_ibn(const std::string &) {}
 };

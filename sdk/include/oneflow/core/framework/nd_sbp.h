@@ -1,4 +1,4 @@
-// How tensors lie on a mesh of devices, with the methods that OneFlow's messages have.
+// SBPs of tensors on a mesh of devices, with the methods of OneFlow's messages.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -10,7 +10,7 @@
 
 namespace oneflow {
 
-/// How a tensor lies along one axis of the mesh: kind is 'S' with an axis, 'B' or 'P'.
+/// The SBP of a tensor along one mesh axis: kind is 'S' with an axis, 'B' or 'P'.
 class SbpParallel final {
  public:
   SbpParallel() : SbpParallel('B', 0) {}
@@ -41,7 +41,7 @@ class SbpParallel final {
   int64_t axis_;
 };
 
-/// How a tensor lies on a mesh: one SbpParallel for each of its axes.
+/// The nd-SBP of a tensor: one SbpParallel for each mesh axis.
 class NdSbp final {
  public:
   NdSbp() = default;
@@ -60,7 +60,7 @@ class NdSbp final {
   std::vector<SbpParallel> along_;
 };
 
-/// How every tensor of a call lies along one axis of the mesh, by GenRepeatedBn.
+/// The SBP of every tensor of a call along one mesh axis, by GenRepeatedBn.
 class SbpSignature final {
  public:
   const std::map<std::string, SbpParallel> &bn_in_op2sbp_parallel() const { return tensors_; }
@@ -73,7 +73,7 @@ class SbpSignature final {
 /// The name of tensor number `index` of an operand or result in a signature.
 inline std::string GenRepeatedBn(const std::string &name, int32_t index) { return name + "_" + std::to_string(index); }
 
-/// How every tensor of a call lies, by GenRepeatedBn.
+/// The nd-SBP of every tensor of a call, by GenRepeatedBn.
 class NdSbpSignature final {
  public:
   const std::map<std::string, NdSbp> &bn_in_op2nd_sbp() const { return tensors_; }

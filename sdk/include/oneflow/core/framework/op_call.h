@@ -1,4 +1,4 @@
-// One call of an operator, and what all contexts show of it.
+// One call of an operator, and the common part of all contexts.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -60,7 +60,7 @@ struct OpCall {
   TensorDesc *Get(const std::string &name, int32_t index);
 };
 
-/// What every context shows of its call.
+/// The common part of all contexts: the call.
 class OpContext {
  public:
   explicit OpContext(OpCall *call) : call_(call), conf_(call->conf) {}
@@ -81,7 +81,7 @@ class OpContext {
   int64_t parallel_num() const { return parallel_.parallel_num(); }
   ParallelDesc parallel_desc() const { return ParallelDesc(device_type()); }
   JobDesc job_desc() const { return JobDesc(); }
-  /// How a tensor lies on the devices that are seen: one device has all of it.
+  /// The SBP of a tensor: one device has the full tensor.
   SbpParallel SbpParallel4ArgNameAndIndex(const std::string &name, int32_t index) const {
     call_->Get(name, index);
     return SbpParallel();

@@ -1,4 +1,4 @@
-// What registrations leave behind: definitions of operators and what their parts are.
+// The results of registrations: definitions of operators and of their parts.
 #pragma once
 #include <cstdint>
 #include <map>

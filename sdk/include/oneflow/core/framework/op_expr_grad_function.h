@@ -11,12 +11,12 @@
 namespace oneflow {
 namespace one {
 
-/// What Capture keeps for Apply; derive from it to keep more.
+/// The values that Capture saves for Apply; derive from it to save more.
 class AutoGradCaptureState {
  public:
   virtual ~AutoGradCaptureState();
 
-  /// Keeps a tensor; gives its place in SavedTensors.
+  /// Saves a tensor; returns its index in SavedTensors.
   size_t SaveTensorForBackward(const std::shared_ptr<Tensor> &tensor) {
     saved_.push_back(tensor);
     return saved_.size() - 1;
@@ -39,7 +39,7 @@ class OpExprGradFunctionIf {
                                     const TensorTuple &out_grads, TensorTuple *in_grads) const = 0;
 };
 
-/// What a forward call was made with.
+/// The arguments of a forward call.
 struct OpExprInterpContext {
   AttrMap attrs;
 };

@@ -16,7 +16,7 @@
 namespace oneflow {
 namespace user_op {
 
-/// What a predicate that chooses a kernel reads.
+/// The argument of a predicate that chooses a kernel.
 class KernelRegContext final : public OpContext {
  public:
   using OpContext::OpContext;
@@ -25,7 +25,7 @@ class KernelRegContext final : public OpContext {
   }
 };
 
-/// What a kernel reads when it makes its state or its cache.
+/// The argument of the functions that make a kernel's state or cache.
 class KernelInitContext : public OpContext {
  public:
   KernelInitContext(OpCall *call, DeviceCtx *device) : OpContext(call), device_(device) {}
@@ -45,7 +45,7 @@ class KernelInitContext : public OpContext {
 using KernelCacheContext = KernelInitContext;
 using KernelCreateContext = KernelInitContext;
 
-/// What a kernel computes with. The temporary memory that SetInferTmpSizeFn asks for is the tensor "tmp_buffer", 0.
+/// The argument of Compute. The temporary memory of SetInferTmpSizeFn is the tensor "tmp_buffer", 0.
 class KernelContext : public KernelInitContext {
  public:
   KernelContext(OpCall *call, DeviceCtx *device);
@@ -62,7 +62,7 @@ class KernelComputeContext final : public KernelContext {
   using KernelContext::KernelContext;
 };
 
-/// What InferShape reads and writes.
+/// The argument of InferShape.
 class KernelInferContext final : public KernelContext {
  public:
   using InferFn = std::function<Maybe<void>(InferContext *)>;
@@ -83,16 +83,16 @@ class KernelInferContext final : public KernelContext {
   InferContext infer_;
 };
 
-/// What a kernel keeps from one Compute to the next.
+/// The state of a kernel between calls of Compute.
 class OpKernelState {
  public:
   virtual ~OpKernelState();
 };
 
-/// What a kernel prepares once for all calls of one shape.
+/// Values that a kernel prepares once for all calls of one shape.
 class OpKernelCache {
  public:
-  /// What `InitOpKernelCacheWithFlags` is told of a cache that is there already.
+  /// Flags for `InitOpKernelCacheWithFlags`: what may have changed since the cache was made.
   enum Flag : int8_t { kAllMayChanged = 0, kShapeNotChanged = 1, kAttrNotChanged = 2 };
 
   virtual ~OpKernelCache();

@@ -7,7 +7,7 @@
 namespace oneflow {
 namespace one {
 
-/// A seed. Random operators add to it what `flow.manual_seed` and the run decide.
+/// A seed. Random operators combine it with the seed of `flow.manual_seed` and of the run.
 class Generator final {
  public:
   explicit Generator(uint64_t seed) : seed_(seed) {}
@@ -18,7 +18,7 @@ class Generator final {
   uint64_t seed_;
 };
 
-/// The seed where a call gives none.
+/// The seed of calls without a seed.
 inline Maybe<Generator> DefaultAutoGenerator() { return Generator(0); }
 
 }  // namespace one

@@ -12,7 +12,7 @@
 namespace oneflow {
 namespace user_op {
 
-/// Hands what a chain of calls has collected to the registry of the process.
+/// Adds the result of a chain of calls to the registry of the process.
 class Registration final {
  public:
   Registration(const OpRegistry &registry);
@@ -33,7 +33,7 @@ class HostMemoryInputRegistration final {
   explicit HostMemoryInputRegistration(const HostMemoryInput &input);
 };
 
-// What keeps a variable that nothing refers to: `used` in the compiler, `retain` in a linker that collects sections.
+// Keeps a variable without references: `used` for the compiler, `retain` for a linker that collects sections.
 #if defined(__has_attribute)
 #if __has_attribute(retain)
 #define ONEFLOW_KEPT_ __attribute__((used, retain))
@@ -43,7 +43,7 @@ class HostMemoryInputRegistration final {
 #define ONEFLOW_KEPT_ __attribute__((used))
 #endif
 
-/// Where the version stands in a library's file.
+/// The version in a library's file.
 ONEFLOW_KEPT_ static const char kSdkVersionMark[] =
     "oneflow-sdk-version=" OF_PP_STRINGIZE(ONEFLOW_SDK_VERSION) ";";
 

@@ -10,7 +10,7 @@
 namespace oneflow {
 namespace one {
 
-/// A tensor of the program: what is known of it, and its number there.
+/// A tensor of the program: its description and its number.
 class Tensor final {
  public:
   Tensor(int64_t id, const user_op::TensorDesc &desc) : id_(id), desc_(desc) {}

@@ -1,4 +1,4 @@
-// What is known of a tensor before it exists, and what a kernel gets of one.
+// The description of a tensor, and the tensor that a kernel gets.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -12,7 +12,7 @@ namespace oneflow {
 /// The order of a tensor's elements in memory; here it is always kContiguous.
 enum class MemoryFormat { kContiguous = 0, kChannelsLast = 1, kPreserve = 2 };
 
-/// Where memory lies.
+/// The device of memory.
 class MemoryCase final {
  public:
   explicit MemoryCase(DeviceType device) : device_(device) {}
@@ -26,7 +26,7 @@ class MemoryCase final {
 
 namespace user_op {
 
-/// Shape and element type of a tensor, whose elements lie in order, without gaps.
+/// Shape and element type of a contiguous tensor.
 class TensorDesc final {
  public:
   TensorDesc() = default;

@@ -12,16 +12,16 @@
 namespace oneflow {
 namespace user_op {
 
-/// What a gradient function leaves behind: operations, which tensor is the gradient of which operand, and what the
-/// user should be told.
+/// The result of a gradient function: operations, the tensor that is the gradient of each operand, and notes for the
+/// user.
 struct BackwardProgram {
   std::vector<UserOpConfWrapper> ops;
   std::map<std::pair<std::string, int32_t>, std::string> bindings;
   std::set<std::string> notes;
 };
 
-/// The operation whose gradient is asked for. Where its one operand is `in` it may be called `x`, and its one result
-/// `out` may be called `y`: OneFlow's documents use both. The user is told.
+/// The operation to differentiate. Its only operand `in` may also be called `x`, and its only result
+/// `out` also `y`: OneFlow's documents use both names. The user gets a note.
 class UserOpWrapper final : public UserOpConfWrapper {
  public:
   UserOpWrapper(OpCall *call, BackwardProgram *program)
@@ -47,7 +47,7 @@ class UserOpWrapper final : public UserOpConfWrapper {
   bool HasGradTensor4OpOutput(const std::string &name, int32_t index) const;
   bool NeedGenGradTensor4OpInput(const std::string &name, int32_t index) const;
 
-  /// Says which tensor is the gradient of an operand; `grad_fn` gives its name.
+  /// Sets the gradient of an operand: the tensor whose name `grad_fn` returns.
   void InputGradBind(const OpArg &operand, const std::function<std::string()> &grad_fn) const;
   void BindGradTensorWithOpInput(const std::string &tensor, const std::string &name, int32_t index) const;
 
@@ -59,7 +59,7 @@ class UserOpWrapper final : public UserOpConfWrapper {
   BackwardProgram *program_;
 };
 
-/// What a gradient function gets: the forward operation, and operations that are made when they are first asked for.
+/// The argument of a gradient function: the forward operation, and operations that are made at their first use.
 class BackwardOpConfContext final {
  public:
   using BuildOpFn = std::function<UserOpConfWrapper(BackwardOpBuilder &)>;
@@ -75,7 +75,7 @@ class BackwardOpConfContext final {
   BackwardProgram *program_;
   std::map<std::string, BuildOpFn> definitions_;
   std::map<std::string, UserOpConfWrapper> ops_;
-  /// The operations whose functions are running: one that asks for itself has no end.
+  /// The operations whose functions are running, to detect an operation that uses itself.
   std::set<std::string> underway_;
 };
 

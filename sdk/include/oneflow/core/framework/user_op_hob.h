@@ -12,7 +12,7 @@
 namespace oneflow {
 namespace user_op {
 
-/// A predicate over a call, with the text of what it asks and of what it found.
+/// A predicate over a call, with the texts of its condition and of the values of a call.
 class HobBool final {
  public:
   using Test = std::function<bool(const KernelRegContext &)>;

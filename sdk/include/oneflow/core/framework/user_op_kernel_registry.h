@@ -14,7 +14,7 @@ namespace user_op {
 using OpKernelCreateFn = std::function<OpKernel *(KernelInitContext *)>;
 using InferTmpSizeFn = std::function<size_t(InferContext *)>;
 using IsMatchedPred = std::function<bool(const KernelRegContext &)>;
-/// Takes (result, index, operand, index, whether the kernel changes it): the two share memory.
+/// Called with (result, index, operand, index, whether the kernel changes it): the two share memory.
 using AddInplaceArgPair =
     std::function<Maybe<void>(const std::string &, int32_t, const std::string &, int32_t, bool)>;
 using InplaceProposalFn = MaybeFn<const InferContext &, AddInplaceArgPair>;
@@ -37,7 +37,7 @@ struct OpKernelRegistryResult {
   int32_t priority = kKernelPriorityDefault;
 };
 
-/// Collects a kernel; every method gives the registry back, so that calls are chained.
+/// Builds a kernel; every method returns the registry, so that calls can be chained.
 class OpKernelRegistry final {
  public:
   OpKernelRegistry(const std::string &name, const char *file, int line);
@@ -48,7 +48,7 @@ class OpKernelRegistry final {
   OpKernelRegistry &SetCreateFn() {
     return SetCreator([](KernelInitContext *) -> OpKernel * { return new T(); });
   }
-  /// Kernels are what `fn` makes; it takes nothing, a `const KernelInitContext &` or a `KernelCreateContext *`.
+  /// `fn` makes the kernel; its argument is nothing, a `const KernelInitContext &` or a `KernelCreateContext *`.
   template <typename F>
   OpKernelRegistry &SetCreateFn(F fn) {
     return SetCreator([fn](KernelInitContext *ctx) -> OpKernel * {

@@ -42,7 +42,7 @@ struct OpRegistryResult {
   OutputArgModifyFn output_arg_modify_fn;
 };
 
-/// Collects an operator; every method gives the registry back, so that calls are chained.
+/// Builds an operator; every method returns the registry, so that calls can be chained.
 class OpRegistry final {
  public:
   OpRegistry(const std::string &name, const char *file, int line);
@@ -103,11 +103,11 @@ class OpRegistry final {
   OpRegistry &SetTensorDescInferFn(TensorDescInferFn fn) { return SetLogicalTensorDescInferFn(fn); }
   OpRegistry &SetShapeInferFn(TensorDescInferFn fn) { return SetLogicalTensorDescInferFn(fn); }
   OpRegistry &SetLogicalTensorDescInferFn(TensorDescInferFn fn);
-  /// Used where there is no logical one; one device's share is inferred as a call of its own.
+  /// Used without a logical function; the part of one device is inferred as a call of its own.
   OpRegistry &SetPhysicalTensorDescInferFn(TensorDescInferFn fn);
   OpRegistry &SetDataTypeInferFn(DataTypeInferFn fn);
   OpRegistry &SetGetSbpFn(GetSbpFn fn);
-  /// Says how results lie where operands lie in one way; it is asked about every combination of SetGetSbpFn's.
+  /// Sets the SBPs of results for SBPs of operands; it is called for every combination that SetGetSbpFn gives.
   OpRegistry &SetNdSbpInferFn(NdSbpInferFn fn);
   /// Lists the signatures on a mesh of several axes, in place of combinations of SetGetSbpFn's.
   OpRegistry &SetGetNdSbpSignatureListFn(GetNdSbpSignatureListFn fn);

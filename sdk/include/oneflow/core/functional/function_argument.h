@@ -1,4 +1,4 @@
-// Arguments of functions over tensors: tensors, numbers, texts, shapes, data types and lists, or none of these.
+// Arguments of functions over tensors: tensors, numbers, strings, shapes, data types, lists, or none.
 #pragma once
 #include <memory>
 #include <string>
@@ -40,7 +40,7 @@ class Optional final {
 namespace one {
 namespace functional {
 
-/// An argument that is not what a functor takes.
+/// An argument of a type that a functor does not take.
 class ArgumentError final : public CheckError {
  public:
   using CheckError::CheckError;
@@ -166,7 +166,7 @@ struct Argument::Convert<Scalar> {
   }
 };
 
-/// Lists of numbers that attributes do not have.
+/// Lists of number types that attributes do not have.
 template <>
 struct Argument::Convert<std::vector<Scalar>> {
   static std::vector<Scalar> From(const Argument &arg) {

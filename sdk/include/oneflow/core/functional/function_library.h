@@ -70,7 +70,7 @@ Maybe<TensorTuple> CallFunctor(const std::string &name, const std::vector<Argume
 
 }  // namespace detail
 
-/// What a library's block gets.
+/// The argument of a library's block.
 class FunctionLibrary final {
  public:
   FunctionLibrary(const char *file, int line) : where_(std::string(file) + ":" + std::to_string(line)) {}
@@ -107,7 +107,7 @@ class FunctionLibraryRegistration final {
 
 namespace detail {
 
-/// How many tensors an argument has.
+/// The number of tensors of an argument.
 inline int32_t TensorCount(const std::shared_ptr<Tensor> &tensor) { return tensor == nullptr ? 0 : 1; }
 inline int32_t TensorCount(const Optional<Tensor> &tensor) { return tensor.has_value() ? 1 : 0; }
 inline int32_t TensorCount(const TensorTuple &tensors) { return static_cast<int32_t>(tensors.size()); }

@@ -15,7 +15,7 @@ class SequenceFunction;
 template <typename R, typename... Args>
 class SequenceFunction<R(Args...)> final {
  public:
-  /// Takes what the function before gave.
+  /// Appends a function, whose argument is the result of the previous function.
   using Next = std::function<R(const decltype(std::declval<R>().Value()) &)>;
 
   explicit SequenceFunction(std::function<R(Args...)> first) : call_(std::move(first)) {}

@@ -50,8 +50,8 @@ def check(function, arrays, kernels, dots):
         rounded = other.astype(np.float16).astype(np.float64)
         # Sums are f32: a few roundings of the largest come on top, in whatever order a library adds.
         in_f32 = 4 * np.spacing(np.float32(np.abs(other).max()))
-        apart = np.abs(one.view(np.float16) - rounded) - np.spacing(np.abs(rounded).astype(np.float16))
-        assert apart.max() <= in_f32
+        distance = np.abs(one.view(np.float16) - rounded) - np.spacing(np.abs(rounded).astype(np.float16))
+        assert distance.max() <= in_f32
 
 
 SUMS = {

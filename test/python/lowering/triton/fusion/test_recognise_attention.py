@@ -43,8 +43,8 @@ def causal_by_where(q, k, v):
     """A causal mask from positions, by `where`, and a softmax in f32."""
     scores = flow.matmul(q, k.transpose(-2, -1)).to(flow.float32) * SCALE
     rows, columns = flow.arange(LENGTH).reshape(LENGTH, 1), flow.arange(SIZE)
-    shown = flow.where(columns <= rows, scores, flow.full((), float("-inf")))
-    return flow.matmul(flow.softmax(shown, -1).to(flow.float16), v)
+    masked = flow.where(columns <= rows, scores, flow.full((), float("-inf")))
+    return flow.matmul(flow.softmax(masked, -1).to(flow.float16), v)
 
 
 def finite(number, q, k, v):
@@ -56,8 +56,8 @@ def finite(number, q, k, v):
 
 def finite_before_scaling(q, k, v):
     scores = flow.matmul(q, k.transpose(-2, -1)).to(flow.float32)
-    shown = flow.where(flow.tril(flow.ones(LENGTH, SIZE)) > 0, scores, flow.full((), -3.4e38))
-    return flow.matmul(flow.softmax(shown * SCALE, -1).to(flow.float16), v)
+    masked = flow.where(flow.tril(flow.ones(LENGTH, SIZE)) > 0, scores, flow.full((), -3.4e38))
+    return flow.matmul(flow.softmax(masked * SCALE, -1).to(flow.float16), v)
 
 
 def finite_added(q, k, v):

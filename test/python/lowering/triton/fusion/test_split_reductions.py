@@ -1,20 +1,25 @@
 """Split reductions, products by TMA descriptors, tiled transposes: values against NumPy, in the interpreter."""
 
+import math
+
 import ml_dtypes
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from lowered import lower
 
 from oneflow.dialect import ops  # noqa: F401
+from oneflow.lowering.kernels.reduction_split import ALIGNED_STEPS, even_parts
 from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.triton.codegen import matmul
 from oneflow.lowering.triton.cost.matmul_configurations import (
     POINTER_CONFIGS,
     TMA_CONFIGS,
     Product,
-    choose_reduction_parts,
     choose_split_k,
     microseconds,
+    most_reduction_parts,
     operand_reuse,
     ranked_configs,
 )
@@ -59,6 +64,81 @@ def test_split_reductions(shape, axes, result, op, reference):
     assert program.plan.count("run.launch") == 2
     x = normal(*shape)
     np.testing.assert_allclose(interpret_program(program, x)[0], reference(x.astype(np.float64), axes), 1e-5, 1e-3)
+
+
+@pytest.mark.parametrize("shape", [(3, 50021), (1, 131101)], ids=str)
+@pytest.mark.parametrize(("op", "reference"), [("reduce_sum", np.sum), ("reduce_min", np.min)])
+def test_parts_with_a_remainder(shape, op, reference):
+    """A prime number of steps: windows of the operand, and the steps behind them."""
+    kind = f"{shape[0]}x{shape[1]}xf32"
+    program = lower(call(op, [kind], "axis = [1 : si32], keepdims = false", f"{shape[0]}xf32"))
+    assert program.plan.count("run.launch") == 3
+    x = normal(*shape) + np.linspace(1, 0, shape[1], dtype=np.float32)
+    np.testing.assert_allclose(interpret_program(program, x)[0], reference(x.astype(np.float64), 1), 1e-5)
+
+
+@pytest.mark.parametrize("size", [65536, 50021])
+def test_softmax_of_few_long_rows(size):
+    """The exponentials are computed where they are summed and where they are divided, and not written."""
+    program = lower(call("softmax", [f"3x{size}xf32"], "", f"3x{size}xf32"))
+    (written,) = [line for line in program.plan.splitlines() if "run.result" in line]
+    assert f"{3 * size * 4}" in written and f"run.at(0, {3 * size * 4}" not in program.plan
+    x = normal(3, size)
+    want = np.exp(x.astype(np.float64) - x.max(1, keepdims=True))
+    want /= want.sum(1, keepdims=True)
+    np.testing.assert_allclose(interpret_program(program, x)[0], want, 1e-5)
+
+
+@pytest.mark.parametrize(
+    ("shape", "dim", "launches"), [((3, 65536), 1, 3), ((131072,), 0, 4), ((16384, 8), 0, 3)], ids=str
+)
+def test_scans_of_few_long_rows(shape, dim, launches):
+    """Totals of parts, their running sums, and the parts from there; nothing of the result's size is written else."""
+    kind = "x".join([*map(str, shape), "f32"])
+    program = lower(call("cumsum", [kind], f"dim = {dim} : si64", kind))
+    assert program.plan.count("run.launch") == launches
+    assert all(f", {4 * math.prod(shape)})" not in line for line in program.plan.splitlines() if "run.at" in line)
+    x = normal(*shape) + np.float32(0.5)
+    want = np.cumsum(x.astype(np.float64), dim)
+    np.testing.assert_allclose(interpret_program(program, x)[0], want, 2e-5, 2e-3)
+
+
+def test_few_rows_that_one_kernel_reads():
+    """The rows fill half of the SMs: a softmax stays one kernel, a sum is split."""
+    rows = gpu_target().sms // 2 + 1
+    kind = f"{rows}x65536xf32"
+    assert lower(call("softmax", [kind], "", kind)).plan.count("run.launch") == 1
+    total = call("reduce_sum", [kind], "axis = [1 : si32], keepdims = false", f"{rows}xf32")
+    assert lower(total).plan.count("run.launch") == 2
+
+
+def test_numbers_of_a_long_row_have_their_own_kernel():
+    """One program for the whole row would leave the other SMs idle."""
+    program = lower(
+        """func.func @main(%x: tensor<1x65536xf32>) -> tensor<1x65536xf32> {
+      %0:3 = "oneflow.layer_norm"(%x) {begin_norm_axis = 1 : si64, begin_params_axis = 1 : si64, center = false,
+        scale = false, epsilon = 1.0e-5 : f64}
+        : (tensor<1x65536xf32>) -> (tensor<1x65536xf32>, tensor<1xf32>, tensor<1xf32>)
+      return %0#0 : tensor<1x65536xf32>
+    }"""
+    )
+    *_, last = program.sources.values()
+    assert int(last.grid) > 1
+    x = normal(1, 65536)
+    want = (x - x.mean()) / np.sqrt(x.var() + 1e-5)
+    np.testing.assert_allclose(interpret_program(program, x)[0], want, 1e-4, 1e-4)
+
+
+@given(size=st.integers(1, 1 << 21), most=st.integers(0, 1100))
+def test_even_parts(size, most):
+    """At most so many; where they do not cover the loop, the remainder is shorter than two parts."""
+    parts = even_parts(size, most)
+    assert 1 <= parts <= max(most, 1)
+    if parts > 1 and size % parts:
+        steps = size // parts // ALIGNED_STEPS * ALIGNED_STEPS
+        assert steps and size - parts * steps < 2 * steps
+    elif most > 1 and size >= 4 * ALIGNED_STEPS * most:
+        assert 2 * parts >= most
 
 
 def test_a_split_maximum_propagates_nan():
@@ -254,14 +334,14 @@ def test_deep_products_and_reductions_are_split_where_that_fills_the_device():
     assert choose_split_k(Product(1, 64, 64, 65536, 2, True), (65536,))[1] >= 32
     assert choose_split_k(Product(1, 256, 256, 16384, 2, True), (16384,)) == (0, 8)
     assert choose_split_k(Product(1, 8192, 8192, 8192, 2, True), (8192,)) == (0, 1)
-    # 18 tiles: 7 parts fill 132 processors better than 4 or 8.
+    # 18 tiles: 7 parts fill 132 SMs better than 4 or 8.
     assert choose_split_k(Product(1, 256, 2304, 25088, 2, False, operand_reuse=(1.0, 7.0)), (128, 14)) == (1, 7)
-    assert choose_reduction_parts(65536, 65536, 1024, True) > 32 and choose_reduction_parts(64, 64, 8192, True) == 1
+    assert most_reduction_parts(65536, 1024, True) > 32 and most_reduction_parts(64, 8192, True) == 1
     # A second launch takes as long as some more rows for each program.
-    assert choose_reduction_parts(528, 528, 768, True) == 1 and choose_reduction_parts(2048, 2048, 768, True) > 1
+    assert most_reduction_parts(528, 768, True) == 1 and most_reduction_parts(2048, 768, True) > 1
     # Where windows overlap, an operand is read from memory once.
-    apart, shared = (Product(1, 64, 576, 401408, 2, False, False, (1, n)) for n in (1, 9))
-    assert microseconds(ranked_configs(shared)[0], shared) < microseconds(ranked_configs(apart)[0], apart)
+    separate, shared = (Product(1, 64, 576, 401408, 2, False, False, (1, n)) for n in (1, 9))
+    assert microseconds(ranked_configs(shared)[0], shared) < microseconds(ranked_configs(separate)[0], separate)
     assert (
         operand_reuse([2, None], 2) == operand_reuse([2, 2], None) == operand_reuse([2, 3], 8) == 1
         and operand_reuse([4, 4], 4) == 4

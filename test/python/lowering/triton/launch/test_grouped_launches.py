@@ -53,7 +53,7 @@ def test_updates_are_one_launch(count):
         ("tensor<3072x3072xf32>", {"main_kernel_0": "9216"}),
     ],
 )
-def test_larger_updates_are_fewer_together(kind, grids):
+def test_larger_updates_are_grouped_in_smaller_numbers(kind, grids):
     """Of 3 parameters each: 26 are as many as 80 parameters allow. Those of 9216 programs fill the device alone."""
     program = lower(updates(30, kind=kind))
     assert {name: source.grid for name, source in program.sources.items()} == grids
@@ -85,9 +85,9 @@ def test_operations_are_not_looked_through_for_each_kernel(monkeypatch):
     assert counts[1] <= 3 * counts[0]
 
 
-def test_few_choices_stand_beside_many_names():
+def test_grouped_sources_have_few_branches():
     """Triton copies all names of a function at each `if` of it."""
-    source = Source("one", "@triton.jit\ndef one(p0, p1):\n    pass\n", (("p0", "*fp32"), ("p1", "*fp32")), "1")
+    source = Source("one", (("p0", "*fp32"), ("p1", "*fp32")), "1", ())
     functions = grouped(source, "many", 1, 196).text.split("@triton.jit\n")
     copied = [f.count(" if ") * f.split(":\n")[0].count(",") for f in functions]
     assert sum(copied) < 196 * 392 / 10
@@ -102,7 +102,7 @@ def test_a_group_updates_its_parameters_in_place():
     assert lower(text).plan.count("run.donated(") == 3
 
 
-def test_calls_that_need_each_other_are_apart():
+def test_dependent_calls_are_not_fused():
     kind = "tensor<8xf32>"
     program = lower(f"""func.func @main(%x: {kind}, %y: {kind}) -> ({kind}, {kind}) {{
       %0 = "oneflow.softmax"(%x) : ({kind}) -> {kind}
@@ -122,8 +122,8 @@ def test_calls_that_need_each_other_are_apart():
     assert program.plan.count("run.launch") >= 2
 
 
-def test_calls_of_several_results_that_need_each_other_are_apart():
-    """Softmax along the first dimension, then the second, again and again: each kernel reads the one before."""
+def test_dependent_calls_of_several_results_are_not_fused():
+    """Softmax along the first dimension, then the second, repeatedly: each kernel reads the previous result."""
 
     def function(x):
         for axis in (0, 1, 0, 1, 0):
@@ -167,8 +167,8 @@ def test_products_that_leave_processors_idle_are_one_launch(count, shape):
     assert compile_source(program.sources[f"main_kernel_0_x{count}"]).cubin
 
 
-def test_gradients_of_equal_weights_fill_the_device_together():
-    """12 of 72 tiles for 132 processors are 7 and 5: they take 4 and 3 rounds, not 7 and 5."""
+def test_grouped_gradients_of_equal_weights_fill_the_device():
+    """12 of 72 tiles for 132 SMs are 7 and 5: they take 4 and 3 rounds, not 7 and 5."""
     program = lower(products(12, (768, 3072, 8192)))
     assert {n: s.grid for n, s in program.sources.items()} == {
         "main_kernel_0_x7": "132", "main_kernel_0_x5": "132"
@@ -180,7 +180,7 @@ def test_gradients_of_equal_weights_fill_the_device_together():
 
 @pytest.mark.parametrize("stays", [False, True])
 def test_each_tile_takes_the_descriptors_and_pointers_of_its_product(stays, monkeypatch):
-    """Programs that stay go through the tiles of all products."""
+    """Persistent programs process the tiles of all products."""
     monkeypatch.setattr(matmul, "ranked_configs", lambda product: [replace(TMA_CONFIGS[-1], persistent=stays)])
     monkeypatch.setattr(matmul.Contraction, "launch_sizes", lambda self, count: (count,))
     shapes = [(128, 256), *[(192, 256)] * 3, *[(192,)] * 3]
@@ -218,13 +218,13 @@ def test_the_host_makes_the_descriptors_of_every_product_of_a_launch():
     assert compile_source(source, "sm_80").maps == ()
 
 
-def test_products_that_need_each_other_or_fill_the_device_are_apart():
+def test_products_that_depend_or_fill_the_device_are_not_grouped():
     assert lower(products(3, (128, 128, 128), dependent=True)).plan.count("run.launch") == 3
     assert lower(products(3, (8192, 8192, 1024))).plan.count("run.launch") == 3
 
 
-def test_products_of_one_launch_have_no_other_ways():
+def test_grouped_products_have_no_other_configurations():
     """Those are for a product by itself; a launch of several is chosen for all of them."""
     tuned = 'module attributes {{oneflow.autotune = "true"}} {{\n{}\n}}'
-    apart = lower(tuned.format(products(1, (768, 768, 8192))))
-    assert apart.choices["main_kernel_0"] and not lower(tuned.format(products(3, (768, 768, 8192)))).choices
+    separate = lower(tuned.format(products(1, (768, 768, 8192))))
+    assert separate.choices["main_kernel_0"] and not lower(tuned.format(products(3, (768, 768, 8192)))).choices

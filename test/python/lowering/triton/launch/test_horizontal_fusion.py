@@ -1,5 +1,6 @@
 """Small kernels of a short program that are one launch: values, places and what is left apart."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,6 +12,7 @@ from oneflow.dialect import ops  # noqa: F401
 from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.reader import read_module
 from oneflow.frontend.tracing.trace import trace
+from oneflow.lowering.targets.choice import gpu_target, using_gpu
 from oneflow.lowering.triton.launch import horizontal_fusion
 from oneflow.runtime.cuda.compiler import compile_source
 from oneflow.runtime.failures import PositionError
@@ -69,6 +71,19 @@ def test_a_check_in_a_launch_with_others_is_noted():
         interpret_program(lower(stepping()), *given)
 
 
+def test_kernels_whose_functions_differ_under_one_name_stay_apart():
+    """The largest of floats is NaN where one is NaN; that of integers is not chosen by such a function."""
+    x, y = np.zeros((8, 30), np.float32), np.zeros((8, 30), np.int32)
+    x[:, 7], y[:, 9] = np.nan, 1
+
+    def function(x, y):
+        return flow.argmax(x, -1), flow.argmax(y, -1)
+
+    specs = [flow.TensorSpec((8, 30), kind) for kind in (flow.float32, flow.int32)]
+    one, other = interpret_program(lower(str(trace(function, *specs))), x, y)
+    assert one.tolist() == [7] * 8 and other.tolist() == [9] * 8
+
+
 def two(rows):
     """Two kernels that need nothing of each other."""
     kind = f"tensor<{rows}x256xf32>"
@@ -79,11 +94,18 @@ def two(rows):
     }}"""
 
 
-def test_small_kernels_of_a_short_program_alone_are_together(monkeypatch):
+def test_only_small_kernels_of_short_programs_are_fused(monkeypatch):
     assert lower(two(40)).plan.count("run.launch") == 1
     assert lower(two(4000)).plan.count("run.launch") == 2
     monkeypatch.setattr(horizontal_fusion, "MAX_CALLS", 1)
     assert lower(two(40)).plan.count("run.launch") == 2
+
+
+@pytest.mark.parametrize("change", [{"sms": 4}, {"l2_cache_bytes": 1 << 19}])
+def test_kernels_that_are_large_for_the_target_stay_apart(change):
+    """Each kernel has 10 programs, and reads and writes 82 kB."""
+    with using_gpu(replace(gpu_target(), **change)):
+        assert lower(two(40)).plan.count("run.launch") == 2
 
 
 def test_two_kernels_of_one_launch():
@@ -93,7 +115,7 @@ def test_two_kernels_of_one_launch():
     np.testing.assert_allclose(other, y - np.log(np.exp(y).sum(1, keepdims=True)), 1e-4, 1e-5)
 
 
-def test_who_reads_an_argument_and_who_updates_it_are_apart():
+def test_a_reader_and_an_updater_of_an_argument_are_not_fused():
     """Whichever comes first: the updates of 1 wait for 0, and come before 2."""
     graph = SimpleNamespace(producers=[set(), set(), set()], ordered_after={1: {0, 2}})
     assert horizontal_fusion.dependences(graph) == [set(), {0}, {1}]

@@ -33,7 +33,7 @@ def turned(x):
     return x
 
 
-def test_small_temporaries_lie_apart():
+def test_small_temporaries_share_no_memory():
     """Kernels that need not wait for one another run side by side then, whatever was in their memory before."""
     program = program_of(turned, flow.TensorSpec((64, 64)))
     places = sorted(temporaries(program))

@@ -213,8 +213,8 @@ def other_gluon(monkeypatch):
 def test_where_triton_refuses_gluon_the_plain_form_runs(program, other_gluon):
     line = rf"^Triton 9\.8\.7 does not compile {NAME} in the form for sm_90, [^\n]*NVMMADistributedLayout[^\n]*$"
     with pytest.warns(RuntimeWarning, match=line) as told:
-        taken, binaries = kernel_cache.compile_for_arch(program, "sm_90", cached=False)
-    assert len(told) == 1 and taken.sources == program.sources and set(binaries) == set(program.sources)
+        compiled, binaries = kernel_cache.compile_for_arch(program, "sm_90", cached=False)
+    assert len(told) == 1 and compiled.sources == program.sources and set(binaries) == set(program.sources)
 
 
 def test_other_kernels_keep_their_forms_where_triton_refuses_one(monkeypatch):
@@ -246,8 +246,8 @@ def test_an_error_where_triton_refuses_both_forms(program, monkeypatch):
 def test_the_installed_triton_takes_the_forms_in_gluon(program):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        taken, binaries = kernel_cache.compile_for_arch(program, "sm_90", cached=False)
-    assert taken.sources[NAME].language == GLUON and len(binaries[NAME].maps) == 4
+        compiled, binaries = kernel_cache.compile_for_arch(program, "sm_90", cached=False)
+    assert compiled.sources[NAME].language == GLUON and len(binaries[NAME].maps) == 4
 
 
 def test_it_is_cached_on_disk(program):

@@ -84,7 +84,7 @@ def test_what_rows_are(name, length, kind, monkeypatch):
 
 
 #: A function and rows, and whether they have the form: long rows that two programs of a processor have room for,
-#: whose beginnings are those of vectors, and as many as there are processors.
+#: whose beginnings are those of vectors, and as many as there are SMs.
 CASES = [
     ("softmax", (2048, 32768), "bf16", True), ("layer_norm", (512, 32768), "f16", True),
     ("softmax", (512, 50304), "bf16", True), ("softmax", (512, 20000), "f32", True),
@@ -108,7 +108,7 @@ def test_which_rows_have_the_form_and_compile(name, shape, kind, has):
 
 
 @pytest.mark.parametrize("name", ["softmax", "layer_norm"])
-def test_rows_that_are_read_again_and_have_no_room_are_left_to_the_plain_form(name):
+def test_rows_that_exceed_shared_memory_keep_the_general_kernel(name):
     """A gradient goes over that of the result twice, but not in its first sweep."""
     function, _, _, vectors = FUNCTIONS[name]
 
@@ -120,7 +120,7 @@ def test_rows_that_are_read_again_and_have_no_room_are_left_to_the_plain_form(na
         assert all(source.language == "triton" for source in found)
 
 
-def test_numbers_of_rows_need_no_room(monkeypatch):
+def test_one_number_a_row_needs_no_shared_memory(monkeypatch):
     """Each sweep of a row may read one of its own, as those of a cross-entropy read the label."""
 
     def entropy(x, y):

@@ -1,4 +1,4 @@
-// The stream of a CUDA device. What launches kernels exists under a CUDA compiler only.
+// The stream of a CUDA device. Functions that launch kernels exist under a CUDA compiler only.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -11,7 +11,7 @@ namespace oneflow {
 namespace ep {
 
 #ifdef __CUDACC__
-/// How many blocks of how many threads are launched.
+/// The numbers of blocks and threads of a launch.
 struct CudaLaunchConfig {
   dim3 grid_dim;
   dim3 block_dim;
@@ -22,14 +22,14 @@ struct CudaLaunchConfig {
 };
 #endif
 
-/// What every stream that a kernel gets is; it is null on the CPU.
+/// The class of every stream that a kernel gets; the handle is null on the CPU.
 class CudaStream final : public Stream {
  public:
   using Stream::Stream;
   static constexpr uint32_t kDefaultBlockSize = 256;
 
 #ifdef __CUDACC__
-  /// What the current device is.
+  /// The properties of the current device.
   const cudaDeviceProp &device_properties() const {
     static thread_local cudaDeviceProp properties;
     static thread_local int known = -1;
@@ -42,7 +42,7 @@ class CudaStream final : public Stream {
   /// The architecture of the current device: 900 for sm_90.
   int cuda_arch() const { return device_properties().major * 100 + device_properties().minor * 10; }
 
-  /// As many blocks as cover the elements, and at most `max_waves` times what the device runs at once.
+  /// The number of blocks that cover the elements, at most `max_waves` times the number that the device runs at once.
   void InitLaunchConfigWithWaves(CudaLaunchConfig *config, size_t elem_cnt, size_t block_size, size_t max_waves) const {
     const cudaDeviceProp &device = device_properties();
     const size_t at_once = device.multiProcessorCount * (device.maxThreadsPerMultiProcessor / block_size);

@@ -72,7 +72,7 @@ def test_scores_are_never_moved(loss, context):
 
 
 def test_the_largest_of_pieces_is_nan_where_one_is(context):
-    """Partial maxima are put together as `reduce_max` would."""
+    """Partial maxima are combined as by `reduce_max`."""
     text = """
 func.func @main(%x: tensor<3x5xf32> {oneflow.nd_sbp = [#sbp.split<1>]}) -> tensor<3xf32> {
   %0 = "oneflow.reduce_max"(%x) {axis = [1]} : (tensor<3x5xf32>) -> tensor<3xf32>

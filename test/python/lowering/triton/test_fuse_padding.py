@@ -83,7 +83,7 @@ BORDERS = [
 
 @pytest.mark.parametrize("border", BORDERS, ids=str)
 @pytest.mark.parametrize("shape", [(4, 5), (5, 1), (1, 4)], ids=str)
-def test_readers_beside_a_border_read_the_tensor_alone(shape, border):
+def test_readers_away_from_a_border_read_the_unpadded_tensor(shape, border):
     """A loop is never as long as the larger tensor, which would write past the end of a result."""
 
     def values(x):
@@ -107,7 +107,7 @@ func.func @main(%x: tensor<5x8xf32>, %y: tensor<4x6xf32>, %z: tensor<f32>) -> te
 }"""
 
 
-def test_loops_that_read_beside_themselves_stay_two():
+def test_loops_that_read_neighbours_are_not_fused():
     module = ir.Module.parse(SHIFTED, create_context())
     with module.context, ir.Location.unknown():
         collapse_reduction_loops(module, lambda *_: True)

@@ -1,4 +1,4 @@
-"""Parts of memory that share bytes, beside every pair compared."""
+"""Spans of memory that overlap, against a comparison of every pair."""
 
 import itertools
 import random

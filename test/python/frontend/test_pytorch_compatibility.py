@@ -5,6 +5,8 @@ import pytest
 
 import oneflow as flow
 from oneflow import nn
+from oneflow.frontend.tracing.callables import bind
+from oneflow.frontend.tracing.trace import trace_call
 
 F = nn.functional
 WAYS = pytest.mark.parametrize("wrapped", [lambda f: f, flow.compile], ids=["eager", "compiled"])
@@ -41,12 +43,15 @@ def test_cotangents_of_other_float_types():
     assert found.dtype == flow.float32 and found.tolist() == [2, 20]
 
 
-#: Functions whose gradients read no values.
+#: Functions whose gradients read no values, or constants alone.
 REPEATED = {
     "add": lambda a: a + 1, "sub": lambda a: 1 - a, "neg": lambda a: -a, "sum": lambda a: a.sum(),
     "view": lambda a: a.view(3, 1), "permute": lambda a: a.view(3, 1).permute(1, 0), "clone": lambda a: a.clone(),
     "cat": lambda a: flow.cat([a, a]), "pad": lambda a: F.pad(a, (1, 1)), "cumsum": lambda a: a.cumsum(0),
-    "expand": lambda a: a.expand(2, 3),
+    "expand": lambda a: a.expand(2, 3), "mean": lambda a: a.mean(), "slice": lambda a: a[1:],
+    "select": lambda a: a[0], "fmod": lambda a: flow.fmod(a, 2.0), "multiple": lambda a: a * 2,
+    "interpolate": lambda a: F.interpolate(a.view(1, 1, 3), scale_factor=2),
+    "constant operand": lambda a: a * flow.ones(3),
 }  # fmt: skip
 
 
@@ -199,3 +204,88 @@ def test_modes_of_interpolation():
         flow.OneFlowError, match="no align_corners for mode 'nearest-exact': it is for bilinear and bi"
     ):
         F.interpolate(flow.ones(1, 1, 3, 3), 2, mode="nearest-exact", align_corners=True)
+
+
+@WAYS
+def test_view_does_not_copy(wrapped):
+    x = flow.tensor(np.arange(24.0).reshape(2, 3, 4))
+
+    def written(x):
+        x.transpose(0, 1).view(3, 2, 2, 2)[0, 1, 1, 0] = 100
+        return x
+
+    assert wrapped(written)(x).numpy()[1, 0, 2] == 100
+    for shape in ((24,), (-1, 4), (6, 4)):
+        with pytest.raises(flow.OneFlowError, match=r"in memory too.*write reshape"):
+            wrapped(lambda x, shape=shape: x.transpose(0, 1).view(shape))(x)
+    assert wrapped(lambda x: x.transpose(0, 1).reshape(6, 4))(x).numpy()[0, 3] == 3
+    assert wrapped(lambda x: x[:0].transpose(0, 1).view(-1))(x).shape == (0,)
+    assert wrapped(lambda x: x.transpose(0, 1).contiguous().view(6, 4))(x).numpy()[1, 0] == 12
+
+
+def test_view_of_dynamic_sizes():
+    cut = flow.compile(lambda x: x.transpose(0, 1).view(3, -1), specs=[flow.TensorSpec((None, 3), flow.float32)])
+    assert cut(np.arange(6, dtype=np.float32).reshape(2, 3)).tolist() == [[0, 3], [1, 4], [2, 5]]
+
+
+@WAYS
+def test_device_of_a_tensor(wrapped):
+    x, like = flow.tensor([1.0, 2.0]), flow.tensor([1, 2])
+    assert wrapped(lambda x: x.to("cpu") + x.cpu() + flow.ones(2, device=x.device))(x).tolist() == [3, 5]
+    for to in (
+        lambda x: x.to("cpu", flow.int64),
+        lambda x: x.to(device=flow.device("cpu"), dtype=flow.int64),
+        lambda x: x.to(like),
+    ):
+        assert wrapped(to)(x).dtype == flow.int64
+    with pytest.raises(flow.OneFlowError, match=r"element type such as flow\.float32, or a device, got 3"):
+        wrapped(lambda x: x.to(3))(x)
+
+
+def test_devices_in_traced_functions(monkeypatch):
+    with pytest.raises(flow.OneFlowError, match=r"expected the device cpu, on which the function runs, got cuda:1"):
+        flow.compile(lambda x: x.to("cuda:1"))(np.ones(2, np.float32))
+    spec, cuda = flow.TensorSpec((2,), flow.float32), flow.device("cuda")
+    captured = flow.ones(2)
+    assert trace_call(lambda x: x.cuda() + 1, bind(lambda x: x, [spec], {}), "f", 0, None, cuda).device == cuda
+    monkeypatch.setattr("oneflow.frontend.tracing.trace.device_of_captures", lambda found: "cuda" if found else None)
+    assert trace_call(lambda x: (x + captured).cuda(), bind(lambda x: x, [spec], {}), "f", 0).device == cuda
+    with pytest.raises(flow.OneFlowError, match="asked for its device before it read a tensor on cuda:0"):
+        trace_call(lambda x: x.cpu() + captured, bind(lambda x: x, [spec], {}), "f", 0)
+
+
+@WAYS
+@pytest.mark.parametrize("need_weights", [False, True])
+def test_attention_of_a_masked_batch(wrapped, need_weights):
+    """Keys that are all padding: what attends to them is 0 before the projection, and has no gradient."""
+    layer = nn.MultiheadAttention(4, 2, bias=False, batch_first=True)
+    x = nn.Parameter(np.random.default_rng(0).normal(size=(2, 3, 4)).astype(np.float32))
+    padding = flow.tensor([[False, False, True], [True, True, True]])
+
+    def step():
+        y, weights = layer(x, x, x, key_padding_mask=padding, need_weights=need_weights)
+        (y * y).sum().backward()
+        return (y,) if weights is None else (y, weights)
+
+    for found in (*wrapped(step)(), x.grad):
+        assert found.numpy()[0].any() and not found.numpy()[1].any()
+    assert all(np.isfinite(p.grad.numpy()).all() for p in layer.parameters())
+
+
+#: Calls with numbers that PyTorch refuses.
+OUT_OF_RANGE = {
+    "beta": lambda x: F.smooth_l1_loss(x, -x, beta=-1.0), "delta": lambda x: F.huber_loss(x, -x, delta=0.0),
+    "margin": lambda x: F.triplet_margin_loss(x, x, x, margin=0.0), "alpha": lambda x: F.celu(x, 0.0),
+    "min_val": lambda x: F.hardtanh(x, 1.0, 0.5),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OUT_OF_RANGE)
+def test_numbers_out_of_range(name):
+    with pytest.raises(flow.OneFlowError, match=f"expected {name} "):
+        OUT_OF_RANGE[name](flow.ones(2, 3))
+
+
+def test_settings_of_optimizers_out_of_range():
+    with pytest.raises(ValueError, match="expected alpha of at least 0, got -1"):
+        flow.optim.RMSprop([nn.Parameter(np.ones(2, np.float32))], alpha=-1.0)

@@ -52,14 +52,14 @@ def test_messages_are_kept_in_files(act: str, tmp_path: Path) -> None:
     assert text.count("oneflow: error:") == 1
 
 
-def test_a_rank_elsewhere_is_named() -> None:
+def test_a_rank_at_another_step_is_named() -> None:
     """One that waits at another place than the others is where it is, not where they are."""
     with job.start("fault_cases.py", 2, "shape", ONEFLOW_TIMEOUT="2") as ranks:
         _, errors = ranks.communicate(timeout=120)
     assert re.search(r"rank 0 has waited 2 s at step .*ccl_.*; rank 1 is at comparing programs;", errors), errors
 
 
-def test_other_programs_are_told_apart() -> None:
+def test_ranks_with_different_programs_are_refused() -> None:
     """The message shows what is different."""
     with job.start("fault_cases.py", 2, "other") as ranks:
         _, errors = ranks.communicate(timeout=120)

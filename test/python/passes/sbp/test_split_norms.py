@@ -68,10 +68,10 @@ def test_only_sums_of_rows_meet(norm, context):
 def batch_program(mesh):
     """A normalization of channels with an addend and relu, of which a batch is split."""
     batch, channel = "tensor<6x4x3xf64>", "tensor<4xf64>"
-    lying = "{oneflow.nd_sbp = [" + ", ".join(["#sbp.split<0>", "#sbp.split<2>"][: len(mesh)]) + "]}"
+    annotation = "{oneflow.nd_sbp = [" + ", ".join(["#sbp.split<0>", "#sbp.split<2>"][: len(mesh)]) + "]}"
     return f"""
-func.func @main(%x: {batch} {lying}, %a: {batch} {lying}, %g: {channel}, %b: {channel})
-    -> ({batch} {lying}, tensor<3xi32>, {channel}, {channel}) {{
+func.func @main(%x: {batch} {annotation}, %a: {batch} {annotation}, %g: {channel}, %b: {channel})
+    -> ({batch} {annotation}, tensor<3xi32>, {channel}, {channel}) {{
   %y, %bits, %m, %v = "oneflow.normalization_add_relu"(%x, %a, %g, %b) {{axis = 1 : i32, epsilon = 1.0e-5 : f32,
       training = true, momentum = 0.9 : f32, operandSegmentSizes = array<i32: 1, 1, 0, 0, 1, 1>,
       resultSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0>}}

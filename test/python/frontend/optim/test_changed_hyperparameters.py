@@ -1,4 +1,4 @@
-"""Numbers of optimizers that change between steps, so that these keep more or less than before; beside PyTorch's."""
+"""Hyperparameters of optimizers that change between steps, and with them the states; compared with PyTorch's."""
 
 import gc
 import weakref

@@ -138,10 +138,10 @@ def test_threads_update_an_argument_that_is_a_view_one_after_the_other(cuda, on,
 def test_an_update_while_a_view_is_refreshed_takes_effect_at_the_next_read(cuda, on, monkeypatch):
     """By another thread, between the values of the root and what is known of them."""
     c = on.tensor(np.zeros(8, F32))
-    part, taken = c[2:5], ViewMeta._gathered_view
+    part, gathered_view = c[2:5], ViewMeta._gathered_view
 
     def meanwhile(view, *given):
-        fresh = taken(view, *given)
+        fresh = gathered_view(view, *given)
         monkeypatch.undo()
         c.add_(1)
         return fresh

@@ -104,3 +104,20 @@ func.func @joins(%x: tensor<4x5xf32>, %a: tensor<4x8xf32>, %b: tensor<8x5xf32>) 
   %p = tensor.insert_slice %y into %f[0, 2] [4, 5] [1, 1] : tensor<4x5xf32> into tensor<4x8xf32>
   return %p, %z : tensor<4x8xf32>, tensor<4x5xf32>
 }
+
+// The target's size is known at run time alone.
+// CHECK-LABEL: func.func @dynamic
+// CHECK: tensor.insert_slice %{{.*}} into %{{.*}}[0] [5] [1] : tensor<5xf32> into tensor<?xf32>
+func.func @dynamic(%x: tensor<5xf32>, %n: index) -> tensor<?xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<5xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%x : tensor<5xf32>) outs(%e : tensor<5xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %m = arith.negf %a : f32
+    linalg.yield %m : f32
+  } -> tensor<5xf32>
+  %l = tensor.empty(%n) : tensor<?xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%l : tensor<?xf32>) -> tensor<?xf32>
+  %p = tensor.insert_slice %y into %f[0] [5] [1] : tensor<5xf32> into tensor<?xf32>
+  return %p : tensor<?xf32>
+}

@@ -1,0 +1,155 @@
+"""Measures a selection of CPU kernels on the instructions of one level of processors, and notes them in results.md.
+
+    python benchmarks/cpu_level.py [--print] [--level x86-64-v3]
+
+NumPy and PyTorch are held to the same instructions, and all three to one thread. They are called in turn; medians of
+processor time are compared, which other programs of a shared machine disturb less than time (above 1: faster than the
+other). The noise of a row is the interquartile range of our calls, relative to their median. Without PyTorch its
+columns are empty.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import os
+import re
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import cpu_kernels
+import numpy as np
+from foundation import RESULTS, check, machine
+
+import oneflow as flow
+
+ROUNDS = 21
+#: By level, what holds OpenBLAS, oneDNN, PyTorch and MKL to its instructions.
+PEERS = {
+    "x86-64-v3": {
+        "OPENBLAS_CORETYPE": "Haswell", "ONEDNN_MAX_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2",
+        "MKL_ENABLE_INSTRUCTIONS": "AVX2",
+    },
+    "x86-64-v4": {
+        "OPENBLAS_CORETYPE": "SkylakeX", "ONEDNN_MAX_CPU_ISA": "AVX512_CORE", "ATEN_CPU_CAPABILITY": "avx512",
+    },
+}  # fmt: skip
+#: What gives everyone one thread.
+ONE_THREAD = dict.fromkeys(("ONEFLOW_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), "1")
+#: Features by NumPy's names that no processor below x86-64-v4 has.
+NEWER = re.compile(r"X86_V4|AVX512\w*")
+#: The kernels that are measured, by the names of `cpu_kernels`, in PyTorch.
+KERNELS: dict[str, Callable[..., Any]] = {
+    "x + y": lambda torch, x, y: x + y,
+    "exp(-x * x) * y": lambda torch, x, y: torch.exp(-x * x) * y,
+    "gelu(x)": lambda torch, x: torch.nn.functional.gelu(x),
+    "softmax of rows": lambda torch, x: torch.softmax(x, 1),
+    "layer_norm of rows": lambda torch, x, g, b: torch.nn.functional.layer_norm(x, (1024,), g, b),
+    "sum of columns": lambda torch, x: x.sum(0),
+    "transpose": lambda torch, x: x.t().contiguous(),
+    "rows by index": lambda torch, x, i: torch.index_select(x, 0, i),
+    "matmul 512 x 512 x 512": lambda torch, a, b: a @ b,
+    "matmul 8 x 4096 x 4096": lambda torch, a, b: a @ b,
+    "linear, 128 x 784 x 256": lambda torch, x, w, b: torch.nn.functional.linear(x, w, b),
+    "64 products of 128": lambda torch, a, b: a @ b,
+    "conv2d 3 x 3, 64 to 64": lambda torch, x, w: torch.nn.functional.conv2d(x, w, padding=1),
+    "max_pool2d 2 x 2": lambda torch, x: torch.nn.functional.max_pool2d(x, 2, 2),
+}
+
+
+def environment(level: str) -> dict[str, str]:
+    """The environment in which a process keeps to the instructions of a level."""
+    features = np._core._multiarray_umath  # type: ignore[attr-defined]
+    newer = [n for n in features.__cpu_dispatch__ if features.__cpu_features__.get(n) and NEWER.fullmatch(n)]
+    disabled = {} if level == "x86-64-v4" or not newer else {"NPY_DISABLE_CPU_FEATURES": " ".join(newer)}
+    return {**os.environ, "ONEFLOW_TARGET": level, **ONE_THREAD, **PEERS[level], **disabled}
+
+
+def rows() -> list[str]:
+    """A line of the table for each kernel."""
+    torch = importlib.import_module("torch") if importlib.util.find_spec("torch") else None
+    lines = []
+    for name, ours, theirs, args in cpu_kernels.rows():
+        if name in KERNELS:
+            calls = [flow.compile(ours), theirs]
+            arguments: list[Sequence[Any]] = [args, args]
+            if torch is not None:
+                calls.append(lambda *xs, kernel=KERNELS[name]: kernel(torch, *xs))
+                arguments.append([torch.from_numpy(x) for x in args])
+            check(name, calls[0](*args), theirs(*args))
+            lines.append(f"| {name} | {' | '.join(_cells(_measured(calls, arguments)))} |")
+    return lines
+
+
+def _measured(calls: Sequence[Callable[..., Any]], arguments: Sequence[Sequence[Any]]) -> list[list[float]]:
+    """The processor's seconds of each call, which are made in turn."""
+    turns = list(zip(calls, arguments, strict=True))
+    for call, given in turns:
+        call(*given)
+    rounds = [[_seconds(call, given) for call, given in turns] for _ in range(ROUNDS)]
+    return [list(times) for times in zip(*rounds, strict=True)]
+
+
+def _seconds(call: Callable[..., Any], given: Sequence[Any]) -> float:
+    begin = time.process_time()
+    call(*given)
+    return time.process_time() - begin
+
+
+def _cells(times: Sequence[Sequence[float]]) -> list[str]:
+    medians = [statistics.median(t) for t in times]
+    low, _, high = statistics.quantiles(times[0], n=4)
+    absent = [""] * (3 - len(medians))
+    shown = [f"{m * 1e3:.2f} ms" for m in medians] + absent
+    ratios = [f"{m / medians[0]:.2f}" for m in medians[1:]] + absent
+    return [*shown, *ratios, f"{(high - low) / medians[0]:.0%}"]
+
+
+def section(level: str) -> str:
+    """The part of results.md about a level."""
+    settings = ", ".join(f"`{key}={value}`" for key, value in PEERS[level].items())
+    about = (
+        f"By `python benchmarks/cpu_level.py --level {level}` on: {machine()}; peers with {settings}; one thread;"
+        f" medians of the processor time of {ROUNDS} alternating calls. The load of the machine was "
+        f"{os.getloadavg()[0]:.1f}."
+    )
+    head = "| kernel | ours | NumPy | PyTorch | NumPy / ours | PyTorch / ours | noise |"
+    return "\n".join([_heading(level), "", about, "", head, "|" + " --- |" * 7, *rows()]) + "\n"
+
+
+def _heading(level: str) -> str:
+    return f"## Kernels on {level}"
+
+
+def noted(page: str, part: str) -> str:
+    """A page with its part of the same heading replaced, or with the part at its end."""
+    heading = part.partition("\n")[0]
+    before, found, after = page.partition(heading)
+    rest = re.search(r"^## ", after, re.MULTILINE) if found else None
+    return before.rstrip() + "\n\n" + part + ("\n" + after[rest.start() :] if rest else "")
+
+
+def main() -> None:
+    """Writes or prints the table; measures in a process of its own, which has the settings from its start."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--print", action="store_true", help="print instead of writing results.md")
+    parser.add_argument("--level", choices=PEERS, default="x86-64-v3")
+    parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.here:
+        print(section(options.level), end="")
+        return
+    command = [sys.executable, __file__, "--here", "--level", options.level]
+    part = subprocess.run(command, env=environment(options.level), check=True, stdout=-1, text=True).stdout
+    if options.print:
+        print(part)
+    else:
+        RESULTS.write_text(noted(RESULTS.read_text(), part))
+
+
+if __name__ == "__main__":
+    main()

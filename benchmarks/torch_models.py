@@ -1,0 +1,331 @@
+"""Models of transformers, timm and torchvision, small and with random parameters, against eager PyTorch.
+
+    python benchmarks/torch_models.py [NAME ..] [--steps export train compile] [--list]
+
+For each model the columns are: `export`, the results of `flow.from_torch` at two batch sizes from one program;
+`train`, the loss and all gradients of a step of `torch.compile(backend="oneflow")` in training mode; `compile`, the
+results of `torch.compile` in evaluation mode, and whether the whole graph was compiled. Each model runs in a process
+of its own, so that a crash is a result like any other. It needs the extra `torch`; a model whose library is not
+installed is left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib
+import importlib.util
+import json
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import nn
+from torch.export import Dim
+from torch.utils import _pytree as pytree
+
+import oneflow as flow
+
+#: Differences relative to the largest element of a result.
+TOLERANCE = 1e-4
+SIZES = (2, 3)
+STEPS = ("export", "train", "compile")
+
+_SMALL = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 4,
+          "vocab_size": 96, "max_position_embeddings": 64}  # fmt: skip
+_GROUPED = _SMALL | {"num_key_value_heads": 2, "head_dim": 8}
+_T5 = {
+    "d_model": 32,
+    "d_kv": 8,
+    "d_ff": 64,
+    "num_layers": 1,
+    "num_decoder_layers": 1,
+    "num_heads": 4,
+    "vocab_size": 96,
+}
+_PAIR = {"d_model": 32, "encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 4,
+         "decoder_attention_heads": 4, "encoder_ffn_dim": 64, "decoder_ffn_dim": 64, "vocab_size": 96,
+         "max_position_embeddings": 64}  # fmt: skip
+_IMAGE = _SMALL | {"image_size": 32, "patch_size": 8}
+_SEQUENCE = {"input_ids": ("tokens", 10)}
+#: Models of transformers: the configuration's name and arguments, and the inputs.
+TRANSFORMERS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
+    "llama": ("LlamaConfig", _GROUPED, _SEQUENCE),
+    "mistral": ("MistralConfig", _GROUPED, _SEQUENCE),
+    "qwen2": ("Qwen2Config", _GROUPED, _SEQUENCE),
+    "qwen3": ("Qwen3Config", _GROUPED, _SEQUENCE),
+    "gemma": ("GemmaConfig", _GROUPED, _SEQUENCE),
+    "gemma2": ("Gemma2Config", _GROUPED, _SEQUENCE),
+    "phi": ("PhiConfig", _SMALL, _SEQUENCE),
+    "phi3": ("Phi3Config", _SMALL | {"pad_token_id": 0}, _SEQUENCE),
+    "gpt2": ("GPT2Config", {"n_embd": 32, "n_layer": 1, "n_head": 4, "vocab_size": 96, "n_positions": 64}, _SEQUENCE),
+    "gpt_neox": ("GPTNeoXConfig", _SMALL, _SEQUENCE),
+    "opt": ("OPTConfig", {"hidden_size": 32, "ffn_dim": 64, "num_hidden_layers": 1, "num_attention_heads": 4,
+                          "vocab_size": 96, "max_position_embeddings": 64, "word_embed_proj_dim": 32}, _SEQUENCE),
+    "bloom": ("BloomConfig", {"hidden_size": 32, "n_layer": 1, "n_head": 4, "vocab_size": 96}, _SEQUENCE),
+    "mamba": ("MambaConfig", {"hidden_size": 32, "num_hidden_layers": 1, "vocab_size": 96, "state_size": 4},
+              _SEQUENCE),
+    "bert": ("BertConfig", _SMALL, _SEQUENCE),
+    "roberta": ("RobertaConfig", _SMALL, _SEQUENCE),
+    "distilbert": ("DistilBertConfig", {"dim": 32, "hidden_dim": 64, "n_layers": 1, "n_heads": 4, "vocab_size": 96},
+                   _SEQUENCE),
+    "albert": ("AlbertConfig", _SMALL | {"embedding_size": 16}, _SEQUENCE),
+    "deberta_v2": ("DebertaV2Config", _SMALL, _SEQUENCE),
+    "electra": ("ElectraConfig", _SMALL | {"embedding_size": 16}, _SEQUENCE),
+    "t5": ("T5Config", _T5, {"input_ids": ("tokens", 10), "decoder_input_ids": ("tokens", 6)}),
+    "bart": ("BartConfig", _PAIR, {"input_ids": ("tokens", 10), "decoder_input_ids": ("tokens", 6)}),
+    "whisper": ("WhisperConfig", _PAIR | {"num_mel_bins": 16, "max_source_positions": 16, "max_target_positions": 16,
+                "pad_token_id": 0, "decoder_start_token_id": 1},
+                {"input_features": ("floats", 16, 32), "decoder_input_ids": ("tokens", 6)}),
+    "vit": ("ViTConfig", _IMAGE, {"pixel_values": ("floats", 3, 32, 32)}),
+    "deit": ("DeiTConfig", _IMAGE, {"pixel_values": ("floats", 3, 32, 32)}),
+    "swin": ("SwinConfig", {"image_size": 32, "patch_size": 4, "embed_dim": 16, "depths": [1, 1], "num_heads": [2, 4],
+             "window_size": 4}, {"pixel_values": ("floats", 3, 32, 32)}),
+    "convnext": ("ConvNextConfig", {"hidden_sizes": [8, 16, 24, 32], "depths": [1, 1, 1, 1]},
+                 {"pixel_values": ("floats", 3, 32, 32)}),
+    "segformer": ("SegformerConfig", {"hidden_sizes": [8, 16, 24, 32], "depths": [1, 1, 1, 1],
+                  "num_attention_heads": [1, 2, 2, 4], "decoder_hidden_size": 32},
+                  {"pixel_values": ("floats", 3, 64, 64)}),
+    "wav2vec2": ("Wav2Vec2Config", _SMALL | {"conv_dim": (16, 16), "conv_stride": (5, 2), "conv_kernel": (10, 3),
+                 "num_feat_extract_layers": 2, "num_conv_pos_embeddings": 8, "num_conv_pos_embedding_groups": 4,
+                 "apply_spec_augment": False, "layerdrop": 0.0}, {"input_values": ("floats", 400)}),
+}  # fmt: skip
+TIMM = {
+    "mobilevit_xxs": 64, "xcit_nano_12_p16_224": 224, "beit_base_patch16_224": 224, "nfnet_l0": 64,
+    "hrnet_w18_small": 64, "edgenext_xx_small": 64, "eva02_tiny_patch14_224": 224, "mixer_s32_224": 224,
+    "efficientvit_b0": 64,
+}  # fmt: skip
+TORCHVISION = {
+    "resnet18": 64, "resnet50": 64, "mobilenet_v2": 64, "mobilenet_v3_small": 64, "efficientnet_b0": 64,
+    "densenet121": 64, "inception_v3": 96, "shufflenet_v2_x0_5": 64, "squeezenet1_1": 64, "regnet_y_400mf": 64,
+    "vgg11": 64, "alexnet": 64, "mnasnet0_5": 64, "googlenet": 64, "swin_t": 64, "swin_v2_t": 64, "vit_b_16": 224,
+    "maxvit_t": 224,
+}  # fmt: skip
+_LANGUAGES = {
+    "lstm": lambda: nn.LSTM(8, 16, batch_first=True), "gru": lambda: nn.GRU(8, 16, batch_first=True),
+    "rnn": lambda: nn.RNN(8, 16, batch_first=True),
+    "transformer": lambda: nn.TransformerEncoder(nn.TransformerEncoderLayer(32, 4, 64, batch_first=True), 2),
+}  # fmt: skip
+
+
+class Mlp(nn.Module):
+    """Layers without convolutions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(8, 32), nn.LayerNorm(32), nn.GELU(), nn.Linear(32, 4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """The result of the layers."""
+        return self.layers(x)
+
+
+def available() -> list[str]:
+    """The models whose libraries are installed."""
+    has = {name: importlib.util.find_spec(name) is not None for name in ("transformers", "timm", "torchvision")}
+    return [
+        "mlp",
+        *_LANGUAGES,
+        *(TRANSFORMERS if has["transformers"] else ()),
+        *(TORCHVISION if has["torchvision"] else ()),
+        *(f"timm_{name}" for name in (TIMM if has["timm"] else ())),
+    ]
+
+
+def define_torchvision() -> Any:
+    """The operators that torchvision expects of its C++ library, which may be built for another PyTorch."""
+    library = torch.library.Library("torchvision", "DEF")
+    with contextlib.suppress(RuntimeError):
+        for name in ("nms", "qnms"):
+            library.define(f"{name}(Tensor boxes, Tensor scores, float threshold) -> Tensor")
+    return library
+
+
+def made(name: str) -> tuple[nn.Module, Callable[[int], dict[str, torch.Tensor]]]:
+    """A model, and its inputs for a batch size."""
+    torch.manual_seed(0)
+    if name == "mlp":
+        return Mlp(), lambda n: _drawn({"x": ("floats", 8)}, n)
+    if name in _LANGUAGES:
+        shape = ("floats", 5, 32 if name == "transformer" else 8)
+        return _LANGUAGES[name](), lambda n: _drawn({"src" if name == "transformer" else "input": shape}, n)
+    if name in TRANSFORMERS:
+        return _of_transformers(*TRANSFORMERS[name])
+    if name.startswith("timm_"):
+        timm = importlib.import_module("timm")
+        size = TIMM[name.removeprefix("timm_")]
+        options = {"img_size": size} if "patch" in name else {}
+        return timm.create_model(name.removeprefix("timm_"), **options), lambda n: _drawn(
+            {"x": ("floats", 3, size, size)}, n
+        )
+    return _of_torchvision(name)
+
+
+def _of_transformers(config: str, options: Mapping[str, Any], inputs: Mapping[str, Any]) -> Any:
+    transformers = importlib.import_module("transformers")
+    settings = getattr(transformers, config)(**options)
+    if hasattr(settings, "use_cache"):
+        settings.use_cache = False
+    return transformers.AutoModel.from_config(settings), lambda n: _drawn(inputs, n)
+
+
+def _of_torchvision(name: str) -> Any:
+    torchvision = importlib.import_module("torchvision")
+    options = {"image_size": TORCHVISION[name]} if name == "vit_b_16" else {"input_size": (224, 224)}
+    options = options if name in ("vit_b_16", "maxvit_t") else {}
+    if name in ("inception_v3", "googlenet"):
+        options = {"aux_logits": False, "init_weights": False}
+    size = TORCHVISION[name]
+    return getattr(torchvision.models, name)(**options), lambda n: _drawn({"x": ("floats", 3, size, size)}, n)
+
+
+def _drawn(inputs: Mapping[str, Any], count: int) -> dict[str, torch.Tensor]:
+    """Random inputs of a batch of `count`."""
+    torch.manual_seed(count)
+    make = {"tokens": lambda *s: torch.randint(2, 90, s), "floats": torch.randn}
+    return {name: make[kind](count, *shape) for name, (kind, *shape) in inputs.items()}
+
+
+def _tensors(result: Any) -> list[torch.Tensor]:
+    leaves = pytree.tree_leaves(dict(result) if isinstance(result, Mapping) else result)
+    return [x for x in leaves if isinstance(x, torch.Tensor)]
+
+
+class Tensors(nn.Module):
+    """A model whose results are a list of tensors."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, inputs: dict[str, torch.Tensor]) -> list[torch.Tensor]:
+        """The tensors that the model gives for inputs by name."""
+        return _tensors(self.model(*inputs.values()) if len(inputs) == 1 else self.model(**inputs))
+
+
+def _difference(wanted: list[torch.Tensor], found: list[torch.Tensor]) -> float:
+    """The largest difference, each relative to the largest element of its tensor."""
+    pairs = zip(wanted, found, strict=True)
+    return max(float((a - b).abs().max() / a.abs().max().clamp(min=1e-3)) for a, b in pairs if a.is_floating_point())
+
+
+def _report(differences: list[float]) -> str:
+    worst = max(differences)
+    return "equal" if worst <= TOLERANCE else f"differs by {worst:.1e}"
+
+
+def check_export(model: nn.Module, inputs: Callable[[int], dict[str, torch.Tensor]]) -> str:
+    """The results of one program at two batch sizes."""
+    model = Tensors(model.eval())
+    shapes = {"inputs": {name: {0: Dim.AUTO} for name in inputs(SIZES[0])}}
+    program = flow.from_torch(model, (inputs(SIZES[0]),), dynamic_shapes=shapes)
+    with torch.no_grad():
+        return _report([_difference(model(inputs(n)), program(inputs(n))) for n in SIZES])
+
+
+def _step(
+    function: Callable[..., list[torch.Tensor]], model: nn.Module, given: dict[str, torch.Tensor]
+) -> list[torch.Tensor]:
+    """The loss of a step and all gradients."""
+    model.zero_grad(set_to_none=True)
+    results = [x for x in function(given) if x.is_floating_point() and x.requires_grad]
+    loss = sum((x.square().mean() + x.mean() for x in results), torch.zeros(()))
+    loss.backward()
+    return [loss.detach(), *(p.grad.clone() for p in model.parameters() if p.grad is not None)]
+
+
+def check_train(model: nn.Module, inputs: Callable[[int], dict[str, torch.Tensor]]) -> str:
+    """A step in training mode without dropout, whose random numbers differ, with all gradients."""
+    for module in model.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = 0.0
+        for name in ("dropout", "attention_dropout", "activation_dropout", "dropout_rate", "drop_prob"):
+            if isinstance(getattr(module, name, None), float):
+                setattr(module, name, 0.0)
+    wrapped = Tensors(model.train())
+    state = {k: v.clone() for k, v in model.state_dict().items()}
+    wanted = _step(wrapped, model, inputs(SIZES[0]))
+    model.load_state_dict(state)
+    found = _step(torch.compile(wrapped, backend="oneflow", dynamic=False), model, inputs(SIZES[0]))
+    return _report([_difference(wanted, found)])
+
+
+def check_compile(model: nn.Module, inputs: Callable[[int], dict[str, torch.Tensor]]) -> str:
+    """The results of `torch.compile` for two batch sizes."""
+    wrapped = Tensors(model.eval())
+    compiled = torch.compile(wrapped, backend="oneflow", dynamic=True)
+    with torch.no_grad():
+        return _report([_difference(wrapped(inputs(n)), compiled(inputs(n))) for n in SIZES])
+
+
+CHECKS = {"export": check_export, "train": check_train, "compile": check_compile}
+
+
+def run_here(name: str, steps: list[str]) -> dict[str, str]:
+    """The columns of one model."""
+    found, _ = {}, define_torchvision()
+    for step in steps:
+        model, inputs = made(name)
+        begin = time.perf_counter()
+        with warnings.catch_warnings(record=True) as noted:
+            warnings.simplefilter("always")
+            try:
+                found[step] = CHECKS[step](model, inputs)
+            except Exception as error:
+                found[step] = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+        eager = [str(w.message) for w in noted if "runs in eager PyTorch" in str(w.message)]
+        found[step] += f" ({time.perf_counter() - begin:.0f} s)" + "".join(
+            f"; {' '.join(t.split())[:300]}" for t in eager
+        )
+        print(json.dumps({step: found[step]}), flush=True)
+    return found
+
+
+def run_apart(name: str, steps: list[str]) -> dict[str, str]:
+    """The columns of one model, from a process of its own."""
+    command = [sys.executable, __file__, "--here", name, "--steps", *steps]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    found: dict[str, str] = {}
+    for line in ended.stdout.splitlines():
+        if line.startswith("{"):
+            found |= json.loads(line)
+    if ended.returncode:
+        found |= {
+            step: f"ended with status {ended.returncode}: {ended.stderr[-200:]}"
+            for step in steps
+            if step not in found
+        }
+    return found
+
+
+def main() -> int:
+    """Prints a line for each model, then how many have each column equal."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", help="the models; all that are available unless given")
+    parser.add_argument("--steps", nargs="*", default=list(STEPS), choices=STEPS)
+    parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--list", action="store_true", help="only print the names")
+    arguments = parser.parse_args()
+    names = arguments.names or available()
+    if arguments.list:
+        print("\n".join(names))
+        return 0
+    if arguments.here:
+        run_here(names[0], arguments.steps)
+        return 0
+    counts = dict.fromkeys(arguments.steps, 0)
+    for name in names:
+        found = run_apart(name, arguments.steps)
+        print(f"{name}: " + " | ".join(f"{step} {text}" for step, text in found.items()), flush=True)
+        for step in arguments.steps:
+            counts[step] += found.get(step, "").startswith("equal") and "eager" not in found[step]
+    print(f"{len(names)} models; equal and compiled whole: " + ", ".join(f"{s} {n}" for s, n in counts.items()))
+    return int(any(count < len(names) for count in counts.values()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,30 @@
+"""Modules that are imported when they are first used, so that a command loads no more than it needs.
+
+    dump = lazy("oneflow.runtime.cuda.dump")
+    dump.dump_kernels(..)
+
+The import direction between folders holds for these modules too.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+
+class LazyModule:
+    """Stands for a module until one of its names is asked for."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(importlib.import_module(self._name), name)
+        if not name.startswith("__"):
+            setattr(self, name, value)
+        return value
+
+
+def lazy(name: str) -> Any:
+    """The module called `name`, which is imported when one of its names is first asked for."""
+    return LazyModule(name)

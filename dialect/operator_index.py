@@ -1,0 +1,196 @@
+"""The operators of each family, by which the registry finds the module of an operator.
+
+Generated from the records by `docs/generate.py`.
+"""
+
+OPERATORS = {
+    "adaptive_pool": """
+        adaptive_avg_pool1d adaptive_avg_pool1d_grad adaptive_avg_pool2d adaptive_avg_pool2d_grad adaptive_avg_pool3d
+        adaptive_avg_pool3d_grad
+    """,
+    "attention": """
+        attention attention_grad
+    """,
+    "batch_norm": """
+        normalization normalization_grad
+    """,
+    "batch_norm_relu": """
+        normalization_add_relu normalization_add_relu_grad
+    """,
+    "binary": """
+        add_n atan2 broadcast_add broadcast_bitwise_and broadcast_bitwise_or broadcast_bitwise_xor broadcast_div
+        broadcast_equal broadcast_floor_mod broadcast_fmod broadcast_greater broadcast_greater_equal
+        broadcast_isclose_eq_nan broadcast_isclose_neq_nan broadcast_less broadcast_less_equal broadcast_logical_and
+        broadcast_logical_or broadcast_logical_xor broadcast_maximum broadcast_minimum broadcast_mul
+        broadcast_mul_no_nan broadcast_not_equal broadcast_pow broadcast_sub floordiv pow truncdiv xdivy xlogy
+    """,
+    "class_loss": """
+        nll nll_grad sparse_softmax_cross_entropy sparse_softmax_cross_entropy_grad sparse_softmax_cross_entropy_ms
+        sparse_softmax_cross_entropy_ms_grad
+    """,
+    "conv": """
+        conv1d conv2d conv3d conv_bias_grad conv_data_grad conv_filter_grad
+    """,
+    "cross_entropy": """
+        binary_cross_entropy_with_logits_reduce_mean binary_cross_entropy_with_logits_reduce_mean_grad
+        sigmoid_cross_entropy sigmoid_cross_entropy_grad softmax_cross_entropy softmax_cross_entropy_grad
+        sparse_cross_entropy sparse_cross_entropy_grad sparse_cross_entropy_ms sparse_cross_entropy_ms_grad
+    """,
+    "deconv": """
+        deconv1d deconv2d deconv3d
+    """,
+    "elementwise_grad": """
+        abs_grad acos_grad acosh_grad asin_grad asinh_grad atan2_x_grad atan2_y_grad atan_grad atanh_grad
+        broadcast_div_grad celu_grad clip_by_scalar_grad clip_by_scalar_max_grad clip_by_scalar_min_grad cos_grad
+        cosh_grad elementwise_maximum elementwise_maximum_backward elementwise_minimum elementwise_minimum_backward
+        elu_grad erf_grad erfc_grad exp2_grad exp_grad expm1_grad fast_gelu_grad floordiv_x_grad floordiv_y_grad
+        gelu_grad hardshrink_grad hardsigmoid_grad hardswish_grad hardtanh_grad leaky_relu_grad log10_grad log1p_grad
+        log2_grad log_grad log_sigmoid_grad mish_grad pow_x_grad pow_y_grad quick_gelu_grad reciprocal_grad
+        reciprocal_no_nan_grad relu_grad rsqrt_grad scalar_pow_grad scalar_reverse_pow_grad selu_grad sigmoid_grad
+        silu_grad sin_grad sinh_grad softplus_grad softshrink_grad softsign_grad sqrt_grad square_grad
+        square_relu_grad tan_grad tanh_grad threshold_grad trunc_grad truncdiv_x_grad truncdiv_y_grad xdivy_x_grad
+        xdivy_y_grad xlogy_x_grad xlogy_y_grad
+    """,
+    "embedding": """
+        embedding embedding_grad
+    """,
+    "gradients": """
+        count_not_finite dynamic_loss_scale_schedule l1_l2_regularize_gradient multi_count_not_finite multi_square_sum
+        square_sum
+    """,
+    "group_norm": """
+        group_norm group_norm_grad group_norm_param_grad
+    """,
+    "indexing": """
+        batch_gather dim_gather gather gather_nd one_hot
+    """,
+    "interpolation": """
+        affine_grid affine_grid_grad grid_sample grid_sample_grad
+    """,
+    "joining": """
+        cat split_like stack stack_grad
+    """,
+    "l2_normalize": """
+        l2_normalize l2_normalize_grad
+    """,
+    "lerp": """
+        lerp lerp_grad scalar_lerp scalar_lerp_grad
+    """,
+    "loss": """
+        binary_cross_entropy binary_cross_entropy_with_logits kl_div_loss smooth_l1_loss
+    """,
+    "loss_grad": """
+        binary_cross_entropy_grad binary_cross_entropy_with_logits_grad kl_div_loss_grad smooth_l1_loss_grad
+    """,
+    "matmul": """
+        batch_matmul bias_add broadcast_matmul broadcast_matmul_grad_b fused_matmul_bias matmul
+    """,
+    "movement": """
+        expand expand_dims reshape reshape_like squeeze transpose
+    """,
+    "multi_tensor": """
+        multi_tensor_adam_update multi_tensor_adam_update_with_cast multi_tensor_momentum_update
+        multi_tensor_momentum_update_with_cast multi_tensor_sgd_update multi_tensor_sgd_update_with_cast
+    """,
+    "norm": """
+        layer_norm layer_norm_grad layer_norm_param_grad rms_norm rms_norm_grad rms_norm_param_grad
+    """,
+    "optimizer": """
+        adadelta_update adagrad_update adam_bias_correction_factor adam_update ftrl_update lamb_update lars_update
+        momentum_update rmsprop_update sgd_update
+    """,
+    "order": """
+        flip roll tril triu
+    """,
+    "padding": """
+        reflection_pad1d reflection_pad1d_grad reflection_pad2d reflection_pad2d_grad replication_pad1d
+        replication_pad1d_grad replication_pad2d replication_pad2d_grad
+    """,
+    "parallel": """
+        ccl_all_gather ccl_all_reduce ccl_all_to_all ccl_broadcast ccl_reduce ccl_reduce_scatter ccl_send_recv
+        hierarchical_parallel_cast hierarchical_parallel_cast_like
+    """,
+    "passing": """
+        amp_black_identity amp_white_identity depend identity_buffer stop_gradient
+    """,
+    "pool": """
+        avg_pool_1d avg_pool_1d_grad avg_pool_2d avg_pool_2d_grad avg_pool_3d avg_pool_3d_grad max_pool_1d
+        max_pool_1d_grad max_pool_2d max_pool_2d_grad max_pool_3d max_pool_3d_grad
+    """,
+    "prelu": """
+        prelu prelu_grad
+    """,
+    "random": """
+        bernoulli dropout dropout_grad normal random_mask_like uniform uniform_int
+    """,
+    "ranking": """
+        arg_sort argwhere bincount in_top_k median median_with_indices mode searchsorted searchsorted_scalar sort
+        top_k unique unique_with_counts
+    """,
+    "reduce": """
+        argmax broadcast_like reduce_all reduce_any reduce_max reduce_min reduce_nansum reduce_prod reduce_sum
+        reduce_sum_like
+    """,
+    "regions": """
+        deform_conv2d deform_conv2d_input_grad deform_conv2d_param_grad roi_align roi_align_grad
+    """,
+    "replacing": """
+        tensor_scatter_nd_update
+    """,
+    "scalar_ops": """
+        scalar_add scalar_add_by_tensor scalar_bitwise_and scalar_bitwise_or scalar_bitwise_xor scalar_div
+        scalar_div_by_tensor scalar_floordiv scalar_fmod scalar_logical_and scalar_logical_equal
+        scalar_logical_greater scalar_logical_greater_equal scalar_logical_less scalar_logical_less_equal
+        scalar_logical_not_equal scalar_logical_or scalar_logical_xor scalar_mul scalar_mul_by_tensor scalar_pow
+        scalar_reverse_pow scalar_sub_by_tensor scalar_truncdiv
+    """,
+    "scan": """
+        cumprod cumprod_grad cumsum product_of_others
+    """,
+    "scatter_reduce": """
+        dim_scatter_add_scalar dim_scatter_amax dim_scatter_amin dim_scatter_mul dim_scatter_mul_scalar
+        dim_scatter_update dim_scatter_update_scalar embedding_renorm index_add repeat_interleave
+        tensor_scatter_nd_add
+    """,
+    "scattering": """
+        dim_scatter_add dim_scatter_add_like scatter_nd scatter_nd_like unsorted_batch_segment_sum
+        unsorted_segment_sum unsorted_segment_sum_like
+    """,
+    "select": """
+        cast clip_by_scalar clip_by_scalar_max clip_by_scalar_min masked_fill where
+    """,
+    "slicing": """
+        narrow narrow_grad pad slice slice_grad slice_update
+    """,
+    "softmax": """
+        log_softmax log_softmax_grad softmax softmax_grad
+    """,
+    "source": """
+        arange constant dim_size empty eye ones_like positions zero_like
+    """,
+    "special": """
+        digamma digamma_grad erfinv lgamma lgamma_grad trigamma
+    """,
+    "strided": """
+        as_strided as_strided_grad diag diag_grad diagonal diagonal_grad fold unfold unfold_tensor unfold_tensor_grad
+    """,
+    "unary": """
+        abs acos acosh asin asinh atan atanh bitwise_not ceil celu cos cosh elu erf erfc exp exp2 expm1 fast_gelu
+        floor frac gelu hardshrink hardsigmoid hardswish hardtanh identity isfinite isinf isnan leaky_relu log log10
+        log1p log2 log_sigmoid logical_not mish negative not_equal_zero quick_gelu reciprocal reciprocal_no_nan relu
+        rint round rsqrt selu sigmoid sign silu sin sinh softplus softshrink softsign sqrt square square_relu tan tanh
+        threshold trunc
+    """,
+    "upsample": """
+        upsample_bicubic_2d upsample_bicubic_2d_grad upsample_bilinear_2d upsample_bilinear_2d_grad upsample_linear_1d
+        upsample_linear_1d_grad upsample_nearest_1d upsample_nearest_1d_grad upsample_nearest_2d
+        upsample_nearest_2d_grad upsample_nearest_3d upsample_nearest_3d_grad upsample_nearest_exact_1d
+        upsample_nearest_exact_1d_grad upsample_nearest_exact_2d upsample_nearest_exact_2d_grad
+        upsample_nearest_exact_3d upsample_nearest_exact_3d_grad upsample_trilinear_3d upsample_trilinear_3d_grad
+    """,
+    "variance": """
+        var
+    """,
+}
+#: The family of each operator.
+FAMILY_OF = {name: family for family, names in OPERATORS.items() for name in names.split()}

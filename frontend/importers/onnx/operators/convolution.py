@@ -1,0 +1,255 @@
+"""Convolutions."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from oneflow.dialect import dtypes
+from oneflow.frontend import functional as F  # noqa: N812
+from oneflow.frontend.core.tensor import Size, Tensor
+from oneflow.frontend.importers.onnx.errors import OnnxError
+from oneflow.frontend.importers.onnx.operators.products import shifted
+from oneflow.frontend.importers.onnx.operators.shape import padded
+from oneflow.frontend.importers.onnx.table import builder
+from oneflow.frontend.importers.onnx.types import limits
+
+_CONVOLUTIONS = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
+_TRANSPOSED = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose3d}
+
+
+def borders(
+    sizes: Sequence[Any],
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    pads: Sequence[int] | None,
+    auto_pad: str,
+) -> list[tuple[Any, Any]]:
+    """The padding before and after each spatial dimension, which `auto_pad` may ask to compute."""
+    count = len(kernel)
+    if auto_pad == "VALID":
+        return [(0, 0)] * count
+    if not auto_pad.startswith("SAME"):
+        given = pads or [0] * (2 * count)
+        return list(zip(given[:count], given[count:], strict=True))
+    found = []
+    for size, k, s, d in zip(sizes, kernel, strides, dilations, strict=True):
+        if isinstance(size, Size) and s != 1:
+            raise OnnxError(f"expected static spatial sizes for auto_pad {auto_pad} with stride {s}")
+        total = d * (k - 1) if s == 1 else max((-(-size // s) - 1) * s + d * (k - 1) + 1 - size, 0)
+        small = total // 2
+        found.append((small, total - small) if auto_pad == "SAME_UPPER" else (total - small, small))
+    return found
+
+
+@builder("Conv")
+def _conv(
+    x: Tensor,
+    w: Tensor,
+    b: Tensor | None = None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: list[int] | None = None,
+    group: int = 1,
+    kernel_shape: list[int] | None = None,
+    pads: list[int] | None = None,
+    strides: list[int] | None = None,
+) -> Tensor:
+    spatial = x.rank - 2
+    if spatial not in _CONVOLUTIONS:
+        raise OnnxError(f"expected images of 1 to 3 spatial dimensions, got {x.desc}")
+    kernel = kernel_shape or [int(n or 0) for n in w.shape[2:]]
+    steps, spread = strides or [1] * spatial, dilations or [1] * spatial
+    around = borders(x.sizes()[2:], kernel, steps, spread, pads, auto_pad)
+    if any(before != after for before, after in around):
+        x, around = padded(x, [(0, 0), (0, 0), *around]), [(0, 0)] * spatial
+    return _CONVOLUTIONS[spatial](x, w, b, steps, [before for before, _ in around], spread, group)
+
+
+@builder("ConvTranspose")
+def _conv_transpose(
+    x: Tensor,
+    w: Tensor,
+    b: Tensor | None = None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: list[int] | None = None,
+    group: int = 1,
+    kernel_shape: list[int] | None = None,
+    output_padding: list[int] | None = None,
+    output_shape: list[int] | None = None,
+    pads: list[int] | None = None,
+    strides: list[int] | None = None,
+) -> Tensor:
+    """The whole result without padding, cut at both ends."""
+    spatial = x.rank - 2
+    if spatial not in _TRANSPOSED:
+        raise OnnxError(f"expected images of 1 to 3 spatial dimensions, got {x.desc}")
+    kernel = kernel_shape or [int(n or 0) for n in w.shape[2:]]
+    steps, spread = strides or [1] * spatial, dilations or [1] * spatial
+    further = output_padding or [0] * spatial
+    whole = _TRANSPOSED[spatial](x, w, None, steps, 0, 0, group, spread)
+    rows = enumerate(zip(x.sizes()[2:], kernel, steps, spread, further, strict=True))
+    for i, (size, k, s, d, extra) in rows:
+        full = s * (size - 1) + d * (k - 1) + 1 + extra
+        cut = _cut(full, i, output_shape, pads, auto_pad, size * s)
+        amounts = [(0, 0)] * whole.rank
+        amounts[2 + i] = (-cut[0], extra - cut[1])
+        whole = padded(whole, amounts)
+    return whole if b is None else F.add(whole, F.reshape(b, (-1, *[1] * spatial)))
+
+
+def _cut(
+    full: Any, i: int, output_shape: list[int] | None, pads: list[int] | None, auto_pad: str, same: Any
+) -> tuple[Any, Any]:
+    """How much of a whole result of the size `full` is cut at both ends."""
+    if output_shape is None and not auto_pad.startswith("SAME"):
+        return (pads[i], pads[len(pads) // 2 + i]) if pads and auto_pad != "VALID" else (0, 0)
+    total = full - (same if output_shape is None else output_shape[i])
+    small = total // 2
+    return (small, total - small) if auto_pad == "SAME_UPPER" else (total - small, small)
+
+
+def integer_convolution(x: Tensor, w: Tensor, options: dict[str, Any]) -> Tensor:
+    """The convolution of integers of 9 bits (bytes less a zero point): sums in float are exact up to 2^24, else in
+    double.
+    """
+    terms = math.prod(int(n or 0) for n in w.shape[1:])
+    exact = dtypes.float32 if terms * 2**16 <= 2**24 else dtypes.float64
+    return F.cast(_conv(F.cast(x, exact), F.cast(w, exact), **options), dtypes.int32)
+
+
+def _with_options(function: Any) -> Any:
+    """A builder with the attributes of a convolution as `options`."""
+
+    def build(
+        *operands: Any,
+        auto_pad: str = "NOTSET",
+        dilations: list[int] | None = None,
+        group: int = 1,
+        kernel_shape: list[int] | None = None,
+        pads: list[int] | None = None,
+        strides: list[int] | None = None,
+    ) -> Tensor:
+        options = {
+            "auto_pad": auto_pad, "dilations": dilations, "group": group, "kernel_shape": kernel_shape, "pads": pads,
+            "strides": strides,
+        }  # fmt: skip
+        return function(*operands, options=options)
+
+    return build
+
+
+@builder("ConvInteger")
+@_with_options
+def _conv_integer_of(
+    x: Tensor, w: Tensor, x_zero: Tensor | None = None, w_zero: Tensor | None = None, *, options: dict[str, Any]
+) -> Tensor:
+    return integer_convolution(shifted(x, x_zero), shifted(w, per_filter(w_zero, w)), options)
+
+
+def per_filter(value: Tensor | None, w: Tensor) -> Tensor | None:
+    """A number, or a vector with one for each filter, beside the weights."""
+    one = value is None or value.rank == 0 or value.shape[0] == 1
+    return value if one or value is None else F.reshape(value, (-1, *[1] * (w.rank - 1)))
+
+
+@builder("QLinearConv")
+@_with_options
+def _qlinear_conv(
+    x: Tensor,
+    x_scale: Tensor,
+    x_zero: Tensor,
+    w: Tensor,
+    w_scale: Tensor,
+    w_zero: Tensor,
+    y_scale: Tensor,
+    y_zero: Tensor,
+    b: Tensor | None = None,
+    *,
+    options: dict[str, Any],
+) -> Tensor:
+    found = integer_convolution(shifted(x, x_zero), shifted(w, per_filter(w_zero, w)), options)
+
+    def channels(v: Tensor) -> Tensor:
+        return F.reshape(v, (-1, *[1] * (x.rank - 2))) if v.rank and v.shape[0] != 1 else v
+
+    found = found if b is None else F.add(found, F.reshape(b, (-1, *[1] * (x.rank - 2))))
+    factor = F.div(F.mul(x_scale, channels(w_scale)), y_scale)
+    return rounded_to(F.mul(F.cast(found, dtypes.float32), factor), y_zero)
+
+
+def rounded_to(x: Tensor, zero_point: Tensor) -> Tensor:
+    """`x` rounded to even, plus a zero point, saturated in the type of that."""
+    least, largest = limits(zero_point.dtype)
+    whole = F.add(F.rint(x), F.cast(zero_point, x.dtype))
+    return F.cast(F.clamp(whole, float(least), float(largest)), zero_point.dtype)
+
+
+@builder("DeformConv")
+def _deform_conv(
+    x: Tensor,
+    w: Tensor,
+    offset: Tensor,
+    b: Tensor | None = None,
+    mask: Tensor | None = None,
+    *,
+    dilations: list[int] | None = None,
+    group: int = 1,
+    kernel_shape: list[int] | None = None,
+    offset_group: int = 1,
+    pads: list[int] | None = None,
+    strides: list[int] | None = None,
+) -> Tensor:
+    """Images are read at the positions of each element of the window, moved by `offset`, then multiplied."""
+    kh, kw = kernel_shape or [int(n or 0) for n in w.shape[2:]]
+    (dh, dw), (sh, sw), border = dilations or [1, 1], strides or [1, 1], pads or [0] * 4
+    n, c = (int(d or 0) for d in x.shape[:2])
+    _, _, oh, ow = (int(d or 0) for d in offset.shape)
+    moves = F.reshape(offset, (n, offset_group, kh * kw, 2, oh, ow))
+    rows, columns = [], []
+    for i, j in itertools.product(range(kh), range(kw)):
+        rows.append(np.broadcast_to((np.arange(oh) * sh - border[0] + i * dh)[:, None], (oh, ow)))
+        columns.append(np.broadcast_to((np.arange(ow) * sw - border[1] + j * dw)[None], (oh, ow)))
+    y, z = (F.add(F.select(moves, 3, k), np.stack(v).astype(x.dtype.numpy)) for k, v in ((0, rows), (1, columns)))
+    each = c // offset_group
+    planes = F.reshape(x, (n, offset_group, each, *x.shape[2:]))
+    found = bilinear(planes, F.unsqueeze(y, 2), F.unsqueeze(z, 2))
+    if mask is not None:
+        found = F.mul(found, F.reshape(mask, (n, offset_group, 1, kh * kw, oh, ow)))
+    columns_of = F.reshape(found, (n, group, c // group * kh * kw, oh * ow))
+    filters = F.reshape(w, (group, int(w.shape[0] or 0) // group, -1))
+    result = F.reshape(F.matmul(filters, columns_of), (n, int(w.shape[0] or 0), oh, ow))
+    return result if b is None else F.add(result, F.reshape(b, (-1, 1, 1)))
+
+
+def bilinear(x: Tensor, y: Tensor, z: Tensor) -> Tensor:
+    """Images `(.., h, w)` read between pixels at rows `y` and columns `z`, `(.., points..)`; outside there are zeros.
+
+    The leading dimensions of `x` and those of the positions broadcast.
+    """
+    height, width = (int(n or 0) for n in x.shape[-2:])
+    lead = x.rank - 2
+    below, left = F.floor(y), F.floor(z)
+    dy, dx = F.sub(y, below), F.sub(z, left)
+    shape = [*x.shape[:lead], *y.shape[lead:]]
+    flat = F.reshape(x, (*x.shape[:lead], height * width))
+    total: Any = None
+    for i, j in itertools.product((0, 1), (0, 1)):
+        row, column = F.add(below, float(i)), F.add(left, float(j))
+        inside = F.logical_and(
+            F.logical_and(F.ge(row, 0.0), F.le(row, float(height - 1))),
+            F.logical_and(F.ge(column, 0.0), F.le(column, float(width - 1))),
+        )
+        at = F.add(F.mul(F.clamp(row, 0.0, float(height - 1)), float(width)), F.clamp(column, 0.0, float(width - 1)))
+        index = F.reshape(F.expand(F.cast(at, dtypes.int64), *shape), (*x.shape[:lead], math.prod(shape[lead:])))
+        values = F.reshape(F.gather(flat, lead, index), shape)
+        weight = F.mul(dy if i else F.sub(1.0, dy), dx if j else F.sub(1.0, dx))
+        part = F.mul(F.where(inside, values, 0.0), weight)
+        total = part if total is None else F.add(total, part)
+    return total

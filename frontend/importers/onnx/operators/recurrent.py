@@ -1,0 +1,304 @@
+"""Recurrent layers, unrolled over static lengths."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from oneflow.dialect import dtypes
+from oneflow.frontend import functional as F  # noqa: N812
+from oneflow.frontend.core.tensor import Tensor
+from oneflow.frontend.importers.onnx.errors import OnnxError
+from oneflow.frontend.importers.onnx.operators.products import shifted
+from oneflow.frontend.importers.onnx.operators.quantization import dynamic_quantized
+from oneflow.frontend.importers.onnx.table import builder
+
+Activation = Callable[[Tensor], Tensor]
+
+#: Activations by lower-case name, with what `activation_alpha` and `activation_beta` are where they are left out.
+_ACTIVATIONS: dict[str, tuple[Callable[[Tensor, float, float], Tensor], float, float]] = {
+    "relu": (lambda x, a, b: F.relu(x), 0, 0),
+    "tanh": (lambda x, a, b: F.tanh(x), 0, 0),
+    "sigmoid": (lambda x, a, b: F.sigmoid(x), 0, 0),
+    "affine": (lambda x, a, b: F.add(F.mul(x, a), b), 1, 0),
+    "leakyrelu": (lambda x, a, b: F.leaky_relu(x, a), 0.01, 0),
+    "thresholdedrelu": (lambda x, a, b: F.threshold(x, a, 0.0), 1, 0),
+    "scaledtanh": (lambda x, a, b: F.mul(F.tanh(F.mul(x, b)), a), 1, 1),
+    "hardsigmoid": (lambda x, a, b: F.clamp(F.add(F.mul(x, a), b), 0.0, 1.0), 0.2, 0.5),
+    "elu": (lambda x, a, b: F.elu(x, a), 1, 0),
+    "softsign": (lambda x, a, b: F.softsign(x), 0, 0),
+    "softplus": (lambda x, a, b: F.softplus(x), 0, 0),
+}
+
+
+def _activations(names: Sequence[str], alphas: Any, betas: Any, clip: float | None) -> list[Activation]:
+    """The activations of all directions."""
+    unknown = [n for n in names if n.lower() not in _ACTIVATIONS]
+    if unknown:
+        raise OnnxError(f"expected activations among {', '.join(_ACTIVATIONS)}, got {unknown[0]!r}")
+    first, second = iter(alphas or ()), iter(betas or ())
+    found = []
+    for name in names:
+        function, alpha, beta = _ACTIVATIONS[name.lower()]
+        a = next(first, alpha) if alpha else 0.0
+        b = next(second, beta) if alpha or beta else 0.0
+        found.append(_clipped(function, a, b, clip))
+    return found
+
+
+def _clipped(function: Any, alpha: float, beta: float, clip: float | None) -> Activation:
+    return lambda x: function(x if clip is None else F.clamp(x, -clip, clip), alpha, beta)
+
+
+def _unrolled(
+    step: Callable[[int, list[Tensor], Tensor], list[Tensor]],
+    inputs: Sequence[Tensor],
+    states: Sequence[Tensor],
+    lengths: Tensor | None,
+    direction: str,
+    layout: int,
+) -> tuple[Tensor, ...]:
+    """Runs `step(direction, states, slice)` over the slices of the inputs of each direction; `(y, last states..)`,
+    each with the directions.
+
+    The first state is the result of a step. States of sequences that have ended stay.
+    """
+    count = inputs[0].shape[0]
+    if count is None:
+        raise OnnxError(f"expected a static length of sequences, got {inputs[0].desc}")
+    results, ends = [], []
+    for number, backwards in enumerate(_DIRECTIONS[direction]):
+        now = [F.select(s, 1 if layout else 0, number) for s in states]
+        outputs: list[Tensor] = [now[0]] * count
+        for time in reversed(range(count)) if backwards else range(count):
+            after = step(number, now, F.select(inputs[number], 0, time))
+            output = after[0]
+            if lengths is not None:
+                alive = F.unsqueeze(F.gt(F.cast(lengths, dtypes.int64), time), 1)
+                after = [F.where(alive, a, b) for a, b in zip(after, now, strict=True)]
+                output = F.where(alive, output, 0.0)
+            now, outputs[time] = after, output
+        results.append(F.stack(outputs, 0))
+        ends.append(now)
+    y = F.stack(results, 1)
+    last = [F.stack(list(column), 1 if layout else 0) for column in zip(*ends, strict=True)]
+    return (F.permute(y, 2, 0, 1, 3) if layout else y, *last)
+
+
+def _of_inputs(x: Tensor, w: Tensor, directions: int, layout: int, product: Any = None) -> list[Tensor]:
+    """The products of all slices with the weights of each direction, slices first."""
+    x = F.transpose(x, 0, 1) if layout else x
+    multiply = product or _by_transposed
+    return [multiply(x, w, number) for number in range(directions)]
+
+
+def _by_transposed(x: Tensor, w: Tensor, number: int) -> Tensor:
+    return F.matmul(x, F.t(F.select(w, 0, number)))
+
+
+_DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
+
+
+def _state(given: Tensor | None, x: Tensor, directions: int, hidden: int, layout: int) -> Tensor:
+    """The first state: what is given, or zeros."""
+    if given is not None:
+        return given
+    batch = x.size(0 if layout else 1)
+    sizes = (batch, directions, hidden) if layout else (directions, batch, hidden)
+    return F.zeros(*sizes, dtype=x.dtype)
+
+
+def _halves(b: Tensor | None, number: int, like: Tensor) -> tuple[Tensor | float, Tensor | float]:
+    """The biases of inputs and of states."""
+    if b is None:
+        return 0.0, 0.0
+    own = F.select(b, 0, number)
+    first, second = F.split(own, int(like.shape[1] or 0), 0)
+    return first, second
+
+
+@builder("LSTM")
+def _lstm(
+    x: Tensor,
+    w: Tensor,
+    r: Tensor,
+    b: Tensor | None = None,
+    lengths: Tensor | None = None,
+    h: Tensor | None = None,
+    c: Tensor | None = None,
+    p: Tensor | None = None,
+    *,
+    activation_alpha: list[float] | None = None,
+    activation_beta: list[float] | None = None,
+    activations: list[str] | None = None,
+    clip: float | None = None,
+    direction: str = "forward",
+    hidden_size: int,
+    input_forget: int = 0,
+    layout: int = 0,
+    output_sequence: int = 1,
+) -> tuple[Tensor, ...]:
+    directions = len(_DIRECTIONS[direction])
+    names = activations or ["Sigmoid", "Tanh", "Tanh"] * directions
+    functions = _activations(names, activation_alpha, activation_beta, clip)
+    options = {"input_forget": input_forget, "layout": layout, "direction": direction, "hidden_size": hidden_size}
+    inputs = _of_inputs(x, w, directions, layout)
+    return _lstm_of(x, inputs, functions, lambda v, n: _by_transposed(v, r, n), b, lengths, h, c, p, **options)
+
+
+def _lstm_of(
+    x: Tensor,
+    inputs: list[Tensor],
+    functions: list[Activation],
+    of_state: Callable[[Tensor, int], Tensor],
+    b: Tensor | None,
+    lengths: Tensor | None,
+    h: Tensor | None,
+    c: Tensor | None,
+    p: Tensor | None,
+    *,
+    direction: str,
+    hidden_size: int,
+    input_forget: int,
+    layout: int,
+) -> tuple[Tensor, ...]:
+    """The layer, with the products of inputs, and of states by a function."""
+
+    def step(number: int, states: list[Tensor], part: Tensor) -> list[Tensor]:
+        before, cell = states
+        gate, squash, out = functions[3 * number : 3 * number + 3]
+        gates = F.add(part, of_state(before, number))
+        if b is not None:
+            gates = F.add(gates, F.sum(F.reshape(F.select(b, 0, number), (2, -1)), 0))
+        i, o, f, g = F.split(gates, hidden_size, 1)
+        if p is not None:
+            of_i, of_o, of_f = F.split(F.select(p, 0, number), hidden_size, 0)
+            i, f = F.add(i, F.mul(of_i, cell)), F.add(f, F.mul(of_f, cell))
+        i = gate(i)
+        f = F.sub(1.0, i) if input_forget else gate(f)
+        cell = F.add(F.mul(f, cell), F.mul(i, squash(g)))
+        o = gate(o if p is None else F.add(o, F.mul(of_o, cell)))
+        return [F.mul(o, out(cell)), cell]
+
+    states = [_state(v, x, len(inputs), hidden_size, layout) for v in (h, c)]
+    return _unrolled(step, inputs, states, lengths, direction, layout)
+
+
+@builder("DynamicQuantizeLSTM", domain="com.microsoft")
+def _dynamic_quantize_lstm(
+    x: Tensor,
+    w: Tensor,
+    r: Tensor,
+    b: Tensor | None,
+    lengths: Tensor | None,
+    h: Tensor | None,
+    c: Tensor | None,
+    p: Tensor | None,
+    w_scale: Tensor,
+    w_zero: Tensor,
+    r_scale: Tensor,
+    r_zero: Tensor,
+    *,
+    activation_alpha: list[float] | None = None,
+    activation_beta: list[float] | None = None,
+    activations: list[str] | None = None,
+    clip: float | None = None,
+    direction: str = "forward",
+    hidden_size: int,
+    input_forget: int = 0,
+) -> tuple[Tensor, ...]:
+    """ONNX Runtime's layer with weights of bytes: inputs and states are quantized for each product."""
+    directions = len(_DIRECTIONS[direction])
+    names = activations or ["Sigmoid", "Tanh", "Tanh"] * directions
+    functions = _activations(names, activation_alpha, activation_beta, clip)
+    options = {"input_forget": input_forget, "layout": 0, "direction": direction, "hidden_size": hidden_size}
+
+    def by(weight: Tensor, scale: Tensor, zero: Tensor) -> Callable[[Tensor, int], Tensor]:
+        def multiply(v: Tensor, number: int) -> Tensor:
+            codes, of_codes, shift = dynamic_quantized(v)
+            own, point = F.select(scale, 0, number), F.select(zero, 0, number)
+            product = F.matmul(shifted(codes, shift), shifted(F.select(weight, 0, number), point))
+            return F.mul(F.cast(product, v.dtype), F.mul(of_codes, own))
+
+        return multiply
+
+    inputs = _of_inputs(x, w, directions, 0, lambda v, _, number: by(w, w_scale, w_zero)(v, number))
+    return _lstm_of(x, inputs, functions, by(r, r_scale, r_zero), b, lengths, h, c, p, **options)
+
+
+@builder("GRU")
+def _gru(
+    x: Tensor,
+    w: Tensor,
+    r: Tensor,
+    b: Tensor | None = None,
+    lengths: Tensor | None = None,
+    h: Tensor | None = None,
+    *,
+    activation_alpha: list[float] | None = None,
+    activation_beta: list[float] | None = None,
+    activations: list[str] | None = None,
+    clip: float | None = None,
+    direction: str = "forward",
+    hidden_size: int,
+    layout: int = 0,
+    linear_before_reset: int = 0,
+    output_sequence: int = 1,
+) -> tuple[Tensor, ...]:
+    directions = len(_DIRECTIONS[direction])
+    names = activations or ["Sigmoid", "Tanh"] * directions
+    functions = _activations(names, activation_alpha, activation_beta, clip)
+
+    def step(number: int, states: list[Tensor], part: Tensor) -> list[Tensor]:
+        before = states[0]
+        gate, squash = functions[2 * number : 2 * number + 2]
+        first, second = _halves(b, number, w)
+        of_part = F.add(part, first)
+        weights = F.select(r, 0, number)
+        of_gates, of_new = F.split(weights, [2 * hidden_size, hidden_size], 0)
+        bias_gates, bias_new = (
+            F.split(second, [2 * hidden_size, hidden_size], 0) if isinstance(second, Tensor) else (0.0, 0.0)
+        )
+        z_and_r, new = F.split(of_part, [2 * hidden_size, hidden_size], 1)
+        z_and_r = gate(F.add(F.add(z_and_r, F.matmul(before, F.t(of_gates))), bias_gates))
+        z, reset = F.split(z_and_r, hidden_size, 1)
+        if linear_before_reset:
+            candidate = F.mul(reset, F.add(F.matmul(before, F.t(of_new)), bias_new))
+        else:
+            candidate = F.add(F.matmul(F.mul(reset, before), F.t(of_new)), bias_new)
+        candidate = squash(F.add(new, candidate))
+        return [F.add(F.mul(F.sub(1.0, z), candidate), F.mul(z, before))]
+
+    states = [_state(h, x, directions, hidden_size, layout)]
+    return _unrolled(step, _of_inputs(x, w, directions, layout), states, lengths, direction, layout)
+
+
+@builder("RNN")
+def _rnn(
+    x: Tensor,
+    w: Tensor,
+    r: Tensor,
+    b: Tensor | None = None,
+    lengths: Tensor | None = None,
+    h: Tensor | None = None,
+    *,
+    activation_alpha: list[float] | None = None,
+    activation_beta: list[float] | None = None,
+    activations: list[str] | None = None,
+    clip: float | None = None,
+    direction: str = "forward",
+    hidden_size: int,
+    layout: int = 0,
+    output_sequence: int = 1,
+) -> tuple[Tensor, ...]:
+    directions = len(_DIRECTIONS[direction])
+    functions = _activations(activations or ["Tanh"] * directions, activation_alpha, activation_beta, clip)
+
+    def step(number: int, states: list[Tensor], part: Tensor) -> list[Tensor]:
+        first, second = _halves(b, number, w)
+        of_part = F.add(part, first)
+        of_state = F.add(F.matmul(states[0], F.t(F.select(r, 0, number))), second)
+        return [functions[number](F.add(of_part, of_state))]
+
+    states = [_state(h, x, directions, hidden_size, layout)]
+    return _unrolled(step, _of_inputs(x, w, directions, layout), states, lengths, direction, layout)

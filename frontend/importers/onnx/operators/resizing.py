@@ -1,0 +1,170 @@
+"""Resizing: one matrix of weights for each dimension, which NumPy computes."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from oneflow.dialect import dtypes
+from oneflow.frontend import functional as F  # noqa: N812
+from oneflow.frontend.core.dispatch import as_tensor, dispatch
+from oneflow.frontend.core.tensor import Size, Tensor
+from oneflow.frontend.importers.onnx.errors import OnnxError
+from oneflow.frontend.importers.onnx.host import as_sizes, expect_small
+from oneflow.frontend.importers.onnx.table import builder
+from oneflow.frontend.importers.onnx.types import limits
+
+_ROUNDED: dict[str, Any] = {
+    "round_prefer_floor": lambda x: np.ceil(x - 0.5),
+    "round_prefer_ceil": lambda x: np.floor(x + 0.5),
+    "floor": np.floor,
+    "ceil": np.ceil,
+}
+
+
+@builder("Upsample", known="scales")
+def _upsample(x: Tensor, scales: np.ndarray, *, mode: str = "nearest") -> Tensor:
+    return _resize(
+        x, None, np.asarray(scales), mode=mode, coordinate_transformation_mode="asymmetric", nearest_mode="floor"
+    )
+
+
+@builder("Resize", known="scales")
+def _resize_10(x: Tensor, scales: np.ndarray, *, mode: str = "nearest") -> Tensor:
+    return _upsample(x, scales, mode=mode)
+
+
+@builder("Resize", since=11, known="roi scales sizes")
+def _resize(
+    x: Tensor,
+    roi: Any = None,
+    scales: Any = None,
+    sizes: Any = None,
+    *,
+    antialias: int = 0,
+    axes: list[int] | None = None,
+    coordinate_transformation_mode: str = "half_pixel",
+    cubic_coeff_a: float = -0.75,
+    exclude_outside: int = 0,
+    extrapolation_value: float = 0.0,
+    keep_aspect_ratio_policy: str = "stretch",
+    mode: str = "nearest",
+    nearest_mode: str = "round_prefer_floor",
+) -> Tensor:
+    along = [a % x.rank for a in axes] if axes is not None else list(range(x.rank))
+    own = [x.size(a) for a in along]
+    factors, results = _factors(own, scales, sizes, keep_aspect_ratio_policy)
+    region = None if roi is None or not roi.size else roi.reshape(2, -1)
+    dtype, outside = x.dtype, None
+    if not dtype.is_float and mode != "nearest":
+        x = F.cast(x, dtypes.float32)
+    for i, axis in enumerate(along):
+        if _is_same(own[i], results[i], factors[i]) and coordinate_transformation_mode != "tf_crop_and_resize":
+            continue
+        if isinstance(own[i], Size):
+            raise OnnxError(f"expected a static size along axis {axis} to resize, got {x.desc}")
+        bounds = None if region is None else (float(region[0, i]), float(region[1, i]))
+        at = _positions(own[i], results[i], factors[i], coordinate_transformation_mode, bounds)
+        if coordinate_transformation_mode == "tf_crop_and_resize":
+            beyond = (at < 0) | (at > own[i] - 1)
+            shape = [-1 if d == axis else 1 for d in range(x.rank)]
+            mask = beyond.reshape(shape)
+            outside = mask if outside is None else outside | mask
+        if mode == "nearest":
+            chosen = np.clip(_ROUNDED[nearest_mode](at), 0, own[i] - 1).astype(np.int64)
+            x = dispatch("gather", x, as_tensor(chosen), axis=axis)
+            continue
+        scale = min(factors[i], 1.0) if antialias else 1.0
+        matrix = _weights(at, own[i], mode, scale, cubic_coeff_a, bool(exclude_outside), bool(antialias))
+        last = F.movedim(x, axis, -1)
+        x = F.movedim(F.matmul(last, as_tensor(matrix.T.astype(x.dtype.numpy))), -1, axis)
+    if outside is not None and outside.any():
+        x = F.where(as_tensor(np.broadcast_to(outside, x.shape).copy()), float(extrapolation_value), x)
+    if dtype != x.dtype:
+        least, largest = limits(dtype)
+        x = F.clamp(F.rint(x), float(least), float(largest))
+    return F.cast(x, dtype)
+
+
+def _factors(own: list[Any], scales: Any, sizes: Any, policy: str) -> tuple[list[float], list[Any]]:
+    """The factor of each dimension, and the size of the result."""
+    if sizes is None or not sizes.size:
+        if scales.dtype == object:
+            raise OnnxError("expected the scales of a resized tensor as numbers, got dynamic sizes")
+        factors = [float(s) for s in scales]
+        return factors, [n if f == 1 else math.floor(n * f) for n, f in zip(own, factors, strict=True)]
+    wanted = as_sizes(sizes)
+    if policy == "stretch":
+        same = [w is n or (isinstance(w, int) and w == n) for w, n in zip(wanted, own, strict=True)]
+        if any(isinstance(w, Size) and not s for w, s in zip(wanted, same, strict=True)):
+            raise OnnxError("expected the sizes of a resized tensor as numbers")
+        return [1.0 if s else w / n for w, n, s in zip(wanted, own, same, strict=True)], wanted
+    choose = min if policy == "not_larger" else max
+    factor = choose(w / n for w, n in zip(wanted, own, strict=True))
+    return [factor] * len(own), [math.floor(n * factor + 0.5) for n in own]
+
+
+def _is_same(own: Any, result: Any, factor: float) -> bool:
+    return (
+        own is result
+        or (factor == 1 and isinstance(own, int) and own == result)
+        or (factor == 1 and isinstance(own, Size))
+    )
+
+
+def _positions(own: int, result: int, factor: float, mode: str, region: Any) -> np.ndarray:
+    """Where in the dimension each element of the result lies."""
+    expect_small(result, "elements along a resized axis")
+    x, width = np.arange(result, dtype=np.float64), own * factor
+    if mode == "half_pixel":
+        return (x + 0.5) / factor - 0.5
+    if mode == "half_pixel_symmetric":
+        centre = own / 2 * (1 - result / width)
+        return centre + (x + 0.5) / factor - 0.5
+    if mode == "pytorch_half_pixel":
+        return (x + 0.5) / factor - 0.5 if result > 1 else np.zeros_like(x) - 0.0
+    if mode == "align_corners":
+        return x * (own - 1) / (width - 1) if width != 1 else np.zeros_like(x)
+    if mode == "asymmetric":
+        return x / factor
+    if mode == "tf_half_pixel_for_nn":
+        return (x + 0.5) / factor
+    if mode == "tf_crop_and_resize" and region is not None:
+        first, last = region
+        if result == 1:
+            return np.full(1, (first + last) * (own - 1) / 2)
+        return first * (own - 1) + x * (last - first) * (own - 1) / (result - 1)
+    raise OnnxError(f"the coordinate transformation {mode!r} is not supported")
+
+
+def _weights(
+    at: np.ndarray, size: int, mode: str, scale: float, a: float, exclude_outside: bool, antialias: bool
+) -> np.ndarray:
+    """The matrix whose rows weigh the elements of a dimension; positions outside count at the ends."""
+    expect_small(len(at) * size, "weights along a resized axis")
+    reach = math.ceil((2 if mode == "cubic" else 1) / scale)
+    kernel = _cubic if mode == "cubic" else _linear
+    matrix = np.zeros((len(at), size))
+    for row, place in enumerate(at):
+        base = math.floor(place)
+        near = np.arange(base - reach + 1, base + reach + 1)
+        weights = kernel(np.abs(near - place) * scale, a)
+        inside = (near >= 0) & (near < size)
+        if exclude_outside:
+            weights = np.where(inside, weights, 0)
+        if exclude_outside or antialias:
+            weights = weights / weights.sum()
+        np.add.at(matrix[row], np.clip(near, 0, size - 1), weights)
+    return matrix
+
+
+def _linear(distance: np.ndarray, a: float) -> np.ndarray:
+    return np.maximum(1 - distance, 0)
+
+
+def _cubic(x: np.ndarray, a: float) -> np.ndarray:
+    inner = ((a + 2) * x - (a + 3)) * x * x + 1
+    outer = ((x - 5) * x + 8) * x * a - 4 * a
+    return np.where(x <= 1, inner, np.where(x < 2, outer, 0))

@@ -1,0 +1,271 @@
+"""Reading models: protobufs become graphs, whose sizes, names and order are checked before anything is computed.
+
+Arrays beside the model are mapped into memory, from files in the model's own folder alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from google.protobuf.message import DecodeError
+from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, numpy_helper
+
+from oneflow.frontend.importers.onnx.errors import OnnxError
+from oneflow.frontend.importers.onnx.graph import Function, Graph, Input, Model, Node, Reference
+from oneflow.frontend.importers.onnx.table import DOMAINS
+from oneflow.frontend.importers.onnx.types import NAMES, spelled
+
+#: The most elements that a sparse constant may have when it is written out.
+_MOST_SPARSE = 2**28
+_NEWEST = onnx.defs.onnx_opset_version()
+
+
+def read_model(source: Any) -> Model:
+    """The model in a file, in bytes or in a `ModelProto`.
+
+    Raises:
+        OnnxError: it is malformed, or newer than the operator sets that are known.
+    """
+    proto, folder = _proto(source)
+    if not proto.HasField("graph"):
+        raise OnnxError("expected an ONNX model with a graph; this one has none: is the file an ONNX model?")
+    opsets = _opsets(proto.opset_import)
+    reader = _Reader(folder, opsets)
+    functions = {(_domain(f.domain), f.name, f.overload): reader.function(f) for f in proto.functions}
+    return Model(reader.graph(proto.graph, frozenset()), functions, opsets)
+
+
+def _proto(source: Any) -> tuple[ModelProto, Path | None]:
+    """The protobuf, and the folder with its arrays."""
+    if isinstance(source, ModelProto):
+        return source, None
+    if not isinstance(source, (bytes, str, Path)):
+        raise OnnxError(f"expected the path of an ONNX model, its bytes or a ModelProto, got {type(source).__name__}")
+    path = None if isinstance(source, bytes) else Path(source)
+    data = source if isinstance(source, bytes) else Path(source).read_bytes()
+    proto = ModelProto()
+    try:
+        proto.ParseFromString(data)
+    except (DecodeError, ValueError) as error:
+        where = "the bytes" if path is None else str(path)
+        raise OnnxError(
+            f"expected an ONNX model in {where}, its {len(data)} bytes are no protobuf of one ({error}): "
+            "is it complete?"
+        ) from None
+    return proto, None if path is None else path.parent
+
+
+def _domain(name: str) -> str:
+    return DOMAINS.get(name, name)
+
+
+def _opsets(imports: Iterable[Any]) -> dict[str, int]:
+    """The version of each operator set that is used."""
+    opsets = {_domain(entry.domain): int(entry.version) for entry in imports} or {"": 1}
+    version = opsets.get("", 1)
+    if not 1 <= version <= _NEWEST:
+        raise OnnxError(f"expected an operator set from 1 to {_NEWEST}, the newest that is known, got {version}")
+    return opsets
+
+
+class _Reader:
+    """Reads the graphs of one model."""
+
+    def __init__(self, folder: Path | None, opsets: Mapping[str, int]) -> None:
+        self._folder, self._opsets = folder, opsets
+
+    def function(self, proto: FunctionProto) -> Function:
+        """A function, with the operator sets that it names."""
+        own = _Reader(self._folder, {**self._opsets, **_opsets(proto.opset_import)})
+        inputs = tuple(map(Input, proto.input))
+        known = {name for name in proto.input if name}
+        nodes = own._nodes(proto.node, known, f"the function {proto.name!r}")
+        outputs = tuple(map(Input, proto.output))
+        defaults: dict[str, Any] = dict.fromkeys(proto.attribute)
+        defaults |= {a.name: own._attribute(a, known) for a in proto.attribute_proto}
+        return Function(Graph(proto.name, inputs, outputs, nodes, {}), defaults)
+
+    def graph(self, proto: GraphProto, outer: frozenset[str]) -> Graph:
+        """A graph, which may read the names `outer` of the graphs around it."""
+        constants = {t.name: self._array(t) for t in proto.initializer}
+        constants |= {t.values.name: self._sparse(t) for t in proto.sparse_initializer}
+        inputs = tuple(_input(v) for v in proto.input if v.name not in constants)
+        known = {*outer, *constants, *(v.name for v in inputs)}
+        what = f"the graph {proto.name!r}"
+        nodes = self._nodes(proto.node, known, what)
+        outputs = tuple(map(_input, proto.output))
+        _expect_known(outputs, known, what)
+        return Graph(proto.name, inputs, outputs, nodes, constants, proto if outer else None)
+
+    def _nodes(self, protos: Iterable[NodeProto], known: set[str], what: str) -> tuple[Node, ...]:
+        """Nodes; adds what they give to the names that are known.
+
+        Raises:
+            OnnxError: one reads what no earlier one gives, or two give the same.
+        """
+        nodes, given = [], set[str]()
+        for proto in protos:
+            node = self._node(proto, frozenset(known))
+            for name in node.inputs:
+                if name and name not in known:
+                    raise OnnxError(
+                        f"{node} in {what} reads {name!r}, which no input, constant or earlier node gives: "
+                        "expected nodes in the order of their results, without a cycle"
+                    )
+            for name in filter(None, node.outputs):
+                if name in given:
+                    raise OnnxError(f"{node} in {what} gives {name!r}, which another node gives, too")
+                given.add(name)
+                known.add(name)
+            nodes.append(node)
+        return tuple(nodes)
+
+    def _node(self, proto: NodeProto, known: frozenset[str]) -> Node:
+        domain = _domain(proto.domain)
+        node = Node(
+            proto.name, proto.op_type, domain, self._opsets.get(domain, 1), proto.overload, tuple(proto.input),
+            tuple(proto.output), {},
+        )  # fmt: skip
+        try:
+            attributes = {a.name: self._attribute(a, known) for a in proto.attribute}
+        except OnnxError as error:
+            raise OnnxError(f"{node}: {error.text}") from None
+        return Node(**{**node.__dict__, "attributes": attributes})
+
+    def _attribute(self, proto: AttributeProto, known: Iterable[str]) -> Any:
+        """The value of an attribute: graphs are read, tensors are arrays, and text is decoded."""
+        kinds = AttributeProto
+        if proto.ref_attr_name:
+            return Reference(proto.ref_attr_name)
+        if proto.type == kinds.GRAPH:
+            return self.graph(proto.g, frozenset(known))
+        if proto.type == kinds.GRAPHS:
+            return [self.graph(g, frozenset(known)) for g in proto.graphs]
+        if proto.type == kinds.TENSOR:
+            return self._array(proto.t)
+        if proto.type == kinds.SPARSE_TENSOR:
+            return self._sparse(proto.sparse_tensor)
+        if proto.type == kinds.STRING:
+            return proto.s.decode(errors="replace")
+        if proto.type == kinds.STRINGS:
+            return [s.decode(errors="replace") for s in proto.strings]
+        try:
+            value = onnx.helper.get_attribute_value(proto)
+        except ValueError as error:
+            raise OnnxError(f"attribute {proto.name!r}: {error}") from None
+        return list(value) if proto.type in (kinds.INTS, kinds.FLOATS, kinds.TENSORS, kinds.TYPE_PROTOS) else value
+
+    def _array(self, proto: TensorProto) -> np.ndarray:
+        """The array of a constant.
+
+        Raises:
+            OnnxError: its type is not supported, or its bytes are not as many as its shape needs.
+        """
+        what, dims = f"the constant {proto.name!r}", tuple(proto.dims)
+        if proto.data_type not in NAMES:
+            raise OnnxError(f"{what} has elements that are {spelled(proto.data_type)}, which are not supported")
+        dtype = onnx.helper.tensor_dtype_to_np_dtype(proto.data_type)
+        if any(d < 0 for d in dims):
+            raise OnnxError(f"expected sizes of at least 0 for {what}, got {list(dims)}")
+        if proto.data_location == TensorProto.EXTERNAL:
+            return self._external(proto, what, dims, dtype)
+        bits = 4 if dtype.name in _HALF_BYTES else 2 if dtype.name in _QUARTER_BYTES else 8 * dtype.itemsize
+        expected = -(-math.prod(dims) * bits // 8)
+        if proto.HasField("raw_data") and len(proto.raw_data) != expected:
+            raise OnnxError(
+                f"expected {expected} bytes for {what}, {dtype}{list(dims)}, got {len(proto.raw_data)}: "
+                "is the model complete?"
+            )
+        try:
+            return np.asarray(numpy_helper.to_array(proto))
+        except (ValueError, TypeError) as error:
+            raise OnnxError(f"expected the elements of {what}, {dtype}{list(dims)}: {error}") from None
+
+    def _external(self, proto: TensorProto, what: str, dims: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
+        """An array in a file beside the model, mapped into memory."""
+        entries = {entry.key: entry.value for entry in proto.external_data}
+        if self._folder is None:
+            raise OnnxError(f"{what} is in another file; pass the path of the model, not its protobuf")
+        file = _inside(self._folder, entries.get("location", ""), what)
+        try:
+            offset = int(entries.get("offset", 0))
+        except ValueError:
+            raise OnnxError(f"expected a number as offset of {what}, got {entries['offset']!r}") from None
+        size, needed = file.stat().st_size, math.prod(dims) * dtype.itemsize
+        if dtype.name in (*_HALF_BYTES, *_QUARTER_BYTES):
+            raise OnnxError(f"{what} has packed elements ({dtype}) in another file, which are not supported")
+        if offset < 0 or offset + needed > size:
+            raise OnnxError(
+                f"expected {needed} bytes for {what}, {dtype}{list(dims)}, at {offset} in {file}, which has {size}"
+            )
+        if not needed:
+            return np.zeros(dims, dtype)
+        # A parameter that is trained is written to in memory, not in the file.
+        return np.memmap(file, dtype.newbyteorder("<"), "c", offset, dims)
+
+    def _sparse(self, proto: Any) -> np.ndarray:
+        """A sparse constant, written out."""
+        dims = tuple(proto.dims)
+        if any(d < 0 for d in dims) or math.prod(dims) > _MOST_SPARSE:
+            raise OnnxError(f"expected at most {_MOST_SPARSE} elements in a sparse constant, got {list(dims)}")
+        values, indices = self._array(proto.values), self._array(proto.indices)
+        dense = np.zeros(dims, values.dtype)
+        try:
+            np.put(dense, indices if indices.ndim == 1 else np.ravel_multi_index(tuple(indices.T), dims), values)
+        except (ValueError, IndexError) as error:
+            raise OnnxError(f"expected positions in {list(dims)} for the sparse constant: {error}") from None
+        return dense
+
+
+_HALF_BYTES = ("int4", "uint4", "float4_e2m1fn")
+_QUARTER_BYTES = ("int2", "uint2")
+
+
+def _inside(folder: Path, location: str, what: str) -> Path:
+    """The file of an array.
+
+    Raises:
+        OnnxError: it is none, or not in the folder of the model.
+    """
+    root, file = folder.resolve(), (folder / location).resolve()
+    if not location or not file.is_relative_to(root) or Path(location).is_absolute():
+        raise OnnxError(f"expected {what} in a file in the model's folder {root}, got {location!r}")
+    if not file.is_file():
+        raise OnnxError(f"expected {what} in {file}: there is no such file")
+    return file
+
+
+def _input(proto: Any) -> Input:
+    """The type of an input or a result."""
+    kind = proto.type.WhichOneof("value")
+    if kind not in (None, "tensor_type"):
+        return Input(proto.name, None)
+    of = proto.type.tensor_type
+    if not of.HasField("shape"):
+        return Input(proto.name, of.elem_type)
+    return Input(proto.name, of.elem_type, tuple(map(_dimension, of.shape.dim)))
+
+
+def _dimension(proto: Any) -> int | str | None:
+    """A size; some exporters write dynamic ones as -1."""
+    if proto.HasField("dim_value"):
+        return int(proto.dim_value) if proto.dim_value >= 0 else None
+    return str(proto.dim_param) or None
+
+
+def _expect_known(outputs: Iterable[Input], known: Iterable[str], what: str) -> None:
+    for output in outputs:
+        if output.name not in known:
+            raise OnnxError(f"{what} returns {output.name!r}, which no input, constant or node gives")
+
+
+def function_of(source: FunctionProto | bytes, version: int) -> Function:
+    """A function of the standard."""
+    proto = FunctionProto.FromString(source) if isinstance(source, bytes) else source
+    imports = {_domain(entry.domain): int(entry.version) for entry in proto.opset_import}
+    return _Reader(None, {"": version, **imports}).function(proto)

@@ -1,0 +1,494 @@
+"""The table of the writer: nodes of ONNX for each operator of the dialect.
+
+A row takes the writer `w` and a call `c`, whose operands are names of values; it gives the names of the results.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from oneflow.frontend.importers.onnx.errors import OnnxError
+from oneflow.frontend.importers.onnx.types import NUMBERS
+
+Row = Callable[[Any, Any], Any]
+ROWS: dict[str, Row] = {}
+
+
+def row(*names: str) -> Callable[[Row], Row]:
+    """Adds a function to the table, for operators of these names."""
+
+    def add(function: Row) -> Row:
+        ROWS.update(dict.fromkeys(names, function))
+        return function
+
+    return add
+
+
+def _same(op: str) -> Row:
+    """A node of the same operands."""
+    return lambda w, c: w.node(op, *c.inputs.values())
+
+
+for _name, _op in {
+    "abs": "Abs", "acos": "Acos", "acosh": "Acosh", "asin": "Asin", "asinh": "Asinh", "atan": "Atan",
+    "atanh": "Atanh", "ceil": "Ceil", "cos": "Cos", "cosh": "Cosh", "erf": "Erf", "exp": "Exp", "floor": "Floor",
+    "isinf": "IsInf", "isnan": "IsNaN", "log": "Log", "logical_not": "Not", "mish": "Mish", "negative": "Neg",
+    "reciprocal": "Reciprocal", "relu": "Relu", "rint": "Round", "round": "Round", "sigmoid": "Sigmoid",
+    "sign": "Sign", "sin": "Sin", "sinh": "Sinh", "softplus": "Softplus", "softsign": "Softsign", "sqrt": "Sqrt",
+    "tan": "Tan", "tanh": "Tanh", "hardswish": "HardSwish", "gelu": "Gelu", "identity": "Identity",
+    "stop_gradient": "Identity", "bitwise_not": "BitwiseNot", "where": "Where", "gather_nd": "GatherND",
+    "broadcast_add": "Add", "broadcast_sub": "Sub", "broadcast_mul": "Mul", "broadcast_div": "Div",
+    "broadcast_pow": "Pow", "pow": "Pow", "truncdiv": "Div", "broadcast_minimum": "Min",
+    "broadcast_maximum": "Max", "broadcast_equal": "Equal", "broadcast_greater": "Greater",
+    "broadcast_greater_equal": "GreaterOrEqual", "broadcast_less": "Less", "broadcast_less_equal": "LessOrEqual",
+    "broadcast_logical_and": "And", "broadcast_logical_or": "Or", "broadcast_logical_xor": "Xor",
+    "broadcast_bitwise_and": "BitwiseAnd", "broadcast_bitwise_or": "BitwiseOr",
+    "broadcast_bitwise_xor": "BitwiseXor",
+}.items():  # fmt: skip
+    ROWS[_name] = _same(_op)
+
+
+def scalar(w: Any, value: Any, like: str) -> str:
+    """A constant of the element type of a value."""
+    return str(w.constant(np.array(value, w.desc(like).dtype.numpy)))
+
+
+def ints(w: Any, values: Sequence[int]) -> str:
+    """A constant vector of int64."""
+    return str(w.constant(np.array(values, np.int64).reshape(-1)))
+
+
+def _number(c: Any) -> Any:
+    """The number of a `scalar_*` operator."""
+    return c.attrs["float_operand"] if c.attrs["has_float_operand"] else c.attrs["int_operand"]
+
+
+def _with_number(op: str, swapped: bool = False) -> Row:
+    def write(w: Any, c: Any) -> Any:
+        x = next(iter(c.inputs.values()))
+        number = scalar(w, _number(c), x)
+        return w.node(op, number, x) if swapped else w.node(op, x, number)
+
+    return write
+
+
+for _name, _op in {
+    "scalar_add": "Add", "scalar_mul": "Mul", "scalar_div": "Div", "scalar_truncdiv": "Div", "scalar_pow": "Pow",
+    "scalar_logical_equal": "Equal", "scalar_logical_greater": "Greater",
+    "scalar_logical_greater_equal": "GreaterOrEqual", "scalar_logical_less": "Less",
+    "scalar_logical_less_equal": "LessOrEqual",
+}.items():  # fmt: skip
+    ROWS[_name] = _with_number(_op)
+ROWS["scalar_reverse_pow"] = _with_number("Pow", swapped=True)
+
+
+@row("broadcast_not_equal")
+def _not_equal(w: Any, c: Any) -> Any:
+    return w.node("Not", w.node("Equal", c.x, c.y))
+
+
+@row("scalar_logical_not_equal")
+def _scalar_not_equal(w: Any, c: Any) -> Any:
+    x = c.inputs["in"]
+    return w.node("Not", w.node("Equal", x, scalar(w, _number(c), x)))
+
+
+@row("broadcast_fmod")
+def _fmod(w: Any, c: Any) -> Any:
+    return w.node("Mod", c.x, c.y, fmod=1)
+
+
+@row("broadcast_floor_mod")
+def _floor_mod(w: Any, c: Any) -> Any:
+    if w.desc(c.x).dtype.is_float:
+        return w.node("Sub", c.x, w.node("Mul", w.node("Floor", w.node("Div", c.x, c.y)), c.y))
+    return w.node("Mod", c.x, c.y)
+
+
+@row("square")
+def _square(w: Any, c: Any) -> Any:
+    return w.node("Mul", c.x, c.x)
+
+
+@row("rsqrt")
+def _rsqrt(w: Any, c: Any) -> Any:
+    return w.node("Reciprocal", w.node("Sqrt", c.x))
+
+
+@row("silu")
+def _silu(w: Any, c: Any) -> Any:
+    return w.node("Mul", c.inputs["in"], w.node("Sigmoid", c.inputs["in"]))
+
+
+@row("fast_gelu")
+def _fast_gelu(w: Any, c: Any) -> Any:
+    return w.node("Gelu", c.inputs["in"], approximate="tanh")
+
+
+@row("elu", "celu", "leaky_relu")
+def _with_alpha(w: Any, c: Any) -> Any:
+    names = {"elu": "Elu", "celu": "Celu", "leaky_relu": "LeakyRelu"}
+    return w.node(names[c.record.name], next(iter(c.inputs.values())), alpha=float(c.attrs["alpha"]))
+
+
+@row("hardsigmoid")
+def _hardsigmoid(w: Any, c: Any) -> Any:
+    return w.node("HardSigmoid", c.inputs["in"], alpha=1 / 6, beta=0.5)
+
+
+@row("hardtanh")
+def _hardtanh(w: Any, c: Any) -> Any:
+    x = c.inputs["in"]
+    return w.node("Clip", x, scalar(w, c.attrs["min_val"], x), scalar(w, c.attrs["max_val"], x))
+
+
+@row("clip_by_scalar", "clip_by_scalar_min", "clip_by_scalar_max")
+def _clip(w: Any, c: Any) -> Any:
+    kind = "floating" if w.desc(c.x).dtype.is_float else "integral"
+    bounds = [scalar(w, c.attrs[f"{kind}_{b}"], c.x) if f"{kind}_{b}" in c.attrs else None for b in ("min", "max")]
+    return w.node("Clip", c.x, *bounds)
+
+
+@row("masked_fill")
+def _masked_fill(w: Any, c: Any) -> Any:
+    return w.node("Where", c.mask, scalar(w, _number(c), c.x), c.x)
+
+
+@row("cast")
+def _cast(w: Any, c: Any) -> Any:
+    return w.node("Cast", c.inputs["in"], to=NUMBERS[c.attrs["dtype"].name])
+
+
+@row("softmax", "log_softmax")
+def _softmax(w: Any, c: Any) -> Any:
+    return w.node("Softmax" if c.record.name == "softmax" else "LogSoftmax", c.inputs["in"], axis=-1)
+
+
+def _transposed(w: Any, x: str, wanted: bool) -> str:
+    """A stack of matrices transposed."""
+    rank = w.desc(x).rank
+    return w.node("Transpose", x, perm=[*range(rank - 2), rank - 1, rank - 2]) if wanted else x
+
+
+@row("matmul", "batch_matmul", "broadcast_matmul")
+def _matmul(w: Any, c: Any) -> Any:
+    a, b = _transposed(w, c.a, c.attrs["transpose_a"]), _transposed(w, c.b, c.attrs["transpose_b"])
+    product = w.node("MatMul", a, b)
+    if c.attrs["alpha"] != 1:
+        product = w.node("Mul", product, scalar(w, c.attrs["alpha"], c.a))
+    return product if c.inputs.get("_add_to_output") is None else w.node("Add", product, c.inputs["_add_to_output"])
+
+
+@row("bias_add")
+def _bias_add(w: Any, c: Any) -> Any:
+    rank, axis = w.desc(c.a).rank, c.attrs["axis"] % w.desc(c.a).rank
+    return w.node("Add", c.a, w.node("Reshape", c.b, ints(w, [-1, *[1] * (rank - 1 - axis)])))
+
+
+def _channels_first(c: Any) -> None:
+    if c.attrs["data_format"] != "channels_first":
+        raise OnnxError(f"expected data_format channels_first, got {c.attrs['data_format']}")
+
+
+@row("conv1d", "conv2d", "conv3d")
+def _conv(w: Any, c: Any) -> Any:
+    _channels_first(c)
+    pads = list(c.attrs["padding_before"])
+    found = w.node(
+        "Conv", c.inputs["in"], c.weight, c.inputs.get("bias"), kernel_shape=list(c.attrs["kernel_size"]),
+        strides=list(c.attrs["strides"]), dilations=list(c.attrs["dilation_rate"]), group=c.attrs["groups"],
+        pads=[*pads, *pads],
+    )  # fmt: skip
+    return found if c.inputs.get("_add_to_output") is None else w.node("Add", found, c.inputs["_add_to_output"])
+
+
+@row("deconv1d", "deconv2d", "deconv3d")
+def _deconv(w: Any, c: Any) -> Any:
+    _channels_first(c)
+    pads = list(c.attrs["padding_before"])
+    return w.node(
+        "ConvTranspose", c.inputs["in"], c.weight, kernel_shape=list(c.attrs["kernel_size"]),
+        strides=list(c.attrs["strides"]), dilations=list(c.attrs["dilation_rate"]), group=c.attrs["groups"],
+        pads=[*pads, *pads], output_padding=list(c.attrs["output_padding"]),
+    )  # fmt: skip
+
+
+@row("max_pool_1d", "max_pool_2d", "max_pool_3d")
+def _max_pool(w: Any, c: Any) -> Any:
+    _channels_first(c)
+    if c.attrs["return_indices"]:
+        raise OnnxError("positions of the largest elements are not written")
+    pads = list(c.attrs["padding"])
+    return w.node(
+        "MaxPool", c.x, kernel_shape=list(c.attrs["kernel_size"]), strides=list(c.attrs["stride"]),
+        pads=[*pads, *pads], dilations=list(c.attrs["dilation"]), ceil_mode=int(c.attrs["ceil_mode"]),
+    )  # fmt: skip
+
+
+@row("avg_pool_1d", "avg_pool_2d", "avg_pool_3d")
+def _avg_pool(w: Any, c: Any) -> Any:
+    _channels_first(c)
+    if c.attrs["divisor_override"]:
+        raise OnnxError("a divisor other than the number of elements is not written")
+    pads = list(c.attrs["padding"])
+    return w.node(
+        "AveragePool", c.x, kernel_shape=list(c.attrs["kernel_size"]), strides=list(c.attrs["stride"]),
+        pads=[*pads, *pads], ceil_mode=int(c.attrs["ceil_mode"]),
+        count_include_pad=int(c.attrs["count_include_pad"]),
+    )  # fmt: skip
+
+
+@row("adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d")
+def _adaptive(w: Any, c: Any) -> Any:
+    _channels_first(c)
+    inside, parts = w.desc(c.x).shape[2:], c.attrs["output_size"]
+    if set(parts) == {1}:
+        return w.node("GlobalAveragePool", c.x)
+    if any(n is None or n % p for n, p in zip(inside, parts, strict=True)):
+        raise OnnxError(f"parts of several sizes ({list(inside)} into {list(parts)}) are not written")
+    kernel = [n // p for n, p in zip(inside, parts, strict=True)]
+    return w.node("AveragePool", c.x, kernel_shape=kernel, strides=kernel)
+
+
+@row("normalization")
+def _normalization(w: Any, c: Any) -> Any:
+    if c.attrs["training"] or c.attrs["axis"] != 1 or c.inputs.get("_add_to_output") is not None:
+        raise OnnxError("only running statistics over dimension 1 are written; call model.eval() first")
+    operands = (c.x, c.gamma, c.beta, c.moving_mean, c.moving_variance)
+    return w.node("BatchNormalization", *operands, epsilon=float(c.attrs["epsilon"]))
+
+
+@row("layer_norm")
+def _layer_norm(w: Any, c: Any) -> Any:
+    desc, begin = w.desc(c.x), c.attrs["begin_norm_axis"]
+    shape = desc.shape[begin:]
+    if None in shape:
+        raise OnnxError(f"expected static sizes of normalized dimensions, got {desc}")
+    gamma = c.inputs.get("gamma") or w.constant(np.ones(shape, desc.dtype.numpy))
+    results = w.node(
+        "LayerNormalization",
+        c.x,
+        gamma,
+        c.inputs.get("beta"),
+        outputs=3,
+        axis=begin,
+        epsilon=float(c.attrs["epsilon"]),
+    )
+    return results
+
+
+@row("group_norm")
+def _group_norm(w: Any, c: Any) -> Any:
+    _channels_first(c)
+    desc = w.desc(c.x)
+    gamma = c.inputs.get("gamma") or w.constant(np.ones(desc.shape[1], desc.dtype.numpy))
+    beta = c.inputs.get("beta") or w.constant(np.zeros(desc.shape[1], desc.dtype.numpy))
+    groups = c.attrs["num_groups"]
+    return w.node("GroupNormalization", c.x, gamma, beta, num_groups=groups, epsilon=float(c.attrs["epsilon"]))
+
+
+@row("reshape")
+def _reshape(w: Any, c: Any) -> Any:
+    own, wanted = w.desc(c.inputs["in"]).shape, list(c.attrs["shape"])
+    if (
+        wanted.count(-1) > 1
+        and len(wanted) <= len(own)
+        and [d is None for d in own[: len(wanted)]] == [d == -1 for d in wanted]
+    ):
+        wanted = [0 if d == -1 else d for d in wanted]
+    if wanted.count(-1) > 1:
+        raise OnnxError(f"several dynamic sizes of {wanted} are not written")
+    return w.node("Reshape", c.inputs["in"], ints(w, wanted), allowzero=int(0 in own))
+
+
+@row("reshape_like")
+def _reshape_like(w: Any, c: Any) -> Any:
+    return w.node("Reshape", c.inputs["in"], w.node("Shape", c.like))
+
+
+@row("transpose")
+def _transpose(w: Any, c: Any) -> Any:
+    return w.node("Transpose", c.input, perm=list(c.attrs["perm"]))
+
+
+@row("expand_dims")
+def _expand_dims(w: Any, c: Any) -> Any:
+    return w.node("Unsqueeze", c.inputs["in"], ints(w, [c.attrs["axis"]]))
+
+
+@row("squeeze")
+def _squeeze(w: Any, c: Any) -> Any:
+    return w.node("Squeeze", c.inputs["in"], ints(w, c.attrs["axes"]))
+
+
+@row("expand")
+def _expand(w: Any, c: Any) -> Any:
+    return w.node("Expand", c.inputs["in"], ints(w, [1 if d == -1 else d for d in c.attrs["expand_shape"]]))
+
+
+@row("broadcast_like")
+def _broadcast_like(w: Any, c: Any) -> Any:
+    axes = list(c.attrs["broadcast_axes"]) if w.desc(c.x).rank < w.desc(c.like).rank else []
+    x = w.node("Unsqueeze", c.x, ints(w, axes)) if axes else c.x
+    return w.node("Expand", x, w.node("Shape", c.like))
+
+
+@row("cat")
+def _cat(w: Any, c: Any) -> Any:
+    return w.node("Concat", *c.inputs["in"], axis=c.attrs["axis"])
+
+
+@row("stack")
+def _stack(w: Any, c: Any) -> Any:
+    axis = ints(w, [c.attrs["axis"]])
+    return w.node("Concat", *(w.node("Unsqueeze", x, axis) for x in c.inputs["in"]), axis=c.attrs["axis"])
+
+
+@row("split_like")
+def _split_like(w: Any, c: Any) -> Any:
+    axis = c.attrs["axis"]
+    sizes = [w.node("Gather", w.node("Shape", like), ints(w, [axis])) for like in c.inputs["like"]]
+    return w.node("Split", c.inputs["in"], w.node("Concat", *sizes, axis=0), outputs=len(sizes), axis=axis)
+
+
+@row("slice")
+def _slice(w: Any, c: Any) -> Any:
+    bounds = (c.attrs[k] for k in ("start", "stop"))
+    axes = ints(w, range(len(c.attrs["start"])))
+    return w.node("Slice", c.x, *(ints(w, b) for b in bounds), axes, ints(w, c.attrs["step"]))
+
+
+@row("narrow")
+def _narrow(w: Any, c: Any) -> Any:
+    start, length = c.attrs["start"], c.attrs["length"]
+    stop = start + length if start >= 0 or start + length < 0 else 2**63 - 1
+    return w.node("Slice", c.inputs["in"], ints(w, [start]), ints(w, [stop]), ints(w, [c.attrs["dim"]]))
+
+
+@row("pad")
+def _pad(w: Any, c: Any) -> Any:
+    kind = "floating" if w.desc(c.x).dtype.is_float else "integral"
+    value = scalar(w, c.attrs[f"{kind}_constant_value"], c.x)
+    return w.node("Pad", c.x, ints(w, [*c.attrs["padding_before"], *c.attrs["padding_after"]]), value)
+
+
+@row("gather")
+def _gather(w: Any, c: Any) -> Any:
+    return w.node("Gather", c.inputs["in"], c.indices, axis=c.attrs["axis"])
+
+
+@row("embedding")
+def _embedding(w: Any, c: Any) -> Any:
+    return w.node("Gather", c.weight, c.indices, axis=0)
+
+
+@row("dim_gather")
+def _dim_gather(w: Any, c: Any) -> Any:
+    return w.node("GatherElements", c.input, c.index, axis=c.attrs["dim"])
+
+
+@row("one_hot")
+def _one_hot(w: Any, c: Any) -> Any:
+    dtype = c.attrs["dtype"]
+    kind = "floating" if dtype.is_float else "integer"
+    values = [c.attrs[f"{kind}_off_value"], c.attrs[f"{kind}_on_value"]]
+    return w.node("OneHot", c.indices, ints(w, [c.attrs["depth"]]), w.constant(np.array(values, dtype.numpy)))
+
+
+def _reduction(op: str) -> Row:
+    def write(w: Any, c: Any) -> Any:
+        axes = ints(w, c.attrs["axis"])
+        return w.node(op, c.input_tensor, axes, keepdims=int(c.attrs["keepdims"]), noop_with_empty_axes=1)
+
+    return write
+
+
+for _name, _op in {
+    "reduce_sum": "ReduceSum", "reduce_prod": "ReduceProd", "reduce_max": "ReduceMax", "reduce_min": "ReduceMin",
+}.items():  # fmt: skip
+    ROWS[_name] = _reduction(_op)
+
+
+@row("reduce_any", "reduce_all")
+def _reduce_bools(w: Any, c: Any) -> Any:
+    op = "ReduceMax" if c.record.name == "reduce_any" else "ReduceMin"
+    return w.node(op, c.input_tensor, ints(w, c.attrs["axis"]), keepdims=int(c.attrs["keepdims"]))
+
+
+@row("argmax")
+def _argmax(w: Any, c: Any) -> Any:
+    return w.node("ArgMax", c.inputs["in"], axis=-1, keepdims=0)
+
+
+@row("cumsum")
+def _cumsum(w: Any, c: Any) -> Any:
+    return w.node("CumSum", c.x, w.constant(np.array(c.attrs["dim"], np.int64)))
+
+
+@row("tril", "triu")
+def _triangle(w: Any, c: Any) -> Any:
+    diagonal = w.constant(np.array(c.attrs["diagonal"], np.int64))
+    return w.node("Trilu", c.inputs["in"], diagonal, upper=int(c.record.name == "triu"))
+
+
+@row("constant")
+def _constant(w: Any, c: Any) -> Any:
+    value = c.attrs["floating_value"] if c.attrs["is_floating_value"] else c.attrs["integer_value"]
+    filling = np.array(value).astype(c.attrs["dtype"].numpy)
+    shape = list(c.attrs["shape"])
+    if math.prod(shape) <= 64:
+        return w.constant(np.full(shape, filling))
+    return w.node("Expand", w.constant(filling), ints(w, shape))
+
+
+@row("arange")
+def _arange(w: Any, c: Any) -> Any:
+    dtype = c.attrs["dtype"]
+    kind = "float" if dtype.is_float else "integer"
+    bounds = [c.attrs[f"{kind}_{k}"] for k in ("start", "limit", "delta")]
+    return w.constant(np.arange(*bounds).astype(dtype.numpy))
+
+
+@row("zero_like", "ones_like")
+def _filled_like(w: Any, c: Any) -> Any:
+    value = scalar(w, int(c.record.name == "ones_like"), c.like)
+    return w.node("Expand", value, w.node("Shape", c.like))
+
+
+@row("dim_size")
+def _dim_size(w: Any, c: Any) -> Any:
+    return w.node("Gather", w.node("Shape", c.like), w.constant(np.array(c.attrs["dim"], np.int64)))
+
+
+@row("attention")
+def _attention(w: Any, c: Any) -> Any:
+    """Attention written out: scaled scores, a mask, softmax, and the weighed values."""
+    if c.attrs["rate"] or c.inputs.get("offset") is not None or c.attrs["logical_shape"]:
+        raise OnnxError("attention with dropout, or of a part, is not written")
+    query, key = w.desc(c.query), w.desc(c.key)
+    if query.rank != 4 or key.shape[1] != query.shape[1]:
+        raise OnnxError(f"grouped heads ({query} by {key}) are not written")
+    scores = w.node(
+        "MatMul", w.node("Mul", c.query, scalar(w, c.attrs["scale"], c.query)), _transposed(w, c.key, True)
+    )
+    if c.attrs["causal"]:
+        scores = w.node("Where", _causal(w, query, key), scores, scalar(w, -np.inf, c.query))
+    if c.inputs.get("mask") is not None:
+        is_bool = w.desc(c.mask).dtype.name == "bool"
+        scores = (
+            w.node("Where", c.mask, scores, scalar(w, -np.inf, c.query)) if is_bool else w.node("Add", scores, c.mask)
+        )
+    found = w.node("MatMul", w.node("Softmax", scores, axis=-1), c.value)
+    return found, w.node("ReduceLogSumExp", scores, ints(w, [-1]), keepdims=0)
+
+
+def _causal(w: Any, query: Any, key: Any) -> str:
+    """Which keys come not after each query."""
+    rows, columns = query.shape[-2], key.shape[-2]
+    if rows is None or columns is None:
+        raise OnnxError(f"causal attention of dynamic lengths ({query} by {key}) is not written")
+    return str(w.constant(np.tril(np.ones((rows, columns), bool), columns - rows)))

@@ -1,0 +1,23 @@
+"""The table of ATen operators, a module for each family."""
+
+from oneflow.frontend.importers.torch.aten import (
+    activations,
+    attention,
+    convolutions,
+    elementwise,
+    indexing,
+    losses,
+    movement,
+    normalization,
+    pooling,
+    products,
+    random,
+    recurrent,
+    reductions,
+    sources,
+)
+
+__all__ = [
+    "activations", "attention", "convolutions", "elementwise", "indexing", "losses", "movement", "normalization",
+    "pooling", "products", "random", "recurrent", "reductions", "sources",
+]  # fmt: skip

@@ -1,0 +1,233 @@
+"""Reading and writing at positions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from oneflow.dialect import dtypes
+from oneflow.frontend import functional as F  # noqa: N812
+from oneflow.frontend.core.dispatch import dispatch
+from oneflow.frontend.core.errors import fail
+from oneflow.frontend.core.tensor import Size, Tensor
+from oneflow.frontend.functional.indexing import broadcast_sizes
+from oneflow.frontend.functional.shape import on_vector
+from oneflow.frontend.importers.torch.aten.gradients import pulled_back
+from oneflow.frontend.importers.torch.table import aten
+
+
+def from_front(at: Any, size: Any) -> Any:
+    """Positions counted from the first; negative ones count from the last."""
+    at = F.cast(at, dtypes.int64)
+    return F.where(F.lt(at, 0), F.add(at, size if isinstance(size, Tensor) else int(size)), at)
+
+
+@aten("index.Tensor", "_unsafe_index.Tensor")
+def index(x: Any, indices: Any) -> Any:
+    _refuse_masks(indices)
+    parts = [slice(None) if at is None else at for at in indices]
+    parts = [from_front(at, x.size(d)) if isinstance(at, Tensor) else at for d, at in enumerate(parts)]
+    return F.getitem(x, tuple(parts))
+
+
+def _refuse_masks(indices: Any) -> None:
+    if any(at is not None and at.dtype in (dtypes.bool_, dtypes.uint8) for at in indices):
+        raise fail("a mask as an index: the shape of the result depends on its values")
+
+
+@aten("index_put.default", "_unsafe_index_put.default")
+def index_put(x: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
+    if len(indices) == 1 and indices[0].dtype == dtypes.bool_ and values.rank == 0:
+        mask = indices[0]
+        for _ in range(x.rank - mask.rank):
+            mask = F.unsqueeze(mask, -1)
+        return F.where(mask, F.add(x, values) if accumulate else values, x)
+    _refuse_masks(indices)
+    axes = [d for d, at in enumerate(indices) if at is not None]
+    rest = [d for d in range(x.rank) if d not in axes]
+    spread = broadcast_sizes([indices[d].sizes() for d in axes])
+    at = F.stack([F.expand(from_front(indices[d], x.size(d)), *spread) for d in axes], -1)
+    adjacent = axes[-1] - axes[0] < len(axes)
+    before = [d for d in rest if adjacent and d < axes[0]]
+    lead, inner = [x.size(d) for d in before], [x.size(d) for d in rest if d not in before]
+    values = F.expand(F.cast(values, x.dtype), *lead, *spread, *inner)
+    count = len(before)
+    order = [*range(count, count + len(spread)), *range(count), *range(count + len(spread), values.rank)]
+    values, moved = F.permute(values, *order), F.permute(x, *axes, *rest)
+    found = _added(moved, at, values) if accumulate else _replaced(moved, at, values)
+    inverse = [[*axes, *rest].index(d) for d in range(x.rank)]
+    return F.permute(found, *inverse)
+
+
+def _added(x: Any, at: Any, values: Any) -> Any:
+    return F.add(x, dispatch("scatter_nd_like", x, at, values))
+
+
+def _replaced(x: Any, at: Any, values: Any) -> Any:
+    return dispatch("tensor_scatter_nd_update", x, values, at)
+
+
+@aten("gather.default")
+def gather(x: Any, dim: int, at: Any, *, sparse_grad: bool = False) -> Any:
+    if not x.rank or not at.rank:
+        return F.reshape(gather(_vector(x), 0, _vector(at)), at.sizes())
+    return F.gather(x, dim, at)
+
+
+def _vector(x: Any) -> Any:
+    return x if x.rank else F.reshape(x, (1,))
+
+
+@aten("index_select.default")
+def index_select(x: Any, dim: int, at: Any) -> Any:
+    return on_vector(lambda v: F.index_select(v, dim, _vector(at)), x)
+
+
+@aten("take.default")
+def take(x: Any, at: Any) -> Any:
+    flat = F.reshape(x, (-1,))
+    return dispatch("gather", flat, from_front(at, flat.size(0)))
+
+
+@aten("take_along_dim.default")
+def take_along_dim(x: Any, at: Any, dim: int | None = None) -> Any:
+    if dim is None:
+        return F.gather(F.reshape(x, (-1,)), 0, F.reshape(at, (-1,)))
+    shape = broadcast_sizes([x.sizes(), at.sizes()])
+    dim %= x.rank
+    x = F.expand(x, *shape[:dim], x.size(dim), *shape[dim + 1 :])
+    return F.gather(x, dim, F.expand(at, *shape[:dim], at.size(dim), *shape[dim + 1 :]))
+
+
+def _cut(x: Any, like: Any) -> Any:
+    """The first part of each dimension, as many elements as `like` has."""
+    for axis, size in enumerate(like.sizes()):
+        if isinstance(size, Size) or x.shape[axis] != size:
+            x = F.narrow(x, axis, 0, size)
+    return x
+
+
+@aten("scatter_add.default")
+def scatter_add(x: Any, dim: int, at: Any, src: Any) -> Any:
+    if not x.rank:
+        return F.reshape(scatter_add(_vector(x), 0, _vector(at), _vector(src)), ())
+    return dispatch("dim_scatter_add", x, at, _cut(src, at), dim=dim % x.rank)
+
+
+def _places(at: Any, dim: int) -> Any:
+    """The place of every element of a scatter: its own position, but `at` along `dim`."""
+    shape = at.sizes()
+    columns = []
+    for axis, size in enumerate(shape):
+        own = F.reshape(F.arange(size), [size if d == axis else 1 for d in range(len(shape))])
+        columns.append(F.cast(at, dtypes.int64) if axis == dim else F.expand(own, *shape))
+    return F.stack(columns, -1)
+
+
+@aten("scatter.src")
+def scatter(x: Any, dim: int, at: Any, src: Any) -> Any:
+    if not x.rank:
+        return F.reshape(scatter(_vector(x), 0, _vector(at), _vector(src)), ())
+    return _replaced(x, _places(at, dim % x.rank), F.cast(_cut(src, at), x.dtype))
+
+
+@aten("scatter.value")
+def scatter_value(x: Any, dim: int, at: Any, value: Any) -> Any:
+    return scatter(x, dim, at, F.full_like(at, value, dtype=x.dtype))
+
+
+def _rows(at: Any) -> Any:
+    return F.unsqueeze(_vector(at), 1)
+
+
+@aten("index_add.default")
+def index_add(x: Any, dim: int, at: Any, source: Any, *, alpha: Any = 1) -> Any:
+    source = source if alpha == 1 else F.mul(source, alpha)
+    return _along_first(x, dim, source, lambda moved, values: _added(moved, _rows(at), values))
+
+
+@aten("index_copy.default")
+def index_copy(x: Any, dim: int, at: Any, source: Any) -> Any:
+    return _along_first(x, dim, source, lambda moved, values: _replaced(moved, _rows(at), values))
+
+
+@aten("index_fill.int_Scalar", "index_fill.int_Tensor")
+def index_fill(x: Any, dim: int, at: Any, value: Any) -> Any:
+    at = _vector(at)
+    source = _vector(x)
+    source = F.index_select(source, dim, from_front(at, source.size(dim)))
+    filled = F.mul(F.ones_like(source), value)
+    at = from_front(at, _vector(x).size(dim))
+    return _along_first(x, dim, filled, lambda moved, values: _replaced(moved, _rows(at), values))
+
+
+def _along_first(x: Any, dim: int, source: Any, write: Any) -> Any:
+    """`write` of a tensor and of what is written, with `dim` as the first dimension of both."""
+    if not x.rank:
+        return F.reshape(_along_first(_vector(x), 0, _vector(source), write), ())
+    source = F.cast(_vector(source), x.dtype)
+    return F.movedim(write(F.movedim(x, dim, 0), F.movedim(source, dim, 0)), 0, dim)
+
+
+@aten("embedding.default")
+def embedding(weight: Any, at: Any, padding_idx: int = -1, by_count: bool = False, sparse: bool = False) -> Any:
+    return F.embedding(at, weight, None if padding_idx < 0 else padding_idx)
+
+
+@aten("embedding_dense_backward.default")
+def embedding_backward(grad: Any, at: Any, count: Any, padding_idx: int, by_count: bool) -> Any:
+    like = F.zeros((count, grad.size(-1)), dtype=grad.dtype)
+    options = {"padding_idx": padding_idx, "scale_grad_by_freq": by_count}
+    return dispatch("embedding_grad", grad, like, at, **options)
+
+
+@aten("one_hot.default")
+def one_hot(x: Any, num_classes: int = -1) -> Any:
+    return F.one_hot(x, num_classes)
+
+
+@aten("scatter_reduce.two")
+def scatter_reduce(x: Any, dim: int, at: Any, src: Any, reduce: str, *, include_self: bool = True) -> Any:
+    if reduce not in ("sum", "mean") or not x.rank:
+        raise fail(f"scatter_reduce by {reduce} of {x.desc}")
+    ones = F.ones_like(_cut(src, at))
+    given = scatter_add(F.zeros_like(x), dim, at, ones)
+    own = F.ones_like(x) if include_self else F.cast(F.eq(given, 0), x.dtype)
+    total = scatter_add(F.mul(x, own), dim, at, src)
+    return total if reduce == "sum" else F.div(total, F.add(given, own))
+
+
+def _found(sequence: Any, values: Any, right: bool) -> Any:
+    """How many elements of each row of a sorted sequence come before each value."""
+    before = F.le if right else F.lt
+    return F.sum(before(F.unsqueeze(sequence, -2), F.unsqueeze(values, -1)), -1)
+
+
+@aten("bucketize.Tensor")
+def bucketize(x: Any, boundaries: Any, *, out_int32: bool = False, right: bool = False) -> Any:
+    return F.reshape(_found(boundaries, F.reshape(x, (-1,)), right), x.sizes())
+
+
+@aten("searchsorted.Tensor")
+def searchsorted(
+    sequence: Any, values: Any, *, out_int32: bool = False, right: bool = False, side: Any = None, sorter: Any = None
+) -> Any:
+    if sorter is not None:
+        sequence = F.gather(sequence, -1, sorter)
+    is_right = right or side == "right"
+    return bucketize(values, sequence, right=is_right) if sequence.rank == 1 else _found(sequence, values, is_right)
+
+
+@aten("masked_scatter_backward.default")
+def masked_scatter_backward(grad: Any, mask: Any, sizes: Any) -> Any:
+    return pulled_back(lambda v: masked_scatter(F.zeros_like(grad), mask, v), grad, F.zeros(sizes, dtype=grad.dtype))
+
+
+@aten("masked_scatter.default")
+def masked_scatter(x: Any, mask: Any, source: Any) -> Any:
+    """The n-th true element of the mask takes the n-th element of the source."""
+    shape = broadcast_sizes([x.sizes(), mask.sizes()])
+    x, mask = (F.expand(v, *shape) for v in (x, mask))
+    at = F.sub(F.cumsum(F.reshape(mask, (-1,)), 0), 1)
+    flat = F.reshape(source, (-1,))
+    found = dispatch("gather", flat, F.clamp(at, 0, flat.size(0) - 1 if isinstance(flat.size(0), int) else None))
+    return F.where(mask, F.reshape(found, shape), x)

@@ -1,0 +1,108 @@
+"""Reductions, running sums, norms."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from oneflow.dialect import dtypes
+from oneflow.frontend import functional as F  # noqa: N812
+from oneflow.frontend.functional.rules import to_float
+from oneflow.frontend.importers.torch.table import aten, rows
+
+rows({
+    F.amax: "amax", F.amin: "amin", F.argmax: "argmax", F.argmin: "argmin", F.logsumexp: "logsumexp",
+    F.any: "any any.dim any.dims", F.all: "all all.dim all.dims", F.max: "max max.dim", F.min: "min min.dim",
+    F.prod: "prod.dim_int prod",
+})  # fmt: skip
+
+
+@aten("sum.default", "sum.dim_IntList", "prims.sum.default")
+def total(x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any) -> Any:
+    return F.sum(x, dim, keepdim, dtype=out.dtype)
+
+
+@aten("mean.default", "mean.dim")
+def mean(x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any) -> Any:
+    return F.mean(F.cast(x, out.dtype), dim, keepdim)
+
+
+@aten("cumsum.default")
+def cumsum(x: Any, dim: int, *, dtype: Any = None, out: Any) -> Any:
+    return F.cumsum(F.cast(x, out.dtype), dim)
+
+
+@aten("cumprod.default")
+def cumprod(x: Any, dim: int, *, dtype: Any = None, out: Any) -> Any:
+    return F.cumprod(F.cast(x, out.dtype), dim)
+
+
+def _variance(x: Any, dim: Any, correction: Any, keepdim: bool) -> Any:
+    """The squared deviations from the mean, divided by `correction` less than their number."""
+    wide = F.cast(x, x.dtype.accumulator)
+    centred = F.sub(wide, F.mean(wide, dim, True))
+    squares = F.sum(F.square(centred), dim, keepdim)
+    axes = range(x.rank) if dim is None or dim == [] else dim if isinstance(dim, list) else [dim]
+    count = math.prod(x.size(axis) for axis in axes) if x.rank else 1
+    less = 1 if correction is None else correction
+    return F.div(squares, _at_least_zero(count, less))
+
+
+def _at_least_zero(count: Any, less: Any) -> Any:
+    return float(max(count - less, 0)) if isinstance(count, int) else F.clamp(F.sub(to_float(count), less), min=0.0)
+
+
+@aten("var.correction")
+def var(x: Any, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
+    return _variance(x, dim, correction, keepdim)
+
+
+@aten("std.correction")
+def std(x: Any, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
+    return F.sqrt(_variance(x, dim, correction, keepdim))
+
+
+@aten("var_mean.correction")
+def var_mean(x: Any, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
+    return [_variance(x, dim, correction, keepdim), F.mean(x, dim, keepdim)]
+
+
+@aten("std_mean.correction")
+def std_mean(x: Any, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
+    return [F.sqrt(_variance(x, dim, correction, keepdim)), F.mean(x, dim, keepdim)]
+
+
+@aten("aminmax.default")
+def aminmax(x: Any, *, dim: Any = None, keepdim: bool = False) -> Any:
+    return [F.amin(x, dim, keepdim), F.amax(x, dim, keepdim)]
+
+
+@aten("linalg_vector_norm.default")
+def vector_norm(x: Any, p: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any) -> Any:
+    return F.norm(F.cast(x, out.dtype), p, dim, keepdim)
+
+
+@aten("norm.ScalarOpt_dim", "norm.Scalar", "norm.ScalarOpt_dim_dtype")
+def norm(x: Any, p: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any) -> Any:
+    return F.norm(F.cast(x, out.dtype), 2 if p is None else p, dim, keepdim)
+
+
+@aten("count_nonzero.dim_IntList", "count_nonzero.default")
+def count_nonzero(x: Any, dim: Any = None) -> Any:
+    return F.sum(F.ne(x, 0), dim)
+
+
+@aten("nansum.default")
+def nansum(x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any) -> Any:
+    return F.sum(F.where(F.isnan(x), 0, x) if x.dtype.is_float else x, dim, keepdim, dtype=out.dtype)
+
+
+@aten("dist.default")
+def dist(x: Any, y: Any, p: Any = 2) -> Any:
+    return F.norm(F.sub(x, y), p)
+
+
+@aten("trace.default")
+def trace(x: Any) -> Any:
+    rows_, columns = x.shape
+    return F.sum(F.where(F.cast(F.eye(rows_, columns), dtypes.bool_), x, 0))

@@ -1,0 +1,220 @@
+"""FX graphs of functional ATen operators, run with tensors of this library.
+
+In a trace that gives the operations of a program, in eager mode it computes the values.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import fx
+
+from oneflow.dialect.dtypes import DType
+from oneflow.frontend.core.dispatch import as_tensor
+from oneflow.frontend.core.errors import OneFlowError, SourceLocation, located, user_location
+from oneflow.frontend.core.spec import TensorSpec
+from oneflow.frontend.core.tensor import Tensor
+from oneflow.frontend.functional.rules import cast
+from oneflow.frontend.importers.torch import aten  # noqa: F401  fills the table
+from oneflow.frontend.importers.torch.errors import UnsupportedError
+from oneflow.frontend.importers.torch.exchange import dtype_of, to_array
+from oneflow.frontend.importers.torch.sizes import Sizes
+from oneflow.frontend.importers.torch.table import ATEN, Result
+
+#: Operators that compute nothing: checks of what the sizes and types are.
+_CHECKS = re.compile(r"_assert_|sym_constrain_range|_functional_assert|assert_async")
+#: Arguments that say where and how a tensor lies in memory.
+_IN_MEMORY = frozenset(("layout", "device", "pin_memory", "memory_format", "non_blocking"))
+#: Python functions of numbers, which are read from the sizes of the program instead.
+_PLACE = re.compile(r'File "(.+)", line (\d+)')
+
+
+@dataclass(frozen=True)
+class Input:
+    """A placeholder: a tensor, a size (`spec` of `size_spec`), or what the program does not use (None)."""
+
+    name: str
+    value: Any
+    spec: TensorSpec | None
+
+
+def size_spec(name: str) -> TensorSpec:
+    """A size as an argument: it is the first dimension of a tensor without elements."""
+    return TensorSpec((None, 0), dtype_of(torch.int8), name)
+
+
+class Graph:
+    """An FX graph whose operators are in the table.
+
+    Raises:
+        UnsupportedError: some are not; all are named, with their reasons.
+    """
+
+    def __init__(self, module: fx.GraphModule, names: dict[str, str] | None = None) -> None:
+        self.module = module
+        self.nodes = [n for n in module.graph.nodes if n.op != "call_function" or _is_needed(n)]
+        missing = sorted({_name(n) for n in self.nodes if n.op == "call_function" and not _is_known(n)})
+        missing += [f"the call {n.target}" for n in self.nodes if n.op in ("call_module", "call_method")]
+        if missing:
+            raise UnsupportedError(missing)
+        names = names or {}
+        self.inputs = [_input(n, names.get(n.name, n.name)) for n in self.nodes if n.op == "placeholder"]
+
+    @property
+    def outputs(self) -> Sequence[Any]:
+        """The nodes, numbers and None that the graph returns."""
+        returned: Sequence[Any] = self.nodes[-1].args[0]
+        return returned
+
+    @property
+    def specs(self) -> list[TensorSpec]:
+        """The types of the inputs that are tensors or sizes."""
+        return [i.spec for i in self.inputs if i.spec is not None]
+
+    def run(self, tensors: Sequence[Tensor]) -> list[Any]:
+        """The results of the graph for its inputs that are tensors or sizes.
+
+        Raises:
+            UnsupportedError: an operator does not take the arguments that it is called with.
+        """
+        sizes, given = Sizes(), iter(tensors)
+        values: dict[fx.Node, Any] = {}
+        placeholders = (n for n in self.nodes if n.op == "placeholder")
+        for node, known in zip(placeholders, self.inputs, strict=True):
+            values[node] = known.value if known.spec is None else _bound(node, next(given), sizes)
+        for node in self.nodes:
+            if node.op == "get_attr":
+                values[node] = as_tensor(to_array(getattr(self.module, node.target)))
+            elif node.op == "call_function":
+                with located(place_of(node)):
+                    values[node] = _called(node, values, sizes)
+        return list(fx.node.map_arg(list(self.outputs), values.__getitem__))
+
+
+def _bound(node: fx.Node, tensor: Tensor, sizes: Sizes) -> Any:
+    """An input, whose sizes are noted."""
+    given = node.meta["val"]
+    if isinstance(given, torch.SymInt):
+        sizes.bind(given, tensor.size(0))
+        return tensor.size(0)
+    for at, size in enumerate(given.shape):
+        sizes.bind(size, tensor.size(at))
+    return tensor
+
+
+def _input(node: fx.Node, name: str) -> Input:
+    value = node.meta.get("val")
+    if isinstance(value, torch.SymInt):
+        return Input(name, None, size_spec(name))
+    if not isinstance(value, torch.Tensor):
+        return Input(name, value, None)
+    shape = [d if isinstance(d, int) else None for d in value.shape]
+    return Input(name, None, TensorSpec(shape, dtype_of(value.dtype), name))
+
+
+def _is_needed(node: fx.Node) -> bool:
+    return bool(node.users) and not _CHECKS.search(str(node.target))
+
+
+def _is_known(node: fx.Node) -> bool:
+    return _is_number(node) or _name(node) in ATEN or node.target.__name__ == "getitem"
+
+
+def _is_number(node: fx.Node) -> bool:
+    """Whether the result is a number that the sizes of the program give."""
+    return isinstance(node.meta.get("val"), (int, torch.SymInt)) and not isinstance(node.meta["val"], bool)
+
+
+def _name(node: fx.Node) -> str:
+    """The name of an overload, as the table has it."""
+    return str(node.target).removeprefix("aten.") if callable(node.target) else str(node.target)
+
+
+def place_of(node: fx.Node) -> SourceLocation | None:
+    """The line of the user's program that a node comes from."""
+    found = _PLACE.findall(node.meta.get("stack_trace") or "")
+    return SourceLocation(found[-1][0], int(found[-1][1]), 1) if found else None
+
+
+def _called(node: fx.Node, values: dict[fx.Node, Any], sizes: Sizes) -> Any:
+    """The result of one call."""
+    meta = node.meta.get("val")
+    if _is_number(node):
+        return sizes.value(meta)
+    args, kwargs = (_read(x, values) for x in (node.args, node.kwargs))
+    if node.target.__name__ == "getitem":
+        return args[0][args[1]]
+    row = ATEN[_name(node)]
+    kwargs = {k: v for k, v in kwargs.items() if k not in _IN_MEMORY}
+    expected = _results(meta, sizes)
+    if row.takes_result:
+        kwargs["out"] = expected
+    try:
+        found = row.build(*args, **kwargs)
+    except OneFlowError as error:
+        raise UnsupportedError([f"{_name(node)}: {error.text}"], user_location()) from error
+    return _checked(node, found, expected)
+
+
+def _read(argument: Any, values: dict[fx.Node, Any]) -> Any:
+    """An argument with tensors for nodes, and the types of this library for PyTorch's."""
+    if isinstance(argument, (list, tuple)):
+        return [_read(x, values) for x in argument]
+    if isinstance(argument, dict):
+        return {k: v if k in _IN_MEMORY else _read(v, values) for k, v in argument.items()}
+    if isinstance(argument, fx.Node):
+        return values[argument]
+    return dtype_of(argument) if isinstance(argument, torch.dtype) else argument
+
+
+def _results(meta: Any, sizes: Sizes) -> Any:
+    """What PyTorch says of the results: of a tensor its sizes and element type."""
+    if isinstance(meta, (list, tuple)):
+        return [_results(x, sizes) for x in meta]
+    if not isinstance(meta, torch.Tensor):
+        return meta
+    return Result(tuple(map(sizes.value, meta.shape)), _known_dtype(meta.dtype))
+
+
+def _known_dtype(dtype: torch.dtype) -> DType | None:
+    """An element type; None for one that only results have which nothing reads."""
+    try:
+        return dtype_of(dtype)
+    except UnsupportedError:
+        return None
+
+
+def _checked(node: fx.Node, found: Any, expected: Any) -> Any:
+    """The results in the element types that PyTorch gives them.
+
+    Raises:
+        UnsupportedError: a result has another shape than in PyTorch.
+    """
+    if isinstance(found, (list, tuple)) and isinstance(expected, list):
+        return [_checked(node, f, e) for f, e in zip(found, expected, strict=False)]
+    if not isinstance(found, Tensor) or not isinstance(expected, Result):
+        return found
+    same = len(found.shape) == len(expected.shape) and all(
+        a is None or not isinstance(b, int) or a == b for a, b in zip(found.desc.shape, expected.shape, strict=True)
+    )
+    if not same:
+        raise UnsupportedError(
+            [f"{_name(node)}: expected {list(expected.shape)}, built {found.desc}"], user_location()
+        )
+    return found if expected.dtype is None else cast(found, expected.dtype)
+
+
+def tensors_of(values: Any) -> Iterator[Tensor]:
+    """The tensors in nested lists of results."""
+    for value in values:
+        if isinstance(value, (list, tuple)):
+            yield from tensors_of(value)
+        elif isinstance(value, Tensor):
+            yield value
+
+
+Builder = Callable[..., Any]

@@ -1,0 +1,222 @@
+"""`flow.from_torch`: a PyTorch model as a module of this library."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind, OutputKind
+from torch.utils import _pytree as pytree
+
+from oneflow.dialect._mlir import ir
+from oneflow.frontend.compile.compiled import CompiledFunction
+from oneflow.frontend.core.arrays import is_array
+from oneflow.frontend.core.dispatch import as_tensor, current_builder
+from oneflow.frontend.core.errors import CallError
+from oneflow.frontend.core.mode import tracing
+from oneflow.frontend.core.tensor import Tensor
+from oneflow.frontend.eager.tape import no_grad
+from oneflow.frontend.eager.tensor import wrapped
+from oneflow.frontend.importers.torch.exchange import to_array, to_tensor
+from oneflow.frontend.importers.torch.graph import Graph
+from oneflow.frontend.methods import inplace, methods  # noqa: F401  gives tensors their methods
+from oneflow.frontend.nn.module import Module, Parameter
+from oneflow.frontend.tracing.trace import trace
+
+_STATE = (InputKind.PARAMETER, InputKind.BUFFER)
+_MUTATIONS = (OutputKind.BUFFER_MUTATION, OutputKind.PARAMETER_MUTATION)
+
+
+def from_torch(
+    model: torch.nn.Module | ExportedProgram,
+    args: Any = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    dynamic_shapes: Any = None,
+) -> TorchModule:
+    """A PyTorch model as a module of this library.
+
+    Args:
+        model: a module, or an exported program, which needs no further arguments.
+        args, kwargs: example arguments; sizes of 2 and more may be dynamic.
+        dynamic_shapes: the dynamic dimensions, as `torch.export.export` takes them.
+
+    Raises:
+        CallError: the model is neither.
+        UnsupportedError: the model has operators that have no counterpart; all are named.
+    """
+    if isinstance(model, torch.nn.Module):
+        given = tuple(args) if isinstance(args, (tuple, list)) else (args,)
+        model = torch.export.export(model, given, dict(kwargs or {}), dynamic_shapes=dynamic_shapes)
+    if not isinstance(model, ExportedProgram):
+        raise CallError(f"expected a torch.nn.Module or a torch.export.ExportedProgram, got {type(model).__name__}")
+    return TorchModule(model)
+
+
+def read_torch(path: str) -> TorchModule:
+    """A file that `torch.export.save` wrote, as a module of this library.
+
+    Raises:
+        CallError: the file is not such a file.
+        UnsupportedError: the model has operators that have no counterpart; all are named.
+    """
+    try:
+        if not zipfile.is_zipfile(path):
+            raise ValueError("another kind of file" if Path(path).is_file() else "no file")
+        exported = torch.export.load(path)
+    except Exception as error:  # what PyTorch raises for a broken file is not documented
+        text = " ".join(str(error).split())[:200]
+        raise CallError(f"cannot read {path}: expected a file of torch.export.save, got {text}") from None
+    return TorchModule(exported)
+
+
+class TorchModule(Module):
+    """An exported program as a module, whose parameters and buffers have PyTorch's names and share its memory.
+
+    A call takes and gives what the model does: tensors of PyTorch, arrays of NumPy, or tensors of this library, which
+    record gradients. It is compiled once for all dynamic sizes. Inside a traced function it is a part of the trace.
+    """
+
+    def __init__(self, exported: ExportedProgram) -> None:
+        super().__init__()
+        self._exported = exported = exported.run_decompositions({})
+        inputs = exported.graph_signature.input_specs
+        self._graph = Graph(exported.graph_module, {s.arg.name: s.target or s.arg.name for s in inputs})
+        for spec in inputs:
+            if spec.kind in _STATE:
+                self._register(spec.target, spec.kind, _tensor(exported, spec.target))
+
+    def _register(self, name: str, kind: InputKind, tensor: torch.Tensor) -> None:
+        """Adds a parameter or a buffer, with modules for the parts of its name."""
+        *path, last = name.split(".")
+        owner: Module = self
+        for part in path:
+            if part not in owner._modules:
+                owner.add_module(part, Module())
+            owner = owner._modules[part]
+        if kind is InputKind.PARAMETER:
+            owner.register_parameter(last, Parameter(to_array(tensor), tensor.requires_grad))
+        else:
+            owner.register_buffer(last, wrapped(to_array(tensor)))
+
+    @property
+    def _inputs(self) -> Iterator[tuple[InputKind, str, Any]]:
+        """The inputs of the graph: what each is, the name of its state, and the input."""
+        specs = self._exported.graph_signature.input_specs
+        return ((s.kind, s.target, given) for s, given in zip(specs, self._graph.inputs, strict=True))
+
+    @property
+    def _user_inputs(self) -> list[Any]:
+        return [given for kind, _, given in self._inputs if kind is InputKind.USER_INPUT]
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if tracing():
+            return super().__call__(*args, **kwargs)
+        flat = self._flat(args, kwargs)
+        arrays = [to_array(x) if isinstance(x, torch.Tensor) else x for x in flat]
+        results = self.program(*_present(arrays, self._user_inputs))
+        if any(isinstance(x, torch.Tensor) for x in flat):
+            results = [to_tensor(np.asarray(x)) if is_array(x) else x for x in results]
+        return pytree.tree_unflatten(results, self._exported.call_spec.out_spec)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """What the model computes, in the trace that is running or operator by operator."""
+        given = _present(self._flat(args, kwargs), self._user_inputs)
+        return pytree.tree_unflatten(self._results(*given), self._exported.call_spec.out_spec)
+
+    def _flat(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+        """The arguments of a call one by one.
+
+        Raises:
+            CallError: they are nested in another way than in the export.
+        """
+        leaves, found = pytree.tree_flatten((tuple(args), dict(kwargs)))
+        expected = self._exported.call_spec.in_spec
+        if found != expected:
+            raise CallError(f"expected arguments as in the export, {expected}, got {found}")
+        for leaf, given in zip(leaves, self._user_inputs, strict=True):
+            if given.spec is None and leaf != given.value:
+                raise CallError(f"expected {given.name}={given.value!r} as in the export, got {leaf!r}")
+        return leaves
+
+    def _results(self, *given: Any) -> list[Any]:
+        """The results of the model; buffers that it updates get their new values."""
+        state = dict(self.named_parameters()) | dict(self.named_buffers())
+        shown, updates = self._split(self._graph.run(self._tensors(state, given)))
+        with no_grad():
+            for name, value in updates.items():
+                current_builder().assign(state[name], value, "the model")
+        return shown
+
+    def _tensors(self, state: Mapping[str, Any], given: Sequence[Any]) -> list[Any]:
+        """The tensors that the graph takes: state by its names, constants, and those of a call."""
+        rest, tensors = iter(given), []
+        for kind, name, known in self._inputs:
+            if known.spec is None:
+                continue
+            if kind is InputKind.USER_INPUT:
+                tensors.append(as_tensor(next(rest)))
+            elif kind is InputKind.CONSTANT_TENSOR:
+                tensors.append(as_tensor(to_array(_tensor(self._exported, name))))
+            else:
+                tensors.append(state[name])
+        return tensors
+
+    def _split(self, results: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
+        """The results that the model returns, and the new values of its buffers by name."""
+        specs = self._exported.graph_signature.output_specs
+        updates = {s.target: x for s, x in zip(specs, results, strict=True) if s.kind in _MUTATIONS}
+        return [x for s, x in zip(specs, results, strict=True) if s.kind is OutputKind.USER_OUTPUT], updates
+
+    @functools.cached_property
+    def program(self) -> CompiledFunction:
+        """The compiled function of the tensors of a call, for all dynamic sizes."""
+        return CompiledFunction(self._results, [x.spec for x in self._user_inputs if x.spec is not None], None)
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The parameters and buffers that the model reads, by name."""
+        state = dict(self.named_parameters()) | dict(self.named_buffers())
+        nodes = (n for n in self._graph.nodes if n.op == "placeholder")
+        read = {name for node, (_, name, _) in zip(nodes, self._inputs, strict=True) if node.users}
+        return {name: tensor for name, tensor in state.items() if name in read}
+
+    @property
+    def module(self) -> ir.Module:
+        """The program in the dialect: `arguments` under their names, then the tensors of a call; new values of
+        buffers are results after those of the model.
+        """
+        state = self.arguments
+        unread = {name: None for kind, name, _ in self._inputs if kind in _STATE}
+
+        def main(named: dict[str, Any], given: list[Any]) -> dict[str, Any]:
+            shown, updates = self._split(self._graph.run(self._tensors(unread | named, given)))
+            shown_names = [f"result{i}" for i in range(len(shown))] if len(shown) > 1 else ["result"]
+            results = dict(zip(shown_names, shown, strict=True)) | updates
+            return {name: x for name, x in results.items() if isinstance(x, Tensor)}
+
+        specs = {name: known.spec for kind, name, known in self._inputs if kind in _STATE and name in state}
+        return trace(main, specs, [x.spec for x in self._user_inputs if x.spec is not None])
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        return inspect.signature(self._results)
+
+
+def _present(leaves: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
+    """The arguments that the program takes; a size is the length of an array without elements."""
+    present = [x for x, known in zip(leaves, inputs, strict=True) if known.spec is not None]
+    return [np.empty((x, 0), np.int8) if isinstance(x, int) else x for x in present]
+
+
+def _tensor(exported: ExportedProgram, name: str) -> torch.Tensor:
+    """A parameter, buffer or constant; buffers that are not saved are among the constants."""
+    tensor: torch.Tensor = exported.state_dict[name] if name in exported.state_dict else exported.constants[name]
+    return tensor

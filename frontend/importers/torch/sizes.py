@@ -1,0 +1,63 @@
+"""Symbolic sizes of PyTorch as sizes of this library: numbers, or a `Size` that is computed from dimensions."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import sympy
+import torch
+
+from oneflow.frontend.functional import sizes as sz
+from oneflow.frontend.importers.torch.errors import UnsupportedError
+
+
+def _folded(combine: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    return lambda *terms: functools.reduce(combine, terms)
+
+
+#: What the functions of size expressions compute, by the names of their classes.
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "Add": _folded(operator.add),
+    "Mul": _folded(operator.mul),
+    "FloorDiv": operator.floordiv,
+    "CleanDiv": operator.floordiv,
+    "Mod": operator.mod,
+    "PythonMod": operator.mod,
+    "ModularIndexing": lambda base, divisor, modulus: base // divisor % modulus,
+    "Max": _folded(sz.larger),
+    "Min": _folded(sz.smaller),
+    "Pow": lambda base, count: functools.reduce(operator.mul, [base] * int(count)),
+}
+
+
+class Sizes:
+    """The sizes of one call: each symbol is a dimension of an argument."""
+
+    def __init__(self) -> None:
+        self._known: dict[sympy.Symbol, Any] = {}
+
+    def bind(self, given: Any, size: Any) -> None:
+        """Notes the size of a dimension that the program has as `given`."""
+        if isinstance(given, torch.SymInt) and isinstance(given.node.expr, sympy.Symbol):
+            self._known.setdefault(given.node.expr, size)
+
+    def value(self, given: Any) -> Any:
+        """A number of the program: an int, or a `Size`.
+
+        Raises:
+            UnsupportedError: the number is not computed from the sizes of the arguments.
+        """
+        return self._evaluate(given.node.expr) if isinstance(given, torch.SymInt) else given
+
+    def _evaluate(self, expr: Any) -> Any:
+        if expr.is_Integer:
+            return int(expr)
+        if expr in self._known:
+            return self._known[expr]
+        function = _FUNCTIONS.get(type(expr).__name__)
+        if function is None or not expr.args:
+            raise UnsupportedError([f"the size {expr}, which no argument has"])
+        return function(*map(self._evaluate, expr.args))

@@ -1,0 +1,62 @@
+"""The table of operators: for each ATen overload the function that builds it.
+
+A builder has the parameters of the overload, with tensors of this library in place of PyTorch's; it may be one of
+`flow`'s functions. Its keyword parameter `out`, if it has one, gets what PyTorch says of the results: a `Result`, or
+a list. A result is converted to the element type that PyTorch gives it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from oneflow.dialect.dtypes import DType
+
+
+@dataclass(frozen=True)
+class Result:
+    """What PyTorch says of a result: sizes (numbers and `Size`s) and the element type."""
+
+    shape: tuple[Any, ...]
+    dtype: Any
+
+
+@dataclass(frozen=True)
+class Row:
+    """How an operator is built."""
+
+    build: Callable[..., Any]
+    takes_result: bool
+
+
+#: The builders by overload: `add.Tensor`; those outside of ATen with their namespace: `prims.sum.default`.
+ATEN: dict[str, Row] = {}
+
+
+def aten(*overloads: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Makes a function the builder of overloads: a decorator."""
+
+    def add(build: Callable[..., Any]) -> Callable[..., Any]:
+        row = Row(build, "out" in inspect.signature(build).parameters)
+        for overload in overloads:
+            assert overload not in ATEN, f"{overload} has a builder already"
+            ATEN[overload] = row
+        return build
+
+    return add
+
+
+def rows(functions: dict[Callable[..., Any], str], suffix: str = "default") -> None:
+    """Makes functions the builders of operators with the same parameters: names, each with the overload `suffix`
+    unless it has one.
+    """
+    for function, names in functions.items():
+        for name in names.split():
+            aten(name if "." in name else f"{name}.{suffix}")(function)
+
+
+def unused(dtype: DType) -> Result:
+    """What stands for a result that nothing reads."""
+    return Result((0,), dtype)

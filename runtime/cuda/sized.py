@@ -1,0 +1,42 @@
+"""Programs for a device, compiled for each set of sizes (see `runtime.sized`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from oneflow.dialect._mlir import ir
+from oneflow.dialect.record import REGISTRY, Registry
+from oneflow.runtime.arguments import bind
+from oneflow.runtime.cuda.array import DeviceArray
+from oneflow.runtime.cuda.executable import CudaExecutable, compile_cuda
+from oneflow.runtime.cuda.replay_cache import ReplayCache
+from oneflow.runtime.sized import Sized, needs_sizes
+
+
+def compile_cuda_program(
+    module: ir.Module, entry: str = "main", registry: Registry = REGISTRY, device: int = 0
+) -> CudaExecutable:
+    """Compiles a function of a module for a device, for each set of sizes if need be; see `compile_cuda`."""
+
+    def compile_static(made: ir.Module) -> CudaExecutable:
+        return compile_cuda(made, entry, registry=registry, device=device)
+
+    if not needs_sizes(module, registry):
+        return compile_static(module)
+    return SizedCudaExecutable(module, entry, registry, compile_static)
+
+
+class SizedCudaExecutable(Sized[CudaExecutable], CudaExecutable):
+    """A program for a device, compiled for each set of sizes."""
+
+    last_run: ReplayCache | None = None
+
+    def __call__(self, *arrays: Any, **named: Any) -> list[Any]:
+        """Runs the program for the sizes of the arguments; see `CudaExecutable`."""
+        given = bind(self.inputs, arrays, named)
+        return self._program_for(given)(*given)
+
+    def run(self, given: Sequence[Any]) -> list[DeviceArray]:
+        """Starts the program for the sizes of the arguments."""
+        return self._program_for(given).run(given)

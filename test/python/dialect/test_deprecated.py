@@ -1,0 +1,91 @@
+"""Names of the previous release stand for today's names and warn once."""
+
+from __future__ import annotations
+
+import re
+import warnings
+
+import numpy as np
+import pytest
+
+import oneflow as flow
+from oneflow.dialect import deprecated
+from oneflow.dialect.deprecated import RENAMED, DeprecatedName, current_name
+from oneflow.dialect.record import REGISTRY, Operator, Registry
+from oneflow.frontend.operators import SLOTS
+from oneflow.lowering.kernels.form_kernels import FormKernels
+from oneflow.passes.pipeline_text import parse_flag
+from oneflow.passes.registry import PASSES
+from oneflow.tools import oneflow_opt
+
+ROWS = [(scope, old, new) for scope, names in RENAMED.items() for old, new in names.items()]
+PROGRAM = "func.func @f(%x: tensor<2xf32>) -> tensor<2xf32> {\n  return %x : tensor<2xf32>\n}\n"
+
+
+@pytest.fixture(autouse=True)
+def _no_warning_was_given():
+    deprecated._warn.cache_clear()
+
+
+def names_of(scope: str) -> list[set[str]]:
+    """The names that are valid today, for each thing in a scope."""
+    fixed = {"pass": set(PASSES), "option of oneflow-form-kernels": set(FormKernels.options()),
+             SLOTS: set(Operator.__dataclass_fields__)}  # fmt: skip
+    if scope in fixed:
+        return [fixed[scope]]
+    records = [r for name, r in REGISTRY.operators.items() if re.fullmatch(scope, f"argument of flow.ops.{name}")]
+    return [{a.name for a in (*r.signature.inputs, *r.signature.attrs)} for r in records]
+
+
+@pytest.mark.parametrize(("scope", "old", "new"), ROWS)
+def test_a_row_renames_what_is_gone_to_what_there_is(scope, old, new):
+    names = names_of(scope)
+    assert names
+    assert all(new in known and old not in known for known in names)
+
+
+def test_a_name_warns_once():
+    with pytest.warns(DeprecatedName, match="beside is now epilogue") as caught:
+        assert current_name("option of oneflow-form-kernels", "beside") == "epilogue"
+        assert current_name("option of oneflow-form-kernels", "beside") == "epilogue"
+    assert len(caught) == 1
+
+
+def test_passes_and_options():
+    with pytest.warns(DeprecatedName, match="oneflow-deterministic-scatter"):
+        assert [step.name for step in parse_flag("oneflow-claim-positions", "")] == ["oneflow-deterministic-scatter"]
+    with pytest.warns(DeprecatedName, match="epilogue"):
+        assert FormKernels.from_options({"beside": "2"}) == FormKernels(epilogue=2)
+
+
+def test_the_command_line_shows_the_warning(tmp_path, capsys, recwarn):
+    warnings.simplefilter("ignore")
+    program = tmp_path / "p.mlir"
+    program.write_text(PROGRAM)
+    flags = ["--oneflow-compute-padded", "--mlir-print-ir-after=oneflow-compute-padded"]
+    assert oneflow_opt.main([str(program), *flags]) == 0
+    assert "oneflow-compute-padded is now oneflow-fuse-padding" in str(recwarn.pop(DeprecatedName).message)
+    assert "IR Dump After oneflow-fuse-padding" in capsys.readouterr().err
+
+
+def test_slots_of_an_operator():
+    registry = Registry()
+    with pytest.warns(DeprecatedName, match="unoffered"):
+
+        @flow.operator("kept(x) -> y", registry=registry)
+        class Kept:
+            types = "x"
+            withheld = "all of them"
+            decompose = lambda ops, op: ops.relu(op.x)  # noqa: E731
+
+    assert registry["kept"].unoffered == "all of them"
+
+
+def test_arguments_of_operators():
+    x = np.ones((2, 3), np.float32)
+    with pytest.warns(DeprecatedName, match="x is now input_tensor"):
+        result = flow.ops.reduce_sum(x=x, axis=[1], keepdims=False)
+    np.testing.assert_array_equal(result.numpy(), x.sum(1))
+    with warnings.catch_warnings(), pytest.raises(TypeError, match="one for each of its names"):
+        warnings.simplefilter("ignore", DeprecatedName)
+        flow.ops.reduce_sum(x=x, input_tensor=x, axis=[1], keepdims=False)

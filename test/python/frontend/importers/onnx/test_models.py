@@ -1,0 +1,313 @@
+"""ONNX models as programs: inputs, parameters, shapes from values, control flow, functions; and bad models."""
+
+import subprocess
+import sys
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from safetensors.numpy import load_file
+
+import oneflow as flow
+from oneflow.tools import oneflow_run, oneflow_translate
+
+F32, I64 = TensorProto.FLOAT, TensorProto.INT64
+RNG = np.random.default_rng(0)
+W, B, V = (RNG.normal(size=s).astype(np.float32) for s in ((8, 16), (16,), (16, 2)))
+X = RNG.normal(size=(4, 8)).astype(np.float32)
+
+
+def model(nodes, inputs, outputs, constants=None, opset=17, **options):
+    """A model of nodes; inputs and outputs are (name, type, shape)."""
+    given = [numpy_helper.from_array(v, k) for k, v in (constants or {}).items()]
+    ends = [[helper.make_tensor_value_info(*v) for v in values] for values in (inputs, outputs)]
+    graph = helper.make_graph(nodes, "graph", *ends, given)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], **options)
+
+
+def node(op, inputs, outputs, **attributes):
+    return helper.make_node(op, inputs.split(), outputs.split(), name=f"{op} of {inputs}", **attributes)
+
+
+def perceptron():
+    nodes = [node("Gemm", "x w layer/bias", "h"), node("Relu", "h", "r"), node("MatMul", "r v", "y")]
+    return model(nodes, [("x", F32, ["n", 8])], [("y", F32, ["n", 2])], {"w": W, "layer/bias": B, "v": V})
+
+
+def expected(x):
+    return np.maximum(x @ W + B, 0) @ V
+
+
+def close(found, wanted):
+    np.testing.assert_allclose(np.asarray(found), wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_inputs_by_position_and_by_name_compiled_and_eager():
+    program = flow.from_onnx(perceptron())
+    assert [i.name for i in program.inputs] == ["x"] and program.outputs == ("y",)
+    assert isinstance(program(X), np.ndarray) and isinstance(program(x=flow.tensor(X)), flow.Tensor)
+    close(program(X), expected(X))
+    close(program(x=flow.tensor(X)), expected(X))
+    close(program.run({"x": X}, eager=True)[0], expected(X))
+    close(program(X[:1]), expected(X[:1]))
+    for args, kwargs, said in [
+        ((), {}, "expected the input 'x'"),
+        ((X, X), {}, "at most 1 inputs"),
+        ((X,), {"z": X}, "'z' is not one of x"),
+        ((X[:, :3],), {}, r"of type float32\[n, 8\], got float32\[4, 3\]"),
+        ((X.astype(np.float64),), {}, r"got float64\[4, 8\]"),
+    ]:
+        with pytest.raises(flow.CallError, match=said):
+            program(*args, **kwargs)
+
+
+def test_parameters_train():
+    program = flow.from_onnx(perceptron())
+    assert set(program.state_dict()) == {"w", "layer/bias", "v"}
+    for parameter in program.parameters():
+        parameter.requires_grad_()
+    optimizer = flow.optim.SGD(program.parameters(), lr=1e-3)
+
+    @flow.compile
+    def step(x):
+        optimizer.zero_grad()
+        loss = (program(x) ** 2).mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    first = float(step(X))
+    assert first == pytest.approx(float((expected(X) ** 2).mean()), rel=1e-4)
+    assert float(step(X)) < first
+    w, b, v = (program.state_dict()[name].numpy() for name in ("w", "layer/bias", "v"))
+    close(program(X), np.maximum(X @ w + b, 0) @ v)
+
+
+def test_shapes_from_sizes_and_from_values():
+    """Shape arithmetic with a dynamic batch in one program; an input that is a shape is part of the program."""
+    nodes = [
+        node("Shape", "x", "s"), node("Gather", "s zero", "n"), node("Unsqueeze", "n axis", "n1"),
+        node("Concat", "n1 rest", "t", axis=0), node("Reshape", "x t", "y"),
+    ]  # fmt: skip
+    constants = {"zero": np.array(0), "axis": np.array([0]), "rest": np.array([-1, 2])}
+    folded = flow.from_onnx(model(nodes, [("x", F32, ["n", 6])], [("y", F32, ["n", 3, 2])], constants))
+    assert "tensor<?x3x2xf32>" in str(folded.trace())
+    x = np.arange(12, dtype=np.float32).reshape(2, 6)
+    np.testing.assert_array_equal(folded(x), x.reshape(2, 3, 2))
+    by_value = model([node("Reshape", "x t", "y")], [("x", F32, [2, 6]), ("t", I64, [2])], [("y", F32, None)])
+    program = flow.from_onnx(by_value)
+    for shape in ([3, 4], [4, 3]):
+        assert program(x, np.array(shape)).shape == tuple(shape)
+    with pytest.raises(flow.OneFlowError, match="values of 't'"):
+        program.trace()
+
+
+def test_computed_values_that_decide_shapes_run_in_eager_mode():
+    program = flow.from_onnx(
+        model([node("Abs", "x", "a"), node("NonZero", "a", "y")], [("x", F32, [2, 2])], [("y", I64, [2, "k"])])
+    )
+    x = np.array([[1, 0], [0, -2]], np.float32)
+    np.testing.assert_array_equal(program(x), np.array(np.nonzero(x)))
+
+
+def test_branches_and_loops():
+    def body(op):
+        return model([node(op, "x x", "z")], [], [("z", F32, [2])]).graph
+
+    branch = node("If", "c", "y", then_branch=body("Add"), else_branch=body("Mul"))
+    program = flow.from_onnx(model([branch], [("c", TensorProto.BOOL, []), ("x", F32, [2])], [("y", F32, [2])]))
+    x = np.array([3, 4], np.float32)
+    np.testing.assert_array_equal(program(np.array(True), x), [6, 8])
+    np.testing.assert_array_equal(program(np.array(False), x), [9, 16])
+    inner = [node("Identity", "c", "go"), node("Add", "a x", "b"), node("Identity", "b", "scan")]
+    given = [("i", I64, []), ("c", TensorProto.BOOL, []), ("a", F32, [2])]
+    loop_body = model(inner, given, [("go", TensorProto.BOOL, []), ("b", F32, [2]), ("scan", F32, [2])]).graph
+    loop = helper.make_node("Loop", ["n", "", "x"], ["y", "all"], body=loop_body)
+    looped = flow.from_onnx(
+        model([loop], [("n", I64, []), ("x", F32, [2])], [("y", F32, [2]), ("all", F32, ["n", 2])])
+    )
+    y, every = looped(np.array(3), x)
+    np.testing.assert_array_equal(y, 4 * x)
+    np.testing.assert_array_equal(every, [2 * x, 3 * x, 4 * x])
+
+
+def test_local_functions_with_attributes():
+    leaky = helper.make_node("LeakyRelu", ["a"], ["b"])
+    leaky.attribute.append(onnx.AttributeProto(name="alpha", ref_attr_name="slope", type=onnx.AttributeProto.FLOAT))
+    function = helper.make_function("own", "Steep", ["a"], ["b"], [leaky], [helper.make_opsetid("", 17)], ["slope"])
+    call = helper.make_node("Steep", ["x"], ["y"], domain="own", slope=0.5)
+    made = model([call], [("x", F32, [2])], [("y", F32, [2])], functions=[function])
+    made.opset_import.append(helper.make_opsetid("own", 1))
+    np.testing.assert_array_equal(flow.from_onnx(made)(np.array([-2, 2], np.float32)), [-1, 2])
+
+
+def test_quantized_products_are_exact():
+    a, b = (RNG.integers(0, 256, s).astype(np.uint8) for s in ((3, 300), (300, 2)))
+    product = model(
+        [node("MatMulInteger", "a b z", "y")], [("a", 2, [3, 300]), ("b", 2, [300, 2])], [("y", 6, [3, 2])],
+        {"z": np.array(7, np.uint8)},
+    )  # fmt: skip
+    np.testing.assert_array_equal(flow.from_onnx(product)(a, b), (a.astype(int) - 7) @ b.astype(int))
+
+
+def identity(**options):
+    return model([node("Identity", "x", "y")], [("x", F32, [2])], [("y", F32, [2])], **options)
+
+
+def changed(change):
+    made = perceptron()
+    change(made)
+    return made
+
+
+def constant(**fields):
+    def change(made):
+        proto = made.graph.initializer[0]
+        for name, value in fields.items():
+            if isinstance(value, list):
+                del getattr(proto, name)[:]
+                getattr(proto, name).extend(value)
+            else:
+                setattr(proto, name, value)
+
+    return change
+
+
+BAD_MODELS = {
+    "truncated": (perceptron().SerializeToString()[:-300], "no protobuf|with a graph|bytes for"),
+    "no model": (b"not a model", "no protobuf|with a graph"),
+    "empty": (b"", "with a graph"),
+    "newer operator set": (identity(opset=999), r"from 1 to \d+, the newest that is known, got 999"),
+    "unknown operator": (
+        model([node("Reluu", "x", "y")], [("x", F32, [2])], [("y", F32, [2])]),
+        r"node 'Reluu of x' \(Reluu, version 17\): the operator is not supported; did you mean Relu",
+    ),
+    "cycle": (
+        model([node("Add", "x b", "a"), node("Add", "a x", "b")], [("x", F32, [2])], [("b", F32, [2])]),
+        r"node 'Add of x b' \(Add, version 17\).* reads 'b', .* without a cycle",
+    ),
+    "two of one name": (
+        model([node("Abs", "x", "y"), node("Neg", "x", "y")], [("x", F32, [2])], [("y", F32, [2])]),
+        "gives 'y', which another node gives, too",
+    ),
+    "no such result": (model([], [("x", F32, [2])], [("y", F32, [2])]), "returns 'y', which no input"),
+    "absurd constant": (changed(constant(dims=[2**40, 2**20])), r"expected \d+ bytes for the constant 'w'"),
+    "negative size": (changed(constant(dims=[-1, 4])), "sizes of at least 0 for the constant 'w'"),
+    "strings": (changed(constant(data_type=8)), "the constant 'w' has elements that are strings"),
+    "unknown type": (changed(constant(data_type=77)), "elements that are number 77"),
+    "array elsewhere": (changed(constant(data_location=1)), "pass the path of the model"),
+    "unknown attribute": (
+        model([node("Relu", "x", "y", slope=1)], [("x", F32, [2])], [("y", F32, [2])]),
+        r"node 'Relu of x' .*the attribute 'slope' is not supported",
+    ),
+    "unfit shapes": (
+        model([node("MatMul", "x x", "y")], [("x", F32, [2, 3])], [("y", F32, None)]),
+        r"node 'MatMul of x x' \(MatMul, version 17\)",
+    ),
+    "absurd padding": (
+        model([node("Pad", "x p", "y", mode="reflect")], [("x", F32, [3])], [("y", F32, None)],
+              {"p": np.array([0, 2**40])}),
+        r"node 'Pad of x p' .*at most 67108864 elements along a padded axis",
+    ),
+    "absurd window": (
+        model([node("LpPool", "x", "y", kernel_shape=[2**20] * 2)], [("x", F32, [1, 1, 4, 4])], [("y", F32, None)]),
+        r"node 'LpPool of x' .*windows of at most 4096 elements",
+    ),
+    "absurd resize": (
+        model([node("Resize", "x n n s", "y", mode="linear")], [("x", F32, [4])], [("y", F32, None)],
+              {"n": np.zeros(0, np.float32), "s": np.array([2**40])}),
+        r"node 'Resize of x n n s' .*at most 67108864 elements along a resized axis",
+    ),
+    "endless loop": (
+        model(
+            [helper.make_node("Loop", ["n", ""], ["y"], body=model(
+                [node("Identity", "c", "go"), node("Identity", "i", "k")],
+                [("i", I64, []), ("c", TensorProto.BOOL, [])],
+                [("go", TensorProto.BOOL, []), ("k", I64, [])],
+            ).graph, name="forever")],
+            [("x", F32, [2, 3])], [("y", I64, None)], {"n": np.array(2**62)},
+        ),
+        "'forever'.*at most 10000 iterations",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD_MODELS)
+def test_bad_models_are_refused(name):
+    made, said = BAD_MODELS[name]
+    with pytest.raises(flow.OneFlowError, match=said):
+        program = flow.from_onnx(made)
+        program(*(np.ones([d if isinstance(d, int) else 1 for d in i.shape], np.float32) for i in program.inputs))
+
+
+def test_functions_that_call_themselves_are_refused():
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
+    call = helper.make_node("Again", ["a"], ["b"], domain="own")
+    function = helper.make_function("own", "Again", ["a"], ["b"], [call], imports)
+    start = helper.make_node("Again", ["x"], ["y"], domain="own")
+    made = model([start], [("x", F32, [2])], [("y", F32, [2])], functions=[function])
+    made.opset_import.append(helper.make_opsetid("own", 1))
+    with pytest.raises(flow.OneFlowError, match="does one call itself"):
+        flow.from_onnx(made)(np.ones(2, np.float32))
+
+
+def external(tmp_path, location, **entries):
+    """A model whose first constant is in another file."""
+    made = perceptron()
+    proto = made.graph.initializer[0]
+    proto.ClearField("raw_data")
+    proto.data_location = TensorProto.EXTERNAL
+    for key, value in {"location": location, **entries}.items():
+        proto.external_data.add(key=key, value=str(value))
+    (tmp_path / "folder").mkdir(exist_ok=True)
+    path = tmp_path / "folder" / "model.onnx"
+    path.write_bytes(made.SerializeToString())
+    return path
+
+
+def test_arrays_beside_the_model(tmp_path):
+    path = external(tmp_path, "weights.bin", offset=8)
+    (path.parent / "weights.bin").write_bytes(bytes(8) + W.tobytes())
+    close(flow.from_onnx(path)(X), expected(X))
+
+
+@pytest.mark.parametrize(
+    ("location", "entries", "said"),
+    [
+        ("../secret.bin", {}, r"in the model's folder .*, got '\.\./secret\.bin'"),
+        ("/etc/passwd", {}, "in the model's folder"),
+        ("link.bin", {}, "in the model's folder"),
+        ("missing.bin", {}, "there is no such file"),
+        ("short.bin", {}, "expected 512 bytes for the constant 'w'"),
+        ("short.bin", {"offset": -4}, "at -4"),
+        ("short.bin", {"offset": "many"}, "a number as offset"),
+    ],
+)
+def test_arrays_outside_of_the_folder_are_refused(tmp_path, location, entries, said):
+    path = external(tmp_path, location, **entries)
+    (tmp_path / "secret.bin").write_bytes(W.tobytes())
+    (path.parent / "link.bin").symlink_to(tmp_path / "secret.bin")
+    (path.parent / "short.bin").write_bytes(bytes(4))
+    with pytest.raises(flow.OneFlowError, match=said):
+        flow.from_onnx(path)
+
+
+def test_commands_run_models(tmp_path, capsys):
+    source, program, arrays = tmp_path / "m.onnx", tmp_path / "m.mlir", tmp_path / "x.npy"
+    onnx.save(perceptron(), source)
+    np.save(arrays, X)
+    assert oneflow_translate.main(["--import-onnx", str(source), "-o", str(program)]) == 0
+    np.testing.assert_array_equal(load_file(tmp_path / "m.safetensors")["layer/bias"], B)
+    given = ["--input", f"x={arrays}", "--output", str(tmp_path / "y.npy")]
+    for words in ([str(source)], [str(program), "--input", str(tmp_path / "m.safetensors")]):
+        assert oneflow_run.main([*words, *given]) == 0
+        close(np.load(tmp_path / "y.npy"), expected(X))
+    source.write_bytes(b"nothing")
+    assert oneflow_run.main([str(source), *given]) == 1
+    assert "expected an ONNX model" in capsys.readouterr().err
+
+
+def test_onnx_is_imported_when_it_is_needed():
+    check = "import sys, oneflow as flow; flow.add; assert 'onnx' not in sys.modules"
+    subprocess.run([sys.executable, "-c", check], check=True)

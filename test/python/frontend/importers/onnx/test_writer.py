@@ -1,0 +1,97 @@
+"""Models that are written: ONNX's checker accepts them, and ONNX Runtime and the importer compute the same."""
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+import oneflow as flow
+from oneflow import nn
+
+RNG = np.random.default_rng(0)
+
+
+class Residual(nn.Module):
+    """A small residual network."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem, self.conv = nn.Conv2d(3, 4, 3, stride=2, padding=1), nn.Conv2d(4, 4, 3, padding=1, bias=False)
+        self.norm, self.fc = nn.BatchNorm2d(4), nn.Linear(4, 5)
+
+    def forward(self, x):
+        x = flow.max_pool2d(flow.relu(self.stem(x)), 3, 2, 1)
+        x = flow.relu(self.norm(self.conv(x)) + x)
+        return self.fc(flow.flatten(flow.adaptive_avg_pool2d(x, 1), 1))
+
+
+class Encoder(nn.Module):
+    """A transformer layer over an embedding."""
+
+    def __init__(self):
+        super().__init__()
+        self.table, self.out = nn.Embedding(11, 8), nn.Linear(8, 11)
+        self.layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
+
+    def forward(self, tokens):
+        return flow.log_softmax(self.out(self.layer(self.table(tokens))), -1)
+
+
+MODELS = {
+    "residual": (Residual, RNG.normal(size=(2, 3, 16, 16)).astype(np.float32), (None, 3, 16, 16)),
+    "encoder": (Encoder, RNG.integers(0, 11, (2, 5)), (None, 5)),
+    "perceptron": (
+        lambda: nn.Sequential(nn.Linear(6, 4), nn.GELU(), nn.LayerNorm(4), nn.SiLU(), nn.Softmax(-1)),
+        RNG.normal(size=(3, 6)).astype(np.float32),
+        (None, 6),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_models_are_equal_in_onnx_runtime(name):
+    make, x, shape = MODELS[name]
+    net = make().eval()
+    written = flow.to_onnx(net, flow.TensorSpec(shape, x.dtype))
+    assert {i.name for i in written.graph.initializer} >= {n for n, _ in net.named_parameters()}
+    session = onnxruntime.InferenceSession(written.SerializeToString())
+    (found,) = session.run(None, {session.get_inputs()[0].name: x})
+    wanted = flow.compile(net)(x).numpy()
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(flow.from_onnx(written)(x), wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_functions_of_many_operators(tmp_path):
+    """Rows of the table that models do not use, all in one function."""
+
+    def function(x, i):
+        y = flow.where(x > 0.5, x.clamp(-1, 1), -x) + flow.masked_fill(x, x < 0, 2.0) ** 2
+        y = flow.cat([y, y.narrow(1, 1, 2), flow.stack([x.sum(1), x.amax(1)], 1)], 1)
+        z = (
+            flow.pad(y[:, ::2], [1, 0]).transpose(0, 1).reshape(-1, 2)
+            + flow.arange(2)
+            - flow.rsqrt(x.abs() + 1)[0, 0]
+        )
+        one = flow.one_hot(i, 4).float() @ flow.tril(flow.ones(4, 4))
+        return z, one.cumsum(1), x.argmax(1), flow.gather(x, 1, i[:, None]), (x != 0).any(1), flow.remainder(i, 3)
+
+    x, i = RNG.normal(size=(2, 4)).astype(np.float32), np.array([3, 1])
+    path = tmp_path / "model.onnx"
+    flow.to_onnx(function, x, i, path=path)
+    found = onnxruntime.InferenceSession(path).run(None, {"x": x, "i": i})
+    for a, b in zip(found, flow.compile(function)(x, i), strict=True):
+        assert a.dtype == b.dtype
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+
+
+def test_imported_models_are_written_again():
+    net = nn.Linear(3, 2)
+    program = flow.from_onnx(flow.to_onnx(net, flow.TensorSpec((None, 3))))
+    again = flow.to_onnx(program)
+    assert again.graph.input[0].type.tensor_type.shape.dim[1].dim_value == 3
+    onnx.checker.check_model(again)
+
+
+def test_operators_without_a_counterpart_are_named():
+    with pytest.raises(flow.OneFlowError, match=r"oneflow\.normal has no counterpart in ONNX"):
+        flow.to_onnx(lambda x: x + flow.ops.normal(dtype=flow.float32, shape=(2,), seed=1), np.ones(2, np.float32))

@@ -1,0 +1,131 @@
+"""`torch.compile(.., backend="oneflow")`: inference, training, dynamic sizes, mutation, what is not compiled."""
+
+import copy
+import warnings
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is an extra")
+from torch import nn  # noqa: E402
+from torch._dynamo.utils import counters  # noqa: E402
+
+from oneflow.frontend.importers.torch.backend import backend  # noqa: E402
+from oneflow.frontend.importers.torch.exchange import to_array, to_tensor  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+@pytest.fixture(autouse=True)
+def _fresh():
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+
+
+def check(wanted, found):
+    torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
+
+
+def step(function, model, x):
+    """The loss of a step, all gradients, and the buffers after it."""
+    x = x.clone().requires_grad_()
+    loss = function(x).square().mean()
+    loss.backward()
+    return [loss.detach(), x.grad, *(p.grad for p in model.parameters()), *(b.clone() for b in model.buffers())]
+
+
+def test_training_steps_of_every_batch_size_need_two_programs_at_most():
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(64, 3))
+    eager = copy.deepcopy(model)
+    counters.clear()
+    compiled = torch.compile(model, backend=backend)
+    for count in (2, 3, 5):
+        x = torch.randn(count, 3, 6, 6)
+        check(step(eager, eager, x), step(compiled, model, x))
+    assert counters["stats"]["unique_graphs"] == 2
+
+
+def test_sequences_of_every_length_need_two_programs_at_most():
+    model = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
+    eager = copy.deepcopy(model)
+    counters.clear()
+    compiled = torch.compile(model, backend=backend)
+    for length in (4, 6, 9, 3, 12):
+        x = torch.randn(2, length, 8)
+        with torch.no_grad():
+            check(eager(x), compiled(x))
+    assert counters["stats"]["unique_graphs"] <= 2
+
+
+def test_mutation_and_aliasing_are_those_of_pytorch():
+    def function(x, y):
+        x.add_(y)
+        return x[1:], (x * 2).T, x
+
+    compiled, y = torch.compile(function, backend=backend), torch.randn(3, 4)
+    first = torch.randn(3, 4)
+    second = first.clone()
+    wanted, found = function(first, y), compiled(second, y)
+    check(first, second)
+    check(wanted, found)
+    assert found[2] is second and found[0]._base is second
+    assert [x.stride() for x in found] == [x.stride() for x in wanted]
+
+
+def test_results_share_memory_with_nothing_and_16_bits_are_exchanged_without_a_copy():
+    for dtype in (torch.float32, torch.bfloat16, torch.float16, torch.int64, torch.bool):
+        for tensor in (torch.ones(2, 3).to(dtype), torch.ones(()).to(dtype)):
+            array = to_array(tensor)
+            assert array.shape == tuple(tensor.shape)
+            back = to_tensor(array)
+            assert back.dtype == dtype and back.data_ptr() == tensor.data_ptr()
+    x = torch.randn(4, 4, dtype=torch.bfloat16)
+    check(torch.relu(x), torch.compile(torch.relu, backend=backend)(x))
+
+
+def test_a_graph_without_counterpart_runs_in_pytorch_and_is_named():
+    def function(x):
+        return torch.special.i0(x) + 1
+
+    x = torch.ones(3)
+    with warnings.catch_warnings(record=True) as noted:
+        warnings.simplefilter("always")
+        check(function(x), torch.compile(function, backend=backend)(x))
+    assert any("runs in eager PyTorch" in str(w.message) and "i0.default" in str(w.message) for w in noted)
+    torch._dynamo.reset()
+    strict = torch.compile(function, backend=backend, options={"fallback": False})
+    with pytest.raises(Exception, match=r"no counterpart in the dialect: .*i0\.default"):
+        strict(x)
+    with pytest.raises(Exception, match=r"expected options among \['fallback'\], got \['fast'\]"):
+        torch.compile(lambda x: x * 3, backend=backend, options={"fast": True})(x)
+
+
+def test_graph_breaks_and_results_that_are_no_tensors():
+    def function(x):
+        y = x * 2
+        if y.sum() > 0:
+            return y + 1, x.shape[0], None
+        return y - 1, 0, "negative"
+
+    compiled = torch.compile(function, backend=backend, dynamic=True)
+    for x in (torch.ones(3), -torch.ones(4)):
+        wanted, found = function(x), compiled(x)
+        check(wanted[0], found[0])
+        assert wanted[1:] == found[1:]
+
+
+def test_dropout_keeps_the_expected_share():
+    compiled = torch.compile(nn.Dropout(0.25), backend=backend)
+    x = torch.ones(64, 64, requires_grad=True)
+    y = compiled(x)
+    kept = float((y != 0).float().mean())
+    assert 0.7 < kept < 0.8 and not torch.equal(y, compiled(x))
+    y.sum().backward()
+    check(y.detach(), x.grad)
+    assert np.isclose(float(y.max()), 4 / 3)
+
+
+def test_the_backend_is_found_by_name():
+    assert "oneflow" in torch._dynamo.list_backends()
+    x = torch.ones(2)
+    check(torch.compile(lambda v: v + 1, backend="oneflow")(x), x + 1)

@@ -1,0 +1,148 @@
+"""`flow.from_torch`: values, gradients, names, lines and dynamic sizes of imported PyTorch models."""
+
+import inspect
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import oneflow as flow
+from oneflow.tools import oneflow_run, oneflow_translate
+
+torch = pytest.importorskip("torch", reason="PyTorch is an extra")
+from torch import nn  # noqa: E402
+from torch.export import Dim  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+class Cnn(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 4, 3, padding=1)
+        self.norm = nn.BatchNorm2d(4)
+        self.head = nn.Linear(4, 2)
+
+    def forward(self, x):
+        x = torch.relu(self.norm(self.conv(x)))
+        return {"scores": self.head(x.mean((2, 3))), "size": x.shape[0]}
+
+
+class Reader(nn.Module):
+    """Attention with a mask that depends on the dynamic length."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(20, 16)
+        self.layer = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
+
+    def forward(self, tokens):
+        steps = torch.arange(tokens.shape[1])
+        hidden = steps[None] > steps[:, None]
+        return self.layer(self.table(tokens), src_mask=hidden).mean(1)
+
+
+@pytest.fixture(scope="module")
+def cnn():
+    torch.manual_seed(0)
+    model = Cnn().eval()
+    return model, flow.from_torch(model, (torch.randn(2, 3, 6, 6),), dynamic_shapes=({0: Dim.AUTO},))
+
+
+def test_one_program_has_the_values_of_pytorch_for_every_batch_size(cnn):
+    model, program = cnn
+    for count in (2, 5):
+        x = torch.randn(count, 3, 6, 6)
+        wanted, found = model(x), program(x)
+        torch.testing.assert_close(found["scores"], wanted["scores"].detach(), rtol=1e-5, atol=1e-6)
+        assert int(found["size"]) == count
+        np.testing.assert_array_equal(program(x.numpy())["scores"], found["scores"].numpy())
+    assert "1 program" in repr(program.program)
+
+
+def test_state_is_named_and_shares_the_memory_of_pytorch(cnn):
+    model, program = cnn
+    text = str(program.module)
+    for name in ("conv.weight", "norm.running_mean", "head.bias", "x"):
+        assert f'oneflow.name = "{name}"' in text
+    assert "num_batches_tracked" not in text
+    assert "tensor<?x3x6x6xf32>" in text and '"oneflow.conv2d"' in text
+    assert np.shares_memory(
+        dict(program.named_parameters())["head.weight"].numpy(), model.head.weight.detach().numpy()
+    )
+
+
+def test_operations_have_the_lines_of_the_model(cnn):
+    text = cnn[1].module.operation.get_asm(enable_debug_info=True)
+    lines, first = inspect.getsourcelines(Cnn.forward)
+    number = first + next(i for i, line in enumerate(lines) if "mean((2, 3))" in line)
+    assert f'test_torch_module.py":{number}:' in text
+
+
+def test_a_transformer_layer_with_two_dynamic_sizes():
+    torch.manual_seed(0)
+    model = Reader().eval()
+    tokens = torch.randint(0, 20, (2, 4))
+    program = flow.from_torch(model, (tokens,), dynamic_shapes=({0: Dim.AUTO, 1: Dim.AUTO},))
+    for shape in ((2, 4), (3, 7)):
+        tokens = torch.randint(0, 20, shape)
+        torch.testing.assert_close(program(tokens), model(tokens).detach(), rtol=1e-5, atol=1e-6)
+
+
+def test_an_imported_model_trains():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.Linear(8, 1))
+    program = flow.from_torch(model, (torch.randn(3, 4),))
+    x = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
+    (model(torch.from_numpy(x)) ** 2).sum().backward()
+
+    @flow.compile
+    def step(x):
+        (program(x) ** 2).sum().backward()
+
+    step(x)
+    for name, parameter in program.named_parameters():
+        wanted = model.get_parameter(name).grad.numpy()
+        np.testing.assert_allclose(parameter.grad.numpy(), wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_an_exported_file_becomes_a_program_and_its_weights(tmp_path, capsys):
+    torch.manual_seed(0)
+    model = nn.Linear(3, 2).eval()
+    file, program = tmp_path / "model.pt2", tmp_path / "model.mlir"
+    torch.export.save(torch.export.export(model, (torch.ones(2, 3),)), file)
+    assert oneflow_translate.main(["--import-torch", str(file), "-o", str(program)]) == 0
+    np.save(tmp_path / "x.npy", x := np.ones((2, 3), np.float32))
+    inputs = [f"input={tmp_path / 'x.npy'}", str(tmp_path / "model.safetensors")]
+    command = [str(program), "--entry-point", "main", "--output", str(tmp_path / "y.npy")]
+    assert oneflow_run.main([*command, *(a for given in inputs for a in ("--input", given))]) == 0
+    np.testing.assert_allclose(np.load(tmp_path / "y.npy"), model(torch.from_numpy(x)).detach(), rtol=1e-6)
+    (tmp_path / "broken.pt2").write_text("no archive")
+    assert oneflow_translate.main(["--import-torch", str(tmp_path / "broken.pt2")]) == 1
+    assert "expected a file of torch.export.save, got another kind of file" in capsys.readouterr().err
+
+
+class Sorted(nn.Module):
+    def forward(self, x):
+        return torch.linalg.cholesky(x) + torch.special.i0(x)
+
+
+def test_operators_without_counterpart_are_named_together():
+    with pytest.raises(flow.OneFlowError, match=r"linalg_cholesky\.default; special_i0\.default"):
+        flow.from_torch(Sorted(), (torch.eye(3),))
+
+
+def test_arguments_that_do_not_fit_are_refused(cnn):
+    program = cnn[1]
+    with pytest.raises(flow.CallError, match=r"expected given\[0\] of type tensor<\?x3x6x6xf32>"):
+        program(torch.ones(2, 3, 5, 6))
+    with pytest.raises(flow.CallError, match="expected arguments as in the export"):
+        program(torch.ones(2, 3, 6, 6), 1)
+    with pytest.raises(flow.CallError, match=r"expected a torch\.nn\.Module or .*, got int"):
+        flow.from_torch(3)
+
+
+def test_importing_the_package_does_not_import_pytorch():
+    check = "import sys, oneflow as flow; flow.from_torch; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", check], check=False).returncode == 0
