@@ -14,7 +14,7 @@ from oneflow.frontend.functional.resizing import interpolate
 from oneflow.frontend.functional.rules import describe
 from oneflow.frontend.functional.scattering import scatter
 from oneflow.frontend.functional.shape import reshape
-from oneflow.frontend.functional.source import ones, zeros
+from oneflow.frontend.functional.source import zeros
 
 __all__ = [
     "affine_grid",
@@ -124,32 +124,3 @@ def _unpool(spatial: int) -> Callable[..., Tensor]:
 
 
 max_unpool1d, max_unpool2d, max_unpool3d = (_unpool(n) for n in (1, 2, 3))
-
-
-def deform_conv2d(
-    input: Any,
-    offset: Any,
-    weight: Any,
-    bias: Any = None,
-    stride: Sizes = (1, 1),
-    padding: Sizes = (0, 0),
-    dilation: Sizes = (1, 1),
-    mask: Any = None,
-) -> Tensor:
-    """A convolution of images whose windows' elements are moved by `offset`, (batch, 2 * groups * height * width of
-    windows, sizes of the result), and scaled by `mask`, which has half as many channels.
-
-    Raises:
-        OneFlowError: sizes do not fit.
-    """
-    x, moved, w = as_tensor(input), as_tensor(offset), as_tensor(weight)
-    if x.rank != 4 or moved.rank != 4 or w.rank != 4:
-        raise fail(f"expected images, offsets and weights of 4 dimensions, got {x.desc}, {moved.desc} and {w.desc}")
-    window = w.size(2) * w.size(3)
-    numbers = {"stride": stride, "pad": padding, "dilation": dilation}
-    pairs = {name: per_dimension(value, 2, name) for name, value in numbers.items()}
-    attrs = {f"{name}_{axis}": pair[i] for name, pair in pairs.items() for i, axis in enumerate("hw")}
-    groups = {"groups": x.size(1) // w.size(1), "offset_groups": moved.size(1) // (2 * window)}
-    unmasked = (moved.size(0), moved.size(1) // 2, *moved.sizes()[2:])
-    scale = ones(*unmasked, dtype=x.dtype) if mask is None else as_tensor(mask)
-    return dispatch("deform_conv2d", x, moved, w, bias, scale, **attrs, **groups, use_mask=mask is not None)
