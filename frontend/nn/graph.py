@@ -39,8 +39,6 @@ class Graph(Stateful):
     gradients. `config` has the options.
     """
 
-    GraphConfig = GraphConfig
-
     def __init__(self, *, debug_v_level: int = -1) -> None:
         self._optimizers: list[Any] = []
         self._scaler: Any = None

@@ -101,6 +101,22 @@ def test_options_of_graphs():
         step.set_grad_scaler(2.0)
 
 
+def test_modules_that_are_computed_again():
+    layer, x = nn.Sequential(nn.Linear(3, 4), nn.Tanh()), flow.tensor(X)
+    layer(x).sum().backward()
+    wanted = layer[0].weight.grad.numpy().copy()
+    layer.zero_grad()
+    options = layer.to(nn.graph.GraphModule)
+    options.activation_checkpointing = True
+    assert options.activation_checkpointing
+    layer(x).sum().backward()
+    np.testing.assert_allclose(layer[0].weight.grad.numpy(), wanted, rtol=1e-6)
+    options.activation_checkpointing = False
+    assert not layer.to(nn.graph.GraphModule).activation_checkpointing
+    with pytest.raises(ValueError, match="to_global"):
+        options.set_stage(0)
+
+
 def test_numbers_of_types():
     assert (flow.finfo(flow.float16).max, flow.finfo().bits, flow.iinfo(flow.int8).min) == (65504.0, 32, -128)
     assert repr(flow.iinfo(flow.int8)) == "iinfo(min=-128, max=127, dtype=oneflow.int8, bits=8)"

@@ -91,3 +91,9 @@ def test_hooks_before_the_state_is_read():
     handle.remove()
     layer.state_dict()
     assert seen == ["0."]
+
+
+def test_layers_take_a_device():
+    assert nn.Linear(2, 3, device="cpu", dtype=flow.float64).weight.device == "cpu"
+    with pytest.raises(ValueError, match="expected a device"):
+        nn.LSTM(2, 3, device="tpu")
