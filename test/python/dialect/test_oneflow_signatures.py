@@ -105,6 +105,9 @@ DEVIATIONS = {
     "It takes what OneFlow's `tril` takes, such as a mask of attention that is minus infinity elsewhere.": """
         triu: +floating_fill_value +integer_fill_value +is_floating_fill_value
     """,
+    "MLIR takes lower-case names of results alone.": """
+        lu_decomposition: -LU +lu
+    """,
     "Rows whose number of elements is known at run time only may turn out empty.": """
         reduce_max: +allow_empty
         reduce_min: +allow_empty
