@@ -165,7 +165,7 @@ def _types(op: Call) -> TensorDesc:
 
 
 def _sbp(linear: tuple[str, ...], adds: bool) -> Rule:
-    """Splits of axes of one size, partial sums of the operands `linear`; numbers that are added by one device each."""
+    """Splits of axes of one size, partial sums of the operands `linear`; numbers that one device adds each."""
 
     def sbp(op: Call) -> list[SbpSignature]:
         dim = op.dim % op.input.rank
@@ -210,8 +210,8 @@ def _reference(name: str, kind: Kind) -> Rule:
 
 def _define(name: str, operand: str, kind: Kind, doc: str, grad: Rule, linear: tuple[str, ...]) -> None:
     define(
-        f"{name}(input, index, {operand}, dim: int32 = 0) -> output", doc=doc, types=_types, sbp=_sbp(linear, kind is ADD),
-        grad=grad, compute=_compute(kind), reference=_reference(name, kind), depth=2,
+        f"{name}(input, index, {operand}, dim: int32 = 0) -> output", doc=doc, types=_types,
+        sbp=_sbp(linear, kind is ADD), grad=grad, compute=_compute(kind), reference=_reference(name, kind), depth=2,
     )  # fmt: skip
 
 
