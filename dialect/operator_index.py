@@ -76,6 +76,9 @@ OPERATORS = {
     "lerp": """
         lerp lerp_grad scalar_lerp scalar_lerp_grad
     """,
+    "linalg": """
+        det inv linalg_cross lu_decomposition
+    """,
     "loss": """
         binary_cross_entropy binary_cross_entropy_with_logits kl_div_loss smooth_l1_loss
     """,
@@ -132,7 +135,7 @@ OPERATORS = {
         reduce_sum_like
     """,
     "regions": """
-        deform_conv2d deform_conv2d_input_grad deform_conv2d_param_grad roi_align roi_align_grad
+        deform_conv2d deform_conv2d_input_grad deform_conv2d_param_grad nms roi_align roi_align_grad
     """,
     "replacing": """
         tensor_scatter_nd_update
@@ -158,6 +161,9 @@ OPERATORS = {
     """,
     "select": """
         cast clip_by_scalar clip_by_scalar_max clip_by_scalar_min masked_fill where
+    """,
+    "sequences": """
+        ctc_greedy_decoder ctc_loss ctc_loss_grad
     """,
     "slicing": """
         narrow narrow_grad pad slice slice_grad slice_update

@@ -70,11 +70,11 @@ REFUSED = {
         adaptive_max_pool3d adaptive_max_pool3d_grad batch_norm_backward_elemt batch_norm_backward_reduce
         batch_norm_elemt batch_norm_gather_stats_with_counts batch_norm_stats broadcast_zeta cast_like
         cast_to_static_shape coin_flip combined_margin_loss combined_margin_loss_grad
-        crop_mirror_normalize_from_uint8 ctc_greedy_decoder ctc_loss ctc_loss_grad
-        cublas_bias_add_relu_matmul_grad cublas_fused_mlp cublas_fused_mlp_grad cublas_matmul_bias_add_grad
-        cudnn_fused_normalization_add_relu cudnn_fused_normalization_add_relu_grad det dot exponential
-        fake_quantization fuse_layer_norm_grad fused_apply_rotary_emb fused_attention_concat_past_key_value
-        fused_bce_reduce_mean_fw_bw fused_bias_add_gelu fused_bias_add_gelu_grad fused_bias_add_mask_scale
+        crop_mirror_normalize_from_uint8 cublas_bias_add_relu_matmul_grad cublas_fused_mlp
+        cublas_fused_mlp_grad cublas_matmul_bias_add_grad cudnn_fused_normalization_add_relu
+        cudnn_fused_normalization_add_relu_grad dot exponential fake_quantization fuse_layer_norm_grad
+        fused_apply_rotary_emb fused_attention_concat_past_key_value fused_bce_reduce_mean_fw_bw
+        fused_bias_add_gelu fused_bias_add_gelu_grad fused_bias_add_mask_scale
         fused_bias_add_scale_mask_softmax_dropout fused_cast_scale fused_clip_grad fused_codegeex_qkv_reshape
         fused_cross_feature_interaction fused_cross_feature_interaction_v1_grad
         fused_cross_feature_interaction_v2_grad fused_dot_feature_interaction
@@ -92,12 +92,12 @@ REFUSED = {
         fused_self_attention_query_mul_key_and_value_grad fused_tril_scale_softmax_mask_scale
         fused_tril_scale_softmax_mask_scale_grad fused_weighted_sum generate_random_batch_permutation_indices
         grouped_matmul_bias groupwise_dequantize indexed_slices_adam_update indexed_slices_momentum_update
-        indexed_slices_reduce_sum indexed_slices_sgd_update inv linalg_cross local_multi_reduce_max_abs
-        local_multi_reduce_min_abs lu_decomposition matrix_vector_product matrix_vector_product_grad_a
+        indexed_slices_reduce_sum indexed_slices_sgd_update local_multi_reduce_max_abs
+        local_multi_reduce_min_abs matrix_vector_product matrix_vector_product_grad_a
         matrix_vector_product_grad_b max_unpool_1d max_unpool_1d_grad max_unpool_2d max_unpool_2d_grad
         max_unpool_3d max_unpool_3d_grad min_max_observer moving_average_min_max_observer multi_reduce_max_abs
         multi_reduce_min_abs multi_reduce_sum_pow_abs multi_tensor_yolov5_weight_update
-        multinomial_with_replacement nms noncontiguous_binary_op noncontiguous_binary_op_grad quantization
+        multinomial_with_replacement noncontiguous_binary_op noncontiguous_binary_op_grad quantization
         randperm reduce_max_device_stage reduce_max_device_stage_grad reduce_max_global_stage
         reduce_max_global_stage_grad reduce_min_device_stage reduce_min_device_stage_grad
         reduce_min_global_stage reduce_min_global_stage_grad roc_auc_score rrelu same_padding
