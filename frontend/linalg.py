@@ -1,7 +1,4 @@
-"""`flow.linalg`: norms of vectors and matrices, products and diagonals with NumPy's argument defaults, inverses.
-
-Inverses and determinants are computed by LAPACK on the host, for tensors with values.
-"""
+"""`flow.linalg`: norms of vectors and matrices, products and diagonals with NumPy's argument defaults, inverses."""
 
 from __future__ import annotations
 
@@ -9,17 +6,11 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
 from oneflow.frontend import functional as F  # noqa: N812
-from oneflow.frontend.core.devices import move
-from oneflow.frontend.core.dispatch import as_tensor, current_builder
+from oneflow.frontend.core.dispatch import as_tensor, dispatch
 from oneflow.frontend.core.errors import fail
 from oneflow.frontend.core.tensor import Tensor
-from oneflow.frontend.eager.function import Function
-from oneflow.frontend.eager.tensor import EagerTensor, wrapped
 
 __all__ = ["cross", "det", "diagonal", "inv", "matmul", "matrix_norm", "norm", "vector_norm"]
 
@@ -104,74 +95,29 @@ matmul = F.matmul
 
 
 def inv(A: Any) -> Tensor:  # noqa: N803 (NumPy's name)
-    """The inverses of the square matrices in the last two dimensions; f32 or f64.
-
-    Raises:
-        OneFlowError: a matrix is not square, or has no inverse.
-        TraceError: a function is being traced.
-    """
-    found: Tensor = _Inverse.apply(_matrices(A, "inv"))
-    return found
-
-
-def det(A: Any) -> Tensor:  # noqa: N803 (NumPy's name)
-    """The determinants of the square matrices in the last two dimensions; f32 or f64. The gradient at a matrix
-    without an inverse is refused.
+    """The inverses of the square matrices in the last two dimensions; floats.
 
     Raises:
         OneFlowError: a matrix is not square.
-        TraceError: a function is being traced.
+        RunError: a matrix has no inverse.
     """
-    found: Tensor = _Determinant.apply(_matrices(A, "det"))
-    return found
+    return dispatch("inv", _matrices(A, "inv"))
+
+
+def det(A: Any) -> Tensor:  # noqa: N803 (NumPy's name)
+    """The determinants of the square matrices in the last two dimensions; floats.
+
+    Raises:
+        OneFlowError: a matrix is not square.
+    """
+    return dispatch("det", _matrices(A, "det"))
 
 
 def _matrices(x: Any, name: str) -> Tensor:
     x = as_tensor(x)
-    if not current_builder().eager:
-        raise fail(
-            f"linalg.{name} is computed outside of programs; call it before the function, and pass its result in"
-        )
-    if x.rank < 2 or x.shape[-1] != x.shape[-2] or x.dtype not in (dtypes.float32, dtypes.float64):
-        raise fail(f"expected square matrices of f32 or f64 for linalg.{name}, got {x.desc}")
+    if x.rank < 2 or (x.shape[-1] != x.shape[-2] and None not in x.shape[-2:]) or not x.dtype.is_float:
+        raise fail(f"expected square matrices of floats for linalg.{name}, got {x.desc}")
     return x
-
-
-class _Inverse(Function):
-    """The inverses of matrices."""
-
-    @staticmethod
-    def forward(ctx: Any, x: EagerTensor) -> Tensor:
-        """LAPACK's inverses."""
-        try:
-            result = wrapped(move(np.linalg.inv(x.array), x.device))
-        except np.linalg.LinAlgError:
-            raise fail(f"expected matrices that have an inverse, got {x.desc} with one that has none") from None
-        ctx.save_for_backward(result)
-        return result
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Tensor:
-        """-(x^-1)^T grad (x^-1)^T."""
-        turned = F.transpose(ctx.saved_tensors[0], -1, -2)
-        return F.neg(F.matmul(F.matmul(turned, grad), turned))
-
-
-class _Determinant(Function):
-    """The determinants of matrices."""
-
-    @staticmethod
-    def forward(ctx: Any, x: EagerTensor) -> Tensor:
-        """LAPACK's determinants."""
-        ctx.save_for_backward(x)
-        return wrapped(move(np.asarray(np.linalg.det(x.array)), x.device))
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Tensor:
-        """grad * det(x) * (x^-1)^T."""
-        (x,) = ctx.saved_tensors
-        scale = F.unsqueeze(F.unsqueeze(F.mul(grad, det(x)), -1), -1)
-        return F.mul(scale, F.transpose(inv(x), -1, -2))
 
 
 Tensor.inverse = inv  # type: ignore[attr-defined]

@@ -14,7 +14,7 @@ from oneflow.frontend.core.errors import fail
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.functional.shape import axis, broadcast_to, reshape
 
-__all__ = ["argwhere", "masked_select", "nms", "nonzero", "unique"]
+__all__ = ["argwhere", "masked_select", "nonzero", "unique"]
 
 
 def values_of(x: Any, name: str, advice: str) -> tuple[Any, np.ndarray]:
@@ -94,28 +94,3 @@ def unique(
     given = [found.astype(values.dtype), *[inverse] * return_inverse, *[counts] * return_counts]
     results = tuple(_on_device_of(tensor, array) for array in given)
     return results if len(results) > 1 else results[0]
-
-
-def nms(boxes: Any, scores: Any, iou_threshold: float) -> Tensor:
-    """The positions (int64) of the boxes `(n, 4)`, left, top, right and bottom, that are kept, by falling scores.
-
-    A box is left out where its intersection with a kept one is more than `iou_threshold` of their union.
-
-    Raises:
-        TraceError: a function is being traced.
-        OneFlowError: there is another number of scores than of boxes.
-    """
-    tensor, corners = values_of(boxes, "nms(boxes, ..)", "compute it on the result of the function")
-    _, ranks = values_of(scores, "nms(boxes, ..)", "compute it on the result of the function")
-    if corners.ndim != 2 or corners.shape[1] != 4 or ranks.shape != corners.shape[:1]:
-        raise fail(f"expected boxes (n, 4) and scores (n,) for nms, got {tensor.desc} and scores {list(ranks.shape)}")
-    low, high = corners[:, :2].astype(np.float64), corners[:, 2:].astype(np.float64)
-    areas = (high - low).prod(1)
-    order, kept = np.argsort(-ranks, kind="stable"), []
-    while order.size:
-        best, order = order[0], order[1:]
-        kept.append(best)
-        sides = np.minimum(high[best], high[order]) - np.maximum(low[best], low[order])
-        shared = sides.clip(0).prod(1)
-        order = order[~(shared > iou_threshold * (areas[best] + areas[order] - shared))]
-    return _on_device_of(tensor, np.array(kept, np.int64))

@@ -119,6 +119,7 @@ HingeEmbeddingLoss = _layer("HingeEmbeddingLoss", F.hinge_embedding_loss, 2)
 SoftMarginLoss = _layer("SoftMarginLoss", F.soft_margin_loss, 2)
 PoissonNLLLoss = _layer("PoissonNLLLoss", F.poisson_nll_loss, 2)
 GaussianNLLLoss = _layer("GaussianNLLLoss", F.gaussian_nll_loss, 3)
+CTCLoss = _layer("CTCLoss", F.ctc_loss, 4)
 CombinedMarginLoss = _layer("CombinedMarginLoss", F.combined_margin_loss, 2)
 
 

@@ -27,7 +27,6 @@ REFUSED = {
         oneflow.nn.OFRecord*
     """,
     "Not yet: quantization.": "oneflow.nn.*Observer oneflow.nn.FakeQuantization oneflow.nn.Q*",
-    "Not yet: sequences without alignment.": "*ctc* *CTC*",
     "Not yet: it needs an operator that is not here.": "oneflow.special.zeta",
     "`x.cpu()` and `x.cuda()` move the elements of a tensor.": """
         oneflow.Tensor.offload oneflow.Tensor.load oneflow.Tensor.is_offloaded
