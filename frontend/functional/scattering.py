@@ -124,8 +124,10 @@ def unfold_dimension(x: Any, dimension: int, size: int, step: int) -> Tensor:
     return windows if x.rank else sh.reshape(windows, (1,))
 
 
-def repeat_interleave(input: Any, repeats: Any, dim: int | None = None) -> Tensor:
+def repeat_interleave(input: Any, repeats: Any, dim: int | None = None, *, output_size: int | None = None) -> Tensor:
     """Each slice along `dim`, or each element, `repeats` times in a row: a number, or a tensor of one for each.
+
+    `output_size` is taken for programs of PyTorch: it is the sum of `repeats`.
 
     Raises:
         TraceError: a function is being traced and `repeats` is a tensor: the shape depends on its values.

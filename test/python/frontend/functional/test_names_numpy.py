@@ -119,6 +119,7 @@ CASES = {
     "interpolate_like": (lambda: F.interpolate_like(t(CUBE[:1]), flow.ones(1, 1, 8)), CUBE[:1].repeat(2, 2)),
     "pixel_shuffle": (lambda: F.pixel_shuffle(t(CUBE[:, None, :2, :1].reshape(1, 2, 1, 2)), h_upscale_factor=2,
                                               w_upscale_factor=1), CUBE[:, None, :2, :1].reshape(1, 1, 2, 2)),
+    "bincount": (lambda: flow.tensor([3, 0, 3]).bincount(), np.bincount([3, 0, 3])),
     "movedim": (lambda: flow.movedim(t(CUBE), (0, 1), (2, 0)), np.moveaxis(CUBE, (0, 1), (2, 0))),
     "inv": (lambda: flow.linalg.inv(t(SQUARE)), np.linalg.inv(SQUARE)),
     "det": (lambda: flow.linalg.det(flow.stack([t(SQUARE), t(SQUARE.T)])), [np.linalg.det(SQUARE)] * 2),
@@ -243,6 +244,7 @@ def test_what_tensors_tell():
     assert (view.stride(), view.storage_offset()) == ((4, 2), 12)
     assert (x.type(), x.type(flow.int32).dtype, x.type("oneflow.LongTensor").dtype) == (
         "oneflow.FloatTensor", flow.int32, flow.int64)  # fmt: skip
+    assert isinstance(flow.broadcast_shapes((2, 1), (3,)), flow.Size)
     assert repr(x.shape) == "oneflow.Size([2, 3, 4])" and x.shape.numel() == 24 and isinstance(x.shape, flow.Size)
     assert isinstance(x, flow.FloatTensor) and not isinstance(x, flow.LongTensor)
     assert flow.LongTensor([1, 2]).dtype == flow.int64 and flow.HalfTensor(2, 3).shape == (2, 3)

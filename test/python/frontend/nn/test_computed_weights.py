@@ -54,7 +54,7 @@ def test_packed_sequences_and_back():
     np.testing.assert_array_equal(again[:, :4].numpy(), padded.numpy())
     assert lengths.tolist() == [2, 4, 1] and again.shape == (3, 5, 3)
     found = rnn.unpad_sequence(padded, lengths, batch_first=True)
-    assert [x.shape[0] for x in found] == [2, 4, 1]
+    assert [x.shape[0] for x in found] == [2, 4, 1] == [x.shape[0] for x in rnn.unpack_sequence(packed)]
     with pytest.raises(ValueError, match="lengths that fall"):
         rnn.pack_sequence(sequences())
 
