@@ -6,7 +6,7 @@ A compiled function has a program for each combination of settings.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
@@ -54,10 +54,15 @@ def set_default_dtype(d: DType) -> None:
 
 
 @contextmanager
-def loss_scale(get: Callable[[], float] | None) -> Iterator[None]:
-    """A context in which `backward` of one element begins with the number that `get` gives, not with 1."""
-    token = SCOPE.set(SCOPE.get()._replace(loss_scale=get))
+def within(scope: Scope) -> Iterator[None]:
+    """A context in which the settings of contexts are those of `scope`."""
+    token = SCOPE.set(scope)
     try:
         yield
     finally:
         SCOPE.reset(token)
+
+
+def loss_scale(get: Callable[[], float] | None) -> AbstractContextManager[None]:
+    """A context in which `backward` of one element begins with the number that `get` gives, not with 1."""
+    return within(SCOPE.get()._replace(loss_scale=get))

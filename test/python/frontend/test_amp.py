@@ -30,6 +30,18 @@ def test_autocast_chooses_types_by_the_function():
         flow.autocast("cpu", dtype=flow.float32)
 
 
+def test_a_checkpoint_is_computed_again_with_its_autocast():
+    layer, x = nn.Linear(3, 3), flow.tensor(X)
+    found = []
+    for call in (lambda x: layer(layer(x)), flow.checkpoint(lambda x: layer(layer(x)))):
+        layer.zero_grad()
+        with flow.autocast("cpu"):
+            result = call(x)
+        result.float().sum().backward()
+        found.append(layer.weight.grad.numpy().copy())
+    np.testing.assert_array_equal(*found)
+
+
 def test_a_compiled_function_has_a_program_for_each_autocast():
     compiled = flow.compile(lambda x: flow.matmul(x, x.t()))
     x = flow.tensor(X)
