@@ -54,6 +54,14 @@ OPERATORS = {
     "embedding": """
         embedding embedding_grad
     """,
+    "fused": """
+        cast_like dot fused_bias_add_gelu fused_bias_add_gelu_grad fused_fast_gelu_mul fused_fast_gelu_mul_grad
+        fused_get_center_dist fused_get_center_dist_grad fused_get_ciou_diagonal_angle
+        fused_get_ciou_diagonal_angle_grad fused_get_convex_diagonal_squared fused_get_convex_diagonal_squared_grad
+        fused_get_intersection_area fused_get_intersection_area_grad fused_get_iou fused_get_iou_grad
+        fused_scale_mask_bias_softmax fused_scale_mask_bias_softmax_grad fused_scale_mask_softmax
+        fused_scale_mask_softmax_grad fused_weighted_sum sqrt_square_sum tuple_identity
+    """,
     "gradients": """
         count_not_finite dynamic_loss_scale_schedule l1_l2_regularize_gradient multi_count_not_finite multi_square_sum
         square_sum
