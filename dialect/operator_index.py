@@ -131,12 +131,19 @@ OPERATORS = {
     "prelu": """
         prelu prelu_grad
     """,
+    "products": """
+        matrix_vector_product matrix_vector_product_grad_a matrix_vector_product_grad_b vector_matrix_product
+        vector_matrix_product_grad_a vector_matrix_product_grad_b
+    """,
     "random": """
         bernoulli dropout dropout_grad normal random_mask_like uniform uniform_int
     """,
     "ranking": """
         arg_sort argwhere bincount in_top_k median median_with_indices mode searchsorted searchsorted_scalar sort
         top_k unique unique_with_counts
+    """,
+    "recurrent": """
+        fused_gru_cell fused_lstm_cell
     """,
     "reduce": """
         argmax broadcast_like reduce_all reduce_any reduce_max reduce_min reduce_nansum reduce_prod reduce_sum
@@ -194,6 +201,9 @@ OPERATORS = {
         log1p log2 log_sigmoid logical_not mish negative not_equal_zero quick_gelu reciprocal reciprocal_no_nan relu
         rint round rsqrt selu sigmoid sign silu sin sinh softplus softshrink softsign sqrt square square_relu tan tanh
         threshold trunc
+    """,
+    "unpool": """
+        max_unpool_1d max_unpool_1d_grad max_unpool_2d max_unpool_2d_grad max_unpool_3d max_unpool_3d_grad
     """,
     "upsample": """
         upsample_bicubic_2d upsample_bicubic_2d_grad upsample_bilinear_2d upsample_bilinear_2d_grad upsample_linear_1d
