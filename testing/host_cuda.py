@@ -121,6 +121,12 @@ class HostCuda(HostGraphs):
         """The attributes of an A100, for which kernels have no specialized forms; those cannot be interpreted."""
         return 0, next((value for part, value in ATTRIBUTES.items() if part in name), 0)
 
+    def cuDeviceGetName(self, length: int, handle: int) -> tuple[int, bytes]:  # noqa: N802
+        return 0, b"host memory".ljust(length, b"\0")
+
+    def cuDeviceTotalMem(self, handle: int) -> tuple[int, int]:  # noqa: N802
+        return 0, self.limit
+
     @property
     def contexts(self) -> list[int]:
         """The stack of contexts of the calling thread; the last is current."""

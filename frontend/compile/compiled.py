@@ -18,7 +18,7 @@ from oneflow.dialect._mlir import ir
 from oneflow.dialect.locks import Lock
 from oneflow.frontend.compile.ahead_of_time_backward import make_pullback, recorded_call
 from oneflow.frontend.compile.specialization import FastPath, Specialization, no_fast_path
-from oneflow.frontend.core.ambient import ambient
+from oneflow.frontend.core.ambient import DEFAULT_DTYPE, SCOPE
 from oneflow.frontend.core.arrays import (
     Data,
     device_name,
@@ -121,7 +121,7 @@ class CompiledFunction:
             bind(self._fn, args, kwargs)
             return self._fn(*args, **kwargs)
         settings, fast_path = self._fast
-        value = NotImplemented if kwargs or settings != ambient() else fast_path(args)
+        value = NotImplemented if kwargs or settings != (DEFAULT_DTYPE[0], SCOPE.get()) else fast_path(args)
         if value is not NotImplemented:
             return value
         key = None if kwargs or self._spec is not None else _quick_signature(args)
@@ -155,7 +155,7 @@ class CompiledFunction:
     def _remember(self, specialization: Specialization, args: Sequence[Any]) -> None:
         """Keeps the specialization of the latest call, and its fast path for like calls."""
         self._last = specialization
-        self._fast = ambient(), specialization.fast_path(args, self.__name__)
+        self._fast = _settings(), specialization.fast_path(args, self.__name__)
 
     def _run(
         self, specialization: Specialization, leaves: Sequence[Any], values: Sequence[Any], tree: Tree | None = None
@@ -251,7 +251,7 @@ class CompiledFunction:
     def _specialize(
         self, arguments: inspect.BoundArguments, specs: list[Any], tree: Tree, device: Device | None
     ) -> Specialization:
-        key = (tree, tuple(_leaf_key(s) for s in specs), ambient())
+        key = (tree, tuple(_leaf_key(s) for s in specs), _settings())
         with self._lock.held():
             candidates = self._specializations.setdefault(key, [])
             specialization = next((s for s in candidates if s.holds(device)), None)
@@ -286,9 +286,14 @@ def _flatten_arguments(arguments: inspect.BoundArguments) -> tuple[list[Any], Tr
     return flatten(dict(arguments.arguments))
 
 
+def _settings() -> tuple[Any, Any]:
+    """The settings that functions of tensors read, on which programs depend."""
+    return DEFAULT_DTYPE[0], SCOPE.get()
+
+
 def _quick_signature(args: tuple[Any, ...]) -> tuple[Any, ...] | None:
     """A key for calls that pass arrays, numbers and strings alone, made without flattening; None for other calls."""
-    signature: list[tuple[Any, ...]] = [ambient()]
+    signature: list[tuple[Any, ...]] = [_settings()]
     for x in args:
         data = x.variable.handle if isinstance(x, EagerTensor) else x
         if is_on_device(data):

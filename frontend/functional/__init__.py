@@ -28,6 +28,7 @@ from oneflow.frontend.functional import (
     resizing,
     sampling,
     scattering,
+    sequences,
     shape,
     source,
     stacking,
@@ -57,6 +58,7 @@ from oneflow.frontend.functional.resizing import *  # noqa: F403
 from oneflow.frontend.functional.rules import cast
 from oneflow.frontend.functional.sampling import *  # noqa: F403
 from oneflow.frontend.functional.scattering import *  # noqa: F403
+from oneflow.frontend.functional.sequences import *  # noqa: F403
 from oneflow.frontend.functional.shape import *  # noqa: F403
 from oneflow.frontend.functional.source import *  # noqa: F403
 from oneflow.frontend.functional.stacking import *  # noqa: F403
@@ -84,6 +86,7 @@ __all__ += reduction.__all__
 __all__ += resizing.__all__
 __all__ += sampling.__all__
 __all__ += scattering.__all__
+__all__ += sequences.__all__
 __all__ += shape.__all__
 __all__ += source.__all__
 __all__ += stacking.__all__

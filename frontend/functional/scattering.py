@@ -122,8 +122,10 @@ def unfold_dimension(x: Any, dimension: int, size: int, step: int) -> Tensor:
     return windows if x.rank else sh.reshape(windows, (1,))
 
 
-def repeat_interleave(input: Any, repeats: Any, dim: int | None = None) -> Tensor:
+def repeat_interleave(input: Any, repeats: Any, dim: int | None = None, *, output_size: int | None = None) -> Tensor:
     """Each slice along `dim`, or each element, `repeats` times in a row: a number, or a tensor of one for each.
+
+    `output_size` is taken for programs of PyTorch: it is the sum of `repeats`.
 
     Raises:
         TraceError: a function is being traced and `repeats` is a tensor: the shape depends on its values.
@@ -141,6 +143,8 @@ def repeat_interleave(input: Any, repeats: Any, dim: int | None = None) -> Tenso
     counts, values = values_of(repeats, "repeat_interleave(x, repeats)", "repeat by a number")
     if counts.rank != 1 or not counts.dtype.is_integer or values.min(initial=0) < 0:
         raise fail(f"expected repeats as a vector of integers of at least 0, got {counts.desc}")
+    if values.size not in (1, x.shape[at]):
+        raise fail(f"expected {x.shape[at]} repeats, one for each slice, got {counts.desc}")
     counts = counts if values.size == x.shape[at] else sh.expand(counts, [x.shape[at]])
     running = dispatch("cumsum", cast(counts, dtypes.int64), dim=0)
     total = int(values.sum()) * (1 if values.size == x.shape[at] else x.shape[at])

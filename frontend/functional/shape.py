@@ -335,9 +335,9 @@ def narrow(x: Any, dim: int, start: int, length: int) -> Tensor:
     return sz.between(x, at, first, length)
 
 
-def slice(x: Any, slices: Sequence[Sequence[Dim]]) -> Tensor:
+def slice(x: Any, slice_tup_list: Sequence[Sequence[Dim]]) -> Tensor:
     """`(start, stop, step)` along each leading dimension, as Python slices; None is the default of each."""
-    x = as_tensor(x)
+    x, slices = as_tensor(x), slice_tup_list
     if len(slices) > x.rank:
         raise fail(f"expected at most {x.rank} slices of {x.desc}, got {len(slices)}")
     full = [*slices, *[(None, None, None)] * (x.rank - len(slices))]

@@ -74,7 +74,9 @@ def type_(self: Tensor, dtype: Any = None) -> Any:
         return f"oneflow.{'cuda.' if place == 'cuda' else ''}{name}"
     if isinstance(dtype, str):
         dtype = typed_tensors("cpu").get(dtype.rpartition(".")[2], dtype)
-    return self.to(getattr(dtype, "dtype", dtype))  # type: ignore[attr-defined]
+    where = getattr(dtype, "place", None)
+    moved: Any = self.to(where) if where not in (None, place) else self  # type: ignore[attr-defined]
+    return moved.to(getattr(dtype, "dtype", dtype))
 
 
 def in_place_shape(function: Callable[..., Tensor], name: str) -> Callable[..., EagerTensor]:

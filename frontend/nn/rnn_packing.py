@@ -13,7 +13,7 @@ from oneflow.frontend.core.errors import fail
 
 __all__ = [
     "PackedSequence", "pack_padded_sequence", "pack_sequence", "pad_packed_sequence", "pad_sequence",
-    "unpad_sequence",
+    "unpack_sequence", "unpad_sequence",
 ]  # fmt: skip
 
 
@@ -132,3 +132,9 @@ def pack_sequence(sequences: Sequence[Any], enforce_sorted: bool = True) -> Pack
     """Sequences `(length, ..)` packed; with `enforce_sorted` their lengths fall."""
     lengths = [as_tensor(x).shape[0] for x in sequences]
     return pack_padded_sequence(pad_sequence(sequences), lengths, enforce_sorted=enforce_sorted)
+
+
+def unpack_sequence(packed_sequences: PackedSequence) -> list[Any]:
+    """The sequences of a packed batch."""
+    padded, lengths = pad_packed_sequence(packed_sequences, batch_first=True)
+    return unpad_sequence(padded, lengths, batch_first=True)

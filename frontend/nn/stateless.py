@@ -119,6 +119,7 @@ HingeEmbeddingLoss = _layer("HingeEmbeddingLoss", F.hinge_embedding_loss, 2)
 SoftMarginLoss = _layer("SoftMarginLoss", F.soft_margin_loss, 2)
 PoissonNLLLoss = _layer("PoissonNLLLoss", F.poisson_nll_loss, 2)
 GaussianNLLLoss = _layer("GaussianNLLLoss", F.gaussian_nll_loss, 3)
+CTCLoss = _layer("CTCLoss", F.ctc_loss, 4)
 CombinedMarginLoss = _layer("CombinedMarginLoss", F.combined_margin_loss, 2)
 
 
@@ -207,9 +208,10 @@ class Dropout(Module):
             raise ValueError(f"expected a probability of 0 to 1, got {p}")
         self.p, self.inplace = p, inplace
 
-    def forward(self, x: Any) -> Any:
-        """`x` with elements dropped, or as it is in evaluation."""
-        return type(self).function(x, self.p, self.training, self.inplace)
+    def forward(self, x: Any, addend: Any = None) -> Any:
+        """`x` with elements dropped, or as it is in evaluation; `addend` is added to the result."""
+        result = type(self).function(x, self.p, self.training, self.inplace)
+        return result if addend is None else F.add(result, addend)
 
     def extra_repr(self) -> str:
         """The probability, and whether the argument is updated."""

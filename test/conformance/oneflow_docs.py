@@ -116,8 +116,10 @@ def _agree(want: str, got: str) -> bool:
 
 
 def _split(text: str) -> tuple[list[str], list[float]]:
-    """Text between numbers, without white space, and the numbers; which gradient function it was does not matter."""
+    """Text between numbers, without white space, and the numbers; which gradient function it was, or where an
+    object is, does not matter."""
     text = re.sub(r"grad_fn=<[^>]*>", "grad_fn", text)
+    text = re.sub(r"<[\w.]*?(\w+) object at [^>]*>", r"<\1 object>", text)
     words = [re.sub(r"\s", "", w).replace("'", '"') for w in _NUMBER.split(text)]
     return words, [float(n) for n in _NUMBER.findall(text)]
 
