@@ -14,6 +14,7 @@ from oneflow.dialect.reader import share_types
 from oneflow.dialect.record import Call, Operator, OperatorError, Registry, infer
 from oneflow.dialect.tensor_desc import TensorDesc, from_mlir
 from oneflow.passes.base import Pass, PassError
+from oneflow.passes.inline import refuse_function_values
 from oneflow.passes.registry import register_pass
 from oneflow.passes.sbp import annotations as notes
 from oneflow.passes.sbp.boxing import Boxing, BoxingError
@@ -58,12 +59,13 @@ class ToPhysical(Pass):
         """Rewrites the program for `rank`.
 
         Raises:
-            PassError: there is no such rank, the program is not annotated and boxed, or (`check`) ranks would
-                wait for each other for ever.
+            PassError: there is no such rank, the program is not annotated and boxed, a function is a value, or
+                (`check`) ranks would wait for each other for ever.
         """
         mesh = notes.read_mesh(module.operation)
         if not 0 <= self.rank < devices(mesh):
             raise PassError(f"option rank: expected one of the {devices(mesh)} ranks of the mesh, got {self.rank}")
+        refuse_function_values(module.operation)
         if self.check:
             check_same_collectives([physical(module, r, registry) for r in range(devices(mesh))], registry, mesh)
         lower_to_rank(module, self.rank, registry)

@@ -28,7 +28,7 @@ from oneflow.frontend.eager.kernels import intern
 from oneflow.frontend.eager.tape import MODE
 from oneflow.frontend.eager.tensor import EagerTensor, from_program, wrapped
 from oneflow.frontend.tracing.alias_guards import NoAliasCheck, is_root
-from oneflow.frontend.tracing.capture import device_of_captures
+from oneflow.frontend.tracing.capture import default_device, device_of_captures
 from oneflow.frontend.tracing.guards import Guard
 from oneflow.frontend.tracing.traced import Traced
 from oneflow.runtime import protocol as runtime
@@ -101,7 +101,7 @@ class Specialization:
 
     def _is_compiled_for(self, required: Device | None) -> bool:
         """Whether the program is compiled for the required device; the device of the captures is remembered if so."""
-        device = required or named_device(device_of_captures(self.traced.captured) or "cpu")
+        device = required or default_device(self.traced.captured)
         if device is not self.device and device != self.device:
             return False
         current = None if self._first_tensor is None else device_of(self._first_tensor.handle.handle)

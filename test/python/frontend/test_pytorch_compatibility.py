@@ -248,7 +248,7 @@ def test_devices_in_traced_functions(monkeypatch):
     spec, cuda = flow.TensorSpec((2,), flow.float32), flow.device("cuda")
     captured = flow.ones(2)
     assert trace_call(lambda x: x.cuda() + 1, bind(lambda x: x, [spec], {}), "f", 0, None, cuda).device == cuda
-    monkeypatch.setattr("oneflow.frontend.tracing.trace.device_of_captures", lambda found: "cuda" if found else None)
+    monkeypatch.setattr("oneflow.frontend.tracing.capture.device_of_captures", lambda of: "cuda" if of else None)
     assert trace_call(lambda x: (x + captured).cuda(), bind(lambda x: x, [spec], {}), "f", 0).device == cuda
     with pytest.raises(flow.OneFlowError, match="asked for its device before it read a tensor on cuda:0"):
         trace_call(lambda x: x.cpu() + captured, bind(lambda x: x, [spec], {}), "f", 0)
