@@ -22,13 +22,12 @@ from oneflow.frontend.core.arrays import (
     to_host,
 )
 from oneflow.frontend.core.devices import Device, move
-from oneflow.frontend.core.devices import device as named_device
 from oneflow.frontend.core.tree import Tree
 from oneflow.frontend.eager.kernels import intern
 from oneflow.frontend.eager.tape import MODE
 from oneflow.frontend.eager.tensor import EagerTensor, from_program, wrapped
 from oneflow.frontend.tracing.alias_guards import NoAliasCheck, is_root
-from oneflow.frontend.tracing.capture import default_device, device_of_captures
+from oneflow.frontend.tracing.capture import HOST, default_device, device_of_captures
 from oneflow.frontend.tracing.guards import Guard
 from oneflow.frontend.tracing.traced import Traced
 from oneflow.runtime import protocol as runtime
@@ -40,7 +39,6 @@ FastPath = Callable[[Sequence[Any]], Any]
 GuardTerm = tuple[Callable[[], Any], Any, Guard]
 #: The context of a call that needs no lock.
 UNLOCKED = nullcontext()
-HOST = named_device("cpu")
 #: The placement and layout of a tensor that is not global.
 NO_RANKS = None, None
 
@@ -101,7 +99,8 @@ class Specialization:
 
     def _is_compiled_for(self, required: Device | None) -> bool:
         """Whether the program is compiled for the required device; the device of the captures is remembered if so."""
-        device = required or default_device(self.traced.captured)
+        captured = self.traced.captured
+        device = required or (default_device(captured) if captured else HOST)
         if device is not self.device and device != self.device:
             return False
         current = None if self._first_tensor is None else device_of(self._first_tensor.handle.handle)
