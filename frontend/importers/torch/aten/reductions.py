@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from oneflow.dialect import dtypes
 from oneflow.frontend import functional as F  # noqa: N812
 from oneflow.frontend.functional.rules import to_float
 from oneflow.frontend.importers.torch.table import aten, rows
@@ -13,7 +12,7 @@ from oneflow.frontend.importers.torch.table import aten, rows
 rows({
     F.amax: "amax", F.amin: "amin", F.argmax: "argmax", F.argmin: "argmin", F.logsumexp: "logsumexp",
     F.any: "any any.dim any.dims", F.all: "all all.dim all.dims", F.max: "max max.dim", F.min: "min min.dim",
-    F.prod: "prod.dim_int prod",
+    F.prod: "prod.dim_int prod", F.trace: "trace",
 })  # fmt: skip
 
 
@@ -100,9 +99,3 @@ def nansum(x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None,
 @aten("dist.default")
 def dist(x: Any, y: Any, p: Any = 2) -> Any:
     return F.norm(F.sub(x, y), p)
-
-
-@aten("trace.default")
-def trace(x: Any) -> Any:
-    rows_, columns = x.shape
-    return F.sum(F.where(F.cast(F.eye(rows_, columns), dtypes.bool_), x, 0))
