@@ -104,6 +104,8 @@ def _scattered(write: Any, x: Any, at: Any, src: Any) -> Any:
     """What `write` makes of vectors or larger tensors; of the source the part is written that has positions."""
     if not x.rank:
         return F.reshape(_scattered(write, *map(_vector, (x, at, src))), ())
+    if x.dtype == dtypes.bool_:  # scatters are of numbers
+        return F.cast(_scattered(write, F.cast(x, dtypes.uint8), at, F.cast(src, dtypes.uint8)), dtypes.bool_)
     return write(x, at, F.cast(_cut(src, at), x.dtype))
 
 
