@@ -7,6 +7,7 @@ from typing import Any
 
 from oneflow.frontend import functional as F  # noqa: N812
 from oneflow.frontend.core.dispatch import dispatch
+from oneflow.frontend.core.errors import fail
 from oneflow.frontend.core.tensor import Size
 from oneflow.frontend.functional.scattering import unfold_dimension
 from oneflow.frontend.functional.shape import END
@@ -136,6 +137,15 @@ def diff(x: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = N
         later, earlier = slices(x, dim, 1), slices(x, dim, 0, -1)
         x = F.sub(later, earlier) if x.dtype.kind != "bool" else F.ne(later, earlier)
     return x
+
+
+@aten("as_strided_scatter.default")
+def as_strided_scatter(x: Any, value: Any, size: Any, stride: Any, offset: int | None = None) -> Any:
+    if None in x.shape:
+        raise fail(f"strides in a tensor of dynamic sizes, {x.desc}")
+    at = F.as_strided(F.arange(math.prod(x.shape)), size, stride, offset or 0)
+    flat = [F.reshape(v, (-1,)) for v in (x, at, value)]
+    return F.reshape(F.scatter(flat[0], 0, flat[1], flat[2]), x.shape)
 
 
 @aten("diagonal_backward.default")
