@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from oneflow.dialect import dtypes
 from oneflow.frontend import functional as F  # noqa: N812
+from oneflow.frontend.core.errors import fail
+from oneflow.frontend.importers.torch.aten.gradients import pulled_back
 from oneflow.frontend.importers.torch.table import aten, rows
 
 rows({
@@ -43,3 +46,23 @@ def cross(a: Any, b: Any, *, dim: int = -1) -> Any:
 @aten("einsum.default")
 def einsum(equation: str, operands: Any, *, path: Any = None) -> Any:
     return F.einsum(equation, *operands)
+
+
+@aten("transformers.grouped_mm_fallback.default")
+def grouped_mm(x: Any, weight: Any, ends: Any) -> Any:
+    """Rows times the matrix of their group, which ends where `ends` says; every group has a product of all rows."""
+    groups = F.searchsorted(F.cast(ends, dtypes.int64), F.arange(x.size(0)), right=True)
+    own = F.eq(F.unsqueeze(F.arange(weight.size(0)), 1), groups)
+    return F.sum(F.where(F.unsqueeze(own, 2), F.matmul(F.unsqueeze(x, 0), weight), 0.0), 0)
+
+
+@aten("_grouped_mm.default")
+def grouped_mm_of_gpus(x: Any, weight: Any, ends: Any = None, bias: Any = None, out_dtype: Any = None) -> Any:
+    if x.rank != 2 or weight.rank != 3 or bias is not None:
+        raise fail(f"a product of groups of {x.desc} and {weight.desc}")
+    return grouped_mm(x, weight, ends)
+
+
+@aten("transformers.grouped_mm_fallback_backward.default")
+def grouped_mm_backward(x: Any, weight: Any, ends: Any, grad: Any) -> Any:
+    return pulled_back(lambda v, w: grouped_mm(v, w, ends), grad, x, weight)

@@ -99,3 +99,16 @@ def nansum(x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None,
 @aten("dist.default")
 def dist(x: Any, y: Any, p: Any = 2) -> Any:
     return F.norm(F.sub(x, y), p)
+
+
+@aten("histc.default")
+def histc(x: Any, bins: int = 100, low: Any = 0, high: Any = 0, *, out: Any) -> Any:
+    x = to_float(F.reshape(x, (-1,)))
+    if low == high == 0:
+        low, high = F.amin(x), F.amax(x)
+        same = F.eq(low, high)
+        low, high = F.where(same, F.sub(low, 1), low), F.where(same, F.add(high, 1), high)
+    inside = F.logical_and(F.ge(x, low), F.le(x, high))
+    bin_ = F.minimum(F.floor(F.mul(F.div(F.sub(x, low), F.sub(high, low)), bins)), bins - 1)
+    own = F.eq(F.unsqueeze(bin_, 1), F.arange(bins, dtype=x.dtype))
+    return F.sum(F.logical_and(own, F.unsqueeze(inside, 1)), 0)
