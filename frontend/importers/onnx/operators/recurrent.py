@@ -141,7 +141,12 @@ def _lstm(
     directions = len(_DIRECTIONS[direction])
     names = activations or ["Sigmoid", "Tanh", "Tanh"] * directions
     functions = _activations(names, activation_alpha, activation_beta, clip)
-    options = {"input_forget": input_forget, "layout": layout, "direction": direction, "hidden_size": hidden_size}
+    options: dict[str, Any] = {
+        "input_forget": input_forget,
+        "layout": layout,
+        "direction": direction,
+        "hidden_size": hidden_size,
+    }
     inputs = _of_inputs(x, w, directions, layout)
     return _lstm_of(x, inputs, functions, lambda v, n: _by_transposed(v, r, n), b, lengths, h, c, p, **options)
 
@@ -211,7 +216,12 @@ def _dynamic_quantize_lstm(
     directions = len(_DIRECTIONS[direction])
     names = activations or ["Sigmoid", "Tanh", "Tanh"] * directions
     functions = _activations(names, activation_alpha, activation_beta, clip)
-    options = {"input_forget": input_forget, "layout": 0, "direction": direction, "hidden_size": hidden_size}
+    options: dict[str, Any] = {
+        "input_forget": input_forget,
+        "layout": 0,
+        "direction": direction,
+        "hidden_size": hidden_size,
+    }
 
     def by(weight: Tensor, scale: Tensor, zero: Tensor) -> Callable[[Tensor, int], Tensor]:
         def multiply(v: Tensor, number: int) -> Tensor:
