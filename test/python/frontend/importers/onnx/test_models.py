@@ -262,6 +262,12 @@ BAD_MODELS = {
         model([node("MatMul", "x x", "y")], [("x", F32, [2, 3])], [("y", F32, None)]),
         r"node 'MatMul of x x' \(MatMul, version 17\)",
     ),
+    "unfit state": (
+        model([helper.make_node("RNN", ["x", "w", "r", "", "", "h"], ["y"], name="layer", hidden_size=2)],
+              [("x", F32, [1, 1, 2])], [("y", F32, None)],
+              {k: np.ones((1, n, 2), np.float32) for k, n in (("w", 2), ("r", 2), ("h", 7))}),
+        r"node 'layer' .*expected a state of sizes \[1, 1, 2\]",
+    ),
     "absurd padding": (
         model([node("Pad", "x p", "y", mode="reflect")], [("x", F32, [3])], [("y", F32, None)],
               {"p": np.array([0, 2**40])}),
