@@ -101,11 +101,16 @@ _DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False,
 
 def _state(given: Tensor | None, x: Tensor, directions: int, hidden: int, layout: int) -> Tensor:
     """The first state: what is given, or zeros."""
-    if given is not None:
-        return given
     batch = x.size(0 if layout else 1)
     sizes = (batch, directions, hidden) if layout else (directions, batch, hidden)
-    return F.zeros(*sizes, dtype=x.dtype)
+    if given is None:
+        return F.zeros(*sizes, dtype=x.dtype)
+    fits = given.rank == 3 and all(
+        d is None or not isinstance(n, int) or d == n for d, n in zip(given.shape, sizes, strict=True)
+    )
+    if not fits:
+        raise OnnxError(f"expected a state of sizes {list(sizes)} for {x.desc}, got {given.desc}")
+    return given
 
 
 def _halves(b: Tensor | None, number: int, like: Tensor) -> tuple[Tensor | float, Tensor | float]:
