@@ -26,6 +26,7 @@ from oneflow.frontend.core.arrays import (
     dtype_of,
     is_array,
     is_data,
+    is_foreign,
     is_on_device,
     ranks_of,
     to_data,
@@ -145,6 +146,8 @@ class CompiledFunction:
         if key is not None:
             self._last, self._fast = specialization, self._fast_path_of(specialization, leaves)
             self._by_signature[key] = specialization, device, self._fast
+        elif self._spec is None and _are_foreign(leaves, tree):
+            self._last, self._fast = specialization, self._fast_path_of(specialization, leaves)
         return self._run(specialization, leaves, values, tree)
 
     def _call_nested(self, key: Any, arguments: inspect.BoundArguments, leaves: list[Any], tree: Tree) -> Any:
@@ -308,6 +311,12 @@ def _flatten_arguments(arguments: inspect.BoundArguments) -> tuple[list[Any], Tr
 def _settings() -> tuple[Any, Any]:
     """The settings that functions of tensors read, on which programs depend."""
     return DEFAULT_DTYPE[0], SCOPE.get()
+
+
+def _are_foreign(leaves: Sequence[Any], tree: Tree) -> bool:
+    """Whether arguments are arrays, none in a container, and one is of another library than NumPy."""
+    is_flat = all(child.kind is None for child in tree.children)
+    return is_flat and any(is_foreign(x) for x in leaves if not isinstance(x, EagerTensor))
 
 
 def _quick_signature(args: Sequence[Any]) -> tuple[Any, ...] | None:

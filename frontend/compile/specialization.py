@@ -18,7 +18,9 @@ from oneflow.frontend.core.arrays import (
     Data,
     device_of,
     is_on_device,
+    is_on_host,
     ranks_of,
+    to_array,
     to_host,
 )
 from oneflow.frontend.core.devices import Device, move
@@ -176,7 +178,9 @@ class Specialization:
             return self._device_fast_path(leaves, name)
         if EagerTensor in classes:
             return self._host_tensors_fast_path(classes)
-        return self._host_arrays_fast_path if set(classes) <= {np.ndarray} else no_fast_path
+        if set(classes) <= {np.ndarray}:
+            return self._host_arrays_fast_path
+        return self._foreign_arrays_fast_path(classes) if all(map(is_on_host, leaves)) else no_fast_path
 
     @functools.cached_property
     def _host_call(self) -> runtime.FastPath | None:
@@ -195,6 +199,20 @@ class Specialization:
         if self._is_single:
             return lambda arrays: NotImplemented if (results := call(arrays)) is None else results[0]
         return lambda arrays: NotImplemented if (results := call(arrays)) is None else rebuild(results)
+
+    def _foreign_arrays_fast_path(self, classes: tuple[type, ...]) -> FastPath:
+        """The fast path where the arguments are of these classes, some of other libraries than NumPy."""
+        call = self._host_arrays_fast_path
+
+        def fast_path(args: Sequence[Any]) -> Any:
+            if tuple(map(type, args)) != classes:
+                return NotImplemented
+            try:
+                return call([x if type(x) is np.ndarray else to_array(x) for x in args])
+            except TypeError:
+                return NotImplemented  # such as a tensor on another device
+
+        return no_fast_path if call is no_fast_path else fast_path
 
     def _host_tensors_fast_path(self, classes: tuple[type, ...]) -> FastPath:
         """The fast path where the arguments are of these classes, and no tensor is a view or requires grad."""

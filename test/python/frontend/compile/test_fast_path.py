@@ -56,6 +56,45 @@ def test_calls_with_arrays_alone_take_the_fast_path(double):
     assert captured._fast[1]((X,)) is NotImplemented
 
 
+class Foreign:
+    """An array of another library, in host memory or said to be elsewhere."""
+
+    def __init__(self, array: np.ndarray, device: int = 1) -> None:
+        self.array, self.device = array, device
+
+    def __dlpack__(self, **options):
+        if self.device != 1:
+            raise BufferError("not in host memory")
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self.device, 0
+
+
+def test_arrays_of_other_libraries_take_a_fast_path():
+    add = flow.compile(lambda x, y: x * 2.0 + y)
+    add(Foreign(X), Foreign(X))
+    for given in ((Foreign(X), Foreign(X + 1)), (Foreign(X[:, ::2]), Foreign(X[:, ::2])), (Foreign(X), X), (X, X)):
+        want = [np.asarray(x.array if isinstance(x, Foreign) else x) for x in given]
+        np.testing.assert_array_equal(add(*given), want[0] * 2 + want[1])
+    add(Foreign(X), Foreign(X))
+    got = add._fast[1]((Foreign(X), Foreign(X + 1)))
+    assert type(got) is np.ndarray
+    np.testing.assert_array_equal(got, X * 3 + 1)
+    with pytest.raises(CallError, match="argument x: cannot read Foreign through DLPack: not in host memory"):
+        add(Foreign(X, device=8), Foreign(X))
+
+
+def test_arrays_of_other_libraries_in_tuples_and_updated():
+    total = flow.compile(lambda pair: pair[0] + pair[1])
+    for shift in range(3):
+        np.testing.assert_array_equal(total((Foreign(X), Foreign(X + shift))), X * 2 + shift)
+    fixed = flow.compile(lambda x, y=2.0: x * y)
+    for _ in range(2):
+        np.testing.assert_array_equal(fixed(Foreign(X)), X * 2)
+        np.testing.assert_array_equal(fixed(Foreign(X), 3.0), X * 3)
+
+
 def files_of(call) -> set[str]:
     """The files of the package whose functions a call enters."""
     entered = set()
@@ -107,6 +146,8 @@ def test_containers_and_their_leaves_are_told_apart():
     for _ in range(2):
         np.testing.assert_array_equal(compiled(X), X[0])
         np.testing.assert_array_equal(compiled([X]), X)
+        np.testing.assert_array_equal(compiled([Foreign(X)]), X)
+        np.testing.assert_array_equal(compiled(Foreign(X)), X[0])
         np.testing.assert_array_equal(compiled(x=(X,), scale=3.0), X * 3)
         assert not np.signbit(compiled([zero], 0.0)).any() and np.signbit(compiled([zero], -0.0)).all()
         assert np.isnan(compiled([zero], float("nan"))).all()
