@@ -169,7 +169,8 @@ def test_no_stage_reads_the_source_of_a_kernel():
     }  # fmt: skip
     imports = {
         path for path, nodes in trees.items() for node in nodes
-        if isinstance(node, ast.Import) and any(alias.name == "re" for alias in node.names)
+        if (isinstance(node, ast.Import) and any(alias.name == "re" for alias in node.names))
+        or (isinstance(node, ast.ImportFrom) and node.module == "re")
     }  # fmt: skip
     assert texts == TEXT_READERS.keys() and imports == EXPRESSION_READERS.keys()
 
