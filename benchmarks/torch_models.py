@@ -235,10 +235,11 @@ def check_export(model: nn.Module, inputs: Callable[[int], dict[str, torch.Tenso
 def _step(
     function: Callable[..., list[torch.Tensor]], model: nn.Module, given: dict[str, torch.Tensor]
 ) -> list[torch.Tensor]:
-    """The loss of a step and all gradients."""
+    """The loss of a step, which no normalization makes constant, and all gradients."""
     model.zero_grad(set_to_none=True)
     results = [x for x in function(given) if x.is_floating_point() and x.requires_grad]
-    loss = sum((x.square().mean() + x.mean() for x in results), torch.zeros(()))
+    weights = [torch.cos(torch.arange(x.numel(), dtype=x.dtype)).reshape(x.shape) for x in results]
+    loss = sum(((x + x.square()) * w).mean() for x, w in zip(results, weights, strict=True))
     loss.backward()
     return [loss.detach(), *(p.grad.clone() for p in model.parameters() if p.grad is not None)]
 
