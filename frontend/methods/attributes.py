@@ -11,11 +11,13 @@ from typing import Any
 
 from oneflow.dialect.dtypes import DType
 from oneflow.frontend import functional as F  # noqa: N812
+from oneflow.frontend.core.devices import Device
 from oneflow.frontend.core.dispatch import current_builder
 from oneflow.frontend.core.errors import fail, refuse
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.eager import views
 from oneflow.frontend.eager.constructors import tensor
+from oneflow.frontend.eager.function import to_device
 from oneflow.frontend.eager.tensor import EagerTensor
 
 
@@ -77,6 +79,31 @@ def type_(self: Tensor, dtype: Any = None) -> Any:
     where = getattr(dtype, "place", None)
     moved: Any = self.to(where) if where not in (None, place) else self  # type: ignore[attr-defined]
     return moved.to(getattr(dtype, "dtype", dtype))
+
+
+def offload(self: EagerTensor) -> None:
+    """Moves the elements to the host, until `load`, so that they take no memory of the device.
+
+    Raises:
+        RuntimeError: the tensor is not on a device, or was computed with a gradient.
+    """
+    if not self.is_cuda or self.handle.node is not None:
+        raise refuse(f"expected a leaf on a device to offload, got {self.desc} on {self.device}")
+    home = self.device
+    self.data = to_device(self.detach(), Device("cpu"))  # type: ignore[arg-type,assignment]
+    self.offloaded_from = home
+
+
+def load(self: EagerTensor) -> None:
+    """Moves the elements back to the device that `offload` moved them from.
+
+    Raises:
+        RuntimeError: they were not moved.
+    """
+    if self.offloaded_from is None:
+        raise refuse(f"expected a tensor that offload has moved to the host, got {self.desc} on {self.device}")
+    self.data = to_device(self.detach(), self.offloaded_from)  # type: ignore[arg-type,assignment]
+    self.offloaded_from = None
 
 
 def in_place_shape(function: Callable[..., Tensor], name: str) -> Callable[..., EagerTensor]:
@@ -177,6 +204,7 @@ METHODS: dict[str, Any] = {
 EAGER_METHODS = {
     "get_device": get_device, "storage_offset": storage_offset,
     "squeeze_": in_place_shape(F.squeeze, "squeeze_"), "unsqueeze_": in_place_shape(F.unsqueeze, "unsqueeze_"),
+    "offload": offload, "load": load, "is_offloaded": lambda self: self.offloaded_from is not None,
     "pin_memory": lambda self: self, "is_pinned": lambda self: False,
 }  # fmt: skip
 

@@ -28,9 +28,6 @@ REFUSED = {
     """,
     "Not yet: quantization.": "oneflow.nn.*Observer oneflow.nn.FakeQuantization oneflow.nn.Q*",
     "Not yet: it needs an operator that is not here.": "oneflow.special.zeta",
-    "`x.cpu()` and `x.cuda()` move the elements of a tensor.": """
-        oneflow.Tensor.offload oneflow.Tensor.load oneflow.Tensor.is_offloaded
-    """,
     "Results of `as_strided` are copies.": "oneflow.Tensor.as_strided_",
 }  # fmt: skip
 

@@ -58,6 +58,20 @@ def test_the_present_device_and_what_it_is():
         assert flow.matmul(y, y.t()).dtype == flow.float16 and flow.matmul(y.cpu(), y.cpu().t()).dtype == flow.float32
 
 
+def test_elements_that_wait_on_the_host(cuda):
+    x = flow.tensor(floats(3, 4), device="cuda:1", requires_grad=True)
+    values = x.numpy().copy()
+    x.offload()
+    assert x.is_offloaded() and x.device == "cpu" and x.requires_grad
+    x.load()
+    assert not x.is_offloaded() and x.device == "cuda:1" and x.is_leaf
+    np.testing.assert_array_equal(x.numpy(), values)
+    with pytest.raises(RuntimeError, match="that offload has moved"):
+        x.load()
+    with pytest.raises(RuntimeError, match="a leaf on a device"):
+        (x * 2).offload()
+
+
 def test_operators_run_there():
     x, w = floats(3, 4), floats(4, 2)
     a, b = flow.tensor(x).cuda(), flow.tensor(w).cuda()
