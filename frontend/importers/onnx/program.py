@@ -48,7 +48,8 @@ def from_onnx(model: Any, *, device: Any = None) -> OnnxProgram:
     Raises:
         OnnxError: the model is malformed, or uses what is not supported; the node and its operator are named.
     """
-    return OnnxProgram(read_model(model), device)
+    program = OnnxProgram(read_model(model), device)
+    return program if device is None else program.to(device)
 
 
 class OnnxProgram(Module):

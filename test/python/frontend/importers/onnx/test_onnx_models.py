@@ -248,6 +248,13 @@ BAD_MODELS = {
         model([node("Abs", "x", "y"), node("Neg", "x", "y")], [("x", F32, [2])], [("y", F32, [2])]),
         "gives 'y', which another node gives, too",
     ),
+    "no results": (model([node("Abs", "x", "y")], [("x", F32, [2])], []), "expected a model with results"),
+    "operator that is no text": (
+        model([node("Abs", "x", "y")], [("x", F32, [2])], [("y", F32, [2])])
+        .SerializeToString()
+        .replace(b"\x22\x03Abs", b"\x22\x03\xff\xfe\xfd"),
+        "expected text as the operator of a node|no protobuf",
+    ),
     "no such result": (model([], [("x", F32, [2])], [("y", F32, [2])]), "returns 'y', which no input"),
     "absurd constant": (changed(constant(dims=[2**40, 2**20])), r"expected \d+ bytes for the constant 'w'"),
     "negative size": (changed(constant(dims=[-1, 4])), "sizes of at least 0 for the constant 'w'"),
