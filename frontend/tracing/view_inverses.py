@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -45,13 +46,13 @@ def _placed(name: str) -> Callable[[Any, Value, Value, Attrs], Any]:
     def inverse(builder: Any, base: Value, value: Value, attrs: Attrs) -> Any:
         if not (base.desc.is_static and value.desc.is_static):
             return None
-        view_fn = VIEW_FUNCTIONS[name](attrs, value.shape)
-        if has_overlap(view_fn(np.empty(base.shape, np.bool_))):
+        whole, part = (tuple(d or 0 for d in v.shape) for v in (base, value))
+        view_fn, count = VIEW_FUNCTIONS[name](attrs, part), math.prod(part)
+        if has_overlap(view_fn(np.empty(whole, np.bool_))):
             return None
-        mask, source = np.zeros(base.shape, np.bool_), np.zeros(base.shape, np.int64)
-        count = value.desc.element_count
+        mask, source = np.zeros(whole, np.bool_), np.zeros(whole, np.int64)
         view_fn(mask)[...] = True
-        view_fn(source)[...] = np.arange(count).reshape(value.shape)
+        view_fn(source)[...] = np.arange(count).reshape(part)
         if not count:
             return base
         flat = builder.call("reshape", value, shape=[count])[0]
