@@ -99,7 +99,7 @@ def diag(x: Any, diagonal: int = 0) -> Tensor:
 
 
 def diagonal(x: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-    """A diagonal of the dimensions `dim1` and `dim2`, a copy, as the last dimension of the result."""
+    """A diagonal of the dimensions `dim1` and `dim2`, as the last dimension of the result."""
     x = as_tensor(x)
     first, second = sh.axis(x, dim1), sh.axis(x, dim2)
     if first == second:
