@@ -54,6 +54,14 @@ OPERATORS = {
     "embedding": """
         embedding embedding_grad
     """,
+    "fused": """
+        cast_like dot fused_bias_add_gelu fused_bias_add_gelu_grad fused_fast_gelu_mul fused_fast_gelu_mul_grad
+        fused_get_center_dist fused_get_center_dist_grad fused_get_ciou_diagonal_angle
+        fused_get_ciou_diagonal_angle_grad fused_get_convex_diagonal_squared fused_get_convex_diagonal_squared_grad
+        fused_get_intersection_area fused_get_intersection_area_grad fused_get_iou fused_get_iou_grad
+        fused_scale_mask_bias_softmax fused_scale_mask_bias_softmax_grad fused_scale_mask_softmax
+        fused_scale_mask_softmax_grad fused_weighted_sum sqrt_square_sum tuple_identity
+    """,
     "gradients": """
         count_not_finite dynamic_loss_scale_schedule l1_l2_regularize_gradient multi_count_not_finite multi_square_sum
         square_sum
@@ -75,6 +83,9 @@ OPERATORS = {
     """,
     "lerp": """
         lerp lerp_grad scalar_lerp scalar_lerp_grad
+    """,
+    "linalg": """
+        det inv linalg_cross lu_decomposition
     """,
     "loss": """
         binary_cross_entropy binary_cross_entropy_with_logits kl_div_loss smooth_l1_loss
@@ -120,6 +131,13 @@ OPERATORS = {
     "prelu": """
         prelu prelu_grad
     """,
+    "products": """
+        matrix_vector_product matrix_vector_product_grad_a matrix_vector_product_grad_b vector_matrix_product
+        vector_matrix_product_grad_a vector_matrix_product_grad_b
+    """,
+    "quantization": """
+        fake_quantization min_max_observer quantization
+    """,
     "random": """
         bernoulli dropout dropout_grad normal random_mask_like uniform uniform_int
     """,
@@ -127,12 +145,15 @@ OPERATORS = {
         arg_sort argwhere bincount in_top_k median median_with_indices mode searchsorted searchsorted_scalar sort
         top_k unique unique_with_counts
     """,
+    "recurrent": """
+        fused_gru_cell fused_lstm_cell
+    """,
     "reduce": """
         argmax broadcast_like reduce_all reduce_any reduce_max reduce_min reduce_nansum reduce_prod reduce_sum
         reduce_sum_like
     """,
     "regions": """
-        deform_conv2d deform_conv2d_input_grad deform_conv2d_param_grad roi_align roi_align_grad
+        deform_conv2d deform_conv2d_input_grad deform_conv2d_param_grad nms roi_align roi_align_grad
     """,
     "replacing": """
         tensor_scatter_nd_update
@@ -159,6 +180,9 @@ OPERATORS = {
     "select": """
         cast clip_by_scalar clip_by_scalar_max clip_by_scalar_min masked_fill where
     """,
+    "sequences": """
+        ctc_greedy_decoder ctc_loss ctc_loss_grad
+    """,
     "slicing": """
         narrow narrow_grad pad slice slice_grad slice_update
     """,
@@ -180,6 +204,9 @@ OPERATORS = {
         log1p log2 log_sigmoid logical_not mish negative not_equal_zero quick_gelu reciprocal reciprocal_no_nan relu
         rint round rsqrt selu sigmoid sign silu sin sinh softplus softshrink softsign sqrt square square_relu tan tanh
         threshold trunc
+    """,
+    "unpool": """
+        max_unpool_1d max_unpool_1d_grad max_unpool_2d max_unpool_2d_grad max_unpool_3d max_unpool_3d_grad
     """,
     "upsample": """
         upsample_bicubic_2d upsample_bicubic_2d_grad upsample_bilinear_2d upsample_bilinear_2d_grad upsample_linear_1d

@@ -58,6 +58,8 @@ from oneflow.frontend.tracing import autograd
 from oneflow.frontend.tracing.autograd import *  # noqa: F403
 from oneflow.frontend.tracing.trace import trace
 from oneflow.runtime.global_array import Placement as placement  # noqa: N813
+from oneflow.runtime.native import num_threads as get_num_threads
+from oneflow.runtime.native import set_num_threads
 from oneflow.runtime.user_ops.c_kernel import c_kernel
 from oneflow.runtime.user_ops.numpy_kernel import numpy_kernel
 from oneflow.runtime.user_ops.triton_kernel import triton_kernel
@@ -101,6 +103,7 @@ __all__ = [
     "get_autocast_cpu_dtype",
     "get_autocast_gpu_dtype",
     "get_default_dtype",
+    "get_num_threads",
     "get_rng_state",
     "global_function",
     "half",
@@ -129,6 +132,7 @@ __all__ = [
     "set_default_dtype",
     "set_default_tensor_type",
     "set_grad_enabled",
+    "set_num_threads",
     "set_printoptions",
     "set_rng_state",
     "short",

@@ -167,7 +167,7 @@ def _sbp(x: EagerTensor) -> tuple[Sbp, ...] | None:
     return None if layout is None else layout[1]
 
 
-for _name in ("to_global", "local_to_global", "global_to_global"):
+for _name in ("to_global", "local_to_global", "global_to_global", "to_consistent"):
     setattr(Tensor, _name, to_global)
 Tensor.to_local = _refuse_in_trace  # type: ignore[attr-defined]
 EagerTensor.to_local = to_local  # type: ignore[attr-defined]

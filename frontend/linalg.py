@@ -1,4 +1,4 @@
-"""`flow.linalg`: norms of vectors and matrices, and products and diagonals with NumPy's argument defaults."""
+"""`flow.linalg`: norms of vectors and matrices, products and diagonals with NumPy's argument defaults, inverses."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 from oneflow.dialect.dtypes import DType
 from oneflow.frontend import functional as F  # noqa: N812
-from oneflow.frontend.core.dispatch import as_tensor
+from oneflow.frontend.core.dispatch import as_tensor, dispatch
 from oneflow.frontend.core.errors import fail
 from oneflow.frontend.core.tensor import Tensor
 
-__all__ = ["cross", "diagonal", "matmul", "matrix_norm", "norm", "vector_norm"]
+__all__ = ["cross", "det", "diagonal", "inv", "matmul", "matrix_norm", "norm", "vector_norm"]
 
 
 def vector_norm(
@@ -92,3 +92,33 @@ def diagonal(A: Any, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tens
 
 
 matmul = F.matmul
+
+
+def inv(A: Any) -> Tensor:  # noqa: N803 (NumPy's name)
+    """The inverses of the square matrices in the last two dimensions; floats.
+
+    Raises:
+        OneFlowError: a matrix is not square.
+        RunError: a matrix has no inverse.
+    """
+    return dispatch("inv", _matrices(A, "inv"))
+
+
+def det(A: Any) -> Tensor:  # noqa: N803 (NumPy's name)
+    """The determinants of the square matrices in the last two dimensions; floats.
+
+    Raises:
+        OneFlowError: a matrix is not square.
+    """
+    return dispatch("det", _matrices(A, "det"))
+
+
+def _matrices(operand: Any, name: str) -> Tensor:
+    x: Tensor = as_tensor(operand)
+    if x.rank < 2 or (x.shape[-1] != x.shape[-2] and None not in x.shape[-2:]) or not x.dtype.is_float:
+        raise fail(f"expected square matrices of floats for linalg.{name}, got {x.desc}")
+    return x
+
+
+Tensor.inverse = inv  # type: ignore[attr-defined]
+Tensor.det = det  # type: ignore[attr-defined]

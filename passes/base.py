@@ -131,7 +131,7 @@ class Pass(ABC):
         return _options(cls)
 
     @classmethod
-    def from_options(cls, given: Mapping[str, str]) -> Self:
+    def from_options(cls, texts: Mapping[str, str]) -> Self:
         """The pass with options as the command line writes them.
 
         Raises:
@@ -139,7 +139,7 @@ class Pass(ABC):
         """
         options = cls.options()
         values = {}
-        for name, text in given.items():
+        for name, text in texts.items():
             current = current_name(f"option of {cls.name}", name.replace("_", "-"))
             option = options.get(current)
             if option is None:
@@ -161,12 +161,12 @@ class Pass(ABC):
 
     def __str__(self) -> str:
         """The pass as pipeline text, options that are not defaults included."""
-        given = [
+        options = [
             f"{o.name}={o.format(getattr(self, o.field))}"
             for o in self.options().values()
             if getattr(self, o.field) != o.default
         ]
-        return f"{self.name}{{{' '.join(given)}}}" if given else self.name
+        return f"{self.name}{{{' '.join(options)}}}" if options else self.name
 
 
 @functools.cache

@@ -121,6 +121,12 @@ class HostCuda(HostGraphs):
         """The attributes of an A100, for which kernels have no specialized forms; those cannot be interpreted."""
         return 0, next((value for part, value in ATTRIBUTES.items() if part in name), 0)
 
+    def cuDeviceGetName(self, length: int, handle: int) -> tuple[int, bytes]:  # noqa: N802
+        return 0, b"host memory".ljust(length, b"\0")
+
+    def cuDeviceTotalMem(self, handle: int) -> tuple[int, int]:  # noqa: N802
+        return 0, self.limit
+
     @property
     def contexts(self) -> list[int]:
         """The stack of contexts of the calling thread; the last is current."""
@@ -375,16 +381,16 @@ def _compile(source: Source, arch: str) -> Binary:
 @contextlib.contextmanager
 def host_cuda(devices: int = 1, limit: int = 1 << 32) -> Iterator[HostCuda]:
     """Installs the fake driver in this process."""
-    made = HostCuda(devices, limit)
+    driver_of_host = HostCuda(devices, limit)
     before = dict(driver._devices)
     _forget()
     with (
-        mock.patch.multiple(driver, _cuda=lambda: made, _library=lambda: made),
+        mock.patch.multiple(driver, _cuda=lambda: driver_of_host, _library=lambda: driver_of_host),
         mock.patch.object(kernel_cache, "compile_source", _compile),
         mock.patch.object(CompileWorkers, "start"),
     ):
         try:
-            yield made
+            yield driver_of_host
         finally:
             _forget()
             driver._devices.update(before)

@@ -40,7 +40,7 @@ def static_shape(op: Call, name: str) -> tuple[int, ...]:
         OperatorError: it is not static.
     """
     if None in op[name].shape:
-        raise op.error(f"expected {name} of static shape, got {op[name] if op.outputs else op[name].shape}")
+        raise op.error(f"expected a static shape of {name}, got {op[name]}")
     return tuple(op[name].shape)
 
 
@@ -238,6 +238,11 @@ def _grid_sbp(op: Call) -> Factors:
     return Factors(f"n c{whole}, n{whole} _ -> n c{whole}").linear_in(op, "input")
 
 
+def _grid_grad_sbp(op: Call) -> Factors:
+    images = "n" + " _" * (op.input.rank - 1)
+    return Factors(f"{images}, {images}, {images} -> {images}, {images}").linear_in(op, "doutput", results=(0, 1))
+
+
 _ATTRS = "interpolation_mode: string, padding_mode: string, align_corners: bool = False"
 composite(
     f"grid_sample(input, grid, {_ATTRS}) -> output",
@@ -246,7 +251,7 @@ composite(
 )  # fmt: skip
 adjoint(
     f"grid_sample_grad(doutput, input, grid, {_ATTRS}) -> dinput, dgrid", "The gradients of `grid_sample`.",
-    of="grid_sample", seeds=("doutput",),
+    of="grid_sample", seeds=("doutput",), check=_check_grid, sbp=_grid_grad_sbp,
 )  # fmt: skip
 
 
@@ -319,8 +324,10 @@ composite(
     "affine_grid(theta, size: shape, align_corners: bool = False) -> grid",
     "The grid of `grid_sample` that maps the positions of images of `size` by the matrices `theta`.",
     write=_write_affine, reference=_numpy_affine, check=_check_affine("theta"),
+    sbp=lambda op: Factors(f"_ _ _ -> {' '.join('_' * len(op.size))}", "joint"),
 )  # fmt: skip
 composite(
     "affine_grid_grad(dgrid, size: shape, align_corners: bool = False) -> dtheta", "The gradient of `affine_grid`.",
     write=_write_affine_grad, reference=_numpy_affine_grad, check=_check_affine("dgrid"),
+    sbp=lambda op: Factors(f"{' '.join('_' * len(op.size))} -> _ _ _", "joint"),
 )  # fmt: skip

@@ -348,7 +348,7 @@ class SearchSorted:
     def sbp(op: Call) -> Factors:
         lead = letters(op.sorted_sequence.shape[:-1])
         names = letters(op.values.shape, (), "e") if not lead else [*lead, *letters(op.values.shape[-1:], (), "e")]
-        return Factors(f"{' '.join([*lead, '_'])}, {' '.join(names)} -> {' '.join(names)}")
+        return Factors(f"{' '.join([*lead, 'k'])}, {' '.join(names)} -> {' '.join(names)}")
 
     grad = NO_GRAD
 
@@ -381,7 +381,7 @@ class SearchSortedScalar:
         expect_rank(op, "sorted_sequence", op.sorted_sequence, 1)
         return _search_types(op)
 
-    sbp = no_sbp("a search reads the whole row")
+    sbp = Factors("k -> ")
     grad = NO_GRAD
 
     def compute(op: Call) -> Stage:
@@ -493,7 +493,7 @@ class ArgWhere:
         if op.dtype not in INDEX:
             raise op.error(f"expected dtype i32 or i64, got {op.dtype}")
         if None in op.input.shape:
-            raise op.error(f"expected an input of static shape, got {op.input}")
+            raise op.error(f"expected a static shape of input, got {op.input}")
         count = int(np.prod(op.input.shape, dtype=np.int64))
         return TensorDesc((count, op.input.rank), op.dtype), TensorDesc((1,), op.dtype)
 

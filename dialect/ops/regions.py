@@ -1,4 +1,4 @@
-"""Regions of images: roi_align, and convolutions whose windows are moved element by element; compositions."""
+"""Regions of images: roi_align, convolutions whose windows are moved element by element, boxes that are kept."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ import numpy as np
 from oneflow.dialect import dtypes
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.composite import adjoint, composite
+from oneflow.dialect.numpy_kernel import numpy_kernel
 from oneflow.dialect.ops.interpolation import Tap, clipped, linear_taps, numbered, read_taps, static_shape
 from oneflow.dialect.ops.softmax import narrow, widen
-from oneflow.dialect.record import Call
+from oneflow.dialect.record import Call, no_grad, no_sbp, operator
 from oneflow.dialect.sbp import Factors
 from oneflow.dialect.shapes import expect_dim, expect_dtype, expect_rank
+from oneflow.dialect.tensor_desc import TensorDesc
 
 
 def _transpose(ops: Builder, x: Value, *perm: int) -> Value:
@@ -129,7 +131,8 @@ composite(
 
 adjoint(
     f"roi_align_grad(dy, x_like, rois, {_ATTRS}) -> dx", "The gradient of `roi_align` by its images.",
-    of="roi_align", seeds=("dy",), wanted=("x",), names={"x": "x_like"}, check=_check_regions,
+    of="roi_align", seeds=("dy",), wanted=("x",), names={"x": "x_like"}, check=_check_regions, shapes_of=("x_like",),
+    sbp=lambda op: Factors("r c _ _, _ c _ _, r _ -> _ c _ _").linear_in(op, "dy"),
 )  # fmt: skip
 
 
@@ -231,6 +234,24 @@ def _numpy_deform(x: Any, offset: Any, weight: Any, bias: Any, mask: Any, **attr
     return (result + (0 if bias is None else bias.astype(np.float64)[:, None, None])).astype(x.dtype)
 
 
+def _deform_sbp(op: Call) -> Factors:
+    """Splits of the batch, and partial sums of one factor of the products, together with the bias."""
+    images, whole = "n _ _ _", "_ _ _ _"
+    sides = [images, images, whole, *["_"] * (op.bias is not None), images if op.use_mask else whole]
+    found = Factors(f"{', '.join(sides)} -> {images}")
+    for name in ("input", "weight", *["mask"] * op.use_mask):
+        found = found.linear_in(op, name, "bias")
+    return found
+
+
+def _deform_grad_sbp(op: Call) -> Factors:
+    images, whole = "n _ _ _", "_ _ _ _"
+    mask = images if op.use_mask else whole
+    results = [whole] if len(op.results) == 1 else [images, images, mask]
+    found = Factors(f"{images}, {images}, {images}, {whole}, {mask} -> {', '.join(results)}")
+    return found.linear_in(op, "output_grad", results=range(len(results)))
+
+
 _ATTRS = ", ".join(
     [f"{name}: int32 = 0" for name in
      "stride_h stride_w pad_h pad_w dilation_h dilation_w groups offset_groups".split()] + ["use_mask: bool = False"]
@@ -238,16 +259,58 @@ _ATTRS = ", ".join(
 composite(
     f"deform_conv2d(input, offset, weight, bias?, mask, {_ATTRS}) -> out",
     "A convolution of images whose windows' elements are moved by `offset` and, with use_mask, scaled by `mask`.",
-    write=_write_deform, reference=_numpy_deform, check=_check_deform,
+    write=_write_deform, reference=_numpy_deform, check=_check_deform, sbp=_deform_sbp,
 )  # fmt: skip
 adjoint(
     f"deform_conv2d_input_grad(output_grad, input, offset, weight, mask, {_ATTRS}) -> input_grad, offset_grad,"
     " mask_grad",
     "The gradients of `deform_conv2d` by its input, offset and mask.",
     of="deform_conv2d", seeds=("output_grad",), wanted=("input", "offset", "mask"), check=_check_deform,
+    sbp=_deform_grad_sbp,
 )  # fmt: skip
 adjoint(
     f"deform_conv2d_param_grad(output_grad, input, offset, weight, mask, {_ATTRS}) -> weight_grad",
     "The gradient of `deform_conv2d` by its weight.",
-    of="deform_conv2d", seeds=("output_grad",), wanted=("weight",), check=_check_deform,
+    of="deform_conv2d", seeds=("output_grad",), wanted=("weight",), check=_check_deform, sbp=_deform_grad_sbp,
 )  # fmt: skip
+
+
+# nms
+
+
+def _kept_boxes(boxes: Any, *, iou_threshold: Any, keep_n: Any) -> Any:
+    """Which boxes are kept: those that overlap no box before that is kept."""
+    wide, kept = boxes.astype(np.float64), np.zeros(len(boxes), np.int8)
+    left, top, right, bottom = wide.T
+    areas, free = (right - left) * (bottom - top), np.ones(len(boxes), bool)
+    most = keep_n if 0 < keep_n < len(boxes) else len(boxes)
+    for k in range(len(boxes)):
+        if not free[k]:
+            continue
+        if kept.sum() == most:
+            break
+        kept[k] = 1
+        width = np.minimum(right, right[k]) - np.maximum(left, left[k])
+        height = np.minimum(bottom, bottom[k]) - np.maximum(top, top[k])
+        shared = np.maximum(width, 0) * np.maximum(height, 0)
+        free &= ~(shared > np.float32(iou_threshold) * (areas + areas[k] - shared))
+    return kept
+
+
+@operator("nms(in, iou_threshold: float = 0.0, keep_n: int32 = 0) -> out")
+class Nms:
+    """Which boxes (left, top, right, bottom) are kept (i8): those that share too much with no kept box before.
+
+    Boxes come in the order of their scores. At most `keep_n` are kept, if that is above 0. It runs on the host.
+    """
+
+    def types(op: Call) -> TensorDesc:
+        expect_dtype(op, "in", op.in_, (dtypes.float32, dtypes.float64))
+        expect_rank(op, "in", op.in_, 2)
+        expect_dim(op, "the columns of in", op.in_.shape[1], 4)
+        return TensorDesc((op.in_.shape[0],), dtypes.int8)
+
+    sbp = no_sbp("every box is compared with those before")
+    grad = no_grad("the result says which boxes are kept")
+    reference = _kept_boxes
+    kernel = numpy_kernel(_kept_boxes)

@@ -28,7 +28,7 @@ from oneflow.dialect.ops.indexing import (
 )
 from oneflow.dialect.ops.scattering import nd_types, src_gradient
 from oneflow.dialect.record import Call, Rule, define, no_grad, operator
-from oneflow.dialect.sbp import Factors
+from oneflow.dialect.sbp import Factors, P, S, SbpSignature
 from oneflow.dialect.scalar import Expr
 from oneflow.dialect.shapes import expect_dim, expect_dtype, expect_rank, letters
 from oneflow.dialect.tensor_desc import TensorDesc
@@ -149,6 +149,9 @@ KINDS = {
     ),
 }  # fmt: skip
 
+#: Only numbers are added here.
+ADD = Kind("", lambda old, new: old + new, lambda a, at, values: np.add.at(a, at, values), (), KINDS["mul"].grad)
+
 
 def _types(op: Call) -> TensorDesc:
     expect_index(op, "index")
@@ -161,10 +164,15 @@ def _types(op: Call) -> TensorDesc:
     return op.input
 
 
-def _sbp(linear: tuple[str, ...]) -> Rule:
-    def sbp(op: Call) -> Factors:
-        text = names(aligned(op, [d.shape for d in op.operands], op.dim % op.input.rank))
-        return Factors(f"{', '.join([text] * len(op.operands))} -> {text}").linear_in(op, *linear)
+def _sbp(linear: tuple[str, ...], adds: bool) -> Rule:
+    """Splits of axes of one size, partial sums of the operands `linear`; numbers that one device adds each."""
+
+    def sbp(op: Call) -> list[SbpSignature]:
+        dim = op.dim % op.input.rank
+        text = names(aligned(op, [d.shape for d in op.operands], dim))
+        found = Factors(f"{', '.join([text] * len(op.operands))} -> {text}").linear_in(op, *linear)
+        added = [SbpSignature((P, S(dim)), (P,))] if adds else []
+        return [*found.signatures([d.shape for d in op.operands]), *added]
 
     return sbp
 
@@ -202,8 +210,8 @@ def _reference(name: str, kind: Kind) -> Rule:
 
 def _define(name: str, operand: str, kind: Kind, doc: str, grad: Rule, linear: tuple[str, ...]) -> None:
     define(
-        f"{name}(input, index, {operand}, dim: int32 = 0) -> output", doc=doc, types=_types, sbp=_sbp(linear),
-        grad=grad, compute=_compute(kind), reference=_reference(name, kind), depth=2,
+        f"{name}(input, index, {operand}, dim: int32 = 0) -> output", doc=doc, types=_types,
+        sbp=_sbp(linear, kind is ADD), grad=grad, compute=_compute(kind), reference=_reference(name, kind), depth=2,
     )  # fmt: skip
 
 
@@ -212,8 +220,6 @@ for _name, _kind in KINDS.items():
         f"dim_scatter_{_name}", "src", _kind, f"Each element of `input` at `index` along `dim` {_kind.doc}.",
         _kind.grad, _kind.linear,
     )  # fmt: skip
-
-ADD = Kind("", lambda old, new: old + new, lambda a, at, values: np.add.at(a, at, values), (), KINDS["mul"].grad)
 
 
 def _scalar_gradient(name: str) -> Rule:
@@ -282,10 +288,12 @@ class IndexAdd:
             raise op.error(f"expected a whole number alpha for {op.input.dtype}, got {op.alpha}")
         return op.input
 
-    def sbp(op: Call) -> Factors:
+    def sbp(op: Call) -> list[SbpSignature]:
         dim = op.dim % op.input.rank
-        whole = ["_" if i == dim or n == 1 else f"d{i}" for i, n in enumerate(op.input.shape)]
-        return Factors(f"{names(whole)}, _, {names(whole)} -> {names(whole)}").linear_in(op, "input", "source")
+        whole = names(["_" if i == dim or n == 1 else f"d{i}" for i, n in enumerate(op.input.shape)])
+        found = Factors(f"{whole}, _, {whole} -> {whole}").linear_in(op, "input", "source")
+        added = SbpSignature((P, S(0), S(dim)), (P,))
+        return [*found.signatures([d.shape for d in op.operands]), added]
 
     grad = composed_gradient
 

@@ -18,6 +18,7 @@ from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.elementwise import elementwise, in_double
 from oneflow.dialect.ops.unary import unary
 from oneflow.dialect.record import Call
+from oneflow.dialect.sbp import Factors, broadcast_factors
 from oneflow.dialect.scalar import Expr
 
 #: How far arguments are shifted, so that the series are exact to f64's precision.
@@ -122,6 +123,10 @@ def _numpy_trigamma(x: Any) -> Any:
     return np.where(x < 0.5, (np.pi / np.sin(np.pi * (x - np.rint(x)))) ** 2 - value, value)
 
 
+def _linear_in_dy(op: Call) -> Factors:
+    return broadcast_factors([d.shape for d in op.operands], op.results[0].rank).linear_in(op, "dy")
+
+
 def _slope_by(name: str) -> Any:
     """The gradient slot of an operator whose derivative the operator `name`(x, dy) multiplies."""
     return lambda ops, op, dy: {"x": lambda: ops.call(name, op.x, dy)[0]}
@@ -143,5 +148,5 @@ for _name, _slope, _reference in (
     elementwise(
         f"{_name}(x, dy) -> dx", f"dy times the derivative of `{_name.removesuffix('_grad')}` at x.",
         scalar=lambda x, dy, slope=_slope: dy * slope(x),
-        reference=in_double(lambda x, dy, slope=_reference: dy * slope(x)),
+        reference=in_double(lambda x, dy, slope=_reference: dy * slope(x)), sbp=_linear_in_dy,
     )  # fmt: skip

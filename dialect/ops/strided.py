@@ -55,7 +55,7 @@ def _static(op: Call, name: str) -> Sizes:
     """
     shape = op[name].shape
     if None in shape:
-        raise op.error(f"expected {name} of static shape, got {op[name]}")
+        raise op.error(f"expected a static shape of {name}, got {op[name]}")
     return tuple(shape)
 
 

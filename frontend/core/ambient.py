@@ -6,14 +6,15 @@ A compiled function has a program for each combination of settings.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
 
-_default = [dtypes.float32]
+#: The default type of floats.
+DEFAULT_DTYPE = [dtypes.float32]
 
 
 class Scope(NamedTuple):
@@ -34,16 +35,11 @@ _OUTSIDE = Scope()
 SCOPE: ContextVar[Scope] = ContextVar("oneflow_scope", default=_OUTSIDE)
 
 
-def ambient() -> tuple[DType, Scope]:
-    """The present settings, to be compared."""
-    return _default[0], SCOPE.get()
-
-
 def get_default_dtype() -> DType:
     """The element type of tensors made of Python floats, and of layers: float32 unless `set_default_dtype` says
     otherwise.
     """
-    return _default[0]
+    return DEFAULT_DTYPE[0]
 
 
 def set_default_dtype(d: DType) -> None:
@@ -54,14 +50,19 @@ def set_default_dtype(d: DType) -> None:
     """
     if not isinstance(d, DType) or not d.is_float:
         raise TypeError(f"expected a type of floats such as flow.float64, got {d!r}")
-    _default[0] = d
+    DEFAULT_DTYPE[0] = d
 
 
 @contextmanager
-def loss_scale(get: Callable[[], float] | None) -> Iterator[None]:
-    """A context in which `backward` of one element begins with the number that `get` gives, not with 1."""
-    token = SCOPE.set(SCOPE.get()._replace(loss_scale=get))
+def within(scope: Scope) -> Iterator[None]:
+    """A context in which the settings of contexts are those of `scope`."""
+    token = SCOPE.set(scope)
     try:
         yield
     finally:
         SCOPE.reset(token)
+
+
+def loss_scale(get: Callable[[], float] | None) -> AbstractContextManager[None]:
+    """A context in which `backward` of one element begins with the number that `get` gives, not with 1."""
+    return within(SCOPE.get()._replace(loss_scale=get))

@@ -152,16 +152,18 @@ class EagerTensor(Tensor):
     """A tensor with values: operators on it run at once.
 
     A tensor with `requires_grad` that the user made is a leaf: `backward` adds to its `grad`. `unused_leaf` keeps the
-    leaf of a tensor that requires no grad any more.
+    leaf of a tensor that requires no grad any more, `offloaded_from` the device that `load` brings the elements
+    back to.
     """
 
-    __slots__ = ("__weakref__", "unused_leaf", "view_meta")
+    __slots__ = ("__weakref__", "offloaded_from", "unused_leaf", "view_meta")
     handle: Variable
 
     def __init__(self, variable: Variable) -> None:
         self.builder, self.handle, self.desc = BUILDER, variable, variable.desc
         self.view_meta: Any = None
         self.unused_leaf: Leaf | None = None
+        self.offloaded_from: Device | None = None
 
     @property
     def variable(self) -> Variable:

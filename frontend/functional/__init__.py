@@ -10,7 +10,6 @@ from oneflow.frontend.functional import (
     activation,
     algebra,
     aliases,
-    asking,
     contractions,
     data_dependent,
     distances,
@@ -22,12 +21,14 @@ from oneflow.frontend.functional import (
     ordering,
     padding,
     positions,
+    predicates,
     products,
     random,
     reduction,
     resizing,
     sampling,
     scattering,
+    sequences,
     shape,
     source,
     stacking,
@@ -37,7 +38,6 @@ from oneflow.frontend.functional.activation import *  # noqa: F403
 from oneflow.frontend.functional.algebra import *  # noqa: F403
 from oneflow.frontend.functional.aliases import *  # noqa: F403
 from oneflow.frontend.functional.aliasing import Alias, alias_of, clone, separated
-from oneflow.frontend.functional.asking import *  # noqa: F403
 from oneflow.frontend.functional.contractions import *  # noqa: F403
 from oneflow.frontend.functional.data_dependent import *  # noqa: F403
 from oneflow.frontend.functional.distances import *  # noqa: F403
@@ -50,6 +50,7 @@ from oneflow.frontend.functional.normalization import *  # noqa: F403
 from oneflow.frontend.functional.ordering import *  # noqa: F403
 from oneflow.frontend.functional.padding import *  # noqa: F403
 from oneflow.frontend.functional.positions import *  # noqa: F403
+from oneflow.frontend.functional.predicates import *  # noqa: F403
 from oneflow.frontend.functional.products import *  # noqa: F403
 from oneflow.frontend.functional.random import *  # noqa: F403
 from oneflow.frontend.functional.reduction import *  # noqa: F403
@@ -57,6 +58,7 @@ from oneflow.frontend.functional.resizing import *  # noqa: F403
 from oneflow.frontend.functional.rules import cast
 from oneflow.frontend.functional.sampling import *  # noqa: F403
 from oneflow.frontend.functional.scattering import *  # noqa: F403
+from oneflow.frontend.functional.sequences import *  # noqa: F403
 from oneflow.frontend.functional.shape import *  # noqa: F403
 from oneflow.frontend.functional.source import *  # noqa: F403
 from oneflow.frontend.functional.stacking import *  # noqa: F403
@@ -66,7 +68,7 @@ __all__ = ["cast", "clone", "getitem"]
 __all__ += activation.__all__
 __all__ += algebra.__all__
 __all__ += aliases.__all__
-__all__ += asking.__all__
+__all__ += predicates.__all__
 __all__ += contractions.__all__
 __all__ += data_dependent.__all__
 __all__ += distances.__all__
@@ -84,6 +86,7 @@ __all__ += reduction.__all__
 __all__ += resizing.__all__
 __all__ += sampling.__all__
 __all__ += scattering.__all__
+__all__ += sequences.__all__
 __all__ += shape.__all__
 __all__ += source.__all__
 __all__ += stacking.__all__

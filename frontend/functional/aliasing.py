@@ -35,8 +35,8 @@ class Alias(Enum):
 
 
 _VIEWS = """
-    broadcast_tensors broadcast_to chunk dsplit expand expand_as hsplit meshgrid moveaxis movedim narrow permute
-    select slice split squeeze swapaxes swapdims t tensor_split transpose unbind unsqueeze vsplit
+    broadcast_tensors broadcast_to chunk diagonal dsplit expand expand_as hsplit meshgrid moveaxis movedim narrow
+    permute select slice split squeeze swapaxes swapdims t tensor_split transpose unbind unsqueeze vsplit
 """.split()
 #: `getitem` copies where the index has positions or masks; dropout gives its operand where it drops nothing.
 _MAYBE = """
@@ -105,7 +105,7 @@ def _separate(result: Any, operands: Iterable[Any]) -> Any:
             return clone(result)
         # A view has a copy of its elements; the result without the link to its root is that copy.
         current_builder().drop_view(result)
-    elif isinstance(result, tuple):
+    elif isinstance(result, tuple) and any(isinstance(part, Tensor) for part in result):
         parts = [_separate(part, operands) for part in result]
         return type(result)(*parts) if hasattr(result, "_fields") else tuple(parts)
     return result

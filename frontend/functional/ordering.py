@@ -132,7 +132,7 @@ def in_top_k(targets: Any, predictions: Any, k: int) -> Tensor:
 
 
 def bincount(x: Any, weights: Any = None, minlength: int | None = None) -> Tensor:
-    """How often each number occurs in a vector of integers that are not negative, or the sums of its weights.
+    """How often each number occurs (int64) in a vector of integers that are not negative, or the sums of its weights.
 
     The result has `minlength` elements, more where a number is larger.
 
@@ -146,4 +146,5 @@ def bincount(x: Any, weights: Any = None, minlength: int | None = None) -> Tenso
     if values.size and values.min() < 0:
         raise fail(f"expected no negative numbers for bincount, got {values.min()}")
     size = max(int(values.max(initial=-1)) + 1, minlength or 0)
-    return dispatch("bincount", tensor, weights, size=size)
+    counts = dispatch("bincount", tensor, weights, size=size)
+    return cast(counts, dtypes.int64) if weights is None else counts

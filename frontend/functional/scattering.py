@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from oneflow.dialect import dtypes
+from oneflow.dialect.ops.reduce import bounds
 from oneflow.frontend.core.dispatch import as_tensor, dispatch
 from oneflow.frontend.core.errors import fail
 from oneflow.frontend.core.promotion import as_number, fitting, is_number
@@ -83,9 +82,8 @@ def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, incl
 def _neutral(reduce: str, x: Tensor) -> float | int:
     """The number that a combination leaves every element as it is with."""
     if reduce in ("amax", "amin"):
-        sign = -1 if reduce == "amax" else 1
-        limits = None if x.dtype.is_float else np.iinfo(x.dtype.numpy)
-        return sign * float("inf") if limits is None else int(limits.min if sign < 0 else limits.max)
+        lowest, highest = bounds(x.dtype)
+        return lowest if reduce == "amax" else highest
     return int(reduce == "prod")
 
 
@@ -101,7 +99,7 @@ def diag(x: Any, diagonal: int = 0) -> Tensor:
 
 
 def diagonal(x: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-    """A diagonal of the dimensions `dim1` and `dim2`, a copy, as the last dimension of the result."""
+    """A diagonal of the dimensions `dim1` and `dim2`, as the last dimension of the result."""
     x = as_tensor(x)
     first, second = sh.axis(x, dim1), sh.axis(x, dim2)
     if first == second:
@@ -124,8 +122,10 @@ def unfold_dimension(x: Any, dimension: int, size: int, step: int) -> Tensor:
     return windows if x.rank else sh.reshape(windows, (1,))
 
 
-def repeat_interleave(input: Any, repeats: Any, dim: int | None = None) -> Tensor:
+def repeat_interleave(input: Any, repeats: Any, dim: int | None = None, *, output_size: int | None = None) -> Tensor:
     """Each slice along `dim`, or each element, `repeats` times in a row: a number, or a tensor of one for each.
+
+    `output_size` is taken for programs of PyTorch: it is the sum of `repeats`.
 
     Raises:
         TraceError: a function is being traced and `repeats` is a tensor: the shape depends on its values.
@@ -143,6 +143,8 @@ def repeat_interleave(input: Any, repeats: Any, dim: int | None = None) -> Tenso
     counts, values = values_of(repeats, "repeat_interleave(x, repeats)", "repeat by a number")
     if counts.rank != 1 or not counts.dtype.is_integer or values.min(initial=0) < 0:
         raise fail(f"expected repeats as a vector of integers of at least 0, got {counts.desc}")
+    if values.size not in (1, x.shape[at]):
+        raise fail(f"expected {x.shape[at]} repeats, one for each slice, got {counts.desc}")
     counts = counts if values.size == x.shape[at] else sh.expand(counts, [x.shape[at]])
     running = dispatch("cumsum", cast(counts, dtypes.int64), dim=0)
     total = int(values.sum()) * (1 if values.size == x.shape[at] else x.shape[at])

@@ -11,11 +11,13 @@ from typing import Any
 
 from oneflow.dialect.dtypes import DType
 from oneflow.frontend import functional as F  # noqa: N812
+from oneflow.frontend.core.devices import Device
 from oneflow.frontend.core.dispatch import current_builder
 from oneflow.frontend.core.errors import fail, refuse
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.eager import views
 from oneflow.frontend.eager.constructors import tensor
+from oneflow.frontend.eager.function import to_device
 from oneflow.frontend.eager.tensor import EagerTensor
 
 
@@ -74,7 +76,34 @@ def type_(self: Tensor, dtype: Any = None) -> Any:
         return f"oneflow.{'cuda.' if place == 'cuda' else ''}{name}"
     if isinstance(dtype, str):
         dtype = typed_tensors("cpu").get(dtype.rpartition(".")[2], dtype)
-    return self.to(getattr(dtype, "dtype", dtype))  # type: ignore[attr-defined]
+    where = getattr(dtype, "place", None)
+    moved: Any = self.to(where) if where not in (None, place) else self  # type: ignore[attr-defined]
+    return moved.to(getattr(dtype, "dtype", dtype))
+
+
+def offload(self: EagerTensor) -> None:
+    """Moves the elements to the host, until `load`, so that they take no memory of the device.
+
+    Raises:
+        RuntimeError: the tensor is not on a device, or was computed with a gradient.
+    """
+    if not self.is_cuda or self.handle.node is not None:
+        raise refuse(f"expected a leaf on a device to offload, got {self.desc} on {self.device}")
+    home = self.device
+    self.data = to_device(self.detach(), Device("cpu"))  # type: ignore[arg-type,assignment]
+    self.offloaded_from = home
+
+
+def load(self: EagerTensor) -> None:
+    """Moves the elements back to the device that `offload` moved them from.
+
+    Raises:
+        RuntimeError: they were not moved.
+    """
+    if self.offloaded_from is None:
+        raise refuse(f"expected a tensor that offload has moved to the host, got {self.desc} on {self.device}")
+    self.data = to_device(self.detach(), self.offloaded_from)  # type: ignore[arg-type,assignment]
+    self.offloaded_from = None
 
 
 def in_place_shape(function: Callable[..., Tensor], name: str) -> Callable[..., EagerTensor]:
@@ -148,7 +177,7 @@ def _integers_of(x: Tensor) -> int:
     return 2 if x.dtype.bits == 1 else (1 << min(x.dtype.bits - (x.dtype.kind == "int"), 62))
 
 
-METHODS = {
+METHODS: dict[str, Any] = {
     "element_size": element_size, "nelement": Tensor.numel, "ndimension": Tensor.dim, "stride": stride, "type": type_,
     "type_as": lambda self, other: F.cast(self, other.dtype),
     "view_as": lambda self, other: F.view(self, *other.sizes()),
@@ -175,6 +204,7 @@ METHODS = {
 EAGER_METHODS = {
     "get_device": get_device, "storage_offset": storage_offset,
     "squeeze_": in_place_shape(F.squeeze, "squeeze_"), "unsqueeze_": in_place_shape(F.unsqueeze, "unsqueeze_"),
+    "offload": offload, "load": load, "is_offloaded": lambda self: self.offloaded_from is not None,
     "pin_memory": lambda self: self, "is_pinned": lambda self: False,
 }  # fmt: skip
 
@@ -184,7 +214,7 @@ def new(self: Tensor, *sizes: Any) -> Tensor:
     if not sizes:
         return self.new_empty(0)  # type: ignore[attr-defined,no-any-return]
     given = sizes[0] if len(sizes) == 1 and not isinstance(sizes[0], int) else None
-    return self.new_empty(*sizes) if given is None else self.new_tensor(given)  # type: ignore[attr-defined]
+    return self.new_empty(*sizes) if given is None else self.new_tensor(given)  # type: ignore[attr-defined,no-any-return]
 
 
 def new_ones(x: Tensor, *size: Any, **options: Any) -> Tensor:

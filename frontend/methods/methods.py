@@ -37,8 +37,8 @@ METHODS = """
     greater_equal gt hardshrink hsplit in_top_k index_add inner is_nonzero isclose isfinite isinf isnan kthvalue le
     lerp less less_equal lgamma log log1p log2 log10 log_softmax logaddexp logical_and logical_not logical_or
     logical_xor logsumexp lt masked_fill masked_select matmul max maximum mean median min minimum mish mm mode
-    moveaxis movedim mul multinomial multiply mv nansum narrow ne neg negative nonzero norm not_equal outer pow prod
-    quantile reciprocal relu remainder repeat repeat_interleave reshape_as roll round rsqrt scatter scatter_add
+    moveaxis movedim mul multinomial multiply mv nansum narrow ne neg negative nms nonzero norm not_equal outer pow
+    prod quantile reciprocal relu remainder repeat repeat_interleave reshape_as roll round rsqrt scatter scatter_add
     scatter_reduce select selu sigmoid sign silu sin sinh softmax softplus softsign sort split sqrt square squeeze
     std sub subtract sum swapaxes swapdims t tan tanh tensor_split tile topk trace tril triu true_divide trunc
     unbind unique unsqueeze var vdot view vsplit

@@ -64,11 +64,11 @@ class Sequential(ModuleList):
 
 
 class ModuleDict(Module):
-    """Modules under names."""
+    """Modules under names: a mapping, or pairs of a name and a module."""
 
-    def __init__(self, modules: Mapping[str, Module] | None = None) -> None:
+    def __init__(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]] | None = None) -> None:
         super().__init__()
-        for name, module in (modules or {}).items():
+        for name, module in dict(modules or {}).items():
             self.add_module(name, module)
 
     def __len__(self) -> int:

@@ -16,11 +16,11 @@ from __future__ import annotations
 
 import itertools
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from oneflow.frontend.amp import GradScaler, StaticGradScaler, autocast, unscaled
-from oneflow.frontend.compile.compiled import compile
+from oneflow.frontend.compile.compiled import CompiledFunction, compile
 from oneflow.frontend.core.ambient import loss_scale
 from oneflow.frontend.core.dispatch import Stateful, current_builder
 from oneflow.frontend.core.errors import fail
@@ -39,8 +39,6 @@ class Graph(Stateful):
     gradients. `config` has the options.
     """
 
-    GraphConfig = GraphConfig
-
     def __init__(self, *, debug_v_level: int = -1) -> None:
         self._optimizers: list[Any] = []
         self._scaler: Any = None
@@ -52,6 +50,11 @@ class Graph(Stateful):
         if name in ("_optimizers", "_compiled"):
             raise AttributeError(f"expected {type(self).__name__}.__init__ to call super().__init__() first")
         raise AttributeError(f"{type(self).__name__} has no attribute {name}")
+
+    @staticmethod
+    def trace(func: Callable[..., Any]) -> CompiledFunction:
+        """A function that is compiled when it is called: `flow.compile`, as a decorator."""
+        return compile(func)
 
     @property
     def name(self) -> str:

@@ -6,6 +6,7 @@ takes its parameters as inputs at every run.
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
@@ -22,6 +23,7 @@ from oneflow.frontend.eager.module_state import IncompatibleKeys, compare_names,
 from oneflow.frontend.eager.tape import no_grad
 from oneflow.frontend.eager.tensor import EagerTensor, wrapped
 from oneflow.frontend.global_tensor import to_global
+from oneflow.frontend.nn.graph_module import GraphModule
 from oneflow.frontend.nn.hooks import ModuleHooks
 from oneflow.frontend.tracing.callables import simple_attributes
 from oneflow.runtime.global_array import Placement
@@ -48,11 +50,37 @@ class Parameter(EagerTensor):
         return f"Parameter containing:\n{super().__repr__()}"
 
 
+#: The package whose layers take `device` beside `dtype`.
+_LAYERS = __name__.rpartition(".")[0]
+_DEVICE = inspect.Parameter("device", inspect.Parameter.KEYWORD_ONLY, default=None)
+
+
+def with_device(init: Callable[..., None]) -> Callable[..., None]:
+    """The `__init__` of a layer that takes `dtype`, which takes `device` too, to which the layer is moved."""
+    plain = inspect.signature(init)
+    if "dtype" not in plain.parameters or "device" in plain.parameters:
+        return init
+
+    @functools.wraps(init)
+    def made(self: Module, *args: Any, device: Any = None, **kwargs: Any) -> None:
+        init(self, *args, **kwargs)
+        if device is not None:
+            self.to(device)
+
+    made.__signature__ = plain.replace(parameters=[*plain.parameters.values(), _DEVICE])  # type: ignore[attr-defined]
+    return made
+
+
 class Module(Stateful):
     """The base of every layer: `forward` says what it computes.
 
     Parameters, modules and buffers (`register_buffer`) have the names of the attributes that hold them.
     """
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if cls.__module__.startswith(_LAYERS) and "__init__" in vars(cls):
+            cls.__init__ = with_device(cls.__init__)  # type: ignore[method-assign]
 
     def __init__(self) -> None:
         for name in ("_parameters", "_buffers", "_modules"):
@@ -339,12 +367,15 @@ class Module(Stateful):
                 parameter.grad.zero_()
 
     def to(self: Self, *target: Any, dtype: DType | None = None, device: Any = None) -> Self:
-        """Converts parameters and buffers of floats to an element type, moves all to a device, or both; itself.
+        """Converts parameters and buffers of floats to an element type, moves all to a device, or both; itself. With
+        `nn.graph.GraphModule` the options of the module in a graph.
 
         Raises:
             CudaError: there is no such device.
             TypeError: a target is neither a type of floats nor a device.
         """
+        if target == (GraphModule,):
+            return GraphModule(self)  # type: ignore[return-value]
         for given in (*target, *(x for x in (dtype, device) if x is not None)):
             if not isinstance(given, (str, Device)) and not (isinstance(given, DType) and given.is_float):
                 raise TypeError(f"expected a type of floats such as flow.float64, or a device, got {given!r}")

@@ -13,7 +13,7 @@ from oneflow.frontend.core.errors import fail
 
 __all__ = [
     "PackedSequence", "pack_padded_sequence", "pack_sequence", "pad_packed_sequence", "pad_sequence",
-    "unpad_sequence",
+    "unpack_sequence", "unpad_sequence",
 ]  # fmt: skip
 
 
@@ -53,7 +53,8 @@ def _rows(x: Any, positions: np.ndarray) -> Any:
 
 def _counts(lengths: np.ndarray) -> np.ndarray:
     """How many sequences of falling lengths have each step."""
-    return (lengths[None, :] > np.arange(lengths.max())[:, None]).sum(1)
+    counts: np.ndarray = (lengths[None, :] > np.arange(lengths.max())[:, None]).sum(1)
+    return counts
 
 
 def pack_padded_sequence(
@@ -131,3 +132,9 @@ def pack_sequence(sequences: Sequence[Any], enforce_sorted: bool = True) -> Pack
     """Sequences `(length, ..)` packed; with `enforce_sorted` their lengths fall."""
     lengths = [as_tensor(x).shape[0] for x in sequences]
     return pack_padded_sequence(pad_sequence(sequences), lengths, enforce_sorted=enforce_sorted)
+
+
+def unpack_sequence(packed_sequences: PackedSequence) -> list[Any]:
+    """The sequences of a packed batch."""
+    padded, lengths = pad_packed_sequence(packed_sequences, batch_first=True)
+    return unpad_sequence(padded, lengths, batch_first=True)

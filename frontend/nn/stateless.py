@@ -21,11 +21,11 @@ class Function(Module):
         super().__init__()
         if len(args) > len(self.options):
             raise TypeError(f"expected at most {len(self.options)} arguments for {type(self).__name__}")
-        given = dict(zip(self.options, args, strict=False))
-        unknown = (kwargs.keys() - set(self.options)) | (kwargs.keys() & given.keys())
+        options = dict(zip(self.options, args, strict=False))
+        unknown = (kwargs.keys() - set(self.options)) | (kwargs.keys() & options.keys())
         if unknown:
             raise TypeError(f"unexpected arguments {sorted(unknown)} for {type(self).__name__}")
-        self.given = dict(self.defaults) | given | kwargs
+        self.given = dict(self.defaults) | options | kwargs
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The function of the arguments."""
@@ -119,6 +119,7 @@ HingeEmbeddingLoss = _layer("HingeEmbeddingLoss", F.hinge_embedding_loss, 2)
 SoftMarginLoss = _layer("SoftMarginLoss", F.soft_margin_loss, 2)
 PoissonNLLLoss = _layer("PoissonNLLLoss", F.poisson_nll_loss, 2)
 GaussianNLLLoss = _layer("GaussianNLLLoss", F.gaussian_nll_loss, 3)
+CTCLoss = _layer("CTCLoss", F.ctc_loss, 4)
 CombinedMarginLoss = _layer("CombinedMarginLoss", F.combined_margin_loss, 2)
 
 
@@ -162,10 +163,10 @@ class _Padding(Module):
 
     def __init__(self, padding: int | Sequence[int], value: float = 0.0) -> None:
         super().__init__()
-        given = [padding] * (2 * self.spatial) if isinstance(padding, int) else list(padding)
-        if len(given) != 2 * self.spatial:
+        amounts = [padding] * (2 * self.spatial) if isinstance(padding, int) else list(padding)
+        if len(amounts) != 2 * self.spatial:
             raise ValueError(f"expected padding as a number or {2 * self.spatial} numbers, got {padding}")
-        self.padding, self.value = tuple(given), value
+        self.padding, self.value = tuple(amounts), value
 
     def forward(self, x: Any) -> Any:
         """`x` with its border."""
@@ -207,9 +208,10 @@ class Dropout(Module):
             raise ValueError(f"expected a probability of 0 to 1, got {p}")
         self.p, self.inplace = p, inplace
 
-    def forward(self, x: Any) -> Any:
-        """`x` with elements dropped, or as it is in evaluation."""
-        return type(self).function(x, self.p, self.training, self.inplace)
+    def forward(self, x: Any, addend: Any = None) -> Any:
+        """`x` with elements dropped, or as it is in evaluation; `addend` is added to the result."""
+        result = type(self).function(x, self.p, self.training, self.inplace)
+        return result if addend is None else F.add(result, addend)
 
     def extra_repr(self) -> str:
         """The probability, and whether the argument is updated."""

@@ -10,6 +10,7 @@ from oneflow.dialect.builder import Value
 from oneflow.dialect.integer_paths import refuse_integers
 from oneflow.dialect.record import Call, Operator, no_reference, no_sbp
 from oneflow.dialect.signature import parse_signature
+from oneflow.frontend.core.ambient import SCOPE, within
 from oneflow.frontend.core.tree import flatten
 from oneflow.frontend.eager.builder import stale_value_error
 from oneflow.frontend.eager.function import OPERANDS
@@ -104,7 +105,7 @@ def recomputed(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     Tensors that `fn` reads besides its arguments are found on the tape. Random numbers are the same in both runs;
     what `fn` reads has to be the same.
     """
-    state = get_rng_state()
+    state, scope = get_rng_state(), SCOPE.get()
     argument_leaves, call = flatten((args, kwargs))
     # The variables as they are now: a view gets another one when its root is updated.
     argument_leaves = [v.variable if isinstance(v, EagerTensor) else v for v in argument_leaves]
@@ -125,7 +126,7 @@ def recomputed(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         differentiable = MODE.recording
         _check_versions(read)
         args, kwargs = call.unflatten([EagerTensor(v) if isinstance(v, Variable) else v for v in argument_leaves])
-        with restored(state), enable_grad():
+        with restored(state), within(scope), enable_grad():
             values = flatten(fn(*args, **kwargs))[0]
         recomputed_results = [values[i].variable for i in positions]
         pairs = [(v, s) for v, s in zip(recomputed_results, seeds, strict=True) if s is not None and v.requires_grad]

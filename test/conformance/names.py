@@ -15,7 +15,8 @@ FILE = Path(__file__).with_name("names.txt")
 #: Where names of OneFlow's internal modules are for users.
 MODULES = {
     "oneflow._oneflow_internal.autograd.Function.FunctionCtx": "oneflow.autograd.function.Context",
-    "oneflow.nn.graph.graph_config.GraphConfig": "oneflow.nn.Graph.GraphConfig",
+    "oneflow.nn.graph.graph_block.GraphModule": "oneflow.nn.graph.GraphModule",
+    "oneflow.nn.graph.graph_config.GraphConfig": "oneflow.nn.graph.GraphConfig",
 }
 
 #: The reasons, and the names that they are for, with * for any text. "Not yet" says that nothing speaks against it.
@@ -26,19 +27,8 @@ REFUSED = {
         oneflow.nn.OFRecord*
     """,
     "Not yet: quantization.": "oneflow.nn.*Observer oneflow.nn.FakeQuantization oneflow.nn.Q*",
-    "Not yet: decompositions of matrices.": "oneflow.linalg.inv oneflow.linalg.det oneflow.Tensor.inverse",
-    "Not yet: sequences without alignment.": "*ctc* *CTC*",
-    "Not yet: it needs an operator that is not here.": """
-        oneflow.nn.functional.deform_conv2d oneflow*.nms oneflow.special.zeta oneflow.optim.LBFGS
-    """,
-    "A module of a graph is a module: `flow.checkpoint` computes it again, placements are the stages of a pipeline.":
-        "oneflow.nn.graph.graph_block.GraphModule.*",
-    "`x.cpu()` and `x.cuda()` move the elements of a tensor.": """
-        oneflow.Tensor.offload oneflow.Tensor.load oneflow.Tensor.is_offloaded
-    """,
-    "The name of OneFlow's earlier versions for `to_global`.": "oneflow.Tensor.to_consistent",
+    "Not yet: it needs an operator that is not here.": "oneflow.special.zeta",
     "Results of `as_strided` are copies.": "oneflow.Tensor.as_strided_",
-    "`$ONEFLOW_NUM_THREADS` is read when the process starts.": "oneflow.set_num_threads",
 }  # fmt: skip
 
 

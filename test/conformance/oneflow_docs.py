@@ -36,6 +36,7 @@ import names
 import numpy
 
 import oneflow
+from oneflow.testing.host_cuda import host_cuda
 
 #: The seconds that one example may take.
 TIME_LIMIT = 120
@@ -116,8 +117,10 @@ def _agree(want: str, got: str) -> bool:
 
 
 def _split(text: str) -> tuple[list[str], list[float]]:
-    """Text between numbers, without white space, and the numbers; which gradient function it was does not matter."""
+    """Text between numbers, without white space, and the numbers; which gradient function it was, or where an
+    object is, does not matter."""
     text = re.sub(r"grad_fn=<[^>]*>", "grad_fn", text)
+    text = re.sub(r"<[\w.]*?(\w+) object at [^>]*>", r"<\1 object>", text)
     words = [re.sub(r"\s", "", w).replace("'", '"') for w in _NUMBER.split(text)]
     return words, [float(n) for n in _NUMBER.findall(text)]
 
@@ -168,21 +171,22 @@ class _Runner(doctest.DocTestRunner):
             self.outcome = "missing name" if missing else "error", f"{example.source.strip()}: {text}"
 
 
-def _child(connection: Any, example: Example) -> None:
+def _child(connection: Any, example: Example, devices: int) -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     try:
-        connection.send(_run(example))
+        with host_cuda(devices=devices) if devices else contextlib.nullcontext():
+            connection.send(_run(example))
     except BaseException as error:
         connection.send(("error", repr(error)))
     connection.close()
     os._exit(0)
 
 
-def try_example(example: Example) -> Outcome:
-    """The outcome of an example, which runs in a process of its own."""
+def try_example(example: Example, devices: int = 0) -> Outcome:
+    """The outcome of an example, which runs in a process of its own, with CUDA devices made of host memory."""
     context = multiprocessing.get_context("fork")
     receiving, sending = context.Pipe(duplex=False)
-    process = context.Process(target=_child, args=(sending, example))
+    process = context.Process(target=_child, args=(sending, example, devices))
     process.start()
     sending.close()
     try:
@@ -225,6 +229,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="try examples whose place or text has this text")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--names-only", action="store_true")
+    parser.add_argument("--host-cuda", type=int, default=0, help="the number of CUDA devices made of host memory")
     parser.add_argument("--write-names", action="store_true", help="write names.txt and end")
     args = parser.parse_args()
     if args.write_names:
@@ -235,7 +240,7 @@ def main() -> None:
     if not args.names_only:
         examples = [e for e in documented_examples(args.checkout) if args.only in e.source or args.only in e.text]
         with ThreadPoolExecutor(args.jobs) as pool:
-            lines += report_examples(list(pool.map(try_example, examples)))
+            lines += report_examples(list(pool.map(lambda e: try_example(e, args.host_cuda), examples)))
     text = "\n".join(lines) + "\n"
     if args.report:
         args.report.write_text(text)

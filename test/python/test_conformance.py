@@ -48,3 +48,5 @@ def test_examples_and_names_of_a_checkout(script, tmp_path):
     }
     outcomes = [script["try_example"](e) for e in script["documented_examples"](tmp_path)]
     assert [o.kind for o in outcomes] == list(EXAMPLES)
+    there = script["Example"]("a.py:1", ">>> flow.tensor([1.0]).cuda().device\ndevice(type='cuda', index=0)\n")
+    assert [script["try_example"](there, devices).kind for devices in (0, 1)] == ["error", "passed"]

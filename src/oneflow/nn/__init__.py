@@ -11,11 +11,11 @@ from oneflow.frontend.nn.module import Module, Parameter
 from oneflow.frontend.nn.recurrent import *  # noqa: F403
 from oneflow.frontend.nn.stateless import *  # noqa: F403
 from oneflow.frontend.nn.transformer import *  # noqa: F403
-from oneflow.nn import functional, parallel, utils
+from oneflow.nn import functional, graph, parallel, utils
 
 __all__ = [
     "Graph", "Module", "ModuleDict", "ModuleList", "MultiheadAttention", "Parameter", "ParameterDict",
-    "ParameterList", "Sequential", "functional", "init", "parallel", "utils",
+    "ParameterList", "Sequential", "functional", "graph", "init", "parallel", "utils",
 ]  # fmt: skip
 __all__ += convolution.__all__
 __all__ += layers.__all__

@@ -3,12 +3,13 @@
 from oneflow.frontend import api  # noqa: F401  (gives tensors their methods)
 from oneflow.frontend.optim import lr_scheduler
 from oneflow.frontend.optim.algorithms import LAMB, SGD, Adadelta, Adagrad, Adam, AdamW, RMSprop
+from oneflow.frontend.optim.lbfgs import LBFGS
 from oneflow.frontend.optim.optimizer import Optimizer
 from oneflow.frontend.optim.written_out import Adamax, NAdam, RAdam, Rprop
 
 Lamb = LAMB
 
 __all__ = [
-    "LAMB", "SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "Lamb", "NAdam", "Optimizer", "RAdam", "RMSprop",
+    "LAMB", "LBFGS", "SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "Lamb", "NAdam", "Optimizer", "RAdam", "RMSprop",
     "Rprop", "lr_scheduler",
 ]  # fmt: skip

@@ -116,8 +116,11 @@ DEVIATIONS = {
 
 
 def _args(here: Sequence[ArgDef], there: Sequence[ArgDef]) -> Iterator[str]:
-    """How operands, or results, differ; those that OneFlow does not have may follow its own alone."""
-    ours, theirs = ({a.name: (a.is_optional, a.is_variadic) for a in args} for args in (here, there))
+    """How operands, or results, differ; those that OneFlow does not have may follow its own alone.
+
+    MLIR takes lower-case names alone.
+    """
+    ours, theirs = ({a.name.lower(): (a.is_optional, a.is_variadic) for a in args} for args in (here, there))
     common = [name for name in theirs if name in ours]
     yield from (f"+{name}" for name in ours if name not in theirs)
     yield from (f"-{name}" for name in theirs if name not in ours)

@@ -30,6 +30,18 @@ def test_autocast_chooses_types_by_the_function():
         flow.autocast("cpu", dtype=flow.float32)
 
 
+def test_a_checkpoint_is_computed_again_with_its_autocast():
+    layer, x = nn.Linear(3, 3), flow.tensor(X)
+    found = []
+    for call in (lambda x: layer(layer(x)), flow.checkpoint(lambda x: layer(layer(x)))):
+        layer.zero_grad()
+        with flow.autocast("cpu"):
+            result = call(x)
+        result.float().sum().backward()
+        found.append(layer.weight.grad.numpy().copy())
+    np.testing.assert_array_equal(*found)
+
+
 def test_a_compiled_function_has_a_program_for_each_autocast():
     compiled = flow.compile(lambda x: flow.matmul(x, x.t()))
     x = flow.tensor(X)
@@ -94,11 +106,28 @@ def test_options_of_graphs():
     other.load_state_dict(step.state_dict())
     np.testing.assert_array_equal(other.layer.weight.numpy(), step.layer.weight.numpy())
     step.config.allow_fuse_cast_scale(True)
+    assert nn.Graph.trace(lambda x: x * 2)(flow.tensor([1.0, 2.0])).tolist() == [2, 4]
     for refused in (step.config.enable_zero, lambda: step.config.set_gradient_accumulation_steps(4)):
         with pytest.raises(ValueError, match="expected"):
             refused()
     with pytest.raises(TypeError, match="GradScaler"):
         step.set_grad_scaler(2.0)
+
+
+def test_modules_that_are_computed_again():
+    layer, x = nn.Sequential(nn.Linear(3, 4), nn.Tanh()), flow.tensor(X)
+    layer(x).sum().backward()
+    wanted = layer[0].weight.grad.numpy().copy()
+    layer.zero_grad()
+    options = layer.to(nn.graph.GraphModule)
+    options.activation_checkpointing = True
+    assert options.activation_checkpointing
+    layer(x).sum().backward()
+    np.testing.assert_allclose(layer[0].weight.grad.numpy(), wanted, rtol=1e-6)
+    options.activation_checkpointing = False
+    assert not layer.to(nn.graph.GraphModule).activation_checkpointing
+    with pytest.raises(ValueError, match="to_global"):
+        options.set_stage(0)
 
 
 def test_numbers_of_types():

@@ -39,6 +39,39 @@ def test_made_on_the_device():
     assert flow.ones_like(x).device == "cuda" and x.tolist() == [0, 0]
 
 
+def test_the_present_device_and_what_it_is():
+    found = flow.cuda.get_device_properties("cuda:1")
+    assert (found.name, found.total_memory) == (flow.cuda.get_device_name(1), 1 << 32) == ("host memory", 1 << 32)
+    assert flow.cuda.get_device_capability() == (found.major, found.minor) == (8, 0)
+    try:
+        flow.cuda.set_device("cuda:1")
+        assert flow.cuda.current_device() == 1 and flow.ones(2, device="cuda").device == "cuda:1"
+        assert flow.device("cuda", 0) == "cuda:0" and flow.nn.Linear(1, 1, device="cuda").weight.device == "cuda:1"
+    finally:
+        flow.cuda.set_device(0)
+    x = flow.cuda.LongTensor(2, 3)
+    assert x.is_cuda and isinstance(x, flow.cuda.LongTensor) and not isinstance(x, flow.LongTensor)
+    assert x.type() == "oneflow.cuda.LongTensor" and x.get_device() == 0 and x.cpu().get_device() == -1
+    assert x.new_zeros(1).is_cuda and "device='cuda:0', dtype=oneflow.int64" in repr(x)
+    with flow.autocast("cuda"):
+        y = flow.ones(2, 3, device="cuda")
+        assert flow.matmul(y, y.t()).dtype == flow.float16 and flow.matmul(y.cpu(), y.cpu().t()).dtype == flow.float32
+
+
+def test_elements_that_wait_on_the_host(cuda):
+    x = flow.tensor(floats(3, 4), device="cuda:1", requires_grad=True)
+    values = x.numpy().copy()
+    x.offload()
+    assert x.is_offloaded() and x.device == "cpu" and x.requires_grad
+    x.load()
+    assert not x.is_offloaded() and x.device == "cuda:1" and x.is_leaf
+    np.testing.assert_array_equal(x.numpy(), values)
+    with pytest.raises(RuntimeError, match="that offload has moved"):
+        x.load()
+    with pytest.raises(RuntimeError, match="a leaf on a device"):
+        (x * 2).offload()
+
+
 def test_operators_run_there():
     x, w = floats(3, 4), floats(4, 2)
     a, b = flow.tensor(x).cuda(), flow.tensor(w).cuda()

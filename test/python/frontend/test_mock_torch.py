@@ -30,9 +30,9 @@ PROGRAMS = {
         labels = (data.sum(dim=(1, 2)) > 0).long()
         loader = DataLoader(TensorDataset(data, labels), batch_size=16, shuffle=True)
         model = Net().to(device)
-        optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.03)
         scheduler = StepLR(optimizer, step_size=5, gamma=0.7)
-        for epoch in range(8):
+        for epoch in range(6):
             model.train()
             for x, y in loader:
                 x, y = x.to(device), y.to(device)
@@ -45,7 +45,7 @@ PROGRAMS = {
         with torch.no_grad():
             pred = model(data.to(device)).argmax(dim=1, keepdim=True)
         assert pred.eq(labels.view_as(pred)).sum().item() > 55
-        assert optimizer.param_groups[0]["lr"] < 0.02
+        assert optimizer.param_groups[0]["lr"] < 0.03
     """,
     "a language model": """
         import math
@@ -85,9 +85,9 @@ PROGRAMS = {
 
         torch.manual_seed(1)
         model = Model()
-        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, betas=(0.9, 0.95), weight_decay=0.01)
+        optimizer = torch.optim.AdamW(model.parameters(), lr=2e-2, betas=(0.9, 0.95), weight_decay=0.01)
         text = torch.arange(0, 70, dtype=torch.long) % 7
-        for step in range(60):
+        for step in range(40):
             at = torch.randint(len(text) - 7, (8,))
             x = torch.stack([text[i : i + 6] for i in at])
             y = torch.stack([text[i + 1 : i + 7] for i in at])
@@ -97,11 +97,9 @@ PROGRAMS = {
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
         assert loss.item() < 0.5, loss
-        idx = torch.tensor([[3]])
-        for _ in range(4):
-            probs = torch.softmax(model(idx)[0][:, -1, :] / 0.05, dim=-1)
-            idx = torch.cat((idx, torch.multinomial(probs, num_samples=1)), dim=1)
-        assert idx.tolist() == [[3, 4, 5, 6, 0]]
+        probs = torch.softmax(model(x)[0][:, -1, :] / 0.05, dim=-1)
+        x = torch.cat((x, torch.multinomial(probs, num_samples=1)), dim=1)
+        assert torch.equal(x[:, -1], y[:, -1])
     """,
     "a loop with mixed precision": """
         import torch

@@ -11,7 +11,7 @@ TYPES = (int16, uint16, uint32, uint64)
 
 
 def _ends(dtype):
-    """The ends of a type and numbers beside them."""
+    """The bounds of a type and the neighbouring numbers."""
     low, high = (-(1 << dtype.bits - 1), (1 << dtype.bits - 1) - 1) if dtype is int16 else (0, (1 << dtype.bits) - 1)
     return np.array([low, high, low + 1, high - 1, 7, 3, high // 2, high // 2 + 1], dtype.numpy)
 
@@ -33,7 +33,7 @@ SAMPLES = [
         for d in TYPES
     ],
     *_of_ends("scalar_add", whole(3)),
-    *_of_ends("reduce_max", {"axis": [0]}),
+    *[Sample("reduce_max", [v(_ends(d).reshape(2, 2, 2), d)], {"axis": [0, 1, 2]}, dtypes=(d,)) for d in TYPES],
     *_of_ends("reduce_sum", {"axis": [0]}),
     *_of_ends("arg_sort", {"direction": "ASCENDING"}),
     *_of_ends("cumsum", {"dim": 0}, kinds=(int16, uint32)),

@@ -124,6 +124,37 @@ def test_the_next_call_with_tensors_enters_six_files(results):
     assert len(files_of(lambda: compiled(x, x))) <= 6
 
 
+def test_the_next_call_with_containers_enters_six_files():
+    compiled = flow.compile(lambda pair, shift: pair["a"] * pair["b"][0] + shift)
+    calls = [
+        lambda: compiled({"a": X, "b": [X]}, shift=X),
+        lambda: compiled({"a": X, "b": [X]}, X),
+        lambda: compiled({"a": X[:2].copy(), "b": [X[:1].copy()]}, shift=X[0]),
+    ]
+    wanted = [X * X + X, X * X + X, X[:2] * X[:1] + X[0]]
+    for call, value in zip(calls, wanted, strict=True):
+        np.testing.assert_array_equal(call(), value)
+        assert len(files_of(call)) <= 6
+    for call, value in zip(calls, wanted, strict=True):
+        np.testing.assert_array_equal(call(), value)
+
+
+def test_containers_and_their_leaves_are_told_apart():
+    """Calls whose leaves are equal, in other containers and with other numbers."""
+    compiled = flow.compile(lambda x, scale=1.0: x[0] * scale)
+    zero = np.zeros(4, np.float32)
+    for _ in range(2):
+        np.testing.assert_array_equal(compiled(X), X[0])
+        np.testing.assert_array_equal(compiled([X]), X)
+        np.testing.assert_array_equal(compiled([Foreign(X)]), X)
+        np.testing.assert_array_equal(compiled(Foreign(X)), X[0])
+        np.testing.assert_array_equal(compiled(x=(X,), scale=3.0), X * 3)
+        assert not np.signbit(compiled([zero], 0.0)).any() and np.signbit(compiled([zero], -0.0)).all()
+        assert np.isnan(compiled([zero], float("nan"))).all()
+    compiled([X])
+    assert "tensor<3x4xf32>" in compiled.ir()
+
+
 def test_a_call_of_an_earlier_signature_enters_six_files(double):
     for other in (np.ones(5, np.float32), flow.tensor(X)):
         double(other)
@@ -144,8 +175,8 @@ def test_tensors_take_the_fast_path_unless_they_are_views_or_require_grad():
     leaf_result = compiled(x, leaf)
     leaf_result.sum().backward()
     np.testing.assert_array_equal(leaf.grad.numpy(), X)
-    assert compiled._fast_path((x, leaf)) is NotImplemented
-    assert compiled._fast_path((x, X)) is NotImplemented
+    assert compiled._fast[1]((x, leaf)) is NotImplemented
+    assert compiled._fast[1]((x, X)) is NotImplemented
 
 
 def test_lists_are_no_arrays(double):

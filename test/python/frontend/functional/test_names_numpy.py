@@ -11,6 +11,8 @@ B = np.linspace(0.5, 2, 6, dtype=np.float32).reshape(2, 3)
 V, W = np.float32([1, -2, 3]), np.float32([0.5, 4, -1])
 CUBE = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 NAN = np.float32([1, np.nan, 3])
+SQUARE = np.float32([[2, 1, 0], [1, 3, 1], [0, -1, 1]])
+BOXES = np.float32([[0, 0, 2, 2], [0, 0, 2, 1.9], [3, 3, 4, 4]])
 INTS = np.array([[3, 1, 2], [0, 5, 4]])
 
 #: Each call, and what NumPy gives.
@@ -117,7 +119,15 @@ CASES = {
     "interpolate_like": (lambda: F.interpolate_like(t(CUBE[:1]), flow.ones(1, 1, 8)), CUBE[:1].repeat(2, 2)),
     "pixel_shuffle": (lambda: F.pixel_shuffle(t(CUBE[:, None, :2, :1].reshape(1, 2, 1, 2)), h_upscale_factor=2,
                                               w_upscale_factor=1), CUBE[:, None, :2, :1].reshape(1, 1, 2, 2)),
+    "bincount": (lambda: flow.tensor([3, 0, 3]).bincount(), np.bincount([3, 0, 3])),
     "movedim": (lambda: flow.movedim(t(CUBE), (0, 1), (2, 0)), np.moveaxis(CUBE, (0, 1), (2, 0))),
+    "inv": (lambda: flow.linalg.inv(t(SQUARE)), np.linalg.inv(SQUARE)),
+    "det": (lambda: flow.linalg.det(flow.stack([t(SQUARE), t(SQUARE.T)])), [np.linalg.det(SQUARE)] * 2),
+    "nms": (lambda: flow.nms(t(BOXES), flow.tensor([0.5, 0.9, 0.1]), 0.5), np.int32([1, 2])),
+    "affine_grid": (lambda: F.grid_sample(t(CUBE[None]), F.affine_grid(flow.tensor([[[1.0, 0, 0], [0, 1.0, 0]]]),
+                                                                       [1, 2, 3, 4])), CUBE[None]),
+    "deform_conv2d": (lambda: F.deform_conv2d(t(CUBE[None]), flow.ones(1, 2, 3, 4), flow.ones(1, 2, 1, 1)),
+                      np.pad(CUBE.sum(0), ((0, 1), (0, 1)))[None, None, 1:, 1:]),
     "new_full": (lambda: t(INTS).new_full((2,), 3), np.array([3, 3])),
     "new_zeros": (lambda: t(INTS).new_zeros(2, 1), np.array([[0], [0]])),
     "type_as": (lambda: t(A).type_as(t(INTS)), A.astype(np.int64)),
@@ -151,7 +161,7 @@ BAD = {
     "hsplit": (lambda: flow.hsplit(t(A), 2), "sections that divide"),
     "meshgrid": (lambda: flow.meshgrid(t(A)), "expected vectors"),
     "isclose": (lambda: flow.isclose(t(A), t(INTS)), "one element type"),
-    "scatter": (lambda: flow.scatter(t(A), 0, t(INTS), t(INTS)), "a source of f32"),
+    "scatter": (lambda: flow.scatter(t(A), 0, t(INTS), t(INTS)), "src"),
     "repeats": (lambda: flow.repeat_interleave(t(A), flow.tensor([1, 2, 3]), 0), "expected 2 repeats"),
     "broadcast_shapes": (lambda: flow.broadcast_shapes((2, 3), (2,)), "shapes that broadcast"),
     "matrix_norm": (lambda: flow.linalg.matrix_norm(t(A), 2), "expected ord to be"),
@@ -167,6 +177,8 @@ BAD = {
     "out shape": (lambda: flow.add(t(A), 1, out=flow.zeros(3)), "expected out of add to take"),
     "out type": (lambda: flow.add(t(A), 1, out=t(INTS)), "expected out of add to take"),
     "out gradient": (lambda: flow.mul(flow.ones(2, requires_grad=True), 2, out=flow.zeros(2)), "no gradient"),
+    "inv": (lambda: flow.linalg.inv(flow.zeros(2, 2)), "Singular matrix"),
+    "det": (lambda: flow.linalg.det(t(A)), "square matrices"),
     "default dtype": (lambda: flow.set_default_dtype(flow.int32), "type of floats"),
 }
 
@@ -182,6 +194,16 @@ def test_gradients_through_composed_functions():
     x = flow.tensor(A, requires_grad=True)
     (flow.einsum("ij,kj->ik", x, t(B)) * flow.tensor([[1.0, 2.0], [3.0, 4.0]])).sum().backward()
     np.testing.assert_allclose(x.grad.numpy(), np.float32([[1, 2], [3, 4]]) @ B, rtol=1e-6)
+
+
+def test_gradients_of_inverses():
+    x = flow.tensor(SQUARE, requires_grad=True)
+    (flow.linalg.inv(x) * t(SQUARE)).sum().backward()
+    inverse = np.linalg.inv(SQUARE)
+    np.testing.assert_allclose(x.grad.numpy(), -inverse.T @ SQUARE @ inverse.T, rtol=1e-4, atol=1e-6)
+    x.grad = None
+    flow.linalg.det(x).backward()
+    np.testing.assert_allclose(x.grad.numpy(), np.linalg.det(SQUARE) * inverse.T, rtol=1e-4, atol=1e-6)
 
 
 def test_functions_in_a_compiled_function():
@@ -222,6 +244,7 @@ def test_what_tensors_tell():
     assert (view.stride(), view.storage_offset()) == ((4, 2), 12)
     assert (x.type(), x.type(flow.int32).dtype, x.type("oneflow.LongTensor").dtype) == (
         "oneflow.FloatTensor", flow.int32, flow.int64)  # fmt: skip
+    assert isinstance(flow.broadcast_shapes((2, 1), (3,)), flow.Size)
     assert repr(x.shape) == "oneflow.Size([2, 3, 4])" and x.shape.numel() == 24 and isinstance(x.shape, flow.Size)
     assert isinstance(x, flow.FloatTensor) and not isinstance(x, flow.LongTensor)
     assert flow.LongTensor([1, 2]).dtype == flow.int64 and flow.HalfTensor(2, 3).shape == (2, 3)

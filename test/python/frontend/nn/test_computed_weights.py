@@ -54,7 +54,7 @@ def test_packed_sequences_and_back():
     np.testing.assert_array_equal(again[:, :4].numpy(), padded.numpy())
     assert lengths.tolist() == [2, 4, 1] and again.shape == (3, 5, 3)
     found = rnn.unpad_sequence(padded, lengths, batch_first=True)
-    assert [x.shape[0] for x in found] == [2, 4, 1]
+    assert [x.shape[0] for x in found] == [2, 4, 1] == [x.shape[0] for x in rnn.unpack_sequence(packed)]
     with pytest.raises(ValueError, match="lengths that fall"):
         rnn.pack_sequence(sequences())
 
@@ -78,6 +78,7 @@ def test_small_layers():
     norm = nn.RMSLayerNorm(3)
     rms = np.sqrt((x.numpy() ** 2).mean(1, keepdims=True) + 1e-6)
     np.testing.assert_allclose(norm(x).numpy(), x.numpy() / rms, rtol=1e-5)
+    assert list(nn.ModuleDict([["a", fused], ["b", norm]])) == [*nn.ParameterDict([("a", norm.weight)]), "b"]
     net = nn.SyncBatchNorm.convert_sync_batchnorm(nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3)))
     assert type(net[1]) is nn.SyncBatchNorm and list(net.state_dict())[2] == "1.weight"
     weight = nn.init.orthogonal_(flow.empty(3, 5), gain=2.0).numpy()
@@ -91,3 +92,9 @@ def test_hooks_before_the_state_is_read():
     handle.remove()
     layer.state_dict()
     assert seen == ["0."]
+
+
+def test_layers_take_a_device():
+    assert nn.Linear(2, 3, device="cpu", dtype=flow.float64).weight.device == "cpu"
+    with pytest.raises(ValueError, match="expected a device"):
+        nn.LSTM(2, 3, device="tpu")

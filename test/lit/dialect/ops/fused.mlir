@@ -1,0 +1,67 @@
+// RUN: oneflow-opt %s --oneflow-infer-types | FileCheck %s
+
+// CHECK-LABEL: func.func @boxes(
+// CHECK-NEXT: "oneflow.fused_get_center_dist"(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}) : (tensor<?xf32>, tensor<?xf32>, tensor<?xf32>, tensor<?xf32>, tensor<?xf32>, tensor<?xf32>, tensor<?xf32>, tensor<?xf32>) -> tensor<?xf32>
+// CHECK-NEXT: "oneflow.fused_get_intersection_area"(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}) : (tensor<?xf32>, tensor<?xf32>, tensor<?xf32>, tensor<?xf32>, tensor<?xf32>, tensor<?xf32>, tensor<?xf32>, tensor<?xf32>) -> tensor<?xf32>
+// CHECK-NEXT: "oneflow.fused_get_convex_diagonal_squared"(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}) : (tensor<?xf32>, tensor<?xf32>, tensor<?xf32>, tensor<?xf32>, tensor<?xf32>, tensor<?xf32>, tensor<?xf32>, tensor<?xf32>) -> tensor<?xf32>
+// CHECK-NEXT: "oneflow.fused_get_iou"(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}) {eps = 1.000000e+00 : f32} : (tensor<?xf32>, tensor<?xf32>, tensor<?xf32>, tensor<?xf32>, tensor<?xf32>) -> tensor<?xf32>
+// CHECK-NEXT: "oneflow.fused_get_ciou_diagonal_angle"(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}) : (tensor<?xf32>, tensor<?xf32>, tensor<?xf32>, tensor<?xf32>) -> tensor<?xf32>
+func.func @boxes(%a: tensor<?xf32>, %b: tensor<?xf32>) -> (tensor<*xf32>, tensor<*xf32>, tensor<*xf32>, tensor<*xf32>) {
+  %0 = "oneflow.fused_get_center_dist"(%a, %b, %a, %b, %a, %b, %a, %b) : (tensor<?xf32>, tensor<?xf32>, tensor<?xf32>, tensor<?xf32>, tensor<?xf32>, tensor<?xf32>, tensor<?xf32>, tensor<?xf32>) -> tensor<*xf32>
+  %1 = "oneflow.fused_get_intersection_area"(%a, %b, %a, %b, %a, %b, %a, %b) : (tensor<?xf32>, tensor<?xf32>, tensor<?xf32>, tensor<?xf32>, tensor<?xf32>, tensor<?xf32>, tensor<?xf32>, tensor<?xf32>) -> tensor<*xf32>
+  %2 = "oneflow.fused_get_convex_diagonal_squared"(%a, %b, %a, %b, %a, %b, %a, %b) : (tensor<?xf32>, tensor<?xf32>, tensor<?xf32>, tensor<?xf32>, tensor<?xf32>, tensor<?xf32>, tensor<?xf32>, tensor<?xf32>) -> tensor<*xf32>
+  %3 = "oneflow.fused_get_iou"(%a, %b, %a, %b, %1) {eps = 1.0 : f32} : (tensor<?xf32>, tensor<?xf32>, tensor<?xf32>, tensor<?xf32>, tensor<*xf32>) -> tensor<*xf32>
+  %4 = "oneflow.fused_get_ciou_diagonal_angle"(%a, %b, %a, %b) : (tensor<?xf32>, tensor<?xf32>, tensor<?xf32>, tensor<?xf32>) -> tensor<*xf32>
+  return %0, %2, %3, %4 : tensor<*xf32>, tensor<*xf32>, tensor<*xf32>, tensor<*xf32>
+}
+
+// CHECK-LABEL: func.func @box_gradients(
+// CHECK-NEXT: "oneflow.fused_get_center_dist_grad"(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}) : (tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>) -> (tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>)
+// CHECK-NEXT: "oneflow.fused_get_intersection_area_grad"(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}) : (tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>) -> (tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>)
+// CHECK-NEXT: "oneflow.fused_get_convex_diagonal_squared_grad"(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}) : (tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>) -> (tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>)
+// CHECK-NEXT: "oneflow.fused_get_iou_grad"(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}) {eps = 1.000000e+00 : f32} : (tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>) -> (tensor<3xf32>, tensor<3xf32>, tensor<3xf32>)
+// CHECK-NEXT: "oneflow.fused_get_ciou_diagonal_angle_grad"(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}) : (tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>) -> (tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>)
+func.func @box_gradients(%a: tensor<3xf32>, %b: tensor<3xf32>) -> (tensor<*xf32>, tensor<*xf32>, tensor<*xf32>, tensor<*xf32>, tensor<*xf32>) {
+  %0:8 = "oneflow.fused_get_center_dist_grad"(%a, %b, %a, %b, %a, %b, %a, %b, %a) : (tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>) -> (tensor<*xf32>, tensor<*xf32>, tensor<*xf32>, tensor<*xf32>, tensor<*xf32>, tensor<*xf32>, tensor<*xf32>, tensor<*xf32>)
+  %1:8 = "oneflow.fused_get_intersection_area_grad"(%a, %b, %a, %b, %a, %b, %a, %b, %a) : (tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>) -> (tensor<*xf32>, tensor<*xf32>, tensor<*xf32>, tensor<*xf32>, tensor<*xf32>, tensor<*xf32>, tensor<*xf32>, tensor<*xf32>)
+  %2:8 = "oneflow.fused_get_convex_diagonal_squared_grad"(%a, %a, %b, %a, %b, %a, %b, %a, %b) : (tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>) -> (tensor<*xf32>, tensor<*xf32>, tensor<*xf32>, tensor<*xf32>, tensor<*xf32>, tensor<*xf32>, tensor<*xf32>, tensor<*xf32>)
+  %3:3 = "oneflow.fused_get_iou_grad"(%a, %b, %a, %b, %a, %b) {eps = 1.0 : f32} : (tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>) -> (tensor<*xf32>, tensor<*xf32>, tensor<*xf32>)
+  %4:4 = "oneflow.fused_get_ciou_diagonal_angle_grad"(%a, %b, %a, %b, %a) : (tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>) -> (tensor<*xf32>, tensor<*xf32>, tensor<*xf32>, tensor<*xf32>)
+  return %0#0, %1#0, %2#0, %3#0, %4#0 : tensor<*xf32>, tensor<*xf32>, tensor<*xf32>, tensor<*xf32>, tensor<*xf32>
+}
+
+// CHECK-LABEL: func.func @softmaxes(
+// CHECK-NEXT: "oneflow.fused_scale_mask_softmax"(%{{.*}}, %{{.*}}) {scale_value = 2.000000e+00 : f32} : (tensor<2x3x4xf16>, tensor<2x1x4xi1>) -> tensor<2x3x4xf16>
+// CHECK-NEXT: "oneflow.fused_scale_mask_softmax_grad"(%{{.*}}, %{{.*}}, %{{.*}}) {scale_value = 2.000000e+00 : f32} : (tensor<2x3x4xf16>, tensor<2x3x4xf16>, tensor<2x3x4xi1>) -> tensor<2x3x4xf16>
+// CHECK-NEXT: "oneflow.fused_scale_mask_bias_softmax"(%{{.*}}, %{{.*}}) : (tensor<2x3x4xf16>, tensor<2x3x4xf16>) -> tensor<2x3x4xf16>
+// CHECK-NEXT: "oneflow.fused_scale_mask_bias_softmax_grad"(%{{.*}}, %{{.*}}) : (tensor<2x3x4xf16>, tensor<2x3x4xf16>) -> tensor<2x3x4xf16>
+func.func @softmaxes(%x: tensor<2x3x4xf16>, %m: tensor<2x1x4xi1>, %w: tensor<2x3x4xi1>) -> (tensor<*xf16>, tensor<*xf16>) {
+  %0 = "oneflow.fused_scale_mask_softmax"(%x, %m) {scale_value = 2.0 : f32} : (tensor<2x3x4xf16>, tensor<2x1x4xi1>) -> tensor<*xf16>
+  %1 = "oneflow.fused_scale_mask_softmax_grad"(%0, %x, %w) {scale_value = 2.0 : f32} : (tensor<*xf16>, tensor<2x3x4xf16>, tensor<2x3x4xi1>) -> tensor<*xf16>
+  %2 = "oneflow.fused_scale_mask_bias_softmax"(%x, %x) : (tensor<2x3x4xf16>, tensor<2x3x4xf16>) -> tensor<*xf16>
+  %3 = "oneflow.fused_scale_mask_bias_softmax_grad"(%2, %1) : (tensor<*xf16>, tensor<*xf16>) -> tensor<*xf16>
+  return %1, %3 : tensor<*xf16>, tensor<*xf16>
+}
+
+// CHECK-LABEL: func.func @others(
+// CHECK-NEXT: "oneflow.fused_bias_add_gelu"(%{{.*}}, %{{.*}}) {axis = 1 : i32} : (tensor<2x3xf32>, tensor<3xf32>) -> tensor<2x3xf32>
+// CHECK-NEXT: "oneflow.fused_bias_add_gelu_grad"(%{{.*}}, %{{.*}}, %{{.*}}) {axis = 1 : i32} : (tensor<2x3xf32>, tensor<3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+// CHECK-NEXT: "oneflow.fused_fast_gelu_mul"(%{{.*}}, %{{.*}}) : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+// CHECK-NEXT: "oneflow.fused_fast_gelu_mul_grad"(%{{.*}}, %{{.*}}, %{{.*}}) : (tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>) -> (tensor<2x3xf32>, tensor<2x3xf32>)
+// CHECK-NEXT: "oneflow.cast_like"(%{{.*}}, %{{.*}}) : (tensor<2x3xf32>, tensor<i32>) -> tensor<2x3xi32>
+// CHECK-NEXT: "oneflow.dot"(%{{.*}}, %{{.*}}) : (tensor<3xf32>, tensor<3xf32>) -> tensor<f32>
+// CHECK-NEXT: "oneflow.fused_weighted_sum"(%{{.*}}, %{{.*}}) {weights = array<f32: 1.000000e+00, 2.000000e+00>} : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+// CHECK-NEXT: "oneflow.sqrt_square_sum"(%{{.*}}) : (tensor<2x3xf32>) -> tensor<f32>
+// CHECK-NEXT: "oneflow.tuple_identity"(%{{.*}}, %{{.*}}) : (tensor<2x3xf32>, tensor<2x3xf32>) -> (tensor<2x3xf32>, tensor<2x3xf32>)
+func.func @others(%x: tensor<2x3xf32>, %b: tensor<3xf32>, %n: tensor<i32>) -> (tensor<*xi32>, tensor<*xf32>, tensor<*xf32>, tensor<*xf32>, tensor<*xf32>) {
+  %0 = "oneflow.fused_bias_add_gelu"(%x, %b) {axis = 1 : si32} : (tensor<2x3xf32>, tensor<3xf32>) -> tensor<*xf32>
+  %1 = "oneflow.fused_bias_add_gelu_grad"(%x, %b, %0) {axis = 1 : si32} : (tensor<2x3xf32>, tensor<3xf32>, tensor<*xf32>) -> tensor<*xf32>
+  %2 = "oneflow.fused_fast_gelu_mul"(%1, %x) : (tensor<*xf32>, tensor<2x3xf32>) -> tensor<*xf32>
+  %3:2 = "oneflow.fused_fast_gelu_mul_grad"(%2, %x, %x) : (tensor<*xf32>, tensor<2x3xf32>, tensor<2x3xf32>) -> (tensor<*xf32>, tensor<*xf32>)
+  %4 = "oneflow.cast_like"(%x, %n) : (tensor<2x3xf32>, tensor<i32>) -> tensor<*xi32>
+  %5 = "oneflow.dot"(%b, %b) : (tensor<3xf32>, tensor<3xf32>) -> tensor<*xf32>
+  %6 = "oneflow.fused_weighted_sum"(%x, %x) {weights = [1.0 : f32, 2.0 : f32]} : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<*xf32>
+  %7 = "oneflow.sqrt_square_sum"(%x) : (tensor<2x3xf32>) -> tensor<*xf32>
+  %8:2 = "oneflow.tuple_identity"(%x, %x) : (tensor<2x3xf32>, tensor<2x3xf32>) -> (tensor<*xf32>, tensor<*xf32>)
+  return %4, %5, %6, %7, %8#0 : tensor<*xi32>, tensor<*xf32>, tensor<*xf32>, tensor<*xf32>, tensor<*xf32>
+}
