@@ -27,7 +27,6 @@ REFUSED = {
         oneflow.nn.OFRecord*
     """,
     "Not yet: quantization.": "oneflow.nn.*Observer oneflow.nn.FakeQuantization oneflow.nn.Q*",
-    "Not yet: it needs an operator that is not here.": "oneflow.special.zeta",
     "Results of `as_strided` are copies.": "oneflow.Tensor.as_strided_",
 }  # fmt: skip
 
