@@ -135,6 +135,9 @@ OPERATORS = {
         matrix_vector_product matrix_vector_product_grad_a matrix_vector_product_grad_b vector_matrix_product
         vector_matrix_product_grad_a vector_matrix_product_grad_b
     """,
+    "quantization": """
+        fake_quantization min_max_observer quantization
+    """,
     "random": """
         bernoulli dropout dropout_grad normal random_mask_like uniform uniform_int
     """,

@@ -33,7 +33,7 @@ SAMPLES = [
         for d in TYPES
     ],
     *_of_ends("scalar_add", whole(3)),
-    *_of_ends("reduce_max", {"axis": [0]}),
+    *[Sample("reduce_max", [v(_ends(d).reshape(2, 2, 2), d)], {"axis": [0, 1, 2]}, dtypes=(d,)) for d in TYPES],
     *_of_ends("reduce_sum", {"axis": [0]}),
     *_of_ends("arg_sort", {"direction": "ASCENDING"}),
     *_of_ends("cumsum", {"dim": 0}, kinds=(int16, uint32)),

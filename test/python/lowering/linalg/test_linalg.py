@@ -49,6 +49,11 @@ def compiled(context):
     return get
 
 
+def number_of(sample, dtype):
+    """The number of a case among those of its operator."""
+    return next(n for n, (s, d) in enumerate(OPERATORS[sample.op]) if s is sample and d is dtype)
+
+
 def call_of(sample, dtype):
     return make_call(sample, sample.arrays(dtype), sample.attributes(dtype), REGISTRY)
 
@@ -103,7 +108,7 @@ def regrouped(call, values):
 
 def check(runner, sample, dtype):
     op = call_of(sample, dtype)
-    got = runner.run(f"case{OPERATORS[sample.op].index((sample, dtype))}", flatten(op.inputs.values()))
+    got = runner.run(f"case{number_of(sample, dtype)}", flatten(op.inputs.values()))
     assert not runner.failures
     for number, (result, want) in enumerate(zip(got, run_reference(op), strict=True)):
         signed = result.view(want.dtype) if want.dtype.kind == "u" else result

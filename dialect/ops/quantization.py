@@ -1,0 +1,170 @@
+"""Quantization of tensors: observers of the range, and rounding to the integers of a few bits.
+
+A scale is for the whole tensor, or for each slice along the first axis. The formula "google" divides by the scale,
+"cambricon" by 2 to the power of it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from oneflow.dialect import dtypes
+from oneflow.dialect.builder import Builder, Value
+from oneflow.dialect.composite import composite
+from oneflow.dialect.ops.softmax import narrow, widen
+from oneflow.dialect.record import Call, Rule, no_grad
+from oneflow.dialect.sbp import Factors, SbpSignature, all_broadcast, with_partial_shape_operands
+from oneflow.dialect.shapes import expect_dim, expect_dtype, expect_rank, letters
+
+ATTRS = (
+    "quantization_formula: string = 'google', quantization_bit: int32 = 8, quantization_scheme: string = 'symmetric'"
+)
+
+
+def _check_attributes(op: Call) -> None:
+    if op.quantization_formula not in ("google", "cambricon") or op.quantization_scheme not in (
+        "symmetric",
+        "affine",
+    ):
+        raise op.error(
+            "expected quantization_formula google or cambricon and quantization_scheme symmetric or affine, got "
+            f"{op.quantization_formula!r} and {op.quantization_scheme!r}"
+        )
+    if not 1 < op.quantization_bit <= 8:
+        raise op.error(f"expected quantization_bit from 2 to 8, got {op.quantization_bit}")
+    expect_dtype(op, "in", op.in_, dtypes.FLOATS)
+    expect_rank(op, "in", op.in_, 1, -1)
+
+
+def _check_observer(op: Call) -> None:
+    _check_attributes(op)
+    if 0 in op.in_.shape[0 if _is_whole(op.attrs) else 1 :]:
+        raise op.error(f"expected at least one element in in, got {op.in_}")
+
+
+def _check_scales(op: Call) -> None:
+    _check_attributes(op)
+    for name in ("scale", "zero_point"):
+        expect_dtype(op, name, op[name], (op.in_.dtype,))
+        expect_rank(op, name, op[name], 1)
+        size = op[name].shape[0]
+        if size is None:
+            raise op.error(f"expected a static size of {name}, got {op[name]}")
+        if size != 1:
+            expect_dim(op, f"the size of {name}", size, op.in_.shape[0])
+
+
+def _is_whole(attrs: Any) -> bool:
+    """Whether the tensor has one scale."""
+    return bool(attrs["per_layer_quantization"] or attrs["quantization_formula"] == "cambricon")
+
+
+def _is_affine(attrs: Any) -> bool:
+    return bool(attrs["quantization_formula"] == "google" and attrs["quantization_scheme"] == "affine")
+
+
+def _observe(ops: Builder, op: Call) -> tuple[Value, ...]:
+    x, bits = widen(ops, op.in_), op.quantization_bit
+    whole = _is_whole(op.attrs)
+    axes = list(range(0 if whole else 1, x.rank))
+    high, low = ((f(x, axis=axes) if axes else x) for f in (ops.reduce_max, ops.reduce_min))
+    high, low = (ops.reshape(v, shape=[1]) if whole else v for v in (high, low))
+    if _is_affine(op.attrs):
+        scale = (high - low) * (1 / (2**bits - 1))
+        zero = -ops.rint(low / scale)
+    else:
+        most = ops.broadcast_maximum(ops.abs(high), ops.abs(low))
+        cambricon = op.quantization_formula == "cambricon"
+        scale = ops.floor(ops.log2(most)) - (bits - 2) if cambricon else most * (1 / (2 ** (bits - 1) - 1))
+        zero = ops.zero_like(scale)
+    return narrow(ops, scale, op.in_.dtype), narrow(ops, zero, op.in_.dtype)
+
+
+def _numpy_observe(x: Any, *, quantization_bit: Any, per_layer_quantization: Any, **attrs: Any) -> Any:
+    cambricon = attrs["quantization_formula"] == "cambricon"
+    whole = per_layer_quantization or cambricon
+    rows = x.astype(np.float64).reshape((1, x.size) if whole else (x.shape[0], math.prod(x.shape[1:])))
+    high, low, most = rows.max(1), rows.min(1), np.abs(rows).max(1)
+    if _is_affine(attrs):
+        scale = (high - low) / (2**quantization_bit - 1)
+        return scale.astype(x.dtype), -np.rint(low / scale).astype(x.dtype)
+    exponent = np.floor(np.log2(most)) - (quantization_bit - 2)
+    scale = exponent if cambricon else most / (2 ** (quantization_bit - 1) - 1)
+    return scale.astype(x.dtype), np.zeros_like(scale, x.dtype)
+
+
+def _observer_factors(op: Call) -> Factors:
+    rest = " ".join("_" * (op.in_.rank - 1))
+    return Factors(f"_ {rest} -> _, _" if _is_whole(op.attrs) else f"c {rest} -> c, c")
+
+
+composite(
+    f"min_max_observer(in, {ATTRS}, per_layer_quantization: bool = True) -> scale, zero_point",
+    "The scale and the zero point for the range of `in`, or of each of its slices along the first axis.",
+    write=_observe, reference=_numpy_observe, check=_check_observer, sbp=_observer_factors,
+    grad=no_grad("a range is observed"),
+)  # fmt: skip
+
+
+def _slices(ops: Builder, x: Value, like: Value) -> Value:
+    """A scale for each slice of `like` along the first axis, or one for all."""
+    return ops.call("reshape", widen(ops, x), shape=[x.shape[0], *[1] * (like.rank - 1)])[0]
+
+
+def _write(restores: bool) -> Rule:
+    def write(ops: Builder, op: Call) -> Value:
+        scale = _slices(ops, op.scale, op.in_)
+        if op.quantization_formula == "cambricon":
+            scale = ops.exp2(ops.trunc(scale))
+        bits, affine = op.quantization_bit, _is_affine(op.attrs)
+        zero = ops.rint(_slices(ops, op.zero_point, op.in_)) if affine else None
+        steps = widen(ops, op.in_) / scale
+        low = 0 if affine else -(2 ** (bits - 1))
+        rounded = ops.clip_by_scalar(
+            ops.rint(steps if zero is None else steps + zero),
+            floating_min=float(low),
+            floating_max=float(low + 2**bits - 1),
+        )
+        if restores:
+            rounded = (rounded if zero is None else rounded - zero) * scale
+        return narrow(ops, rounded, op.in_.dtype)
+
+    return write
+
+
+def _reference(restores: bool) -> Rule:
+    def reference(x: Any, scale: Any, zero_point: Any, *, quantization_bit: Any, **attrs: Any) -> Any:
+        scale, zero = (v.astype(np.float64).reshape(-1, *[1] * (x.ndim - 1)) for v in (scale, zero_point))
+        if attrs["quantization_formula"] == "cambricon":
+            scale = np.exp2(np.trunc(scale))
+        affine = _is_affine(attrs)
+        zero, low = (np.rint(zero), 0) if affine else (0, -(2 ** (quantization_bit - 1)))
+        rounded = np.clip(np.rint(x.astype(np.float64) / scale + zero), low, low + 2**quantization_bit - 1)
+        return ((rounded - zero) * scale if restores else rounded).astype(x.dtype)
+
+    return reference
+
+
+def _signatures(op: Call) -> list[SbpSignature]:
+    """Splits of every axis; the zero point is read by the affine scheme alone."""
+    names = letters(op.in_.shape)
+    sides = ("_" if op[name].shape[0] == 1 else names[0] for name in ("scale", "zero_point"))
+    factors = Factors(f"{' '.join(names)}, {', '.join(sides)} -> {' '.join(names)}")
+    found = [*factors.signatures([d.shape for d in op.operands]), all_broadcast(3, 1)]
+    return found if _is_affine(op.attrs) else [*found, *with_partial_shape_operands(found, [2])]
+
+
+composite(
+    f"quantization(in, scale, zero_point, {ATTRS}) -> out", "`in` as whole numbers of a few bits, in its own type.",
+    write=_write(False), reference=_reference(False), check=_check_scales, sbp=_signatures,
+    grad=no_grad("whole numbers have no slope"),
+)  # fmt: skip
+composite(
+    f"fake_quantization(in, scale, zero_point, {ATTRS}) -> out",
+    "What `quantization` keeps of `in`. The gradient is that of the identity.",
+    write=_write(True), reference=_reference(True), check=_check_scales, sbp=_signatures,
+    grad=lambda ops, op, dout: {"in": dout},
+)  # fmt: skip

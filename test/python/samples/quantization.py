@@ -1,0 +1,33 @@
+"""Samples of quantization."""
+
+from oneflow.dialect.dtypes import float16, float32
+from oneflow.testing.sample import Bad, Sample, t, v
+
+WHY = "the gradient is that of the identity"
+ONE, EACH = (v([0.125]), v([3.0])), (v([0.125, 0.25, 0.5]), v([3.0, 1.0, 7.0]))
+AFFINE, CAMBRICON = {"quantization_scheme": "affine"}, {"quantization_formula": "cambricon"}
+BITS = {"quantization_bit": 4}
+
+SAMPLES = [
+    Sample("min_max_observer", [t(3, 4)], dtypes=(float32, float16)),
+    Sample("min_max_observer", [t(3, 4)], {**AFFINE, "per_layer_quantization": False}),
+    Sample("min_max_observer", [t(3, 4)], CAMBRICON),
+    *[
+        Sample(name, operands, attrs, gradient=False, why=WHY)
+        for name in ("quantization", "fake_quantization")
+        for operands, attrs in (
+            ([t(3, 4), *ONE], BITS), ([t(3, 4), *EACH], {**AFFINE, **BITS}),
+            ([t(3, 4), v([1.0]), v([0.0])], CAMBRICON),
+        )
+    ],
+]  # fmt: skip
+BAD = [
+    Bad("min_max_observer", [t(3)], {"quantization_bit": 9}, match="expected quantization_bit from 2 to 8, got 9"),
+    Bad("quantization", [t(3), t(2), t(1)], match="expected the size of scale to be 3, got 2"),
+    Bad(
+        "fake_quantization",
+        [t(3), t(1), t(1)],
+        {"quantization_scheme": "s"},
+        match="quantization_scheme symmetric or",
+    ),
+]
