@@ -23,6 +23,7 @@ from oneflow.frontend.functional import (
     positions,
     predicates,
     products,
+    quantizing,
     random,
     reduction,
     resizing,
@@ -52,6 +53,7 @@ from oneflow.frontend.functional.padding import *  # noqa: F403
 from oneflow.frontend.functional.positions import *  # noqa: F403
 from oneflow.frontend.functional.predicates import *  # noqa: F403
 from oneflow.frontend.functional.products import *  # noqa: F403
+from oneflow.frontend.functional.quantizing import *  # noqa: F403
 from oneflow.frontend.functional.random import *  # noqa: F403
 from oneflow.frontend.functional.reduction import *  # noqa: F403
 from oneflow.frontend.functional.resizing import *  # noqa: F403
@@ -81,6 +83,7 @@ __all__ += ordering.__all__
 __all__ += padding.__all__
 __all__ += positions.__all__
 __all__ += products.__all__
+__all__ += quantizing.__all__
 __all__ += random.__all__
 __all__ += reduction.__all__
 __all__ += resizing.__all__

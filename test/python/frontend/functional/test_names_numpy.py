@@ -11,6 +11,11 @@ B = np.linspace(0.5, 2, 6, dtype=np.float32).reshape(2, 3)
 V, W = np.float32([1, -2, 3]), np.float32([0.5, 4, -1])
 CUBE = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 NAN = np.float32([1, np.nan, 3])
+#: Second arguments of Hurwitz's zeta function, what SciPy 1.17 gives, and first arguments.
+ZETA = (
+    [1.0, 0.25, 1.0, 1.0, 2.5], [1.6449340668482266, 10.213055360466601, np.inf, np.nan, 0.11810202582086368],
+    [2.0, 1.5, 1.0, 0.5, 3.0],
+)  # fmt: skip
 SQUARE = np.float32([[2, 1, 0], [1, 3, 1], [0, -1, 1]])
 BOXES = np.float32([[0, 0, 2, 2], [0, 0, 2, 1.9], [3, 3, 4, 4]])
 INTS = np.array([[3, 1, 2], [0, 5, 4]])
@@ -96,6 +101,7 @@ CASES = {
     "linalg.norm": (lambda: flow.linalg.norm(t(CUBE)), np.sqrt((CUBE**2).sum())),
     "linalg.diagonal": (lambda: flow.linalg.diagonal(t(CUBE)), CUBE.diagonal(0, 1, 2)),
     "linalg.cross": (lambda: flow.linalg.cross(t(A), t(B)), np.cross(A, B)),
+    "special.zeta": (lambda: flow.special.zeta(flow.tensor(ZETA[2]), flow.tensor(ZETA[0])), ZETA[1]),
     "special.expit": (lambda: flow.special.expit(t(A)), 1 / (1 + np.exp(-A))),
     "sparse_softmax_cross_entropy": (
         lambda: flow.nn.functional.sparse_softmax_cross_entropy(flow.tensor([2, 0]), t(A)),

@@ -94,6 +94,18 @@ def test_hooks_before_the_state_is_read():
     assert seen == ["0."]
 
 
+def test_quantization():
+    x = flow.tensor([[-2.0, 0.5], [1.27, 0.02]], requires_grad=True)
+    scale, zero = nn.MinMaxObserver()(x)
+    np.testing.assert_allclose([scale.item(), zero.item()], [2 / 127, 0], rtol=1e-6)
+    np.testing.assert_array_equal(nn.Quantization()(x, scale, zero).detach().numpy(), [[-127, 32], [81, 1]])
+    kept = nn.FakeQuantization()(x, scale, zero)
+    np.testing.assert_allclose(kept.detach().numpy(), np.float32([[-127, 32], [81, 1]]) * 2 / 127, rtol=1e-6)
+    kept.sum().backward()
+    assert x.grad.tolist() == [[1, 1], [1, 1]]
+    assert nn.MinMaxObserver(per_layer_quantization=False)(x)[0].shape == (2,)
+
+
 def test_layers_take_a_device():
     assert nn.Linear(2, 3, device="cpu", dtype=flow.float64).weight.device == "cpu"
     with pytest.raises(ValueError, match="expected a device"):

@@ -1,0 +1,59 @@
+"""Quantization to whole numbers of a few bits.
+
+`quantization_formula` is "google" or "cambricon", `quantization_scheme` "symmetric" or "affine".
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from oneflow.frontend.core.dispatch import as_tensor, dispatch, dispatch_all
+from oneflow.frontend.core.tensor import Tensor
+
+__all__ = ["fake_quantization", "min_max_observer", "quantization"]
+
+
+def min_max_observer(
+    input: Any,
+    quantization_formula: str = "google",
+    quantization_bit: int = 8,
+    quantization_scheme: str = "symmetric",
+    per_layer_quantization: bool = True,
+) -> tuple[Tensor, ...]:
+    """The scale and the zero point for the range of a tensor, or without `per_layer_quantization` of each slice along
+    dimension 0.
+    """
+    options = {"quantization_formula": quantization_formula, "quantization_scheme": quantization_scheme}
+    numbers = {"quantization_bit": quantization_bit, "per_layer_quantization": per_layer_quantization}
+    return dispatch_all("min_max_observer", as_tensor(input), **options, **numbers)
+
+
+def _quantized(name: str, operands: tuple[Any, ...], formula: str, bit: int, scheme: str) -> Tensor:
+    options = {"quantization_formula": formula, "quantization_bit": bit, "quantization_scheme": scheme}
+    return dispatch(name, *map(as_tensor, operands), **options)
+
+
+def quantization(
+    input: Any,
+    scale: Any,
+    zero_point: Any,
+    quantization_formula: str = "google",
+    quantization_bit: int = 8,
+    quantization_scheme: str = "symmetric",
+) -> Tensor:
+    """A tensor as whole numbers of a few bits, in its own element type."""
+    operands = input, scale, zero_point
+    return _quantized("quantization", operands, quantization_formula, quantization_bit, quantization_scheme)
+
+
+def fake_quantization(
+    input: Any,
+    scale: Any,
+    zero_point: Any,
+    quantization_formula: str = "google",
+    quantization_bit: int = 8,
+    quantization_scheme: str = "symmetric",
+) -> Tensor:
+    """What `quantization` keeps of a tensor. The gradient is that of the identity."""
+    operands = input, scale, zero_point
+    return _quantized("fake_quantization", operands, quantization_formula, quantization_bit, quantization_scheme)
