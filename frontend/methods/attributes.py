@@ -90,7 +90,7 @@ def offload(self: EagerTensor) -> None:
     if not self.is_cuda or self.handle.node is not None:
         raise refuse(f"expected a leaf on a device to offload, got {self.desc} on {self.device}")
     home = self.device
-    self.data = to_device(self.detach(), Device("cpu"))  # type: ignore[arg-type,assignment]
+    self.data = to_device(self.detach(), Device("cpu"))  # type: ignore[arg-type]
     self.offloaded_from = home
 
 
@@ -102,7 +102,7 @@ def load(self: EagerTensor) -> None:
     """
     if self.offloaded_from is None:
         raise refuse(f"expected a tensor that offload has moved to the host, got {self.desc} on {self.device}")
-    self.data = to_device(self.detach(), self.offloaded_from)  # type: ignore[arg-type,assignment]
+    self.data = to_device(self.detach(), self.offloaded_from)  # type: ignore[arg-type]
     self.offloaded_from = None
 
 
