@@ -7,7 +7,7 @@
 
 /// The version of this SDK: raised with every change of its headers. A library built with another one is refused before
 /// any of its code runs.
-#define ONEFLOW_SDK_VERSION 8
+#define ONEFLOW_SDK_VERSION 7
 
 namespace oneflow {
 namespace user_op {
