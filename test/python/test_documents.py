@@ -24,7 +24,8 @@ def blocks(document: Path, language: str) -> list[str]:
 
 
 def run(command: list[str], cwd: Path, source: Path) -> str:
-    environment = {**os.environ, "PYTHONPATH": str(source / "src")}
+    folders = [str(source / "src"), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(folders)}
     done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}\n{done.stderr}"
     return done.stdout
