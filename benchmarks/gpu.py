@@ -134,12 +134,12 @@ def first_call() -> None:
     """Prints how long the first call takes, and its parts: the rest is tracing and the first run."""
     model = models.gpt2(flow).to(flow.bfloat16).to("cuda")
     step = flow.compile(training(flow, model, next_token, adamw(flow, model)))
-    given = [flow.from_numpy(a) for a in tokens(8)]
+    tensors = [flow.from_numpy(a) for a in tokens(8)]
     spent: dict[str, float] = {}
     for name in ("find_program", "compile_for_arch", "CudaExecutable", "record", "Steps"):
         setattr(executable, name, timed(name, getattr(executable, name), spent))
     begin = time.perf_counter()
-    step(*given).item()
+    step(*tensors).item()
     took = time.perf_counter() - begin
     peak = step._latest().executable.peak_bytes
     parts = ", ".join(f"{name} {seconds:.2f}" for name, seconds in spent.items())
@@ -149,10 +149,10 @@ def first_call() -> None:
 def timed(name: str, function: Any, spent: dict[str, float]) -> Any:
     """A function that adds the seconds of its calls up."""
 
-    def run(*given: Any, **named: Any) -> Any:
+    def run(*arguments: Any, **named: Any) -> Any:
         begin = time.perf_counter()
         try:
-            return function(*given, **named)
+            return function(*arguments, **named)
         finally:
             spent[name] = spent.get(name, 0.0) + time.perf_counter() - begin
 
@@ -186,14 +186,14 @@ def main() -> None:
     parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out")
     parser.add_argument("--first-call", action="store_true", help="measure compiling GPT-2's training step as well")
     parser.add_argument("--output", type=Path, default=RESULTS)
-    given = parser.parse_args()
-    with given.output.open("w") as file:
-        lines = report(given.groups.split(","), Harness(given.rounds, not given.no_compile))
+    options = parser.parse_args()
+    with options.output.open("w") as file:
+        lines = report(options.groups.split(","), Harness(options.rounds, not options.no_compile))
         for text in lines:
             print(text, flush=True)
             file.write(text + "\n")
             file.flush()
-        for text in compile_seconds() if given.first_call else ():
+        for text in compile_seconds() if options.first_call else ():
             print(text, flush=True)
             file.write(f"\n- {text}\n")
 

@@ -117,13 +117,13 @@ def measure(case: Case, harness: Any) -> Measured:
     Raises:
         AssertionError: their results differ.
     """
-    given = [flow.from_numpy(normal(*shape, dtype="bf16")) for shape in case.shapes]
+    tensors = [flow.from_numpy(normal(*shape, dtype="bf16")) for shape in case.shapes]
     functions = [flow.compile(case.function, device="cuda", autotune=tuned) for tuned in (False, True)]
-    results = [torch.from_dlpack(function(*given).detach()) for function in functions]
+    results = [torch.from_dlpack(function(*tensors).detach()) for function in functions]
     compare(Row(case.name, lambda: None, {}), *results)
     chosen, tuned = (function._latest().executable.program.sources for function in functions)
     changed = sum(chosen[name] != source for name, source in tuned.items())
-    actions: list[Action] = [lambda f=f: f(*given) for f in functions]
+    actions: list[Action] = [lambda f=f: f(*tensors) for f in functions]
     times = [[harness.microseconds(action, True) for action in actions] for _ in range(harness.rounds)]
     return Measured(*(statistics.median(column) for column in zip(*times, strict=True)), changed)
 
@@ -149,12 +149,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--cases", default="", help="what to measure: beginnings of names, all if empty")
     parser.add_argument("--rounds", type=int, default=20, help="calls of each program")
-    given = parser.parse_args()
-    wanted = [case for case in cases() if case.name.startswith(tuple(given.cases.split(",")))]
+    options = parser.parse_args()
+    wanted = [case for case in cases() if case.name.startswith(tuple(options.cases.split(",")))]
     if not wanted:
-        parser.error(f"expected --cases to begin names such as {next(cases()).name!r}, got {given.cases!r}")
+        parser.error(f"expected --cases to begin names such as {next(cases()).name!r}, got {options.cases!r}")
     print(f"{prepare(wanted, driver.device(0).arch)} kernels compiled on {torch.cuda.get_device_name()}", flush=True)
-    for line in report(wanted, Harness(given.rounds, False)):
+    for line in report(wanted, Harness(options.rounds, False)):
         print(line, flush=True)
 
 

@@ -46,10 +46,10 @@ def both(name: str, function: Callable[[Any], Callable[..., Any]], arrays: Seque
         mine = gradients(flow, mine, leaves)
         theirs, fast = (gradients(torch, f, leaves) for f in (theirs, fast))
     ours = flow.compile(mine, device="cuda")
-    given = [flow.from_numpy(a) for a in arrays]
+    tensors = [flow.from_numpy(a) for a in arrays]
     peers = {EAGER: lambda: theirs(*arrays), COMPILED: lambda: fast(*arrays)}
-    row = Row(name, lambda: ours(*given), peers, **facts)
-    compare(row, ours(*given), theirs(*arrays))
+    row = Row(name, lambda: ours(*tensors), peers, **facts)
+    compare(row, ours(*tensors), theirs(*arrays))
     return row
 
 

@@ -156,7 +156,7 @@ def step_row(name: str, make: Callable[[Any], Any], loss: Callable[..., Any], ar
     mine = make(flow)
     mine.load_state_dict({k: v.float().cpu().numpy() for k, v in theirs.state_dict().items()}, strict=False)
     mine = mine.to(getattr(flow, {"f32": "float32", "bf16": "bfloat16"}[dtype])).to("cuda")
-    given = [flow.from_numpy(a) for a in arrays]
+    tensors = [flow.from_numpy(a) for a in arrays]
     if optimizer is None:
         mine.eval(), theirs.eval()
         ours, slow = (lambda *a: loss(flow, mine, *a)), (lambda *a: loss(torch, theirs, *a))
@@ -165,7 +165,7 @@ def step_row(name: str, make: Callable[[Any], Any], loss: Callable[..., Any], ar
         slow = training(torch, theirs, loss, optimizer(torch, theirs))
     ours = flow.compile(ours)
     begin = time.perf_counter()
-    first = ours(*given)
+    first = ours(*tensors)
     flow.cuda.synchronize()
     took = time.perf_counter() - begin
     peers: dict[str, Action] = {EAGER: lambda: slow(*arrays)}
@@ -177,7 +177,7 @@ def step_row(name: str, make: Callable[[Any], Any], loss: Callable[..., Any], ar
         others = copy.deepcopy(theirs)
         forward, chosen = compiled(lambda *a: loss(torch, others, *a), mode=mode), optimizer(torch, others)
         peers[COMPILED] = lambda: training_step(forward, chosen, arrays)
-    row = Row(f"{name} (first call {took:.1f} s)", lambda: ours(*given), peers, step=True)
+    row = Row(f"{name} (first call {took:.1f} s)", lambda: ours(*tensors), peers, step=True)
     compare(row, first, peers[EAGER]())
     return row
 

@@ -116,8 +116,8 @@ def main() -> int:
     parser.add_argument("--budget", type=float, default=570.0, help="seconds for everything")
     parser.add_argument("--processes", type=int, default=12, help="processes that the samples are shared out over")
     parser.add_argument("--output", type=Path, default=Path("gpu_session"), help="the folder for logs and tables")
-    given = parser.parse_args()
-    outcomes = run_all(stages(given.processes, given.output.resolve()), given.budget, given.output.resolve())
+    options = parser.parse_args()
+    outcomes = run_all(stages(options.processes, options.output.resolve()), options.budget, options.output.resolve())
     print("".join(f"{o}\n" for o in outcomes), end="")
     tests = [o for o in outcomes if o.job.name not in ("figures", "first_call")]
     return int(any(o.status for o in tests) or any(o.status is None for o in tests))

@@ -133,12 +133,12 @@ def steps(rank: Rank, make: Action, loss: Callable[..., Any], batch: Callable[[i
     """A step on this GPU alone with one batch, and one on all GPUs with `count` batches, each of which has one."""
     alone, together = make().to(f"cuda:{rank.gpu.number}"), make()
     model = layout(together, rank.placement)
-    given = [flow.from_numpy(a).to(f"cuda:{rank.gpu.number}") for a in batch(1)]
+    tensors = [flow.from_numpy(a).to(f"cuda:{rank.gpu.number}") for a in batch(1)]
     batch_sbp = flow.sbp.split(0) if count > 1 else flow.sbp.broadcast
     shared = [flow.from_numpy(a).to_global(rank.placement, batch_sbp) for a in batch(count)]
     one = training(alone, flow.optim.AdamW(alone.parameters(), lr=1e-4), loss)
     many = training(model, flow.optim.AdamW(together.parameters(), lr=1e-4), loss)
-    return lambda: one(*given), lambda: many(*shared)
+    return lambda: one(*tensors), lambda: many(*shared)
 
 
 def scaling(name: str, rank: Rank, pair: tuple[Action, Action], count: int, goal: str = "") -> str:
@@ -243,19 +243,19 @@ def main() -> int:
     parser.add_argument("--output", type=Path, help="a file to write the results to as well")
     parser.add_argument("--host", action="store_true", help="tiny sizes on devices made of host memory")
     parser.add_argument("--rank", help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.rank:
-        run_rank(given.rank, given.host)
+    options = parser.parse_args()
+    if options.rank:
+        run_rank(options.rank, options.host)
         return 0
     parts = [f"# Measured figures on {RANKS} GPUs\n\nBy `python benchmarks/sbp_gpu.py`; medians."]
-    end, good = time.monotonic() + given.limit, True
-    for group in given.groups.split(","):
-        text, ended = run_group(group, given.host, max(end - time.monotonic(), 1))
+    end, good = time.monotonic() + options.limit, True
+    for group in options.groups.split(","):
+        text, ended = run_group(group, options.host, max(end - time.monotonic(), 1))
         parts.append(f"## {group}\n\n{text}")
         good &= ended
         print(parts[-1], flush=True)
-    if given.output:
-        given.output.write_text("\n\n".join(parts) + "\n")
+    if options.output:
+        options.output.write_text("\n\n".join(parts) + "\n")
     return int(not good)
 
 

@@ -69,6 +69,11 @@ TRANSFORMERS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "bloom": ("BloomConfig", {"hidden_size": 32, "n_layer": 1, "n_head": 4, "vocab_size": 96}, _SEQUENCE),
     "mamba": ("MambaConfig", {"hidden_size": 32, "num_hidden_layers": 1, "vocab_size": 96, "state_size": 4},
               _SEQUENCE),
+    "mamba2": ("Mamba2Config", {"hidden_size": 32, "num_hidden_layers": 1, "vocab_size": 96, "state_size": 8,
+               "num_heads": 8, "head_dim": 8, "n_groups": 2, "chunk_size": 4}, _SEQUENCE),
+    "mixtral": ("MixtralConfig", _GROUPED | {"num_local_experts": 4}, _SEQUENCE),
+    "qwen2_moe": ("Qwen2MoeConfig", _GROUPED | {"num_experts": 4, "num_experts_per_tok": 2,
+                  "moe_intermediate_size": 32, "shared_expert_intermediate_size": 32}, _SEQUENCE),
     "bert": ("BertConfig", _SMALL, _SEQUENCE),
     "roberta": ("RobertaConfig", _SMALL, _SEQUENCE),
     "distilbert": ("DistilBertConfig", {"dim": 32, "hidden_dim": 64, "n_layers": 1, "n_heads": 4, "vocab_size": 96},
@@ -230,10 +235,11 @@ def check_export(model: nn.Module, inputs: Callable[[int], dict[str, torch.Tenso
 def _step(
     function: Callable[..., list[torch.Tensor]], model: nn.Module, given: dict[str, torch.Tensor]
 ) -> list[torch.Tensor]:
-    """The loss of a step and all gradients."""
+    """The loss of a step, which no normalization makes constant, and all gradients."""
     model.zero_grad(set_to_none=True)
     results = [x for x in function(given) if x.is_floating_point() and x.requires_grad]
-    loss = sum((x.square().mean() + x.mean() for x in results), torch.zeros(()))
+    weights = [torch.cos(torch.arange(x.numel(), dtype=x.dtype)).reshape(x.shape) for x in results]
+    loss = sum(((x + x.square()) * w).mean() for x, w in zip(results, weights, strict=True))
     loss.backward()
     return [loss.detach(), *(p.grad.clone() for p in model.parameters() if p.grad is not None)]
 

@@ -131,8 +131,8 @@ class Builder(ABC):
         args = record.signature.inputs
         if len(operands) > len(args):
             raise OperatorError(f"oneflow.{record.name}: expected at most {len(args)} operands, got {len(operands)}")
-        given: list[Any] = [*operands, *[None] * (len(args) - len(operands))]
-        groups = [self._wrap_all(v) if a.is_variadic else v for a, v in zip(args, given, strict=True)]
+        padded: list[Any] = [*operands, *[None] * (len(args) - len(operands))]
+        groups = [self._wrap_all(v) if a.is_variadic else v for a, v in zip(args, padded, strict=True)]
         sizes = [len(g) if isinstance(g, tuple) else int(g is not None) for g in groups]
         flat = [g if isinstance(g, Value) else self.wrap(g) for g in flatten(groups)]
         try:

@@ -25,11 +25,11 @@ class Recorder(Builder):
         self.calls: list[Call] = []
         self._originals: dict[int, tuple[Value, Value]] = {}
 
-    def value(self, given: Value) -> Value:
+    def value(self, original: Value) -> Value:
         """A value of the other builder as one of this."""
-        made = Value(self, given.handle, given.desc)
-        self._originals[id(made)] = (made, given)
-        return made
+        recorded = Value(self, original.handle, original.desc)
+        self._originals[id(recorded)] = (recorded, original)
+        return recorded
 
     def original(self, value: Value) -> Value:
         """A value of this builder as one of the other."""

@@ -22,7 +22,8 @@ RENAMED: dict[str, dict[str, str]] = {
     "option of oneflow-form-kernels": {"beside": "epilogue"},
     "slot of an operator": {"by_parts": "sharded_decomposition", "withheld": "unoffered"},
     r"argument of flow\.ops\.reduce_(all|any|max|min|nansum|prod|sum)": {"x": "input_tensor"},
-    r"argument of flow\.ops\.(?!slice|tensor_scatter)\w+_update(_with_cast)?": {"lr_scale": "learning_rate_scale"},
+    r"argument of flow\.ops\.(multi_tensor_)?(adadelta|adagrad|adam|ftrl|lamb|lars|momentum|rmsprop|sgd)"
+    r"_update(_with_cast)?": {"lr_scale": "learning_rate_scale"},
 }
 
 

@@ -235,9 +235,11 @@ class Inference:
         else:
             found = self._described(op, by_types, attributes)
         if found is not None and len(found) != len(op.results):
-            outputs = record_of(op, self.registry).signature.outputs
+            record, count = record_of(op, self.registry), len(op.results)
+            outputs = record.signature.outputs
             names = f" ({', '.join(map(str, outputs))})" if outputs else ""
-            raise OperatorError(f"{op.name}: results: expected {len(found)}{names}, got {len(op.results)}")
+            remedy = _missing_updates(record, range(count, len(found)))
+            raise OperatorError(f"{op.name}: results: expected {len(found)}{names}, got {count}{remedy}")
         return found
 
     def _described(self, op: ir.Operation, by_types: Any, attributes: Any) -> tuple[TensorDesc, ...] | None:
@@ -270,6 +272,13 @@ class Inference:
             bind_results(op, call, list(op.results))
         unknown = "declared" in record.traits or any(d.shape is None for d in descs)
         return None if unknown else infer(record, call)
+
+
+def _missing_updates(record: Operator, numbers: range) -> str:
+    """The remedy where results of these numbers are missing, as in OneFlow, which updates operands in place."""
+    updates = {f"{a.name}_out" for a in record.signature.inputs}
+    missing = [o.name for o in record.signature.outputs[numbers.start : numbers.stop] if o.name in updates]
+    return f"; tensors are values: add the results {', '.join(missing)} for the updated operands" if missing else ""
 
 
 def disagreement(op: ir.Operation, results: Sequence[TensorDesc] | None) -> str | None:

@@ -71,8 +71,8 @@ class Segment:
     @property
     def operands(self) -> tuple[Value, ...]:
         """Every value from outside that the segment reads."""
-        made = {id(r) for e in self.entries for r in e.results}
-        read = {id(v): v for e in self.entries for v in e.operands if id(v) not in made}
+        results = {id(r) for e in self.entries for r in e.results}
+        read = {id(v): v for e in self.entries for v in e.operands if id(v) not in results}
         return tuple({**{id(v): v for v in self.inputs}, **read}.values())
 
 

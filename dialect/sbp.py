@@ -221,7 +221,7 @@ def has_partial_bools(signature: SbpSignature, bools: Sequence[bool]) -> bool:
 
 def with_partial_shape_operands(signatures: Sequence[SbpSignature], positions: Sequence[int]) -> list[SbpSignature]:
     """Further signatures, with partial sums for repeated operands at `positions`, of which only the shape is read."""
-    return [s for given in signatures for s in _partial_alternatives(given, positions) if s != given]
+    return [s for signature in signatures for s in _partial_alternatives(signature, positions) if s != signature]
 
 
 def _partial_alternatives(signature: SbpSignature, positions: Sequence[int]) -> Iterator[SbpSignature]:

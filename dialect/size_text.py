@@ -30,13 +30,13 @@ _NUMBERS: dict[str, Callable[[int, int], int]] = {
 }
 
 
-def evaluate_sizes(text: str, given: Sequence[Any]) -> tuple[Any, ...]:
-    """The sizes that `text` says of `d0, d1, ..`, which are `given`.
+def evaluate_sizes(text: str, likes: Sequence[Any]) -> tuple[Any, ...]:
+    """The sizes that `text` computes from `d0, d1, ..`, the sizes `likes`.
 
     Raises:
         ValueError: it is no such text, names a size that is not given, or divides by 0.
     """
-    return tuple(_evaluate(node, given) for node in _parsed(text))
+    return tuple(_evaluate(node, likes) for node in _parsed(text))
 
 
 @functools.lru_cache(4096)
@@ -48,26 +48,26 @@ def _parsed(text: str) -> tuple[ast.expr, ...]:
     return tuple(body.elts) if isinstance(body, ast.Tuple) else (body,)
 
 
-def _evaluate(node: ast.expr, given: Sequence[Any]) -> Any:
+def _evaluate(node: ast.expr, likes: Sequence[Any]) -> Any:
     match node:
         case ast.Constant(value=int() as number) if not isinstance(number, bool):
             return number
         case ast.Name(id=name):
-            return _size_named(name, given)
+            return _size_named(name, likes)
         case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return _combine("sub", 0, _evaluate(operand, given))
+            return _combine("sub", 0, _evaluate(operand, likes))
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _KINDS:
-            return _combine(_KINDS[type(op)], _evaluate(left, given), _evaluate(right, given))
+            return _combine(_KINDS[type(op)], _evaluate(left, likes), _evaluate(right, likes))
         case ast.Call(func=ast.Name(id=("min" | "max") as kind), args=[left, right], keywords=[]):
-            return _combine(kind, _evaluate(left, given), _evaluate(right, given))
+            return _combine(kind, _evaluate(left, likes), _evaluate(right, likes))
     raise ValueError(f"expected numbers, d0, d1, .. and + - * // % min max as sizes, got {ast.unparse(node)}")
 
 
-def _size_named(name: str, given: Sequence[Any]) -> Any:
-    number = int(name[1:]) if name[:1] == "d" and name[1:].isdecimal() else len(given)
-    if number >= len(given):
-        raise ValueError(f"expected one of {len(given)} sizes d0, d1, .., got {name}")
-    return given[number]
+def _size_named(name: str, likes: Sequence[Any]) -> Any:
+    number = int(name[1:]) if name[:1] == "d" and name[1:].isdecimal() else len(likes)
+    if number >= len(likes):
+        raise ValueError(f"expected one of {len(likes)} sizes d0, d1, .., got {name}")
+    return likes[number]
 
 
 def _combine(kind: str, a: Any, b: Any) -> Any:

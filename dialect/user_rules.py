@@ -54,9 +54,9 @@ class UserRule:
         """An error of the rule."""
         return OperatorError(f"oneflow.{self.name}: its slot {self.slot} ({self.place}): {text}")
 
-    def expected(self, what: str, given: Any) -> OperatorError:
+    def expected(self, what: str, value: Any) -> OperatorError:
         """The error of a rule that gives something else than it should."""
-        return self.error(f"expected {what}, got {_described_value(given)}")
+        return self.error(f"expected {what}, got {_described_value(value)}")
 
     def call(self, function: Callable[..., Any], *args: Any, **attrs: Any) -> Any:
         """Calls the function.
@@ -105,8 +105,8 @@ def guard(name: str, slot: str, function: Rule) -> Rule:
     return guarded
 
 
-def _all_of(kind: type, given: Any) -> bool:
-    return isinstance(given, (tuple, list, frozenset, set)) and all(isinstance(x, kind) for x in given)
+def _all_of(kind: type, value: Any) -> bool:
+    return isinstance(value, (tuple, list, frozenset, set)) and all(isinstance(x, kind) for x in value)
 
 
 #: What slots that are no rules of a call have to be: in words, and the test.
@@ -160,16 +160,16 @@ def _place(function: Rule) -> str:
     return f"{code.co_filename}:{code.co_firstlineno}" if code else type(function).__name__
 
 
-def _described_value(given: Any) -> str:
-    text = repr(given)
+def _described_value(value: Any) -> str:
+    text = repr(value)
     return text if len(text) <= 60 else f"{text[:60]}.."
 
 
-def _types(rule: UserRule, args: tuple[Any, ...], given: Any) -> tuple[TensorDesc, ...]:
-    descs = (given,) if isinstance(given, TensorDesc) else given
+def _types(rule: UserRule, args: tuple[Any, ...], result: Any) -> tuple[TensorDesc, ...]:
+    descs = (result,) if isinstance(result, TensorDesc) else result
     if not isinstance(descs, (tuple, list)) or not all(isinstance(d, TensorDesc) for d in descs):
-        raise rule.expected("a TensorDesc for each result", given)
-    _check_count(rule, args[0], len(descs), given)
+        raise rule.expected("a TensorDesc for each result", result)
+    _check_count(rule, args[0], len(descs), result)
     types = tuple(_checked_desc(rule, d) for d in descs)
     _check_ranks(args[0], types)
     return types
@@ -186,11 +186,11 @@ def _check_ranks(op: Call, results: tuple[TensorDesc, ...]) -> None:
         raise op.error(f"its slot sbp: expected a factor for each dimension of {told}, got {op.record.sbp.text!r}")
 
 
-def _check_count(rule: UserRule, op: Call, count: int, given: Any) -> None:
+def _check_count(rule: UserRule, op: Call, count: int, result: Any) -> None:
     results = op.record.signature.outputs
     most = None if any(r.most is None for r in results) else sum(r.most or 0 for r in results)
     if count < sum(r.least for r in results) or (most is not None and count > most):
-        raise rule.expected(f"something for each of the results {', '.join(map(str, results))}", given)
+        raise rule.expected(f"something for each of the results {', '.join(map(str, results))}", result)
 
 
 def _checked_desc(rule: UserRule, desc: TensorDesc) -> TensorDesc:
@@ -200,32 +200,32 @@ def _checked_desc(rule: UserRule, desc: TensorDesc) -> TensorDesc:
     except TypeError:
         shape = (-1,)
     if not isinstance(desc.dtype, DType) or any(d is not None and d < 0 for d in shape or ()):
-        given = f"{desc.shape} of {desc.dtype}"
-        raise rule.error(f"expected sizes from 0 on, or None, and an element type, got {given}")
+        described = f"{desc.shape} of {desc.dtype}"
+        raise rule.error(f"expected sizes from 0 on, or None, and an element type, got {described}")
     return TensorDesc(shape, desc.dtype)
 
 
-def _sbp(rule: UserRule, args: tuple[Any, ...], given: Any) -> Any:
-    if isinstance(given, Factors):
-        check_factors(args[0].record.signature, given)
-        return given
-    op, signatures = args[0], list(given) if isinstance(given, (tuple, list)) else [given]
+def _sbp(rule: UserRule, args: tuple[Any, ...], result: Any) -> Any:
+    if isinstance(result, Factors):
+        check_factors(args[0].record.signature, result)
+        return result
+    op, signatures = args[0], list(result) if isinstance(result, (tuple, list)) else [result]
     sizes = (len(op.operands), len(op.results))
     for one in signatures:
         if not isinstance(one, SbpSignature) or (len(one.inputs), len(one.outputs)) != sizes:
-            raise rule.expected("Factors, or SbpSignatures of every operand and result", given)
+            raise rule.expected("Factors, or SbpSignatures of every operand and result", result)
     return signatures
 
 
-def _grad(rule: UserRule, args: tuple[Any, ...], given: Any) -> dict[str, Any]:
-    if not isinstance(given, Mapping):
-        raise rule.expected("a dict of gradients by the names of operands", given)
+def _grad(rule: UserRule, args: tuple[Any, ...], result: Any) -> dict[str, Any]:
+    if not isinstance(result, Mapping):
+        raise rule.expected("a dict of gradients by the names of operands", result)
     inputs = args[1].inputs
-    for name in given:
+    for name in result:
         if name not in inputs:
             near = suggestion(str(name), inputs)
             raise rule.error(f"expected gradients by operands ({', '.join(inputs)}), got one by {name!r}{near}")
-    return {name: _gradients(rule, name, inputs[name], grad) for name, grad in given.items()}
+    return {name: _gradients(rule, name, inputs[name], grad) for name, grad in result.items()}
 
 
 def _gradients(rule: UserRule, name: str, operand: Any, grad: Any) -> Any:
@@ -248,30 +248,30 @@ def _gradient(rule: UserRule, name: str, operand: Any, grad: Any) -> Any:
     return grad
 
 
-def _decompose(rule: UserRule, args: tuple[Any, ...], given: Any) -> Any:
-    op, values = args[1], given if isinstance(given, (tuple, list)) else [given]
+def _decompose(rule: UserRule, args: tuple[Any, ...], result: Any) -> Any:
+    op, values = args[1], result if isinstance(result, (tuple, list)) else [result]
     if not all(isinstance(v, Value) for v in values):
-        raise rule.expected("values that `ops` built", given)
-    _check_count(rule, op, len(values), given)
+        raise rule.expected("values that `ops` built", result)
+    _check_count(rule, op, len(values), result)
     results = infer(op.record, Call(op.record, {k: describe(v) for k, v in op.inputs.items()}, op.attrs))
     for value, desc in zip(flatten(values), results, strict=True):
         if not value.desc.compatible(desc):
             raise rule.error(f"expected a result of type {desc}, got {value.desc}")
-    return given
+    return result
 
 
-def _compute(rule: UserRule, args: tuple[Any, ...], given: Any) -> list[Stage]:
-    stages = [given] if isinstance(given, Stage) else given
+def _compute(rule: UserRule, args: tuple[Any, ...], result: Any) -> list[Stage]:
+    stages = [result] if isinstance(result, Stage) else result
     if not isinstance(stages, (tuple, list)) or not all(isinstance(s, Stage) for s in stages):
-        raise rule.expected("a stage of oneflow.dialect.compute for each result", given)
-    _check_count(rule, args[0], len(stages), given)
+        raise rule.expected("a stage of oneflow.dialect.compute for each result", result)
+    _check_count(rule, args[0], len(stages), result)
     return list(stages)
 
 
-def _scalar(rule: UserRule, args: tuple[Any, ...], given: Any) -> Expr:
-    if not isinstance(given, Expr):
-        raise rule.expected("an expression of flow.scalar", given)
-    return given
+def _scalar(rule: UserRule, args: tuple[Any, ...], result: Any) -> Expr:
+    if not isinstance(result, Expr):
+        raise rule.expected("an expression of flow.scalar", result)
+    return result
 
 
 _CHECKS: Mapping[str, Callable[[UserRule, tuple[Any, ...], Any], Any]] = {

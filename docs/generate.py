@@ -180,6 +180,7 @@ def operator_index() -> str:
 
 PAGES = {
     "ops.md": operators,
+    "coverage.md": coverage,
     "passes.md": passes,
     "user-operators.md": user_operators,
     "../dialect/operator_index.py": operator_index,

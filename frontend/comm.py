@@ -20,6 +20,7 @@ from oneflow.frontend.core.errors import fail, refuse
 from oneflow.frontend.core.shape import Shape
 from oneflow.frontend.eager.constructors import tensor as make
 from oneflow.frontend.eager.tensor import EagerTensor
+from oneflow.frontend.methods.methods import to
 from oneflow.runtime.collectives import mpi
 
 __all__ = [
@@ -156,8 +157,9 @@ def recv(
     array = np.empty(tuple(shape), dtype.numpy)
     _transport().exchange([], [(src, array.reshape(-1))])
     if out is None:
-        made: Any = make(array, device=device)
-        return made
+        received = to(make(array), device=device)
+        assert isinstance(received, EagerTensor)
+        return received
     _write(out, array, "recv")
     return out
 
@@ -205,7 +207,8 @@ def _summed(array: np.ndarray) -> np.ndarray:
         return array
     wide = _WIDE.get(array.dtype.name, np.array)(array)
     _transport().all_reduce(wide, wide)
-    return wide.astype(array.dtype)
+    total: np.ndarray = wide.astype(array.dtype)
+    return total
 
 
 def _gathered(array: np.ndarray) -> np.ndarray:

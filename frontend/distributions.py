@@ -126,14 +126,15 @@ class Bernoulli(Distribution):
 
     def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
         probs, logits = _parameters(probs=probs, logits=logits)
-        self.probs = F.sigmoid(logits) if probs is None else probs
+        self.probs: Any = F.sigmoid(logits) if probs is None else probs
         self.logits = logits if probs is None else F.sub(F.log(probs), F.log1p(F.neg(probs)))
         super().__init__(self.probs.sizes())
 
     @property
     def mean(self) -> Tensor:
         """The probability."""
-        return self.probs
+        mean: Tensor = self.probs
+        return mean
 
     @property
     def variance(self) -> Tensor:
@@ -142,7 +143,7 @@ class Bernoulli(Distribution):
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """Zeros and ones of a shape for each distribution."""
-        return F.bernoulli(F.expand(self.probs.detach(), *self._extended_shape(sample_shape)))  # type: ignore[attr-defined]
+        return F.bernoulli(F.expand(self.probs.detach(), *self._extended_shape(sample_shape)))
 
     def log_prob(self, value: Any) -> Tensor:
         """The logarithm of the probability of zeros and ones."""
@@ -211,7 +212,8 @@ class Uniform(Distribution):
     def log_prob(self, value: Any) -> Tensor:
         """The logarithm of the density, minus infinity outside."""
         within = F.logical_and(F.ge(value, self.low), F.lt(value, self.high))
-        return F.where(within, F.neg(F.log(F.sub(self.high, self.low))), -math.inf)
+        density: Tensor = F.where(within, F.neg(F.log(F.sub(self.high, self.low))), -math.inf)
+        return density
 
     def entropy(self) -> Tensor:
         """The entropy in nats."""

@@ -23,7 +23,10 @@ from oneflow.runtime.user_ops.functional_api import (
 if TYPE_CHECKING:
     from oneflow.runtime.user_ops.functions import Argument
 
-functions = lazy("oneflow.runtime.user_ops.functions")
+if TYPE_CHECKING:
+    from oneflow.runtime.user_ops import functions
+else:
+    functions = lazy("oneflow.runtime.user_ops.functions")
 
 
 class Functions:

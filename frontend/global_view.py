@@ -55,5 +55,6 @@ class current_global_mode:  # noqa: N801 (OneFlow's name)
     def __init__(self) -> None:
         mode = SCOPE.get().global_mode
         self.is_enabled = mode is not None
-        self.placement, sbp = mode or (None, None)
+        placement, sbp = mode or (None, None)
+        self.placement: Placement | None = placement
         self.sbp = sbp if sbp is None or isinstance(sbp, (tuple, list)) else (sbp,)

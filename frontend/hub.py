@@ -20,6 +20,9 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+from oneflow.frontend.core.tensor import Tensor
+from oneflow.frontend.core.tree import flatten
+from oneflow.frontend.methods.methods import to
 from oneflow.frontend.serialization import load as load_file
 
 __all__ = ["download_url_to_file", "get_dir", "help", "list", "load", "load_state_dict_from_url", "set_dir"]
@@ -111,7 +114,11 @@ def load_state_dict_from_url(
     if not path.exists():
         digits = re.search(r"-([a-f0-9]+)\.", name) if check_hash else None
         download_url_to_file(url, str(path), digits[1] if digits else None, progress)
-    return load_file(str(path)) if map_location is None else load_file(str(path), map_location)
+    values = load_file(path)
+    if map_location is None:
+        return values
+    leaves, tree = flatten(values)
+    return tree.unflatten([to(x, map_location) if isinstance(x, Tensor) else x for x in leaves])
 
 
 def _module(place: str, force_reload: bool, source: str) -> Any:

@@ -113,8 +113,8 @@ def det(A: Any) -> Tensor:  # noqa: N803 (NumPy's name)
     return dispatch("det", _matrices(A, "det"))
 
 
-def _matrices(x: Any, name: str) -> Tensor:
-    x = as_tensor(x)
+def _matrices(operand: Any, name: str) -> Tensor:
+    x: Tensor = as_tensor(operand)
     if x.rank < 2 or (x.shape[-1] != x.shape[-2] and None not in x.shape[-2:]) or not x.dtype.is_float:
         raise fail(f"expected square matrices of floats for linalg.{name}, got {x.desc}")
     return x

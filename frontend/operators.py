@@ -156,8 +156,8 @@ def _check_factors_of_type(signature: Signature, operand: str, sbp: Any) -> None
     if not isinstance(sbp, Factors) or not all(a.is_single for a in (*signature.inputs, *signature.outputs)):
         return
     ins, outs = check_factors(signature, sbp).sides()
-    given = dict(zip([a.name for a in signature.inputs], ins, strict=True)).get(operand)
-    if given is not None and any(len(out) != len(given) for out in outs):
+    factors = dict(zip([a.name for a in signature.inputs], ins, strict=True)).get(operand)
+    if factors is not None and any(len(out) != len(factors) for out in outs):
         raise SignatureError(
             f"operator {signature.name}: the slot sbp: expected as many factors of a result as of {operand}, whose "
             f"type it has, got {sbp.text!r}"
@@ -184,8 +184,8 @@ def run_by_meaning(registry: Registry, name: str, *operands: Any, **attrs: Any) 
         return run_kernel(op)
     if record.decompose is not None:
         ops = NumpyBuilder(registry)
-        given = record.decompose(ops, Call(record, map_operands(inputs, ops.wrap), attrs))
-        return tuple(v.handle for v in (given if isinstance(given, (tuple, list)) else (given,)))
+        results = record.decompose(ops, Call(record, map_operands(inputs, ops.wrap), attrs))
+        return tuple(v.handle for v in (results if isinstance(results, (tuple, list)) else (results,)))
     described = Call(record, map_operands(inputs, lambda x: describe_array(np.asarray(x))), attrs)
     stages = meaning.stages(meaning.input_stages(described), infer(record, described))
     return tuple(evaluate(stages, flatten(inputs.values())))

@@ -137,8 +137,8 @@ def _is_float(value: ir.Value) -> bool:
 
 def _attributes(function: ir.Operation, name: str, count: int) -> list[ir.Attribute]:
     """The attributes of each argument or result."""
-    given = function.attributes
-    return list(given[name]) if name in given else [ir.DictAttr.get({})] * count
+    attributes = function.attributes
+    return list(attributes[name]) if name in attributes else [ir.DictAttr.get({})] * count
 
 
 def _named(source: ir.Attribute, suffix: str) -> ir.DictAttr:
@@ -238,10 +238,10 @@ class _Gradient:
     def _name(self, results: int, cotangents: Sequence[int]) -> None:
         """Names what is added: `x.grad` after the argument x, `y.cotangent` after the result y."""
         arguments = _attributes(self.function, "arg_attrs", len(self.arguments))
-        given = _attributes(self.function, "res_attrs", results)
-        kept = given if self.options.value_and_grad else []
+        attributes = _attributes(self.function, "res_attrs", results)
+        kept = attributes if self.options.value_and_grad else []
         added = {
-            "arg_attrs": [*arguments, *(_named(given[n], "cotangent") for n in cotangents)],
+            "arg_attrs": [*arguments, *(_named(attributes[n], "cotangent") for n in cotangents)],
             "res_attrs": [*kept, *(_named(arguments[n], "grad") for n in self.wrt)],
         }
         for name, dictionaries in added.items():

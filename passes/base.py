@@ -17,6 +17,7 @@ On the command line it is `--oneflow-fold-things="limit=4"`.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 import typing
 from abc import ABC, abstractmethod
@@ -127,14 +128,10 @@ class Pass(ABC):
     @classmethod
     def options(cls) -> dict[str, Option]:
         """The options by command-line name."""
-        types = typing.get_type_hints(cls)
-        options = [
-            Option(f.name.replace("_", "-"), f.name, types[f.name], _default(f)) for f in dataclasses.fields(cls)
-        ]
-        return {o.name: o for o in options}
+        return _options(cls)
 
     @classmethod
-    def from_options(cls, given: Mapping[str, str]) -> Self:
+    def from_options(cls, texts: Mapping[str, str]) -> Self:
         """The pass with options as the command line writes them.
 
         Raises:
@@ -142,7 +139,7 @@ class Pass(ABC):
         """
         options = cls.options()
         values = {}
-        for name, text in given.items():
+        for name, text in texts.items():
             current = current_name(f"option of {cls.name}", name.replace("_", "-"))
             option = options.get(current)
             if option is None:
@@ -164,12 +161,21 @@ class Pass(ABC):
 
     def __str__(self) -> str:
         """The pass as pipeline text, options that are not defaults included."""
-        given = [
+        options = [
             f"{o.name}={o.format(getattr(self, o.field))}"
             for o in self.options().values()
             if getattr(self, o.field) != o.default
         ]
-        return f"{self.name}{{{' '.join(given)}}}" if given else self.name
+        return f"{self.name}{{{' '.join(options)}}}" if options else self.name
+
+
+@functools.cache
+def _options(cls: type[Pass]) -> dict[str, Option]:
+    """The options of a pass, read from its annotations, which takes as long as a short pass."""
+    types = typing.get_type_hints(cls)
+    fields = dataclasses.fields(cls)
+    options = [Option(f.name.replace("_", "-"), f.name, types[f.name], _default(f)) for f in fields]
+    return {o.name: o for o in options}
 
 
 def _default(field: dataclasses.Field[Any]) -> Any:

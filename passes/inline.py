@@ -53,11 +53,20 @@ def keep_entry(module: ir.Module, entry: str) -> None:
     functions = functions_of(module)
     declared = {name for name, op in functions.items() if not len(op.regions[0].blocks)}
     inline_calls(functions[entry], functions, declared)
-    for constant in _operations_named(functions[entry], CONSTANT):
-        raise PassError("expected calls of functions by name, got one taken as a value", constant.location)
+    refuse_function_values(functions[entry])
     for name, op in functions.items():
         if name != entry and name not in declared:
             op.erase()
+
+
+def refuse_function_values(root: ir.Operation) -> None:
+    """Refuses functions that are taken as values, whose types passes cannot change.
+
+    Raises:
+        PassError: there is one.
+    """
+    for constant in _operations_named(root, CONSTANT):
+        raise PassError("expected calls of functions by name, got one taken as a value", constant.location)
 
 
 def _calls(root: ir.Operation, kept: Collection[str]) -> list[ir.Operation]:

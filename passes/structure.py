@@ -173,17 +173,17 @@ def operands_of(op: ir.Operation) -> list[ir.Value]:
     """The operands of an operation, and what everything nested in it takes from outside."""
     if not len(op.regions):
         return list(op.operands)
-    operands, made = list[ir.Value](), set[ir.Value]()
+    operands, defined = list[ir.Value](), set[ir.Value]()
 
     def visit(inner: ir.Operation) -> ir.WalkResult:
         operands.extend(inner.operands)
-        made.update(inner.results)
+        defined.update(inner.results)
         for region in inner.regions:
-            made.update(argument for block in region for argument in block.arguments)
+            defined.update(argument for block in region for argument in block.arguments)
         return ir.WalkResult.ADVANCE
 
     op.walk(visit, ir.WalkOrder.PRE_ORDER)
-    return [v for v in operands if v not in made]
+    return [v for v in operands if v not in defined]
 
 
 def _scope(op: ir.Operation) -> list[str]:

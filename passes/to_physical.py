@@ -14,6 +14,7 @@ from oneflow.dialect.reader import share_types
 from oneflow.dialect.record import Call, Operator, OperatorError, Registry, infer
 from oneflow.dialect.tensor_desc import TensorDesc, from_mlir
 from oneflow.passes.base import Pass, PassError
+from oneflow.passes.inline import refuse_function_values
 from oneflow.passes.registry import register_pass
 from oneflow.passes.sbp import annotations as notes
 from oneflow.passes.sbp.boxing import Boxing, BoxingError
@@ -58,12 +59,13 @@ class ToPhysical(Pass):
         """Rewrites the program for `rank`.
 
         Raises:
-            PassError: there is no such rank, the program is not annotated and boxed, or (`check`) ranks would
-                wait for each other for ever.
+            PassError: there is no such rank, the program is not annotated and boxed, a function is a value, or
+                (`check`) ranks would wait for each other for ever.
         """
         mesh = notes.read_mesh(module.operation)
         if not 0 <= self.rank < devices(mesh):
             raise PassError(f"option rank: expected one of the {devices(mesh)} ranks of the mesh, got {self.rank}")
+        refuse_function_values(module.operation)
         if self.check:
             check_same_collectives([physical(module, r, registry) for r in range(devices(mesh))], registry, mesh)
         lower_to_rank(module, self.rank, registry)
@@ -178,8 +180,8 @@ class _Lowering:
         def write() -> None:
             fill()
             ops = IRBuilder(self.layouts.registry, ir.InsertionPoint(op), op.location)
-            made = crossing.emit_step(ops, ops.wrap(op.operands[0]), self.rank)
-            op.results[0].replace_all_uses_with(made.handle)
+            results = crossing.emit_step(ops, ops.wrap(op.operands[0]), self.rank)
+            op.results[0].replace_all_uses_with(results.handle)
             op.erase()
 
         return write
@@ -333,8 +335,8 @@ class _Joined:
             return
         last = self.ops[-1]
         ops = IRBuilder(self.registry, ir.InsertionPoint(last), last.location)
-        made = emit_joined_step(ops, [ops.wrap(op.operands[0]) for op in self.ops], self.places)
-        for op, value in zip(self.ops, made, strict=True):
+        results = emit_joined_step(ops, [ops.wrap(op.operands[0]) for op in self.ops], self.places)
+        for op, value in zip(self.ops, results, strict=True):
             op.results[0].replace_all_uses_with(value.handle)
             op.erase()
 

@@ -66,20 +66,20 @@ def limit() -> int:
     Raises:
         ValueError: the variable is not a size.
     """
-    given = os.environ.get("ONEFLOW_CACHE_SIZE")
-    if _limit_override or not given:
+    text = os.environ.get("ONEFLOW_CACHE_SIZE")
+    if _limit_override or not text:
         return _limit_override[0] if _limit_override else DEFAULT_LIMIT
     try:
-        return parse_size(given)
+        return parse_size(text)
     except ValueError as error:
         raise ValueError(f"ONEFLOW_CACHE_SIZE: {error}") from None
 
 
 def folder() -> Path:
     """The folder of the cache: $ONEFLOW_CACHE_DIR, or `oneflow-mlir` in the cache folder of the user."""
-    given = os.environ.get("ONEFLOW_CACHE_DIR")
+    path = os.environ.get("ONEFLOW_CACHE_DIR")
     base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(given).expanduser() if given else Path(base).expanduser() / "oneflow-mlir"
+    return Path(path).expanduser() if path else Path(base).expanduser() / "oneflow-mlir"
 
 
 @functools.cache

@@ -39,7 +39,10 @@ from oneflow.runtime.executable import CpuExecutable, Options, compile_module, s
 if TYPE_CHECKING:
     from oneflow.runtime.cuda.executable import CudaExecutable
 
-cuda = lazy("oneflow.runtime.cuda.executable")
+if TYPE_CHECKING:
+    from oneflow.runtime.cuda import executable as cuda
+else:
+    cuda = lazy("oneflow.runtime.cuda.executable")
 #: The passes from a program with some annotations to a program in which every operator has a layout.
 PASSES = (
     "oneflow-infer-types,oneflow-canonicalize,cse,oneflow-infer-sbp{{strategy={strategy}}},oneflow-insert-boxing,"
@@ -169,8 +172,8 @@ def compile_distributed(
             return cuda.compile_cuda(programs[place], entry, options, registry, gpu_group.device.number, kernels)
         return compile_module(programs[place], entry, options, registry, kernels)
 
-    made = world.run([functools.partial(load, p) for p in places])
-    ranked = {p: Program(programs[p], e) for p, e in zip(places, made, strict=True)}
+    executables = world.run([functools.partial(load, p) for p in places])
+    ranked = {p: Program(programs[p], e) for p, e in zip(places, executables, strict=True)}
     return DistributedExecutable(boxed, world, mesh, ranks, inputs, layouts, results, ranked)
 
 
@@ -179,8 +182,8 @@ def _layouts(
 ) -> list[PlacedLayout]:
     stated = notes.read_values(function, side, len(descs))
     places = [submeshes[name] for name in placements_of(function, side, len(descs))]
-    given = zip(descs, stated, places, strict=True)
-    return [PlacedLayout(d, broadcast(place.mesh) if nd is None else nd, place) for d, nd, place in given]
+    rows = zip(descs, stated, places, strict=True)
+    return [PlacedLayout(d, broadcast(place.mesh) if nd is None else nd, place) for d, nd, place in rows]
 
 
 def _program(boxed: ir.Module, entry: str, place: int, registry: Registry) -> ir.Module:
@@ -315,8 +318,8 @@ def collect(
     if all(s.kind == "B" for s in layout.nd) and set(receivers) <= set(ranks):
         return on_host(world, pieces[ranks.index(first)]) if first in receivers else None
     after = Sharding((len(receivers),), broadcast((1,)), receivers)
-    made = move_pieces(world, layout, Sharding(mesh, layout.nd, tuple(ranks)), after, pieces)
-    return made[receivers.index(first)] if first in receivers else None
+    moved = move_pieces(world, layout, Sharding(mesh, layout.nd, tuple(ranks)), after, pieces)
+    return moved[receivers.index(first)] if first in receivers else None
 
 
 def on_host(world: World, piece: Array | DeviceArray) -> Array:
@@ -348,8 +351,8 @@ def move_pieces(world: World, layout: Layout, before: Sharding, after: Sharding,
             move.carry_out(world.transport(rank, everyone), rank, piece, target)
         return target
 
-    made = world.run([functools.partial(take, r) for r in world.here])
-    return {targets[r]: a for r, a in zip(world.here, made, strict=True) if a is not None}
+    moved = world.run([functools.partial(take, r) for r in world.here])
+    return {targets[r]: a for r, a in zip(world.here, moved, strict=True) if a is not None}
 
 
 def _reduced(world: World, before: Sharding, place: int, piece: Array) -> Array:

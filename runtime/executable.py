@@ -123,11 +123,11 @@ def _parameters(op: ir.Operation) -> list[Parameter]:
     named = list(op.attributes["arg_attrs"]) if "arg_attrs" in op.attributes else []
     parameters = []
     for number, argument in enumerate(op.regions[0].blocks[0].arguments):
-        given = named[number]["oneflow.name"] if named and "oneflow.name" in named[number] else None
+        name = named[number]["oneflow.name"] if named and "oneflow.name" in named[number] else None
         desc = from_mlir(argument.type)
         if desc is None or desc.shape is None:
             raise ValueError(f"expected ranked tensors as arguments of the entry, got {argument.type}")
-        parameters.append(Parameter(ir.StringAttr(given).value if given else f"arg{number}", desc))
+        parameters.append(Parameter(ir.StringAttr(name).value if name else f"arg{number}", desc))
     return parameters
 
 
@@ -383,8 +383,8 @@ class CpuExecutable:
 
     def _with_sizes(self, arrays: Sequence[np.ndarray], addresses: Sequence[int]) -> list[int]:
         """Each address, followed by the dynamic sizes of its array."""
-        given = zip(arrays, addresses, self._expected, strict=True)
-        return [x for array, at, (*_, dynamic) in given for x in (at, *(array.shape[axis] for axis in dynamic))]
+        rows = zip(arrays, addresses, self._expected, strict=True)
+        return [x for array, at, (*_, dynamic) in rows for x in (at, *(array.shape[axis] for axis in dynamic))]
 
     def _read_results(self, io: Any, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         slot, results = self._num_input_slots, []

@@ -36,14 +36,14 @@ def make_externals(
     Raises:
         OperatorError: there is no kernel for a call; the message names the source location, one of `places()`.
     """
-    made: list[External] = []
+    externals: list[External] = []
     with context, ir.Location.unknown():
         for text in texts:
             try:
-                made.append(_make(read_external(text, registry), collectives, device))
+                externals.append(_make(read_external(text, registry), collectives, device))
             except OperatorError as error:
-                raise OperatorError(f"{error}{places()[len(made)]}") from None
-    return made
+                raise OperatorError(f"{error}{places()[len(externals)]}") from None
+    return externals
 
 
 def _make(call: Call, collectives: Collectives | None, device: str) -> External:

@@ -25,7 +25,10 @@ from oneflow.runtime.shaped import Shaped
 if TYPE_CHECKING:
     from oneflow.runtime.distributed import Layout, Pieces
 
-distributed = lazy("oneflow.runtime.distributed")
+if TYPE_CHECKING:
+    from oneflow.runtime import distributed
+else:
+    distributed = lazy("oneflow.runtime.distributed")
 
 
 @dataclass(frozen=True)

@@ -27,8 +27,8 @@ def candidates() -> list[Path]:
     """The paths at which the library is searched, in order."""
     here = Path(__file__).resolve().parent
     installed = Path(sysconfig.get_path("platlib")) / "oneflow" / "runtime" / NAME
-    given = os.environ.get("ONEFLOW_NATIVE")
-    return [Path(given)] if given else [here / NAME, here / "native" / "build" / NAME, installed]
+    path = os.environ.get("ONEFLOW_NATIVE")
+    return [Path(path)] if path else [here / NAME, here / "native" / "build" / NAME, installed]
 
 
 @functools.cache

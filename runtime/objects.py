@@ -62,11 +62,15 @@ def _link(command: Sequence[str], module: ir.Module, entry: str, level: int, pat
     """Generates code on as many threads as parallel loops use, and links it; returns whether that succeeded."""
     threads = native.num_threads()
     parts = split(module, entry, PARTS_PER_THREAD * threads if threads > 1 else 1)
-    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(min(threads, len(parts))) as pool:
+    with tempfile.TemporaryDirectory() as folder:
         if not _has_disk_space(Path(folder) / "space", sum(len(part.code) for part in parts)):
             return False
         files = [Path(folder) / f"part{number}.o" for number in range(len(parts))]
-        list(pool.map(lambda part, file: _generate(part, level, file), parts, files))
+        if len(parts) == 1:
+            _generate(module, parts[0], level, files[0])
+        else:
+            with ThreadPoolExecutor(min(threads, len(parts))) as pool:
+                list(pool.map(lambda part, file: _generate_apart(part, level, file), parts, files))
         done = subprocess.run([*command, "-o", str(path), *map(str, files)], capture_output=True, check=False)
     if done.returncode:
         path.unlink(missing_ok=True)
@@ -84,11 +88,16 @@ def _has_disk_space(file: Path, characters: int) -> bool:
     return True
 
 
-def _generate(part: Part, level: int, file: Path) -> None:
-    """Writes the code of a part as an object file. The copy in the engine never runs."""
+def _generate_apart(part: Part, level: int, file: Path) -> None:
+    """Writes the code of a part as an object file, in a context of its own, which a thread needs."""
     with ir.Context() as context, ir.Location.unknown():
         context.allow_unregistered_dialects = True
-        engine = Engine(ir.Module.parse(part.code), level, pic=True)
+        _generate(ir.Module.parse(part.code), part, level, file)
+
+
+def _generate(module: ir.Module, part: Part, level: int, file: Path) -> None:
+    """Writes the code of a part, which is `module`, as an object file. The copy in the engine never runs."""
+    engine = Engine(module, level, pic=True)
     for name in part.imported:
         engine.declare(name)
     engine.address(part.exported[0])

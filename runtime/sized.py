@@ -77,7 +77,7 @@ class Sized(Generic[E]):
     @property
     def peak_bytes(self) -> int:
         """The bytes of the workspace of the latest run."""
-        return self._latest_program("peak_bytes").peak_bytes
+        return self._latest_program("peak_bytes").memory.workspace
 
     def reads(self, number: int) -> bool:
         """Whether the latest program reads the elements of argument `number`."""

@@ -45,10 +45,9 @@ def make_call(sample: Sample | Bad, arrays: Sequence[Any], attrs: dict[str, Any]
     """A call of the sample on arrays."""
     record = registry[sample.op]
     names = [a.name for a in record.signature.inputs]
-    given = [*arrays, *[None] * (len(names) - len(arrays))]
-    inputs = {
-        a.name: () if a.is_variadic and g is None else g for a, g in zip(record.signature.inputs, given, strict=True)
-    }
+    operands = [*arrays, *[None] * (len(names) - len(arrays))]
+    pairs = zip(record.signature.inputs, operands, strict=True)
+    inputs = {a.name: () if a.is_variadic and operand is None else operand for a, operand in pairs}
     return Call(record, inputs, attribute_values(record, attrs))
 
 

@@ -58,8 +58,8 @@ def gradient(tape: Tape, op: Call, cotangents: Sequence[Array]) -> tuple[list[Va
     grads: list[Value | None] = []
     for name, operand in call.inputs.items():
         parts = flatten([operand])
-        given = named.get(name)
-        items = given if isinstance(given, (tuple, list)) else [given] * len(parts)
+        grad = named.get(name)
+        items = grad if isinstance(grad, (tuple, list)) else [grad] * len(parts)
         grads += [g() if callable(g) else g for g in items]
     return call.operands, grads
 

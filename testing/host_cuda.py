@@ -381,16 +381,16 @@ def _compile(source: Source, arch: str) -> Binary:
 @contextlib.contextmanager
 def host_cuda(devices: int = 1, limit: int = 1 << 32) -> Iterator[HostCuda]:
     """Installs the fake driver in this process."""
-    made = HostCuda(devices, limit)
+    driver_of_host = HostCuda(devices, limit)
     before = dict(driver._devices)
     _forget()
     with (
-        mock.patch.multiple(driver, _cuda=lambda: made, _library=lambda: made),
+        mock.patch.multiple(driver, _cuda=lambda: driver_of_host, _library=lambda: driver_of_host),
         mock.patch.object(kernel_cache, "compile_source", _compile),
         mock.patch.object(CompileWorkers, "start"),
     ):
         try:
-            yield made
+            yield driver_of_host
         finally:
             _forget()
             driver._devices.update(before)

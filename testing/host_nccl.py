@@ -184,8 +184,8 @@ class HostNccl:
 
 def _combined(kind: int, how: int, terms: list[bytes]) -> bytes:
     arrays = [np.frombuffer(t, KINDS[kind]) for t in terms]
-    made: np.ndarray = functools.reduce(REDUCTIONS[how], arrays)
-    return made.tobytes()
+    combined: np.ndarray = functools.reduce(REDUCTIONS[how], arrays)
+    return combined.tobytes()
 
 
 @contextlib.contextmanager

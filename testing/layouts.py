@@ -1,4 +1,4 @@
-"""The classic layouts of parallel training, the fewest bytes they have to move, and the bytes that programs move.
+"""The classic layouts of parallel training, with the least bytes that they transfer and the bytes of actual programs.
 
 Each of `LAYOUTS` is a step of training, forward and backward, of which arguments and results alone are annotated.
 Bytes are counted as all ranks together receive them.
@@ -37,17 +37,17 @@ ROWS, HIDDEN, HEADS, WORDS = 24, 64, 4, 480
 
 
 class Tape(IRBuilder):
-    """A builder that keeps the calls it emits, so that they can be gone through in reverse."""
+    """A builder that records the calls that it emits, for reverse mode."""
 
     def __init__(self) -> None:
         super().__init__(REGISTRY)
         self.entries: list[Call] = []
 
     def emit(self, op: Call, results: Sequence[TensorDesc]) -> list[Value]:
-        """Emits the operation, and keeps the call."""
+        """Emits the operation, and records the call."""
         values = super().emit(op, results)
-        made = Call(op.record, op.inputs, op.attrs)
-        self.entries.append(dialect.bind_results(values[0].handle.owner, made, values))
+        call = Call(op.record, op.inputs, op.attrs)
+        self.entries.append(dialect.bind_results(values[0].handle.owner, call, values))
         return values
 
     def gradients(self, result: Value, cotangent: Value, wrt: Sequence[Value]) -> list[Value]:
@@ -91,8 +91,8 @@ class Layout:
             notes.write_mesh(module.operation, (ranks,))
             types = [TensorDesc(a.shape, a.dtype).to_mlir() for a in self.arguments.values()]
             function = self._function(module, types)
-        given = tuple(a.sbp for a in self.arguments.values())
-        for name, sbps in ((notes.ARGUMENTS, given), (notes.RESULTS, self.results)):
+        layouts = tuple(a.sbp for a in self.arguments.values())
+        for name, sbps in ((notes.ARGUMENTS, layouts), (notes.RESULTS, self.results)):
             lists = [{notes.ND_SBP: write_nd_sbp((s,))} for s in sbps]
             notes.annotate_values(function, name, len(lists), lists.__getitem__)
         return module

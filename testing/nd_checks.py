@@ -1,6 +1,6 @@
-"""The check of an operator's nd-signatures: pieces computed rank by rank give the whole.
+"""The check of an operator's nd-signatures: the results of all ranks, assembled, are those of one device.
 
-As `checks.check_sbp`, on meshes of several axes and as the passes write the program of a rank.
+The check resembles `checks.check_sbp`, on meshes of several axes and with the calls that passes write for a rank.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ Array = np.ndarray
 
 
 def check_nd_sbp(sample: Sample, mesh: Mesh, registry: Registry = REGISTRY) -> int:
-    """Every signature of a sample on a mesh: cut, computed by the reference, put together, equals the whole.
+    """Checks every signature of a sample on a mesh: operands are cut, the reference computes the pieces, and the
+    assembled results equal those of the full operands.
 
-    In f64 where the sample runs with floats. Gives the number of signatures.
+    Samples of floats run in f64. Returns the number of signatures.
     """
     dtype = dtypes.float64 if sample.dtypes[0].is_float else sample.dtypes[0]
     op = make_case(sample, dtype, registry)
@@ -38,14 +39,14 @@ def check_nd_sbp(sample: Sample, mesh: Mesh, registry: Registry = REGISTRY) -> i
 
 
 def _can_sum(signature: NdSignature, arrays: list[Array]) -> bool:
-    """Whether no infinity would have to be a sum of parts."""
+    """Whether no infinity would have to be split into addends."""
     layouts = zip((*signature.inputs, *signature.outputs), arrays, strict=True)
     sums = [a for nd, a in layouts if any(s.kind == "P" for s in nd)]
     return all(a.dtype.kind in "biu" or np.isfinite(a).all() for a in sums)
 
 
 def run_split(op: Call, call: Call, signature: NdSignature, mesh: Mesh) -> list[Array]:
-    """The whole results of a call on arrays, computed piece by piece; `call` describes it."""
+    """The assembled results of a call on arrays, computed piece by piece; `call` describes it."""
     operands = flatten(op.inputs.values())
     layouts = zip(operands, signature.inputs, strict=True)
     pieces = [cut(x, nd, mesh, seed) for seed, (x, nd) in enumerate(layouts)]

@@ -25,7 +25,7 @@ NUMERIC = INTEGERS + dt.FLOATS
 ALL = (dt.bool_, *NUMERIC)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class T:
     """An operand of a sample: random values of `shape` in `[low, high)`, or `values` themselves.
 
@@ -72,7 +72,7 @@ TOLERANCE = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Sample:
     """One call of an operator that works.
 

@@ -1,9 +1,10 @@
 """A search for the signatures that an operator could offer: every assignment of S, B and P to small operands.
 
 `missing_signatures` of a sample are those that hold on 2 and on 3 devices for three sets of values and that the
-record does not offer; `holds` asks for one. A sample with a result of zeros, or of one truth, tells nothing. Results
-are judged each by itself, so that only assignments to operands multiply; of more than `MOST` those are searched that
-differ from an offered one in two operands, or in one where attributes depend on layouts.
+record does not offer; `holds` asks for one. A sample whose result is constant (all zeros, or one truth value) decides
+nothing. Each result is judged alone, so that only the assignments to operands multiply. Of more than `MOST`
+assignments the search takes those that differ from an offered one in two operands, or in one operand where attributes
+depend on layouts.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from oneflow.testing.simulate import SimulationError, assemble, cut
 
 Array = np.ndarray
 Sbps = tuple[Sbp, ...]
-#: Of more assignments to operands not all are searched.
+#: The largest number of assignments to operands that are all searched.
 MOST = 4096
 DEVICES, SEEDS = (2, 3), range(3)
 FAILURES = (ArithmeticError, ValueError, IndexError, TypeError, AssertionError, SimulationError)
@@ -54,7 +55,7 @@ def holds(sample: Sample, signature: SbpSignature, registry: Registry = REGISTRY
 
 
 def tells(sample: Sample, registry: Registry = REGISTRY) -> bool:
-    """Whether no result is zero, or one truth, throughout, which other parts would give too."""
+    """Whether no result is constant (zeros, or one truth value): other signatures would give the same constant."""
     return all(_varies(np.asarray(r)) for op in calls_of(sample, registry) for r in run_reference(op))
 
 

@@ -2,7 +2,7 @@
 
 `simulate` cuts the arguments, runs the programs of all ranks in lock-step, operators by their references and
 collectives by the table here, and puts the results together. A collective that not all members of its group
-reach is an error that says who waits for whom.
+reach is an error that names the waiting ranks.
 """
 
 from __future__ import annotations
@@ -97,16 +97,16 @@ def cut(array: Array, nd: NdSbp, mesh: Mesh, seed: int = 0) -> list[Array]:
 
 def _into_sums(pieces: list[Array], mesh: Mesh, axis: int, rng: np.random.Generator) -> list[Array]:
     """Pieces whose sums along one mesh axis are the given ones; ranks of other mesh axes stay replicas."""
-    made: dict[int, list[Array]] = {}
+    parts_of_pieces: dict[int, list[Array]] = {}
     summed = list(pieces)
     for rank in range(len(pieces)):
         members = group(rank, mesh, [axis])
         logical = pieces[members[0]]
-        if id(logical) not in made:
+        if id(logical) not in parts_of_pieces:
             parts = [noise(rng, logical) for _ in members[1:]]
             rest = np.subtract(logical, sum(parts, np.zeros_like(logical)), dtype=logical.dtype)
-            made[id(logical)] = [*parts, rest]
-        summed[rank] = made[id(logical)][members.index(rank)]
+            parts_of_pieces[id(logical)] = [*parts, rest]
+        summed[rank] = parts_of_pieces[id(logical)][members.index(rank)]
     return summed
 
 
@@ -203,19 +203,19 @@ def _other(op: ir.Operation, operands: Sequence[Array]) -> Sequence[Array]:
 def _in_lock_step(runs: Sequence[Run], mesh: Mesh) -> list[list[Array]]:
     """Lets every rank run to its next collective, until all have returned."""
     results: list[list[Array] | None] = [None] * len(runs)
-    given: list[Sequence[Array] | None] = [None] * len(runs)
+    received: list[Sequence[Array] | None] = [None] * len(runs)
     while True:
         meetings: list[Meeting | None] = []
         for rank, run in enumerate(runs):
-            meetings.append(None if results[rank] is not None else _advance(run, given[rank], results, rank))
+            meetings.append(None if results[rank] is not None else _advance(run, received[rank], results, rank))
         if all(m is None for m in meetings):
             return [r for r in results if r is not None]
-        given = _meet(meetings, mesh)
+        received = _meet(meetings, mesh)
 
 
-def _advance(run: Run, given: Any, results: list[list[Array] | None], rank: int) -> Meeting | None:
+def _advance(run: Run, received: Any, results: list[list[Array] | None], rank: int) -> Meeting | None:
     try:
-        return run.send(given)
+        return run.send(received)
     except StopIteration as stop:
         results[rank] = stop.value
         return None
@@ -223,7 +223,7 @@ def _advance(run: Run, given: Any, results: list[list[Array] | None], rank: int)
 
 def _meet(meetings: Sequence[Meeting | None], mesh: Mesh) -> list[Sequence[Array] | None]:
     """What every rank gets from the collective it has reached."""
-    given: list[Sequence[Array] | None] = [None] * len(meetings)
+    received: list[Sequence[Array] | None] = [None] * len(meetings)
     for rank, meeting in enumerate(meetings):
         if meeting is None:
             continue
@@ -236,8 +236,8 @@ def _meet(meetings: Sequence[Meeting | None], mesh: Mesh) -> list[Sequence[Array
         if rank == members[0]:
             present = [m for m in (meetings[r] for r in members) if m is not None]
             for member, arrays in zip(members, meet(present), strict=True):
-                given[member] = arrays
-    return given
+                received[member] = arrays
+    return received
 
 
 def meet(members: Sequence[Meeting]) -> list[Sequence[Array]]:

@@ -216,11 +216,11 @@ def _memory(address: int, size: int) -> np.ndarray:
 def _argument(kind: str, value: int) -> Any:
     language, interpreter = triton("language"), triton("runtime.interpreter")
     if kind.startswith("*"):
-        made = language.pointer_type(getattr(language, POINTEES[kind[1:]]))
-        return language.tensor(interpreter.TensorHandle(np.array([value], np.uint64), made), made)
-    made = getattr(language, POINTEES.get(kind, "int1"))
-    data = np.array([value], interpreter._get_np_dtype(made))
-    return language.tensor(interpreter.TensorHandle(data, made), made)
+        pointer = language.pointer_type(getattr(language, POINTEES[kind[1:]]))
+        return language.tensor(interpreter.TensorHandle(np.array([value], np.uint64), pointer), pointer)
+    pointer = getattr(language, POINTEES.get(kind, "int1"))
+    data = np.array([value], interpreter._get_np_dtype(pointer))
+    return language.tensor(interpreter.TensorHandle(data, pointer), pointer)
 
 
 @functools.lru_cache(maxsize=4096)

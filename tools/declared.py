@@ -28,8 +28,8 @@ def declare(ops: Iterable[OdsOp], registry: Registry = REGISTRY) -> list[Operato
     Raises:
         OdsError: an operator exists, has a name that MLIR does not take, or a default is no value of its attribute.
     """
-    made = [_record(op) for op in ops]
-    for record in made:
+    records = [_record(op) for op in ops]
+    for record in records:
         try:
             check_names(record.signature)
         except SignatureError as error:
@@ -37,8 +37,8 @@ def declare(ops: Iterable[OdsOp], registry: Registry = REGISTRY) -> list[Operato
         registered = registry.operators.get(record.name)
         if registered is not None and not (DECLARED in registered.traits and registered.where == record.where):
             raise OdsError(f"{record.where}: operator {record.name} is defined already at {registered.where}")
-    registry.operators.update({record.name: record for record in made})
-    return made
+    registry.operators.update({record.name: record for record in records})
+    return records
 
 
 def declare_missing(ops: Iterable[OdsOp], registry: Registry = REGISTRY) -> list[Operator]:

@@ -37,10 +37,10 @@ class Entry:
     inputs: dict[str, TensorDesc]
     outputs: tuple[str, ...]
 
-    def input_name(self, given: str) -> str:
+    def input_name(self, key: str) -> str:
         """The argument for a given name: its own name, or `arg<n>`."""
         numbered = {f"arg{number}": name for number, name in enumerate(self.inputs)}
-        return given if given in self.inputs else numbered.get(given, given)
+        return key if key in self.inputs else numbered.get(key, key)
 
 
 def find_entry(module: ir.Module, wanted: str | None, text: str = "") -> Entry:
@@ -115,27 +115,27 @@ def _word_at(lines: Sequence[str], place: str) -> str | None:
     return match and match[1]
 
 
-def match_inputs(entry: Entry, given: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+def match_inputs(entry: Entry, arrays: Mapping[str, np.ndarray]) -> list[np.ndarray]:
     """The arrays in the order of the arguments, contiguous and in native byte order.
 
     Raises:
         EntryError: one is missing, left over, or of another type or shape than its argument.
     """
-    given = _named(entry, given)
-    for name in given:
+    arrays = _named(entry, arrays)
+    for name in arrays:
         if name not in entry.inputs:
             known = suggestion(name, entry.inputs) or f"; {entry.name} takes {', '.join(entry.inputs) or 'no inputs'}"
             raise EntryError(f"{entry.name} has no argument {name!r}{known}")
-    missing = [f"{name}: {desc}" for name, desc in entry.inputs.items() if name not in given]
+    missing = [f"{name}: {desc}" for name, desc in entry.inputs.items() if name not in arrays]
     if missing:
         raise EntryError(f"missing input for {', '.join(missing)}; give it with --input NAME=FILE")
-    return [_fit(name, desc, given[name]) for name, desc in entry.inputs.items()]
+    return [_fit(name, desc, arrays[name]) for name, desc in entry.inputs.items()]
 
 
-def _named(entry: Entry, given: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def _named(entry: Entry, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Arrays by argument name, where argument numbers are resolved."""
     named: dict[str, np.ndarray] = {}
-    for name, array in given.items():
+    for name, array in arrays.items():
         if (own := entry.input_name(name)) in named:
             raise EntryError(f"{entry.name}: argument {own} is given twice, by {own} and by {name}")
         named[own] = array

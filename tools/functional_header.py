@@ -45,5 +45,5 @@ def _type(parameter: Parameter) -> str:
     name = parameter.type
     if name == "Tensor":
         return "Optional<Tensor>" if parameter.is_optional else "std::shared_ptr<Tensor>"
-    made = CPP_TYPES.get(name) or f"std::vector<{CPP_TYPES[name.removesuffix('List')]}>"
-    return f"Optional<{made}>" if parameter.is_optional else made
+    cpp_type = CPP_TYPES.get(name) or f"std::vector<{CPP_TYPES[name.removesuffix('List')]}>"
+    return f"Optional<{cpp_type}>" if parameter.is_optional else cpp_type

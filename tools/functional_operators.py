@@ -70,11 +70,11 @@ def _function(name: str, record: Operator) -> str:
     kind = "Tensor" if len(signature.outputs) == 1 and signature.outputs[0].is_single else "TensorTuple"
     parameters = [*map(_operand, operands), *_attributes(record)]
     calls = [*map(_input, operands), *(f'.Output("{a.name}")' for a in signature.outputs), *_values(record)]
-    given = ", ".join(a.name for a in operands)
+    arguments = ", ".join(a.name for a in operands)
     return (
         _lines(f"inline Maybe<{kind}> {name}(", parameters, ") {", ", ")
         + _lines(f'  const auto op = JUST(OpBuilder("{record.name}")', [*calls, ".Build());"], "", "")
-        + f"  return OpInterpUtil::Dispatch<{kind}>(*op, detail::Tensors({given}));\n}}\n"
+        + f"  return OpInterpUtil::Dispatch<{kind}>(*op, detail::Tensors({arguments}));\n}}\n"
     )
 
 

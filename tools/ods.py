@@ -143,9 +143,9 @@ def read_ods(text: str, file: str) -> list[OdsOp]:
     Raises:
         OdsError: the file is not well formed, or uses what is not known; file and line are named.
     """
-    records, given = read_records(text, file)
-    tensors = TENSORS | {r.name for r in [*given, *records] if "TensorOf" in r.bases}
-    traits = {r.name for r in [*given, *records] if r.bases.keys() & {"NativeOpTrait", "OpInterface"}}
+    records, included = read_records(text, file)
+    tensors = TENSORS | {r.name for r in [*included, *records] if "TensorOf" in r.bases}
+    traits = {r.name for r in [*included, *records] if r.bases.keys() & {"NativeOpTrait", "OpInterface"}}
     seen: dict[str, OdsOp] = {}
     for record in records:
         if BASE_OP not in record.bases or IMPORTED in map(str, record.bases["Op"][2]):

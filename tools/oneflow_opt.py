@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import oneflow
 from oneflow.dialect._mlir import ir
@@ -22,7 +23,10 @@ from oneflow.tools.files import load_operators, read_text
 from oneflow.tools.session import Session
 from oneflow.tools.target import for_targets
 
-describe = lazy("oneflow.tools.describe")
+if TYPE_CHECKING:
+    from oneflow.tools import describe
+else:
+    describe = lazy("oneflow.tools.describe")
 operations = lazy("oneflow.runtime.user_ops.operations")
 #: The pass that chooses layouts.
 INFER_SBP = "oneflow-infer-sbp"

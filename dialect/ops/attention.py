@@ -72,8 +72,8 @@ def _statistics(op: Call) -> TensorDesc:
 
 def _signature(op: Call, layouts: Mapping[str, Sbp], results: Sequence[Sbp], multiple: int = 0) -> SbpSignature:
     """The signature with `layouts` of operands by name; other operands are repeated."""
-    given = (n for n, x in op.inputs.items() if x is not None)
-    return SbpSignature(tuple(layouts.get(n, B) for n in given), tuple(results), multiple)
+    names = (n for n, x in op.inputs.items() if x is not None)
+    return SbpSignature(tuple(layouts.get(n, B) for n in names), tuple(results), multiple)
 
 
 def _split(op: Call, axis: int, keys: Sbp) -> dict[str, Sbp]:
@@ -119,8 +119,8 @@ def _like(ops: Builder, x: Value, shape: Any) -> Value:
 
 def _product(ops: Builder, a: Value, b: Value, **flags: bool) -> Value:
     """The product of `a`'s heads with the heads of `b` that they share, as (batch, heads, ..)."""
-    made = ops.batch_matmul(_grouped(ops, a, b), b, **flags)
-    return _like(ops, made, (*a.shape[:3], made.shape[3]))
+    product = ops.batch_matmul(_grouped(ops, a, b), b, **flags)
+    return _like(ops, product, (*a.shape[:3], product.shape[3]))
 
 
 def _scores(ops: Builder, op: Call) -> Value:
@@ -227,8 +227,8 @@ class Attention:
         delta = delta if dlogsumexp is None else delta - dlogsumexp
 
         def by(which: int) -> Value:
-            given = (dy, op.query, op.key, op.value, op.mask, op.offset, op.logsumexp, delta)
-            return ops.attention_grad(*given, **op.attrs)[which]
+            operands = (dy, op.query, op.key, op.value, op.mask, op.offset, op.logsumexp, delta)
+            return ops.attention_grad(*operands, **op.attrs)[which]
 
         def by_mask() -> Value:
             _, slope = _slopes(ops, op, dy, delta)

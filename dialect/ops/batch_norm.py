@@ -104,10 +104,10 @@ class Normalization:
     def sbp(op: Call) -> Factors:
         axis = op.axis % op.x.rank
         x = ["_" if op.training and i != axis else f"d{i}" for i in range(op.x.rank)]
-        given = ["x", *(name for name in PARAMS if op[name] is not None)]
+        names = ["x", *(name for name in PARAMS if op[name] is not None)]
         more = len(op.results) - 1
         y = " ".join(x)
-        factors = Factors(f"{y}{f', {x[axis]}' * (len(given) - 1)} -> {y}{f', {x[axis]}' * more}")
+        factors = Factors(f"{y}{f', {x[axis]}' * (len(names) - 1)} -> {y}{f', {x[axis]}' * more}")
         factors = factors.linear_in(op, "gamma", "beta")
         return with_addend(op, factors if op.training else factors.linear_in(op, "x", "moving_mean", "beta"), y)
 

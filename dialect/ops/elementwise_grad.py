@@ -71,10 +71,10 @@ def gradient_of(name: str, forward: Operator, operands: Sequence[str], by: int, 
     seed = next(i for i, n in enumerate(operands) if n in ("dy", "dz"))
     seed = -1 if seed == len(operands) - 1 else seed
 
-    def scalar(*values: Expr, **given: Any) -> Expr:
+    def scalar(*values: Expr, **attrs: Any) -> Expr:
         dy, points = values[seed], [v for i, v in enumerate(values) if i != seed % len(values)]
         assert forward.scalar is not None
-        body = call_rule(forward.scalar, points, attribute_values(forward, given))
+        body = call_rule(forward.scalar, points, attribute_values(forward, attrs))
         slope = None if forward.grad is flat_gradient else derivative.derivative(body, points[by])
         return s.const(0, dy.dtype) if slope is None else derivative.times(dy, slope)
 

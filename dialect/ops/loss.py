@@ -79,8 +79,8 @@ elementwise(
 
 def _logits_types(op: Call) -> TensorDesc:
     if op.has_pos_weight != (op.pos_weight is not None):
-        given = "none" if op.pos_weight is None else "one"
-        raise op.error(f"expected pos_weight exactly with has_pos_weight = true, got {given}")
+        weights = "none" if op.pos_weight is None else "one"
+        raise op.error(f"expected pos_weight exactly with has_pos_weight = true, got {weights}")
     return _alike(op)
 
 

@@ -43,9 +43,9 @@ def _calls(one: Operator, op: Call) -> list[Call]:
         OperatorError: an operand has more or fewer tensors than `model`.
     """
     count = len(op.model)
-    for name, given in op.inputs.items():
-        if isinstance(given, tuple) and len(given) != count:
-            raise op.error(f"expected as many tensors of {name} as of model, {count}, got {len(given)}")
+    for name, operand in op.inputs.items():
+        if isinstance(operand, tuple) and len(operand) != count:
+            raise op.error(f"expected as many tensors of {name} as of model, {count}, got {len(operand)}")
     names = [a.name for a in one.signature.inputs]
     attrs = {a.name: op.attrs[_called(a.name)] for a in one.signature.attrs}
     return [Call(one, {n: _part(op.inputs.get(_called(n)), i) for n in names}, attrs) for i in range(count)]
@@ -61,9 +61,9 @@ def _attribute(attr: AttrDef) -> AttrDef:
     return dataclasses.replace(attr, name=_called(attr.name), default=DEFAULTS.get(attr.name, attr.default))
 
 
-def _part(given: Any, number: int) -> Any:
+def _part(operand: Any, number: int) -> Any:
     """The operand of the call for parameter `number`."""
-    return given[number] if isinstance(given, tuple) else given
+    return operand[number] if isinstance(operand, tuple) else operand
 
 
 def _types(one: Operator, op: Call) -> list[TensorDesc]:
@@ -84,9 +84,9 @@ def _sbp(op: Call) -> Factors:
     models = common_axes(op.model)
     sides = [
         factors
-        for given in op.inputs.values()
-        if given is not None
-        for factors in (models if isinstance(given, tuple) else [" ".join("_" * given.rank)])
+        for operand in op.inputs.values()
+        if operand is not None
+        for factors in (models if isinstance(operand, tuple) else [" ".join("_" * operand.rank)])
     ]
     return Factors(f"{', '.join(sides)} -> {', '.join(models * (len(op.results) // len(models)))}")
 

@@ -185,8 +185,8 @@ class ProductOfOthers:
         rows = np.moveaxis(x.astype(np.float64 if x.itemsize == 2 else x.dtype), axes, range(-len(axes), 0))
         flat = rows.reshape(*rows.shape[: x.ndim - len(axes)], -1) if x.size else rows
         others = [np.prod(np.delete(flat, k, -1), -1) for k in range(flat.shape[-1])] if x.size and x.ndim else [1.0]
-        made = np.stack(others, -1).reshape(rows.shape) if x.size else rows
-        return np.moveaxis(made, range(-len(axes), 0), axes).astype(x.dtype)
+        products = np.stack(others, -1).reshape(rows.shape) if x.size else rows
+        return np.moveaxis(products, range(-len(axes), 0), axes).astype(x.dtype)
 
 
 def _product_dtype(dtype: DType) -> DType:

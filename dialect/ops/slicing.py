@@ -296,8 +296,8 @@ def _expect_agreement(op: Call) -> None:
     """Refuses a `padding` that differs from the sizes before and after; axes that it leaves out have none."""
     pairs = reversed(list(zip(op.padding_before, op.padding_after, strict=True)))
     stated = [size for pair in pairs for size in pair]
-    given = [*op.padding, *[0] * (len(stated) - len(op.padding))]
-    if op.padding and given != stated:
+    padding = [*op.padding, *[0] * (len(stated) - len(op.padding))]
+    if op.padding and padding != stated:
         raise op.error(f"expected padding {stated} as before and after every axis, got {list(op.padding)}")
 
 

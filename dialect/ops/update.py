@@ -205,11 +205,11 @@ def _sbp(states: Sequence[str]) -> Any:
 
 def _compute(changes: dict[str, Change]) -> Any:
     def compute(op: Call) -> list[Stage]:
-        made: dict[str, Stage] = {}
+        stages: dict[str, Stage] = {}
         for name, change in changes.items():
             if op[name] is not None:
-                made[name] = changed(op, name, change, dict(made))
-        return [stored(op, stage) for stage in (made.pop("model"), *made.values())]
+                stages[name] = changed(op, name, change, dict(stages))
+        return [stored(op, stage) for stage in (stages.pop("model"), *stages.values())]
 
     return compute
 

@@ -26,6 +26,7 @@ from oneflow.frontend.core.arrays import (
     dtype_of,
     is_array,
     is_data,
+    is_foreign,
     is_on_device,
     ranks_of,
     to_data,
@@ -138,24 +139,45 @@ class CompiledFunction:
     def _call(self, key: Any, arguments: inspect.BoundArguments) -> Any:
         """Finds or makes the program for arguments, runs it, and keeps it under a key."""
         leaves, tree = _flatten_arguments(arguments)
+        nested_key = None if key is not None or self._spec is not None else _quick_signature(leaves)
+        if nested_key is not None:
+            return self._call_nested((tree, nested_key), arguments, leaves, tree)
+        specialization, values, device = self._find(arguments, leaves, tree)
+        if key is not None:
+            self._last, self._fast = specialization, self._fast_path_of(specialization, leaves)
+            self._by_signature[key] = specialization, device, self._fast
+        elif self._spec is None and _are_foreign(leaves, tree):
+            self._last, self._fast = specialization, self._fast_path_of(specialization, leaves)
+        return self._run(specialization, leaves, values, tree)
+
+    def _call_nested(self, key: Any, arguments: inspect.BoundArguments, leaves: list[Any], tree: Tree) -> Any:
+        """As `_call`, for arguments by name or in containers; their fast path takes the leaves of the containers."""
+        cached = self._by_signature.get(key)
+        if cached is None or not cached[0].holds(cached[1]):
+            specialization, values, device = self._find(arguments, leaves, tree)
+            self._by_signature[key] = specialization, device, self._fast_path_of(specialization, leaves)
+            self._fast = None, no_fast_path
+            return self._run(specialization, leaves, values, tree)
+        self._last, self._fast = cached[0], (None, no_fast_path)
+        value = cached[2][1](leaves)
+        if value is not NotImplemented:
+            return value
+        return self._run(cached[0], leaves, [x.storage if isinstance(x, EagerTensor) else x for x in leaves], tree)
+
+    def _find(
+        self, arguments: inspect.BoundArguments, leaves: list[Any], tree: Tree
+    ) -> tuple[Specialization, list[Any], Device | None]:
+        """The program for arguments, the values of their leaves, and the device that the leaves ask for."""
         paths = list(tree.spelled())
         values = [_argument_value(x, path) for x, path in zip(leaves, paths, strict=True)]
         specs = self._signature(values, paths, tree)
         device = self._choose_device(leaves, values, paths)
         specialization = self._specialize(arguments, specs, tree, device)
-        if key is not None:
-            self._remember(specialization, leaves)
-            self._by_signature[key] = (
-                specialization,
-                None if device is None else specialization.device,
-                self._fast,
-            )
-        return self._run(specialization, leaves, values, tree)
+        return specialization, values, None if device is None else specialization.device
 
-    def _remember(self, specialization: Specialization, args: Sequence[Any]) -> None:
-        """Keeps the specialization of the latest call, and its fast path for like calls."""
-        self._last = specialization
-        self._fast = _settings(), specialization.fast_path(args, self.__name__)
+    def _fast_path_of(self, specialization: Specialization, leaves: Sequence[Any]) -> tuple[Any, FastPath]:
+        """The present settings, and the fast path for arguments like `leaves`."""
+        return _settings(), specialization.fast_path(leaves, self.__name__)
 
     def _run(
         self, specialization: Specialization, leaves: Sequence[Any], values: Sequence[Any], tree: Tree | None = None
@@ -291,7 +313,13 @@ def _settings() -> tuple[Any, Any]:
     return DEFAULT_DTYPE[0], SCOPE.get()
 
 
-def _quick_signature(args: tuple[Any, ...]) -> tuple[Any, ...] | None:
+def _are_foreign(leaves: Sequence[Any], tree: Tree) -> bool:
+    """Whether arguments are arrays, none in a container, and one is of another library than NumPy."""
+    is_flat = all(child.kind is None for child in tree.children)
+    return is_flat and any(is_foreign(x) for x in leaves if not isinstance(x, EagerTensor))
+
+
+def _quick_signature(args: Sequence[Any]) -> tuple[Any, ...] | None:
     """A key for calls that pass arrays, numbers and strings alone, made without flattening; None for other calls."""
     signature: list[tuple[Any, ...]] = [_settings()]
     for x in args:
@@ -302,6 +330,8 @@ def _quick_signature(args: tuple[Any, ...]) -> tuple[Any, ...] | None:
             signature.append((type(x), data.shape, data.dtype))
         elif isinstance(data, (bool, int, str)) or data is None:
             signature.append((type(data), data))
+        elif type(data) is float:
+            signature.append((float, data.hex()))  # tells -0 from 0, and finds NaN again
         else:
             return None
     return tuple(signature)
@@ -415,11 +445,11 @@ def compile(
     """
     device = None if device is None else named_device(device)
     _expect_layouts(placement, strategy)
-    decorates = fn is None or isinstance(fn, TensorSpec)
-    given = (fn, *positional) if isinstance(fn, TensorSpec) else positional
-    if given and specs is not None:
-        raise CallError(f"expected specs by position or as specs=.., got both: {given} and {specs!r}")
-    wanted = given or specs
-    if decorates:
-        return lambda function: CompiledFunction(function, wanted, device, placement, strategy, autotune)
-    return CompiledFunction(fn, wanted, device, placement, strategy, autotune)  # type: ignore[arg-type]
+    if isinstance(fn, TensorSpec):
+        fn, positional = None, (fn, *positional)
+    if positional and specs is not None:
+        raise CallError(f"expected specs by position or as specs=.., got both: {positional} and {specs!r}")
+    requested = positional or specs
+    if fn is None:
+        return lambda function: CompiledFunction(function, requested, device, placement, strategy, autotune)
+    return CompiledFunction(fn, requested, device, placement, strategy, autotune)

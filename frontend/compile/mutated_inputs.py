@@ -16,7 +16,7 @@ from oneflow.frontend.tracing.traced import Traced
 from oneflow.runtime.spans import overlap
 
 
-def check(traced: Traced, given: Sequence[Any], arrays: Sequence[Data], name: str) -> None:
+def check(traced: Traced, arguments: Sequence[Any], arrays: Sequence[Data], name: str) -> None:
     """Checks the arguments of a call that updates some of them.
 
     Raises:
@@ -25,7 +25,7 @@ def check(traced: Traced, given: Sequence[Any], arrays: Sequence[Data], name: st
     """
     outside = [c for c in traced.captured if isinstance(c, EagerTensor)]
     is_recorded = bool(traced.activity) and not traced.effects.sets_leaves
-    if MODE.recording and (is_recorded or any(isinstance(x, EagerTensor) and x.requires_grad for x in given)):
+    if MODE.recording and (is_recorded or any(isinstance(x, EagerTensor) and x.requires_grad for x in arguments)):
         raise refuse(
             f"{name} updates arguments in place, and a gradient flows to what it reads: call it "
             "within flow.no_grad(), or have it return what it computes of x.clone()"
@@ -34,8 +34,8 @@ def check(traced: Traced, given: Sequence[Any], arrays: Sequence[Data], name: st
         array, path = arrays[number], traced.names[number]
         if isinstance(array, np.ndarray) and not array.flags.writeable:
             raise CallError(f"{name}: expected argument {path} to be writable, as it is updated", user_location())
-        others = [x for i, x in enumerate(zip(given, arrays, strict=True)) if i != number]
-        if any(_share_elements(given[number], array, x) for x in (*others, *((t, None) for t in outside))):
+        others = [x for i, x in enumerate(zip(arguments, arrays, strict=True)) if i != number]
+        if any(_share_elements(arguments[number], array, x) for x in (*others, *((t, None) for t in outside))):
             raise CallError(
                 f"{name}: expected argument {path}, which it updates, not to share memory with its other inputs; "
                 f"pass {path}.clone()",
@@ -43,27 +43,27 @@ def check(traced: Traced, given: Sequence[Any], arrays: Sequence[Data], name: st
             )
 
 
-def _share_elements(given: Any, array: Data, other: tuple[Any, Any]) -> bool:
+def _share_elements(argument: Any, array: Data, other: tuple[Any, Any]) -> bool:
     """Whether an argument shares elements with another input."""
-    mine, region = _region(given, array), _region(*other)
+    mine, region = _region(argument, array), _region(*other)
     return overlap(mine.span, region.span) and mine.overlaps(region)
 
 
-def _region(given: Any, array: Any) -> Region:
-    return region_of(given) if isinstance(given, EagerTensor) else region_in(array)
+def _region(argument: Any, array: Any) -> Region:
+    return region_of(argument) if isinstance(argument, EagerTensor) else region_in(array)
 
 
-def current_array(given: Any, array: Data) -> Data:
+def current_array(argument: Any, array: Data) -> Data:
     """The array of an argument at the time of the run: another thread may have updated the tensor of which the
     argument is a view.
     """
-    return given.storage if isinstance(given, EagerTensor) and given.is_view else array
+    return argument.storage if isinstance(argument, EagerTensor) and argument.is_view else array
 
 
-def write_back(given: Any, array: Data, result: Data, writer: str) -> None:
+def write_back(argument: Any, array: Data, result: Data, writer: str) -> None:
     """Writes the new values of an argument into its memory."""
-    if isinstance(given, EagerTensor):
+    if isinstance(argument, EagerTensor):
         with no_grad():
-            BUILDER.assign(given, wrapped(result), writer)
+            BUILDER.assign(argument, wrapped(result), writer)
     elif result is not array:
         overwrite(array, result)

@@ -18,17 +18,18 @@ from oneflow.frontend.core.arrays import (
     Data,
     device_of,
     is_on_device,
+    is_on_host,
     ranks_of,
+    to_array,
     to_host,
 )
 from oneflow.frontend.core.devices import Device, move
-from oneflow.frontend.core.devices import device as named_device
 from oneflow.frontend.core.tree import Tree
 from oneflow.frontend.eager.kernels import intern
 from oneflow.frontend.eager.tape import MODE
 from oneflow.frontend.eager.tensor import EagerTensor, from_program, wrapped
 from oneflow.frontend.tracing.alias_guards import NoAliasCheck, is_root
-from oneflow.frontend.tracing.capture import device_of_captures
+from oneflow.frontend.tracing.capture import HOST, default_device, device_of_captures
 from oneflow.frontend.tracing.guards import Guard
 from oneflow.frontend.tracing.traced import Traced
 from oneflow.runtime import protocol as runtime
@@ -40,7 +41,6 @@ FastPath = Callable[[Sequence[Any]], Any]
 GuardTerm = tuple[Callable[[], Any], Any, Guard]
 #: The context of a call that needs no lock.
 UNLOCKED = nullcontext()
-HOST = named_device("cpu")
 #: The placement and layout of a tensor that is not global.
 NO_RANKS = None, None
 
@@ -101,7 +101,8 @@ class Specialization:
 
     def _is_compiled_for(self, required: Device | None) -> bool:
         """Whether the program is compiled for the required device; the device of the captures is remembered if so."""
-        device = required or named_device(device_of_captures(self.traced.captured) or "cpu")
+        captured = self.traced.captured
+        device = required or (default_device(captured) if captured else HOST)
         if device is not self.device and device != self.device:
             return False
         current = None if self._first_tensor is None else device_of(self._first_tensor.handle.handle)
@@ -131,9 +132,9 @@ class Specialization:
         count = sum(leaf is None for leaf in self.traced.leaves)
         return [intern(d) if d.is_static else None for d in self.executable.outputs[:count]] or [None] * count
 
-    def rebuild(self, results: Sequence[Data], eager: bool, given: Sequence[Any] = ()) -> Any:
-        """What the function returns when its result tensors are `results`: tensors if `eager`, else arrays. `given`
-        are the arguments, some of which the function may update and return.
+    def rebuild(self, results: Sequence[Data], eager: bool, arguments: Sequence[Any] = ()) -> Any:
+        """What the function returns when its result tensors are `results`: tensors if `eager`, else arrays. The
+        function may update and return some of the `arguments`.
         """
         if eager and self._single_desc is not None:
             return from_program(results[0], self._single_desc)
@@ -144,7 +145,7 @@ class Specialization:
             values = list(results) if self.traced.placements is None else list(map(to_host, results))
         if self._is_single:
             return values[0]
-        return self.traced.outputs.unflatten(values) if self._is_plain else self.traced.rebuild(values, given)
+        return self.traced.outputs.unflatten(values) if self._is_plain else self.traced.rebuild(values, arguments)
 
     @functools.cached_property
     def _is_plain(self) -> bool:
@@ -177,7 +178,9 @@ class Specialization:
             return self._device_fast_path(leaves, name)
         if EagerTensor in classes:
             return self._host_tensors_fast_path(classes)
-        return self._host_arrays_fast_path if set(classes) <= {np.ndarray} else no_fast_path
+        if set(classes) <= {np.ndarray}:
+            return self._host_arrays_fast_path
+        return self._foreign_arrays_fast_path(classes) if all(map(is_on_host, leaves)) else no_fast_path
 
     @functools.cached_property
     def _host_call(self) -> runtime.FastPath | None:
@@ -196,6 +199,20 @@ class Specialization:
         if self._is_single:
             return lambda arrays: NotImplemented if (results := call(arrays)) is None else results[0]
         return lambda arrays: NotImplemented if (results := call(arrays)) is None else rebuild(results)
+
+    def _foreign_arrays_fast_path(self, classes: tuple[type, ...]) -> FastPath:
+        """The fast path where the arguments are of these classes, some of other libraries than NumPy."""
+        call = self._host_arrays_fast_path
+
+        def fast_path(args: Sequence[Any]) -> Any:
+            if tuple(map(type, args)) != classes:
+                return NotImplemented
+            try:
+                return call([x if type(x) is np.ndarray else to_array(x) for x in args])
+            except TypeError:
+                return NotImplemented  # such as a tensor on another device
+
+        return no_fast_path if call is no_fast_path else fast_path
 
     def _host_tensors_fast_path(self, classes: tuple[type, ...]) -> FastPath:
         """The fast path where the arguments are of these classes, and no tensor is a view or requires grad."""
@@ -261,9 +278,9 @@ class Specialization:
 
         return call
 
-    def run(self, given: Sequence[Any], arrays: Sequence[Data], name: str) -> list[Data]:
+    def run(self, arguments: Sequence[Any], arrays: Sequence[Data], name: str) -> list[Data]:
         """The results of the function. Tensors that the function updates get their new values. `arrays` are the
-        arrays of the arguments `given`.
+        arrays of the `arguments`.
 
         Raises:
             CallError: tensors are on different devices; one is named. Or one is passed that the function updates.
@@ -271,14 +288,14 @@ class Specialization:
         """
         effects = self.traced.effects
         if self._updates:
-            arrays = list(map(mutated_inputs.current_array, given, arrays))
+            arrays = list(map(mutated_inputs.current_array, arguments, arrays))
         if effects.mutated_arguments:
-            mutated_inputs.check(self.traced, given, arrays, name)
-        views = {n: x for n, x in enumerate(given) if isinstance(x, EagerTensor) and x.is_view}
+            mutated_inputs.check(self.traced, arguments, arrays, name)
+        views = {n: x for n, x in enumerate(arguments) if isinstance(x, EagerTensor) and x.is_view}
         results = self._run(self._inputs(arrays, self._captured_arrays()), arrays, views, name)
         count = len(results) - len(effects.mutated_arguments)
         for number, result in zip(effects.mutated_numbers, results[count:], strict=True):
-            mutated_inputs.write_back(given[number], arrays[number], result, name)
+            mutated_inputs.write_back(arguments[number], arrays[number], result, name)
         return results[:count]
 
     def _run(self, inputs: list[Data], arrays: Sequence[Data], views: Mapping[int, EagerTensor],
@@ -327,8 +344,8 @@ class Specialization:
     def _inputs(self, arrays: Sequence[Data], tensors: Sequence[Data]) -> list[Data]:
         """All inputs of the program. Random seeds are drawn here, so that the program has to run afterwards."""
         inputs = [*arrays, *tensors]
-        for number, given in self._input_sources[2]:
-            inputs.insert(len(arrays) + number, self._other_input(number, given))
+        for number, captured in self._input_sources[2]:
+            inputs.insert(len(arrays) + number, self._other_input(number, captured))
         return inputs
 
     def _guard_fast_path(self, count: int) -> GuardFastPath:

@@ -17,7 +17,7 @@ from oneflow.frontend.core.errors import user_location
 from oneflow.runtime.arguments import address_of as host_address_of
 from oneflow.runtime.cuda.array import DeviceArray, from_other
 from oneflow.runtime.cuda.array import is_on_device as is_on_any_device
-from oneflow.runtime.dlpack import to_numpy
+from oneflow.runtime.dlpack import HOST, to_numpy
 from oneflow.runtime.failures import RunError
 from oneflow.runtime.global_array import GlobalArray
 
@@ -34,6 +34,16 @@ def is_array(value: Any) -> bool:
 def is_data(value: Any) -> bool:
     """Whether `value` is an array of NumPy, a `DeviceArray` or a `GlobalArray`."""
     return isinstance(value, (np.ndarray, DeviceArray, GlobalArray))
+
+
+def is_foreign(value: Any) -> bool:
+    """Whether `value` is an array of another library than NumPy that is read through DLPack."""
+    return hasattr(type(value), "__dlpack__") and not isinstance(value, (np.ndarray, DeviceArray, GlobalArray))
+
+
+def is_on_host(value: Any) -> bool:
+    """Whether `value` is an array of NumPy, or one of another library in host memory."""
+    return type(value) is np.ndarray or (is_foreign(value) and value.__dlpack_device__()[0] == HOST)
 
 
 def is_on_device(data: Any) -> TypeGuard[DeviceArray]:

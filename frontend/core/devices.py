@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.lazy import lazy
@@ -34,7 +34,7 @@ PRESENT = [0]
 class _DeviceType(type):
     """Makes devices of names: `Device("cuda:1")`, `Device("cuda", 1)`."""
 
-    def __call__(cls, type: str | Device, index: int | None = None) -> Any:
+    def __call__(cls, type: str | Device, index: int | None = None) -> Device:
         """The device "cpu", "cuda" (the present one, by default the first) or such as "cuda:1".
 
         Raises:
@@ -46,7 +46,8 @@ class _DeviceType(type):
         if kind not in ("cpu", "cuda") or not (number or "0").isdigit():
             raise ValueError(f'expected a device such as "cpu", "cuda" or "cuda:1", got {type!r}')
         present = PRESENT[0] if index is None else index
-        return super().__call__(kind, 0 if kind == "cpu" else int(number or present))
+        made: Device = super().__call__(kind, 0 if kind == "cpu" else int(number or present))
+        return made
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,10 @@ class Device(metaclass=_DeviceType):
 
     type: str
     index: int = 0
+
+    if TYPE_CHECKING:  # what the metaclass accepts
+
+        def __init__(self, type: str | Device, index: int | None = None) -> None: ...
 
     def __str__(self) -> str:
         return self.type if self.type == "cpu" else f"{self.type}:{self.index}"

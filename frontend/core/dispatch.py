@@ -23,7 +23,10 @@ from oneflow.frontend.core.mode import BUILDER
 from oneflow.frontend.core.tensor import Tensor
 
 #: View operators: their results share elements with their first operand.
-VIEWS = frozenset("reshape reshape_like squeeze expand_dims expand broadcast_like transpose slice narrow".split())
+VIEWS = frozenset(
+    "reshape reshape_like squeeze expand_dims expand broadcast_like transpose slice narrow diagonal"
+    " unfold_tensor".split()
+)
 
 
 class Stateful:

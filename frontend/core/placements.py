@@ -104,14 +104,14 @@ class GlobalProgram:
         ranks = placement.world, placement.members
         return cls(placements, distributed.compile_distributed(boxed, traced.entry, *ranks, device=placement.type))
 
-    def run(self, given: Sequence[Data]) -> list[Data]:
+    def run(self, arrays: Sequence[Data]) -> list[Data]:
         """The results as global arrays, of arguments that are global arrays or whole on every rank.
 
         A result whose pieces are those of an argument, updated in place, is that argument.
         """
         placed = [
             x if type(x) is GlobalArray and x.placement is on and x.layout.nd is nd else self._place_argument(i, x)
-            for i, (x, (on, nd)) in enumerate(zip(given, self._arguments, strict=True))
+            for i, (x, (on, nd)) in enumerate(zip(arrays, self._arguments, strict=True))
         ]
         arguments = {
             p: [none if at is None else x.pieces[at] for x, (at, none) in zip(placed, takes, strict=True)]
@@ -119,7 +119,7 @@ class GlobalProgram:
         }
         return self._collect_results(placed, arguments, self.executable.run_programs(arguments))
 
-    def replay(self, given: Sequence[Data], seen: Any = None) -> None:
+    def replay(self, arrays: Sequence[Data], seen: Any = None) -> None:
         """None: every run checks the layouts of its arguments."""
 
     def reads(self, number: int) -> bool:

@@ -49,9 +49,9 @@ class TensorSpec:
         object.__setattr__(self, "dtype", _dtype(dtype))
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "placement", placement)
-        given = (sbp,) if isinstance(sbp, Sbp) else sbp
+        nd_sbp = (sbp,) if isinstance(sbp, Sbp) else sbp
         object.__setattr__(
-            self, "sbp", given if given is None or placement is None else placement.layout(given, self.desc)
+            self, "sbp", nd_sbp if nd_sbp is None or placement is None else placement.layout(nd_sbp, self.desc)
         )
 
     def layout_on(self, home: Placement) -> tuple[Placement | None, NdSbp | None]:

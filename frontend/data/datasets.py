@@ -146,6 +146,6 @@ def random_split(dataset: Any, lengths: Sequence[float], generator: Generator | 
             sizes[i % len(sizes)] += 1
     if sum(sizes) != len(dataset):
         raise fail(f"expected lengths that add up to {len(dataset)}, that of the data set, got {list(lengths)}")
-    order = randperm(len(dataset), generator=generator).tolist()  # type: ignore[attr-defined]
+    order: list[int] = randperm(len(dataset), generator=generator).tolist()
     ends = list(itertools.accumulate(map(int, sizes)))
     return [Subset(dataset, order[end - int(n) : end]) for end, n in zip(ends, sizes, strict=True)]

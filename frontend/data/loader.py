@@ -155,7 +155,7 @@ class DataLoader:
         if sampler is not None and shuffle:
             raise fail("expected either sampler or shuffle")
         if batch_sampler is not None and (batch_size != 1 or shuffle or sampler is not None or drop_last):
-            raise fail("expected no batch_size, shuffle, sampler and drop_last beside batch_sampler")
+            raise fail("expected no batch_size, shuffle, sampler and drop_last with batch_sampler")
         self.batch_size = None if batch_sampler is not None else batch_size
         self.drop_last, self.batch_sampler, self.sampler = drop_last, batch_sampler, sampler
         if self.is_iterable:

@@ -67,7 +67,7 @@ class RandomSampler(Sampler):
         if self.replacement:
             return iter(randint(0, size, (self.num_samples,), generator=self.generator).tolist())
         rounds = range(-(-self.num_samples // size) if size else 0)
-        orders = (randperm(size, generator=self.generator).tolist() for _ in rounds)  # type: ignore[attr-defined]
+        orders = (randperm(size, generator=self.generator).tolist() for _ in rounds)
         return itertools.islice(itertools.chain.from_iterable(orders), self.num_samples)
 
     def __len__(self) -> int:
@@ -82,8 +82,8 @@ class SubsetRandomSampler(Sampler):
         self.indices, self.generator = indices, generator
 
     def __iter__(self) -> Iterator[int]:
-        order = randperm(len(self.indices), generator=self.generator)
-        return (self.indices[i] for i in order.tolist())  # type: ignore[attr-defined]
+        order: list[int] = randperm(len(self.indices), generator=self.generator).tolist()
+        return (self.indices[i] for i in order)
 
     def __len__(self) -> int:
         return len(self.indices)
@@ -169,7 +169,7 @@ class DistributedSampler(Sampler):
         size = len(self.dataset)
         order: list[int] = list(range(size))
         if self.shuffle:
-            order = randperm(size, generator=Generator().manual_seed(self.seed + self.epoch)).tolist()  # type: ignore[attr-defined]
+            order = randperm(size, generator=Generator().manual_seed(self.seed + self.epoch)).tolist()
         repeated = list(itertools.islice(itertools.cycle(order), self.total_size))
         return iter(repeated[self.rank :: self.num_replicas])
 

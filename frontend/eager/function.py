@@ -343,8 +343,8 @@ def _saved_value(value: Any) -> tuple[Variable | None, Any]:
 def _materialized(ops: Any, result: Any, cotangent: Value | None) -> Tensor:
     """The gradient of a result, zeros where there is none."""
     if cotangent is not None:
-        given: Tensor = ops.give(cotangent)
-        return given
+        tensor: Tensor = ops.give(cotangent)
+        return tensor
     return zeros_of(result) if ops.eager else ops.give(ops.call("zero_like", result)[0])
 
 

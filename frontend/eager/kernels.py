@@ -127,11 +127,11 @@ def _fill(entry: func.FuncOp, op: Call, results: Sequence[TensorDesc]) -> None:
     entry.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get([d.to_mlir() for d in descs], types))
 
 
-def _take_values(given: Any, values: Any) -> Any:
+def _take_values(value: Any, values: Any) -> Any:
     """As many values as an operand slot has."""
-    if isinstance(given, tuple):
-        return tuple(next(values) for _ in given)
-    return None if given is None else next(values)
+    if isinstance(value, tuple):
+        return tuple(next(values) for _ in value)
+    return None if value is None else next(values)
 
 
 def _additions() -> tuple[tuple[str, str, str], ...]:

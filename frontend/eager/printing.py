@@ -53,7 +53,12 @@ def set_printoptions(
     if profile is not None and profile not in _PROFILES:
         raise ValueError(f"expected profile to be one of {', '.join(_PROFILES)}, got {profile!r}")
     base = _options[0] if profile is None else _PROFILES[profile]
-    given = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
+    given: dict[str, Any] = {
+        "precision": precision,
+        "threshold": threshold,
+        "edgeitems": edgeitems,
+        "linewidth": linewidth,
+    }
     _options[0] = replace(base, sci_mode=sci_mode, **{k: v for k, v in given.items() if v is not None})
 
 

@@ -89,7 +89,7 @@ class ViewMeta:
             raise refuse(
                 f"{writer} would update a part of a global tensor; write x.copy_(..) with the whole values instead"
             )
-        if _has_overlap(self.layout_array()):
+        if has_overlap(self.layout_array()):
             raise refuse(
                 f"{writer} would update an expanded tensor, of which several elements are one in memory; "
                 "write x.clone() before"
@@ -193,7 +193,7 @@ def exposed_memory(tensor: Any) -> Any:
     array = data
     if tensor.is_view and isinstance(tensor.view_meta.root.variable.handle, np.ndarray):
         part = tensor.view_meta.view_fn(tensor.view_meta.root.variable.handle)
-        array = data if _has_overlap(part) else part
+        array = data if has_overlap(part) else part
     memory = tensor.handle.shared_memory() if array is data else tensor.view_meta.memory
     memory.exposed = True
     return array
@@ -220,9 +220,15 @@ def _expanded(attrs: Mapping[str, Any], shape: tuple[int, ...]) -> ViewFunction:
     return view_fn
 
 
-def _has_overlap(array: np.ndarray) -> bool:
+def has_overlap(array: np.ndarray) -> bool:
     """Whether several elements of an array are one in memory."""
-    return any(stride == 0 and size > 1 for stride, size in zip(array.strides, array.shape, strict=True))
+    covered = array.itemsize
+    dims = ((abs(stride), size) for stride, size in zip(array.strides, array.shape, strict=True) if size > 1)
+    for stride, size in sorted(dims) if array.size else ():
+        if stride < covered:
+            return True
+        covered += stride * (size - 1)
+    return False
 
 
 def _transposed(attrs: Mapping[str, Any], shape: tuple[int, ...]) -> ViewFunction:
@@ -247,11 +253,32 @@ def _narrowed(attrs: Mapping[str, Any], shape: tuple[int, ...]) -> ViewFunction:
     return view_fn
 
 
+def _diagonal(attrs: Mapping[str, Any], shape: tuple[int, ...]) -> ViewFunction:
+    offset = attrs["offset"]
+
+    def view_fn(a: np.ndarray) -> np.ndarray:
+        part = a[max(-offset, 0) :, max(offset, 0) :]
+        return as_strided(part, shape, (*a.strides[2:], a.strides[0] + a.strides[1]))
+
+    return view_fn
+
+
+def _windows(attrs: Mapping[str, Any], shape: tuple[int, ...]) -> ViewFunction:
+    dim, step = attrs["dimension"], attrs["step"]
+
+    def view_fn(a: np.ndarray) -> np.ndarray:
+        strides = list(a.strides)
+        strides[dim] *= step
+        return as_strided(a, shape, (*strides, a.strides[dim]))
+
+    return view_fn
+
+
 #: Operators whose results are views of their first operand where that is a tensor of eager mode.
 VIEW_FUNCTIONS: dict[str, Callable[[Mapping[str, Any], tuple[int, ...]], ViewFunction]] = {
     "reshape": _reshaped, "reshape_like": _reshaped, "squeeze": _reshaped, "expand_dims": _reshaped,
     "expand": _expanded, "broadcast_like": _expanded, "transpose": _transposed, "slice": _sliced,
-    "narrow": _narrowed,
+    "narrow": _narrowed, "diagonal": _diagonal, "unfold_tensor": _windows,
 }  # fmt: skip
 
 

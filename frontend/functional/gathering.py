@@ -55,10 +55,10 @@ def embedding(
             or rows of a tensor would be scaled that the function computes or is called with.
     """
     weight, input = as_tensor(weight), as_tensor(input)
-    for name, given in (("scale_grad_by_freq", scale_grad_by_freq), ("sparse", sparse)):
-        if given:
+    for name, is_set in (("scale_grad_by_freq", scale_grad_by_freq), ("sparse", sparse)):
+        if is_set:
             raise fail(
-                f"expected {name}=False, got {given!r}: gradients of embeddings are dense sums over all positions"
+                f"expected {name}=False, got {is_set!r}: gradients of embeddings are dense sums over all positions"
             )
     padding_idx = -1 if padding_idx is None else _row(weight, padding_idx)
     if max_norm is not None:

@@ -36,8 +36,8 @@ def reduced(loss: Tensor, reduction: str) -> Tensor:
 
 def _alike(input: Any, *others: Any) -> list[Any]:
     """Tensors of one element type, the others in the shape of the first; None stays."""
-    given = [v for v in others if v is not None]
-    x, *rest = as_common(input, *given)
+    tensors = [v for v in others if v is not None]
+    x, *rest = as_common(input, *tensors)
     shaped = iter([t if t.shape == x.shape else sh.expand_as(t, x) for t in rest])
     return [x, *(None if v is None else next(shaped) for v in others)]
 

@@ -158,14 +158,14 @@ def batch_norm(
 
 def _by_batch(x: Tensor, running: Sequence[Any], gamma: Tensor, beta: Tensor, momentum: Any, eps: float) -> Tensor:
     """By the statistics of a batch, towards which the running ones move; those take the variance without bias."""
-    given = {"axis": 1, "epsilon": eps, "training": True}
+    attrs = {"axis": 1, "epsilon": eps, "training": True}
     if running[0] is None or 0 in x.shape:  # an empty batch leaves the running statistics as they are
-        return dispatch_all("normalization", x, None, None, gamma, beta, **given)[0]
+        return dispatch_all("normalization", x, None, None, gamma, beta, **attrs)[0]
     if x.numel() == _channels(x, "batch_norm"):
         raise fail(f"expected more than one element per channel to train batch_norm, got {x.desc}")
     # Momentum may be a tensor, so that the running statistics are updated here and not by the operator.
     nothing = zeros_like(gamma)
-    y, _, _, *new = dispatch_all("normalization", x, nothing, nothing, gamma, beta, **given)
+    y, _, _, *new = dispatch_all("normalization", x, nothing, nothing, gamma, beta, **attrs)
     for old, moved in zip(running, new, strict=True):
         _move(old, moved, momentum)
     return y

@@ -40,8 +40,8 @@ class Extreme(NamedTuple):
 
 def _axes(x: Tensor, dim: Dims) -> list[int]:
     """The reduced axes; None and an empty list mean all of them, and a scalar has none."""
-    given = [] if dim is None else sh.as_list(dim)
-    axes = [sh.axis(x, d, scalar=True) for d in given] if len(given) else list(range(x.rank))
+    dims = [] if dim is None else sh.as_list(dim)
+    axes = [sh.axis(x, d, scalar=True) for d in dims] if len(dims) else list(range(x.rank))
     return axes if x.rank else []
 
 

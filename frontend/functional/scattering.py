@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from oneflow.dialect import dtypes
+from oneflow.dialect.ops.reduce import bounds
 from oneflow.frontend.core.dispatch import as_tensor, dispatch
 from oneflow.frontend.core.errors import fail
 from oneflow.frontend.core.promotion import as_number, fitting, is_number
@@ -83,9 +82,8 @@ def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, incl
 def _neutral(reduce: str, x: Tensor) -> float | int:
     """The number that a combination leaves every element as it is with."""
     if reduce in ("amax", "amin"):
-        sign = -1 if reduce == "amax" else 1
-        limits = None if x.dtype.is_float else np.iinfo(x.dtype.numpy)
-        return sign * float("inf") if limits is None else int(limits.min if sign < 0 else limits.max)
+        lowest, highest = bounds(x.dtype)
+        return lowest if reduce == "amax" else highest
     return int(reduce == "prod")
 
 
@@ -101,7 +99,7 @@ def diag(x: Any, diagonal: int = 0) -> Tensor:
 
 
 def diagonal(x: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-    """A diagonal of the dimensions `dim1` and `dim2`, a copy, as the last dimension of the result."""
+    """A diagonal of the dimensions `dim1` and `dim2`, as the last dimension of the result."""
     x = as_tensor(x)
     first, second = sh.axis(x, dim1), sh.axis(x, dim2)
     if first == second:

@@ -188,23 +188,23 @@ def unsqueeze(x: Any, dim: int) -> Tensor:
 def squeeze(x: Any, dim: int | Sequence[int] | None = None) -> Tensor:
     """`x` without its dimensions of size 1, or those of `dim` that have size 1."""
     x = as_tensor(x)
-    given = range(x.rank) if dim is None else as_list(dim)
-    axes = [d for d in (axis(x, d, scalar=True) for d in given) if x.rank and x.shape[d] == 1]
+    dims = range(x.rank) if dim is None else as_list(dim)
+    axes = [d for d in (axis(x, d, scalar=True) for d in dims) if x.rank and x.shape[d] == 1]
     return dispatch("squeeze", x, axes=axes) if axes else x
 
 
 def expand(x: Any, *sizes: Any) -> Tensor:
     """`x` repeated along dimensions of size 1 and new leading ones; -1 or None keeps a dimension."""
-    given = spread(sizes)
-    if any(isinstance(d, Size) for d in given):
-        return _expanded(as_tensor(x), given)
-    return dispatch("expand", x, expand_shape=[-1 if d is None else d for d in given])
+    requested = spread(sizes)
+    if any(isinstance(d, Size) for d in requested):
+        return _expanded(as_tensor(x), requested)
+    return dispatch("expand", x, expand_shape=[-1 if d is None else d for d in requested])
 
 
-def _expanded(x: Tensor, given: Sequence[Any]) -> Tensor:
+def _expanded(x: Tensor, requested: Sequence[Any]) -> Tensor:
     """`expand` to sizes that only the run knows; those of `x` itself are kept."""
-    new = len(given) - x.rank
-    kept = [-1 if d is None or (isinstance(d, Size) and d.is_of(x, i)) else d for i, d in enumerate(given, -new)]
+    new = len(requested) - x.rank
+    kept = [-1 if d is None or (isinstance(d, Size) and d.is_of(x, i)) else d for i, d in enumerate(requested, -new)]
     if not any(isinstance(d, Size) for d in kept):
         return dispatch("expand", x, expand_shape=kept)
     filled = [x.size(i) if i >= 0 and isinstance(d, int) and d == -1 else d for i, d in enumerate(kept, -new)]
@@ -255,8 +255,8 @@ def cat(tensors: Sequence[Any], dim: int = 0) -> Tensor:
     """
     if not tensors:
         raise fail("expected at least one tensor to join, got none")
-    given = as_common(*tensors)
-    return dispatch("cat", [x for x in given if x.shape != (0,)] or given[:1], axis=dim)
+    operands = as_common(*tensors)
+    return dispatch("cat", [x for x in operands if x.shape != (0,)] or operands[:1], axis=dim)
 
 
 def stack(tensors: Sequence[Any], dim: int = 0) -> Tensor:
@@ -349,8 +349,8 @@ def slice(x: Any, slice_tup_list: Sequence[Sequence[Dim]]) -> Tensor:
 def flip(x: Any, dims: int | Sequence[int]) -> Tensor:
     """`x` with the order along `dims` reversed."""
     x = as_tensor(x)
-    given = [axis(x, d, scalar=True) for d in as_list(dims)]
-    return dispatch("flip", x, dims=given) if x.rank else x
+    axes = [axis(x, d, scalar=True) for d in as_list(dims)]
+    return dispatch("flip", x, dims=axes) if x.rank else x
 
 
 def roll(x: Any, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Tensor:

@@ -11,7 +11,7 @@ from oneflow.frontend.core.errors import fail
 from oneflow.frontend.core.shape import Shape
 from oneflow.frontend.core.tensor import Size, Tensor
 from oneflow.frontend.functional import shape as sh
-from oneflow.frontend.functional.indexing import broadcast_sizes
+from oneflow.frontend.functional.index_parts import broadcast_sizes
 from oneflow.frontend.functional.rules import describe
 
 __all__ = [

@@ -25,10 +25,10 @@ def with_inplace(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     def either(*args: Any, **kwargs: Any) -> Tensor:
         if "inplace" not in kwargs and len(args) <= len(positional):
             return function(*args, **kwargs)
-        given = signature.bind(*args, **kwargs).arguments
-        inplace = given.pop("inplace")
-        result = function(**given)
-        return updated(next(iter(given.values())), result, f"{function.__name__}_") if inplace else result
+        arguments = signature.bind(*args, **kwargs).arguments
+        inplace = arguments.pop("inplace")
+        result = function(**arguments)
+        return updated(next(iter(arguments.values())), result, f"{function.__name__}_") if inplace else result
 
     either.__signature__ = signature  # type: ignore[attr-defined]
     either.__doc__ = f"{function.__doc__}\n\nWith `inplace` the argument becomes the result, and is what is given."

@@ -127,11 +127,11 @@ def _indices(index: Index) -> Tensor:
     return F.stack([F.expand(as_tensor(p), *positions_shape) for p in positions], -1)
 
 
-def _on_same_device(x: Tensor, made: Tensor) -> Tensor:
-    """`made` on the device of `x`, where both have values."""
-    if isinstance(x, EagerTensor) and isinstance(made, EagerTensor) and current_builder().eager:
-        return to_device(made, x.device)
-    return made
+def _on_same_device(x: Tensor, other: Tensor) -> Tensor:
+    """`other` on the device of `x`, where both have values."""
+    if isinstance(x, EagerTensor) and isinstance(other, EagerTensor) and current_builder().eager:
+        return to_device(other, x.device)
+    return other
 
 
 def _reshaped(x: Tensor, sizes: Sequence[Any]) -> Tensor:

@@ -90,7 +90,7 @@ def offload(self: EagerTensor) -> None:
     if not self.is_cuda or self.handle.node is not None:
         raise refuse(f"expected a leaf on a device to offload, got {self.desc} on {self.device}")
     home = self.device
-    self.data = to_device(self.detach(), Device("cpu"))  # type: ignore[arg-type,assignment]
+    self.data = to_device(self.detach(), Device("cpu"))  # type: ignore[arg-type]
     self.offloaded_from = home
 
 
@@ -102,7 +102,7 @@ def load(self: EagerTensor) -> None:
     """
     if self.offloaded_from is None:
         raise refuse(f"expected a tensor that offload has moved to the host, got {self.desc} on {self.device}")
-    self.data = to_device(self.detach(), self.offloaded_from)  # type: ignore[arg-type,assignment]
+    self.data = to_device(self.detach(), self.offloaded_from)  # type: ignore[arg-type]
     self.offloaded_from = None
 
 
@@ -177,7 +177,7 @@ def _integers_of(x: Tensor) -> int:
     return 2 if x.dtype.bits == 1 else (1 << min(x.dtype.bits - (x.dtype.kind == "int"), 62))
 
 
-METHODS = {
+METHODS: dict[str, Any] = {
     "element_size": element_size, "nelement": Tensor.numel, "ndimension": Tensor.dim, "stride": stride, "type": type_,
     "type_as": lambda self, other: F.cast(self, other.dtype),
     "view_as": lambda self, other: F.view(self, *other.sizes()),
@@ -214,7 +214,7 @@ def new(self: Tensor, *sizes: Any) -> Tensor:
     if not sizes:
         return self.new_empty(0)  # type: ignore[attr-defined,no-any-return]
     given = sizes[0] if len(sizes) == 1 and not isinstance(sizes[0], int) else None
-    return self.new_empty(*sizes) if given is None else self.new_tensor(given)  # type: ignore[attr-defined]
+    return self.new_empty(*sizes) if given is None else self.new_tensor(given)  # type: ignore[attr-defined,no-any-return]
 
 
 def new_ones(x: Tensor, *size: Any, **options: Any) -> Tensor:

@@ -94,7 +94,7 @@ def set_default_tensor_type(t: Any) -> None:
     Raises:
         TypeError: it is no class of floats on the host.
     """
-    named = typed_tensors("cpu").get(t.rpartition(".")[2]) if isinstance(t, str) else t
+    named: Any = typed_tensors("cpu").get(t.rpartition(".")[2]) if isinstance(t, str) else t
     if getattr(named, "dtype", None) is None or named.place != "cpu":
         raise TypeError(f"expected a class of tensors on the host such as flow.DoubleTensor, got {t!r}")
     set_default_dtype(named.dtype)

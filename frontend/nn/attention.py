@@ -49,13 +49,13 @@ def scaled_dot_product_attention(
 RANK_WITH_HEADS = 4
 
 
-def _broadcast_batch(given: list[Any]) -> list[Any]:
+def _broadcast_batch(operands: list[Any]) -> list[Any]:
     """Tensors (.., rows, width) with the same dimensions before these."""
-    leads = {x.shape[:-2] for x in given}
+    leads = {x.shape[:-2] for x in operands}
     if len(leads) == 1 or None in itertools.chain(*leads):
-        return given
+        return operands
     lead = np.broadcast_shapes(*leads)
-    return [F.broadcast_to(x, (*lead, *x.size()[-2:])) for x in given]
+    return [F.broadcast_to(x, (*lead, *x.size()[-2:])) for x in operands]
 
 
 def _with_heads(x: Any) -> Any:
@@ -165,9 +165,9 @@ class MultiheadAttention(Module):
         In masks true means: not looked at (PyTorch's rule for this layer). `key_padding_mask` is (batch, length),
         `attn_mask` (queries, keys) or (batch * heads, queries, keys); `is_causal` without it makes one.
         """
-        given = [as_tensor(x) for x in (query, key, value)]
-        single = given[0].rank == 2
-        heads = [self._heads(y) for y in self._projected([self._batched(x, single) for x in given])]
+        operands = [as_tensor(x) for x in (query, key, value)]
+        single = operands[0].rank == 2
+        heads = [self._heads(y) for y in self._projected([self._batched(x, single) for x in operands])]
         added = self._attention_bias(heads, attn_mask, key_padding_mask, is_causal)
         keys, values, added = self._extended(heads[1], heads[2], added)
         weights = _weights(heads[0], keys, added) if need_weights else None
@@ -188,14 +188,14 @@ class MultiheadAttention(Module):
             return F.unsqueeze(x, 0)
         return x if self.batch_first else F.transpose(x, 0, 1)
 
-    def _projected(self, given: list[Any]) -> list[Any]:
+    def _projected(self, operands: list[Any]) -> list[Any]:
         """Queries, keys and values in the features of the heads."""
         parts = [slice(i * self.embed_dim, (i + 1) * self.embed_dim) for i in range(3)]
         weights = [self.q_proj_weight, self.k_proj_weight, self.v_proj_weight]
         if self.in_proj_weight is not None:
             weights = [F.getitem(self.in_proj_weight, part) for part in parts]
         biases = [None if self.in_proj_bias is None else F.getitem(self.in_proj_bias, part) for part in parts]
-        return [F.linear(*each) for each in zip(given, weights, biases, strict=True)]
+        return [F.linear(*each) for each in zip(operands, weights, biases, strict=True)]
 
     def _heads(self, y: Any) -> Any:
         """(batch, length, features) as (batch, heads, length, width)."""

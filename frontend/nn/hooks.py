@@ -39,8 +39,8 @@ class ModuleHooks:
             args = hooked.watch_arguments(args)
         result = module.forward(*args, **kwargs)
         for hook in self.after:
-            given = (args, kwargs) if hook.with_kwargs else (args,)
-            changed = hook.function(module, *given, result)
+            arguments = (args, kwargs) if hook.with_kwargs else (args,)
+            changed = hook.function(module, *arguments, result)
             result = result if changed is None else changed
         return result if hooked is None else hooked.watch_results(result)
 

@@ -34,10 +34,10 @@ class DistributedDataParallel(Module):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What the module computes, from pieces of the tensors among its arguments."""
-        given = [x for x in (*args, *kwargs.values()) if isinstance(x, Tensor) and x.rank]
-        made = self.module(*map(self._split, args), **{k: self._split(v) for k, v in kwargs.items()})
-        batches = {x.shape[0] for x in given}
-        leaves, tree = flatten(made)
+        tensors = [x for x in (*args, *kwargs.values()) if isinstance(x, Tensor) and x.rank]
+        results = self.module(*map(self._split, args), **{k: self._split(v) for k, v in kwargs.items()})
+        batches = {x.shape[0] for x in tensors}
+        leaves, tree = flatten(results)
         return tree.unflatten([self._keep(x, batches) for x in leaves])
 
     def _split(self, value: Any) -> Any:

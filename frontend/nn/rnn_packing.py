@@ -53,7 +53,8 @@ def _rows(x: Any, positions: np.ndarray) -> Any:
 
 def _counts(lengths: np.ndarray) -> np.ndarray:
     """How many sequences of falling lengths have each step."""
-    return (lengths[None, :] > np.arange(lengths.max())[:, None]).sum(1)
+    counts: np.ndarray = (lengths[None, :] > np.arange(lengths.max())[:, None]).sum(1)
+    return counts
 
 
 def pack_padded_sequence(

@@ -21,11 +21,11 @@ class Function(Module):
         super().__init__()
         if len(args) > len(self.options):
             raise TypeError(f"expected at most {len(self.options)} arguments for {type(self).__name__}")
-        given = dict(zip(self.options, args, strict=False))
-        unknown = (kwargs.keys() - set(self.options)) | (kwargs.keys() & given.keys())
+        options = dict(zip(self.options, args, strict=False))
+        unknown = (kwargs.keys() - set(self.options)) | (kwargs.keys() & options.keys())
         if unknown:
             raise TypeError(f"unexpected arguments {sorted(unknown)} for {type(self).__name__}")
-        self.given = dict(self.defaults) | given | kwargs
+        self.given = dict(self.defaults) | options | kwargs
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The function of the arguments."""
@@ -166,10 +166,10 @@ class _Padding(Module):
 
     def __init__(self, padding: int | Sequence[int], value: float = 0.0) -> None:
         super().__init__()
-        given = [padding] * (2 * self.spatial) if isinstance(padding, int) else list(padding)
-        if len(given) != 2 * self.spatial:
+        amounts = [padding] * (2 * self.spatial) if isinstance(padding, int) else list(padding)
+        if len(amounts) != 2 * self.spatial:
             raise ValueError(f"expected padding as a number or {2 * self.spatial} numbers, got {padding}")
-        self.padding, self.value = tuple(given), value
+        self.padding, self.value = tuple(amounts), value
 
     def forward(self, x: Any) -> Any:
         """`x` with its border."""

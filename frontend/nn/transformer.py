@@ -24,11 +24,11 @@ __all__ = [
 Activation = str | Callable[[Any], Any]
 
 
-def _activation(given: Activation) -> Callable[[Any], Any]:
+def _activation(activation: Activation) -> Callable[[Any], Any]:
     named: dict[Any, Callable[[Any], Any]] = {"relu": F.relu, "gelu": F.gelu}
-    if isinstance(given, str) and given not in named:
-        raise ValueError(f'expected activation "relu", "gelu" or a function, got {given!r}')
-    return named[given] if isinstance(given, str) else given
+    if isinstance(activation, str) and activation not in named:
+        raise ValueError(f'expected activation "relu", "gelu" or a function, got {activation!r}')
+    return named[activation] if isinstance(activation, str) else activation
 
 
 class _Layer(Module):

@@ -20,8 +20,8 @@ __all__ = [
 
 
 def _with_grad(parameters: Any) -> list[Any]:
-    given = [parameters] if isinstance(parameters, EagerTensor) else list(parameters)
-    return [p for p in given if p.grad is not None]
+    tensors = [parameters] if isinstance(parameters, EagerTensor) else list(parameters)
+    return [p for p in tensors if p.grad is not None]
 
 
 @no_grad()

@@ -130,10 +130,10 @@ class Job(CompiledFunction):
 
         return traced
 
-    def optimizer(self, made: Any) -> Any:
-        """The optimizer of the next `minimize` of the function: `made`, or the one of an earlier trace."""
+    def optimizer(self, optimizer: Any) -> Any:
+        """The optimizer of the next `minimize` of the function: `optimizer`, or the one of an earlier trace."""
         if len(self.optimizers) == self._minimized:
-            self.optimizers.append(made)
+            self.optimizers.append(optimizer)
         self._minimized += 1
         return self.optimizers[self._minimized - 1]
 
@@ -289,5 +289,5 @@ def watch_diff(blob: Tensor, handler_or_prompt: Callable[[Any], None] | str) -> 
     builder.captures.leaves.append((builder.read(blob), leaf))  # type: ignore[attr-defined]
 
 
-def _handler(given: Callable[[Any], None] | str) -> Callable[[Any], None]:
-    return given if callable(given) else lambda array: print(given, array)
+def _handler(handler: Callable[[Any], None] | str) -> Callable[[Any], None]:
+    return handler if callable(handler) else lambda array: print(handler, array)

@@ -216,10 +216,10 @@ class SequentialLR(LRScheduler):
         if any(s.optimizer is not optimizer for s in schedulers):
             raise ValueError("expected schedules of the optimizer that is given")
         self.schedulers, self.milestones = list(schedulers), list(milestones)
-        given = interval_rescaling
-        self.rescaling = [given] * len(milestones) if isinstance(given, bool) else list(given)
+        rescaling = interval_rescaling
+        self.rescaling = [rescaling] * len(milestones) if isinstance(rescaling, bool) else list(rescaling)
         if len(self.rescaling) != len(milestones):
-            raise ValueError(f"expected interval_rescaling for {len(milestones)} milestones, got {given}")
+            raise ValueError(f"expected interval_rescaling for {len(milestones)} milestones, got {rescaling}")
         restarted(optimizer)
         super().__init__(optimizer, last_epoch)
 

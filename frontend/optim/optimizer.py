@@ -62,10 +62,10 @@ class Optimizer(Stateful):
         self._sbp: Any = None
         self.state: dict[int, dict[str, EagerTensor]] = {}
         self._needed: dict[int, tuple[tuple[bool, ...], tuple[str, ...]]] = {}
-        given = list(params)
-        if not given:
+        parameters = list(params)
+        if not parameters:
             raise ValueError("expected at least one parameter")
-        for group in given if isinstance(given[0], dict) else [{"params": given}]:
+        for group in parameters if isinstance(parameters[0], dict) else [{"params": parameters}]:
             self.add_param_group(group)
 
     def add_param_group(self, group: Mapping[str, Any]) -> None:
@@ -213,29 +213,29 @@ class Optimizer(Stateful):
         groups = [self._merged(*pair) for pair in zip(self.param_groups, state["param_groups"], strict=True)]
         owners = [(p, group) for group in groups for p in group["params"]]
         self._needed.clear()
-        given = {int(n): kept for n, kept in state["state"].items() if any(v is not None for v in kept.values())}
-        self.state = {n: self._restored(n, *owners[n], kept) for n, kept in given.items() if n < len(owners)}
+        states = {int(n): kept for n, kept in state["state"].items() if any(v is not None for v in kept.values())}
+        self.state = {n: self._restored(n, *owners[n], kept) for n, kept in states.items() if n < len(owners)}
         for own, group in zip(self.param_groups, groups, strict=True):
             own.update(group)
 
-    def _merged(self, own: Group, given: Mapping[str, Any]) -> Group:
+    def _merged(self, own: Group, loaded: Mapping[str, Any]) -> Group:
         """A group with the given numbers; other frameworks' choices between implementations are dropped."""
         known = self.defaults.keys() | {"initial_lr", CYCLED}
-        foreign = {k for k, v in given.items() if k not in known | IMPLEMENTATION | {"params"} and v}
+        foreign = {k for k, v in loaded.items() if k not in known | IMPLEMENTATION | {"params"} and v}
         if foreign:
             raise ValueError(f"{type(self).__name__} has no {', '.join(sorted(foreign))}, which the state sets")
-        settings = {k: tuple(v) if isinstance(v, list) else v for k, v in given.items() if k in known}
+        settings = {k: tuple(v) if isinstance(v, list) else v for k, v in loaded.items() if k in known}
         merged = {**own, **settings}
         self.check(merged)
         return merged
 
-    def _restored(self, n: int, p: EagerTensor, group: Group, given: Mapping[str, Any]) -> dict[str, EagerTensor]:
+    def _restored(self, n: int, p: EagerTensor, group: Group, loaded: Mapping[str, Any]) -> dict[str, EagerTensor]:
         """What is kept for parameter `n`, in this class's order: given values, and first ones for what is missing."""
         kept = self.initial_state(p, group)
         for name, first in kept.items():
-            if given.get(name) is None:
+            if loaded.get(name) is None:
                 continue
-            array = as_array(given[name])
+            array = as_array(loaded[name])
             if array.shape != first.shape:
                 raise ValueError(f"expected {name} of parameter {n} of shape {first.shape}, got {array.shape}")
             kept[name] = array.astype(first.dtype)

@@ -56,9 +56,9 @@ class GradientOf(EagerTensor):
         return self.present.view_meta
 
 
-def is_root(given: Any) -> bool:
+def is_root(tensor: Any) -> bool:
     """Whether a captured input is a tensor that is no view, and the same tensor at every run."""
-    return isinstance(given, EagerTensor) and not isinstance(given, GradientOf) and given.view_meta is None
+    return isinstance(tensor, EagerTensor) and not isinstance(tensor, GradientOf) and tensor.view_meta is None
 
 
 class SpanCache(Generic[T]):

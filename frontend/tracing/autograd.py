@@ -148,9 +148,9 @@ def jvp(fn: Function, primals: Any, tangents: Any) -> tuple[Any, Any]:
     return (value, changed) if not current_builder().eager else released((value, changed), depth)
 
 
-def _one_or_more(given: Any) -> Sequence[Any]:
+def _one_or_more(value: Any) -> Sequence[Any]:
     """Arguments, given one by one or as the only one."""
-    return (given,) if isinstance(given, Tensor) or is_array(given) else given
+    return (value,) if isinstance(value, Tensor) or is_array(value) else value
 
 
 def stop_gradient(x: Any) -> Any:
@@ -306,8 +306,8 @@ def _leaves_of_structure(value: Any, tree: Tree) -> list[Any]:
     return leaves
 
 
-def _cotangent(value: Any, given: Any, what: str = "a cotangent") -> Tensor:
-    tensor = as_tensor(given, what)
+def _cotangent(value: Any, cotangent: Any, what: str = "a cotangent") -> Tensor:
+    tensor = as_tensor(cotangent, what)
     tensor = cast(tensor, value.dtype) if _is_float(value) and tensor.dtype.is_float else tensor
     if not _is_float(value) or not tensor.desc.compatible(value.desc):
         raise fail(f"expected {what} of type {getattr(value, 'desc', 'None')}, got {tensor.desc}")

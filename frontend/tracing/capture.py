@@ -20,6 +20,7 @@ from oneflow.dialect.dtypes import DType
 from oneflow.dialect.nd_sbp import broadcast
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.core.arrays import Data, device_name, is_on_device, is_on_ranks
+from oneflow.frontend.core.devices import Device, device
 from oneflow.frontend.core.dispatch import Stateful, dispatch
 from oneflow.frontend.core.errors import fail
 from oneflow.frontend.core.hooks import VersionGuard
@@ -68,6 +69,7 @@ class LeafGradient:
 
 #: Stands for the earlier gradient where the function has not read it.
 UNREAD = object()
+HOST = device("cpu")
 
 
 @dataclass
@@ -90,9 +92,9 @@ class Captures:
     alias_guard: AliasGuard = field(default_factory=AliasGuard)
     owners: dict[int, tuple[Stateful, dict[Any, Any]]] = field(default_factory=dict)
 
-    def add(self, given: Any, desc: Any) -> Tensor:
+    def add(self, captured: Any, desc: Any) -> Tensor:
         """Adds an input."""
-        self.inputs.append(given)
+        self.inputs.append(captured)
         return self.bind(desc)
 
     def state(self, tensor: EagerTensor) -> MemoryState:
@@ -385,6 +387,12 @@ class Effects:
     def _leaves_set(self) -> list[tuple[Leaf, Any]]:
         """The leaves whose gradient becomes a tensor from outside."""
         return [(leaf, value) for leaf, value in self.replaced_gradients if value is not None]
+
+
+def default_device(captured: Sequence[Any]) -> Device:
+    """The device of a program with these captured inputs where no argument is on a device."""
+    name = device_of_captures(captured)
+    return HOST if name is None else device(name)
 
 
 def device_of_captures(captured: Sequence[Any]) -> str | None:

@@ -25,7 +25,7 @@ from oneflow.dialect.record import REGISTRY, Call, OperatorError, distribute
 from oneflow.dialect.reverse import Entry, Renamed, one_of, pull_back
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.core.arrays import is_array, to_array
-from oneflow.frontend.core.devices import Device, device
+from oneflow.frontend.core.devices import Device
 from oneflow.frontend.core.dispatch import Stateful, TensorBuilder, as_tensor, use_builder
 from oneflow.frontend.core.errors import SourceLocation, TraceError, fail, user_location
 from oneflow.frontend.core.hooks import Hooks
@@ -45,7 +45,7 @@ from oneflow.frontend.tracing.callables import (
     settings_of,
     value_key,
 )
-from oneflow.frontend.tracing.capture import Captures, RuntimeNumber, device_of_captures, layout_of
+from oneflow.frontend.tracing.capture import Captures, RuntimeNumber, default_device, layout_of
 from oneflow.frontend.tracing.entry import donate, finish
 from oneflow.frontend.tracing.functionalization import Functionalization
 from oneflow.frontend.tracing.guards import Guard
@@ -135,7 +135,7 @@ class TraceBuilder(IRBuilder, TensorBuilder):
         """The device on which the function runs: the one chosen by the user, else that of the tensors captured so
         far.
         """
-        self.assumed_device = self.chosen_device or device(device_of_captures(self.captures.inputs) or "cpu")
+        self.assumed_device = self.chosen_device or default_device(self.captures.inputs)
         return self.assumed_device
 
     def checked_device(self) -> Device:

@@ -45,14 +45,14 @@ class Traced:
     placements: ProgramPlacements | None
     device: Device
 
-    def rebuild(self, results: Iterable[Any], given: Sequence[Any] = ()) -> Any:
-        """What the function returns when its result tensors are `results`; `given` are the array arguments."""
+    def rebuild(self, results: Iterable[Any], arguments: Sequence[Any] = ()) -> Any:
+        """What the function returns when its result tensors are `results`; `arguments` are the array arguments."""
         rest = iter(results)
-        return self.outputs.unflatten([_leaf(leaf, rest, given) for leaf in self.leaves])
+        return self.outputs.unflatten([_leaf(leaf, rest, arguments) for leaf in self.leaves])
 
 
-def _leaf(leaf: tuple[Any] | ReturnedArgument | None, results: Iterator[Any], given: Sequence[Any]) -> Any:
+def _leaf(leaf: tuple[Any] | ReturnedArgument | None, results: Iterator[Any], arguments: Sequence[Any]) -> Any:
     """One leaf of what a function returns."""
     if leaf is None:
         return next(results)
-    return given[leaf.number] if isinstance(leaf, ReturnedArgument) else leaf[0]
+    return arguments[leaf.number] if isinstance(leaf, ReturnedArgument) else leaf[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from oneflow.dialect.builder import Value
 from oneflow.dialect.ops.slicing import END
+from oneflow.frontend.eager.views import VIEW_FUNCTIONS, has_overlap
 
 Attrs = Mapping[str, Any]
 
@@ -38,6 +40,28 @@ def _narrowed(builder: Any, base: Value, value: Value, attrs: Attrs) -> Any:
     return builder.call("slice_update", base, value, start=start, stop=stop, step=[1] * base.rank)[0]
 
 
+def _placed(name: str) -> Callable[[Any, Value, Value, Attrs], Any]:
+    """The inverse of a view of static sizes, by the positions of its elements in the base."""
+
+    def inverse(builder: Any, base: Value, value: Value, attrs: Attrs) -> Any:
+        if not (base.desc.is_static and value.desc.is_static):
+            return None
+        whole, part = (tuple(d or 0 for d in v.shape) for v in (base, value))
+        view_fn, count = VIEW_FUNCTIONS[name](attrs, part), math.prod(part)
+        if has_overlap(view_fn(np.empty(whole, np.bool_))):
+            return None
+        mask, source = np.zeros(whole, np.bool_), np.zeros(whole, np.int64)
+        view_fn(mask)[...] = True
+        view_fn(source)[...] = np.arange(count).reshape(part)
+        if not count:
+            return base
+        flat = builder.call("reshape", value, shape=[count])[0]
+        new = builder.call("gather", flat, builder.wrap(source), axis=0)[0]
+        return builder.call("where", builder.wrap(mask), new, base)[0]
+
+    return inverse
+
+
 def _itself(builder: Any, base: Value, value: Value, attrs: Attrs) -> Any:
     return value
 
@@ -47,5 +71,6 @@ def _itself(builder: Any, base: Value, value: Value, attrs: Attrs) -> Any:
 VIEW_INVERSES: dict[str, Callable[[Any, Value, Value, Attrs], Any]] = {
     "reshape": _reshaped, "reshape_like": _reshaped, "squeeze": _reshaped, "expand_dims": _reshaped,
     "expand": _expanded, "broadcast_like": _expanded, "transpose": _transposed, "slice": _sliced,
-    "narrow": _narrowed, "stop_gradient": _itself,
+    "narrow": _narrowed, "stop_gradient": _itself, "diagonal": _placed("diagonal"),
+    "unfold_tensor": _placed("unfold_tensor"),
 }  # fmt: skip

@@ -108,6 +108,7 @@ def fuse_elementwise(module: ir.Module) -> None:
     for op in (o for o in candidates if o.name not in RESHAPES):
         read_through(op)
         _prevent_recomputation(op)
+        _keep_windows(op)
         _limit_body(op, lengths)
     for op in (o for o in candidates if o.name in RESHAPES):
         _add_fusion_barrier(op, 0)
@@ -134,6 +135,23 @@ def _prevent_recomputation(op: ir.Operation) -> None:
         if covered == every or isinstance(use.value, ir.BlockArgument):
             continue
         if _is_compute(use.value.owner) or (windows and _is_movement(use.value.owner)):
+            _add_fusion_barrier(op, number)
+
+
+def _keep_windows(op: ir.Operation) -> None:
+    """Adds fusion barriers before windows of which the operation reads the first alone.
+
+    Fusion would replace the position i + j in the source of the windows by j, and MLIR would take the size of loop j
+    for that of the source.
+    """
+    node = find_node(op)
+    for number, use in enumerate(node.inputs if node is not None else ()):
+        source = None if isinstance(use.value, ir.BlockArgument) else find_node(use.value.owner)
+        if source is None:
+            continue
+        first = {f.dim for f, read in zip(source.outputs[0].access, use.access, strict=True) if read.is_zero}
+        positions = (f for u in source.inputs for f in u.access if len(f.terms) > 1)
+        if any(len(f.dims - first) == 1 for f in positions):
             _add_fusion_barrier(op, number)
 
 

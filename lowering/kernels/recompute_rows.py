@@ -81,8 +81,8 @@ def _element(value: ir.Value, positions: Sequence[ir.Value], producers: Mapping[
     *ops, last = node.body.operations
     for op in ops:
         clone_with(op.operation, values)
-    (given,) = last.operands
-    return values.get(given, given)
+    (yielded,) = last.operands
+    return values.get(yielded, yielded)
 
 
 def _recompute(op: ir.Operation, order: Mapping[ir.Operation, int]) -> bool:

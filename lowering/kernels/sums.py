@@ -24,10 +24,10 @@ def is_sum(op: ir.Operation) -> bool:
     if not all(walks_along(m, op.results[0].type.shape) for m in maps):
         return False
     block = op.regions[0].blocks[0]
-    given = _before_conversions(block.operations[len(block.operations) - 1].operands[0])
-    if isinstance(given, ir.BlockArgument) or given.owner.name not in ADDITIONS:
+    yielded = _before_conversions(block.operations[len(block.operations) - 1].operands[0])
+    if isinstance(yielded, ir.BlockArgument) or yielded.owner.name not in ADDITIONS:
         return False
-    return {_before_conversions(v) for v in given.owner.operands} == set(list(block.arguments)[:2])
+    return {_before_conversions(v) for v in yielded.owner.operands} == set(list(block.arguments)[:2])
 
 
 def walks_along(affine_map: ir.AffineMap, shape: Sequence[int]) -> bool:

@@ -160,8 +160,8 @@ def _retype_unsigned(root: ir.Operation) -> None:
                 value.set_type(kind)
         if op.name == "func.func":
             kind = op.attributes["function_type"].value
-            made = ir.FunctionType.get(*(list(map(retyped, types)) for types in (kind.inputs, kind.results)))
-            op.attributes["function_type"] = ir.TypeAttr.get(made)
+            signed_type = ir.FunctionType.get(*(list(map(retyped, types)) for types in (kind.inputs, kind.results)))
+            op.attributes["function_type"] = ir.TypeAttr.get(signed_type)
         return ir.WalkResult.ADVANCE
 
     with ir.Location.unknown():

@@ -85,8 +85,21 @@ class _ReadFinder:
         return self.reads
 
     def _results(self, load: Expr) -> list[ir.AffineExpr] | None:
-        results = [affine(position, self.by_node) for position in load.args]
+        results = [self._result(position) for position in load.args]
         return None if any(r is None for r in results) else results
+
+    def _result(self, position: Expr) -> ir.AffineExpr | None:
+        """A position as an affine expression: a plain loop where the other loops of a sum have one step.
+
+        Reductions keep the sum, by which kernels recognise windows.
+        """
+        result = affine(position, self.by_node)
+        if result is None or result in self.dims or self.loops.reductions:
+            return result
+        zero = ir.AffineExpr.get_constant(0)
+        steps = {n: zero if e == 1 else d for (n, d), e in zip(self.by_node.items(), self.lengths, strict=True)}
+        plain = affine(position, steps)
+        return plain if plain in self.dims else result
 
     def _spanned(self, load: Expr, results: Sequence[ir.AffineExpr]) -> list[int]:
         """The loops whose extent is known to be that of a dimension of the load."""

@@ -71,10 +71,10 @@ def scatter(builder: StageBuilder, stage: c.Scatter) -> Value:
     def nest(tensor: Value, steps: tuple[Value, ...]) -> Value:
         if len(steps) < len(extents):
             bounds = [zero, extents[len(steps)], one]
-            made = _loop(builder, bounds, tensor, lambda step, carried: nest(carried, (*steps, step)))
+            loop = _loop(builder, bounds, tensor, lambda step, carried: nest(carried, (*steps, step)))
             if stage.any_order:
-                made.owner.attributes[ANY_ORDER] = ir.UnitAttr.get()
-            return made
+                loop.owner.attributes[ANY_ORDER] = ir.UnitAttr.get()
+            return loop
         position = body.write(index, {id(n): step for n, step in zip(stage.steps, steps, strict=True)})
         old = builder.e.op("tensor.extract", tensor.type.element_type, [tensor, *position])
         (new,) = body.write([value], {id(stage.accumulator): old})

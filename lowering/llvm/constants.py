@@ -15,7 +15,8 @@ def constant_array(attr: ir.Attribute, tensor_type: ir.Type) -> np.ndarray:
     dtype = dtypes.BY_MLIR[str(tensor_type.element_type)].numpy
     shape = tuple(tensor_type.shape)
     if dtype == dtypes.bfloat16.numpy:
-        return np.broadcast_to(_bfloat16s(str(attr)), attr.type.shape).reshape(shape)
+        values = _bfloat16s(str(attr))
+        return np.broadcast_to(values, shape) if values.size == 1 else values.reshape(shape)
     if dtype.itemsize > 1 and dtype.kind in "fi":
         return np.ascontiguousarray(np.broadcast_to(np.array(attr), shape)).astype(dtype)
     kind = ir.DenseFPElementsAttr if dtypes.from_numpy(dtype).is_float else ir.DenseIntElementsAttr

@@ -32,8 +32,8 @@ from oneflow.lowering.targets.cpu import CpuTarget
 
 #: The most rows of a register tile.
 MAX_TILE_ROWS = 14
-#: The most rows of one parallel step.
-MAX_STEP_ROWS = 240
+#: The rows of one parallel step, and more where that leaves this many steps for each core.
+STEP_ROWS, STEPS_PER_CORE = 240, 4
 #: The length of a running sum in products; see `sums`.
 SUM_BLOCK = 512
 
@@ -74,7 +74,8 @@ class Contraction(PackedContraction):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.row_loops = self._find_row_loops()
-        self.rows = Loop(self.row_loops[0].names, self.writer.product([loop.size for loop in self.row_loops]))
+        names = self.row_loops[0].names if self.row_loops else ()
+        self.rows = Loop(names, self.writer.product([loop.size for loop in self.row_loops]))
         bits = element_bits(self.operands.element)
         self.width = self.kernel.target.vector_bits // bits
         self.tiles = register_tiles(self.kernel.target)
@@ -83,8 +84,8 @@ class Contraction(PackedContraction):
         if isinstance(self.rows.size, int):
             # Tiles of nearly equal size: a small last tile would be bound by the latency of its sums.
             self.tile = max(math.ceil(self.rows.size / max(math.ceil(self.rows.size / self.tile), 1)), 1)
-        self.chunk_rows = self._chunk_rows()
         self.block = self.width * self.vectors
+        self.chunk_rows = self._chunk_rows()
         sizes = [loop.size for loop in self.loops.inner]
         free = is_reassociable_sum(self.node, 0)
         self.cascade = sums.cascade(sizes, [1] * len(sizes), SUM_BLOCK) if free else None
@@ -104,7 +105,7 @@ class Contraction(PackedContraction):
         for loop in reversed(self.row_loops[1:]):
             positions[loop.id] = self.writer.binary("remui", row, loop.size)
             row = self.writer.binary("divui", row, loop.size)
-        return {**positions, self.row_loops[0].id: row}
+        return positions | {loop.id: row for loop in self.row_loops[:1]}
 
     def _vectors(self) -> int:
         """Vectors in a row of the tile: no more than columns fill; a wide tile where all rows fit in one tile."""
@@ -115,12 +116,26 @@ class Contraction(PackedContraction):
         return min(single_tile[0], fits[0])
 
     def _chunk_rows(self) -> int:
-        """Rows of one parallel step, a multiple of the tile."""
+        """Rows of one parallel step, a multiple of the tile. Each step packs a panel, so there are few chunks."""
         if not isinstance(self.rows.size, int):
-            return MAX_STEP_ROWS // self.tile * self.tile
+            return STEP_ROWS // self.tile * self.tile
         tiles = max(math.ceil(self.rows.size / self.tile), 1)
-        chunks = max(math.ceil(self.rows.size / MAX_STEP_ROWS), 1)
+        chunks = max(math.ceil(self.rows.size / STEP_ROWS), 1)
+        others = self.writer.product([self.writer.ceildiv(self.columns.size, self.block), *self._batch_sizes()])
+        if isinstance(others, int):
+            wanted = math.ceil(STEPS_PER_CORE * self.kernel.target.cores / max(others, 1))
+            chunks = min(chunks, max(wanted, self._cached_chunks(), 1))
         return math.ceil(tiles / chunks) * self.tile
+
+    def _cached_chunks(self) -> int:
+        """The chunks of rows of which each fits in half of the L3 cache: every block of columns reads them again."""
+        if not isinstance(self.rows.size, int) or not isinstance(self.depth, int):
+            return 1
+        bits = element_bits(self.operands.element)
+        return math.ceil(self.rows.size * self.depth * bits / 8 / (self.kernel.target.l3_bytes / 2))
+
+    def _batch_sizes(self) -> list[Index]:
+        return [loop.size for loop in self._batch_loops(self.loops)]
 
     def _batch_loops(self, loops: Loops) -> list[Loop]:
         """The outer loops that are neither rows nor columns."""
@@ -128,11 +143,11 @@ class Contraction(PackedContraction):
         return [loop for loop in loops.outer if loop.id not in used]
 
     def _factors(self, writer: Writer, loops: Loops) -> list[Index]:
-        """The factors of the parallel range: batch loops, blocks of columns, chunks of rows."""
+        """The factors of the parallel range: batch loops, chunks of rows, blocks of columns."""
         sizes = {loop.id: loop.size for loop in loops.outer}
         chunks = writer.ceildiv(writer.product([sizes[loop.id] for loop in self.row_loops]), self.chunk_rows)
         blocks = writer.ceildiv(sizes[self.columns.id], self.block)
-        return [*(loop.size for loop in self._batch_loops(loops)), blocks, chunks]
+        return [*(loop.size for loop in self._batch_loops(loops)), chunks, blocks]
 
     def emit(self) -> str:
         """The kernel's function and its launch as MLIR text."""
@@ -156,7 +171,7 @@ class Contraction(PackedContraction):
     def _parallel_step(self, factors: Sequence[Index]) -> None:
         """One parallel step: a block of columns and a chunk of rows."""
         w = self.writer
-        *others, block, chunk = self.delinearize(factors)
+        *others, chunk, block = self.delinearize(factors)
         self.position = {loop.id: d for loop, d in zip(self._batch_loops(self.loops), others, strict=True)}
         self.column = w.mul(block, self.block)
         self.active_lanes = self._count_active_lanes()
@@ -221,6 +236,10 @@ class Contraction(PackedContraction):
 
     def _emit_innermost(self, sweep: Sweep, lanes: Lanes, carried: list[LaneValue]) -> list[LaneValue]:
         """One step of the depth for a tile."""
+        return self._multiply_add_step(carried)
+
+    def _multiply_add_step(self, carried: list[LaneValue]) -> list[LaneValue]:
+        """The accumulators of the rows `tile_rows` after one step of the depth."""
         flat = self._depth_index() if self.panel is not None else 0
         right = [self._right_vector(flat, v) for v in range(self.vectors)]
         left, lanes, after = self.node.inputs[self.operands.left], self._scalar_lanes(), []

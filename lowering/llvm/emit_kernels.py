@@ -15,6 +15,7 @@ from oneflow.lowering.llvm.contraction import emit_contraction
 from oneflow.lowering.llvm.donation import CalledFunctions, checking_kernels
 from oneflow.lowering.llvm.dots import emit_dots
 from oneflow.lowering.llvm.fallback import bufferize
+from oneflow.lowering.llvm.few_rows import emit_few_rows
 from oneflow.lowering.llvm.kernel import Kernel, compute_operations, read_kernel
 from oneflow.lowering.llvm.loop_nest import emit_columns, emit_rows, emit_scalars, emit_short_rows
 from oneflow.lowering.llvm.pairs import emit_pairs
@@ -44,7 +45,7 @@ EMITTERS: dict[str, tuple[Callable[[Kernel, Structure], str], ...]] = {
     "pointwise": _NEST,
     "row": _NEST,
     "movement": _NEST,
-    "contraction": (emit_dots, emit_contraction, *_NEST),
+    "contraction": (emit_dots, emit_few_rows, emit_contraction, *_NEST),
     "loops": (),
 }
 

@@ -41,32 +41,32 @@ class ExpandFloats(Pass):
     def run(self, module: ir.Module, registry: Registry) -> None:
         """Rewrites every such operation in the module."""
         target = cpu_target()
-        made: set[str] = set()
+        defined: set[str] = set()
         for op in gather(module.operation, lambda op: op.name in ("arith.extf", "arith.truncf")):
-            _expand_conversion(module, op, target, made)
+            _expand_conversion(module, op, target, defined)
         for op in gather(module.operation, lambda op: op.name == "math.fma") if not target.has_fma else ():
-            _call(module, op, FUSED.get(element_of(op.results[0].type)), made)
+            _call(module, op, FUSED.get(element_of(op.results[0].type)), defined)
 
 
-def _expand_conversion(module: ir.Module, op: ir.Operation, target: CpuTarget, made: set[str]) -> None:
+def _expand_conversion(module: ir.Module, op: ir.Operation, target: CpuTarget, defined: set[str]) -> None:
     """Expands a conversion of 16-bit floats."""
     source, result = element_of(op.operands[0].type), element_of(op.results[0].type)
     if source == "f64" and result in NARROW:
         with ir.InsertionPoint(op), op.location:
             odd = converted("arith.truncf", op.operands[0], widened(op.results[0].type))
             op.operands[0] = odd
-        _call(module, odd.owner, roundings.f32_odd_of_f64, made)
+        _call(module, odd.owner, roundings.f32_odd_of_f64, defined)
         source = "f32"
     elif source == "f16" and result == "f64":
         with ir.InsertionPoint(op), op.location:
             op.operands[0] = wide = converted("arith.extf", op.operands[0], widened(op.operands[0].type))
         op, result = wide.owner, "f32"
     if not target.has_f16:
-        _call(module, op, CONVERTED.get((source, result)), made)
+        _call(module, op, CONVERTED.get((source, result)), defined)
 
 
-def _call(module: ir.Module, op: ir.Operation, function: Callable[..., str] | None, made: set[str]) -> None:
+def _call(module: ir.Module, op: ir.Operation, function: Callable[..., str] | None, defined: set[str]) -> None:
     """Replaces an operation by a call of `function`, if there is one for its types."""
     shape = shape_of(op.operands[0].type)
     if function is not None and shape is not None:
-        call_inlined(module, op, function, f"oneflow_{function.__name__}_{shape[1]}", made)
+        call_inlined(module, op, function, f"oneflow_{function.__name__}_{shape[1]}", defined)

@@ -43,10 +43,10 @@ class ExpandMath(Pass):
 
     def run(self, module: ir.Module, registry: Registry) -> None:
         """Rewrites every such operation in the module."""
-        made: set[str] = set()
+        defined: set[str] = set()
         for op in gather(module.operation, lambda op: op.name in FUNCTIONS):
             element, lanes = shape_of(op.results[0].type) or ("", 0)
             if element in FORMATS and (element == "f32" or op.name not in NARROW):
                 typed = "" if element == "f32" else f"_{element}"
                 name = f"oneflow_{op.name.removeprefix('math.')}{typed}_{lanes}"
-                call_inlined(module, op, FUNCTIONS[op.name], name, made)
+                call_inlined(module, op, FUNCTIONS[op.name], name, defined)

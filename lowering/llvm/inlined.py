@@ -18,11 +18,11 @@ def shape_of(value_type: ir.Type) -> tuple[str, int] | None:
 
 
 def call_inlined(
-    module: ir.Module, op: ir.Operation, function: Callable[..., str], name: str, made: set[str]
+    module: ir.Module, op: ir.Operation, function: Callable[..., str], name: str, defined: set[str]
 ) -> None:  # fmt: skip
-    """Replaces an operation by a call of `name`; `function` writes the body unless `name` is among those `made`."""
-    if name not in made:
-        made.add(name)
+    """Replaces an operation by a call of `name`; `function` writes the body unless `name` is in `defined`."""
+    if name not in defined:
+        defined.add(name)
         module.body.append(ir.Operation.parse(_function_text(op, function, name)))
     with ir.InsertionPoint(op), op.location:
         call = func.CallOp([op.results[0].type], name, list(op.operands))

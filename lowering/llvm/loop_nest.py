@@ -32,6 +32,9 @@ SCALAR_CHUNK_STEPS = 1024
 #: A column reduction leaves at least `MIN_PARALLEL_STEPS` parallel steps; its scratch memory has one element for
 #: each `L2_SHARE` bytes of the L2 cache.
 MIN_PARALLEL_STEPS, L2_SHARE = 4, 16
+#: A reduction of columns over at least `SHORT_SUM` rows that only combines elements reads `PIECE_BYTES` of a row at
+#: once, since the next row is in another page of memory. Accumulators beyond the registers stay in the L1 cache.
+PIECE_BYTES, SHORT_SUM = 1024, 64
 #: Vectors are halved while more than one lane in `MAX_IDLE_LANES` would be idle at the end of the loop.
 MAX_IDLE_LANES = 8
 #: Rows of fewer elements than this get vector lanes along columns where possible.
@@ -125,8 +128,15 @@ class LoopNest(LoopEmitter):
         if not self.loops.inner:
             return registers // 16
         if self.mode == "column":
-            return registers // 2
+            piece = PIECE_BYTES // self.kernel.target.vector_bytes if self._only_combines() else 0
+            return max(registers // 2, piece)
         return registers // 4 if any(selection_of(n) for n in self.structure.nodes) else 4
+
+    def _only_combines(self) -> bool:
+        """Whether the kernel is one long reduction that does little to each element that it loads."""
+        steps = self.writer.product([loop.size for loop in self.loops.inner])
+        is_long = isinstance(steps, str) or steps >= SHORT_SUM
+        return is_long and len(self.structure.nodes) == 1 and work_of(self.structure.nodes[0]) <= 2
 
     def _has_strided_lanes(self) -> bool:
         """Whether lanes are picked out of vectors, which costs more than wide vectors save."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import textwrap
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
@@ -75,10 +76,9 @@ class TileLoop:
     options: str
     body: tuple[str, ...]
 
-    @property
-    def header(self) -> str:
-        """The line that begins the loop."""
-        return f"for {self.variable} in tl.range({self.first}, {self.end}, {self.step}, {self.options}):"
+    def __str__(self) -> str:
+        header = f"for {self.variable} in tl.range({self.first}, {self.end}, {self.step}, {self.options}):"
+        return "\n".join([header, *nested(self.body)])
 
 
 #: A statement of a kernel: lines of text, or a value that some stage reads.
@@ -87,23 +87,37 @@ Statement = str | TensorDescriptor | TileLoop
 
 @dataclass(frozen=True)
 class Function:
-    """A function that kernels call; `definition` is its text from the parameters on.
+    """A function that kernels call.
 
-    `calls` are the names of the functions that it calls itself, among those of `codegen.prelude`.
+    Attributes:
+        name: the name.
+        parameters: the parameters.
+        body: the statements.
+        number: the expression of the program's number in the statements.
+        calls: the names of the functions of `codegen.prelude` that the function calls.
     """
 
     name: str
-    definition: str
+    parameters: tuple[str, ...]
+    body: tuple[Statement, ...]
+    number: str = PROGRAM_ID
     calls: tuple[str, ...] = ()
-
-    @staticmethod
-    def of(name: str, parameters: Iterable[str], statements: Iterable[str]) -> Function:
-        """The function with the given parameters and statements."""
-        return Function(name, f"({', '.join(parameters)}):\n{indented(statements)}")
 
     def text(self, language: str) -> str:
         """The text of the function in a file."""
-        return f"\n\n{DECORATORS[language]}def {self.name}{self.definition}"
+        head = f"{DECORATORS[language]}def {self.name}({', '.join(self.parameters)}):\n"
+        lines = "".join(f"{line}\n" for line in nested(self.body or ["pass"]))
+        return f"\n\n{head}{lines.replace(PROGRAM_NUMBER, self.number)}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields as plain data."""
+        return {**vars(self), "body": _plain_statements(self.body)}
+
+    @staticmethod
+    def from_dict(data: Mapping[str, Any]) -> Function:
+        """The function that `to_dict` described."""
+        lists = {name: tuple(data[name]) for name in ("parameters", "calls")}
+        return Function(**{**data, **lists, "body": _statements(data["body"])})
 
 
 @dataclass(frozen=True)
@@ -169,10 +183,9 @@ class Source:
     def text(self) -> str:
         """The kernel as a file, whose last function is the kernel."""
         comments = "".join(f"# {origin}\n" for origin in self.origins)
-        names = ", ".join(name for name, _ in self.parameters)
-        functions = "".join(function.text(self.language) for function in self.functions)
-        kernel = Function(identifier(self.name), f"({names}):\n{printed(self.body)}")
-        return f"{comments}{''.join(self.preamble)}{functions}{kernel.text(self.language)}"
+        kernel = Function(identifier(self.name), tuple(name for name, _ in self.parameters), self.body)
+        functions = (function.text(self.language) for function in (*self.functions, kernel))
+        return "".join([comments, *self.preamble, *functions])
 
     @property
     def meaning(self) -> str:
@@ -186,8 +199,8 @@ class Source:
     def to_dict(self) -> dict[str, Any]:
         """The fields as plain data, without those of `OPTIONAL` that are empty."""
         data = {f.name: getattr(self, f.name) for f in fields(self)}
-        data["body"] = [_plain_statement(s) for s in self.body]
-        data["functions"] = [asdict(f) for f in self.functions]
+        data["body"] = _plain_statements(self.body)
+        data["functions"] = [function.to_dict() for function in self.functions]
         data["special"] = {arch: form.to_dict() for arch, form in self.special.items()}
         return {name: value for name, value in data.items() if value or name not in OPTIONAL}
 
@@ -196,52 +209,34 @@ class Source:
         """The source that `to_dict` described."""
         given = dict(data)
         given["parameters"] = tuple((name, kind) for name, kind in data["parameters"])
-        given["body"] = tuple(map(_statement, data["body"]))
+        given["body"] = _statements(data["body"])
         for name in ("updates", "fills"):
             given[name] = {int(number): value for number, value in data[name].items()}
         for name in ("origins", "preamble", "unaddressed"):
             given[name] = tuple(data.get(name, ()))
-        given["functions"] = tuple(Function(**{**f, "calls": tuple(f["calls"])}) for f in data.get("functions", ()))
+        given["functions"] = tuple(map(Function.from_dict, data.get("functions", ())))
         given["special"] = {arch: Source.from_dict(form) for arch, form in data.get("special", {}).items()}
         return Source(**given)
 
 
-def _plain_statement(statement: Statement) -> Any:
-    """A statement as plain data: its text, or the fields of its value."""
-    return statement if isinstance(statement, str) else asdict(statement)
+def _plain_statements(statements: Iterable[Statement]) -> list[Any]:
+    """Statements as plain data: their text, or the fields of their value."""
+    return [s if isinstance(s, str) else asdict(s) for s in statements]
 
 
-def _statement(data: Any) -> Statement:
-    """The statement that `_plain_statement` described."""
-    if isinstance(data, str):
-        return data
+def _statements(data: Iterable[Any]) -> tuple[Statement, ...]:
+    """The statements that `_plain_statements` described."""
+    return tuple(s if isinstance(s, str) else _statement(s) for s in data)
+
+
+def _statement(data: Mapping[str, Any]) -> Statement:
     lists = {name: tuple(value) for name, value in data.items() if isinstance(value, (list, tuple))}
     return (TileLoop if "variable" in data else TensorDescriptor)(**{**data, **lists})
 
 
-def printed(statements: Sequence[Statement], number: str = PROGRAM_ID) -> str:
-    """Statements as the lines of a function; `number` is the expression of the program's number."""
-    return indented(_lines(statements) or ["pass"]).replace(PROGRAM_NUMBER, number)
-
-
-def _lines(statements: Iterable[Statement]) -> list[str]:
-    lines = list[str]()
-    for statement in statements:
-        if isinstance(statement, TileLoop):
-            lines += [statement.header, *nested(statement.body)]
-        else:
-            lines.append(str(statement))
-    return lines
-
-
-def nested(statements: Iterable[object]) -> list[str]:
-    """Statements one level deeper."""
-    return [f"    {statement}" for statement in statements]
-
-
-def indented(statements: Iterable[object]) -> str:
-    """Statements as the lines of a function."""
-    return "".join(f"{line}\n" for line in nested(statements))
+def nested(statements: Iterable[Statement]) -> list[str]:
+    """The text of statements one level deeper."""
+    return [textwrap.indent(str(statement), "    ") for statement in statements]
 
 
 def cdiv(a: int, b: int) -> int:

@@ -24,8 +24,8 @@ def nd_signatures(call: Call, mesh: Mesh) -> list[NdSignature]:
     made = [s for s in map(NdSignature.product, products) if _fits(s, descs, mesh)]
     if call.record.nd_sbp is None:
         return made
-    given = call.record.nd_sbp(call, mesh, made)
-    return list(dict.fromkeys([*(s for s in given if _fits(s, descs, mesh)), made[-1]]))
+    signatures = call.record.nd_sbp(call, mesh, made)
+    return list(dict.fromkeys([*(s for s in signatures if _fits(s, descs, mesh)), made[-1]]))
 
 
 def _divides(signatures: Sequence[SbpSignature], mesh: Mesh) -> bool:

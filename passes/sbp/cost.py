@@ -81,10 +81,10 @@ class Costs:
         """The bytes that go from a node to another placement, as all ranks there together receive them."""
         if node.crossing is None:
             return 0
-        (tensor,), (given,) = node.inputs, signature.inputs
-        key = (node.crossing, tensor.shape, given)
+        (tensor,), (layout,) = node.inputs, signature.inputs
+        key = (node.crossing, tensor.shape, layout)
         if key not in self._crossings:
-            self._crossings[key] = node.crossing.elements(tensor.shape, given)
+            self._crossings[key] = node.crossing.elements(tensor.shape, layout)
         return self._crossings[key] * max(tensor.width, 1)
 
     def send_time(self, node: Node, signature: NdSignature) -> float:

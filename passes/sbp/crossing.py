@@ -17,14 +17,14 @@ class Crossing:
     target: Submesh
     layout: NdSbp
 
-    def elements(self, shape: tuple[int, ...], given: NdSbp) -> int:
-        """The elements that ranks of the target need and do not have, for a tensor that is `given` on the source."""
-        return sum(self._missing(shape, given, place, rank) for place, rank in enumerate(self.target.members))
+    def elements(self, shape: tuple[int, ...], source_layout: NdSbp) -> int:
+        """The elements that ranks of the target need and do not have, for a tensor of this layout on the source."""
+        return sum(self._missing(shape, source_layout, place, rank) for place, rank in enumerate(self.target.members))
 
-    def _missing(self, shape: tuple[int, ...], given: NdSbp, place: int, rank: int) -> int:
+    def _missing(self, shape: tuple[int, ...], source_layout: NdSbp, place: int, rank: int) -> int:
         need = local_region(shape, self.layout, self.target.mesh, place)
         before = self.source.place(rank)
-        have = None if before is None else local_region(shape, given, self.source.mesh, before)
+        have = None if before is None else local_region(shape, source_layout, self.source.mesh, before)
         return math.prod(n for _, n in need) - (0 if have is None else _common(need, have))
 
 

@@ -71,11 +71,11 @@ def _equal_share(tensor: Tensor, known: Choice) -> list[Table]:
 
 def _marginal_share(tensor: Tensor, known: Choice) -> list[Table]:
     """The full cost where no other use makes the same transfer, else nothing."""
-    made = Counter(known[node].inputs[number] for node, number in tensor.uses)
+    transfers = Counter(known[node].inputs[number] for node, number in tensor.uses)
     tables = []
     for node, number in tensor.uses:
         own, layouts = known[node].inputs[number], [s.inputs[number] for s in node.choices.signatures]
-        tables.append(np.array([made[layout] == (layout == own) for layout in layouts]))
+        tables.append(np.array([transfers[layout] == (layout == own) for layout in layouts]))
     return tables
 
 
@@ -100,10 +100,10 @@ class _Tables:
 
     def edge_cost(self, tensor: Tensor, node: Node, number: int) -> Table:
         """The cost of moving a tensor, by signature of its producer and of the node that takes it."""
-        given, wanted = tensor.producer.choices, node.choices
-        key = (id(given), tensor.number, id(wanted), number, tensor.shape, tensor.width)
+        produced, wanted = tensor.producer.choices, node.choices
+        key = (id(produced), tensor.number, id(wanted), number, tensor.shape, tensor.width)
         if key not in self._edges:
-            sources, rows = _numbered([s.outputs[tensor.number] for s in given.signatures])
+            sources, rows = _numbered([s.outputs[tensor.number] for s in produced.signatures])
             targets, columns = _numbered([s.inputs[number] for s in wanted.signatures])
             cost = np.array(
                 [[self.costs.transfer(tensor, s, t) if s != t else 0.0 for t in targets] for s in sources]

@@ -31,14 +31,14 @@ def candidates(node: Node, choice: Choice, costs: Costs) -> Iterator[str]:
     """The lines of one node: its signatures, and what each would cost after the choices before it."""
     chosen = choice[node]
     listed = node.choices.signatures if chosen in node.choices.signatures else [chosen]
-    given = [nd for _, nd, _ in _operands(node, chosen, choice)]
+    layouts = [nd for _, nd, _ in _operands(node, chosen, choice)]
     for signature in listed:
         moves = list(_operands(node, signature, choice))
         moved = sum(costs.boxing.cost(a, b, t.shape, t.width) for t, a, b in moves) + costs.bytes_sent(
             node, signature
         )
         time = sum(costs.transfer(t, a, b) for t, a, b in moves) + costs.send_time(node, signature)
-        order, _ = priority(node, signature, given, costs.mesh)
+        order, _ = priority(node, signature, layouts, costs.mesh)
         mark = "*" if signature == chosen else " "
         yield (
             f"    {mark} {signature}: order {order}, {moved} bytes,"

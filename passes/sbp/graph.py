@@ -260,11 +260,11 @@ class GraphReader:
         consistent = [s for s in signatures if _agrees(s.inputs, inputs) and _agrees(s.outputs, outputs)]
         if consistent:
             return consistent
-        given = " -> ".join("?" if s is None else ", ".join(map(_format, s)) for s in (inputs, outputs))
+        wanted = " -> ".join("?" if s is None else ", ".join(map(_format, s)) for s in (inputs, outputs))
         types = (", ".join(str(d) for d in side) for side in (call.operands, call.results))
         allowed = "; ".join(map(str, signatures))
         raise PassError(
-            f"{op.name}: the signature {given} is not allowed for ({') -> ('.join(types)}); allowed are: {allowed}",
+            f"{op.name}: the signature {wanted} is not allowed for ({') -> ('.join(types)}); allowed are: {allowed}",
             op.location,
         )
 
@@ -355,7 +355,7 @@ def work_of(call: Call) -> int:
                 operand, axis = split[0]
                 sums[split[0]] = call.operands[operand].shape[axis]
     elements = max([count(d.shape) or 0 for d in (*call.operands, *call.results)], default=0)
-    made = max([count(d.shape) or 0 for d in call.results], default=0)
+    largest_result = max([count(d.shape) or 0 for d in call.results], default=0)
     for size in sums.values():
-        made *= size
-    return max(elements, made)
+        largest_result *= size
+    return max(elements, largest_result)

@@ -22,34 +22,34 @@ def choose_greedily(graph: Graph, mesh: Mesh) -> dict[Node, NdSignature]:
     chosen: dict[Node, NdSignature] = {}
     known: dict[tuple[object, ...], NdSignature] = {}
     for node in graph.nodes:
-        given = tuple(chosen[t.producer].outputs[t.number] for t in node.inputs)
-        key = (id(node.choices), node.constrained, given)
+        layouts = tuple(chosen[t.producer].outputs[t.number] for t in node.inputs)
+        key = (id(node.choices), node.constrained, layouts)
         if key not in known:
-            known[key] = _choose(node, given, mesh)
+            known[key] = _choose(node, layouts, mesh)
         chosen[node] = known[key]
     return chosen
 
 
-def _choose(node: Node, given: Sequence[NdSbp], mesh: Mesh) -> NdSignature:
+def _choose(node: Node, layouts: Sequence[NdSbp], mesh: Mesh) -> NdSignature:
     signatures = node.choices.signatures
     if node.role == "result" and not node.constrained:
-        return NdSignature((tuple(B if s.is_partial else s for s in given[0]),), ())
+        return NdSignature((tuple(B if s.is_partial else s for s in layouts[0]),), ())
     if not node.inputs:
         return next((s for s in signatures if all(x == B for nd in s.outputs for x in nd)), signatures[0])
-    return min(signatures, key=lambda s: priority(node, s, given, mesh))
+    return min(signatures, key=lambda s: priority(node, s, layouts, mesh))
 
 
-def priority(node: Node, signature: NdSignature, given: Sequence[NdSbp], mesh: Mesh) -> tuple[int, int]:
-    """The rank of a signature for operands in the layouts `given`: order, then cost; smaller is better."""
-    matches = sum(a == b for a, b in zip(signature.inputs, given, strict=True))
-    operands = list(zip(node.inputs, given, signature.inputs, strict=True))
+def priority(node: Node, signature: NdSignature, layouts: Sequence[NdSbp], mesh: Mesh) -> tuple[int, int]:
+    """The rank of a signature for operands in these layouts: order, then cost; smaller is better."""
+    matches = sum(a == b for a, b in zip(signature.inputs, layouts, strict=True))
+    operands = list(zip(node.inputs, layouts, signature.inputs, strict=True))
     if len(mesh) == 1:
         return 0 if node.constrained else -10 * matches, sum(_bytes_1d(*o) for o in operands)
-    return -(matches == len(given)), sum(_bytes_nd(*o, mesh) for o in operands)
+    return -(matches == len(layouts)), sum(_bytes_nd(*o, mesh) for o in operands)
 
 
-def _bytes_1d(tensor: Tensor, given: NdSbp, wanted: NdSbp) -> int:
-    (old,), (new,) = given, wanted
+def _bytes_1d(tensor: Tensor, layout: NdSbp, wanted: NdSbp) -> int:
+    (old,), (new,) = layout, wanted
     if old == new:
         return 0
     if new.is_partial:
@@ -57,10 +57,10 @@ def _bytes_1d(tensor: Tensor, given: NdSbp, wanted: NdSbp) -> int:
     return RARELY if old == B else tensor.bytes
 
 
-def _bytes_nd(tensor: Tensor, given: NdSbp, wanted: NdSbp, mesh: Mesh) -> int:
+def _bytes_nd(tensor: Tensor, layout: NdSbp, wanted: NdSbp, mesh: Mesh) -> int:
     """OneFlow's transfer costs, added up over the mesh axes."""
     total = 0
-    for old, new, p in zip(given, wanted, mesh, strict=True):
+    for old, new, p in zip(layout, wanted, mesh, strict=True):
         if old != new:
             total += _transfer(old.kind + new.kind, tensor.bytes, p)
     return total

@@ -53,9 +53,9 @@ def _operand_layouts(node: Node, choice: Choice) -> Iterator[tuple[int, NdSbp]]:
         yield number, choice[tensor.producer].outputs[tensor.number]
 
 
-def _accepts(node: Node, number: int, given: NdSbp) -> bool:
-    """Whether signatures split an operand along every axis along which `given` splits it."""
-    return {s.axis for s in given if s.axis is not None} <= _split_axes(node, number)
+def _accepts(node: Node, number: int, layout: NdSbp) -> bool:
+    """Whether signatures split an operand along every axis along which `layout` splits it."""
+    return {s.axis for s in layout if s.axis is not None} <= _split_axes(node, number)
 
 
 def _split_axes(node: Node, number: int) -> set[int]:

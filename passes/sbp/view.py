@@ -58,8 +58,8 @@ class Drawing:
         """Every use of a tensor, with the steps that take it there."""
         for node in self.graph.nodes:
             for tensor, wanted in zip(node.inputs, self.choice[node].inputs, strict=True):
-                given = self.choice[tensor.producer].outputs[tensor.number]
-                yield node, tensor, self.costs.boxing.path(given, wanted, tensor.shape, tensor.width)
+                produced = self.choice[tensor.producer].outputs[tensor.number]
+                yield node, tensor, self.costs.boxing.path(produced, wanted, tensor.shape, tensor.width)
 
     def svg(self) -> str:
         """The picture."""
@@ -104,8 +104,8 @@ def _totals(drawing: Drawing) -> str:
     times: Counter[str] = Counter()
     moved: Counter[str] = Counter()
     boxing, choice = drawing.costs.boxing, drawing.choice
-    for tensor, given, wanted in moves(drawing.graph, choice):
-        for step in boxing.path(given, wanted, tensor.shape, tensor.width):
+    for tensor, produced, wanted in moves(drawing.graph, choice):
+        for step in boxing.path(produced, wanted, tensor.shape, tensor.width):
             times[step.kind] += 1
             moved[step.kind] += step.bytes
     for node in (n for n in drawing.graph.nodes if n.crossing is not None):

@@ -77,8 +77,8 @@ class MpiTransport(Transport):
 
     def all_reduce(self, source: Array, target: Array, reduce: str = "sum") -> None:
         """`MPI_Allreduce`, in place where source and target are one array."""
-        given = mpi().IN_PLACE if source.ctypes.data == target.ctypes.data else source
-        self._comm.Allreduce(given, target, mpi().MAX if reduce == "max" else mpi().SUM)
+        operand = mpi().IN_PLACE if source.ctypes.data == target.ctypes.data else source
+        self._comm.Allreduce(operand, target, mpi().MAX if reduce == "max" else mpi().SUM)
 
     def reduce_scatter(self, source: Array, target: Array, counts: Sequence[int]) -> None:
         """`MPI_Reduce_scatter`."""

@@ -176,9 +176,9 @@ class NcclTransport(Transport):
             return np.empty(shape, dtype)
         assert self._workspace, "expected a workspace to pack into"
         memory = np.ctypeslib.as_array((ctypes.c_uint8 * count).from_address(self._workspace))
-        made: Array = memory.view(dtype).reshape(shape)
+        array: Array = memory.view(dtype).reshape(shape)
         self._workspace += aligned_bytes(count)
-        return made
+        return array
 
     def copy(self, target: Array, source: Array) -> None:
         """A copy on the device, of one block or of rows that are contiguous on both sides."""
@@ -200,11 +200,11 @@ class NcclTransport(Transport):
 
     def fetch(self, array: Array) -> Array:
         """A copy on the host, after the work before it is done."""
-        made = np.empty(array.shape, array.dtype)
-        if made.size:
-            driver.copy_out(made.ctypes.data, _address(array), made.nbytes, self.stream)
+        copy = np.empty(array.shape, array.dtype)
+        if copy.size:
+            driver.copy_out(copy.ctypes.data, _address(array), copy.nbytes, self.stream)
             driver.synchronize(self.stream)
-        return made
+        return copy
 
     def store(self, target: Array, array: Array) -> None:
         """A copy from the host."""
@@ -235,9 +235,9 @@ class NcclTransport(Transport):
             return
         with group_calls():
             for root, piece in enumerate(_cut(target, counts)):
-                given = source if root == self.index else piece
+                operand = source if root == self.index else piece
                 if piece.size:
-                    self._call("ncclBroadcast", *_pair(given, piece), piece.nbytes, BYTES, root)
+                    self._call("ncclBroadcast", *_pair(operand, piece), piece.nbytes, BYTES, root)
 
     def all_to_all(self, source: Array, target: Array, sent: Sequence[int], received: Sequence[int]) -> None:
         """A send to each member and a receive from each member, in one group."""

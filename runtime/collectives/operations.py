@@ -38,9 +38,9 @@ class _Counter(Transport):
 
     def empty(self, shape: Sequence[int], dtype: np.dtype) -> Array:
         """Memory that is counted and not accessed."""
-        made = np.empty(shape, dtype)
-        self.bytes += aligned_bytes(made.nbytes)
-        return made
+        array = np.empty(shape, dtype)
+        self.bytes += aligned_bytes(array.nbytes)
+        return array
 
     def fetch(self, array: Array) -> Array:
         """Raises `_OnHost`: the collective needs the host."""
@@ -208,9 +208,9 @@ def _reduce_scatter(transport: Transport, attrs: Attrs, sources: Sequence[Array]
 
 def _all_gather(transport: Transport, attrs: Attrs, sources: Sequence[Array], targets: Sequence[Array]) -> None:
     def part(batch: Sequence[int]) -> Phases:
-        rows, given = _by_members(attrs, targets, batch), [sources[i].reshape(-1) for i in batch]
+        rows, flats = _by_members(attrs, targets, batch), [sources[i].reshape(-1) for i in batch]
         pieces, counts = [p for row in rows for p in row], [sum(p.size for p in row) for row in rows]
-        flat = packed(transport, given, given[0] if len(batch) == 1 else None)
+        flat = packed(transport, flats, flats[0] if len(batch) == 1 else None)
         is_whole = len(batch) == 1 and _are_contiguous(pieces)
         into = targets[batch[0]].reshape(-1) if is_whole else transport.empty((sum(counts),), flat.dtype)
         yield
@@ -225,10 +225,10 @@ def _all_to_all(transport: Transport, attrs: Attrs, source: Array, target: Array
     sent = cut_along(source, attrs["out_axis"], attrs["out_sizes"])
     counts = [p.size for p in sent]
     received = cut_along(target, attrs["in_axis"], attrs["in_sizes"])
-    given = packed(transport, sent, source)
+    flat = packed(transport, sent, source)
     is_whole = _are_contiguous(received)
     into = target.reshape(-1) if is_whole else transport.empty((target.size,), target.dtype)
-    transport.all_to_all(given, into, counts, [p.size for p in received])
+    transport.all_to_all(flat, into, counts, [p.size for p in received])
     _unpack(transport, into, [into] if is_whole else received)
 
 

@@ -220,13 +220,13 @@ class DeviceArray(Shaped):
         """A DLPack capsule; `stream` (None: the legacy stream, -1: no stream) waits for the values."""
         if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
             raise BufferError(f"expected dl_device {self.__dlpack_device__()}, got {tuple(dl_device)}")
-        given = self.copy() if copy else self
+        exported = self.copy() if copy else self
         if stream != -1:
-            given.device.use()
+            exported.device.use()
             handle = driver.LEGACY if stream is None else stream
-            driver.make_wait(given.stream.handle, handle)
-            given._add_user(handle)
-        return dlpack.export(given, given.address, given.shape, given.dtype, given.__dlpack_device__())
+            driver.make_wait(exported.stream.handle, handle)
+            exported._add_user(handle)
+        return dlpack.export(exported, exported.address, exported.shape, exported.dtype, exported.__dlpack_device__())
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         if copy is False:

@@ -25,10 +25,10 @@ class Direct(Recorder):
 
     def run(self) -> list[DeviceArray]:
         """Runs the plan and returns the results."""
-        given = []
+        values = []
         for array, dynamic in zip(self.arguments, self.executable._dynamic, strict=True):
-            given += [array.address, *(array.shape[axis] for axis in dynamic)]
-        self.program.function()(self, *given)
+            values += [array.address, *(array.shape[axis] for axis in dynamic)]
+        self.program.function()(self, *values)
         for number, array in self.result_arrays.items():
             array.shape = self.results[number].shape
         return [self.result_arrays[i] for i in range(len(self.executable.outputs))]
@@ -96,13 +96,13 @@ class Direct(Recorder):
             PositionError: a position in the data is out of range.
         """
         kernel = self.executable.host_kernels[name]
-        tensors = [given for given in inputs if isinstance(given, tuple)]
+        tensors = [value for value in inputs if isinstance(value, tuple)]
         sizes = kernel.sizes(inputs, results)
         places = [(address, size) for (address, _), size in zip((*tensors, *results), sizes, strict=True)]
         arrays = self._fetch(places[: len(tensors)], places[len(tensors) :])
         copies = iter([a.ctypes.data for a in arrays])
-        given = [(next(copies), x[1]) if isinstance(x, tuple) else x for x in (*inputs, *results)]
-        kernel.run(given[: len(inputs)], given[len(inputs) :])
+        value = [(next(copies), x[1]) if isinstance(x, tuple) else x for x in (*inputs, *results)]
+        kernel.run(value[: len(inputs)], value[len(inputs) :])
         self._store(arrays[len(tensors) :], places[len(tensors) :])
 
     def _fetch(self, inputs: Sequence[tuple[int, int]], results: Sequence[tuple[int, int]]) -> list[np.ndarray]:

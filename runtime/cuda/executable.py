@@ -251,8 +251,8 @@ class CudaExecutable:
             return known[2]
         parameter = self.inputs[number]
         if not is_on_device(value):
-            given = as_array(parameter, value)
-            return DeviceArray.of(given, self.device) if given.ndim else self._scalar(number, given, stream)
+            host = as_array(parameter, value)
+            return DeviceArray.of(host, self.device) if host.ndim else self._scalar(number, host, stream)
         try:
             array = from_other(value)
         except (TypeError, ValueError) as error:

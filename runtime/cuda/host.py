@@ -37,8 +37,8 @@ class HostProgram:
         """The bytes of each tensor among the inputs, then of each result. Tensors are (address, shape), others
         numbers.
         """
-        tensors = [given for given in (*inputs, *results) if isinstance(given, tuple)]
-        descs = [d for d, given in self._described(inputs, results) if isinstance(given, tuple)]
+        tensors = [value for value in (*inputs, *results) if isinstance(value, tuple)]
+        descs = [d for d, value in self._described(inputs, results) if isinstance(value, tuple)]
         return [
             int(np.prod(s, dtype=np.int64)) * d.dtype.numpy.itemsize for d, (_, s) in zip(descs, tensors, strict=True)
         ]
@@ -50,18 +50,18 @@ class HostProgram:
             PositionError: a position in the data is out of range.
             SizeError: sizes do not match.
         """
-        arrays = [_array(desc, given) for desc, given in self._described(inputs, results)]
-        for made, target in zip(self.executable(*arrays), arrays[len(inputs) :], strict=True):
-            target[...] = made
+        arrays = [_array(desc, value) for desc, value in self._described(inputs, results)]
+        for result, target in zip(self.executable(*arrays), arrays[len(inputs) :], strict=True):
+            target[...] = result
 
     def _described(self, inputs: Sequence[Any], results: Sequence[Any]) -> list[tuple[TensorDesc, Any]]:
         descs = [p.desc for p in self.executable.inputs]
         return list(zip(descs, (*inputs, *results), strict=True))
 
 
-def _array(desc: TensorDesc, given: Any) -> np.ndarray:
+def _array(desc: TensorDesc, value: Any) -> np.ndarray:
     """A tensor (address, shape) or a number as an array."""
-    if not isinstance(given, tuple):
-        return np.asarray(given, desc.dtype.numpy)
-    address, shape = given
+    if not isinstance(value, tuple):
+        return np.asarray(value, desc.dtype.numpy)
+    address, shape = value
     return as_array(address, TensorDesc(tuple(shape), desc.dtype))

@@ -97,9 +97,9 @@ def candidates() -> list[Path]:
     """
     package = Path(oneflow.__file__).parent
     tree = Path(__file__).resolve().parents[2]
-    given = os.environ.get("ONEFLOW_SDK", "")
-    if given:
-        return [Path(given) / NAME]
+    folder = os.environ.get("ONEFLOW_SDK", "")
+    if folder:
+        return [Path(folder) / NAME]
     folders = [package / "lib", *(tree / "build" / d for d in ("sdk", ".")), *(tree / "build").glob("*/sdk")]
     folders.append(Path(sysconfig.get_path("platlib")) / "oneflow" / "lib")
     return [f / NAME for f in folders]

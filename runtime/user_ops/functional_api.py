@@ -27,9 +27,15 @@ from oneflow.dialect.signature import split_commas
 if TYPE_CHECKING:
     from oneflow.runtime.user_ops.functions import Argument
 
-functions = lazy("oneflow.runtime.user_ops.functions")
+if TYPE_CHECKING:
+    from oneflow.runtime.user_ops import functions
+else:
+    functions = lazy("oneflow.runtime.user_ops.functions")
 
-yaml = lazy("yaml")
+if TYPE_CHECKING:
+    import yaml
+else:
+    yaml = lazy("yaml")
 
 
 class FunctionalApiError(ValueError):
@@ -159,19 +165,19 @@ class FunctionSignature:
         args = self._packed_sole_argument(args, positional)
         if len(args) > len(positional):
             raise TypeError(f"expected at most {len(positional)} positional arguments, got {len(args)}")
-        given = {p.name: value for p, value in zip(positional, args, strict=False)}
+        values = {p.name: value for p, value in zip(positional, args, strict=False)}
         known = [p.name for p in self.parameters]
         for name, value in kwargs.items():
-            if name in given:
+            if name in values:
                 raise TypeError(f"the argument {name} is given twice")
             if name not in known:
                 raise TypeError(f"unknown argument {name!r}{suggestion(name, known)}")
-            given[name] = value
-        return [p.convert(self._value(p, given), is_tensor) for p in self.parameters]
+            values[name] = value
+        return [p.convert(self._value(p, values), is_tensor) for p in self.parameters]
 
     @staticmethod
-    def _value(parameter: Parameter, given: Mapping[str, Any]) -> Any:
-        value = given.get(parameter.name, parameter.default)
+    def _value(parameter: Parameter, values: Mapping[str, Any]) -> Any:
+        value = values.get(parameter.name, parameter.default)
         if value is _MISSING:
             raise TypeError(f"expected the argument {parameter.name}")
         return value

@@ -100,13 +100,13 @@ def _operand(values: tuple[Value, ...], is_variadic: bool) -> Any:
     return values if is_variadic or len(values) > 1 else values[0] if values else None
 
 
-def check_names(record: Operator, what: str, given: Iterable[str], known: Sequence[str]) -> None:
+def check_names(record: Operator, what: str, names: Iterable[str], known: Sequence[str]) -> None:
     """Checks that a record has operands or results of these names.
 
     Raises:
         OperatorError: it has not.
     """
-    for name in given:
+    for name in names:
         if name not in known:
             raise OperatorError(
                 f"oneflow.{record.name}: no {what} is called {name!r}, expected {', '.join(known)}"

@@ -109,8 +109,8 @@ class LibraryRules:
         Raises:
             OperatorError: a number of tensors is not allowed, or a function refuses the call.
         """
-        for counts, given in zip(self.inputs, op.inputs.values(), strict=True):
-            counts.check(len(given) if isinstance(given, tuple) else int(given is not None), op)
+        for counts, operand in zip(self.inputs, op.inputs.values(), strict=True):
+            counts.check(len(operand) if isinstance(operand, tuple) else int(operand is not None), op)
         call_without_results = Call(op.record, op.inputs, op.attrs)
         types = run_for_sizes(call_without_results, lambda call: self.ask("infer", call)["results"])
         results = [tuple(map(marshal.decode_desc, result)) for result in types]
@@ -149,8 +149,8 @@ class LibraryRules:
         sizes, signatures = (ctypes.c_int64 * len(mesh))(*mesh), []
         for inputs in dict.fromkeys(p.inputs for p in products):
             hints = [x for nd in inputs for s in nd for x in (ord(s.kind), s.axis or 0)]
-            given = (ctypes.c_int64 * max(len(hints), 1))(*hints)
-            signatures.append(_nd_signature(self.ask("nd_sbp_infer", op, sizes, len(mesh), given), op))
+            encoded_hints = (ctypes.c_int64 * max(len(hints), 1))(*hints)
+            signatures.append(_nd_signature(self.ask("nd_sbp_infer", op, sizes, len(mesh), encoded_hints), op))
         return signatures
 
     def complexity(self, op: Call) -> int:
@@ -181,7 +181,8 @@ class LibraryRules:
         """
         call = ctypes.byref(self.encode(op))
         try:
-            return [(made, given) for made, given in framework.ask("kernel_in_place", call, failure=OperatorError)]
+            pairs = framework.ask("kernel_in_place", call, failure=OperatorError)
+            return [(result, operand) for result, operand in pairs]
         except OperatorError:
             return []
 

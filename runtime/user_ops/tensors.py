@@ -14,11 +14,11 @@ def named_tensors(table: Mapping[str, Any]) -> Iterator[tuple[str, TensorDesc | 
     """Operands or results by name. The tensors of a variadic operand `x` are `x_0`, `x_1` ..; a missing one
     is None.
     """
-    for name, given in table.items():
-        if isinstance(given, tuple):
-            yield from ((f"{name}_{i}", desc) for i, desc in enumerate(given))
+    for name, tensor in table.items():
+        if isinstance(tensor, tuple):
+            yield from ((f"{name}_{i}", desc) for i, desc in enumerate(tensor))
         else:
-            yield name, given
+            yield name, tensor
 
 
 def check_names(signature: Signature, language: str, suffixes: str, reserved: Collection[str] = ()) -> None:

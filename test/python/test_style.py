@@ -106,10 +106,11 @@ def test_hooks_are_what_ci_runs():
 
 
 def test_public_functions_are_documented():
+    """All but the rows of tables: a record documents its operator, and a builder is what its ATen operator is."""
     bare = [
         f"{name(path)}: {node.name}"
         for path in MODULES
-        if "ops" not in path.parts
+        if not {"ops", "aten"} & set(path.parts)
         for node in ast.parse(path.read_text()).body
         if isinstance(node, (*FUNCTIONS, ast.ClassDef))
         and not node.name.startswith("_")

@@ -124,7 +124,7 @@ class Interpreter:
         if isinstance(value, np.ndarray):
             if value.dtype.name in SMALL:
                 raise OnnxError(f"expected elements of 16 bits or more, or bytes, got {value.dtype}")
-            return self._state[id(value)] if id(value) in self._state else _from_array(value)
+            return self._state[id(value)] if id(value) in self._state else from_array(value)
         if isinstance(value, Codes):
             raise OnnxError(f"expected elements of 16 bits or more, or bytes, got {value.type}")
         kind = "a sequence" if isinstance(value, list) else "nothing" if value is None else type(value).__name__
@@ -296,7 +296,7 @@ def _as_operand(value: Any, known: bool) -> Any:
     return array if known else as_tensor(array)
 
 
-def _from_array(array: np.ndarray) -> Tensor:
+def from_array(array: np.ndarray) -> Tensor:
     """An array of the host as a tensor; sizes of the run are computed there."""
     if array.dtype != object:
         return as_tensor(np.asarray(array))

@@ -21,7 +21,7 @@ from oneflow.frontend.eager.tensor import EagerTensor
 from oneflow.frontend.importers.onnx.errors import OnnxError, ValueNeeded
 from oneflow.frontend.importers.onnx.graph import Graph, Input, Model, Node
 from oneflow.frontend.importers.onnx.host import MOST_ELEMENTS
-from oneflow.frontend.importers.onnx.interpreter import Interpreter, _from_array
+from oneflow.frontend.importers.onnx.interpreter import Interpreter, from_array
 from oneflow.frontend.importers.onnx.reader import read_model
 from oneflow.frontend.importers.onnx.types import (
     SMALL,
@@ -48,7 +48,8 @@ def from_onnx(model: Any, *, device: Any = None) -> OnnxProgram:
     Raises:
         OnnxError: the model is malformed, or uses what is not supported; the node and its operator are named.
     """
-    return OnnxProgram(read_model(model), device)
+    program = OnnxProgram(read_model(model), device)
+    return program if device is None else program.to(device)
 
 
 class OnnxProgram(Module):
@@ -69,8 +70,6 @@ class OnnxProgram(Module):
         parameters = {name: array for name, array in graph.constants.items() if _is_parameter(array)}
         for name, array in parameters.items():
             self.register_parameter(name, Parameter(np.require(array, requirements="W"), requires_grad=False))
-        arrays = {id(array): name for name, array in parameters.items()}
-        object.__setattr__(self, "_names", arrays)
         object.__setattr__(self, "_device", device)
         object.__setattr__(self, "_known", frozenset[str]())
         object.__setattr__(self, "_runs_eagerly", False)
@@ -121,7 +120,7 @@ class OnnxProgram(Module):
         With `eager` the model runs operator by operator.
         """
         if tracing():
-            return [self._traced_result(v) for v in self._interpreter().run(feeds)]
+            return _traced(self._interpreter(self._parameters), feeds)
         if not (eager or self._runs_eagerly):
             try:
                 return self._run_compiled(feeds)
@@ -129,12 +128,14 @@ class OnnxProgram(Module):
                 object.__setattr__(self, "_runs_eagerly", True)
         return self._run_eagerly(feeds)
 
-    def _interpreter(self) -> Interpreter:
-        return Interpreter(self.model, {key: self._parameters[name] for key, name in self._names.items()})
+    def _interpreter(self, parameters: Mapping[str, Any]) -> Interpreter:
+        """An interpreter that reads tensors in place of the constants of these names."""
+        constants = self.model.graph.constants
+        return Interpreter(self.model, {id(constants[name]): tensor for name, tensor in parameters.items()})
 
     def _run_eagerly(self, feeds: Mapping[str, Any]) -> list[Any]:
         as_arrays = not any(isinstance(v, Tensor) for v in feeds.values())
-        results = self._interpreter().run({k: _eager(v) for k, v in feeds.items()})
+        results = self._interpreter(self._parameters).run({k: _eager(v) for k, v in feeds.items()})
         return [_given(v, as_arrays) for v in results]
 
     def _run_compiled(self, feeds: Mapping[str, Any]) -> list[Any]:
@@ -144,8 +145,8 @@ class OnnxProgram(Module):
             fixed = {k: _fixed(v) for k, v in feeds.items() if k not in plain}
             key = tuple(plain), tuple((k, _value_key(v)) for k, v in fixed.items())
             if key not in self._compiled:
-                for oldest in list(self._compiled)[: len(self._compiled) - MOST_PROGRAMS]:
-                    del self._compiled[oldest]
+                if len(self._compiled) == MOST_PROGRAMS:
+                    del self._compiled[next(iter(self._compiled))]
                 self._compiled[key] = self._compile(tuple(plain), fixed)
             try:
                 results = self._compiled[key](*plain.values())
@@ -160,22 +161,10 @@ class OnnxProgram(Module):
 
     def _compile(self, names: Sequence[str], fixed: Mapping[str, Any]) -> CompiledFunction:
         def model(*tensors: Any) -> Any:
-            results = self._interpreter().run({**dict(zip(names, tensors, strict=True)), **fixed})
-            return [self._traced_result(v) for v in results]
+            feeds = {**dict(zip(names, tensors, strict=True)), **fixed}
+            return _traced(self._interpreter(self._parameters), feeds)
 
         return compile_function(model, device=self._device)
-
-    def _traced_result(self, value: Any) -> Any:
-        """A result as a trace returns it: codes with the name of their type beside them."""
-        if isinstance(value, list):
-            return [self._traced_result(v) for v in value]
-        if isinstance(value, np.ndarray) and value.dtype.name in SMALL:
-            value = from_host(value)
-        if isinstance(value, Codes):
-            return (value.tensor, value.type.name)
-        if isinstance(value, np.ndarray):
-            return self._parameters[self._names[id(value)]] if id(value) in self._names else _from_array(value)
-        return value
 
     def specs(self, shapes: Mapping[str, Sequence[int | None]] | None = None) -> list[TensorSpec]:
         """What a trace takes for the inputs: the types that the model says, or other sizes by name.
@@ -200,10 +189,9 @@ class OnnxProgram(Module):
         of = [TensorSpec(v.shape, v.dtype, k) for k, v in state.items()]
 
         def model(inputs: list[Any], parameters: list[Any]) -> Any:
-            tensors = dict(zip(state, parameters, strict=True))
-            interpreter = Interpreter(self.model, {key: tensors[n] for key, n in self._names.items()})
-            results = interpreter.run(dict(zip((i.name for i in self.inputs), inputs, strict=True)))
-            return {n: self._traced_result(v) for n, v in zip(self.outputs, results, strict=True)}
+            interpreter = self._interpreter(dict(zip(state, parameters, strict=True)))
+            results = _traced(interpreter, dict(zip((i.name for i in self.inputs), inputs, strict=True)))
+            return dict(zip(self.outputs, results, strict=True))
 
         try:
             return trace(model, specs, of, name=name)
@@ -216,6 +204,21 @@ class OnnxProgram(Module):
 def _is_large(value: Any) -> bool:
     """Whether a value is data, which no program is specialized to."""
     return isinstance(value, Tensor | np.ndarray) and bool(np.prod(value.shape) > MOST_ELEMENTS)
+
+
+def _traced(interpreter: Interpreter, feeds: Mapping[str, Any]) -> list[Any]:
+    """The results of a model as a trace returns them: codes with the name of their type beside them."""
+
+    def result(value: Any) -> Any:
+        if isinstance(value, list):
+            return [result(v) for v in value]
+        if isinstance(value, np.ndarray) and value.dtype.name in SMALL:
+            value = from_host(value)
+        if isinstance(value, Codes):
+            return (value.tensor, value.type.name)
+        return interpreter.tensor(value) if isinstance(value, np.ndarray) else value
+
+    return [result(value) for value in interpreter.run(feeds)]
 
 
 def _with_constants(graph: Graph) -> Graph:
@@ -323,7 +326,7 @@ def _given(value: Any, as_array: bool) -> Any:
     if isinstance(value, list):
         return [_given(v, as_array) for v in value]
     if isinstance(value, np.ndarray) and value.dtype == object:
-        value = _from_array(value)
+        value = from_array(value)
     if isinstance(value, Codes):
         array = value.tensor.numpy() if isinstance(value.tensor, EagerTensor) else np.asarray(value.tensor)
         return to_host(array, value.type)

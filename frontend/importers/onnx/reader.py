@@ -34,6 +34,8 @@ def read_model(source: Any) -> Model:
     proto, folder = _proto(source)
     if not proto.HasField("graph"):
         raise OnnxError("expected an ONNX model with a graph; this one has none: is the file an ONNX model?")
+    if not proto.graph.output:
+        raise OnnxError(f"expected a model with results, got the graph {proto.graph.name!r} without any")
     opsets = _opsets(proto.opset_import)
     reader = _Reader(folder, opsets)
     functions = {(_domain(f.domain), f.name, f.overload): reader.function(f) for f in proto.functions}
@@ -126,6 +128,8 @@ class _Reader:
         return tuple(nodes)
 
     def _node(self, proto: NodeProto, known: frozenset[str]) -> Node:
+        if not all(isinstance(text, str) for text in (proto.op_type, proto.domain, proto.overload)):
+            raise OnnxError(f"expected text as the operator of a node, got {proto.op_type!r} of {proto.domain!r}")
         domain = _domain(proto.domain)
         node = Node(
             proto.name, proto.op_type, domain, self._opsets.get(domain, 1), proto.overload, tuple(proto.input),

@@ -492,3 +492,98 @@ def _causal(w: Any, query: Any, key: Any) -> str:
     if rows is None or columns is None:
         raise OnnxError(f"causal attention of dynamic lengths ({query} by {key}) is not written")
     return str(w.constant(np.tril(np.ones((rows, columns), bool), columns - rows)))
+
+
+@row("add_n")
+def _add_n(w: Any, c: Any) -> Any:
+    return w.node("Sum", *c.inputs["in"])
+
+
+@row("rms_norm")
+def _rms_norm(w: Any, c: Any) -> Any:
+    x, rank = w.desc(c.x), len(c.attrs["normalized_shape"])
+    if x.dtype.bits < 32:
+        raise OnnxError(
+            f"normalization by the root of squares of {x.dtype}, which is computed in f32, is not written"
+        )
+    squares = w.node("ReduceMean", w.node("Mul", c.x, c.x), ints(w, range(-rank, 0)), keepdims=1)
+    inverse = w.node("Reciprocal", w.node("Sqrt", w.node("Add", squares, scalar(w, c.attrs["epsilon"], c.x))))
+    y = w.node("Mul", c.x, inverse)
+    return (y if c.inputs.get("weight") is None else w.node("Mul", y, c.weight)), inverse
+
+
+@row("flip")
+def _flip(w: Any, c: Any) -> Any:
+    dims = c.attrs["dims"]
+    ends, steps = ([v] * len(dims) for v in (-(2**63), -1))
+    return w.node("Slice", c.x, ints(w, [-1] * len(dims)), ints(w, ends), ints(w, dims), ints(w, steps))
+
+
+@row("reflection_pad1d", "reflection_pad2d", "replication_pad1d", "replication_pad2d")
+def _mirrored(w: Any, c: Any) -> Any:
+    mode = "reflect" if c.record.name.startswith("reflection") else "edge"
+    before, after = (list(c.attrs["padding"])[side::2][::-1] for side in (0, 1))
+    axes = range(w.desc(c.x).rank - len(before), w.desc(c.x).rank)
+    return w.node("Pad", c.x, ints(w, [*before, *after]), None, ints(w, axes), mode=mode)
+
+
+def _after(op: str, number: float) -> Row:
+    """A node, and a product of its result with a number."""
+
+    def write(w: Any, c: Any) -> Any:
+        x = next(iter(c.inputs.values()))
+        return w.node("Mul", w.node(op, x), scalar(w, number, x))
+
+    return write
+
+
+ROWS["log2"], ROWS["log10"] = _after("Log", 1 / math.log(2)), _after("Log", 1 / math.log(10))
+
+
+@row("selu")
+def _selu(w: Any, c: Any) -> Any:
+    return w.node("Selu", c.inputs["in"])
+
+
+@row("log_sigmoid")
+def _log_sigmoid(w: Any, c: Any) -> Any:
+    return w.node("Neg", w.node("Softplus", w.node("Neg", c.x)))
+
+
+@row("quick_gelu")
+def _quick_gelu(w: Any, c: Any) -> Any:
+    return w.node("Mul", c.x, w.node("Sigmoid", w.node("Mul", c.x, scalar(w, 1.702, c.x))))
+
+
+@row("square_relu")
+def _square_relu(w: Any, c: Any) -> Any:
+    positive = w.node("Relu", c.x)
+    return w.node("Mul", positive, positive)
+
+
+@row("isfinite")
+def _isfinite(w: Any, c: Any) -> Any:
+    x = c.inputs["in"]
+    return w.node("Not", w.node("Or", w.node("IsInf", x), w.node("IsNaN", x)))
+
+
+@row("eye")
+def _eye(w: Any, c: Any) -> Any:
+    return w.constant(np.eye(c.attrs["rows"], c.attrs["cols"], dtype=c.attrs["dtype"].numpy))
+
+
+@row(
+    "upsample_nearest_1d", "upsample_nearest_2d", "upsample_nearest_3d", "upsample_linear_1d",
+    "upsample_bilinear_2d", "upsample_trilinear_3d",
+)  # fmt: skip
+def _upsample(w: Any, c: Any) -> Any:
+    _channels_first(c)
+    axes = list(range(2, w.desc(c.x).rank))
+    names = [n for n in ("scale_factor", "depth_scale", "height_scale", "width_scale") if n in c.attrs]
+    scales = None if c.attrs["output_size"] else w.constant(np.array([c.attrs[n] for n in names], np.float32))
+    sizes = ints(w, c.attrs["output_size"]) if c.attrs["output_size"] else None
+    how = "align_corners" if c.attrs.get("align_corners") else "half_pixel"
+    options = {"mode": "linear", "coordinate_transformation_mode": how}
+    if "nearest" in c.record.name:
+        options = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    return w.node("Resize", c.x, None, scales, sizes, axes=axes, **options)

@@ -45,7 +45,9 @@ def backend(module: fx.GraphModule, example_inputs: Sequence[Any], **given: Any)
         raise CallError(f"expected options among {sorted(OPTIONS)}, got {sorted(options.keys() - OPTIONS.keys())}")
     forward = functools.partial(compiled, fallback=options["fallback"])
     backward = functools.partial(compiled, fallback=options["fallback"], is_backward=True)
-    return aot_autograd(fw_compiler=forward, bw_compiler=backward, inference_compiler=forward)(module, example_inputs)
+    compiler = aot_autograd(fw_compiler=forward, bw_compiler=backward, inference_compiler=forward)
+    programs: Callable[..., Any] = compiler(module, example_inputs)
+    return programs
 
 
 def compiled(module: fx.GraphModule, _: Sequence[Any], fallback: bool, is_backward: bool = False) -> Any:
@@ -122,7 +124,9 @@ class _Kept:
     __slots__ = ("_address", "_array", "_tensor")
 
     def __init__(self) -> None:
-        self._tensor, self._address, self._array = None, 0, None
+        self._tensor: Any = None
+        self._address = 0
+        self._array: Any = None
 
     def array(self, tensor: Any) -> Any:
         """The array of a tensor, which is made again where the tensor is another or its memory has moved."""

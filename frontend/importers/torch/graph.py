@@ -6,7 +6,7 @@ In a trace that gives the operations of a program, in eager mode it computes the
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +29,7 @@ from oneflow.frontend.importers.torch.table import ATEN, Result
 _CHECKS = re.compile(r"_assert_|sym_constrain_range|_functional_assert|assert_async")
 #: Arguments that say where and how a tensor lies in memory.
 _IN_MEMORY = frozenset(("layout", "device", "pin_memory", "memory_format", "non_blocking"))
-#: Python functions of numbers, which are read from the sizes of the program instead.
+#: A frame in the text of a stack.
 _PLACE = re.compile(r'File "(.+)", line (\d+)')
 
 
@@ -134,10 +134,10 @@ def _name(node: fx.Node) -> str:
     return str(node.target).removeprefix("aten.") if callable(node.target) else str(node.target)
 
 
-def place_of(node: fx.Node) -> SourceLocation | None:
-    """The line of the user's program that a node comes from."""
+def place_of(node: fx.Node) -> SourceLocation:
+    """The line of the user's program that a node comes from; that of a node without a line has its name."""
     found = _PLACE.findall(node.meta.get("stack_trace") or "")
-    return SourceLocation(found[-1][0], int(found[-1][1]), 1) if found else None
+    return SourceLocation(found[-1][0], int(found[-1][1]), 1) if found else SourceLocation(f"<{node.name}>", 1, 1)
 
 
 def _called(node: fx.Node, values: dict[fx.Node, Any], sizes: Sizes) -> Any:
@@ -199,22 +199,10 @@ def _checked(node: fx.Node, found: Any, expected: Any) -> Any:
     if not isinstance(found, Tensor) or not isinstance(expected, Result):
         return found
     same = len(found.shape) == len(expected.shape) and all(
-        a is None or not isinstance(b, int) or a == b for a, b in zip(found.desc.shape, expected.shape, strict=True)
+        a is None or not isinstance(b, int) or a == b for a, b in zip(found.shape, expected.shape, strict=True)
     )
     if not same:
         raise UnsupportedError(
             [f"{_name(node)}: expected {list(expected.shape)}, built {found.desc}"], user_location()
         )
     return found if expected.dtype is None else cast(found, expected.dtype)
-
-
-def tensors_of(values: Any) -> Iterator[Tensor]:
-    """The tensors in nested lists of results."""
-    for value in values:
-        if isinstance(value, (list, tuple)):
-            yield from tensors_of(value)
-        elif isinstance(value, Tensor):
-            yield value
-
-
-Builder = Callable[..., Any]

@@ -137,6 +137,7 @@ class TorchModule(Module):
         Raises:
             CallError: they are nested in another way than in the export.
         """
+        leaves: list[Any]
         leaves, found = pytree.tree_flatten((tuple(args), dict(kwargs)))
         expected = self._exported.call_spec.in_spec
         if found != expected:

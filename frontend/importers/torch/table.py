@@ -12,8 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from oneflow.dialect.dtypes import DType
-
 
 @dataclass(frozen=True)
 class Result:
@@ -55,8 +53,3 @@ def rows(functions: dict[Callable[..., Any], str], suffix: str = "default") -> N
     for function, names in functions.items():
         for name in names.split():
             aten(name if "." in name else f"{name}.{suffix}")(function)
-
-
-def unused(dtype: DType) -> Result:
-    """What stands for a result that nothing reads."""
-    return Result((0,), dtype)

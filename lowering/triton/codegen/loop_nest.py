@@ -376,11 +376,11 @@ class LoopNest:
             conditions.append(bodies.run(node.body, node.names, given, [selection.condition])[0].name)
         name = f"choose{len(self.functions)}"
         lines = [
-            *map(str, writer.body),
+            *writer.body,
             f"other = {conditions[0]} | (({conditions[1]} == 0) & (j < i))",
             "return tl.where(other, b, a), tl.where(other, j, i)",
         ]
-        self.functions.append(Function.of(name, ("a", "i", "b", "j"), lines))
+        self.functions.append(Function(name, ("a", "i", "b", "j"), tuple(lines)))
         self.writer.calls |= writer.calls
         return name
 

@@ -6,6 +6,7 @@ call themselves.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Container
 
 from oneflow.lowering.triton.source import GLUON, TRITON, Function
@@ -43,81 +44,81 @@ def shared_division_asm() -> str:
     return "{ " + "; ".join([*start, *steps, *test, *divisions]) + "; done: }"
 
 
-def _extreme(operation: str, language: str = "tl") -> str:
+def _extreme(operation: str, language: str = "tl") -> tuple[str, str]:
     """The definition of a maximum or minimum that is NaN where an operand is; `language` is the module of Triton."""
-    return f"(a, b):\n    return tl.{operation}(a, b, propagate_nan={language}.PropagateNan.ALL)\n"
+    return "a, b", f"return tl.{operation}(a, b, propagate_nan={language}.PropagateNan.ALL)"
 
 
-#: The definitions of the functions by name, from the parameters on.
+#: The parameters and the statements of the functions by name.
 _DEFINITIONS = {
     "largest": _extreme("maximum"),
     "smallest": _extreme("minimum"),
-    "add": "(a, b):\n    return a + b\n",
-    "add_pairs": "(a, b, c, d):\n    return a + c, b + d\n",
-    "multiply": "(a, b):\n    return a * b\n",
-    "greater": "(a, b):\n    return tl.maximum(a, b)\n",
-    "less": "(a, b):\n    return tl.minimum(a, b)\n",
+    "add": ("a, b", "return a + b"),
+    "add_pairs": ("a, b, c, d", "return a + c, b + d"),
+    "multiply": ("a, b", "return a * b"),
+    "greater": ("a, b", "return tl.maximum(a, b)"),
+    "less": ("a, b", "return tl.minimum(a, b)"),
     **{
-        f"{name}_u{bits}": f"""(a, b):
+        f"{name}_u{bits}": ("a, b", f"""
     found = tl.{extreme}(a.to(tl.uint{bits}, bitcast=True), b.to(tl.uint{bits}, bitcast=True))
     return found.to(tl.int{bits}, bitcast=True)
-"""
+""")
         for name, extreme in (("greater", "maximum"), ("less", "minimum"))
         for bits in (8, 16, 32, 64)
     },
-    "both": "(a, b):\n    return a & b\n",
-    "either": "(a, b):\n    return a | b\n",
-    "differ": "(a, b):\n    return a ^ b\n",
-    "not_": "(a):\n    return a == 0\n",
-    "floor_divide": """(a, b):
+    "both": ("a, b", "return a & b"),
+    "either": ("a, b", "return a | b"),
+    "differ": ("a, b", "return a ^ b"),
+    "not_": ("a", "return a == 0"),
+    "floor_divide": ("a, b", """
     quotient = a // b
     return tl.where((quotient * b != a) & ((a < 0) != (b < 0)), quotient - 1, quotient)
-""",
+"""),
     # Within two units in the last place; subnormal numbers are flushed to zero, unlike those of `/` and `tl.exp2`.
-    "reciprocal": """(x):
+    "reciprocal": ("x", """
     return tl.inline_asm_elementwise("rcp.approx.ftz.f32 $0, $1;", "=f,f", [x], tl.float32, True, 1)
-""",
-    "power_of_two": """(x):
+"""),
+    "power_of_two": ("x", """
     return tl.inline_asm_elementwise("ex2.approx.ftz.f32 $0, $1;", "=f,f", [x], tl.float32, True, 1)
-""",
-    "coarse_exp": "(x):\n    return power_of_two(x * 1.442695041)\n",
+"""),
+    "coarse_exp": ("x", "return power_of_two(x * 1.442695041)"),
     # a / b rounded like `tl.div_rn`, where many a have one b: for |a / b| from 2^-62 to 2^62 and |b| from 2^-40 to
     # 2^40. For other b the reciprocal is NaN, so that all quotients use `div.rn`.
-    "share": f"""(a, b):
+    "share": ("a, b", f"""
     known = (tl.abs(b) > {2.0**-40}) & (tl.abs(b) < {2.0**40})
     inverse = tl.where(known, tl.div_rn(tl.full((), 1.0, tl.float32), b), float("nan"))
     text: tl.constexpr = "{shared_division_asm()}"
     return tl.inline_asm_elementwise(
         text, "{",".join(["=f"] * QUOTIENTS + ["f"] * 3 * QUOTIENTS)}", [a, b, inverse], tl.float32, True, {QUOTIENTS}
     )
-""",
+"""),
     # a / b to 0.51 units in the last place, exact where the quotient is an f32: an approximate quotient is corrected
     # by its remainder. Subnormal quotients, and quotients of subnormal numbers, stay within two units.
-    "quotient": """(a, b):
+    "quotient": ("a, b", """
     near = a / b
     better = tl.fma(tl.fma(-near, b, a), reciprocal(b), near)
     return tl.where(tl.abs(better) < float("inf"), better, near)
-""",
+"""),
     # Abramowitz and Stegun 7.1.26: absolute error below 1.5e-7, so near zero the first term of the series.
-    "coarse_erf": """(x):
+    "coarse_erf": ("x", """
     size = tl.abs(x)
     t = reciprocal(1.0 + 0.3275911 * size)
     tail = t * (0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429))))
     value = 1.0 - tail * power_of_two(size * -1.442695041 * size)
     return tl.where(size < 0.01, 1.128379167 * x, tl.where(x < 0, -value, value))
-""",
-    "coarse_tanh": """(x):
+"""),
+    "coarse_tanh": ("x", """
     size = tl.abs(x)
     value = 1.0 - 2.0 * reciprocal(power_of_two(2.885390082 * size) + 1.0)
     return tl.where(size < 0.04, x - x * x * x / 3, tl.where(x < 0, -value, value))
-""",
-    "hardware_tanh": """(x):
+"""),
+    "hardware_tanh": ("x", """
     return tl.inline_asm_elementwise("tanh.approx.f32 $0, $1;", "=f,f", [x], tl.float32, True, 1)
-""",
+"""),
     # The number that exponentials are relative to: 0 where the maximum is -inf.
-    "base_of": '(x):\n    return tl.where(x == float("-inf"), 0.0, x)\n',
+    "base_of": ("x", 'return tl.where(x == float("-inf"), 0.0, x)'),
     # The upper 24 bits of the first word of Philox4x32-10 for a position and a key; see `dialect.philox`.
-    "drawn": """(position, key):
+    "drawn": ("position, key", """
     zero = (position * 0).to(tl.uint32)
     a, b, c, d = position.to(tl.uint32), (position >> 32).to(tl.uint32), zero, zero
     low, high = key.to(tl.uint32), (key >> 32).to(tl.uint32)
@@ -127,27 +128,34 @@ _DEFINITIONS = {
         c, d = (first >> 32).to(tl.uint32) ^ d ^ high, first.to(tl.uint32)
         low, high = low + 0x9E3779B9, high + 0xBB67AE85
     return a >> 8
-""",
-    "check_index": """(position, size, site, inside, failure):
+"""),
+    "check_index": ("position, size, site, inside, failure", """
     bad = ((position < 0) | (position >= size)) & inside
     slot = failure + site.to(tl.int64) * 3 + position * 0
     tl.store(slot, position * 0 + 1, bad)
     tl.store(slot + 1, position, bad)
     tl.store(slot + 2, position * 0 + size, bad)
     return tl.where(bad, 0, position)
-""",
-}
-
+"""),
+}  # fmt: skip
 #: The functions that functions of the prelude call themselves.
 _CALLS = {
     "coarse_exp": ("power_of_two",), "quotient": ("reciprocal",), "coarse_erf": ("reciprocal", "power_of_two"),
     "coarse_tanh": ("reciprocal", "power_of_two"),
 }  # fmt: skip
+
+
+def _function(name: str, definition: tuple[str, str]) -> Function:
+    parameters, statements = definition
+    body = (textwrap.dedent(statements).strip(),)
+    return Function(name, tuple(parameters.split(", ")), body, calls=_CALLS.get(name, ()))
+
+
 #: The functions by name, each after those that it calls itself.
-FUNCTIONS = {name: Function(name, text, _CALLS.get(name, ())) for name, text in _DEFINITIONS.items()}
+FUNCTIONS = {name: _function(name, definition) for name, definition in _DEFINITIONS.items()}
 #: The functions that Gluon has in another form: its language does not export `PropagateNan`.
 GLUON_FUNCTIONS = {
-    name: Function(name, _extreme(operation, "triton.language"))
+    name: _function(name, _extreme(operation, "triton.language"))
     for name, operation in (("largest", "maximum"), ("smallest", "minimum"))
 }
 _BY_LANGUAGE = {TRITON: FUNCTIONS, GLUON: {**FUNCTIONS, **GLUON_FUNCTIONS}}

@@ -27,7 +27,6 @@ from oneflow.lowering.triton.source import (
     TileLoop,
     cdiv,
     nested,
-    printed,
 )
 
 #: The attribute of a function that stands for several calls: the function that each calls, or the one that all call.
@@ -276,7 +275,8 @@ def grouped(source: Source, name: str, inputs: int, count: int) -> Source:
     types, loop = dict(source.parameters), _sole_loop(source)
     pointers = [n for n in names if n not in source.unaddressed]
     selected = [*pointers, *(d.name for d in source.descriptors)]
-    single = Function(f"{identifier(source.name)}_one", f"(tile, {', '.join(selected)}):\n{_tile_body(source)}")
+    body = loop.body if loop else source.without_descriptors
+    single = Function(f"{identifier(source.name)}_one", ("tile", *selected), body, "tile")
     calls = _CallSelection(selected, [f"{n} = tl.multiple_of({n}, 16)" for n in pointers], single.name, count)
     programs, block = int(source.grid), _block(count)
     statements = [calls.persistent(loop)] if loop else calls.one_tile(programs, block)
@@ -292,12 +292,6 @@ def _sole_loop(source: Source) -> TileLoop | None:
     """The tile loop of a kernel where it is the only statement besides descriptors."""
     others = source.without_descriptors
     return source.tile_loop if len(others) == 1 else None
-
-
-def _tile_body(source: Source) -> str:
-    """The text that computes the tile, or does the work of the program, number `tile` of a kernel."""
-    loop = _sole_loop(source)
-    return printed(loop.body if loop else source.without_descriptors, "tile")
 
 
 @dataclass(frozen=True)
@@ -353,9 +347,9 @@ def _block(count: int) -> int:
 
 def _selector(names: Sequence[str], block: int) -> Function:
     """The function `one_of`, which returns the arguments of one call of a block."""
-    parameters = ["which", *(f"{n}_{call}" for call in range(block) for n in names)]
+    parameters = ("which", *(f"{n}_{call}" for call in range(block) for n in names))
     lines = _branches(0, block, 1, lambda call: [f"{n} = {n}_{call}" for n in names])
-    return Function.of("one_of", parameters, [*lines, f"return {', '.join(names)}"])
+    return Function("one_of", parameters, (*lines, f"return {', '.join(names)}"))
 
 
 def _select_from_block(names: Sequence[str], first: int, block: int, count: int) -> list[str]:

@@ -27,7 +27,7 @@ from oneflow.lowering.triton.launch.grouped_launches import (
     merge_calls,
 )
 from oneflow.lowering.triton.names import identifier
-from oneflow.lowering.triton.source import PROGRAM_NUMBER, Function, Source, printed
+from oneflow.lowering.triton.source import PROGRAM_NUMBER, Function, Source
 
 #: The most calls of a short program; the most programs for each SM of a kernel that is fused, and of all kernels of a
 #: launch; the largest part of the L2 cache that such a kernel reads and writes.
@@ -206,7 +206,7 @@ def _functions(members: Sequence[Source]) -> dict[str, Function]:
     """The functions of kernels by name; each kernel becomes a function of the program's number."""
     functions = dict[str, Function]()
     for member in members:
-        parameters = ", ".join(["program_number", *(n for n, _ in member.parameters)])
-        part = Function(_part_name(member), f"({parameters}):\n{printed(member.body, 'program_number')}")
+        parameters = ("program_number", *(n for n, _ in member.parameters))
+        part = Function(_part_name(member), parameters, member.body, "program_number")
         functions |= {function.name: function for function in (*member.functions, part)}
     return functions

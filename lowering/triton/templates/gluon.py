@@ -34,13 +34,14 @@ store_block = tma.async_store if hasattr(tma, "async_store") else tma.async_copy
 
 BARRIERS = Function(
     "barriers",
-    """(COUNT: gl.constexpr, ARRIVALS: gl.constexpr):
-    # COUNT mbarriers, each of which completes a phase after ARRIVALS arrivals.
-    bars = gl.allocate_shared_memory(gl.int64, [COUNT, 1], mbarrier.MBarrierLayout())
-    for i in gl.static_range(COUNT):
-        mbarrier.init(bars.index(i), count=ARRIVALS)
-    return bars
-""",
+    ("COUNT: gl.constexpr", "ARRIVALS: gl.constexpr"),
+    (
+        "# COUNT mbarriers, each of which completes a phase after ARRIVALS arrivals.",
+        "bars = gl.allocate_shared_memory(gl.int64, [COUNT, 1], mbarrier.MBarrierLayout())",
+        "for i in gl.static_range(COUNT):",
+        "    mbarrier.init(bars.index(i), count=ARRIVALS)",
+        "return bars",
+    ),
 )
 
 #: The tile schedule: which block of queries a program takes in a turn, and the key blocks of this block.

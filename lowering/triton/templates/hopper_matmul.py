@@ -44,13 +44,14 @@ from triton.language.extra.cuda import libdevice
 
 STORE_FUNCTION = Function(
     "put",
-    """(block, row, column, room, value):
-    # Starts the TMA store of a block of the result; the store before it reads another buffer.
-    tma.store_wait(1)
-    room.store(value)
-    fence_async_shared()
-    store_block(block, [row, column], room)
-""",
+    ("block", "row", "column", "room", "value"),
+    (
+        "# Starts the TMA store of a block of the result; the store before it reads another buffer.",
+        "tma.store_wait(1)",
+        "room.store(value)",
+        "fence_async_shared()",
+        "store_block(block, [row, column], room)",
+    ),
 )
 
 
@@ -147,8 +148,8 @@ class HopperEmission(Emission):
         shared = [*self.operands, "full", "empty", *(["turns"] if self.config.ping_pong else [])]
         hints = [f"{name} = tl.multiple_of({name}, 16)" for name in pointers]
         functions = [
-            Function.of("read", [*self._operand_blocks(), *shared], self._producer_lines()),
-            Function.of("sums", [*arguments, *shared, "GROUP: tl.constexpr"], [*hints, *lines]),
+            Function("read", (*self._operand_blocks(), *shared), tuple(self._producer_lines())),
+            Function("sums", (*arguments, *shared, "GROUP: tl.constexpr"), (*hints, *lines)),
         ]
         return self._source(functions, self._start(arguments, shared))
 

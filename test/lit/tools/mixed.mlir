@@ -1,4 +1,4 @@
-// Programs with operations of MLIR beside operators, by way of the tools: no stage has a place but those of the program.
+// Programs that mix operations of MLIR with operators, in all tools: every location is one of the program.
 // RUN: oneflow-opt %s --stage kernels | FileCheck %s
 // RUN: oneflow-opt %s --stage llvm | FileCheck %s --check-prefix=LLVM
 // RUN: oneflow-opt %s --stage triton | FileCheck %s --check-prefix=TRITON

@@ -115,3 +115,12 @@ def test_the_global_mode():
     assert not flow.utils.global_view.current_global_mode().is_enabled and not flow.ones(2).is_global
     local = flow.utils.global_view.to_local({"a": made, "b": 3})
     assert local["a"].tolist() == [1, 1] and not local["a"].is_global and local["b"] == 3
+
+
+def test_a_downloaded_state_is_moved(tmp_path):
+    flow.save({"w": flow.tensor([1.0, 2.0]), "steps": 3}, str(tmp_path / "state.flow"))
+    for place in (None, "cpu"):
+        options = {"model_dir": str(tmp_path / "hub"), "map_location": place, "progress": False}
+        (tmp_path / "hub").mkdir(exist_ok=True)
+        state = flow.hub.load_state_dict_from_url((tmp_path / "state.flow").as_uri(), **options)
+        assert state["w"].tolist() == [1, 2] and state["steps"] == 3

@@ -248,7 +248,7 @@ def test_devices_in_traced_functions(monkeypatch):
     spec, cuda = flow.TensorSpec((2,), flow.float32), flow.device("cuda")
     captured = flow.ones(2)
     assert trace_call(lambda x: x.cuda() + 1, bind(lambda x: x, [spec], {}), "f", 0, None, cuda).device == cuda
-    monkeypatch.setattr("oneflow.frontend.tracing.trace.device_of_captures", lambda found: "cuda" if found else None)
+    monkeypatch.setattr("oneflow.frontend.tracing.capture.device_of_captures", lambda of: "cuda" if of else None)
     assert trace_call(lambda x: (x + captured).cuda(), bind(lambda x: x, [spec], {}), "f", 0).device == cuda
     with pytest.raises(flow.OneFlowError, match="asked for its device before it read a tensor on cuda:0"):
         trace_call(lambda x: x.cpu() + captured, bind(lambda x: x, [spec], {}), "f", 0)
@@ -289,3 +289,34 @@ def test_numbers_out_of_range(name):
 def test_settings_of_optimizers_out_of_range():
     with pytest.raises(ValueError, match="expected alpha of at least 0, got -1"):
         flow.optim.RMSprop([nn.Parameter(np.ones(2, np.float32))], alpha=-1.0)
+
+
+#: Views of a cube that are neither slices nor reshapes, as NumPy has them.
+WINDOWS = np.lib.stride_tricks.sliding_window_view
+STRIDED = {
+    "diagonal": (lambda x: x.diagonal(), lambda a: np.einsum("iij->ji", a)),
+    "upper": (lambda x: flow.diagonal(x, 1, 2, 0), lambda a: np.einsum("iji->ji", a[1:, :, :-1])),
+    "of the turned": (lambda x: x.transpose(0, 1)[1:].diagonal(-1), lambda a: np.einsum("iij->ji", a[:1, 2:])),
+    "windows": (lambda x: x.unfold(2, 2, 2), lambda a: WINDOWS(a, 2, 2, writeable=True)[:, :, ::2]),
+}  # fmt: skip
+
+
+@WAYS
+@pytest.mark.parametrize("name", STRIDED)
+def test_updates_of_strided_views(name, wrapped):
+    taken, of_numpy = STRIDED[name]
+    x, want = flow.tensor(np.arange(27.0).reshape(3, 3, 3)), np.arange(27.0).reshape(3, 3, 3)
+
+    def updated(x):
+        part = taken(x)
+        x.add_(1)
+        part.mul_(-2)
+        return part * 1
+
+    found = wrapped(updated)(x)
+    want += 1
+    of_numpy(want)[...] *= -2
+    np.testing.assert_array_equal(x.numpy(), want)
+    np.testing.assert_array_equal(found.numpy(), of_numpy(want))
+    with pytest.raises((RuntimeError, flow.OneFlowError), match="several elements are one in memory"):
+        wrapped(lambda x: x.unfold(0, 2, 1).mul_(2))(x)

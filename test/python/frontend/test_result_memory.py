@@ -165,12 +165,14 @@ FOLDING = (
 #: Functions that tensors of a trace do not have.
 OF_VALUES = ("to the same device",)
 
+#: Views of each kind (all, an element, in another order, sizes of 1), for functions that always compute something.
+FEW_VIEWS = ("the tensor", "an element", "a part of the turned", "ones")
 PAIRS = [
     (view, name)
     for view in VIEWS
     for name in FUNCTIONS
-    if np.ndim(VIEWS[view](counted())) or name not in OF_VECTORS
-]  # fmt: skip
+    if (name in FOLDING or view in FEW_VIEWS) and (np.ndim(VIEWS[view](counted())) or name not in OF_VECTORS)
+]
 
 
 def shares(view, name):

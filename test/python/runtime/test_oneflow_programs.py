@@ -61,14 +61,15 @@ X, CHANNEL = a([1, 2], [3, 4]), a(1, 2)
 REFUSED = [
     (
         "sgd_update", "operand_segment_sizes = array<i32: 1, 1, 0, 0, 0, 0>", [CHANNEL, CHANNEL], [],
-        "results: expected 1 (model_out, model_copy_out?), got 0",
+        "results: expected 1 (model_out, model_copy_out?), got 0; tensors are values: add the results model_out for",
     ),
     (
         "normalization",
         "axis = 1 : si32, training = true, operand_segment_sizes = array<i32: 1, 1, 1, 1, 1, 0>,"
         " result_segment_sizes = array<i32: 1, 1, 1>",
         [X, *[CHANNEL] * 4], [X, CHANNEL, CHANNEL],
-        "results: expected 5 (y, mean?, inv_variance?, moving_mean_out?, moving_variance_out?), got 3",
+        "results: expected 5 (y, mean?, inv_variance?, moving_mean_out?, moving_variance_out?), got 3;"
+        " tensors are values: add the results moving_mean_out, moving_variance_out for the updated operands",
     ),
     (
         "constant", "is_complex_value = true, complex_value = [1.0, 2.0], dtype = 2 : i32, shape = [2 : si64]",

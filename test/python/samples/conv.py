@@ -42,6 +42,7 @@ SAMPLES = [
     Sample("conv2d", [t(1, 1, 1, 1), t(1, 1, 1, 1)], windows(1, 1, padding=2)),
     Sample("conv2d", [t(0, 2, 3, 3), t(2, 2, 2, 2)], windows(2, 2)),
     Sample("conv2d", [t(2, 0, 3, 3), t(2, 0, 2, 2), t(2)], windows(2, 2)),
+    Sample("conv2d", [t(2, 2, 3, 3), t(0, 2, 2, 2)], windows(2, 2)),
     Sample("conv3d", [t(1, 2, 3, 2, 3), t(2, 2, 2, 2, 2), t(2)], windows(2, 2, 2, padding=1, stride=2, filters=2)),
     Sample("conv3d", [t(2, 2, 2, 2, 2), t(2, 2, 2, 1, 2)], windows(2, 1, 2), dtypes=FLOATS),
     Sample("conv3d", [t(0, 1, 2, 2, 2), t(1, 1, 2, 2, 2)], windows(2, 2, 2)),

@@ -11,7 +11,7 @@ TYPES = (int16, uint16, uint32, uint64)
 
 
 def _ends(dtype):
-    """The ends of a type and numbers beside them."""
+    """The bounds of a type and the neighbouring numbers."""
     low, high = (-(1 << dtype.bits - 1), (1 << dtype.bits - 1) - 1) if dtype is int16 else (0, (1 << dtype.bits) - 1)
     return np.array([low, high, low + 1, high - 1, 7, 3, high // 2, high // 2 + 1], dtype.numpy)
 

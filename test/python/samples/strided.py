@@ -30,6 +30,7 @@ SAMPLES = [
     Sample("diagonal_grad", [t(3, 3), t(3, 4, 3)], {"offset": 1}, dtypes=TYPES),
     Sample("unfold_tensor", [t(3, 7)], STEPS, dtypes=TYPES),
     Sample("unfold_tensor", [t(4, 3)], {"dimension": 0, "size": 2, "step": 3}),
+    Sample("unfold_tensor", [t(3, 3)], {"dimension": 1, "size": 2, "step": 2}),
     Sample("unfold_tensor_grad", [t(3, 3, 3), t(3, 7)], {**STEPS}, dtypes=TYPES),
     Sample("unfold", [t(3, 2, 3, 6)], KERNEL, dtypes=TYPES),
     Sample("unfold", [t(1, 1, 2, 2)], PLAIN),

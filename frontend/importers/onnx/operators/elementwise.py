@@ -171,6 +171,14 @@ def _bit_shift(x: Tensor, y: Tensor, *, direction: str) -> Tensor:
     return F.cast(F.where(outside, F.where(F.lt(wide, 0), -1, 0), F.floor_divide(wide, factor)), x.dtype)
 
 
+@builder("BitCast")
+def _bit_cast(x: Tensor, *, to: int) -> Tensor:
+    target: Any = type_of(to)
+    if x.dtype.is_float or isinstance(target, SmallType) or target.is_float:
+        raise OnnxError(f"bits of {x.dtype} as {spelled(to)} are not supported, only those of integers as integers")
+    return F.cast(x, target)
+
+
 @builder("Cast", raw=True)
 def _cast(x: Any, *, to: int, saturate: int = 1, round_mode: str = "up", node: Any) -> Any:
     target = type_of(to)

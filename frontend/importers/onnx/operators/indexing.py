@@ -50,8 +50,8 @@ def _full_positions(x: Tensor, indices: Tensor, batch_dims: int = 0) -> Tensor:
     return F.cat(counted, -1) if len(counted) > 1 else counted[0]
 
 
-#: How an element and its updates are combined.
-_COMBINED = {"add": F.add, "mul": F.mul, "max": F.maximum, "min": F.minimum}
+#: The operators that combine elements with their updates.
+_COMBINED = {"mul": "dim_scatter_mul", "max": "dim_scatter_amax", "min": "dim_scatter_amin"}
 
 
 @builder("ScatterND")
@@ -78,21 +78,21 @@ def scattered(x: Tensor, rows: Tensor, updates: Tensor, reduction: str = "none")
     if reduction == "add":
         return F.add(x, dispatch("scatter_nd_like", x, rows, updates))
     if reduction not in _COMBINED:
-        raise OnnxError(f"expected the reduction none, {', '.join(_COMBINED)}, got {reduction!r}")
-    return _combined_one_by_one(x, rows, updates, reduction)
+        raise OnnxError(f"expected the reduction none, add, {', '.join(_COMBINED)}, got {reduction!r}")
+    return _combined(x, rows, updates, _COMBINED[reduction])
 
 
-def _combined_one_by_one(x: Tensor, rows: Tensor, updates: Tensor, reduction: str) -> Tensor:
-    """Updates in their order, each after those before it."""
+def _combined(x: Tensor, rows: Tensor, updates: Tensor, operator: str) -> Tensor:
+    """Updates of flat slices, at flat positions."""
     depth = int(rows.shape[-1] or 0)
-    count = math.prod(int(n or 0) for n in rows.shape[:-1])
-    positions = F.reshape(rows, (count, depth))
-    parts = F.reshape(updates, (count, *updates.shape[rows.rank - 1 :]))
-    for number in range(count):
-        at = F.narrow(positions, 0, number, 1)
-        now = _COMBINED[reduction](dispatch("gather_nd", x, at), F.narrow(parts, 0, number, 1))
-        x = dispatch("tensor_scatter_nd_update", x, now, at)
-    return x
+    sizes = x.sizes()
+    flat: Any = 0
+    for size, column in zip(sizes[:depth], F.split(rows, 1, -1), strict=True):
+        flat = F.add(F.mul(flat, size), column) if not isinstance(flat, int) else column
+    count, width = math.prod(rows.sizes()[:-1]), math.prod(sizes[depth:])
+    index = F.expand(F.reshape(flat, (count, 1)), count, width)
+    slices = F.reshape(x, (math.prod(sizes[:depth]), width))
+    return F.reshape_as(dispatch(operator, slices, index, F.reshape(updates, (count, width)), dim=0), x)
 
 
 @builder("OneHot", known="depth")

@@ -101,11 +101,16 @@ _DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False,
 
 def _state(given: Tensor | None, x: Tensor, directions: int, hidden: int, layout: int) -> Tensor:
     """The first state: what is given, or zeros."""
-    if given is not None:
-        return given
     batch = x.size(0 if layout else 1)
     sizes = (batch, directions, hidden) if layout else (directions, batch, hidden)
-    return F.zeros(*sizes, dtype=x.dtype)
+    if given is None:
+        return F.zeros(*sizes, dtype=x.dtype)
+    fits = given.rank == 3 and all(
+        d is None or not isinstance(n, int) or d == n for d, n in zip(given.shape, sizes, strict=True)
+    )
+    if not fits:
+        raise OnnxError(f"expected a state of sizes {list(sizes)} for {x.desc}, got {given.desc}")
+    return given
 
 
 def _halves(b: Tensor | None, number: int, like: Tensor) -> tuple[Tensor | float, Tensor | float]:
@@ -141,7 +146,12 @@ def _lstm(
     directions = len(_DIRECTIONS[direction])
     names = activations or ["Sigmoid", "Tanh", "Tanh"] * directions
     functions = _activations(names, activation_alpha, activation_beta, clip)
-    options = {"input_forget": input_forget, "layout": layout, "direction": direction, "hidden_size": hidden_size}
+    options: dict[str, Any] = {
+        "input_forget": input_forget,
+        "layout": layout,
+        "direction": direction,
+        "hidden_size": hidden_size,
+    }
     inputs = _of_inputs(x, w, directions, layout)
     return _lstm_of(x, inputs, functions, lambda v, n: _by_transposed(v, r, n), b, lengths, h, c, p, **options)
 
@@ -211,7 +221,12 @@ def _dynamic_quantize_lstm(
     directions = len(_DIRECTIONS[direction])
     names = activations or ["Sigmoid", "Tanh", "Tanh"] * directions
     functions = _activations(names, activation_alpha, activation_beta, clip)
-    options = {"input_forget": input_forget, "layout": 0, "direction": direction, "hidden_size": hidden_size}
+    options: dict[str, Any] = {
+        "input_forget": input_forget,
+        "layout": 0,
+        "direction": direction,
+        "hidden_size": hidden_size,
+    }
 
     def by(weight: Tensor, scale: Tensor, zero: Tensor) -> Callable[[Tensor, int], Tensor]:
         def multiply(v: Tensor, number: int) -> Tensor:

@@ -9,7 +9,7 @@ import numpy as np
 
 from oneflow.dialect import dtypes
 from oneflow.frontend import functional as F  # noqa: N812
-from oneflow.frontend.core.dispatch import as_tensor, dispatch
+from oneflow.frontend.core.dispatch import dispatch
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.importers.onnx.table import builder
 
@@ -112,18 +112,9 @@ def _running(run: Any, neutral: int, x: Tensor, axis: int, exclusive: int, rever
 
 
 @builder("TopK", known="k", renamed={"K": "k"})
-def _top_k(x: Tensor, k: Any, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> tuple[Tensor, Tensor]:
-    """The extreme elements by their ranks: how many others come before each element."""
-    at, count = axis % x.rank, int(k.item() if isinstance(k, np.ndarray) else k)
-    last = F.movedim(x, at, -1)
-    one, other = F.unsqueeze(last, -1), F.unsqueeze(last, -2)
-    number = F.arange(last.size(-1))
-    earlier = F.lt(F.unsqueeze(number, 0), F.unsqueeze(number, 1))
-    before = F.logical_or((F.gt if largest else F.lt)(other, one), F.logical_and(F.eq(other, one), earlier))
-    rank = F.sum(F.cast(before, dtypes.int64), -1)
-    chosen = F.eq(F.unsqueeze(rank, -2), F.unsqueeze(F.arange(count), -1))
-    positions = F.sum(F.mul(F.cast(chosen, dtypes.int64), number), -1)
-    return F.movedim(F.gather(last, -1, positions), -1, at), F.movedim(positions, -1, at)
+def _top_k(x: Tensor, k: np.ndarray, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> tuple[Tensor, Tensor]:
+    found = F.topk(x, int(k.reshape(-1)[0]), axis, bool(largest), bool(sorted))
+    return found.values, found.indices
 
 
 @builder("Hardmax", since=13)
@@ -156,8 +147,3 @@ def _det(x: Tensor) -> Tensor:
         factor = F.div(F.narrow(rest, -1, 0, 1), F.unsqueeze(F.unsqueeze(safe, -1), -1))
         x = F.narrow(F.sub(rest, F.mul(factor, F.unsqueeze(row, -2))), -1, 1, size - 1)
     return result
-
-
-def constant(array: Any) -> Tensor:
-    """An array as a tensor."""
-    return as_tensor(np.asarray(array))

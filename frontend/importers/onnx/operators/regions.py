@@ -13,6 +13,7 @@ from oneflow.frontend import functional as F  # noqa: N812
 from oneflow.frontend.core.dispatch import as_tensor
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.importers.onnx.errors import OnnxError
+from oneflow.frontend.importers.onnx.host import expect_small
 from oneflow.frontend.importers.onnx.table import builder
 
 
@@ -122,41 +123,44 @@ def _roi_align(
         rows = _sampled(y1, h, output_height, sampling_ratio, height)
         columns = _sampled(x1, w, output_width, sampling_ratio, width)
         image = F.select(chosen, 0, number)
-        if mode == "avg":
-            means = [m.mean(1).astype(x.dtype.numpy) for m in (rows, columns)]
-            regions.append(F.matmul(F.matmul(as_tensor(means[0]), image), as_tensor(means[1].T.copy())))
-        else:
-            regions.append(_largest(image, rows, columns, x.dtype))
+        regions.append(_averages(image, rows, columns) if mode == "avg" else _largest(image, rows, columns))
     return F.stack(regions, 0)
 
 
-def _sampled(first: float, length: float, count: int, ratio: int, size: int) -> np.ndarray:
-    """Weights `(count, samples, size)` of the elements of a dimension, for each sample of each part of a region."""
+def _sampled(first: float, length: float, count: int, ratio: int, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """The two elements of a dimension around each sample of each part of a region, and their weights:
+    `(count, samples, 2)`. Samples outside weigh nothing.
+    """
     samples = ratio or max(math.ceil(length / count), 1)
+    expect_small(count * samples * size, "samples of a region")
     places = first + (np.arange(count)[:, None] + (np.arange(samples) + 0.5) / samples) * length / count
-    weights = np.zeros((count, samples, size))
-    for i, k in itertools.product(range(count), range(samples)):
-        place = places[i, k]
-        if not -1 <= place <= size:
-            continue
-        place = min(max(place, 0.0), size - 1.0)
-        low = min(int(place), size - 1)
-        high = min(low + 1, size - 1)
-        weights[i, k, low] += 1 - (place - low)
-        weights[i, k, high] += place - low
-    return weights
+    inside = np.clip(places, 0, size - 1)
+    low = inside.astype(np.int64)
+    share = np.stack([low + 1 - inside, inside - low], -1)
+    positions = np.stack([low, np.minimum(low + 1, size - 1)], -1)
+    return positions, np.where(((places >= -1) & (places <= size))[..., None], share, 0)
 
 
-def _largest(image: Tensor, rows: np.ndarray, columns: np.ndarray, dtype: Any) -> Tensor:
-    """The largest weighed element of all samples of each part of a region."""
-    parts = []
-    for i, j in itertools.product(range(rows.shape[0]), range(columns.shape[0])):
-        terms = []
-        for a, b in itertools.product(rows[i], columns[j]):
-            for r, s in itertools.product(np.flatnonzero(a), np.flatnonzero(b)):
-                terms.append(F.mul(F.select(F.select(image, 1, int(r)), 1, int(s)), float(a[r] * b[s])))
-        parts.append(F.amax(F.stack(terms, 0), 0) if terms else F.zeros(image.size(0), dtype=dtype))
-    return F.reshape(F.stack(parts, 1), (image.size(0), rows.shape[0], columns.shape[0]))
+def _averages(image: Tensor, rows: Any, columns: Any) -> Tensor:
+    """The means of the samples of each part of a region: products with a matrix for each dimension."""
+    matrices = []
+    for (positions, weights), size in zip((rows, columns), image.shape[1:], strict=True):
+        matrix = np.zeros((len(positions), size or 0))
+        part = np.broadcast_to(np.arange(len(positions))[:, None, None], positions.shape)
+        np.add.at(matrix, (part, positions), weights / positions.shape[1])
+        matrices.append(matrix.astype(image.dtype.numpy))
+    return F.matmul(F.matmul(as_tensor(matrices[0]), image), as_tensor(matrices[1].T.copy()))
+
+
+def _largest(image: Tensor, rows: Any, columns: Any) -> Tensor:
+    """The largest weighed element around the samples of each part of a region."""
+    weights: Any = 1.0
+    for axis, (positions, shares) in ((1, rows), (2, columns)):
+        image = F.index_select(image, axis, as_tensor(positions.reshape(-1)))
+        weights = np.multiply.outer(weights, shares.reshape(-1))
+    weighed = F.mul(image, as_tensor(weights.astype(image.dtype.numpy)))
+    sizes = [n for positions, _ in (rows, columns) for n in (len(positions), positions[0].size)]
+    return F.amax(F.reshape(weighed, (image.size(0), *sizes)), [2, 4])
 
 
 @builder("MaxRoiPool")

@@ -63,6 +63,9 @@ def _resize(
     for i, axis in enumerate(along):
         if _is_same(own[i], results[i], factors[i]) and coordinate_transformation_mode != "tf_crop_and_resize":
             continue
+        if isinstance(own[i], Size) and _repeats(factors[i], mode, coordinate_transformation_mode, nearest_mode):
+            x = _enlarged(x, axis, int(factors[i]))
+            continue
         if isinstance(own[i], Size):
             raise OnnxError(f"expected a static size along axis {axis} to resize, got {x.desc}")
         bounds = None if region is None else (float(region[0, i]), float(region[1, i]))
@@ -94,7 +97,7 @@ def _factors(own: list[Any], scales: Any, sizes: Any, policy: str) -> tuple[list
         if scales.dtype == object:
             raise OnnxError("expected the scales of a resized tensor as numbers, got dynamic sizes")
         factors = [float(s) for s in scales]
-        return factors, [n if f == 1 else math.floor(n * f) for n, f in zip(own, factors, strict=True)]
+        return factors, [n * int(f) if f == int(f) else math.floor(n * f) for n, f in zip(own, factors, strict=True)]
     wanted = as_sizes(sizes)
     if policy == "stretch":
         same = [w is n or (isinstance(w, int) and w == n) for w, n in zip(wanted, own, strict=True)]
@@ -104,6 +107,20 @@ def _factors(own: list[Any], scales: Any, sizes: Any, policy: str) -> tuple[list
     choose = min if policy == "not_larger" else max
     factor = choose(w / n for w, n in zip(wanted, own, strict=True))
     return [factor] * len(own), [math.floor(n * factor + 0.5) for n in own]
+
+
+def _repeats(factor: float, mode: str, transformation: str, rounding: str) -> bool:
+    """Whether each element is repeated `factor` times."""
+    halves = transformation in ("half_pixel", "pytorch_half_pixel") and rounding.startswith("round")
+    floors = transformation == "asymmetric" and rounding == "floor"
+    return mode == "nearest" and factor == int(factor) and (halves or floors)
+
+
+def _enlarged(x: Tensor, axis: int, count: int) -> Tensor:
+    """`x` with each element repeated along an axis."""
+    sizes = x.sizes()
+    wide = F.expand(F.unsqueeze(x, axis + 1), *sizes[: axis + 1], count, *sizes[axis + 1 :])
+    return F.reshape(wide, (*sizes[:axis], sizes[axis] * count, *sizes[axis + 1 :]))
 
 
 def _is_same(own: Any, result: Any, factor: float) -> bool:

@@ -11,7 +11,7 @@ from oneflow.dialect import dtypes
 from oneflow.frontend import functional as F  # noqa: N812
 from oneflow.frontend.core.dispatch import as_tensor, dispatch
 from oneflow.frontend.core.tensor import Size, Tensor
-from oneflow.frontend.functional.indexing import broadcast_sizes
+from oneflow.frontend.functional.index_parts import broadcast_sizes
 from oneflow.frontend.importers.onnx.errors import OnnxError
 from oneflow.frontend.importers.onnx.host import as_sizes, expect_small, of_sizes
 from oneflow.frontend.importers.onnx.table import builder

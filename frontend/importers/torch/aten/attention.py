@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from oneflow.dialect import dtypes
 from oneflow.frontend import functional as F  # noqa: N812
 from oneflow.frontend.core.dispatch import dispatch_all
+from oneflow.frontend.core.errors import fail
 from oneflow.frontend.importers.torch.table import aten
 from oneflow.frontend.nn.attention import scaled_dot_product_attention
 
@@ -45,13 +47,54 @@ def flash_attention(
     return dispatch_all("attention", query, key, value, mask, **options, rate=dropout_p)
 
 
+def _gradients(
+    grad: Any, given: Sequence[Any], result: Any, logsumexp: Any, mask: Any, options: Mapping[str, Any]
+) -> tuple[Any, ...]:
+    """The gradients of attention by query, key and value."""
+    wide = given[0].dtype.accumulator
+    delta = F.sum(F.mul(F.cast(grad, wide), F.cast(result, wide)), -1)
+    return dispatch_all("attention_grad", grad, *given, mask, None, F.cast(logsumexp, wide), delta, **options)
+
+
 @aten("_scaled_dot_product_flash_attention_for_cpu_backward.default")
 def flash_attention_backward(
     grad: Any, query: Any, key: Any, value: Any, result: Any, logsumexp: Any, dropout_p: float, is_causal: bool, *,
     attn_mask: Any = None, scale: float | None = None,
 ) -> Any:  # fmt: skip
     mask, options = _options(query, attn_mask, is_causal, scale)
-    wide = query.dtype.accumulator
-    delta = F.sum(F.mul(F.cast(grad, wide), F.cast(result, wide)), -1)
-    logsumexp = F.cast(logsumexp, wide)
-    return dispatch_all("attention_grad", grad, query, key, value, mask, None, logsumexp, delta, **options)
+    return _gradients(grad, (query, key, value), result, logsumexp, mask, options)
+
+
+@aten("_scaled_dot_product_efficient_attention.default")
+def efficient_attention(
+    query: Any, key: Any, value: Any, bias: Any, compute_log_sumexp: bool, dropout_p: float = 0.0,
+    is_causal: bool = False, *, scale: float | None = None, out: Any,
+) -> Any:  # fmt: skip
+    """On GPUs: the logarithms are padded, and two numbers say what was dropped."""
+    _refuse_dropout(dropout_p)
+    mask, options = _options(query, bias, is_causal, scale)
+    result, logsumexp = dispatch_all("attention", query, key, value, mask, **options)
+    length = out[1].shape[-1] if compute_log_sumexp else 0
+    padded = _padded(logsumexp, length) if length else F.narrow(logsumexp, -1, 0, 0)
+    return [result, padded, *[F.zeros((), dtype=dtypes.int64)] * 2]
+
+
+def _refuse_dropout(rate: float) -> None:
+    if rate:
+        raise fail("dropout inside of attention on a GPU, whose gradient needs PyTorch's random numbers")
+
+
+def _padded(logsumexp: Any, length: Any) -> Any:
+    return F.pad(logsumexp, [0, length - logsumexp.size(-1)])
+
+
+@aten("_scaled_dot_product_efficient_attention_backward.default")
+def efficient_attention_backward(
+    grad: Any, query: Any, key: Any, value: Any, bias: Any, result: Any, logsumexp: Any, seed: Any, offset: Any,
+    dropout_p: float, wanted: Any, is_causal: bool = False, *, scale: float | None = None,
+) -> Any:  # fmt: skip
+    mask, options = _options(query, bias, is_causal, scale)
+    if wanted[3]:
+        raise fail("the gradient of attention by its mask")
+    own = F.narrow(logsumexp, -1, 0, query.size(-2))
+    return [*_gradients(grad, (query, key, value), result, own, mask, options), None]

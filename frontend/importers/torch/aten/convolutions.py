@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from oneflow.frontend import functional as F  # noqa: N812
-from oneflow.frontend.importers.torch.aten.gradients import vjp
 from oneflow.frontend.importers.torch.table import aten, rows
+from oneflow.frontend.tracing.autograd import vjp
 
 _FORWARD = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
 _TRANSPOSED = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose3d}

@@ -23,7 +23,10 @@ rows({
     F.logical_and: "logical_and", F.logical_or: "logical_or", F.logical_xor: "logical_xor",
     F.maximum: "maximum max.other", F.minimum: "minimum min.other", F.atan2: "atan2",
     F.clamp: "clamp clamp.Tensor", F.where: "where.self where.ScalarSelf where.ScalarOther where.Scalar",
-    F.masked_fill: "masked_fill.Scalar",
+    F.masked_fill: "masked_fill.Scalar", F.clamp_min: "clamp_min clamp_min.Tensor",
+    F.clamp_max: "clamp_max clamp_max.Tensor", F.addcmul: "addcmul", F.addcdiv: "addcdiv", F.frac: "frac",
+    F.logaddexp: "logaddexp", F.digamma: "digamma", F.lgamma: "lgamma", F.erfinv: "erfinv special_erfinv",
+    F.polygamma: "polygamma",
 })  # fmt: skip
 for _suffix in ("Tensor", "Scalar"):
     rows({
@@ -60,26 +63,6 @@ def masked_fill(x: Any, mask: Any, value: Any) -> Any:
     return F.where(mask, value, x)
 
 
-@aten("clamp_min.default", "clamp_min.Tensor")
-def clamp_min(x: Any, least: Any) -> Any:
-    return F.clamp(x, min=least)
-
-
-@aten("clamp_max.default", "clamp_max.Tensor")
-def clamp_max(x: Any, most: Any) -> Any:
-    return F.clamp(x, max=most)
-
-
-@aten("addcmul.default")
-def addcmul(x: Any, a: Any, b: Any, value: Any = 1) -> Any:
-    return F.addcmul(x, a, b, value=value)
-
-
-@aten("addcdiv.default")
-def addcdiv(x: Any, a: Any, b: Any, value: Any = 1) -> Any:
-    return F.add(x, F.mul(F.div(a, b), value))
-
-
 @aten("hypot.default")
 def hypot(x: Any, y: Any) -> Any:
     return F.norm(F.stack([*_broadcast(x, y)]), 2, 0)
@@ -114,11 +97,6 @@ def fmax(x: Any, y: Any) -> Any:
 def fmin(x: Any, y: Any) -> Any:
     x, y = as_common(x, y)
     return F.where(F.isnan(x), y, F.where(F.isnan(y), x, F.minimum(x, y)))
-
-
-@aten("logaddexp.default")
-def logaddexp(x: Any, y: Any) -> Any:
-    return F.logsumexp(F.stack([*_broadcast(x, y)]), 0)
 
 
 @aten("isin.Tensor_Tensor")
@@ -173,11 +151,6 @@ def isneginf(x: Any) -> Any:
 def rounded(x: Any, decimals: int) -> Any:
     power = 10.0 ** abs(decimals)
     return F.div(F.rint(F.mul(x, power)), power) if decimals >= 0 else F.mul(F.rint(F.div(x, power)), power)
-
-
-@aten("frac.default")
-def frac(x: Any) -> Any:
-    return F.sub(x, F.trunc(x))
 
 
 @aten("deg2rad.default")

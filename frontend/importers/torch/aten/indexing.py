@@ -9,23 +9,17 @@ from oneflow.frontend import functional as F  # noqa: N812
 from oneflow.frontend.core.dispatch import dispatch
 from oneflow.frontend.core.errors import fail
 from oneflow.frontend.core.tensor import Size, Tensor
-from oneflow.frontend.functional.indexing import broadcast_sizes
+from oneflow.frontend.functional.index_parts import broadcast_sizes, wrapped_positions
 from oneflow.frontend.functional.shape import on_vector
 from oneflow.frontend.importers.torch.aten.gradients import pulled_back
 from oneflow.frontend.importers.torch.table import aten
-
-
-def from_front(at: Any, size: Any) -> Any:
-    """Positions counted from the first; negative ones count from the last."""
-    at = F.cast(at, dtypes.int64)
-    return F.where(F.lt(at, 0), F.add(at, size if isinstance(size, Tensor) else int(size)), at)
 
 
 @aten("index.Tensor", "_unsafe_index.Tensor")
 def index(x: Any, indices: Any) -> Any:
     _refuse_masks(indices)
     parts = [slice(None) if at is None else at for at in indices]
-    parts = [from_front(at, x.size(d)) if isinstance(at, Tensor) else at for d, at in enumerate(parts)]
+    parts = [wrapped_positions(at, x.size(d)) if isinstance(at, Tensor) else at for d, at in enumerate(parts)]
     return F.getitem(x, tuple(parts))
 
 
@@ -45,7 +39,7 @@ def index_put(x: Any, indices: Any, values: Any, accumulate: bool = False) -> An
     axes = [d for d, at in enumerate(indices) if at is not None]
     rest = [d for d in range(x.rank) if d not in axes]
     spread = broadcast_sizes([indices[d].sizes() for d in axes])
-    at = F.stack([F.expand(from_front(indices[d], x.size(d)), *spread) for d in axes], -1)
+    at = F.stack([F.expand(wrapped_positions(indices[d], x.size(d)), *spread) for d in axes], -1)
     adjacent = axes[-1] - axes[0] < len(axes)
     before = [d for d in rest if adjacent and d < axes[0]]
     lead, inner = [x.size(d) for d in before], [x.size(d) for d in rest if d not in before]
@@ -85,7 +79,7 @@ def index_select(x: Any, dim: int, at: Any) -> Any:
 @aten("take.default")
 def take(x: Any, at: Any) -> Any:
     flat = F.reshape(x, (-1,))
-    return dispatch("gather", flat, from_front(at, flat.size(0)))
+    return dispatch("gather", flat, wrapped_positions(at, flat.size(0)))
 
 
 @aten("take_along_dim.default")
@@ -106,33 +100,33 @@ def _cut(x: Any, like: Any) -> Any:
     return x
 
 
+def _scattered(write: Any, x: Any, at: Any, src: Any) -> Any:
+    """What `write` makes of vectors or larger tensors; of the source the part is written that has positions."""
+    if not x.rank:
+        return F.reshape(_scattered(write, *map(_vector, (x, at, src))), ())
+    if x.dtype == dtypes.bool_:  # scatters are of numbers
+        return F.cast(_scattered(write, F.cast(x, dtypes.uint8), at, F.cast(src, dtypes.uint8)), dtypes.bool_)
+    return write(x, at, F.cast(_cut(src, at), x.dtype))
+
+
 @aten("scatter_add.default")
 def scatter_add(x: Any, dim: int, at: Any, src: Any) -> Any:
-    if not x.rank:
-        return F.reshape(scatter_add(_vector(x), 0, _vector(at), _vector(src)), ())
-    return dispatch("dim_scatter_add", x, at, _cut(src, at), dim=dim % x.rank)
-
-
-def _places(at: Any, dim: int) -> Any:
-    """The place of every element of a scatter: its own position, but `at` along `dim`."""
-    shape = at.sizes()
-    columns = []
-    for axis, size in enumerate(shape):
-        own = F.reshape(F.arange(size), [size if d == axis else 1 for d in range(len(shape))])
-        columns.append(F.cast(at, dtypes.int64) if axis == dim else F.expand(own, *shape))
-    return F.stack(columns, -1)
+    return _scattered(lambda v, i, s: F.scatter_add(v, dim, i, s), x, at, src)
 
 
 @aten("scatter.src")
 def scatter(x: Any, dim: int, at: Any, src: Any) -> Any:
-    if not x.rank:
-        return F.reshape(scatter(_vector(x), 0, _vector(at), _vector(src)), ())
-    return _replaced(x, _places(at, dim % x.rank), F.cast(_cut(src, at), x.dtype))
+    return _scattered(lambda v, i, s: F.scatter(v, dim, i, s), x, at, src)
 
 
 @aten("scatter.value")
 def scatter_value(x: Any, dim: int, at: Any, value: Any) -> Any:
     return scatter(x, dim, at, F.full_like(at, value, dtype=x.dtype))
+
+
+@aten("scatter.reduce")
+def scatter_combined(x: Any, dim: int, at: Any, src: Any, *, reduce: str) -> Any:
+    return _scattered(lambda v, i, s: F.scatter(v, dim, i, s, reduce=reduce), x, at, src)
 
 
 def _rows(at: Any) -> Any:
@@ -154,9 +148,9 @@ def index_copy(x: Any, dim: int, at: Any, source: Any) -> Any:
 def index_fill(x: Any, dim: int, at: Any, value: Any) -> Any:
     at = _vector(at)
     source = _vector(x)
-    source = F.index_select(source, dim, from_front(at, source.size(dim)))
+    source = F.index_select(source, dim, wrapped_positions(at, source.size(dim)))
     filled = F.mul(F.ones_like(source), value)
-    at = from_front(at, _vector(x).size(dim))
+    at = wrapped_positions(at, _vector(x).size(dim))
     return _along_first(x, dim, filled, lambda moved, values: _replaced(moved, _rows(at), values))
 
 
@@ -187,34 +181,20 @@ def one_hot(x: Any, num_classes: int = -1) -> Any:
 
 @aten("scatter_reduce.two")
 def scatter_reduce(x: Any, dim: int, at: Any, src: Any, reduce: str, *, include_self: bool = True) -> Any:
-    if reduce not in ("sum", "mean") or not x.rank:
-        raise fail(f"scatter_reduce by {reduce} of {x.desc}")
-    ones = F.ones_like(_cut(src, at))
-    given = scatter_add(F.zeros_like(x), dim, at, ones)
-    own = F.ones_like(x) if include_self else F.cast(F.eq(given, 0), x.dtype)
-    total = scatter_add(F.mul(x, own), dim, at, src)
-    return total if reduce == "sum" else F.div(total, F.add(given, own))
-
-
-def _found(sequence: Any, values: Any, right: bool) -> Any:
-    """How many elements of each row of a sorted sequence come before each value."""
-    before = F.le if right else F.lt
-    return F.sum(before(F.unsqueeze(sequence, -2), F.unsqueeze(values, -1)), -1)
+    return _scattered(lambda v, i, s: F.scatter_reduce(v, dim, i, s, reduce, include_self), x, at, src)
 
 
 @aten("bucketize.Tensor")
 def bucketize(x: Any, boundaries: Any, *, out_int32: bool = False, right: bool = False) -> Any:
-    return F.reshape(_found(boundaries, F.reshape(x, (-1,)), right), x.sizes())
+    return F.searchsorted(boundaries, x, out_int32, right)
 
 
 @aten("searchsorted.Tensor")
 def searchsorted(
     sequence: Any, values: Any, *, out_int32: bool = False, right: bool = False, side: Any = None, sorter: Any = None
 ) -> Any:
-    if sorter is not None:
-        sequence = F.gather(sequence, -1, sorter)
-    is_right = right or side == "right"
-    return bucketize(values, sequence, right=is_right) if sequence.rank == 1 else _found(sequence, values, is_right)
+    sequence = sequence if sorter is None else F.gather(sequence, -1, sorter)
+    return F.searchsorted(sequence, values, out_int32, right or side == "right")
 
 
 @aten("masked_scatter_backward.default")
@@ -231,3 +211,48 @@ def masked_scatter(x: Any, mask: Any, source: Any) -> Any:
     flat = F.reshape(source, (-1,))
     found = dispatch("gather", flat, F.clamp(at, 0, flat.size(0) - 1 if isinstance(flat.size(0), int) else None))
     return F.where(mask, F.reshape(found, shape), x)
+
+
+@aten("topk.default")
+def topk(x: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
+    return on_rows(lambda v: F.topk(v, k, dim, largest, sorted), x)
+
+
+@aten("sort.default")
+def sort(x: Any, dim: int = -1, descending: bool = False) -> Any:
+    return on_rows(lambda v: F.sort(v, dim, descending), x)
+
+
+@aten("sort.stable")
+def sort_stable(x: Any, *, stable: Any = None, dim: int = -1, descending: bool = False) -> Any:
+    return sort(x, dim, descending)
+
+
+@aten("argsort.default")
+def argsort(x: Any, dim: int = -1, descending: bool = False) -> Any:
+    return sort(x, dim, descending)[1]
+
+
+@aten("kthvalue.default")
+def kthvalue(x: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
+    return on_rows(lambda v: F.kthvalue(v, k, dim, keepdim or not x.rank), x)
+
+
+@aten("mode.default")
+def mode(x: Any, dim: int = -1, keepdim: bool = False) -> Any:
+    return on_rows(lambda v: F.mode(v, dim, keepdim or not x.rank), x)
+
+
+@aten("median.dim")
+def median(x: Any, dim: int, keepdim: bool = False) -> Any:
+    return on_rows(lambda v: F.median(v, dim, keepdim or not x.rank), x)
+
+
+def on_rows(function: Any, x: Any) -> list[Any]:
+    """The results of `function`, a scalar being taken for a vector of one element."""
+    return list(function(x)) if x.rank else [F.reshape(y, ()) for y in function(_vector(x))]
+
+
+@aten("median.default")
+def median_of_all(x: Any) -> Any:
+    return F.median(x)

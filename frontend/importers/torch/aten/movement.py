@@ -9,6 +9,7 @@ from oneflow.frontend import functional as F  # noqa: N812
 from oneflow.frontend.core.dispatch import dispatch
 from oneflow.frontend.core.errors import fail
 from oneflow.frontend.core.tensor import Size
+from oneflow.frontend.functional.scattering import unfold_dimension
 from oneflow.frontend.functional.shape import END
 from oneflow.frontend.functional.sizes import bound, sections
 from oneflow.frontend.importers.torch.aten.gradients import pulled_back
@@ -20,7 +21,8 @@ rows({
     F.squeeze: "squeeze squeeze.dim squeeze.dims squeeze_copy squeeze_copy.dim squeeze_copy.dims",
     F.repeat: "repeat", F.tril: "tril", F.triu: "triu",
     F.unbind: "unbind.int unbind_copy.int", F.movedim: "movedim.int", F.cat: "cat concat", F.stack: "stack",
-    F.chunk: "chunk", F.flatten: "flatten.using_ints",
+    F.diagonal: "diagonal diagonal_copy", F.as_strided: "as_strided as_strided_copy",
+    unfold_dimension: "unfold unfold_copy", F.chunk: "chunk", F.flatten: "flatten.using_ints",
 })  # fmt: skip
 
 
@@ -89,14 +91,9 @@ def select_scatter(x: Any, value: Any, dim: int, index: int) -> Any:
 
 
 @aten("split.Tensor", "split_with_sizes.default", "split_with_sizes_copy.default", "split.sizes",
-      "unsafe_split.Tensor")  # fmt: skip
+      "unsafe_split.Tensor", "tensor_split.sections")  # fmt: skip
 def split(x: Any, sizes: Any, dim: int = 0, *, out: Any) -> Any:
     return list(F.split(x, [part.shape[dim] for part in out], dim)) if x.size(dim) != 0 else [x] * len(out)
-
-
-@aten("tensor_split.sections")
-def tensor_split(x: Any, count: Any, dim: int = 0, *, out: Any) -> Any:
-    return list(F.split(x, [part.shape[dim] for part in out], dim))
 
 
 @aten("roll.default")
@@ -142,38 +139,24 @@ def diff(x: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = N
     return x
 
 
-@aten("as_strided.default", "as_strided_copy.default")
-def as_strided(x: Any, size: Any, stride: Any, offset: Any = None) -> Any:
-    """The elements at positions in the flat tensor, which is assumed to be contiguous."""
-    if any(isinstance(v, Size) for v in (*size, *stride)):
-        raise fail("expected static sizes and strides")
-    at = F.full(tuple(size), int(offset or 0))
-    for axis, (count, step) in enumerate(zip(size, stride, strict=True)):
-        at = F.add(at, F.reshape(F.mul(F.arange(count), step), (-1, *[1] * (len(size) - axis - 1))))
-    return dispatch("gather", F.reshape(x, (-1,)), at)
-
-
-@aten("diagonal.default", "diagonal_copy.default")
-def diagonal(x: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
-    a, b = dim1 % x.rank, dim2 % x.rank
-    rest = [axis for axis in range(x.rank) if axis not in (a, b)]
-    rows, columns = x.size(a), x.size(b)
-    first = (max(-offset, 0), max(offset, 0))
-    count = max(min(rows - first[0], columns - first[1]), 0)
-    flat = F.reshape(F.permute(x, *rest, a, b), (*[x.size(axis) for axis in rest], rows * columns))
-    at = F.add(F.mul(F.arange(count), columns + 1), first[0] * columns + first[1])
-    return dispatch("gather", flat, at, axis=flat.rank - 1)
+@aten("as_strided_scatter.default")
+def as_strided_scatter(x: Any, value: Any, size: Any, stride: Any, offset: int | None = None) -> Any:
+    if None in x.shape:
+        raise fail(f"strides in a tensor of dynamic sizes, {x.desc}")
+    at = F.as_strided(F.arange(math.prod(x.shape)), size, stride, offset or 0)
+    flat = [F.reshape(v, (-1,)) for v in (x, at, value)]
+    return F.reshape(F.scatter(flat[0], 0, flat[1], flat[2]), x.shape)
 
 
 @aten("diagonal_backward.default")
 def diagonal_backward(grad: Any, sizes: Any, offset: int, dim1: int, dim2: int) -> Any:
-    return pulled_back(lambda v: diagonal(v, offset, dim1, dim2), grad, F.zeros(sizes, dtype=grad.dtype))
+    return pulled_back(lambda v: F.diagonal(v, offset, dim1, dim2), grad, F.zeros(sizes, dtype=grad.dtype))
 
 
 @aten("diagonal_scatter.default")
 def diagonal_scatter(x: Any, value: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
     placed = [
-        pulled_back(lambda v: diagonal(v, offset, dim1, dim2), v, F.zeros_like(x))
+        pulled_back(lambda v: F.diagonal(v, offset, dim1, dim2), v, F.zeros_like(x))
         for v in (value, F.ones_like(value))
     ]
     return F.where(F.ne(placed[1], 0), placed[0], x)
@@ -182,24 +165,12 @@ def diagonal_scatter(x: Any, value: Any, offset: int = 0, dim1: int = 0, dim2: i
 @aten("diag_embed.default")
 def diag_embed(x: Any, offset: int = 0, dim1: int = -2, dim2: int = -1, *, out: Any) -> Any:
     shape = F.zeros(out.shape, dtype=x.dtype)
-    return pulled_back(lambda v: diagonal(v, offset, dim1, dim2), x, shape)
-
-
-@aten("unfold.default", "unfold_copy.default")
-def unfold(x: Any, dim: int, size: int, step: int) -> Any:
-    if not x.rank:
-        return F.expand(F.reshape(x, (1,)), size)
-    dim %= x.rank
-    count = (x.size(dim) - size) // step + 1
-    at = F.add(F.unsqueeze(F.mul(F.arange(count), step), 1), F.arange(size))
-    found = dispatch("gather", x, at, axis=dim)
-    order = [axis for axis in range(found.rank) if axis != dim + 1]
-    return F.permute(found, *order, dim + 1)
+    return pulled_back(lambda v: F.diagonal(v, offset, dim1, dim2), x, shape)
 
 
 @aten("unfold_backward.default")
 def unfold_backward(grad: Any, sizes: Any, dim: int, size: int, step: int) -> Any:
-    return pulled_back(lambda v: unfold(v, dim, size, step), grad, F.zeros(sizes, dtype=grad.dtype))
+    return pulled_back(lambda v: unfold_dimension(v, dim, size, step), grad, F.zeros(sizes, dtype=grad.dtype))
 
 
 @aten("rot90.default")

@@ -10,7 +10,7 @@ from oneflow.frontend import functional as F  # noqa: N812
 from oneflow.frontend.core.dispatch import dispatch, dispatch_all
 from oneflow.frontend.functional.images import per_dimension
 from oneflow.frontend.functional.padding import as_batch
-from oneflow.frontend.importers.torch.aten.gradients import pulled_back
+from oneflow.frontend.importers.torch.aten.gradients import pulled_back, wanted
 from oneflow.frontend.importers.torch.aten.indexing import scatter, scatter_add
 from oneflow.frontend.importers.torch.table import aten, rows
 
@@ -121,7 +121,7 @@ _SCALES = {
     3: ("depth_scale", "height_scale", "width_scale"),
 }
 #: The modes of resizing: ATen's name, this library's, whether corners may be aligned, the spatial dimensions.
-_MODES = [
+_MODES: list[tuple[str, str, bool, int]] = [
     ("upsample_nearest1d", "nearest", False, 1), ("upsample_nearest2d", "nearest", False, 2),
     ("upsample_nearest3d", "nearest", False, 3), ("_upsample_nearest_exact1d", "nearest-exact", False, 1),
     ("_upsample_nearest_exact2d", "nearest-exact", False, 2),
@@ -138,11 +138,25 @@ def _resize_backward(forward: Callable[..., Any], spatial: int) -> Callable[...,
     return build
 
 
-for _name, *_mode in _MODES:
-    aten(f"{_name}.vec")(_resize(*_mode))
-    aten(f"{_name}.default")(_by_sizes := _resize_sizes(*_mode))
-    aten(f"{_name}_backward.default")(_resize_backward(_by_sizes, _mode[-1]))
+for _name, _mode, _has_corners, _spatial in _MODES:
+    aten(f"{_name}.vec")(_resize(_mode, _has_corners, _spatial))
+    aten(f"{_name}.default")(_by_sizes := _resize_sizes(_mode, _has_corners, _spatial))
+    aten(f"{_name}_backward.default")(_resize_backward(_by_sizes, _spatial))
 
 rows({F.pixel_shuffle: "pixel_shuffle", F.pixel_unshuffle: "pixel_unshuffle", F.channel_shuffle: "channel_shuffle"})
 aten("im2col.default")(F.unfold)
 aten("col2im.default")(F.fold)
+
+#: The numbers by which ATen names how images are read between and outside of their elements.
+_BETWEEN, _OUTSIDE = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")
+
+
+@aten("grid_sampler_2d.default", "grid_sampler_3d.default", "grid_sampler.default")
+def grid_sample(x: Any, grid: Any, between: int, outside: int, corners: bool) -> Any:
+    return F.grid_sample(x, grid, _BETWEEN[between], _OUTSIDE[outside], corners)
+
+
+@aten("grid_sampler_2d_backward.default", "grid_sampler_3d_backward.default")
+def grid_sample_backward(grad: Any, x: Any, grid: Any, between: int, outside: int, corners: bool, mask: Any) -> Any:
+    grads = pulled_back(lambda v, g: grid_sample(v, g, between, outside, corners), grad, x, grid)
+    return wanted(grads, mask)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from oneflow.dialect import dtypes
 from oneflow.frontend import functional as F  # noqa: N812
 from oneflow.frontend.functional.rules import to_float
 from oneflow.frontend.importers.torch.table import aten, rows
@@ -13,7 +12,7 @@ from oneflow.frontend.importers.torch.table import aten, rows
 rows({
     F.amax: "amax", F.amin: "amin", F.argmax: "argmax", F.argmin: "argmin", F.logsumexp: "logsumexp",
     F.any: "any any.dim any.dims", F.all: "all all.dim all.dims", F.max: "max max.dim", F.min: "min min.dim",
-    F.prod: "prod.dim_int prod",
+    F.prod: "prod.dim_int prod", F.trace: "trace",
 })  # fmt: skip
 
 
@@ -102,7 +101,14 @@ def dist(x: Any, y: Any, p: Any = 2) -> Any:
     return F.norm(F.sub(x, y), p)
 
 
-@aten("trace.default")
-def trace(x: Any) -> Any:
-    rows_, columns = x.shape
-    return F.sum(F.where(F.cast(F.eye(rows_, columns), dtypes.bool_), x, 0))
+@aten("histc.default")
+def histc(x: Any, bins: int = 100, low: Any = 0, high: Any = 0, *, out: Any) -> Any:
+    x = to_float(F.reshape(x, (-1,)))
+    if low == high == 0:
+        low, high = F.amin(x), F.amax(x)
+        same = F.eq(low, high)
+        low, high = F.where(same, F.sub(low, 1), low), F.where(same, F.add(high, 1), high)
+    inside = F.logical_and(F.ge(x, low), F.le(x, high))
+    bin_ = F.minimum(F.floor(F.mul(F.div(F.sub(x, low), F.sub(high, low)), bins)), bins - 1)
+    own = F.eq(F.unsqueeze(bin_, 1), F.arange(bins, dtype=x.dtype))
+    return F.sum(F.logical_and(own, F.unsqueeze(inside, 1)), 0)

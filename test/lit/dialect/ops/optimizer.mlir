@@ -28,7 +28,7 @@ func.func @numbers(%p: tensor<5xf64>, %rate: tensor<1xf32>, %skip: tensor<i64>) 
   return %0, %1 : tensor<*xf64>, tensor<*xf32>
 }
 
-// Many parameters at once: their number is that of the results of each name. A copy in f16 is updated beside its
+// Many parameters at once: their number is that of the results of each name. A copy in f16 is updated with its
 // parameter.
 // CHECK-LABEL: func.func @many(
 // CHECK: -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>)

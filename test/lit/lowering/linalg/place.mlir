@@ -2,11 +2,11 @@
 
 // CHECK: oneflow.sites = ["oneflow.cat: dimension 1 of in[1], which is dimension 1 of in[0] ({{.*}}place.mlir:27:8)"]
 
-// CHECK-LABEL: func.func @beside(
+// CHECK-LABEL: func.func @next_to_each_other(
 // CHECK: %[[E:.*]] = tensor.empty() : tensor<2x7xf32>
 // CHECK: %[[A:.*]] = tensor.insert_slice %arg0 into %[[E]][0, 0] [2, 3] [1, 1] : tensor<2x3xf32> into tensor<2x7xf32>
 // CHECK: tensor.insert_slice %arg1 into %[[A]][0, 3] [2, 4] [1, 1] : tensor<2x4xf32> into tensor<2x7xf32>
-func.func @beside(%a: tensor<2x3xf32>, %b: tensor<2x4xf32>) -> tensor<2x7xf32> {
+func.func @next_to_each_other(%a: tensor<2x3xf32>, %b: tensor<2x4xf32>) -> tensor<2x7xf32> {
   %x = tensor.cast %a : tensor<2x3xf32> to tensor<2x?xf32>
   %y = tensor.cast %b : tensor<2x4xf32> to tensor<2x?xf32>
   %0 = "oneflow.cat"(%x, %y) {axis = 1 : si64} : (tensor<2x?xf32>, tensor<2x?xf32>) -> tensor<2x7xf32>

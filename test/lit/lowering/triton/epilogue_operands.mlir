@@ -1,7 +1,7 @@
 // RUN: oneflow-opt %s --stage gpu-linalg | oneflow-opt --oneflow-form-kernels=epilogue=1 | FileCheck %s
 // RUN: oneflow-opt %s --stage gpu-linalg | oneflow-opt --oneflow-form-kernels=epilogue=0 | FileCheck %s --check-prefix=APART
 
-// A residual that is added is read beside the product, if that is cheap enough.
+// The epilogue of a product reads an added residual if that is cheap enough.
 // CHECK: func.func private @main_kernel_0({{.*}}oneflow.kernel = "contraction"
 // CHECK-NOT: func.func private @main_kernel_1
 // APART: func.func private @main_kernel_0({{.*}}oneflow.kernel = "contraction"

@@ -43,7 +43,7 @@ func.func @rms(%dy: tensor<512x64xbf16>, %x: tensor<512x64xbf16>, %i: tensor<512
 // CHECK-LABEL: func.func @alone
 // CHECK-NOT: "oneflow.layer_norm"
 // CHECK: call @oneflow_layer_norm_gradients_{{.*}}(%arg0, %arg1, %arg2, %{{[0-9]+}},
-// CHECK-LABEL: func.func @beside
+// CHECK-LABEL: func.func @with_other_users
 // CHECK: %[[Y:.*]]:3 = "oneflow.layer_norm"
 // CHECK: call @oneflow_layer_norm_gradients_{{.*}}(%arg0, %arg1, %[[Y]]#1, %[[Y]]#2, %arg2,
 func.func @alone(%dy: tensor<512x64xf32>, %x: tensor<512x64xf32>, %g: tensor<64xf32>) -> (tensor<512x64xf32>, tensor<64xf32>, tensor<64xf32>) {
@@ -53,7 +53,7 @@ func.func @alone(%dy: tensor<512x64xf32>, %x: tensor<512x64xf32>, %g: tensor<64x
   return %d, %b, %c : tensor<512x64xf32>, tensor<64xf32>, tensor<64xf32>
 }
 
-func.func @beside(%dy: tensor<512x64xf32>, %x: tensor<512x64xf32>, %g: tensor<64xf32>) -> (tensor<512x64xf32>, tensor<512x64xf32>, tensor<64xf32>, tensor<64xf32>) {
+func.func @with_other_users(%dy: tensor<512x64xf32>, %x: tensor<512x64xf32>, %g: tensor<64xf32>) -> (tensor<512x64xf32>, tensor<512x64xf32>, tensor<64xf32>, tensor<64xf32>) {
   %y, %m, %i = "oneflow.layer_norm"(%x, %g) {begin_norm_axis = 1 : si64, begin_params_axis = 1 : si64, scale = true, epsilon = 1.0e-05 : f64, operandSegmentSizes = array<i32: 1, 0, 1>} : (tensor<512x64xf32>, tensor<64xf32>) -> (tensor<512x64xf32>, tensor<512xf32>, tensor<512xf32>)
   %d = "oneflow.layer_norm_grad"(%dy, %x, %m, %i, %g) {begin_norm_axis = 1 : si64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 0>} : (tensor<512x64xf32>, tensor<512x64xf32>, tensor<512xf32>, tensor<512xf32>, tensor<64xf32>) -> tensor<512x64xf32>
   %b, %c = "oneflow.layer_norm_param_grad"(%dy, %x, %m, %i) {begin_params_axis = 1 : si64} : (tensor<512x64xf32>, tensor<512x64xf32>, tensor<512xf32>, tensor<512xf32>) -> (tensor<64xf32>, tensor<64xf32>)

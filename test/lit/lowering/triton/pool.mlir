@@ -1,6 +1,6 @@
 // RUN: oneflow-opt %s --stage triton | FileCheck %s
 
-// An element of an image looks at the windows that it can be in, whose places lie beside each other in 32 bits: nothing
+// An element of an image looks at the windows that it can be in, whose positions are adjacent in 32 bits: nothing
 // is spread over the image. Windows are looked at one after the other by threads that read vectors.
 // CHECK: func.func private @main_kernel_0_1(tensor<2x6x5x4xi64>, tensor<2x6x5x4xbf16>, tensor<2x8x7x4xi32>, tensor<2x8x7x4xbf16>)
 // CHECK-NEXT: func.func private @main_kernel_2(tensor<2x8x7x4xi32>, tensor<2x8x7x4xbf16>, tensor<2x12x10x4xbf16>)

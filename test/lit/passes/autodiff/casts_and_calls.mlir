@@ -54,7 +54,7 @@ func.func private @inner(%x: tensor<f32>) -> tensor<f32> {
 
 // -----
 
-// Other operations may stand beside the path.
+// Other operations are allowed outside of the path.
 // CHECK-LABEL: func.func @f_grad(
 // CHECK: arith.constant dense<2.0{{.*}}>
 func.func @f(%x: tensor<f32>) -> tensor<f32> {

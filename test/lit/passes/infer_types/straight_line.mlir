@@ -10,7 +10,7 @@ func.func @unranked(%x: tensor<2x3xf32>) -> tensor<?x?xf32> {
   return %1 : tensor<?x?xf32>
 }
 
-// A dimension that stays unknown stays `?`; beside it, others are decided.
+// An unknown dimension stays `?`, while other dimensions are inferred.
 // CHECK-LABEL: func.func @dynamic(%arg0: tensor<?x4xf32>, %arg1: tensor<4x5xf32>) -> tensor<?x5xf32>
 func.func @dynamic(%x: tensor<?x4xf32>, %w: tensor<4x5xf32>) -> tensor<*xf32> {
   // CHECK: "oneflow.matmul"({{.*}}) -> tensor<?x5xf32>

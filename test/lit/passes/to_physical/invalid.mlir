@@ -25,3 +25,17 @@ module attributes {oneflow.mesh = array<i64: 2>} {
     return
   }
 }
+
+// -----
+
+module attributes {oneflow.mesh = array<i64: 2>} {
+  func.func private @callee(%x: tensor<4xf32> {oneflow.nd_sbp = [#sbp.broadcast]}) -> (tensor<4xf32> {oneflow.nd_sbp = [#sbp.broadcast]}) {
+    return %x : tensor<4xf32>
+  }
+  func.func @value(%x: tensor<4xf32> {oneflow.nd_sbp = [#sbp.broadcast]}) -> (tensor<4xf32> {oneflow.nd_sbp = [#sbp.broadcast]}) {
+    // expected-error@below {{expected calls of functions by name, got one taken as a value}}
+    %f = func.constant @callee : (tensor<4xf32>) -> tensor<4xf32>
+    %0 = call_indirect %f(%x) : (tensor<4xf32>) -> tensor<4xf32>
+    return %0 : tensor<4xf32>
+  }
+}

@@ -56,6 +56,45 @@ def test_calls_with_arrays_alone_take_the_fast_path(double):
     assert captured._fast[1]((X,)) is NotImplemented
 
 
+class Foreign:
+    """An array of another library, in host memory or said to be elsewhere."""
+
+    def __init__(self, array: np.ndarray, device: int = 1) -> None:
+        self.array, self.device = array, device
+
+    def __dlpack__(self, **options):
+        if self.device != 1:
+            raise BufferError("not in host memory")
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self.device, 0
+
+
+def test_arrays_of_other_libraries_take_a_fast_path():
+    add = flow.compile(lambda x, y: x * 2.0 + y)
+    add(Foreign(X), Foreign(X))
+    for given in ((Foreign(X), Foreign(X + 1)), (Foreign(X[:, ::2]), Foreign(X[:, ::2])), (Foreign(X), X), (X, X)):
+        want = [np.asarray(x.array if isinstance(x, Foreign) else x) for x in given]
+        np.testing.assert_array_equal(add(*given), want[0] * 2 + want[1])
+    add(Foreign(X), Foreign(X))
+    got = add._fast[1]((Foreign(X), Foreign(X + 1)))
+    assert type(got) is np.ndarray
+    np.testing.assert_array_equal(got, X * 3 + 1)
+    with pytest.raises(CallError, match="argument x: cannot read Foreign through DLPack: not in host memory"):
+        add(Foreign(X, device=8), Foreign(X))
+
+
+def test_arrays_of_other_libraries_in_tuples_and_updated():
+    total = flow.compile(lambda pair: pair[0] + pair[1])
+    for shift in range(3):
+        np.testing.assert_array_equal(total((Foreign(X), Foreign(X + shift))), X * 2 + shift)
+    fixed = flow.compile(lambda x, y=2.0: x * y)
+    for _ in range(2):
+        np.testing.assert_array_equal(fixed(Foreign(X)), X * 2)
+        np.testing.assert_array_equal(fixed(Foreign(X), 3.0), X * 3)
+
+
 def files_of(call) -> set[str]:
     """The files of the package whose functions a call enters."""
     entered = set()
@@ -83,6 +122,37 @@ def test_the_next_call_with_tensors_enters_six_files(results):
     x = flow.tensor(X)
     compiled(x, x)
     assert len(files_of(lambda: compiled(x, x))) <= 6
+
+
+def test_the_next_call_with_containers_enters_six_files():
+    compiled = flow.compile(lambda pair, shift: pair["a"] * pair["b"][0] + shift)
+    calls = [
+        lambda: compiled({"a": X, "b": [X]}, shift=X),
+        lambda: compiled({"a": X, "b": [X]}, X),
+        lambda: compiled({"a": X[:2].copy(), "b": [X[:1].copy()]}, shift=X[0]),
+    ]
+    wanted = [X * X + X, X * X + X, X[:2] * X[:1] + X[0]]
+    for call, value in zip(calls, wanted, strict=True):
+        np.testing.assert_array_equal(call(), value)
+        assert len(files_of(call)) <= 6
+    for call, value in zip(calls, wanted, strict=True):
+        np.testing.assert_array_equal(call(), value)
+
+
+def test_containers_and_their_leaves_are_told_apart():
+    """Calls whose leaves are equal, in other containers and with other numbers."""
+    compiled = flow.compile(lambda x, scale=1.0: x[0] * scale)
+    zero = np.zeros(4, np.float32)
+    for _ in range(2):
+        np.testing.assert_array_equal(compiled(X), X[0])
+        np.testing.assert_array_equal(compiled([X]), X)
+        np.testing.assert_array_equal(compiled([Foreign(X)]), X)
+        np.testing.assert_array_equal(compiled(Foreign(X)), X[0])
+        np.testing.assert_array_equal(compiled(x=(X,), scale=3.0), X * 3)
+        assert not np.signbit(compiled([zero], 0.0)).any() and np.signbit(compiled([zero], -0.0)).all()
+        assert np.isnan(compiled([zero], float("nan"))).all()
+    compiled([X])
+    assert "tensor<3x4xf32>" in compiled.ir()
 
 
 def test_a_call_of_an_earlier_signature_enters_six_files(double):

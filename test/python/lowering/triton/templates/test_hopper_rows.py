@@ -83,7 +83,7 @@ def test_what_rows_are(name, length, kind, monkeypatch):
         np.testing.assert_allclose(one.astype(np.float64), other, tolerance, tolerance)
 
 
-#: A function and rows, and whether they have the form: long rows that two programs of a processor have room for,
+#: A function and rows, and whether they have the form: long rows that fit twice into the shared memory of an SM,
 #: whose beginnings are those of vectors, and as many as there are SMs.
 CASES = [
     ("softmax", (2048, 32768), "bf16", True), ("layer_norm", (512, 32768), "f16", True),

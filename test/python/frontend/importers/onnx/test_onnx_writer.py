@@ -84,6 +84,22 @@ def test_functions_of_many_operators(tmp_path):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
 
 
+def test_functions_of_images_and_norms(tmp_path):
+    def function(x):
+        y = flow.pad(flow.pad(x, [1, 2, 0, 1], "reflect"), [2, 0, 1, 1], "replicate")
+        large = flow.nn.functional.interpolate(x, scale_factor=2.0) + flow.nn.functional.interpolate(
+            x, (8, 10), mode="bilinear"
+        )
+        z = flow.rms_norm(x, (5,), flow.ones(5), 1e-3) + flow.flip(x, [2, 3]) + flow.selu(x) + flow.logsigmoid(x)
+        return y, large, z, flow.add_n([x, flow.quick_gelu(x), flow.log2(x.abs() + 1)]), flow.isfinite(x), flow.eye(2)
+
+    x, path = RNG.normal(size=(1, 2, 4, 5)).astype(np.float32), tmp_path / "model.onnx"
+    flow.to_onnx(function, x, path=path)
+    found = onnxruntime.InferenceSession(path).run(None, {"x": x})
+    for a, b in zip(found, flow.compile(function)(x), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+
+
 def test_imported_models_are_written_again():
     net = nn.Linear(3, 2)
     program = flow.from_onnx(flow.to_onnx(net, flow.TensorSpec((None, 3))))

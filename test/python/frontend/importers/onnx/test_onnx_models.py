@@ -1,15 +1,18 @@
 """ONNX models as programs: inputs, parameters, shapes from values, control flow, functions; and bad models."""
 
+import copy
 import subprocess
 import sys
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from safetensors.numpy import load_file
 
 import oneflow as flow
+from oneflow.frontend.importers.onnx import program as program_module
 from oneflow.tools import oneflow_run, oneflow_translate
 
 F32, I64 = TensorProto.FLOAT, TensorProto.INT64
@@ -84,6 +87,29 @@ def test_parameters_train():
     close(program(X), np.maximum(X @ w + b, 0) @ v)
 
 
+def test_gradients_flow_in_eager_mode_and_copies_have_their_own_parameters():
+    program = flow.from_onnx(perceptron())
+    other = copy.deepcopy(program)
+    for parameter in program.parameters():
+        parameter.requires_grad_()
+    program(flow.tensor(X)).sum().backward()
+    active = (X @ W + B > 0).astype(np.float32)
+    close(dict(program.named_parameters())["layer/bias"].grad, (active * V.sum(1)).sum(0))
+    other.load_state_dict({"w": W, "layer/bias": B, "v": 2 * V})
+    close(other(X), 2 * expected(X))
+    close(program(X), expected(X))
+
+
+def test_programs_by_value_are_limited(monkeypatch):
+    monkeypatch.setattr(program_module, "MOST_PROGRAMS", 2)
+    program = flow.from_onnx(
+        model([node("Tile", "x t", "y")], [("x", F32, [1]), ("t", I64, [1])], [("y", F32, None)])
+    )
+    for count in range(1, 4):
+        assert program(np.ones(1, np.float32), np.array([count])).shape == (count,)
+    assert len(program._compiled) == 2
+
+
 def test_shapes_from_sizes_and_from_values():
     """Shape arithmetic with a dynamic batch in one program; an input that is a shape is part of the program."""
     nodes = [
@@ -151,6 +177,37 @@ def test_quantized_products_are_exact():
     np.testing.assert_array_equal(flow.from_onnx(product)(a, b), (a.astype(int) - 7) @ b.astype(int))
 
 
+def test_layers_of_onnx_runtime():
+    """A quantized LSTM of `com.microsoft`, against ONNX Runtime."""
+    bytes_of = {"w": (1, 3, 16), "r": (1, 4, 16)}
+    constants = {k: RNG.integers(-90, 90, s).astype(np.int8) for k, s in bytes_of.items()}
+    constants |= {"ws": np.array([0.02], np.float32), "rs": np.array([0.03], np.float32)}
+    constants |= {"z": np.zeros(1, np.int8), "b": RNG.normal(size=(1, 32)).astype(np.float32)}
+    layer = helper.make_node(
+        "DynamicQuantizeLSTM", ["x", "w", "r", "b", "", "", "", "", "ws", "z", "rs", "z"], ["y", "h", "c"],
+        domain="com.microsoft", hidden_size=4,
+    )  # fmt: skip
+    outputs = [("y", F32, [5, 1, 1, 4]), ("h", F32, [1, 1, 4]), ("c", F32, [1, 1, 4])]
+    made = model([layer], [("x", F32, [5, 1, 3])], outputs, constants, ir_version=10)
+    made.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    x = RNG.normal(size=(5, 1, 3)).astype(np.float32)
+    wanted = onnxruntime.InferenceSession(made.SerializeToString()).run(None, {"x": x})
+    for a, b in zip(flow.from_onnx(made)(x), wanted, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+
+
+def test_enlarged_images_of_dynamic_sizes():
+    constants = {"n": np.zeros(0, np.float32), "s": np.array([1, 1, 2, 3], np.float32)}
+    resize = node("Resize", "x n s", "y", coordinate_transformation_mode="asymmetric", nearest_mode="floor")
+    image = ("x", F32, [1, 1, "h", "w"])
+    program = flow.from_onnx(model([resize], [image], [("y", F32, [1, 1, "a", "b"])], constants))
+    assert "tensor<1x1x?x?xf32>" in str(program.trace())
+    compiled = flow.compile(program.forward, flow.TensorSpec((1, 1, None, None)))
+    for sizes in ((2, 3), (4, 1)):
+        x = RNG.normal(size=(1, 1, *sizes)).astype(np.float32)
+        np.testing.assert_array_equal(compiled(x), x.repeat(2, 2).repeat(3, 3))
+
+
 def identity(**options):
     return model([node("Identity", "x", "y")], [("x", F32, [2])], [("y", F32, [2])], **options)
 
@@ -191,6 +248,13 @@ BAD_MODELS = {
         model([node("Abs", "x", "y"), node("Neg", "x", "y")], [("x", F32, [2])], [("y", F32, [2])]),
         "gives 'y', which another node gives, too",
     ),
+    "no results": (model([node("Abs", "x", "y")], [("x", F32, [2])], []), "expected a model with results"),
+    "operator that is no text": (
+        model([node("Abs", "x", "y")], [("x", F32, [2])], [("y", F32, [2])])
+        .SerializeToString()
+        .replace(b"\x22\x03Abs", b"\x22\x03\xff\xfe\xfd"),
+        "expected text as the operator of a node|no protobuf",
+    ),
     "no such result": (model([], [("x", F32, [2])], [("y", F32, [2])]), "returns 'y', which no input"),
     "absurd constant": (changed(constant(dims=[2**40, 2**20])), r"expected \d+ bytes for the constant 'w'"),
     "negative size": (changed(constant(dims=[-1, 4])), "sizes of at least 0 for the constant 'w'"),
@@ -204,6 +268,12 @@ BAD_MODELS = {
     "unfit shapes": (
         model([node("MatMul", "x x", "y")], [("x", F32, [2, 3])], [("y", F32, None)]),
         r"node 'MatMul of x x' \(MatMul, version 17\)",
+    ),
+    "unfit state": (
+        model([helper.make_node("RNN", ["x", "w", "r", "", "", "h"], ["y"], name="layer", hidden_size=2)],
+              [("x", F32, [1, 1, 2])], [("y", F32, None)],
+              {k: np.ones((1, n, 2), np.float32) for k, n in (("w", 2), ("r", 2), ("h", 7))}),
+        r"node 'layer' .*expected a state of sizes \[1, 1, 2\]",
     ),
     "absurd padding": (
         model([node("Pad", "x p", "y", mode="reflect")], [("x", F32, [3])], [("y", F32, None)],

@@ -1,0 +1,15 @@
+"""Constant tensors of a program have their values, whatever the element type and the rank."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import oneflow as flow
+
+
+@pytest.mark.parametrize("dtype", [ml_dtypes.bfloat16, np.uint8])
+@pytest.mark.parametrize("values", [[[1, 0, 3], [0, 5, 1]], [[1, 1], [1, 1]]])
+def test_constants_of_several_dimensions(values, dtype):
+    constant = np.array(values).astype(dtype)
+    found = flow.compile(lambda x: flow.cat([constant, x]))(constant)
+    np.testing.assert_array_equal(found, np.concatenate([constant, constant]))
