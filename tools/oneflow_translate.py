@@ -7,7 +7,7 @@
     oneflow-translate --import-ods ops.td -o op_generated.cpp
     oneflow-translate --gen-functional-api functional_api.yaml -o oneflow/core/functional/functional_api.yaml.h
 
-The first two commands write the program of an exported PyTorch model or of an ONNX model, and beside it
+The first two commands write the program of an exported PyTorch model or of an ONNX model, and next to it
 `model.safetensors` with the constants under the names of the arguments. The first header has a class for each
 operator, whose static functions the user implements; the source registers the operators with them; the second header
 declares `functional::Name`. They are compiled, together with kernels and functors, into a library that `--load-ops`

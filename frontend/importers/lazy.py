@@ -25,7 +25,7 @@ def from_onnx(model: Any, *, device: Any = None) -> Any:
     """The program of an ONNX model: a module that is called with the model's inputs, by position or by name.
 
     Args:
-        model: the path of a model, whose constants may be in files beside it; its bytes; or a `ModelProto`.
+        model: the path of a model, whose constants may be in files next to it; its bytes; or a `ModelProto`.
         device: where the program runs; see `flow.compile`.
 
     Raises:

@@ -1,6 +1,6 @@
 """Folding on the host: shape arithmetic on small arrays, computed while a model is imported.
 
-A size that only the run knows stands in an array of objects beside integers, as a `Size`.
+A size that only the run knows stands in an array of objects with integers, as a `Size`.
 """
 
 from __future__ import annotations

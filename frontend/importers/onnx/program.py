@@ -42,7 +42,7 @@ def from_onnx(model: Any, *, device: Any = None) -> OnnxProgram:
     """The program of an ONNX model.
 
     Args:
-        model: the path of a model, whose constants may be in files beside it; its bytes; or a `ModelProto`.
+        model: the path of a model, whose constants may be in files next to it; its bytes; or a `ModelProto`.
         device: where the program runs; see `flow.compile`.
 
     Raises:
@@ -207,7 +207,7 @@ def _is_large(value: Any) -> bool:
 
 
 def _traced(interpreter: Interpreter, feeds: Mapping[str, Any]) -> list[Any]:
-    """The results of a model as a trace returns them: codes with the name of their type beside them."""
+    """The results of a model as a trace returns them: codes with the name of their type next to them."""
 
     def result(value: Any) -> Any:
         if isinstance(value, list):

@@ -1,6 +1,6 @@
 """Reading models: protobufs become graphs, whose sizes, names and order are checked before anything is computed.
 
-Arrays beside the model are mapped into memory, from files in the model's own folder alone.
+Arrays next to the model are mapped into memory, from files in the model's own folder alone.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ class _Reader:
             raise OnnxError(f"expected the elements of {what}, {dtype}{list(dims)}: {error}") from None
 
     def _external(self, proto: TensorProto, what: str, dims: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
-        """An array in a file beside the model, mapped into memory."""
+        """An array in a file next to the model, mapped into memory."""
         entries = {entry.key: entry.value for entry in proto.external_data}
         if self._folder is None:
             raise OnnxError(f"{what} is in another file; pass the path of the model, not its protobuf")

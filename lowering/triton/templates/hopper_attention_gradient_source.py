@@ -2,10 +2,10 @@
 
 `hopper_attention_gradients` defines the constants. A consumer warp group keeps ROWS keys and values, or queries and
 gradients of results: the stationary rows `left` and `right`. The producer warp streams the other operands in blocks
-of STEP rows, `passing` and `beside`. The stationary rows are the left operand of the scores, so that weights and
-score gradients (`slope`) are in registers in the layout of a left operand. The last product of a step is started by
-the next step, so that tensor cores are busy while score gradients are computed. Masked and unmasked blocks have loops
-of their own, so that no step tests for the mask.
+of STEP rows, `streamed_left` and `streamed_right`. The stationary rows are the left operand of the scores, so that
+weights and score gradients (`slope`) are in registers in the layout of a left operand. The last product of a step is
+started by the next step, so that tensor cores are busy while score gradients are computed. Masked and unmasked blocks
+have loops of their own, so that no step tests for the mask.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ def row_of(step, first, steps):
 @gluon.jit
 def read(inputs, memory, numbers, bars):
     # The producer warp: loads the stationary rows of each tile, then its streamed blocks.
-    all_left, all_right, all_passing, all_beside, all_totals, all_deltas = inputs
-    left, right, passing, beside = memory
+    all_left, all_right, all_streamed_left, all_streamed_right, all_totals, all_deltas = inputs
+    left, right, streamed_left, streamed_right = memory
     totals, deltas = numbers
     own_full, own_empty, full, empty, starts = bars
     count = 0
@@ -77,8 +77,8 @@ def read(inputs, memory, numbers, bars):
                 mbarrier.wait(empty.index(slot), ((count // STAGES) & 1) ^ 1)
                 bar = full.index(slot)
                 mbarrier.expect(bar, STEP * (ROW_BYTES + 8 if COPIED else ROW_BYTES))
-                load_block(all_passing, [batch, other, row, 0], bar, passing.index(slot))
-                load_block(all_beside, [batch, other, row, 0], bar, beside.index(slot))
+                load_block(all_streamed_left, [batch, other, row, 0], bar, streamed_left.index(slot))
+                load_block(all_streamed_right, [batch, other, row, 0], bar, streamed_right.index(slot))
                 if COPIED:
                     line = (batch * (HEADS * WALKS) + other) * LENGTH + row
                     load_block(all_totals, [line], bar, totals.index(slot))
@@ -99,10 +99,10 @@ def add_up(pointer, acc, batch, head, start, size, width, LAYOUT: gl.constexpr):
 KEYS = """
 
 @gluon.jit
-def add_before(dkey, slope, passing, count, walked):
+def add_before(dkey, slope, streamed_left, count, walked):
     # The score gradients of the step before times its queries. The first step has none: the next step discards
     # the accumulator.
-    before = passing.index((count + (STAGES - 1)) % STAGES).reshape([STEP, WIDTH])
+    before = streamed_left.index((count + (STAGES - 1)) % STAGES).reshape([STEP, WIDTH])
     return warpgroup_mma(slope, before, dkey, use_acc=walked > 1, is_async=True)
 
 
@@ -122,7 +122,7 @@ def advance(own, memory, numbers, bars, sums, slope, count, walked, line, row, c
     # A step: accumulates weights times gradients of results, and the score gradients of the step before times its
     # queries.
     key, value = own
-    left, right, passing, beside = memory
+    left, right, streamed_left, streamed_right = memory
     totals, deltas = numbers
     own_full, own_empty, full, empty, starts = bars
     dkey, dvalue = sums
@@ -132,13 +132,13 @@ def advance(own, memory, numbers, bars, sums, slope, count, walked, line, row, c
     if not COPIED:  # loaded while tensor cores multiply
         total = number_of(totals, slot, line, row) * 1.4426950408889634
     if HELD:
-        dkey = add_before(dkey, slope, passing, count, walked)
+        dkey = add_before(dkey, slope, streamed_left, count, walked)
     mbarrier.wait(full.index(slot), (count // STAGES) & 1)
-    query = passing.index(slot).reshape([STEP, WIDTH])
-    dy = beside.index(slot).reshape([STEP, OUT])
+    query = streamed_left.index(slot).reshape([STEP, WIDTH])
+    dy = streamed_right.index(slot).reshape([STEP, OUT])
     scores = warpgroup_mma(key, query.permute((1, 0)), none, use_acc=False, is_async=True)
     if not HELD:  # this product overlaps the exponentials
-        dkey = add_before(dkey, slope, passing, count, walked)
+        dkey = add_before(dkey, slope, streamed_left, count, walked)
     direct = warpgroup_mma(value, dy.permute((1, 0)), none, use_acc=False, is_async=True)
     if HELD:
         scores, dkey, slope = warpgroup_mma_wait(1, deps=(scores, dkey, slope))
@@ -179,7 +179,7 @@ def advance(own, memory, numbers, bars, sums, slope, count, walked, line, row, c
 def work(outputs, memory, numbers, bars, GROUP: gl.constexpr):
     # A consumer warp group: the gradients of its keys and values in each tile.
     all_dkey, all_dvalue, dkey_sums, dvalue_sums, dkeys, dvalues = outputs
-    left, right, passing, beside = memory
+    left, right, streamed_left, streamed_right = memory
     own_full, own_empty, full, empty, starts = bars
     count = 0
     tiles = 0
@@ -216,7 +216,7 @@ def work(outputs, memory, numbers, bars, GROUP: gl.constexpr):
                     count += 1
             mbarrier.arrive(own_empty.index(place))
             dkey, dvalue = sums
-            dkey = add_before(dkey, slope, passing, count, steps * WALKS)
+            dkey = add_before(dkey, slope, streamed_left, count, steps * WALKS)
             dkey, slope = warpgroup_mma_wait(0, deps=(dkey, slope))
             mbarrier.arrive(empty.index((count + (STAGES - 1)) % STAGES))
             dkey = dkey * WHOLE
@@ -241,7 +241,7 @@ def advance(own, memory, bars, acc, slope, count, row, about, GROUP: gl.constexp
             MASKED: gl.constexpr):
     # A step: accumulates the score gradients of the step before times its keys, and computes its own.
     query, dy = own
-    left, right, passing, beside = memory
+    left, right, streamed_left, streamed_right = memory
     own_full, own_empty, full, empty, starts = bars
     rows, total, delta = about
     slot = count % STAGES
@@ -250,12 +250,12 @@ def advance(own, memory, bars, acc, slope, count, row, about, GROUP: gl.constexp
     mbarrier.wait(full.index(slot), (count // STAGES) & 1)
     if ALTERNATE:
         mbarrier.wait(starts.index(GROUP), (count & 1) ^ (GROUP == 0))
-    key = passing.index(slot).reshape([STEP, WIDTH])
-    value = beside.index(slot).reshape([STEP, OUT])
+    key = streamed_left.index(slot).reshape([STEP, WIDTH])
+    value = streamed_right.index(slot).reshape([STEP, OUT])
     scores = warpgroup_mma(query, key.permute((1, 0)), none, use_acc=False, is_async=True)
     direct = warpgroup_mma(dy, value.permute((1, 0)), none, use_acc=False, is_async=True)
     if not FIRST:
-        acc = warpgroup_mma(slope, passing.index(old).reshape([STEP, WIDTH]), acc, is_async=True)
+        acc = warpgroup_mma(slope, streamed_left.index(old).reshape([STEP, WIDTH]), acc, is_async=True)
     if ALTERNATE:
         mbarrier.arrive(starts.index((GROUP + 1) % GROUPS))
     scores = warpgroup_mma_wait(1 if FIRST else 2, deps=(scores,))
@@ -278,7 +278,7 @@ def advance(own, memory, bars, acc, slope, count, row, about, GROUP: gl.constexp
 def work(outputs, memory, numbers, bars, GROUP: gl.constexpr):
     # A consumer warp group: the gradients of its queries in each tile.
     all_dquery, dquery_sums = outputs
-    left, right, passing, beside = memory
+    left, right, streamed_left, streamed_right = memory
     totals, deltas = numbers
     own_full, own_empty, full, empty, starts = bars
     count = 0
@@ -311,7 +311,7 @@ def work(outputs, memory, numbers, bars, GROUP: gl.constexpr):
                 acc, slope = advance(own, memory, bars, acc, slope, count, 0, about, GROUP, False, False)
                 count += 1
             old = (count + (STAGES - 1)) % STAGES
-            acc = warpgroup_mma(slope, passing.index(old).reshape([STEP, WIDTH]), acc, is_async=True)
+            acc = warpgroup_mma(slope, streamed_left.index(old).reshape([STEP, WIDTH]), acc, is_async=True)
             acc, slope = warpgroup_mma_wait(0, deps=(acc, slope))
             mbarrier.arrive(empty.index(old))
             acc = acc * WHOLE

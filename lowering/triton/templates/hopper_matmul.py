@@ -44,13 +44,13 @@ from triton.language.extra.cuda import libdevice
 
 STORE_FUNCTION = Function(
     "put",
-    ("block", "row", "column", "room", "value"),
+    ("block", "row", "column", "staging", "value"),
     (
         "# Starts the TMA store of a block of the result; the store before it reads another buffer.",
         "tma.store_wait(1)",
-        "room.store(value)",
+        "staging.store(value)",
         "fence_async_shared()",
-        "store_block(block, [row, column], room)",
+        "store_block(block, [row, column], staging)",
     ),
 )
 
@@ -328,8 +328,8 @@ class HopperEmission(Emission):
         name, count = f"{tensor.name}_{kind[1]}", self.buffers[kind]
         self.result_descriptors[name] = descriptor
         buffer = self.last_buffer[kind] = (self.last_buffer.get(kind, -1) + 1) % count
-        room = f"{_buffer(*kind)}.index(GROUP * {count} + {buffer})"
-        self.writer.line(f"put({name}_block, {descriptor.positions}, {room}, {value.name})")
+        staging = f"{_buffer(*kind)}.index(GROUP * {count} + {buffer})"
+        self.writer.line(f"put({name}_block, {descriptor.positions}, {staging}, {value.name})")
 
     def _operand_blocks(self) -> list[str]:
         """The names of the operands' descriptors."""

@@ -120,7 +120,7 @@ class Rows(Tile):
             Unsupported: the row does not fit and another sweep reads it as well.
         """
         if self.is_first and self._fits(tensor, form):
-            self.buffers.append(RowBuffer(f"room{len(self.buffers)}", tensor, form, offset, mask))
+            self.buffers.append(RowBuffer(f"row_buffer{len(self.buffers)}", tensor, form, offset, mask))
             return self.buffers[-1]
         sweep = next((n for t, f, n in self.unbuffered if (t, f) == (tensor, form)), self.sweep)
         if sweep != self.sweep:
