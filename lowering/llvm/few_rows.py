@@ -142,8 +142,10 @@ class FewRows(Contraction):
 
     def _add_steps(self, first: Index, steps: int) -> None:
         """Adds steps of the depth to the partial sums of a tile of columns, in groups of rows."""
-        rows, most = self.rows.size, self.tiles[self.vectors]
+        rows = self.rows.size
         assert isinstance(rows, int)
+        # Without fused instructions, a product has a register of its own before it is added.
+        most = self.tiles[self.vectors] if self.kernel.target.has_fma else max(self.tiles[self.vectors] - 1, 1)
         count = math.ceil(rows / most)
         group = math.ceil(rows / count)
         if count <= MAX_GROUPS:

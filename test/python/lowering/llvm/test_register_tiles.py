@@ -17,7 +17,7 @@ from oneflow.runtime.executable import ProgramSource
 
 LEVELS = ("x86-64-v2", "x86-64-v3", "x86-64-v4")
 #: An instruction of objdump: its address, its name, its operands.
-LINE = re.compile(r"^\s*([0-9a-f]+):\s+(\S+)\s*(.*)$", re.MULTILINE)
+LINE = re.compile(r"^[ \t]*([0-9a-f]+):[ \t]+(\S+)[ \t]*(.*)$", re.MULTILINE)
 
 pytestmark = pytest.mark.skipif(
     host.host_architecture() != "x86_64" or shutil.which("objdump") is None,
