@@ -57,6 +57,8 @@ def create_context(registry: Registry = REGISTRY, operators: Iterable[str] | Non
 def declare(context: ir.Context, records: Iterable[Operator]) -> None:
     """Makes the operations of records known to a context, where they are not."""
     new = [record for record in records if not context.is_registered_operation(PREFIX + record.name)]
+    if not new:
+        return
     with context, ir.Location.unknown():
         irdl.load_dialects(ir.Module.parse(f"irdl.dialect @oneflow {{ {' '.join(map(_definition, new))} }}"))
         for record in new:

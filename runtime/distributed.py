@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from oneflow.dialect import oneflow as dialect
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.lazy import lazy
 from oneflow.dialect.nd_sbp import Mesh, NdSbp, broadcast, devices, group, local_region, local_shape
@@ -164,6 +165,10 @@ def compile_distributed(
         world.agree("collectives", "\n".join(map(meeting, collectives_of(representative, registry))))
 
     gpu_group = gpus(world) if device == "cuda" else None
+
+    if len(places) > 1:
+        # Threads compile in one context, which no pass may add an operator to while another thread reads it.
+        dialect.declare(boxed.context, registry)
 
     def load(place: int) -> CpuExecutable | CudaExecutable:
         sites = [location_text(op.location) for op in collectives_of(programs[place], registry)]

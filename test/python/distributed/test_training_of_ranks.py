@@ -2,6 +2,7 @@
 
 import itertools
 import re
+import threading
 from typing import Any
 
 import job
@@ -10,6 +11,7 @@ import pytest
 import training_cases
 
 import oneflow as flow
+from oneflow.dialect import oneflow as dialect
 from oneflow.dialect.external import ExternalKernel
 from oneflow.dialect.oneflow import create_context, desc_of
 from oneflow.dialect.reader import read_module
@@ -25,6 +27,24 @@ from oneflow.runtime.executable import ProgramSource
 @pytest.mark.parametrize("name", training_cases.LAYOUTS)
 def test_simulated_ranks_train_like_one_process(name: str) -> None:
     training_cases.check(name, [0, 1])
+
+
+def test_ranks_that_share_a_context_add_no_operator_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The decomposition of a softmax has operators that the program has not."""
+    added, plain = [], dialect.declare
+
+    def declare(context: Any, records: Any) -> None:
+        records = list(records)
+        if threading.current_thread() is not threading.main_thread():
+            added.extend(r.name for r in records if not context.is_registered_operation(f"oneflow.{r.name}"))
+        plain(context, records)
+
+    monkeypatch.setattr(dialect, "declare", declare)
+    pair = flow.placement("cpu", [0, 1])
+    x = flow.ones(4, 3).to_global(pair, flow.sbp.split(0))
+    y = flow.compile(lambda x: flow.softmax(x, 1) * 3)(x)
+    np.testing.assert_allclose(y.to_global(pair, flow.sbp.broadcast).to_local().numpy(), np.ones((4, 3)), 1e-6)
+    assert added == []
 
 
 @pytest.mark.parametrize("count", [2, 4])
