@@ -71,7 +71,11 @@ FLAGS = {
     for flag in (
         Flag("o", "FILE", "write the program here instead of to standard output"),
         Flag("pass-pipeline", "TEXT", "run a pipeline such as builtin.module(canonicalize,oneflow-infer-types)"),
-        Flag("stage", "STAGE", "run the passes up to a stage: oneflow, linalg, kernels, llvm or triton"),
+        Flag(
+            "stage",
+            "STAGE",
+            "run the passes up to a stage: oneflow, linalg, kernels, llvm, gpu-linalg, gpu-kernels or triton",
+        ),
         Flag("target", "TARGET", target.HELP),
         Flag(
             "dump-kernels",
