@@ -29,8 +29,14 @@ def row(*names: str) -> Callable[[Row], Row]:
 
 
 def _same(op: str) -> Row:
-    """A node of the same operands."""
-    return lambda w, c: w.node(op, *c.inputs.values())
+    """A node of the same operands, for an operator without attributes."""
+
+    def write(w: Any, c: Any) -> Any:
+        if c.attrs:
+            raise OnnxError(f"expected no attributes, got {', '.join(c.attrs)}")
+        return w.node(op, *c.inputs.values())
+
+    return write
 
 
 for _name, _op in {
@@ -38,11 +44,11 @@ for _name, _op in {
     "atanh": "Atanh", "ceil": "Ceil", "cos": "Cos", "cosh": "Cosh", "erf": "Erf", "exp": "Exp", "floor": "Floor",
     "isinf": "IsInf", "isnan": "IsNaN", "log": "Log", "logical_not": "Not", "mish": "Mish", "negative": "Neg",
     "reciprocal": "Reciprocal", "relu": "Relu", "rint": "Round", "round": "Round", "sigmoid": "Sigmoid",
-    "sign": "Sign", "sin": "Sin", "sinh": "Sinh", "softplus": "Softplus", "softsign": "Softsign", "sqrt": "Sqrt",
+    "sign": "Sign", "sin": "Sin", "sinh": "Sinh", "softsign": "Softsign", "sqrt": "Sqrt",
     "tan": "Tan", "tanh": "Tanh", "hardswish": "HardSwish", "gelu": "Gelu", "identity": "Identity",
     "stop_gradient": "Identity", "bitwise_not": "BitwiseNot", "where": "Where", "gather_nd": "GatherND",
     "broadcast_add": "Add", "broadcast_sub": "Sub", "broadcast_mul": "Mul", "broadcast_div": "Div",
-    "broadcast_pow": "Pow", "pow": "Pow", "truncdiv": "Div", "broadcast_minimum": "Min",
+    "broadcast_pow": "Pow", "pow": "Pow", "broadcast_minimum": "Min",
     "broadcast_maximum": "Max", "broadcast_equal": "Equal", "broadcast_greater": "Greater",
     "broadcast_greater_equal": "GreaterOrEqual", "broadcast_less": "Less", "broadcast_less_equal": "LessOrEqual",
     "broadcast_logical_and": "And", "broadcast_logical_or": "Or", "broadcast_logical_xor": "Xor",
@@ -77,7 +83,7 @@ def _with_number(op: str, swapped: bool = False) -> Row:
 
 
 for _name, _op in {
-    "scalar_add": "Add", "scalar_mul": "Mul", "scalar_div": "Div", "scalar_truncdiv": "Div", "scalar_pow": "Pow",
+    "scalar_add": "Add", "scalar_mul": "Mul", "scalar_div": "Div", "scalar_pow": "Pow",
     "scalar_logical_equal": "Equal", "scalar_logical_greater": "Greater",
     "scalar_logical_greater_equal": "GreaterOrEqual", "scalar_logical_less": "Less",
     "scalar_logical_less_equal": "LessOrEqual",
@@ -95,6 +101,32 @@ def _not_equal(w: Any, c: Any) -> Any:
 def _scalar_not_equal(w: Any, c: Any) -> Any:
     x = c.inputs["in"]
     return w.node("Not", w.node("Equal", x, scalar(w, _number(c), x)))
+
+
+def _truncated(w: Any, dividend: str, divisor: str) -> Any:
+    """A quotient rounded towards 0, as ONNX divides integers."""
+    quotient = w.node("Div", dividend, divisor)
+    if not w.desc(dividend).dtype.is_float:
+        return quotient
+    return w.node("Mul", w.node("Sign", quotient), w.node("Floor", w.node("Abs", quotient)))
+
+
+@row("truncdiv")
+def _truncdiv(w: Any, c: Any) -> Any:
+    return _truncated(w, c.x, c.y)
+
+
+@row("scalar_truncdiv")
+def _scalar_truncdiv(w: Any, c: Any) -> Any:
+    x = c.inputs["in"]
+    return _truncated(w, x, scalar(w, _number(c), x))
+
+
+@row("softplus")
+def _softplus(w: Any, c: Any) -> Any:
+    beta, threshold = (scalar(w, c.attrs[name], c.x) for name in ("beta", "threshold"))
+    scaled = w.node("Mul", c.x, beta)
+    return w.node("Where", w.node("Greater", scaled, threshold), c.x, w.node("Div", w.node("Softplus", scaled), beta))
 
 
 @row("broadcast_fmod")
@@ -217,6 +249,29 @@ def _deconv(w: Any, c: Any) -> Any:
     )  # fmt: skip
 
 
+def _ceil_mode(w: Any, c: Any, dilation: Sequence[int]) -> int:
+    """The `ceil_mode` for which ONNX counts the windows of the result.
+
+    With it, ONNX keeps a last window that begins behind the image, which the dialect leaves out.
+    """
+    modes = {1, 0} if c.attrs["ceil_mode"] else {0}
+    counts = c.y.shape[2:]
+    rows = zip(
+        w.desc(c.x).shape[2:], counts, c.attrs["kernel_size"], c.attrs["stride"], c.attrs["padding"], dilation,
+        strict=True,
+    )  # fmt: skip
+    for size, count, kernel, stride, pad, spread in rows:
+        reach = spread * (kernel - 1) + 1
+        if size is not None and count is not None:
+            last = size + 2 * pad - reach
+            modes &= {mode for mode in (1, 0) if count == (-(-last // stride) if mode else last // stride) + 1}
+        elif c.attrs["ceil_mode"]:
+            modes &= {1} if pad + stride <= reach else set()
+    if not modes:
+        raise OnnxError(f"no ceil_mode of ONNX gives {list(counts)} windows of {w.desc(c.x)}")
+    return max(modes)
+
+
 @row("max_pool_1d", "max_pool_2d", "max_pool_3d")
 def _max_pool(w: Any, c: Any) -> Any:
     _channels_first(c)
@@ -225,7 +280,7 @@ def _max_pool(w: Any, c: Any) -> Any:
     pads = list(c.attrs["padding"])
     return w.node(
         "MaxPool", c.x, kernel_shape=list(c.attrs["kernel_size"]), strides=list(c.attrs["stride"]),
-        pads=[*pads, *pads], dilations=list(c.attrs["dilation"]), ceil_mode=int(c.attrs["ceil_mode"]),
+        pads=[*pads, *pads], dilations=list(c.attrs["dilation"]), ceil_mode=_ceil_mode(w, c, c.attrs["dilation"]),
     )  # fmt: skip
 
 
@@ -237,7 +292,7 @@ def _avg_pool(w: Any, c: Any) -> Any:
     pads = list(c.attrs["padding"])
     return w.node(
         "AveragePool", c.x, kernel_shape=list(c.attrs["kernel_size"]), strides=list(c.attrs["stride"]),
-        pads=[*pads, *pads], ceil_mode=int(c.attrs["ceil_mode"]),
+        pads=[*pads, *pads], ceil_mode=_ceil_mode(w, c, [1] * len(pads)),
         count_include_pad=int(c.attrs["count_include_pad"]),
     )  # fmt: skip
 

@@ -111,3 +111,31 @@ def test_imported_models_are_written_again():
 def test_operators_without_a_counterpart_are_named():
     with pytest.raises(flow.OneFlowError, match=r"oneflow\.normal has no counterpart in ONNX"):
         flow.to_onnx(lambda x: x + flow.ops.normal(dtype=flow.float32, shape=(2,), seed=1), np.ones(2, np.float32))
+
+
+VALUES = np.array([-7.5, -2.25, -0.5, 0.5, 3.0, 30.0], np.float32)
+IMAGE = RNG.normal(size=(1, 1, 5, 5)).astype(np.float32)
+#: Functions whose attributes are written as further nodes, and their operands.
+FUNCTIONS = {
+    "softplus": (lambda x: flow.softplus(x, 2.0, 5.0), VALUES),
+    "truncdiv": (lambda x: flow.ops.truncdiv(x, x * 0 + 2), VALUES),
+    "scalar_truncdiv": (lambda x: flow.div(x, 2.0, rounding_mode="trunc"), VALUES),
+    "last window behind the image": (lambda x: flow.max_pool2d(x, 2, 2, 1, ceil_mode=True), IMAGE),
+    "last window over the end": (lambda x: flow.max_pool2d(x, 2, 2, 0, ceil_mode=True), IMAGE),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_values_of_functions(name):
+    function, x = FUNCTIONS[name]
+    session = onnxruntime.InferenceSession(flow.to_onnx(function, x).SerializeToString())
+    (found,) = session.run(None, {session.get_inputs()[0].name: x})
+    np.testing.assert_allclose(found, flow.compile(function)(x), rtol=1e-6)
+
+
+def test_windows_of_dynamic_sizes_are_refused_where_counts_may_differ():
+    def function(x):
+        return flow.max_pool2d(x, 2, 2, 1, ceil_mode=True)
+
+    with pytest.raises(flow.OneFlowError, match=r"no ceil_mode of ONNX gives .*test_onnx_writer\.py"):
+        flow.to_onnx(function, flow.TensorSpec((1, 1, None, 5), np.float32))
