@@ -166,7 +166,19 @@ def paths_in(page: Path) -> set[str]:
     text = re.sub(r"```.*?```", "", (ROOT / page).read_text(), flags=re.DOTALL)
     text = re.sub(r"Write to `[^`]+`", "", text)
     named = re.findall(r"`([\w./-]+(?:/|\.(?:py|md|cpp|h|mlir|toml|yaml|cu)))`", text)
-    return {*named, *(link for link in re.findall(r"\]\(([^)#]+)\)", text) if "://" not in link)}
+    return {*named, *links_in(text)}
+
+
+def links_in(text: str) -> set[str]:
+    """The files that a text links to."""
+    return {link for link in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", text) if "://" not in link}
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("*.md")), ids=lambda page: page.name)
+def test_links_of_documents_exist(page):
+    text = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text(), flags=re.DOTALL)
+    missing = sorted(link for link in links_in(text) if not (page.parent / link).exists())
+    assert not missing, f"{page.name} links to files that do not exist: {missing}"
 
 
 @pytest.mark.parametrize("page", INDEX_PAGES, ids=str)
