@@ -13,7 +13,7 @@ import numpy as np
 
 from oneflow.frontend.core.tensor import Size
 from oneflow.frontend.importers.onnx.errors import OnnxError
-from oneflow.frontend.importers.onnx.types import NAMES, NUMBERS
+from oneflow.frontend.importers.onnx.types import NAMES, NUMBERS, SMALL
 
 #: The most elements of an array that is folded.
 MOST_ELEMENTS = 1024
@@ -21,13 +21,15 @@ MOST_ELEMENTS = 1024
 MOST_ON_HOST = 2**26
 
 
-def _quotient(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def _quotient(a: np.ndarray, b: np.ndarray) -> Any:
     """The quotient of ONNX: of integers it is cut towards zero; sizes are at least 0."""
     if a.dtype == object or b.dtype == object:
         return a // b
     if not np.issubdtype(a.dtype, np.integer):
         return np.divide(a, b)
-    return np.asarray(np.trunc(a / b)).astype(a.dtype) if (b != 0).all() else np.zeros_like(a)
+    if (b == 0).any():
+        return NotImplemented
+    return np.floor_divide(a, b) + ((np.mod(a, b) != 0) & ((a < 0) != (b < 0))).astype(a.dtype)
 
 
 def _slice(x: np.ndarray, starts: Any, ends: Any, axes: Any = None, steps: Any = None) -> Any:
@@ -51,7 +53,9 @@ def _unsqueeze(x: np.ndarray, axes: Any) -> np.ndarray:
     return np.expand_dims(x, tuple(int(a) for a in np.ravel(axes)))
 
 
-def _cast(x: np.ndarray, *, to: int, saturate: int = 1, round_mode: str = "") -> np.ndarray:
+def _cast(x: np.ndarray, *, to: int, saturate: int = 1, round_mode: str = "") -> Any:
+    if NAMES[to] in SMALL:
+        return NotImplemented
     if x.dtype != object:
         return x.astype(NAMES[to])
     return x if NAMES[to] in ("int64", "int32") else NotImplemented
@@ -59,9 +63,9 @@ def _cast(x: np.ndarray, *, to: int, saturate: int = 1, round_mode: str = "") ->
 
 def _reduced(function: Callable[..., Any]) -> Callable[..., Any]:
     def fold(x: np.ndarray, axes: Any = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Any:
-        if axes is None and noop_with_empty_axes:
+        along = None if axes is None or not np.size(axes) else tuple(int(a) for a in np.ravel(axes))
+        if along is None and noop_with_empty_axes:
             return NotImplemented
-        along = None if axes is None else tuple(int(a) for a in np.ravel(axes))
         found = function(x, axis=along, keepdims=bool(keepdims))
         return np.asarray(found, x.dtype)
 
