@@ -163,12 +163,14 @@ def _is_inf(x: Tensor, *, detect_negative: int = 1, detect_positive: int = 1) ->
 @builder("BitShift")
 def _bit_shift(x: Tensor, y: Tensor, *, direction: str) -> Tensor:
     """Products and quotients by powers of two; a shift by all bits or more leaves zeros, or the sign."""
-    wide, by = F.cast(x, dtypes.int64), F.cast(y, dtypes.int64)
+    widest = dtypes.uint64 if x.dtype.kind == "uint" else dtypes.int64
+    wide, by = F.cast(x, widest), F.cast(y, dtypes.int64)
     outside = F.logical_or(F.lt(by, 0), F.ge(by, x.dtype.bits))
-    factor = F.pow(2, F.where(outside, 0, by))
+    factor = F.cast(F.pow(2, F.where(outside, 0, by)), widest)
     if direction == "LEFT":
         return F.cast(F.where(outside, 0, F.mul(wide, factor)), x.dtype)
-    return F.cast(F.where(outside, F.where(F.lt(wide, 0), -1, 0), F.floor_divide(wide, factor)), x.dtype)
+    filling = 0 if widest == dtypes.uint64 else F.where(F.lt(wide, 0), -1, 0)
+    return F.cast(F.where(outside, filling, F.floor_divide(wide, factor)), x.dtype)
 
 
 @builder("BitCast")
