@@ -167,7 +167,7 @@ def _max_unpool(
     rows = zip(x.shape[2:], kernel_shape, steps, border[:spatial], border[spatial:], strict=True)
     inside = [(int(n or 0) - 1) * s + k - a - b for n, k, s, a, b in rows]
     own = (*x.shape[:2], *inside)
-    flat = dispatch("scatter_nd", F.reshape(indices, (-1, 1)), F.reshape(x, (-1,)), shape=[math.prod(own)])
+    flat = F.scatter(F.zeros(math.prod(own), dtype=x.dtype), 0, F.reshape(indices, (-1,)), F.reshape(x, (-1,)))
     whole = F.reshape(flat, own)
     if output_shape is None:
         return whole
