@@ -12,6 +12,7 @@ from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.importers.onnx.errors import OnnxError, ValueNeeded
 from oneflow.frontend.importers.onnx.graph import Graph
 from oneflow.frontend.importers.onnx.table import builder
+from oneflow.frontend.importers.onnx.types import SmallType, spelled, type_of_number
 
 #: The most iterations of a loop.
 MOST_ITERATIONS = 10_000
@@ -75,9 +76,14 @@ def _stacked(node: Any, body: Graph, carried: int, collected: list[list[Any]]) -
 
 def _nothing(output: Any) -> Tensor:
     """What a loop without iterations collects."""
-    from_type = {1: np.float32, 7: np.int64, 6: np.int32, 9: np.bool_, 11: np.float64}
+    dtype = type_of_number(output.type)
+    if dtype is None or isinstance(dtype, SmallType):
+        raise OnnxError(
+            f"expected a type of tensors for {output.name!r}, which a loop without iterations collects,"
+            f" got {spelled(output.type)}"
+        )
     sizes = [d if isinstance(d, int) else 0 for d in output.shape or ()]
-    return as_tensor(np.zeros((0, *sizes), from_type.get(output.type, np.float32)))
+    return as_tensor(np.zeros((0, *sizes), dtype.numpy))
 
 
 @builder("Scan", since=9, raw=True)
