@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
-
-import numpy as np
 
 from oneflow.dialect import dtypes
 from oneflow.frontend import functional as F  # noqa: N812
@@ -206,50 +203,12 @@ def _deform_conv(
     pads: list[int] | None = None,
     strides: list[int] | None = None,
 ) -> Tensor:
-    """Images are read at the positions of each element of the window, moved by `offset`, then multiplied."""
-    kh, kw = kernel_shape or [int(n or 0) for n in w.shape[2:]]
-    (dh, dw), (sh, sw), border = dilations or [1, 1], strides or [1, 1], pads or [0] * 4
-    n, c = (int(d or 0) for d in x.shape[:2])
-    _, _, oh, ow = (int(d or 0) for d in offset.shape)
-    moves = F.reshape(offset, (n, offset_group, kh * kw, 2, oh, ow))
-    rows, columns = [], []
-    for i, j in itertools.product(range(kh), range(kw)):
-        rows.append(np.broadcast_to((np.arange(oh) * sh - border[0] + i * dh)[:, None], (oh, ow)))
-        columns.append(np.broadcast_to((np.arange(ow) * sw - border[1] + j * dw)[None], (oh, ow)))
-    y, z = (F.add(F.select(moves, 3, k), np.stack(v).astype(x.dtype.numpy)) for k, v in ((0, rows), (1, columns)))
-    each = c // offset_group
-    planes = F.reshape(x, (n, offset_group, each, *x.shape[2:]))
-    found = bilinear(planes, F.unsqueeze(y, 2), F.unsqueeze(z, 2))
-    if mask is not None:
-        found = F.mul(found, F.reshape(mask, (n, offset_group, 1, kh * kw, oh, ow)))
-    columns_of = F.reshape(found, (n, group, c // group * kh * kw, oh * ow))
-    filters = F.reshape(w, (group, int(w.shape[0] or 0) // group, -1))
-    result = F.reshape(F.matmul(filters, columns_of), (n, int(w.shape[0] or 0), oh, ow))
-    return result if b is None else F.add(result, F.reshape(b, (-1, 1, 1)))
-
-
-def bilinear(x: Tensor, y: Tensor, z: Tensor) -> Tensor:
-    """Images `(.., h, w)` read between pixels at rows `y` and columns `z`, `(.., points..)`; outside there are zeros.
-
-    The leading dimensions of `x` and those of the positions broadcast.
-    """
-    height, width = (int(n or 0) for n in x.shape[-2:])
-    lead = x.rank - 2
-    below, left = F.floor(y), F.floor(z)
-    dy, dx = F.sub(y, below), F.sub(z, left)
-    shape = [*x.shape[:lead], *y.shape[lead:]]
-    flat = F.reshape(x, (*x.shape[:lead], height * width))
-    total: Any = None
-    for i, j in itertools.product((0, 1), (0, 1)):
-        row, column = F.add(below, float(i)), F.add(left, float(j))
-        inside = F.logical_and(
-            F.logical_and(F.ge(row, 0.0), F.le(row, float(height - 1))),
-            F.logical_and(F.ge(column, 0.0), F.le(column, float(width - 1))),
-        )
-        at = F.add(F.mul(F.clamp(row, 0.0, float(height - 1)), float(width)), F.clamp(column, 0.0, float(width - 1)))
-        index = F.reshape(F.expand(F.cast(at, dtypes.int64), *shape), (*x.shape[:lead], math.prod(shape[lead:])))
-        values = F.reshape(F.gather(flat, lead, index), shape)
-        weight = F.mul(dy if i else F.sub(1.0, dy), dx if j else F.sub(1.0, dx))
-        part = F.mul(F.where(inside, values, 0.0), weight)
-        total = part if total is None else F.add(total, part)
-    return total
+    kernel = kernel_shape or [int(n or 0) for n in w.shape[2:]]
+    if tuple(kernel) != tuple(w.shape[2:]) or int(w.shape[1] or 0) * group != x.shape[1]:
+        raise OnnxError(f"expected filters of kernel_shape {kernel} and {group} groups for {x.desc}, got {w.desc}")
+    if offset.shape[1] != 2 * offset_group * math.prod(kernel):
+        raise OnnxError(f"expected an offset of {offset_group} groups of {math.prod(kernel)} taps, got {offset.desc}")
+    top, left, bottom, right = pads or [0] * 4
+    if (top, left) != (bottom, right):
+        x, top, left = padded(x, [(0, 0), (0, 0), (top, bottom), (left, right)]), 0, 0
+    return F.deform_conv2d(x, offset, w, b, strides or 1, (top, left), dilations or 1, mask)
