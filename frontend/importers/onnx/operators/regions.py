@@ -21,12 +21,31 @@ from oneflow.frontend.importers.onnx.table import builder
 def _grid_sample(
     x: Tensor, grid: Tensor, *, align_corners: int = 0, mode: str = "linear", padding_mode: str = "zeros"
 ) -> Tensor:
-    """Each point reads the elements around it, which have weights along each dimension."""
+    """Images at the positions of `grid`, computed in the wider of both types, of at least 32 bits."""
     method = {"bilinear": "linear", "bicubic": "cubic"}.get(mode, mode)
+    if not x.dtype.is_float:
+        raise OnnxError(f"expected images of floating-point numbers, got {x.desc}")
+    dtype = max(x.dtype.accumulator, grid.dtype.accumulator, key=lambda d: d.bits)
+    image, places = F.cast(x, dtype), F.cast(grid, dtype)
+    sample = _sampled_images if (x.rank, method) in _SAMPLED else _sampled_at_points
+    return F.cast(sample(image, places, method, padding_mode, align_corners), x.dtype)
+
+
+#: The ranks and modes of the dialect's `grid_sample`.
+_SAMPLED = {(4, "linear"), (4, "nearest"), (4, "cubic"), (5, "linear"), (5, "nearest")}
+
+
+def _sampled_images(x: Tensor, grid: Tensor, method: str, padding_mode: str, align_corners: int) -> Tensor:
+    mode = {"linear": "bilinear", "cubic": "bicubic"}.get(method, method)
+    return F.grid_sample(x, grid, mode, padding_mode, bool(align_corners))
+
+
+def _sampled_at_points(x: Tensor, grid: Tensor, method: str, padding_mode: str, align_corners: int) -> Tensor:
+    """Each point reads the elements around it, which have weights along each dimension."""
     sizes = [int(n or 0) for n in x.shape[2:]]
     spatial = len(sizes)
     places = [F.select(grid, -1, spatial - 1 - i) for i in range(spatial)]
-    at = [_unnormalized(F.cast(p, x.dtype), n, align_corners) for p, n in zip(places, sizes, strict=True)]
+    at = [_unnormalized(p, n, align_corners) for p, n in zip(places, sizes, strict=True)]
     if padding_mode != "zeros" and method != "cubic":
         at = [_inside(p, n, padding_mode, align_corners) for p, n in zip(at, sizes, strict=True)]
     terms = [_terms(p, method) for p in at]
@@ -36,7 +55,7 @@ def _grid_sample(
     total: Any = None
     for choice in itertools.product(*terms):
         index, valid, weight = _combined(choice, sizes, padding_mode, align_corners)
-        spread = F.expand(F.reshape(F.cast(index, dtypes.int64), (n, 1, math.prod(points))), -1, c, -1)
+        spread = F.expand(F.reshape(index, (n, 1, math.prod(points))), -1, c, -1)
         values = F.reshape(F.gather(flat, 2, spread), (n, c, *points))
         values = F.where(F.unsqueeze(valid, 1), values, 0.0) if padding_mode == "zeros" else values
         part = values if weight is None else F.mul(values, F.unsqueeze(weight, 1))
@@ -92,16 +111,16 @@ def _combined(choice: Any, sizes: list[int], padding_mode: str, align_corners: i
         ok = F.logical_and(F.ge(place, 0.0), F.le(place, float(size - 1)))
         valid = ok if valid is None else F.logical_and(valid, ok)
         mode = "border" if padding_mode == "zeros" else padding_mode
-        own = F.rint(_inside(place, size, mode, align_corners))
-        index = own if index is None else F.add(F.mul(index, float(size)), own)
+        own = F.cast(F.rint(_inside(place, size, mode, align_corners)), dtypes.int64)
+        index = own if index is None else F.add(F.mul(index, size), own)
         weight = share if weight is None else F.mul(weight, share)
     return index, valid, weight
 
 
-@builder("RoiAlign")
+@builder("RoiAlign", known="rois")
 def _roi_align(
     x: Tensor,
-    rois: Tensor,
+    rois: np.ndarray,
     batch: Tensor,
     *,
     coordinate_transformation_mode: str = "half_pixel",
@@ -113,8 +132,7 @@ def _roi_align(
     node: Any,
 ) -> Tensor:
     half = 0.5 if coordinate_transformation_mode == "half_pixel" and node.version >= 16 else 0.0
-    boxes = node.known(1, rois)
-    scaled = boxes * np.asarray(spatial_scale, boxes.dtype) - half
+    scaled = rois * np.asarray(spatial_scale, rois.dtype) - half
     chosen = F.index_select(x, 0, F.cast(batch, dtypes.int64))
     height, width = (int(n or 0) for n in x.shape[2:])
     regions = []
@@ -163,12 +181,10 @@ def _largest(image: Tensor, rows: Any, columns: Any) -> Tensor:
     return F.amax(F.reshape(weighed, (image.size(0), *sizes)), [2, 4])
 
 
-@builder("MaxRoiPool")
-def _max_roi_pool(
-    x: Tensor, rois: Tensor, *, pooled_shape: list[int], spatial_scale: float = 1.0, node: Any
-) -> Tensor:
+@builder("MaxRoiPool", known="rois")
+def _max_roi_pool(x: Tensor, rois: np.ndarray, *, pooled_shape: list[int], spatial_scale: float = 1.0) -> Tensor:
     regions = []
-    for number, x1, y1, x2, y2 in node.known(1, rois).tolist():
+    for number, x1, y1, x2, y2 in rois.tolist():
         image = F.select(x, 0, int(number))
         for axis, low, high, count in ((1, y1, y2, pooled_shape[0]), (2, x1, x2, pooled_shape[1])):
             first, last = round(low * spatial_scale), round(high * spatial_scale)
