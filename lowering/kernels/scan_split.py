@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from oneflow.dialect._mlir import arith, ir, linalg, tensor
 from oneflow.lowering.kernels.nodes import Node, loop_size
-from oneflow.lowering.kernels.reduction_split import ReductionCombiner, new_generic
+from oneflow.lowering.kernels.reduction_split import ReductionCombiner, new_generic, reduced_loops
 from oneflow.passes.inline import clone_with
 
 
@@ -29,6 +29,8 @@ def is_plain_scan(node: Node) -> bool:
     stream, total = ([f.dim for f in use.access] for use in node.outputs)
     is_read = any(True for _ in node.body.arguments[len(node.inputs)].uses)
     loops, kept = set(range(len(node.names))), set(range(len(node.names))) - {loop}
+    if loop not in reduced_loops(node):
+        return False  # the body reads its position in the loop
     if is_read or set(stream) != loops or set(total) != kept or len(total) != len(kept):
         return False
     return all(f.dim is not None or loop not in f.dims for use in node.inputs for f in use.access)

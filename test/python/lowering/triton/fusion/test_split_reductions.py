@@ -103,6 +103,20 @@ def test_scans_of_few_long_rows(shape, dim, launches):
     np.testing.assert_allclose(interpret_program(program, x)[0], want, 2e-5, 2e-3)
 
 
+def test_a_scan_that_reads_its_position_stays_whole():
+    """A lower triangle is fused into the scan: the position in a part is not the position in the row."""
+    program = lower(
+        """func.func @main(%x: tensor<2x65536xf32>) -> tensor<2x65536xf32> {
+      %0 = "oneflow.tril"(%x) {diagonal = 40000 : si64, floating_fill_value = 0.0 : f64,
+        integer_fill_value = 0 : si64, is_floating_fill_value = true} : (tensor<2x65536xf32>) -> tensor<2x65536xf32>
+      %1 = "oneflow.cumsum"(%0) {dim = 1 : si64} : (tensor<2x65536xf32>) -> tensor<2x65536xf32>
+      return %1 : tensor<2x65536xf32>
+    }"""
+    )
+    (got,) = interpret_program(program, np.ones((2, 65536), np.float32))
+    assert got[:, -1].tolist() == [40001, 40002]
+
+
 def test_few_rows_that_one_kernel_reads():
     """The rows fill half of the SMs: a softmax stays one kernel, a sum is split."""
     rows = gpu_target().sms // 2 + 1
