@@ -5,7 +5,9 @@ from __future__ import annotations
 import collections
 import itertools
 import multiprocessing
+import pickle
 import queue
+import random
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -138,8 +140,10 @@ class DataLoader:
         self.prefetch_factor = 2 if prefetch_factor is None else prefetch_factor
         self.pin_memory, self.persistent_workers = pin_memory, persistent_workers
         self.multiprocessing_context = multiprocessing_context
-        if num_workers < 0 or timeout < 0 or self.prefetch_factor < 1:
+        if num_workers < 0 or timeout < 0:
             raise fail(f"expected num_workers and timeout of at least 0, got {num_workers} and {timeout}")
+        if self.prefetch_factor < 1:
+            raise fail(f"expected prefetch_factor of at least 1, got {prefetch_factor}")
         self.is_iterable = isinstance(dataset, IterableDataset)
         self._choose_sampler(batch_size, shuffle, sampler, batch_sampler, drop_last)
         batched = self.batch_sampler is not None or (self.is_iterable and batch_size is not None)
@@ -227,23 +231,33 @@ class _Array:
 
 
 def _work(loader: DataLoader, info: WorkerInfo, keys: Any, results: Any) -> None:
-    """Runs a worker: makes the batches of keys until there is None; of a stream until it ends."""
+    """Runs a worker: makes the batches of keys, or of a stream, until it is terminated.
+
+    Batches are pickled here, not by the thread of the queue, which would drop a batch that cannot be pickled.
+    """
     _worker[:] = [info]
-    manual_seed(info.seed)
+    _seed_all(info.seed)
     try:
         if loader.worker_init_fn is not None:
             loader.worker_init_fn(info.id)
         stream = loader.batches_of_stream() if loader.is_iterable else None
-        while (task := keys.get()) is not None:
-            number, key = task
+        while True:
+            number, key = pickle.loads(keys.get())
             try:
                 batch = loader.batch_of(key) if stream is None else next(stream)
             except StopIteration:
                 results.put((number, _END, None))
                 continue
-            results.put((number, _BATCH, _packed(batch)))
+            results.put((number, _BATCH, pickle.dumps(_packed(batch))))
     except Exception:
         results.put((None, _ERROR, traceback.format_exc()))
+
+
+def _seed_all(seed: int) -> None:
+    """Seeds every generator of random numbers of a process; workers begin with copies of the same generators."""
+    manual_seed(seed)
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
 
 
 def _by_workers(loader: DataLoader) -> Iterator[Any]:
@@ -253,6 +267,8 @@ def _by_workers(loader: DataLoader) -> Iterator[Any]:
     context: Any = multiprocessing.get_context(given) if isinstance(given, str) else given
     results = context.Queue()
     tasks = [context.Queue() for _ in range(loader.num_workers)]
+    for keys in tasks:
+        keys.cancel_join_thread()  # a loop that is left early leaves keys that no worker reads
     seed = (loader.generator or default_generator).next()
     infos = [WorkerInfo(i, loader.num_workers, seed + i, loader.dataset) for i in range(loader.num_workers)]
     workers = [
@@ -264,11 +280,11 @@ def _by_workers(loader: DataLoader) -> Iterator[Any]:
     try:
         yield from _in_order(loader, tasks, results, workers)
     finally:
-        for keys in tasks:
-            keys.put(None)
         for worker in workers:
             worker.terminate()
             worker.join()
+        for keys in tasks:
+            keys.close()
 
 
 def _in_order(loader: DataLoader, tasks: Sequence[Any], results: Any, workers: Sequence[Any]) -> Iterator[Any]:
@@ -285,7 +301,7 @@ def _in_order(loader: DataLoader, tasks: Sequence[Any], results: Any, workers: S
             task = next(keys, None)
             if task is None:
                 break
-            tasks[turn].put(task)
+            tasks[turn].put(pickle.dumps(task))
             waiting.append((task[0], turn))
         if not waiting:
             return
@@ -295,7 +311,7 @@ def _in_order(loader: DataLoader, tasks: Sequence[Any], results: Any, workers: S
             arrived[at] = kind, value
         kind, value = arrived.pop(number)
         if kind == _BATCH:
-            yield _unpacked(value)
+            yield _unpacked(pickle.loads(value))
         else:
             ended.add(turn)
 

@@ -1,5 +1,9 @@
 """Data sets, samplers and loaders."""
 
+import random
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -51,6 +55,33 @@ def test_a_worker_that_fails():
         list(data.DataLoader(Fails(), num_workers=1))
 
 
+def test_what_cannot_be_pickled_is_an_error():
+    with pytest.raises(RuntimeError, match="pickle"):
+        next(iter(data.DataLoader(range(2), num_workers=1, timeout=20, collate_fn=lambda batch: lambda: batch)))
+    with pytest.raises(Exception, match="pickle"):
+        next(iter(data.DataLoader({}, num_workers=1, timeout=20, batch_sampler=[lambda: 0])))
+
+
+def test_workers_and_epochs_draw_different_numbers():
+    def drawn(batch):
+        return [float(np.random.rand()), random.random(), float(flow.rand(1).item())]
+
+    loader = data.DataLoader(range(2), num_workers=2, collate_fn=drawn)
+    numbers = [number for _ in range(2) for batch in loader for number in batch]
+    assert len(set(numbers)) == len(numbers) == 12
+
+
+def test_a_process_ends_after_a_loop_that_was_left():
+    program = (
+        "from oneflow.utils import data\n"
+        "loader = data.DataLoader(range(10**6), batch_size=20000, num_workers=1, prefetch_factor=8)\n"
+        "for _ in loader: break\n"
+        "kept = iter(loader)\n"
+        "next(kept)"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
 def test_shuffled_batches_repeat_with_a_seed():
     def order():
         loader = data.DataLoader(range(7), 7, shuffle=True, generator=flow.Generator().manual_seed(1))
@@ -91,6 +122,10 @@ def test_collation():
 #: What is refused, and a part of the message.
 BAD = {
     "sampler beside shuffle": (lambda: data.DataLoader(range(3), shuffle=True, sampler=[0]), "sampler or shuffle"),
+    "prefetch": (
+        lambda: data.DataLoader(range(3), num_workers=1, prefetch_factor=0),
+        "prefetch_factor of at least 1",
+    ),
     "batch size": (lambda: data.DataLoader(range(3), batch_size=0), "at least 1"),
     "stream": (lambda: data.DataLoader(Numbers(), shuffle=True), "IterableDataset"),
     "lengths": (lambda: data.random_split(range(3), [1, 1]), "add up to 3"),
