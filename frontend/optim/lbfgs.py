@@ -167,8 +167,8 @@ class _Search:
         return length, value, grad, float(grad @ self.direction)
 
     def rises(self, point: Point) -> bool:
-        """Whether the loss has not decreased enough."""
-        return point[1] > self.first[1] + DECREASE * point[0] * self.first[3]
+        """Whether the loss has not decreased enough, or is not finite."""
+        return not np.isfinite(point[1]) or point[1] > self.first[1] + DECREASE * point[0] * self.first[3]
 
     def is_flat(self, point: Point) -> bool:
         """Whether little slope is left."""
@@ -208,14 +208,18 @@ class _Search:
 
 
 def _minimum(a: Point, b: Point, bounds: tuple[float, float]) -> float:
-    """Where the cubic through two points with their slopes is least, within bounds, in the middle if nowhere."""
+    """Where the cubic through two points with their slopes is least, within bounds, in the middle if nowhere.
+
+    There is no such cubic where a loss or a slope is not finite.
+    """
     if a[0] > b[0]:
         a, b = b, a
+    middle = sum(bounds) / 2
     first = a[3] + b[3] - 3 * (a[1] - b[1]) / (a[0] - b[0])
     square = first**2 - a[3] * b[3]
-    if square < 0:
-        return sum(bounds) / 2
+    if not 0 <= square < np.inf:
+        return middle
     root = float(np.sqrt(square))
     bottom = b[3] - a[3] + 2 * root
-    found = b[0] - (b[0] - a[0]) * ((b[3] + root - first) / bottom) if bottom else sum(bounds) / 2
+    found = b[0] - (b[0] - a[0]) * ((b[3] + root - first) / bottom) if bottom else middle
     return float(min(max(found, bounds[0]), bounds[1]))

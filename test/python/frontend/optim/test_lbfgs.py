@@ -33,6 +33,14 @@ def test_a_line_search_finds_the_minimum():
     assert len(seen) == 53
 
 
+def test_a_loss_that_is_not_a_number_is_no_decrease():
+    # x - log(x) is no number below 0, where long steps lead, and least at 1.
+    x, _, seen = minimized(lambda x: (x + 60 * (x - 1) ** 2 - flow.log(x)).sum(), [0.5], lr=8.0, max_iter=30,
+                           max_eval=300, line_search_fn="strong_wolfe")  # fmt: skip
+    assert np.isnan(seen).any()
+    np.testing.assert_allclose(x, [1], atol=1e-4)
+
+
 def test_steps_without_a_line_search():
     scales = flow.tensor([1.0, 4.0], dtype=flow.float64)
     x, first, _ = minimized(lambda x: (scales * (x - 1) ** 2).sum(), [3.0, -1.0], 2, lr=1.0, max_iter=20)
