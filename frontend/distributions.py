@@ -10,6 +10,7 @@ from oneflow.frontend import functional as F  # noqa: N812
 from oneflow.frontend.core.dispatch import as_tensor
 from oneflow.frontend.core.shape import Shape
 from oneflow.frontend.core.tensor import Tensor
+from oneflow.frontend.core.type_info import finfo
 from oneflow.frontend.eager.tape import no_grad
 
 __all__ = ["Bernoulli", "Categorical", "Distribution", "Normal", "Uniform"]
@@ -127,7 +128,7 @@ class Bernoulli(Distribution):
     def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
         probs, logits = _parameters(probs=probs, logits=logits)
         self.probs: Any = F.sigmoid(logits) if probs is None else probs
-        self.logits = logits if probs is None else F.sub(F.log(probs), F.log1p(F.neg(probs)))
+        self.logits = logits if probs is None else _logits(probs)
         super().__init__(self.probs.sizes())
 
     @property
@@ -153,6 +154,13 @@ class Bernoulli(Distribution):
     def entropy(self) -> Tensor:
         """The entropy in nats."""
         return F.binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none")
+
+
+def _logits(probs: Tensor) -> Tensor:
+    """The logits of probabilities; 0 and 1 count as the nearest probabilities whose logits are finite."""
+    eps = finfo(probs.dtype).eps
+    inner = F.clamp(probs, eps, 1 - eps)
+    return F.sub(F.log(inner), F.log1p(F.neg(inner)))
 
 
 class Normal(Distribution):

@@ -39,7 +39,10 @@ class global_mode:  # noqa: N801 (OneFlow's name)
     def __init__(self, enabled: bool, placement: Placement | None = None, sbp: Any = None) -> None:
         if enabled and (placement is None or sbp is None):
             raise ValueError(f"expected a placement and sbp for the global mode, got {placement} and {sbp}")
-        self._mode = (placement, sbp) if enabled and placement is not None else None
+        layout = (
+            tuple(sbp) if isinstance(sbp, list) else sbp
+        )  # programs are found by their settings, which are hashed
+        self._mode = (placement, layout) if enabled and placement is not None else None
         self._token = SCOPE.set(SCOPE.get()._replace(global_mode=self._mode))
 
     def __enter__(self) -> global_mode:
@@ -57,4 +60,4 @@ class current_global_mode:  # noqa: N801 (OneFlow's name)
         self.is_enabled = mode is not None
         placement, sbp = mode or (None, None)
         self.placement: Placement | None = placement
-        self.sbp = sbp if sbp is None or isinstance(sbp, (tuple, list)) else (sbp,)
+        self.sbp = sbp if sbp is None or isinstance(sbp, tuple) else (sbp,)

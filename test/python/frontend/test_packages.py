@@ -60,6 +60,10 @@ def test_distributions():
     np.testing.assert_allclose(normal.log_prob(flow.tensor([2.0])).numpy(), [-1.737086], rtol=1e-5)
     coin = flow.distributions.Bernoulli(logits=flow.tensor([0.0]))
     np.testing.assert_allclose([coin.probs.item(), coin.entropy().item()], [0.5, np.log(2)], rtol=1e-6)
+    sure = flow.distributions.Bernoulli(flow.tensor([1.0, 0.0]))
+    # The values of PyTorch 2.13.
+    np.testing.assert_allclose(sure.entropy().numpy(), [1.1920933e-07, 0], atol=2e-7)
+    np.testing.assert_allclose(sure.log_prob(flow.tensor([1.0, 1.0])).numpy(), [0, -15.942385], atol=1e-5)
     uniform = flow.distributions.Uniform(flow.tensor([0.0]), flow.tensor([4.0]))
     assert uniform.log_prob(flow.tensor([5.0])).item() == -np.inf and uniform.mean.item() == 2
     with pytest.raises(ValueError, match="either probs or logits"):
@@ -113,6 +117,9 @@ def test_the_global_mode():
         made = flow.ones(2)
         assert made.is_global
     assert not flow.utils.global_view.current_global_mode().is_enabled and not flow.ones(2).is_global
+    with flow.utils.global_view.global_mode(True, placement, [flow.sbp.broadcast]):
+        assert flow.utils.global_view.current_global_mode().sbp == (flow.sbp.broadcast,)
+        assert flow.compile(lambda x: x * 2)(flow.ones(2)).to_local().tolist() == [2, 2]
     local = flow.utils.global_view.to_local({"a": made, "b": 3})
     assert local["a"].tolist() == [1, 1] and not local["a"].is_global and local["b"] == 3
 
