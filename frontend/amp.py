@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterable, Sequence
-from contextvars import Token
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,7 @@ from oneflow.frontend import functional as F  # noqa: N812
 from oneflow.frontend.core.ambient import SCOPE, Scope
 from oneflow.frontend.core.dispatch import current_builder
 from oneflow.frontend.core.errors import fail, refuse
+from oneflow.frontend.core.promotion import common_dtype
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.eager.tape import no_grad
 from oneflow.frontend.eager.tensor import EagerTensor
@@ -44,6 +45,11 @@ WIDE = frozenset("""
 #: Operators whose further operands take the element type of the first.
 ALIKE = frozenset(["bias_add"])
 
+#: Operators whose operands take the widest of their element types.
+WIDEST = frozenset("""
+    dim_scatter_add dim_scatter_amax dim_scatter_amin dim_scatter_mul dim_scatter_update grid_sample index_add
+""".split())  # fmt: skip
+
 #: The 16-bit type of each kind of device, where none is given.
 _DTYPES = {"cpu": dtypes.bfloat16, "cuda": dtypes.float16}
 
@@ -57,19 +63,34 @@ class Policy:
 
     def converted(self, name: str, operands: Sequence[Any]) -> Sequence[Any]:
         """The operands of an operator, those of floats of up to 32 bits in the type in which it is computed."""
-        first = operands[0] if operands else None
-        if self.device_type and isinstance(first, EagerTensor) and first.device.type != self.device_type:
+        target = self._target(name, [x for x in operands if isinstance(x, Tensor) and x.dtype.is_float])
+        if target is None or not self._covers(operands):
             return operands
-        target = self.dtype if name in LOW else dtypes.float32 if name in WIDE else None
-        if name in ALIKE and isinstance(first, Tensor) and first.dtype.is_float:
-            target = first.dtype
-        return operands if target is None else [_cast(x, target) for x in operands]
+        return [_cast(x, target) for x in operands]
+
+    def _target(self, name: str, floats: Sequence[Tensor]) -> DType | None:
+        """The type in which an operator is computed; None for the types of its operands."""
+        if name in LOW or name in WIDE:
+            return self.dtype if name in LOW else dtypes.float32
+        if name in ALIKE and floats:
+            return floats[0].dtype
+        return functools.reduce(common_dtype, (x.dtype for x in floats)) if name in WIDEST and floats else None
+
+    def _covers(self, operands: Sequence[Any]) -> bool:
+        """Whether operands are on the kind of device; a captured tensor tells it before the function does."""
+        tensors = sorted((x for x in operands if isinstance(x, Tensor)), key=lambda x: not isinstance(x, EagerTensor))
+        place: Any = tensors[0] if tensors else None
+        return not self.device_type or place is None or place.device.type == self.device_type
 
 
 def _cast(x: Any, dtype: DType) -> Any:
     if isinstance(x, (list, tuple)):
         return [_cast(v, dtype) for v in x]
     return F.cast(x, dtype) if isinstance(x, Tensor) and x.dtype.is_float and x.dtype.bits <= 32 else x
+
+
+#: The settings around the `autocast` contexts of a thread, outermost first; an `autocast` may serve many threads.
+_OUTER: ContextVar[tuple[Scope, ...]] = ContextVar("oneflow_autocast_outer", default=())
 
 
 class autocast:  # noqa: N801 (PyTorch's name)
@@ -102,14 +123,16 @@ class autocast:  # noqa: N801 (PyTorch's name)
         if not isinstance(chosen, DType) or not chosen.is_float or chosen.bits != 16:
             raise ValueError(f"expected dtype to be flow.float16 or flow.bfloat16, got {dtype!r}")
         self._policy = Policy("" if any_device else device_type, chosen) if enabled else None
-        self._tokens: list[Token[Scope]] = []
 
     def __enter__(self) -> autocast:
-        self._tokens.append(SCOPE.set(SCOPE.get()._replace(autocast=self._policy)))
+        _OUTER.set((*_OUTER.get(), outer := SCOPE.get()))
+        SCOPE.set(outer._replace(autocast=self._policy))
         return self
 
     def __exit__(self, *_: Any) -> None:
-        SCOPE.reset(self._tokens.pop())
+        *outer, last = _OUTER.get()
+        SCOPE.set(last)
+        _OUTER.set(tuple(outer))
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """The function, called within the context."""
@@ -267,6 +290,7 @@ def unscaled(parameters: Iterable[Any], scale: Callable[[], float]) -> Tensor:
     factor = F.reciprocal(current_builder().number(scale, dtypes.float32))
     finite = F.full((), True)
     for p in parameters:
-        p.grad.mul_(F.cast(factor, p.grad.dtype))
+        wide = common_dtype(p.grad.dtype, dtypes.float32)  # the factor may be too small for 16 bits
+        p.grad.copy_(F.cast(F.mul(F.cast(p.grad, wide), F.cast(factor, wide)), p.grad.dtype))
         finite = F.logical_and(finite, F.all(F.isfinite(p.grad)))
     return finite

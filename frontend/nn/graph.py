@@ -83,14 +83,16 @@ class Graph(Stateful):
     def set_grad_scaler(self, grad_scaler: Any = None) -> None:
         """Multiplies losses by a factor before `backward`, and divides the gradients by it after `build`.
 
-        With a `flow.amp.GradScaler` the optimizers take no step where a gradient is not finite.
+        With a `flow.amp.GradScaler` the optimizers take no step where a gradient is not finite; one that is not
+        enabled does nothing.
 
         Raises:
             TypeError: it is neither a `GradScaler` nor a `StaticGradScaler`.
         """
         if not isinstance(grad_scaler, (GradScaler, StaticGradScaler)):
             raise TypeError(f"expected a flow.amp.GradScaler or StaticGradScaler, got {grad_scaler!r}")
-        self._scaler = grad_scaler
+        is_disabled = isinstance(grad_scaler, GradScaler) and not grad_scaler.is_enabled()
+        self._scaler = None if is_disabled else grad_scaler
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         result, finite = self._compiled(*args, **kwargs)

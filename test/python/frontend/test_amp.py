@@ -1,5 +1,8 @@
 """Autocast, scaling of gradients, and options of graphs."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
@@ -48,7 +51,48 @@ def test_a_compiled_function_has_a_program_for_each_autocast():
     assert compiled(x).dtype == flow.float32
     with flow.autocast("cpu"):
         assert compiled(x).dtype == flow.bfloat16
+    with flow.autocast("cuda"):
+        assert compiled(x).dtype == flow.float32
     assert compiled(x).dtype == flow.float32
+
+
+def test_threads_share_an_autocast():
+    meeting = threading.Barrier(2, timeout=20)
+    x = flow.tensor(X)
+
+    @flow.autocast("cpu")
+    def product(waits):
+        for _ in range(waits):
+            meeting.wait()
+        return flow.matmul(x, x.t()).dtype
+
+    def called(waits):
+        found = product(waits)
+        if waits == 1:
+            meeting.wait()
+        return found, flow.is_autocast_enabled()
+
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(called, (1, 2))) == [(flow.bfloat16, False)] * 2
+
+
+def test_operands_of_two_types_take_the_widest():
+    x, low, at = flow.zeros(2, 2), flow.ones(2, 2, dtype=flow.bfloat16), flow.tensor([[0, 1], [0, 1]])
+    grid = flow.zeros(1, 1, 1, 2)
+    with flow.autocast("cpu"):
+        for found in (
+            flow.scatter_add(x, 0, at, low), flow.scatter(x, 0, at, low), flow.index_add(x, 0, at[0], low),
+            F.grid_sample(low.reshape(1, 1, 2, 2), grid, align_corners=False),
+        ):  # fmt: skip
+            assert found.dtype == flow.float32 and found.sum().item() in (1, 2, 4)
+
+
+def test_gradients_of_16_bits_are_divided_in_32():
+    x = flow.tensor([1.0], dtype=flow.float16, requires_grad=True)
+    optimizer, scaler = flow.optim.SGD([x], lr=1.0), amp.GradScaler(init_scale=2.0**26)
+    x.grad = flow.tensor([2.0**15], dtype=flow.float16)
+    scaler.unscale_(optimizer)
+    assert x.grad.dtype == flow.float16 and x.grad.tolist() == [2.0**-11]
 
 
 def test_scaled_gradients_are_divided_and_steps_that_are_not_finite_are_left_out():
@@ -96,6 +140,12 @@ def test_graphs_with_scaled_losses(scaler):
         step(flow.tensor(X), flow.tensor(np.inf, dtype=flow.float32))
         np.testing.assert_array_equal(step.layer.weight.numpy(), before)
         assert scaler.get_scale() == 32
+
+
+def test_a_scaler_that_is_not_enabled_leaves_out_no_step():
+    step = Step(amp.GradScaler(enabled=False))
+    step(flow.tensor(X), flow.tensor(np.inf, dtype=flow.float32))
+    assert not np.isfinite(step.layer.weight.numpy()).any()
 
 
 def test_options_of_graphs():
