@@ -78,6 +78,9 @@ class TensorBuilder(Builder):
     def watch(self, owner: Stateful) -> None:
         """Guards a trace on the `facts` of `owner`."""
 
+    def at_end(self, restore: Callable[[], None]) -> None:
+        """Has `restore` called when a trace ends, the latest first; nothing in eager mode."""
+
     @abstractmethod
     def watch_hooks(self, version: Callable[[], int]) -> None:
         """Guards a trace on hooks, whose changes `version` counts."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from oneflow.frontend import functional as F  # noqa: N812
+from oneflow.frontend.core.dispatch import current_builder
 from oneflow.frontend.core.errors import refuse
 from oneflow.frontend.core.hooks import Handle
 from oneflow.frontend.eager.tape import no_grad
@@ -26,7 +27,14 @@ class _Computed:
         raise NotImplementedError
 
     def __call__(self, module: Module, args: Any) -> None:
-        setattr(module, self.name, self.compute(module))
+        outside, computed = module.__dict__.get(self.name), self.compute(module)
+        setattr(module, self.name, computed)
+        current_builder().at_end(lambda: self._restore(module, computed, outside))
+
+    def _restore(self, module: Module, computed: Any, outside: Any) -> None:
+        """Gives the module its weight from before a trace again, unless the function replaced the computed one."""
+        if module.__dict__.get(self.name) is computed:
+            setattr(module, self.name, outside)
 
 
 def _attach(module: Module, hook: _Computed, **parameters: Any) -> None:

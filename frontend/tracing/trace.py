@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any, cast
 
 import numpy as np
@@ -83,6 +83,7 @@ class TraceBuilder(IRBuilder, TensorBuilder):
         self.owned: list[Tensor] = []
         self.arguments: list[Tensor] = []
         self.functionalization = Functionalization(self)
+        self.ending = ExitStack()
         self._hooks: dict[int, tuple[Tensor, Hooks]] = {}
         self._constants: dict[int, tuple[Any, np.ndarray, Tensor]] = {}
 
@@ -226,6 +227,10 @@ class TraceBuilder(IRBuilder, TensorBuilder):
         """A value from outside; the program is guarded on it."""
         self.captures.guards.append(Guard(get, value := get()))
         return value
+
+    def at_end(self, restore: Callable[[], None]) -> None:
+        """Has `restore` called when the trace ends."""
+        self.ending.callback(restore)
 
     def watch_hooks(self, version: Callable[[], int]) -> None:
         """Guards the program on hooks, whose changes `version` counts."""
@@ -395,7 +400,7 @@ def trace_call(
         arguments = filled(arguments, tree.unflatten(traced_leaves))
         if isinstance(owner := owner_of(fn), Stateful):
             builder.watch(owner)
-        with use_builder(builder):
+        with use_builder(builder), builder.ending:
             for spec in specs:
                 builder.add_placement(spec.placement)
             returned, outputs = flatten(fn(*arguments.args, **arguments.kwargs))

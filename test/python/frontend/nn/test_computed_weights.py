@@ -29,6 +29,16 @@ def test_weight_norm_keeps_the_weight_and_learns_length_and_direction():
         nn.utils.weight_norm(layer, "wait")
 
 
+@pytest.mark.parametrize("norm", [nn.utils.weight_norm, nn.utils.spectral_norm])
+def test_a_compiled_function_leaves_the_weight_of_eager_mode(norm):
+    layer = norm(nn.Linear(3, 2)).eval()
+    x, before = flow.ones(1, 3), layer.weight.numpy().copy()
+    wanted = layer(layer(x)[:, :1].expand(1, 3)).numpy()
+    found = flow.compile(lambda x: layer(layer(x)[:, :1].expand(1, 3)))(x)
+    np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-5)
+    np.testing.assert_allclose((layer.weight + 1).detach().numpy(), before + 1, rtol=1e-5)
+
+
 def test_spectral_norm_divides_by_the_largest_singular_value():
     flow.manual_seed(0)
     layer = nn.utils.spectral_norm(nn.Linear(4, 3), n_power_iterations=30)
