@@ -17,6 +17,8 @@ import tempfile
 import urllib.parse
 import urllib.request
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -45,13 +47,14 @@ def set_dir(d: str | os.PathLike[str]) -> None:
 
 def list(github: str, force_reload: bool = False, source: str = "github") -> Any:
     """The names of the functions that a repository offers."""
-    module = _module(github, force_reload, source)
-    return [name for name, value in vars(module).items() if callable(value) and not name.startswith("_")]
+    with _module(github, force_reload, source) as module:
+        return [name for name, value in vars(module).items() if callable(value) and not name.startswith("_")]
 
 
 def help(github: str, model: str, force_reload: bool = False, source: str = "github") -> str | None:
     """The docstring of a function of a repository."""
-    found: str | None = _entry(_module(github, force_reload, source), model).__doc__
+    with _module(github, force_reload, source) as module:
+        found: str | None = _entry(module, model).__doc__
     return found
 
 
@@ -69,7 +72,8 @@ def load(repo_or_dir: str, model: str, *args: Any, source: str = "github", force
         ValueError: the source is another, or the repository is no "owner/name".
         RuntimeError: there is no such function, or a package that the repository needs is missing.
     """
-    return _entry(_module(repo_or_dir, force_reload, source), model)(*args, **kwargs)
+    with _module(repo_or_dir, force_reload, source) as module:
+        return _entry(module, model)(*args, **kwargs)
 
 
 def download_url_to_file(url: str, dst: str, hash_prefix: str | None = None, progress: bool = True) -> None:
@@ -108,12 +112,18 @@ def load_state_dict_from_url(
 ) -> Any:
     """The values of a file that `flow.save` wrote, downloaded to `model_dir` (the folder `checkpoints` of the hub) if
     it is not there. With `check_hash` its name has the first digits of its SHA-256: `name-<digits>.ext`.
+
+    Raises:
+        ValueError: the name has no such digits.
+        RuntimeError: the SHA-256 of the file is another.
     """
     name = file_name or os.path.basename(urllib.parse.urlparse(url).path)
     path = Path(model_dir or Path(get_dir()) / "checkpoints") / name
-    if not path.exists():
-        digits = re.search(r"-([a-f0-9]+)\.", name) if check_hash else None
-        download_url_to_file(url, str(path), digits[1] if digits else None, progress)
+    digits = _digits(name) if check_hash else None
+    if path.exists():
+        _check_hash(path, digits, str(path))
+    else:
+        download_url_to_file(url, str(path), digits, progress)
     values = load_file(path)
     if map_location is None:
         return values
@@ -121,8 +131,17 @@ def load_state_dict_from_url(
     return tree.unflatten([to(x, map_location) if isinstance(x, Tensor) else x for x in leaves])
 
 
-def _module(place: str, force_reload: bool, source: str) -> Any:
-    """The module `hubconf.py` of a repository."""
+def _digits(name: str) -> str:
+    """The digits of the SHA-256 in the name of a file."""
+    found = re.search(r"-([a-f0-9]+)\.", name)
+    if found is None:
+        raise ValueError(f'expected a name such as "name-0123abcd.ext", with digits of the SHA-256, got {name!r}')
+    return found[1]
+
+
+@contextmanager
+def _module(place: str, force_reload: bool, source: str) -> Iterator[Any]:
+    """The module `hubconf.py` of a repository, within which the repository's own modules can be imported."""
     if source not in ("github", "local"):
         raise ValueError(f'expected source to be "github" or "local", got {source!r}')
     folder = Path(place).expanduser() if source == "local" else _repository(place, force_reload)
@@ -133,12 +152,12 @@ def _module(place: str, force_reload: bool, source: str) -> Any:
     sys.path.insert(0, str(folder))
     try:
         spec.loader.exec_module(module)
+        missing = [d for d in getattr(module, "dependencies", ()) if importlib.util.find_spec(d) is None]
+        if missing:
+            raise RuntimeError(f"expected the packages {', '.join(missing)}, which {folder} needs, to be installed")
+        yield module
     finally:
         sys.path.remove(str(folder))
-    missing = [d for d in getattr(module, "dependencies", ()) if importlib.util.find_spec(d) is None]
-    if missing:
-        raise RuntimeError(f"expected the packages {', '.join(missing)}, which {folder} needs, to be installed")
-    return module
 
 
 def _entry(module: Any, name: str) -> Any:
@@ -154,7 +173,8 @@ def _repository(place: str, force_reload: bool) -> Path:
     if name.count("/") != 1:
         raise ValueError(f'expected a repository as "owner/name" or "owner/name:branch", got {place!r}')
     branch = branch or "main"
-    folder = Path(get_dir()) / re.sub(r"[^\w.-]", "_", f"{name}_{branch}")
+    parts = (urllib.parse.quote(part, safe="") for part in (*name.split("/"), branch))
+    folder = Path(get_dir()) / "+".join(parts)  # quoted parts have no "+", so that no two places share a folder
     if force_reload:
         shutil.rmtree(folder, ignore_errors=True)
     if not folder.exists():

@@ -1,5 +1,11 @@
 """`autograd.functional`, `distributions`, `comm` of one process, `hub`, `utils.global_view`."""
 
+import hashlib
+import io
+import shutil
+import sys
+import zipfile
+
 import numpy as np
 import pytest
 
@@ -107,6 +113,41 @@ def test_a_local_repository(tmp_path):
     with pytest.raises(RuntimeError, match="whose SHA-256"):
         flow.hub.download_url_to_file(source.as_uri(), str(tmp_path / "other"), "00", progress=False)
     assert not (tmp_path / "other").exists()
+
+
+def test_a_function_of_a_repository_imports_its_modules(tmp_path):
+    (tmp_path / "late_module.py").write_text("VALUE = 3\n")
+    (tmp_path / "hubconf.py").write_text("def value():\n    import late_module\n    return late_module.VALUE\n")
+    assert flow.hub.load(str(tmp_path), "value", source="local") == 3
+    assert str(tmp_path) not in sys.path
+
+
+def test_each_branch_of_a_repository_has_a_folder(tmp_path, monkeypatch):
+    def opened(url):
+        answer = io.BytesIO()
+        with zipfile.ZipFile(answer, "w") as archive:
+            archive.writestr("top/hubconf.py", f"def place(): return {url!r}\n")
+        return io.BytesIO(answer.getvalue())
+
+    monkeypatch.setattr("urllib.request.urlopen", opened)
+    monkeypatch.setenv("ONEFLOW_HOME", str(tmp_path))
+    for place, end in (("a/b_c", "a/b_c/zipball/main"), ("a/b:c_main", "a/b/zipball/c_main")):
+        assert flow.hub.load(place, "place") == f"https://github.com/{end}"
+
+
+def test_a_state_with_another_hash_is_refused(tmp_path):
+    flow.save({"w": flow.tensor([1.0])}, str(tmp_path / "state.flow"))
+    digits = hashlib.sha256((tmp_path / "state.flow").read_bytes()).hexdigest()[:8]
+    options = {"model_dir": str(tmp_path / "hub"), "check_hash": True, "progress": False}
+    right, wrong = tmp_path / f"state-{digits}.flow", tmp_path / "hub" / "state-00.flow"
+    shutil.copy(tmp_path / "state.flow", right)
+    for _ in range(2):
+        assert flow.hub.load_state_dict_from_url(right.as_uri(), **options)["w"].tolist() == [1]
+    shutil.copy(right, wrong)
+    with pytest.raises(RuntimeError, match="whose SHA-256 begins with '00'"):
+        flow.hub.load_state_dict_from_url(wrong.as_uri(), **options)
+    with pytest.raises(ValueError, match="digits of the SHA-256"):
+        flow.hub.load_state_dict_from_url((tmp_path / "state.flow").as_uri(), **options)
 
 
 def test_the_global_mode():
