@@ -181,9 +181,17 @@ def _numpy_bias_softmax(x: Any, mask: Any, bias: Any, *, scale: Any) -> Any:
     return _numpy_softmax(total if bias is None else total + bias).astype(x.dtype)
 
 
+def _broadcast_rows(op: Call) -> Factors:
+    """Every axis but the last can be split; the operands are aligned at the last axis."""
+    names = [*(f"d{i}" for i in range(op.results[0].rank - 1)), "_"]
+    sides = [" ".join(names[len(names) - d.rank :]) for d in op.operands]
+    return Factors(f"{', '.join(sides)} -> {' '.join(names)}")
+
+
 composite(
     "fused_scale_mask_bias_softmax(x, mask, bias?, scale: float = 0.125, inplace: bool = False) -> out",
     "softmax(x * scale + mask + bias).", write=_write_bias_softmax, reference=_numpy_bias_softmax,
+    sbp=_broadcast_rows,
 )  # fmt: skip
 composite(
     "fused_scale_mask_bias_softmax_grad(y, dy, scale: float = 0.35355) -> dx",
@@ -294,5 +302,5 @@ composite(
 )  # fmt: skip
 composite(
     "tuple_identity(in*) -> out*", "The tensors themselves.", write=lambda ops, op: tuple(map(ops.identity, op.in_)),
-    reference=lambda xs: tuple(xs)
+    reference=lambda xs: tuple(xs), unoffered="layouts that differ between the tensors",
 )  # fmt: skip

@@ -252,6 +252,7 @@ composite(
 adjoint(
     f"grid_sample_grad(doutput, input, grid, {_ATTRS}) -> dinput, dgrid", "The gradients of `grid_sample`.",
     of="grid_sample", seeds=("doutput",), check=_check_grid, sbp=_grid_grad_sbp,
+    unoffered="partial images, of which one result reads the shape alone and the other the elements",
 )  # fmt: skip
 
 
