@@ -9,6 +9,7 @@ The import direction between folders holds for these modules too.
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import Any
 
 
@@ -19,10 +20,8 @@ class LazyModule:
         self._name = name
 
     def __getattr__(self, name: str) -> Any:
-        value = getattr(importlib.import_module(self._name), name)
-        if not name.startswith("__"):
-            setattr(self, name, value)
-        return value
+        # The name is looked up each time: a module's names may be replaced.
+        return getattr(sys.modules.get(self._name) or importlib.import_module(self._name), name)
 
 
 def lazy(name: str) -> Any:
