@@ -38,17 +38,19 @@ class StructuralHasher:
 
     def __init__(self) -> None:
         self._numbers: dict[Hashable, int] = {}
-        self._cache: dict[ir.Operation, HashedOperation] = {}
+        # By the identity of Python's objects, which the values keep: an operation cannot be compared with an erased
+        # one, whose address it may have.
+        self._cache: dict[int, HashedOperation] = {}
 
     def read(self, op: ir.Operation) -> HashedOperation:
         """The structure of an operation."""
-        if op not in self._cache:
-            self._cache[op] = self._hash(op)
-        return self._cache[op]
+        if id(op) not in self._cache:
+            self._cache[id(op)] = self._hash(op)
+        return self._cache[id(op)]
 
     def forget(self, op: ir.Operation) -> None:
-        """Forgets an erased operation: a new operation may get the same address."""
-        self._cache.pop(op, None)
+        """Forgets an operation that will be erased."""
+        self._cache.pop(id(op), None)
 
     def _hash(self, op: ir.Operation) -> HashedOperation:
         if not len(op.regions):
