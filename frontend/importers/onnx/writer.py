@@ -22,6 +22,7 @@ from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.core.arrays import is_array, to_array
 from oneflow.frontend.core.spec import TensorSpec
 from oneflow.frontend.eager.tensor import EagerTensor
+from oneflow.frontend.importers.onnx import writer_windows  # noqa: F401  adds rows to the table
 from oneflow.frontend.importers.onnx.errors import OnnxError
 from oneflow.frontend.importers.onnx.program import OnnxProgram
 from oneflow.frontend.importers.onnx.types import NUMBERS

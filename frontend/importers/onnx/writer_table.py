@@ -221,92 +221,14 @@ def _bias_add(w: Any, c: Any) -> Any:
     return w.node("Add", c.a, w.node("Reshape", c.b, ints(w, [-1, *[1] * (rank - 1 - axis)])))
 
 
-def _channels_first(c: Any) -> None:
+def channels_first(c: Any) -> None:
+    """Refuses operands whose channels come last.
+
+    Raises:
+        OnnxError: the call has another `data_format`.
+    """
     if c.attrs["data_format"] != "channels_first":
         raise OnnxError(f"expected data_format channels_first, got {c.attrs['data_format']}")
-
-
-@row("conv1d", "conv2d", "conv3d")
-def _conv(w: Any, c: Any) -> Any:
-    _channels_first(c)
-    pads = list(c.attrs["padding_before"])
-    found = w.node(
-        "Conv", c.inputs["in"], c.weight, c.inputs.get("bias"), kernel_shape=list(c.attrs["kernel_size"]),
-        strides=list(c.attrs["strides"]), dilations=list(c.attrs["dilation_rate"]), group=c.attrs["groups"],
-        pads=[*pads, *pads],
-    )  # fmt: skip
-    return found if c.inputs.get("_add_to_output") is None else w.node("Add", found, c.inputs["_add_to_output"])
-
-
-@row("deconv1d", "deconv2d", "deconv3d")
-def _deconv(w: Any, c: Any) -> Any:
-    _channels_first(c)
-    pads = list(c.attrs["padding_before"])
-    return w.node(
-        "ConvTranspose", c.inputs["in"], c.weight, kernel_shape=list(c.attrs["kernel_size"]),
-        strides=list(c.attrs["strides"]), dilations=list(c.attrs["dilation_rate"]), group=c.attrs["groups"],
-        pads=[*pads, *pads], output_padding=list(c.attrs["output_padding"]),
-    )  # fmt: skip
-
-
-def _ceil_mode(w: Any, c: Any, dilation: Sequence[int]) -> int:
-    """The `ceil_mode` for which ONNX counts the windows of the result.
-
-    With it, ONNX keeps a last window that begins behind the image, which the dialect leaves out.
-    """
-    modes = {1, 0} if c.attrs["ceil_mode"] else {0}
-    counts = c.y.shape[2:]
-    rows = zip(
-        w.desc(c.x).shape[2:], counts, c.attrs["kernel_size"], c.attrs["stride"], c.attrs["padding"], dilation,
-        strict=True,
-    )  # fmt: skip
-    for size, count, kernel, stride, pad, spread in rows:
-        reach = spread * (kernel - 1) + 1
-        if size is not None and count is not None:
-            last = size + 2 * pad - reach
-            modes &= {mode for mode in (1, 0) if count == (-(-last // stride) if mode else last // stride) + 1}
-        elif c.attrs["ceil_mode"]:
-            modes &= {1} if pad + stride <= reach else set()
-    if not modes:
-        raise OnnxError(f"no ceil_mode of ONNX gives {list(counts)} windows of {w.desc(c.x)}")
-    return max(modes)
-
-
-@row("max_pool_1d", "max_pool_2d", "max_pool_3d")
-def _max_pool(w: Any, c: Any) -> Any:
-    _channels_first(c)
-    if c.attrs["return_indices"]:
-        raise OnnxError("positions of the largest elements are not written")
-    pads = list(c.attrs["padding"])
-    return w.node(
-        "MaxPool", c.x, kernel_shape=list(c.attrs["kernel_size"]), strides=list(c.attrs["stride"]),
-        pads=[*pads, *pads], dilations=list(c.attrs["dilation"]), ceil_mode=_ceil_mode(w, c, c.attrs["dilation"]),
-    )  # fmt: skip
-
-
-@row("avg_pool_1d", "avg_pool_2d", "avg_pool_3d")
-def _avg_pool(w: Any, c: Any) -> Any:
-    _channels_first(c)
-    if c.attrs["divisor_override"]:
-        raise OnnxError("a divisor other than the number of elements is not written")
-    pads = list(c.attrs["padding"])
-    return w.node(
-        "AveragePool", c.x, kernel_shape=list(c.attrs["kernel_size"]), strides=list(c.attrs["stride"]),
-        pads=[*pads, *pads], ceil_mode=_ceil_mode(w, c, [1] * len(pads)),
-        count_include_pad=int(c.attrs["count_include_pad"]),
-    )  # fmt: skip
-
-
-@row("adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d")
-def _adaptive(w: Any, c: Any) -> Any:
-    _channels_first(c)
-    inside, parts = w.desc(c.x).shape[2:], c.attrs["output_size"]
-    if set(parts) == {1}:
-        return w.node("GlobalAveragePool", c.x)
-    if any(n is None or n % p for n, p in zip(inside, parts, strict=True)):
-        raise OnnxError(f"parts of several sizes ({list(inside)} into {list(parts)}) are not written")
-    kernel = [n // p for n, p in zip(inside, parts, strict=True)]
-    return w.node("AveragePool", c.x, kernel_shape=kernel, strides=kernel)
 
 
 @row("normalization")
@@ -338,7 +260,7 @@ def _layer_norm(w: Any, c: Any) -> Any:
 
 @row("group_norm")
 def _group_norm(w: Any, c: Any) -> Any:
-    _channels_first(c)
+    channels_first(c)
     desc = w.desc(c.x)
     gamma = c.inputs.get("gamma") or w.constant(np.ones(desc.shape[1], desc.dtype.numpy))
     beta = c.inputs.get("beta") or w.constant(np.zeros(desc.shape[1], desc.dtype.numpy))
@@ -632,7 +554,7 @@ def _eye(w: Any, c: Any) -> Any:
     "upsample_bilinear_2d", "upsample_trilinear_3d",
 )  # fmt: skip
 def _upsample(w: Any, c: Any) -> Any:
-    _channels_first(c)
+    channels_first(c)
     axes = list(range(2, w.desc(c.x).rank))
     names = [n for n in ("scale_factor", "depth_scale", "height_scale", "width_scale") if n in c.attrs]
     scales = None if c.attrs["output_size"] else w.constant(np.array([c.attrs[n] for n in names], np.float32))
