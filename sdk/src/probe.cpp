@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 
@@ -34,6 +35,8 @@ int child_pipe = -1;
   child_pipe = pipe;
   std::set_terminate(TellException);
   for (int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) std::signal(signal, SIG_DFL);
+  // The first handler of exit: those of the process wait for threads, which a child does not have.
+  on_exit([](int status, void *) { _exit(status); }, nullptr);
   alarm(kSeconds);
   dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   Tell(kDone, "");
