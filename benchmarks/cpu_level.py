@@ -24,6 +24,7 @@ from typing import Any
 import cpu_kernels
 import numpy as np
 from foundation import RESULTS, check, machine
+from results_page import with_part
 
 import oneflow as flow
 
@@ -125,14 +126,6 @@ def _heading(level: str) -> str:
     return f"## Kernels on {level}"
 
 
-def noted(page: str, part: str) -> str:
-    """A page with its part of the same heading replaced, or with the part at its end."""
-    heading = part.partition("\n")[0]
-    before, found, after = page.partition(heading)
-    rest = re.search(r"^## ", after, re.MULTILINE) if found else None
-    return before.rstrip() + "\n\n" + part + ("\n" + after[rest.start() :] if rest else "")
-
-
 def main() -> None:
     """Writes or prints the table; measures in a process of its own, which has the settings from its start."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -148,7 +141,7 @@ def main() -> None:
     if options.print:
         print(part)
     else:
-        RESULTS.write_text(noted(RESULTS.read_text(), part))
+        RESULTS.write_text(with_part(RESULTS.read_text(), part))
 
 
 if __name__ == "__main__":

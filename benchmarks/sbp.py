@@ -11,7 +11,6 @@ import argparse
 import itertools
 import math
 import os
-import re
 import statistics
 import subprocess
 import sys
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from results_page import with_part
 
 import oneflow as flow
 import oneflow.passes.all
@@ -232,13 +232,6 @@ def section() -> str:
     )
 
 
-def noted(page: str, part: str) -> str:
-    """A page with its part of the same heading replaced, or with the part at its end."""
-    before, heading, after = page.partition(f"{HEADING}\n")
-    rest = re.search(r"^## ", after, re.MULTILINE) if heading else None
-    return before.rstrip() + "\n\n" + part.rstrip() + "\n" + ("\n" + after[rest.start() :] if rest else "")
-
-
 def main() -> None:
     """Writes or prints the part."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -252,7 +245,7 @@ def main() -> None:
     elif options.print:
         print(section())
     else:
-        RESULTS.write_text(noted(RESULTS.read_text(), section()))
+        RESULTS.write_text(with_part(RESULTS.read_text(), section()))
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from results_page import with_part
 
 RESULTS = Path(__file__).with_name("results.md")
 HEADING = "## Training steps"
@@ -200,13 +201,6 @@ def section() -> str:
     return "\n".join([HEADING, "", about, "", *table]) + "\n"
 
 
-def noted(page: str, part: str) -> str:
-    """A page with its part of the same heading replaced, or with the part at its end."""
-    before, heading, after = page.partition(HEADING)
-    rest = re.search(r"^## ", after, re.MULTILINE) if heading else None
-    return before.rstrip() + "\n\n" + part + ("\n" + after[rest.start() :] if rest else "")
-
-
 def main() -> None:
     """Writes or prints the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -223,7 +217,7 @@ def main() -> None:
     if options.print:
         print(part)
     else:
-        RESULTS.write_text(noted(RESULTS.read_text(), part))
+        RESULTS.write_text(with_part(RESULTS.read_text(), part))
 
 
 if __name__ == "__main__":
