@@ -44,6 +44,17 @@ def borders(
     return found
 
 
+def _windows(
+    x: Tensor, w: Tensor, kernel_shape: list[int] | None, strides: list[int] | None, dilations: list[int] | None
+) -> tuple[int, list[int], list[int], list[int]]:
+    """The number of spatial dimensions, and the sizes, steps and dilations of the windows."""
+    spatial = x.rank - 2
+    if spatial not in _CONVOLUTIONS:
+        raise OnnxError(f"expected images of 1 to 3 spatial dimensions, got {x.desc}")
+    kernel = kernel_shape or [int(n or 0) for n in w.shape[2:]]
+    return spatial, kernel, strides or [1] * spatial, dilations or [1] * spatial
+
+
 @builder("Conv")
 def _conv(
     x: Tensor,
@@ -57,11 +68,7 @@ def _conv(
     pads: list[int] | None = None,
     strides: list[int] | None = None,
 ) -> Tensor:
-    spatial = x.rank - 2
-    if spatial not in _CONVOLUTIONS:
-        raise OnnxError(f"expected images of 1 to 3 spatial dimensions, got {x.desc}")
-    kernel = kernel_shape or [int(n or 0) for n in w.shape[2:]]
-    steps, spread = strides or [1] * spatial, dilations or [1] * spatial
+    spatial, kernel, steps, spread = _windows(x, w, kernel_shape, strides, dilations)
     around = borders(x.sizes()[2:], kernel, steps, spread, pads, auto_pad)
     if any(before != after for before, after in around):
         x, around = padded(x, [(0, 0), (0, 0), *around]), [(0, 0)] * spatial
@@ -84,11 +91,7 @@ def _conv_transpose(
     strides: list[int] | None = None,
 ) -> Tensor:
     """The whole result without padding, cut at both ends."""
-    spatial = x.rank - 2
-    if spatial not in _TRANSPOSED:
-        raise OnnxError(f"expected images of 1 to 3 spatial dimensions, got {x.desc}")
-    kernel = kernel_shape or [int(n or 0) for n in w.shape[2:]]
-    steps, spread = strides or [1] * spatial, dilations or [1] * spatial
+    spatial, kernel, steps, spread = _windows(x, w, kernel_shape, strides, dilations)
     further = output_padding or [0] * spatial
     whole = _TRANSPOSED[spatial](x, w, None, steps, 0, 0, group, spread)
     rows = enumerate(zip(x.sizes()[2:], kernel, steps, spread, further, strict=True))

@@ -31,8 +31,11 @@ _ACTIVATIONS: dict[str, tuple[Callable[[Tensor, float, float], Tensor], float, f
 }
 
 
-def _activations(names: Sequence[str], alphas: Any, betas: Any, clip: float | None) -> list[Activation]:
-    """The activations of all directions."""
+def _activations(
+    defaults: str, directions: int, names: Sequence[str] | None, alphas: Any, betas: Any, clip: float | None
+) -> list[Activation]:
+    """The activations of all directions: those that are named, or the defaults for each."""
+    names = names or defaults.split() * directions
     unknown = [n for n in names if n.lower() not in _ACTIVATIONS]
     if unknown:
         raise OnnxError(f"expected activations among {', '.join(_ACTIVATIONS)}, got {unknown[0]!r}")
@@ -144,8 +147,7 @@ def _lstm(
     output_sequence: int = 1,
 ) -> tuple[Tensor, ...]:
     directions = len(_DIRECTIONS[direction])
-    names = activations or ["Sigmoid", "Tanh", "Tanh"] * directions
-    functions = _activations(names, activation_alpha, activation_beta, clip)
+    functions = _activations("Sigmoid Tanh Tanh", directions, activations, activation_alpha, activation_beta, clip)
     options: dict[str, Any] = {
         "input_forget": input_forget,
         "layout": layout,
@@ -219,8 +221,7 @@ def _dynamic_quantize_lstm(
 ) -> tuple[Tensor, ...]:
     """ONNX Runtime's layer with weights of bytes: inputs and states are quantized for each product."""
     directions = len(_DIRECTIONS[direction])
-    names = activations or ["Sigmoid", "Tanh", "Tanh"] * directions
-    functions = _activations(names, activation_alpha, activation_beta, clip)
+    functions = _activations("Sigmoid Tanh Tanh", directions, activations, activation_alpha, activation_beta, clip)
     options: dict[str, Any] = {
         "input_forget": input_forget,
         "layout": 0,
@@ -261,8 +262,7 @@ def _gru(
     output_sequence: int = 1,
 ) -> tuple[Tensor, ...]:
     directions = len(_DIRECTIONS[direction])
-    names = activations or ["Sigmoid", "Tanh"] * directions
-    functions = _activations(names, activation_alpha, activation_beta, clip)
+    functions = _activations("Sigmoid Tanh", directions, activations, activation_alpha, activation_beta, clip)
 
     def step(number: int, states: list[Tensor], part: Tensor) -> list[Tensor]:
         before = states[0]
@@ -307,7 +307,7 @@ def _rnn(
     output_sequence: int = 1,
 ) -> tuple[Tensor, ...]:
     directions = len(_DIRECTIONS[direction])
-    functions = _activations(activations or ["Tanh"] * directions, activation_alpha, activation_beta, clip)
+    functions = _activations("Tanh", directions, activations, activation_alpha, activation_beta, clip)
 
     def step(number: int, states: list[Tensor], part: Tensor) -> list[Tensor]:
         first, second = _halves(b, number, w)
