@@ -47,7 +47,6 @@ class Outliner:
         for old, new in zip(builder.results, values, strict=True):
             old.replace_all_uses_with(new)
         for op in reversed(ops):
-            self.hasher.forget(op)
             op.erase()
 
     def _function(self, entry: func.FuncOp, builder: _KernelBuilder, kind: str) -> str:

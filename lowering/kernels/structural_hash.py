@@ -48,10 +48,6 @@ class StructuralHasher:
             self._cache[id(op)] = self._hash(op)
         return self._cache[id(op)]
 
-    def forget(self, op: ir.Operation) -> None:
-        """Forgets an operation that will be erased."""
-        self._cache.pop(id(op), None)
-
     def _hash(self, op: ir.Operation) -> HashedOperation:
         if not len(op.regions):
             return HashedOperation(op, self._number(_head(op)))
