@@ -36,9 +36,14 @@ class ReductionCombiner:
     identity: ir.Attribute
 
 
+def divisors(size: int, most: int) -> list[int]:
+    """The numbers of equal parts, at least 2 and at most `most`, of a loop of `size` steps."""
+    return [n for n in range(2, min(size, most) + 1) if size % n == 0]
+
+
 def equal_parts(size: int, most: int) -> int:
     """The largest number of equal parts of a loop of `size` steps, at most `most`; 1 is no split."""
-    return max((n for n in range(2, min(size, most) + 1) if size % n == 0), default=1)
+    return max(divisors(size, most), default=1)
 
 
 def even_parts(size: int, most: int) -> int:

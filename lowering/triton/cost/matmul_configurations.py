@@ -15,6 +15,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from oneflow.lowering.kernels.reduction_split import divisors
 from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.targets.gpu import GpuTarget, MatmulModel
 
@@ -370,7 +371,7 @@ def choose_split_k(product: Product, loops: tuple[int, ...], warp_specialized: b
     """
     model = product.target.model
     best, found = 0.95 * _fastest_microseconds(product, warp_specialized), (0, 1)
-    for number, count in ((n, c) for n, loop in enumerate(loops) for c in _divisors(loop, MAX_SPLIT_K)):
+    for number, count in ((n, c) for n, loop in enumerate(loops) for c in divisors(loop, MAX_SPLIT_K)):
         batch, depth = product.batch * count, product.depth // count
         part = replace(product, batch=batch, depth=depth, epilogue_bytes=4, widest_epilogue_bytes=4)
         results = 4 * count * product.batch * product.rows * product.columns
@@ -392,7 +393,3 @@ def most_reduction_parts(reduced: int, kept: int, column_sums: bool, shares_kern
     if programs * (1 + shares_kernel) >= enough or kept * reduced < MIN_SPLIT_ELEMENTS or reduced < unsplit:
         return 1
     return max(min(PROGRAMS_PER_SM * sms // programs, reduced // smallest_part), 1)
-
-
-def _divisors(number: int, most: int) -> list[int]:
-    return [n for n in range(2, min(number, most) + 1) if number % n == 0]

@@ -102,10 +102,8 @@ def _recompute_shared_producers(module: ir.Module) -> None:
 
 def _is_split(node: Node) -> bool:
     """Whether a reduction other than a product is split."""
-    if not node.nonunit_reductions or is_contraction(node) or not _combiners(node):
-        return False
-    loop = longest_reduction(node)
-    return loop is not None and _parts(node, loop) > 1
+    is_candidate = node.nonunit_reductions and not is_contraction(node) and _combiners(node)
+    return bool(is_candidate) and _loop_and_parts(node)[1] > 1
 
 
 def _split_scans(module: ir.Module) -> None:
