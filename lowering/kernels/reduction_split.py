@@ -35,6 +35,24 @@ class ReductionCombiner:
     op: ir.Operation
     identity: ir.Attribute
 
+    def combine(self, left: ir.Value, right: ir.Value) -> ir.Value:
+        """The combination of two elements, at the insertion point."""
+        attributes = {name: self.op.attributes[name] for name in self.op.attributes}
+        result: ir.Value = ir.Operation.create(self.op.name, [left.type], [left, right], attributes).results[0]
+        return result
+
+    def identities(self, sizes: Sequence[int | ir.Value], element: ir.Type) -> ir.Value:
+        """A tensor of identities, at the insertion point."""
+        empty = tensor.EmptyOp(list(sizes), element).result
+        constant = {"value": self.identity}
+        value = ir.Operation.create("arith.constant", [element], [], constant).results[0]
+        segments = {"operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 1])}
+        filled = ir.Operation.create("linalg.fill", [empty.type], [value, empty], segments, regions=1)
+        block = filled.regions[0].blocks.append(element, element)
+        ir.Operation.create("linalg.yield", [], [block.arguments[0]], ip=ir.InsertionPoint(block))
+        result: ir.Value = filled.results[0]
+        return result
+
 
 def divisors(size: int, most: int) -> list[int]:
     """The numbers of equal parts, at least 2 and at most `most`, of a loop of `size` steps."""
@@ -258,18 +276,10 @@ class ReductionSplit:
         """The initial values of partial results: identities."""
         kind, init = ir.RankedTensorType(self.node.results[number].type), self.node.outputs[number].value
         sizes = [_size(init, i) for i in self._order(kind.rank)]
-        empty = tensor.EmptyOp([self.parts, *sizes], kind.element_type).result
-        identity = {"value": self.combiners[number].identity}
-        value = ir.Operation.create("arith.constant", [kind.element_type], [], identity).results[0]
-        segments = {"operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 1])}
-        filled = ir.Operation.create("linalg.fill", [empty.type], [value, empty], segments, regions=1)
-        block = filled.regions[0].blocks.append(kind.element_type, kind.element_type)
-        ir.Operation.create("linalg.yield", [], [block.arguments[0]], ip=ir.InsertionPoint(block))
-        return filled.results[0]
+        return self.combiners[number].identities([self.parts, *sizes], kind.element_type)
 
     def _final_reduction(self, number: int, partial: ir.Value, start: ir.Value) -> ir.Value:
         """The reduction of the partial results of one result, from `start`."""
-        combiner = self.combiners[number].op
         rank = ir.RankedTensorType(start.type).rank
         dims = [ir.AffineExpr.get_dim(i) for i in range(rank + 1)]
         read = [dims[0], *(dims[1 + i] for i in self._order(rank))]
@@ -279,9 +289,8 @@ class ReductionSplit:
         element = ir.RankedTensorType(start.type).element_type
         block = made.regions[0].blocks.append(element, element)
         with ir.InsertionPoint(block):
-            attributes = {a: combiner.attributes[a] for a in combiner.attributes}
-            both = ir.Operation.create(combiner.name, [element], list(block.arguments)[::-1], attributes)
-            ir.Operation.create("linalg.yield", [], [both.results[0]])
+            both = self.combiners[number].combine(block.arguments[1], block.arguments[0])
+            ir.Operation.create("linalg.yield", [], [both])
         return made.results[0]
 
 

@@ -12,7 +12,7 @@ No part waits for another one, so the result is the same from run to run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from oneflow.dialect._mlir import arith, ir, linalg, tensor
@@ -59,19 +59,33 @@ class _ScanSplit:
 
     def write(self) -> ir.Value:
         """The scan's result."""
+        *reads, of_stream, of_total = [a.value for a in self.node.op.attributes["indexing_maps"]]
         stream, total = (use.value for use in self.node.outputs)
-        inputs = [self._expand(use.value, m) for use, m in zip(self.node.inputs, self._maps(), strict=False)]
-        totals = self._totals(inputs)
-        starts = self._starts(totals, total)
-        maps = [self._split(m, number == len(self._maps()) - 1) for number, m in enumerate(self._maps())]
-        kind = ir.RankedTensorType(stream.type)
-        outs = [tensor.EmptyOp(self._expanded(kind.shape, self._maps()[-2]), kind.element_type).result, starts]
-        made = new_generic(inputs, outs, maps, self._iterators())
-        self._copy_body(made, [a.type for a in self.node.body.arguments], lambda values: values)
-        return tensor.CollapseShapeOp(stream.type, made.results[0], self._groups(self._maps()[-2])).result
+        inputs = [self._expand(use.value, m) for use, m in zip(self.node.inputs, reads, strict=True)]
+        maps, by_part = [self._split(m) for m in reads], self._split(of_total, is_by_part=True)
+        kind = ir.RankedTensorType(total.type)
+        identities = self.combiner.identities([*kind.shape, self.parts], kind.element_type)
+        (totals,) = self._run(inputs, [identities], [*maps, by_part])
+        empty = tensor.EmptyOp(self._expanded(ir.RankedTensorType(stream.type).shape, of_stream), kind.element_type)
+        outs = [empty.result, self._starts(totals, total)]
+        scanned, _ = self._run(inputs, outs, [*maps, self._split(of_stream), by_part])
+        return tensor.CollapseShapeOp(stream.type, scanned, self._groups(of_stream)).result
 
-    def _maps(self) -> list[ir.AffineMap]:
-        return [a.value for a in self.node.op.attributes["indexing_maps"]]
+    def _run(self, inputs: list[ir.Value], outs: list[ir.Value], maps: list[ir.AffineMap]) -> list[ir.Value]:
+        """The scan's body over parts: with both of its results, or with the total alone."""
+        made = new_generic(inputs, outs, maps, self._iterators())
+        body, count = self.node.body, len(inputs)
+        arguments = list(body.arguments)
+        kept = [*arguments[:count], *arguments[len(arguments) - len(outs) :]]
+        block = made.regions[0].blocks.append(*[argument.type for argument in kept])
+        values = dict(zip(kept, block.arguments, strict=True))
+        *operations, last = body.operations
+        with ir.InsertionPoint(block):
+            for inner in operations:
+                clone_with(inner.operation, values)
+            yielded = [values.get(v, v) for v in last.operands]
+            ir.Operation.create("linalg.yield", [], yielded[len(yielded) - len(outs) :])
+        return list(made.results)
 
     def _iterators(self) -> list[str]:
         """The kinds of the loops, the loop over parts last."""
@@ -104,30 +118,12 @@ class _ScanSplit:
         pairs = zip(shape, reading.results, strict=True)
         return [n for size, r in pairs for n in ([self.parts, self.steps] if self._is_loop(r) else [size])]
 
-    def _split(self, reading: ir.AffineMap, by_part: bool) -> ir.AffineMap:
+    def _split(self, reading: ir.AffineMap, is_by_part: bool = False) -> ir.AffineMap:
         """An indexing map with the loop over parts, which is the last dimension of what there is for each part."""
         count = reading.n_dims
         part = ir.AffineExpr.get_dim(count)
         results = [e for r in reading.results for e in ([part, r] if self._is_loop(r) else [r])]
-        return ir.AffineMap.get(count + 1, 0, [*results, part] if by_part else results)
-
-    def _totals(self, inputs: list[ir.Value]) -> ir.Value:
-        """The reduction of each part."""
-        total = self.node.outputs[1].value
-        *maps, _, last = [self._split(m, n == len(self._maps()) - 1) for n, m in enumerate(self._maps())]
-        made = new_generic(inputs, [self._identities(total)], [*maps, last], self._iterators())
-        types = [a.type for a in self.node.body.arguments]
-        self._copy_body(made, [*types[:-2], types[-1]], lambda values: values[1:])
-        return made.results[0]
-
-    def _identities(self, total: ir.Value) -> ir.Value:
-        """The initial values of the parts' reductions."""
-        kind = ir.RankedTensorType(total.type)
-        empty = tensor.EmptyOp([*kind.shape, self.parts], kind.element_type).result
-        return linalg.fill(self._identity(kind.element_type), outs=[empty])
-
-    def _identity(self, element: ir.Type) -> ir.Value:
-        return arith.ConstantOp(element, self.combiner.identity).result
+        return ir.AffineMap.get(count + 1, 0, [*results, part] if is_by_part else results)
 
     def _starts(self, totals: ir.Value, start: ir.Value) -> ir.Value:
         """What comes before each part: a scan of the totals moved by one part, from the scan's own start."""
@@ -141,10 +137,7 @@ class _ScanSplit:
         made = new_generic([moved], outs, [every, every, kept], kinds)
         block = made.regions[0].blocks.append(*[kind.element_type] * 3)
         with ir.InsertionPoint(block):
-            operation = self.combiner.op
-            attributes = {a: operation.attributes[a] for a in operation.attributes}
-            pair = [block.arguments[2], block.arguments[0]]
-            both = ir.Operation.create(operation.name, [kind.element_type], pair, attributes).results[0]
+            both = self.combiner.combine(block.arguments[2], block.arguments[0])
             ir.Operation.create("linalg.yield", [], [both, both])
         return made.results[0]
 
@@ -160,21 +153,8 @@ class _ScanSplit:
             first = arith.CmpIOp(arith.CmpIPredicate.eq, places[-1], zero).result
             places[-1] = arith.MaxSIOp(arith.SubIOp(places[-1], one).result, zero).result
             before = tensor.ExtractOp(totals, places).result
-            chosen = arith.SelectOp(first, self._identity(kind.element_type), before).result
+            chosen = arith.SelectOp(
+                first, arith.ConstantOp(kind.element_type, self.combiner.identity).result, before
+            ).result
             ir.Operation.create("linalg.yield", [], [chosen])
         return made.results[0]
-
-    def _copy_body(
-        self, made: ir.Operation, types: list[ir.Type], choose: Callable[[list[ir.Value]], list[ir.Value]]
-    ) -> None:
-        """Copies the scan's body to a block with arguments of `types`; `choose` picks what the block yields."""
-        body = self.node.body
-        block = made.regions[0].blocks.append(*types)
-        arguments, count = list(block.arguments), len(self.node.inputs)
-        values = dict(zip([*body.arguments][:count], arguments[:count], strict=True))
-        values[body.arguments[count + 1]] = arguments[-1]
-        *operations, last = body.operations
-        with ir.InsertionPoint(block):
-            for inner in operations:
-                clone_with(inner.operation, values)
-            ir.Operation.create("linalg.yield", [], choose([values.get(v, v) for v in last.operands]))
