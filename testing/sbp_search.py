@@ -34,24 +34,64 @@ DEVICES, SEEDS = (2, 3), range(3)
 FAILURES = (ArithmeticError, ValueError, IndexError, TypeError, AssertionError, SimulationError)
 
 
+class _Search:
+    """What is the same for all assignments to the operands of a sample."""
+
+    def __init__(self, sample: Sample, registry: Registry) -> None:
+        self.calls = calls_of(sample, registry)
+        self.expected = [[np.asarray(r) for r in run_reference(op)] for op in self.calls]
+        self.changes = _changes(self.calls[0])
+        self.kinds = [_kinds(r) for r in self.expected[0]]
+
+    def sound(self, inputs: Sbps) -> list[SbpSignature]:
+        """The signatures with these operands that hold for all calls, which differ in values."""
+        if self.changes:
+            every = (SbpSignature(inputs, outs) for outs in itertools.product(*self.kinds))
+            return [s for s in every if all(self._kept(s, [[o] for o in s.outputs]))]
+        if not _is_allowed(self.calls[0], inputs):
+            return []
+        kept = self._kept(SbpSignature(inputs, (B,) * len(self.kinds)), self.kinds)
+        return [SbpSignature(inputs, outs) for outs in itertools.product(*kept)]
+
+    def _kept(self, signature: SbpSignature, kinds: list[list[Sbp]]) -> list[list[Sbp]]:
+        """Those of the kinds of each result that give the whole on all devices, for all calls.
+
+        There are none at all where one result has none. Pieces are computed by the attributes that `signature` makes
+        local.
+        """
+        for (op, expected), p in itertools.product(zip(self.calls, self.expected, strict=True), DEVICES):
+            try:
+                pieces = _run(op, signature, p)
+            except FAILURES:
+                return [[]]
+            kinds = [
+                [k for k in some if _gives(w, [r[i] for r in pieces], k)]
+                for i, (some, w) in enumerate(zip(kinds, expected, strict=True))
+            ]
+            if not all(kinds):
+                return [[]]
+        return kinds
+
+
 def missing_signatures(sample: Sample, registry: Registry = REGISTRY) -> list[SbpSignature]:
     """Sound signatures of a sample that its record lacks."""
-    calls = calls_of(sample, registry)
     if not tells(sample, registry):
         return []
-    offered = calls[0].record.signatures(described(calls[0]))
-    return [s for ins in _assignments(calls[0], offered) for s in _sound(calls, ins) if s not in offered]
+    search = _Search(sample, registry)
+    call = search.calls[0]
+    offered = call.record.signatures(described(call))
+    sound = (s for inputs in _assignments(search, offered) for s in search.sound(inputs))
+    return [s for s in sound if s not in offered]
 
 
 def holds(sample: Sample, signature: SbpSignature, registry: Registry = REGISTRY) -> bool | None:
     """Whether a signature holds for a sample; None where the sample does not tell."""
-    calls = calls_of(sample, registry)
-    tensors = flatten(calls[0].inputs.values())
+    tensors = flatten(calls_of(sample, registry)[0].inputs.values())
     if len(tensors) != len(signature.inputs) or not tells(sample, registry):
         return None
     if any(s not in _kinds(np.asarray(x)) for s, x in zip(signature.inputs, tensors, strict=True)):
         return None
-    return signature in _sound(calls, signature.inputs)
+    return signature in _Search(sample, registry).sound(signature.inputs)
 
 
 def tells(sample: Sample, registry: Registry = REGISTRY) -> bool:
@@ -75,10 +115,10 @@ def _kinds(array: Array) -> list[Sbp]:
     return [B, *([P] if summable else []), *(S(i) for i, d in enumerate(array.shape) if d >= max(DEVICES))]
 
 
-def _assignments(op: Call, offered: Sequence[SbpSignature]) -> Iterator[Sbps]:
+def _assignments(search: _Search, offered: Sequence[SbpSignature]) -> Iterator[Sbps]:
     """What operands are searched with."""
-    kinds = [_kinds(np.asarray(x)) for x in flatten(op.inputs.values())]
-    results = [_kinds(np.asarray(r)) for r in run_reference(op)] if _changes(op) else []
+    kinds = [_kinds(np.asarray(x)) for x in flatten(search.calls[0].inputs.values())]
+    results = search.kinds if search.changes else []
     if math.prod(map(len, [*kinds, *results])) <= MOST:
         yield from itertools.product(*kinds)
         return
@@ -91,19 +131,6 @@ def _neighbours(base: Sbps, kinds: Sequence[Sequence[Sbp]], count: int) -> Itera
     """Assignments that differ from `base` in `count` operands at most."""
     for places in itertools.combinations(range(len(base)), count):
         yield from itertools.product(*(kinds[i] if i in places else (s,) for i, s in enumerate(base)))
-
-
-def _sound(calls: Sequence[Call], inputs: Sbps) -> list[SbpSignature]:
-    """The signatures with these operands that hold for all calls, which differ in values."""
-    results = [_kinds(np.asarray(r)) for r in run_reference(calls[0])]
-    if _changes(calls[0]):
-        every = (SbpSignature(inputs, outs) for outs in itertools.product(*results))
-        return [s for s in every if all(all(_kept(op, s, [[o] for o in s.outputs])) for op in calls)]
-    if not _is_allowed(calls[0], inputs):
-        return []
-    for op in calls:
-        results = _kept(op, SbpSignature(inputs, (B,) * len(results)), results)
-    return [SbpSignature(inputs, outs) for outs in itertools.product(*results)]
 
 
 def _changes(op: Call) -> bool:
@@ -127,24 +154,6 @@ def _is_allowed(op: Call, inputs: Sbps) -> bool:
     except OperatorError:
         return False
     return True
-
-
-def _kept(op: Call, signature: SbpSignature, kinds: list[list[Sbp]]) -> list[list[Sbp]]:
-    """Those of the kinds of each result that give the whole on all devices; none at all where one result has none.
-
-    Pieces are computed by the attributes that `signature` makes local.
-    """
-    expected = [np.asarray(r) for r in run_reference(op)]
-    for p in DEVICES:
-        try:
-            pieces = _run(op, signature, p)
-        except FAILURES:
-            return [[]]
-        kinds = [
-            [k for k in some if _gives(w, [r[i] for r in pieces], k)]
-            for i, (some, w) in enumerate(zip(kinds, expected, strict=True))
-        ]
-    return kinds
 
 
 def _gives(expected: Array, pieces: Sequence[Array], sbp: Sbp) -> bool:
