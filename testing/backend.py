@@ -1,8 +1,9 @@
-"""The check of the CPU backend: a compiled sample gives the results of the reference."""
+"""The checks of the CPU backend: compiled samples give the results of the reference."""
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,17 +42,39 @@ def check_backend(
     _check_results(executable, op, sample.tolerance(dtype), text)
 
 
-def check_backend_edges(sample: Sample, dtype: DType, registry: Registry = REGISTRY) -> None:
-    """Checks a compiled operator against the reference on operands with NaN, infinities and subnormal numbers.
+def check_backend_cases(
+    cases: Sequence[tuple[Sample, DType]], edged: Collection[tuple[Sample, DType]], registry: Registry = REGISTRY
+) -> None:
+    """Checks samples, compiled as independent calls of one program, against the reference.
+
+    Those in `edged` are checked with NaN, infinities and subnormal numbers, too.
 
     Raises:
         AssertionError: a result differs.
     """
-    executable = None
-    for seed in range(3):
-        op = edge_case(sample, dtype, seed, registry)
-        executable = executable or compile_call(op, registry=registry)
-        _check_results(executable, op, edge_tolerance(sample, dtype), f"{sample} {dtype} seed {seed}")
+    calls = [make_call(s, s.arrays(d), s.attributes(d), registry) for s, d in cases]
+    with _context(registry, len(registry)), ir.Location.unknown():
+        executable = compile_program(calls_module(calls, registry), "main", Options(cached=False), registry)
+    texts = [f"{s} {d}" for s, d in cases]
+    _check_calls(executable, calls, texts, [s.tolerance(d) for s, d in cases])
+    for seed in range(3) if edged else ():
+        moved = [
+            edge_case(*case, seed, registry) if case in edged else call
+            for case, call in zip(cases, calls, strict=True)
+        ]
+        tolerances = [edge_tolerance(*c) if c in edged else c[0].tolerance(c[1]) for c in cases]
+        _check_calls(executable, moved, [f"{text} seed {seed}" for text in texts], tolerances)
+
+
+def _check_calls(
+    executable: CpuExecutable, calls: Sequence[Call], texts: Sequence[str], tolerances: Sequence[tuple[float, float]]
+) -> None:
+    """Compares the results of a program of several calls with the references."""
+    got = iter(executable(*(x for op in calls for x in flatten(op.inputs.values()))))
+    for op, text, tolerance in zip(calls, texts, tolerances, strict=True):
+        for number, want in enumerate(run_reference(op)):
+            assert_close(next(got), np.asarray(want), tolerance, f"{text} result {number}")
+    assert next(got, None) is None
 
 
 def _check_results(executable: CpuExecutable, op: Call, tolerance: tuple[float, float], text: str) -> None:
@@ -80,7 +103,12 @@ def _context(registry: Registry, count: int) -> ir.Context:
 
 def call_module(op: Call, dynamic: bool, registry: Registry = REGISTRY) -> ir.Module:
     """The program of one call, in the current context; all sizes are dynamic if `dynamic`."""
-    operands = [_loose(d, dynamic) for d in flatten(described(op).inputs.values())]
+    return calls_module([op], registry, dynamic)
+
+
+def calls_module(calls: Sequence[Call], registry: Registry = REGISTRY, dynamic: bool = False) -> ir.Module:
+    """The program of independent calls, in the current context; all sizes are dynamic if `dynamic`."""
+    operands = [_loose(d, dynamic) for op in calls for d in flatten(described(op).inputs.values())]
     module = ir.Module.parse(
         f"func.func @main({', '.join(f'%x{i}: {d}' for i, d in enumerate(operands))}) {{ return }}"
     )
@@ -93,7 +121,9 @@ def call_module(op: Call, dynamic: bool, registry: Registry = REGISTRY) -> ir.Mo
     def place(x: Any) -> Any:
         return None if x is None else tuple(next(rest) for _ in x) if isinstance(x, tuple) else next(rest)
 
-    results = [v.handle for v in ops.call(op.record.name, *(place(x) for x in op.inputs.values()), **op.attrs)]
+    results = [
+        v.handle for op in calls for v in ops.call(op.record.name, *map(place, op.inputs.values()), **op.attrs)
+    ]
     with ir.InsertionPoint(last):
         ir.Operation.create("func.return", [], results)
     last.operation.erase()

@@ -49,7 +49,8 @@ def compiled(context):
             with context, ir.Location.unknown():
                 module = ir.Module.create()
                 for number, (sample, dtype) in enumerate(OPERATORS[name]):
-                    add_function(module, f"case{number}", described(call_of(sample, dtype)), loosen)
+                    if loosen is static or dtype is sample.dtypes[0]:
+                        add_function(module, f"case{number}", described(call_of(sample, dtype)), loosen)
                 done[name, loosen] = lower(module)
         return done[name, loosen]
 
