@@ -15,6 +15,7 @@ use of an operator.
 from __future__ import annotations
 
 import difflib
+import functools
 import importlib
 import inspect
 import sys
@@ -271,11 +272,17 @@ def call_rule(rule: Rule, args: Sequence[Any], attrs: Mapping[str, AttrValue]) -
 
     Scalar bodies and references are called with it.
     """
+    names = _keywords_of(rule)
+    return rule(*args, **(attrs if names is None else {name: attrs[name] for name in names if name in attrs}))
+
+
+@functools.lru_cache(maxsize=2048)
+def _keywords_of(rule: Rule) -> tuple[str, ...] | None:
+    """The names of the keyword-only parameters of a rule; None for a rule with `**attrs`."""
     parameters = inspect.signature(rule).parameters.values()
     if any(p.kind is p.VAR_KEYWORD for p in parameters):
-        return rule(*args, **attrs)
-    keywords = {p.name: attrs[p.name] for p in parameters if p.kind is p.KEYWORD_ONLY and p.name in attrs}
-    return rule(*args, **keywords)
+        return None
+    return tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
 
 
 NO_NAMES: Mapping[str, Any] = {}
