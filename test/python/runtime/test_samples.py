@@ -3,24 +3,27 @@
 An operator's first sample runs with all its element types, the others with one; $ONEFLOW_TEST_ALL runs all with all.
 """
 
-import os
-
 import pytest
-from samples import SAMPLES, UNEDGED
+from samples import EVERY, SAMPLES, UNEDGED
 
 from oneflow.dialect.record import OperatorError
 from oneflow.testing.backend import check_backend, check_backend_cases
 
 FIRST = {s.op: s for s in reversed(SAMPLES)}
-EVERY = "ONEFLOW_TEST_ALL" in os.environ
-CASES = {name: [(s, d) for s in SAMPLES if s.op == name
-                for d in (s.dtypes if first is s or EVERY else s.dtypes[:1])] for name, first in FIRST.items()}  # fmt: skip
 
 
-@pytest.mark.parametrize("name", CASES)
+def cases_of(name):
+    """The samples of an operator with the types that they run with."""
+    return [
+        (s, d) for s in SAMPLES if s.op == name for d in (s.dtypes if FIRST[name] is s or EVERY else s.dtypes[:1])
+    ]
+
+
+@pytest.mark.parametrize("name", FIRST)
 def test_samples(name):
-    edged = [(s, d) for s, d in CASES[name] if s is FIRST[name] and d.is_float and name not in UNEDGED]
-    check_backend_cases(CASES[name], edged)
+    cases = cases_of(name)
+    edged = [(s, d) for s, d in cases if s is FIRST[name] and d.is_float and name not in UNEDGED]
+    check_backend_cases(cases, edged)
 
 
 @pytest.mark.parametrize("sample", FIRST.values(), ids=str)

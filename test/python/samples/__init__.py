@@ -1,13 +1,31 @@
 """The sample table: one module per operator family, each with SAMPLES and BAD."""
 
 import importlib
+import os
 import pkgutil
+from itertools import groupby
 
 from oneflow.testing.sample import Bad, Sample
 
 _modules = [importlib.import_module(f"{__name__}.{m.name}") for m in pkgutil.iter_modules(__path__)]
 
 SAMPLES: list[Sample] = [s for m in _modules for s in m.SAMPLES]
+#: Whether every check runs with all samples, in place of those that its module names.
+EVERY = "ONEFLOW_TEST_ALL" in os.environ
+#: The largest number of an operator's samples in `SPREAD`.
+MOST = 8
+
+
+def _spread(samples: list[Sample]) -> list[Sample]:
+    """At most `MOST` of the samples, from the first to the last at even distances."""
+    step = max(1, -(-len(samples) // MOST))
+    return samples if EVERY else samples[::step]
+
+
+#: Some samples of each operator, for checks of what depends on ranks and forms rather than on numbers.
+SPREAD: list[Sample] = [
+    s for _, group in groupby(sorted(SAMPLES, key=lambda s: s.op), key=lambda s: s.op) for s in _spread(list(group))
+]
 #: Operators whose results say less than the reference's of NaN, infinities and large numbers, and why.
 UNEDGED = {
     **dict.fromkeys(
