@@ -241,7 +241,10 @@ def flatten(values: Any) -> list[Any]:
     """Operand slots as a flat list: None left out, tuples and lists spread."""
     flat: list[Any] = []
     for value in values:
-        flat.extend(value if isinstance(value, (tuple, list)) else [] if value is None else [value])
+        if isinstance(value, (tuple, list)):
+            flat += value
+        elif value is not None:
+            flat.append(value)
     return flat
 
 

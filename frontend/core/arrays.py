@@ -6,7 +6,7 @@ the ranks of a mesh. The rest of the frontend names none of these classes; it as
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
@@ -138,6 +138,18 @@ def dtype_of(data: Data) -> DType:
 def device_name(data: Data) -> str:
     """The name of the device of an array: `cpu`, or such as `cuda:0`."""
     return str(data.device) if isinstance(data, DeviceArray) else "cpu"
+
+
+def device_of_all(arrays: Sequence[Data]) -> str | None:
+    """The name of the device that all arrays are on; None where one is elsewhere, or on the host."""
+    first = arrays[0]
+    if type(first) is not DeviceArray:
+        return None
+    device = first.device
+    for array in arrays:
+        if type(array) is not DeviceArray or array.device is not device:
+            return None
+    return device.name
 
 
 def address_of(data: Data) -> int:

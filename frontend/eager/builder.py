@@ -15,7 +15,7 @@ import numpy as np
 from oneflow.dialect.builder import Builder, Scalar, Value, describe
 from oneflow.dialect.record import Call, OperatorError, attribute_values, flatten, infer
 from oneflow.dialect.tensor_desc import TensorDesc
-from oneflow.frontend.core.arrays import dtype_of, to_data, with_user_line
+from oneflow.frontend.core.arrays import device_of_all, dtype_of, to_data, with_user_line
 from oneflow.frontend.core.devices import common_device, device
 from oneflow.frontend.core.errors import fail, refuse
 from oneflow.frontend.eager.kernels import Kernel, Ranks, compile_call, describe_result, intern
@@ -54,27 +54,35 @@ class EagerBuilder(Builder):
     ) -> tuple[Value, ...]:
         slots = [x if type(x) is Variable or x is None else self._as_values(x) for x in operands]
         operand_variables = flatten(slots)
+        handles = [v.handle for v in operand_variables]
         place = None
-        for variable in operand_variables:
-            if type(variable.handle) is not np.ndarray:
-                place = self._device_or_ranks(name, operands, operand_variables)
+        for handle in handles:
+            if type(handle) is not np.ndarray:
+                place = device_of_all(handles) or self._device_or_ranks(name, operands, operand_variables)
                 break
-        key = (place, name, in_place_operand, repr(attrs) if attrs else "", *map(_type_key, slots))
+        forms = [id(x.desc) if type(x) is Variable else _type_key(x) for x in slots]
+        key = (place, name, in_place_operand, repr(attrs) if attrs else "", *forms)
         kernel = self._kernels.get(key) or self._kernels.setdefault(
             key, self._compile(name, slots, attrs, place, in_place_operand)
         )
+        depends = False
         for number, variable in enumerate(operand_variables):
-            if variable.memory is not None and variable.memory.version != variable.version and kernel.reads(number):
+            depends = depends or variable.node is not None or variable.leaf is not None
+            memory = variable.memory
+            if memory is not None and memory.version != variable.version and kernel.reads(number):
                 raise stale_value_error(name, variable)
         try:
-            arrays = kernel.run([v.handle for v in operand_variables])
+            arrays = None if kernel.fast_path is None else kernel.fast_path(handles)
+            if arrays is None:
+                arrays = kernel.run(handles)
         except RunError as error:
             raise with_user_line(error, asynchronous=place is not None) from None
-        results = [Variable(self, a, describe_result(a, d)) for a, d in zip(arrays, kernel.results, strict=True)]
-        if MODE.recording:
+        types = kernel.results if kernel.is_static else map(describe_result, arrays, kernel.results)
+        results = tuple([Variable(self, a, d) for a, d in zip(arrays, types, strict=True)])
+        if depends and MODE.recording:
             slots += [None] * (len(kernel.op.inputs) - len(slots))
             record(kernel.op.record, dict(zip(kernel.op.inputs, slots, strict=True)), kernel.op.attrs, results)
-        return tuple(results)
+        return results
 
     def _device_or_ranks(
         self, name: str, operands: Sequence[Any], operand_variables: Sequence[Variable]
@@ -139,7 +147,7 @@ class EagerBuilder(Builder):
 
 
 def _type_key(slot: Any) -> Any:
-    """What distinguishes the types of operands; descriptions are interned."""
+    """What distinguishes the types of an operand slot; descriptions are interned."""
     if type(slot) is tuple:
         return tuple([id(v.desc) for v in slot])
     return 0 if slot is None else id(slot.desc)

@@ -77,12 +77,13 @@ class _Function:
 class Kernel:
     """A compiled call: `op` is the call on descriptions, `results` are the types of its results."""
 
-    __slots__ = ("executable", "op", "reads", "results", "run")
+    __slots__ = ("executable", "fast_path", "is_static", "op", "reads", "results", "run")
 
     def __init__(self, op: Call, results: Sequence[TensorDesc], executable: Executable) -> None:
         self.op, self.executable = op, executable
-        self.run, self.reads = executable.run, executable.reads
+        self.run, self.reads, self.fast_path = executable.run, executable.reads, executable.fast_path
         self.results = tuple(map(intern, results))
+        self.is_static = all(d.is_static for d in results)
 
 
 def compile_call(

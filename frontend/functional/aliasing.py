@@ -101,8 +101,9 @@ def _written(name: str, out: Any, result: Any) -> Any:
 
 def _separate(result: Any, operands: Iterable[Any]) -> Any:
     if isinstance(result, Tensor):
-        if any(result is x for x in operands):
-            return clone(result)
+        for operand in operands:
+            if result is operand:
+                return clone(result)
         # A view has a copy of its elements; the result without the link to its root is that copy.
         current_builder().drop_view(result)
     elif isinstance(result, tuple) and any(isinstance(part, Tensor) for part in result):

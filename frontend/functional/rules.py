@@ -45,7 +45,8 @@ def cast(x: Any, dtype: DType) -> Tensor:
     Floats are cut towards zero when they become integers; everything but zero is true.
     """
     x = as_tensor(x)
-    return x if x.dtype == dtype else dispatch("cast", x, dtype=dtype)
+    own = x.dtype
+    return x if own is dtype or own == dtype else dispatch("cast", x, dtype=dtype)
 
 
 def to_float(x: Any) -> Tensor:
@@ -127,6 +128,8 @@ class BinaryRule:
 
     def __call__(self, a: Any, b: Any) -> Tensor:
         """Promotes the operands and calls the operator."""
+        if isinstance(a, Tensor) and isinstance(b, Tensor):
+            return self._tensors(a, b)
         if is_number(a) == is_number(b):
             a, b = (as_number(v) if is_number(v) else v for v in (a, b))
             return self._tensors(as_tensor(a), as_tensor(b))
@@ -135,8 +138,9 @@ class BinaryRule:
         return self._number(as_tensor(b), as_number(a), self.reverse, True)
 
     def _tensors(self, a: Tensor, b: Tensor) -> Tensor:
-        dtype = self._dtype(result_dtype([a.dtype, b.dtype]))
-        op = self.bools if self.bools and dtype == dtypes.bool_ else self.op
+        own, other = a.dtype, b.dtype
+        dtype = self._dtype(own if own is other else result_dtype([own, other]))
+        op = self.bools if self.bools and dtype.kind == "bool" else self.op
         return dispatch(op, cast(a, dtype), cast(b, dtype))
 
     def _number(self, x: Tensor, number: Any, scalar: str, swap: bool) -> Tensor:
@@ -155,7 +159,7 @@ class BinaryRule:
             return dtypes.bool_
         if self.kind == BITS and dtype.is_float:
             raise fail(f"expected integers or bools for {self.op}, got {dtype}; convert with x.to(flow.int64)")
-        if self.kind == NUMBER and dtype == dtypes.bool_ and not self.bools:
+        if self.kind == NUMBER and dtype.kind == "bool" and not self.bools:
             raise fail(f"{self.op} of bools; convert with x.to(flow.int64), or write flow.logical_xor")
         return dtype
 

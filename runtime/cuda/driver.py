@@ -96,8 +96,13 @@ class Device:
     context: Any
     pool: Any
 
-    def __str__(self) -> str:
+    @functools.cached_property
+    def name(self) -> str:
+        """The name that users write."""
         return f"cuda:{self.number}"
+
+    def __str__(self) -> str:
+        return self.name
 
     @functools.cached_property
     def arch(self) -> str:

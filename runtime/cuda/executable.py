@@ -203,14 +203,14 @@ class CudaExecutable:
 
     def run(self, given: Sequence[Any]) -> list[DeviceArray]:
         """Starts the program on arguments in order and returns the results, which are computed later."""
-        results = self.replay(given)
-        if results is not None:
-            return results
         stream = current(self.device)
         with self._lock, stream.lock:
             self.device.use()
             self.check()
-            return self._start(given, self._arguments(enumerate(given), stream), stream)
+            results = self._replay(given, stream, None)
+            if results is None:
+                results = self._start(given, self._arguments(enumerate(given), stream), stream)
+            return results
 
     def replay(self, given: Sequence[Any], seen: Any = None) -> list[DeviceArray] | None:
         """As `run`, by the replay cache; None if the cache does not hold for these arguments.
@@ -219,19 +219,24 @@ class CudaExecutable:
         """
         stream = current(self.device)
         with self._lock, stream.lock:
-            cache = self.last_run
-            if cache is None:
+            if self.last_run is None:
                 return None
             self.device.use()
             self.check()
-            seen = seen if seen is not None and seen.cache is cache else None
-            arguments = cache.arguments(given, stream, self._arguments, seen)
-            if arguments is None:
-                self.last_run = None
-                return None
-            results = self._results(cache.steps, arguments, stream)
-            cache.steps.run(cache.addresses(arguments, results), stream.handle)
-            return results
+            return self._replay(given, stream, seen)
+
+    def _replay(self, given: Sequence[Any], stream: Stream, seen: Any) -> list[DeviceArray] | None:
+        cache = self.last_run
+        if cache is None:
+            return None
+        seen = seen if seen is not None and seen.cache is cache else None
+        arguments = cache.arguments(given, stream, self._arguments, seen)
+        if arguments is None:
+            self.last_run = None
+            return None
+        results = self._results(cache.steps, arguments, stream)
+        cache.steps.run(cache.addresses(arguments, results), stream.handle)
+        return results
 
     def _arguments(self, numbered: Iterable[tuple[int, Any]], stream: Stream) -> list[DeviceArray]:
         """Numbered arguments as arrays on the device. An array of the expected type on the stream is passed

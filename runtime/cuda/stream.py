@@ -100,6 +100,15 @@ class Stream:
             self._cached_bytes -= size
             return address
 
+    def cache_if_room(self, address: int, size: int) -> bool:
+        """Caches a block that only work of this stream uses, if no other block has to be freed for it."""
+        with self._cache_lock:
+            if self._cached_bytes + size > MAX_CACHED_BYTES:
+                return False
+            self._cache.setdefault(size, []).append(address)
+            self._cached_bytes += size
+            return True
+
     def cache(self, address: int, size: int, driver: Any = driver) -> None:
         """Caches a block that only work of this stream uses, for later work of this stream.
 
@@ -109,10 +118,8 @@ class Stream:
             driver.free(address, self.handle)
             return
         with self._cache_lock:
-            while self._cached_bytes + size > MAX_CACHED_BYTES:
+            while not self.cache_if_room(address, size):
                 self._evict_oldest(driver)
-            self._cache.setdefault(size, []).append(address)
-            self._cached_bytes += size
 
     def free_cached(self, driver: Any = driver) -> None:
         """Frees all cached blocks."""
