@@ -402,5 +402,4 @@ def _forget() -> None:
     kernel_cache.warm_up.cache_clear()
     driver._events.__dict__.clear()
     streams.default.cache_clear()
-    for key in [k for k in BUILDER._kernels if k[0] is not None]:
-        del BUILDER._kernels[key]
+    BUILDER.forget_device_kernels()

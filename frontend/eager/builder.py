@@ -18,7 +18,15 @@ from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.core.arrays import device_of_all, dtype_of, to_data, with_user_line
 from oneflow.frontend.core.devices import common_device, device
 from oneflow.frontend.core.errors import fail, refuse
-from oneflow.frontend.eager.kernels import Kernel, Ranks, compile_call, describe_result, intern
+from oneflow.frontend.eager.kernels import (
+    CALLS_BEFORE_OWN_KERNEL,
+    Kernel,
+    Ranks,
+    SharedKernels,
+    compile_call,
+    describe_result,
+    intern,
+)
 from oneflow.frontend.eager.tape import MODE, Variable, no_grad, record
 from oneflow.passes.base import PassError
 from oneflow.runtime.failures import RunError
@@ -30,6 +38,7 @@ class EagerBuilder(Builder):
     def __init__(self) -> None:
         super().__init__()
         self._kernels: dict[Any, Kernel] = {}
+        self._shared = SharedKernels()
 
     def call(self, name: str, *operands: Any, **attrs: Any) -> tuple[Value, ...]:
         """The results of operator `name`; see `Builder.call`.
@@ -65,6 +74,8 @@ class EagerBuilder(Builder):
         kernel = self._kernels.get(key) or self._kernels.setdefault(
             key, self._compile(name, slots, attrs, place, in_place_operand)
         )
+        if kernel.calls_left:
+            kernel = self._counted(key, kernel)
         depends = False
         for number, variable in enumerate(operand_variables):
             depends = depends or variable.node is not None or variable.leaf is not None
@@ -122,11 +133,29 @@ class EagerBuilder(Builder):
         op = Call(entry, {k: describe(v) for k, v in named.items()}, attribute_values(entry, attrs))
         results = infer(entry, op)
         try:
+            if isinstance(place, str):
+                shared = self._shared.find(op, device(place), in_place_operand)
+                if shared is not None:
+                    return Kernel(op, results, shared, CALLS_BEFORE_OWN_KERNEL)
             return compile_call(
                 op, results, place if isinstance(place, Ranks) else device(place or "cpu"), in_place_operand
             )
         except PassError as error:
             raise fail(error.message) from None
+
+    def _counted(self, key: Any, kernel: Kernel) -> Kernel:
+        """A kernel for all sizes after one more call; the last of these calls gets a kernel for its sizes."""
+        kernel.calls_left -= 1
+        if kernel.calls_left:
+            return kernel
+        place, _, in_place_operand, *_ = key
+        self._kernels[key] = compile_call(kernel.op, kernel.results, device(place), in_place_operand)
+        return self._kernels[key]
+
+    def forget_device_kernels(self) -> None:
+        """Drops the kernels of all devices, whose drivers may be closed."""
+        self._kernels = {key: kernel for key, kernel in self._kernels.items() if key[0] is None}
+        self._shared = SharedKernels()
 
     def emit(self, op: Call, results: Sequence[TensorDesc]) -> list[Value]:
         """The results of a checked call."""

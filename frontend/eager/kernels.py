@@ -2,7 +2,9 @@
 
     compile_call(call, results, device).run(arrays)
 
-An operator on global tensors is a program of their ranks, which chooses the layouts of its results by cost.
+On a device, where compiling takes longer than on the host, calls that differ in sizes alone share a kernel
+(`SharedKernels`). An operator on global tensors is a program of their ranks, which chooses the layouts of its results
+by cost.
 """
 
 from __future__ import annotations
@@ -18,18 +20,22 @@ from oneflow.dialect.builder import Value
 from oneflow.dialect.ir_builder import IRBuilder
 from oneflow.dialect.locks import Lock
 from oneflow.dialect.nd_sbp import NdSbp
-from oneflow.dialect.record import REGISTRY, Call, flatten
+from oneflow.dialect.record import REGISTRY, Call, OperatorError, flatten, infer
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.core.arrays import Data, is_on_ranks, ranks_of
 from oneflow.frontend.core.devices import Device, compile_for
 from oneflow.frontend.core.layouts import ProgramPlacements, annotate
 from oneflow.frontend.core.placements import GlobalProgram
 from oneflow.lowering.kernels.donation import donate_arguments
+from oneflow.passes.base import PassError
 from oneflow.runtime.global_array import Placement
 from oneflow.runtime.protocol import Executable
+from oneflow.runtime.sized import Sized
 
 #: The name of the function around the operator; a mathematical function of that name would clash with it.
 ENTRY = "operator_call"
+#: The number of calls with the same sizes after which a kernel for all sizes gives way to one for these sizes.
+CALLS_BEFORE_OWN_KERNEL = 8
 _lock = Lock()
 _interned: dict[TensorDesc, TensorDesc] = {}
 
@@ -75,12 +81,15 @@ class _Function:
 
 
 class Kernel:
-    """A compiled call: `op` is the call on descriptions, `results` are the types of its results."""
+    """A compiled call: `op` is the call on descriptions, `results` are the types of its results.
 
-    __slots__ = ("executable", "fast_path", "is_static", "op", "reads", "results", "run")
+    `calls_left` is after how many calls a kernel for all sizes gives way to one for these sizes; 0 means never.
+    """
 
-    def __init__(self, op: Call, results: Sequence[TensorDesc], executable: Executable) -> None:
-        self.op, self.executable = op, executable
+    __slots__ = ("calls_left", "executable", "fast_path", "is_static", "op", "reads", "results", "run")
+
+    def __init__(self, op: Call, results: Sequence[TensorDesc], executable: Executable, calls_left: int = 0) -> None:
+        self.op, self.executable, self.calls_left = op, executable, calls_left
         self.run, self.reads, self.fast_path = executable.run, executable.reads, executable.fast_path
         self.results = tuple(map(intern, results))
         self.is_static = all(d.is_static for d in results)
@@ -113,6 +122,45 @@ def compile_call(
             annotate(entry.operation, placements, arguments, [(None, None)] * len(results))
             return Kernel(op, results, GlobalProgram.of(_Function(module, ENTRY, placements), "greedy"))
         return Kernel(op, results, compile_for(place, module, ENTRY))
+
+
+class SharedKernels:
+    """Kernels for all sizes of operators on devices, by what calls have in common besides sizes.
+
+    The first sizes get a kernel of their own, so that a program of one set of sizes has no other kernels. Sizes of 0
+    and 1 are no sizes that kernels are shared for, since a dimension of size 1 broadcasts.
+    """
+
+    def __init__(self) -> None:
+        self._seen: set[Any] = set()
+        self._executables: dict[Any, Executable | None] = {}
+
+    def find(self, op: Call, place: Device, in_place_operand: int | None) -> Executable | None:
+        """The executable for all sizes of a call; None for the first sizes, and where an operator needs its sizes."""
+        loose = Call(op.record, {k: _loosened(x) for k, x in op.inputs.items()}, op.attrs)
+        key = (str(place), op.record.name, in_place_operand, repr(op.attrs), *loose.inputs.values())
+        if key not in self._seen:
+            self._seen.add(key)
+            return None
+        if key not in self._executables:
+            self._executables[key] = _compile_for_all_sizes(loose, place, in_place_operand)
+        return self._executables[key]
+
+
+def _loosened(operand: Any) -> Any:
+    """The type of an operand with dynamic sizes, but for those of 0 and 1."""
+    if isinstance(operand, TensorDesc):
+        return TensorDesc(tuple(size if size in (0, 1) else None for size in operand.static_shape), operand.dtype)
+    return tuple(map(_loosened, operand)) if isinstance(operand, tuple) else operand
+
+
+def _compile_for_all_sizes(op: Call, place: Device, in_place_operand: int | None) -> Executable | None:
+    """The executable of a call with dynamic sizes; None where the operator needs its sizes."""
+    try:
+        executable = compile_call(op, infer(op.record, op), place, in_place_operand).executable
+    except (OperatorError, PassError):
+        return None
+    return None if isinstance(executable, Sized) else executable
 
 
 def _fill(entry: func.FuncOp, op: Call, results: Sequence[TensorDesc]) -> None:

@@ -57,10 +57,10 @@ class Memory(Owner):
     def __del__(self, driver: Any = driver) -> None:
         try:
             pool = self.pool if self.pool is not None and len(self.pool.addresses) < MAX_FREE_BLOCKS else None
-            if pool is None and self.is_recyclable and not self.users:
-                # Most results of eager mode take this way, which calls no driver.
-                if self.stream.cache_if_room(self.address, self.size):
-                    return
+            # Most results of eager mode take this way, which calls no driver.
+            is_plain = pool is None and self.is_recyclable and not self.users
+            if is_plain and self.stream.cache_if_room(self.address, self.size):
+                return
             if self.users or pool is None:
                 with driver.within(self.stream.device.context):
                     self._free(driver, pool is None)
