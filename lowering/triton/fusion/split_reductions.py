@@ -31,13 +31,12 @@ from oneflow.lowering.kernels.outline import temporary_kernel
 from oneflow.lowering.kernels.recompute_rows import defining_op, elementwise_node, is_full, reads_one_tensor
 from oneflow.lowering.kernels.reduction_split import (
     ReductionCombiner,
-    equal_parts,
     even_parts,
     longest_reduction,
     reduced_loops,
     split_reductions,
 )
-from oneflow.lowering.kernels.scan_split import is_plain_scan, split_scan
+from oneflow.lowering.kernels.scan_split import is_plain_scan, split_scan, steps_of_parts
 from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.triton.codegen.kernel import Kernel, bytes_of
 from oneflow.lowering.triton.codegen.matmul import Contraction
@@ -115,9 +114,9 @@ def _split_scans(module: ir.Module) -> None:
             continue
         (loop,) = node.nonunit_reductions
         sizes = _sizes(node)
-        parts = 1 if sizes is None else equal_parts(sizes[loop], _most_parts(node, sizes))
-        if parts > 1:
-            split_scan(node, _combiner(node, folds[0]), parts)
+        steps = steps_of_parts(sizes[loop], _most_parts(node, sizes)) if sizes else 0
+        if sizes and steps < sizes[loop]:
+            split_scan(node, _combiner(node, folds[0]), steps)
 
 
 def _combiners(node: Node) -> list[ReductionCombiner] | None:
