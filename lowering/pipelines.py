@@ -18,7 +18,7 @@ for _package, _modules in {
     "llvm": "define_launches emit_kernels expand_floats expand_math floats_to_bits set_target split_for_threads "
     "widen_floats widen_scans",
     "triton.fusion": "deterministic_scatter fuse_padding join_insertions join_norm_gradients join_products "
-    "prefer_channels_last recognise_attention split_reductions",
+    "prefer_channels_last recognise_attention split_reductions transpose_operands",
     "triton.launch": "emit_triton",
     "triton.templates": "outline_templates",
 }.items():
@@ -77,6 +77,7 @@ STAGES: dict[str, tuple[str, ...]] = {
     ),
     "gpu-kernels": (
         "oneflow-choose-layouts",
+        "oneflow-transpose-operands",
         "oneflow-join-products",
         "oneflow-split-reductions",
         "oneflow-recompute-rows",

@@ -210,8 +210,10 @@ def reduced(values: np.ndarray, axis: int, combine: Callable[..., Any]) -> Block
     return block(values.squeeze(axis))
 
 
-def multiply(a: Any, b: Shared, acc: Block, use_acc: bool = True, is_async: bool = False) -> Block:
-    """A product of blocks of 16-bit floats, added to `acc` if `use_acc`."""
+def multiply(
+    a: Any, b: Shared, acc: Block, use_acc: bool = True, precision: str = "tf32", is_async: bool = False
+) -> Block:
+    """A product of blocks of floats, added to `acc` if `use_acc`; f32 is not rounded to tf32."""
     left = a.array if isinstance(a, Shared) else np.asarray(a)
     product = left.astype(np.float32) @ b.array.astype(np.float32)
     return block(acc + product if use_acc else product)

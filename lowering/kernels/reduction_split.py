@@ -172,7 +172,7 @@ class ReductionSplit:
         if self._remainder:
             dims = [ir.AffineExpr.get_dim(d) for d in (0, self._split_loop + 1)]
             maps_of_parts.insert(count, ir.AffineMap.get(len(iterators), 0, dims))
-            inputs.append(self._window(self.parts, self._steps))
+            inputs.append(new_window(self.node, self.parts, self._steps))
         made = new_generic(inputs, outs, maps_of_parts, iterators)
         for inner in self._copy_body(made, len(inputs) - count).operations:
             if inner.operation.name == "linalg.index":
@@ -190,7 +190,7 @@ class ReductionSplit:
         moved = ir.AffineMap.get(loops, 0, dims)
         maps = [a.value for a in op.attributes["indexing_maps"]]
         read = [ir.AffineMap.get(loops, 0, [e.compose(moved) for e in m.results]) for m in maps[:count]]
-        inputs = [*list(op.operands)[:count], self._window(self._remainder)]
+        inputs = [*list(op.operands)[:count], new_window(self.node, self._remainder)]
         outs = [use.value for use in self.node.outputs]
         made = new_generic(inputs, outs, [*read, window, *maps[count:]], self._iterators())
         self._copy_body(made, 1)
@@ -200,11 +200,6 @@ class ReductionSplit:
         """The kinds of the operation's loops."""
         reduced = self.node.reductions
         return ["reduction" if d in reduced else "parallel" for d in range(len(self.node.names))]
-
-    def _window(self, *sizes: int) -> ir.Value:
-        """A tensor that nothing reads: linalg takes the sizes of loops that move a window from this operand."""
-        element = ir.RankedTensorType(self.node.inputs[0].value.type).element_type
-        return tensor.EmptyOp(list(sizes), element).result
 
     def _copy_body(self, made: ir.Operation, windows: int) -> ir.Block:
         """Copies the operation's body to `made`, which has `windows` more inputs."""
@@ -303,6 +298,12 @@ def new_generic(inputs: Sequence[ir.Value], outs: Sequence[ir.Value], maps: Sequ
         "iterator_types": ir.ArrayAttr.get(kinds),
         "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(inputs), len(outs)]),
     }, regions=1)  # fmt: skip
+
+
+def new_window(node: Node, *sizes: int) -> ir.Value:
+    """A tensor that nothing reads: linalg takes the sizes of loops that move a window from this operand."""
+    element = ir.RankedTensorType(node.inputs[0].value.type).element_type
+    return tensor.EmptyOp(list(sizes), element).result
 
 
 def _size(value: ir.Value, position: int) -> int | ir.Value:

@@ -1,11 +1,11 @@
 """Splitting a scan: totals of parts, a scan of the totals, and scans of the parts from there (reduce-then-scan).
 
-    %y = linalg.generic {running sum over 65536} ins(%x : tensor<65536xf32>)
-      ->   %v = tensor.expand_shape %x : tensor<65536xf32> into tensor<64x1024xf32>
-           %t = linalg.generic {sum over 1024} ins(%v) -> tensor<64xf32>
-           %s = linalg.generic {running sum over 64} ins(%t moved by one part)
-           %p = linalg.generic {running sum over 1024, each part from %s} ins(%v) -> tensor<64x1024xf32>
-           %y = tensor.collapse_shape %p : tensor<64x1024xf32> into tensor<65536xf32>
+    %y = linalg.generic {running sum over 65539} ins(%x : tensor<65539xf32>)
+      ->   %t = linalg.generic {sum over 1024, at 1024 * part + step} ins(%x) -> tensor<64xf32>
+           %s = linalg.generic {running sum over 64} ins(%t)
+           %p = linalg.generic {running sum over 1024, each part from %s of the part before} ins(%x)
+           %r = linalg.generic {running sum over 3, at 65536 + step, from the last of %s} ins(%x) -> tensor<3xf32>
+           %y = tensor.insert_slice %r into %p[65536]
 
 No part waits for another one, so the result is the same from run to run.
 """
@@ -17,7 +17,13 @@ from dataclasses import dataclass
 
 from oneflow.dialect._mlir import arith, ir, linalg, tensor
 from oneflow.lowering.kernels.nodes import Node, loop_size
-from oneflow.lowering.kernels.reduction_split import ReductionCombiner, new_generic, reduced_loops
+from oneflow.lowering.kernels.reduction_split import (
+    ReductionCombiner,
+    equal_parts,
+    new_generic,
+    new_window,
+    reduced_loops,
+)
 from oneflow.passes.inline import clone_with
 
 
@@ -36,49 +42,100 @@ def is_plain_scan(node: Node) -> bool:
     return all(f.dim is not None or loop not in f.dims for use in node.inputs for f in use.access)
 
 
-def split_scan(node: Node, combiner: ReductionCombiner, parts: int) -> None:
-    """Replaces a plain scan, whose loop has a multiple of `parts` steps."""
+def steps_of_parts(size: int, most: int) -> int:
+    """The steps of a part of a scan of `size` steps, in at most `most` parts (twice as many if they are not equal).
+
+    Equal parts are preferred if there are enough. Otherwise a part has a power of two of steps, which are a whole
+    block. One part, of `size` steps, is no split.
+    """
+    exact = equal_parts(size, most)
+    return size // exact if 2 * exact > most else 1 << (size // min(size, most)).bit_length() - 1
+
+
+def split_scan(node: Node, combiner: ReductionCombiner, steps: int) -> None:
+    """Replaces a plain scan by scans of parts of `steps` each and, where these do not cover the loop, a remainder."""
     (loop,) = node.nonunit_reductions
     size = loop_size([node], node.names[loop])
-    assert size and size % parts == 0
+    assert size
     with ir.InsertionPoint(node.op), node.op.location:
-        split = _ScanSplit(node, combiner, loop, parts, size // parts)
+        split = _ScanSplit(node, combiner, loop, size, steps)
         node.op.results[0].replace_all_uses_with(split.write())
     node.op.erase()
 
 
 @dataclass
 class _ScanSplit:
-    """Writes a scan in `parts` of `steps` each; the loop over parts is the last loop."""
+    """Writes a scan of `size` steps in parts of `steps` each; the loop over parts is the last loop."""
 
     node: Node
     combiner: ReductionCombiner
     loop: int
-    parts: int
+    size: int
     steps: int
 
     def write(self) -> ir.Value:
         """The scan's result."""
-        *reads, of_stream, of_total = [a.value for a in self.node.op.attributes["indexing_maps"]]
-        stream, total = (use.value for use in self.node.outputs)
-        inputs = [self._expand(use.value, m) for use, m in zip(self.node.inputs, reads, strict=True)]
-        maps, by_part = [self._split(m) for m in reads], self._split(of_total, is_by_part=True)
-        kind = ir.RankedTensorType(total.type)
-        identities = self.combiner.identities([*kind.shape, self.parts], kind.element_type)
-        (totals,) = self._run(inputs, [identities], [*maps, by_part])
-        empty = tensor.EmptyOp(self._expanded(ir.RankedTensorType(stream.type).shape, of_stream), kind.element_type)
-        outs = [empty.result, self._starts(totals, total)]
-        scanned, _ = self._run(inputs, outs, [*maps, self._split(of_stream), by_part])
-        return tensor.CollapseShapeOp(stream.type, scanned, self._groups(of_stream)).result
+        stream, start = (use.value for use in self.node.outputs)
+        kind = ir.RankedTensorType(start.type)
+        (totals,) = self._scan_parts([self.combiner.identities([*kind.shape, self._parts], kind.element_type)])
+        starts = self._starts(totals, start)
+        whole, _ = self._scan_parts([_empty(stream.type), starts])
+        return whole if self._covered == self.size else self._insert_remainder(whole, self._end(starts, totals))
 
-    def _run(self, inputs: list[ir.Value], outs: list[ir.Value], maps: list[ir.AffineMap]) -> list[ir.Value]:
-        """The scan's body over parts: with both of its results, or with the total alone."""
-        made = new_generic(inputs, outs, maps, self._iterators())
-        body, count = self.node.body, len(inputs)
+    @property
+    def _parts(self) -> int:
+        return self.size // self.steps
+
+    @property
+    def _covered(self) -> int:
+        """The steps of all parts."""
+        return self._parts * self.steps
+
+    @property
+    def _maps(self) -> list[ir.AffineMap]:
+        """The indexing maps of the scan: of operands, of the result, of the total."""
+        return [a.value for a in self.node.op.attributes["indexing_maps"]]
+
+    def _scan_parts(self, outs: Sequence[ir.Value]) -> list[ir.Value]:
+        """The scan of each part and its total, or the totals alone."""
+        count = len(self.node.names)
+        part, step = ir.AffineExpr.get_dim(count), ir.AffineExpr.get_dim(self.loop)
+        window = ir.AffineMap.get(count + 1, 0, [part, step])
+        *moved, _ = self._moved(part * self.steps, count + 1)
+        total = ir.AffineMap.get(count + 1, 0, [*self._maps[-1].results, part])
+        return self._run([self._parts, self.steps], [*moved, total], window, outs, [*self._iterators(), "parallel"])
+
+    def _insert_remainder(self, whole: ir.Value, start: ir.Value) -> ir.Value:
+        """The result of the parts with the scan of the steps behind them, from `start`."""
+        count, reading, kind = len(self.node.names), self._maps[-2], ir.RankedTensorType(whole.type)
+        axis = next(i for i, e in enumerate(reading.results) if ir.AffineDimExpr(e).position == self.loop)
+        shape = [self.size - self._covered if i == axis else size for i, size in enumerate(kind.shape)]
+        outs = [_empty(ir.RankedTensorType.get(shape, kind.element_type)), start]
+        *moved, _, _ = self._moved(ir.AffineExpr.get_constant(self._covered), count)
+        window = ir.AffineMap.get(count, 0, [ir.AffineExpr.get_dim(self.loop)])
+        last, _ = self._run([shape[axis]], [*moved, *self._maps[-2:]], window, outs, self._iterators())
+        offsets = [self._covered if i == axis else 0 for i in range(len(shape))]
+        return tensor.InsertSliceOp(last, whole, [], [], [], offsets, shape, [1] * len(shape)).result
+
+    def _moved(self, by: ir.AffineExpr, loops: int) -> list[ir.AffineMap]:
+        """The indexing maps of the scan with `loops` loops, at the position `by` later in the loop of the scan."""
+        dims = [ir.AffineExpr.get_dim(d) for d in range(len(self.node.names))]
+        dims[self.loop] = dims[self.loop] + by
+        moved = ir.AffineMap.get(loops, 0, dims)
+        return [ir.AffineMap.get(loops, 0, [e.compose(moved) for e in m.results]) for m in self._maps]
+
+    def _run(self, sizes: Sequence[int], maps: Sequence[ir.AffineMap], window: ir.AffineMap, outs: Sequence[ir.Value],
+             iterators: Sequence[str]) -> list[ir.Value]:  # fmt: skip
+        """The scan's body with both of its results, or with the total alone; a window has the sizes of its loops."""
+        body, count = self.node.body, len(self.node.inputs)
+        inputs = [*(use.value for use in self.node.inputs), new_window(self.node, *sizes)]
+        made = new_generic(inputs, outs, [*maps[:count], window, *maps[len(maps) - len(outs) :]], iterators)
         arguments = list(body.arguments)
         kept = [*arguments[:count], *arguments[len(arguments) - len(outs) :]]
-        block = made.regions[0].blocks.append(*[argument.type for argument in kept])
-        values = dict(zip(kept, block.arguments, strict=True))
+        element = ir.RankedTensorType(inputs[-1].type).element_type
+        types = [argument.type for argument in kept]
+        block = made.regions[0].blocks.append(*types[:count], element, *types[count:])
+        values = dict(zip(kept, [*block.arguments[:count], *block.arguments[count + 1 :]], strict=True))
         *operations, last = body.operations
         with ir.InsertionPoint(block):
             for inner in operations:
@@ -88,64 +145,26 @@ class _ScanSplit:
         return list(made.results)
 
     def _iterators(self) -> list[str]:
-        """The kinds of the loops, the loop over parts last."""
-        kinds = ["reduction" if d in self.node.reductions else "parallel" for d in range(len(self.node.names))]
-        return [*kinds, "parallel"]
-
-    def _groups(self, reading: ir.AffineMap) -> list[list[int]]:
-        """The dimensions of the expanded operand for each dimension of the operand."""
-        groups, count = [], 0
-        for result in reading.results:
-            width = 2 if self._is_loop(result) else 1
-            groups.append(list(range(count, count + width)))
-            count += width
-        return groups
-
-    def _is_loop(self, expression: ir.AffineExpr) -> bool:
-        return isinstance(expression, ir.AffineDimExpr) and expression.position == self.loop
-
-    def _expand(self, value: ir.Value, reading: ir.AffineMap) -> ir.Value:
-        """An operand whose dimension along the loop is two: parts and steps."""
-        kind = ir.RankedTensorType(value.type)
-        sizes = self._expanded(kind.shape, reading)
-        if len(sizes) == kind.rank:
-            return value
-        made = ir.RankedTensorType.get(sizes, kind.element_type)
-        return tensor.ExpandShapeOp(made, value, self._groups(reading), [], sizes).result
-
-    def _expanded(self, shape: Sequence[int], reading: ir.AffineMap) -> list[int]:
-        """The sizes of an operand of `shape` after the loop's dimension is two."""
-        pairs = zip(shape, reading.results, strict=True)
-        return [n for size, r in pairs for n in ([self.parts, self.steps] if self._is_loop(r) else [size])]
-
-    def _split(self, reading: ir.AffineMap, is_by_part: bool = False) -> ir.AffineMap:
-        """An indexing map with the loop over parts, which is the last dimension of what there is for each part."""
-        count = reading.n_dims
-        part = ir.AffineExpr.get_dim(count)
-        results = [e for r in reading.results for e in ([part, r] if self._is_loop(r) else [r])]
-        return ir.AffineMap.get(count + 1, 0, [*results, part] if is_by_part else results)
+        """The kinds of the scan's loops."""
+        return ["reduction" if d in self.node.reductions else "parallel" for d in range(len(self.node.names))]
 
     def _starts(self, totals: ir.Value, start: ir.Value) -> ir.Value:
         """What comes before each part: a scan of the totals moved by one part, from the scan's own start."""
         kind = ir.RankedTensorType(totals.type)
-        dims = [ir.AffineExpr.get_dim(i) for i in range(kind.rank)]
-        every = ir.AffineMap.get(kind.rank, 0, dims)
-        kept = ir.AffineMap.get(kind.rank, 0, dims[:-1])
-        moved = self._previous_part(totals, every)
-        outs = [tensor.EmptyOp(kind.shape, kind.element_type).result, start]
+        every, kept = _leading(kind.rank, kind.rank), _leading(kind.rank, kind.rank - 1)
+        outs = [_empty(kind), start]
         kinds = [*["parallel"] * (kind.rank - 1), "reduction"]
-        made = new_generic([moved], outs, [every, every, kept], kinds)
+        made = new_generic([self._previous_part(totals)], outs, [every, every, kept], kinds)
         block = made.regions[0].blocks.append(*[kind.element_type] * 3)
         with ir.InsertionPoint(block):
             both = self.combiner.combine(block.arguments[2], block.arguments[0])
             ir.Operation.create("linalg.yield", [], [both, both])
         return made.results[0]
 
-    def _previous_part(self, totals: ir.Value, every: ir.AffineMap) -> ir.Value:
+    def _previous_part(self, totals: ir.Value) -> ir.Value:
         """The total of the part before each part; the identity for the first one."""
         kind = ir.RankedTensorType(totals.type)
-        out = tensor.EmptyOp(kind.shape, kind.element_type).result
-        made = new_generic([], [out], [every], ["parallel"] * kind.rank)
+        made = new_generic([], [_empty(kind)], [_leading(kind.rank, kind.rank)], ["parallel"] * kind.rank)
         block, index = made.regions[0].blocks.append(kind.element_type), ir.IndexType.get()
         with ir.InsertionPoint(block):
             places = [linalg.IndexOp(i).result for i in range(kind.rank)]
@@ -153,8 +172,30 @@ class _ScanSplit:
             first = arith.CmpIOp(arith.CmpIPredicate.eq, places[-1], zero).result
             places[-1] = arith.MaxSIOp(arith.SubIOp(places[-1], one).result, zero).result
             before = tensor.ExtractOp(totals, places).result
-            chosen = arith.SelectOp(
-                first, arith.ConstantOp(kind.element_type, self.combiner.identity).result, before
-            ).result
-            ir.Operation.create("linalg.yield", [], [chosen])
+            identity = arith.ConstantOp(kind.element_type, self.combiner.identity).result
+            ir.Operation.create("linalg.yield", [], [arith.SelectOp(first, identity, before).result])
         return made.results[0]
+
+    def _end(self, starts: ir.Value, totals: ir.Value) -> ir.Value:
+        """What comes before the steps behind the last part."""
+        *shape, parts = ir.RankedTensorType(totals.type).shape
+        kind = ir.RankedTensorType.get(shape, ir.RankedTensorType(totals.type).element_type)
+        kept = _leading(len(shape), len(shape))
+        last = ir.AffineMap.get(len(shape), 0, [*kept.results, ir.AffineExpr.get_constant(parts - 1)])
+        made = new_generic([starts, totals], [_empty(kind)], [last, last, kept], ["parallel"] * len(shape))
+        block = made.regions[0].blocks.append(*[kind.element_type] * 3)
+        with ir.InsertionPoint(block):
+            both = self.combiner.combine(*list(block.arguments)[:2])
+            ir.Operation.create("linalg.yield", [], [both])
+        return made.results[0]
+
+
+def _empty(kind: ir.Type) -> ir.Value:
+    """An empty tensor of a type."""
+    shaped = ir.RankedTensorType(kind)
+    return tensor.EmptyOp(list(shaped.shape), shaped.element_type).result
+
+
+def _leading(rank: int, count: int) -> ir.AffineMap:
+    """The first `count` of `rank` loops."""
+    return ir.AffineMap.get(rank, 0, [ir.AffineExpr.get_dim(i) for i in range(count)])

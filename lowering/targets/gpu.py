@@ -30,6 +30,7 @@ class MatmulModel:
         gather_slowdown: factor on the time of a step whose operands are read element by element.
         unaligned_slowdown: factor on the time of unaligned loads.
         split_line_slowdown: factor on the time of loads of rows that do not begin at a cache line.
+        strided_tf32_slowdown: factor on the time of tf32 products whose operands are not contiguous along the depth.
         smooth_max_exponent: exponent of the norm (a smooth maximum) that combines the times of overlapping work.
         exposed_share: share of a tile's prologue and epilogue that other programs of the SM do not hide.
         overlap_share: share of the smaller of compute and transfer time that adds to the larger.
@@ -56,19 +57,20 @@ class MatmulModel:
     gather_slowdown: float
     unaligned_slowdown: float
     split_line_slowdown: float
+    strided_tf32_slowdown: float
     smooth_max_exponent: float
     exposed_share: float
     overlap_share: float
     warp_group_delay: float
     shared_tile_slowdown: float
 
-    def fma(self, width: int) -> float:
-        """The rate of multiply-adds in one SM on operands of `width` bytes."""
-        return self.tensor_fma if width == 2 else self.f32_fma
+    def fma(self, width: int, on_tensor_cores: bool) -> float:
+        """The rate of multiply-adds in one SM on operands of `width` bytes; that of tensor cores is by bytes."""
+        return self.tensor_fma * 2 / width if on_tensor_cores else self.f32_fma
 
-    def busy_warps(self, width: int) -> int:
-        """The number of warps that keep an SM busy with operands of `width` bytes."""
-        return self.tensor_busy_warps if width == 2 else self.f32_busy_warps
+    def busy_warps(self, on_tensor_cores: bool) -> int:
+        """The number of warps that keep the units of an SM busy."""
+        return self.tensor_busy_warps if on_tensor_cores else self.f32_busy_warps
 
     def scaled(self, tensor: float, f32: float, clock: float, dram: float, sms: float) -> MatmulModel:
         """The parameters of another GPU, by the ratios between the GPUs.
@@ -126,8 +128,8 @@ HOPPER = MatmulModel(
     tensor_fma=5.26e6, f32_fma=0.20e6, tensor_busy_warps=4, f32_busy_warps=6, epilogue_ops=1.6e5,
     sm_load_bytes=4.98e5, load_bytes=1.855e7, store_bytes=4.1e4, tma_store_bytes=1.6e5, pointer_store_bytes=1.2e5,
     dram_bytes=5.0e6, l2_bytes=5.2e6, prologue=0.98, load_latency=0.72, launch=4.0, dependent_launch=3.0,
-    gather_slowdown=8, unaligned_slowdown=18, split_line_slowdown=2.8, smooth_max_exponent=3.1, exposed_share=0.68,
-    overlap_share=0.60, warp_group_delay=0.09, shared_tile_slowdown=2,
+    gather_slowdown=8, unaligned_slowdown=18, split_line_slowdown=2.8, strided_tf32_slowdown=3.7,
+    smooth_max_exponent=3.1, exposed_share=0.68, overlap_share=0.60, warp_group_delay=0.09, shared_tile_slowdown=2,
 )  # fmt: skip
 _KIB, _MIB = 1 << 10, 1 << 20
 _AMPERE = HOPPER.scaled(tensor=0.385, f32=0.385, clock=0.77, dram=0.61, sms=108 / 132)

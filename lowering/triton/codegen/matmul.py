@@ -52,6 +52,7 @@ from oneflow.lowering.triton.cost.matmul_configurations import (
     operand_reuse,
     ranked_configs,
 )
+from oneflow.lowering.triton.names import PRECISION
 from oneflow.lowering.triton.source import PROGRAM_NUMBER, Source, TileLoop
 
 FLOATS = frozenset({"f16", "bf16", "f32"})
@@ -61,6 +62,13 @@ TILE_AXES = frozenset({"b", "m", "n"})
 DEFAULT_LOOP_SIZE = 1024
 #: The axes of each operand of a product.
 OPERAND_AXES = (("m", "ka"), ("kb", "n"))
+
+
+def precision_at(op: ir.Operation | None) -> str:
+    """The precision of f32 products in the module of an operation, `ieee` where it states none."""
+    while op is not None and PRECISION not in op.attributes:
+        op = op.parent
+    return "ieee" if op is None else ir.StringAttr(op.attributes[PRECISION]).value
 
 
 @dataclass
@@ -117,17 +125,16 @@ class Contraction:
         """The product as the cost model sees it."""
         batch, rows, columns, depth = map(self._count, (self.batch, self.rows, self.columns, self.depth))
         width = max(bytes_of(e) for e in self.elements)
-        gathered, described = (
-            has_innermost_window(self.product),
-            width == 2 and gpu_target().has_tma and self._is_described(),
-        )
-        along = reduces_contiguously(self.product) and self.precision == "ieee"
+        gathered, along = has_innermost_window(self.product), reduces_contiguously(self.product)
+        # Blocks of f32 that tensor cores cannot read as they are stored would pass through registers.
+        is_readable = width == 2 or (self.precision == "tf32" and along)
+        described = is_readable and gpu_target().has_tma and self._is_described()
         left, right = (operand_reuse(map(self._size, self._loops(u)), self._elements(u)) for u in self.product.inputs)
         finished = [bytes_of(str(use.value.type.element_type)) for _, use in self.epilogue_uses]
         operands = batch, rows, columns, depth * len(self.terms), width, described, gathered, (left, right), along
         others = (n for n in self.structure.nodes if all(n is not term for term in self.terms))
         operations = sum(len(n.body.operations) - 1 for n in others)
-        return Product(*operands, sum(finished), max(finished), operations)
+        return Product(*operands, sum(finished), max(finished), operations, self.precision)
 
     def _size(self, loop: int) -> int | None:
         return self.sizes[loop].static

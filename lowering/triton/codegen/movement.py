@@ -1,24 +1,27 @@
 """Kernels that move or fill: `linalg.fill`, chains of `tensor.insert_slice`.
 
 One slice into another tensor, or into an undefined one, is a pass over the slice: the plan provides the rest of the
-destination. Several slices, or one into a fill, are a pass over the destination.
+destination. Several slices that are disjoint and long in memory have programs of their own. Others, and slices that
+leave elements of a fill, are a pass over the destination.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.kernels.nodes import Unsupported
+from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.triton.codegen.block_shape import ELEMENTS_PER_THREAD, POINTWISE_BLOCK, warps_for
 from oneflow.lowering.triton.codegen.body import BodyEmitter
 from oneflow.lowering.triton.codegen.emission import fill_literal, initial_value, make_source, program_id
-from oneflow.lowering.triton.codegen.kernel import Kernel, Tensor
+from oneflow.lowering.triton.codegen.kernel import Kernel, Tensor, bytes_of
 from oneflow.lowering.triton.codegen.symbolic_sizes import Size, power_of_two, product
 from oneflow.lowering.triton.codegen.tile import Axis, LinearForm, Tile
 from oneflow.lowering.triton.codegen.writer import Value, Writer
-from oneflow.lowering.triton.source import Source
+from oneflow.lowering.triton.source import PROGRAM_NUMBER, Function, Source
 
 BLOCK_AXES = frozenset({"x"})
 
@@ -73,11 +76,43 @@ def emit_insert(kernel: Kernel) -> Source:
     target, into = kernel.tensor(kernel.destinations[0]), ops[0].operands[1]
     slices = [_Slice(kernel, op, target) for op in ops]
     updated = isinstance(into, ir.BlockArgument)
-    if len(ops) > 1 or (not updated and into.owner.name == "linalg.fill"):
-        block = _insert_all(kernel, into, slices)
-    else:
-        block = _insert_one(kernel, slices[0])
-    return block.finish(kernel, ops, {0: list(kernel.block.arguments).index(into)} if updated else {})
+    updates = {0: list(kernel.block.arguments).index(into)} if updated else {}
+    is_separate = all(part.is_long for part in slices) and _are_disjoint(slices)
+    if not updated and into.owner.name == "linalg.fill" and not (is_separate and _cover(slices)):
+        return _insert_all(kernel, into, slices).finish(kernel, ops, updates)
+    if len(ops) == 1:
+        return _insert_one(kernel, slices[0]).finish(kernel, ops, updates)
+    if is_separate:
+        return _insert_each(kernel, ops, slices, updates)
+    return _insert_all(kernel, into, slices).finish(kernel, ops, updates)
+
+
+def _insert_each(
+    kernel: Kernel, ops: Sequence[ir.Operation], slices: Sequence[_Slice], updates: dict[int, int]
+) -> Source:
+    """Programs for each slice, one slice after the other: no program reads more than one slice."""
+    parameters = [name for name, _ in kernel.parameters]
+    writer, functions, first = Writer(), [], 0
+    writer.line(f"number = {PROGRAM_NUMBER}")
+    for position, part in enumerate(slices):
+        block = _insert_one(kernel, part)
+        name, end = f"insert{position}", first + int(block.grid)
+        functions.append(Function(name, ("program_number", *parameters), block.writer.body, "program_number"))
+        condition = f"{'elif' if position else 'if'} number < {end}:"
+        writer.line("else:" if position == len(slices) - 1 else condition)
+        writer.line(f"    {name}({', '.join([f'number - {first}', *parameters])})")
+        writer.calls |= block.writer.calls
+        writer.pointers |= block.writer.pointers
+        first = end
+    warps = warps_for(POINTWISE_BLOCK // ELEMENTS_PER_THREAD)
+    return make_source(kernel, writer, ops, str(first), warps, updates=updates, functions=functions)
+
+
+def _are_disjoint(slices: Sequence[_Slice]) -> bool:
+    """Whether no element is in two slices."""
+    ranges = [part.ranges for part in slices]
+    pairs = itertools.combinations(ranges, 2)
+    return all(any(a[1] <= b[0] or b[1] <= a[0] for a, b in zip(one, other, strict=True)) for one, other in pairs)
 
 
 def _insert_one(kernel: Kernel, part: _Slice) -> FlatBlock:
@@ -87,6 +122,12 @@ def _insert_one(kernel: Kernel, part: _Slice) -> FlatBlock:
     value = part.fill_value(block) or block.tile.load(part.source, *block.tile.offset(form))
     block.tile.store(part.target, part.form, value)
     return block
+
+
+def _cover(slices: Sequence[_Slice]) -> bool:
+    """Whether disjoint slices are the whole destination."""
+    sizes = (math.prod(end - begin for begin, end in part.ranges) for part in slices)
+    return sum(sizes) == product(slices[0].target.shape).static
 
 
 class _Slice:
@@ -112,6 +153,23 @@ class _Slice:
         for offset, stride in zip(self.offsets, strides, strict=True):
             constant = constant + offset * stride
         self.form = LinearForm({d: strides[a] * self.steps[a] for d, a in enumerate(self.axes)}, constant)
+
+    @property
+    def is_long(self) -> bool:
+        """Whether its sizes are known, and its elements are whole cache lines of the target."""
+        sizes = [(size.static, whole.static) for size, whole in zip(self.sizes, self.target.shape, strict=True)]
+        if any(None in pair for pair in sizes) or any(step != Size.of(1) for step in self.steps) or not self.ranges:
+            return False
+        partial = [axis for axis, (size, whole) in enumerate(sizes) if size != whole]
+        run = math.prod(size or 0 for size, _ in sizes[max(partial, default=0) :])
+        return run * bytes_of(self.target.element) >= gpu_target().cache_line_bytes
+
+    @property
+    def ranges(self) -> list[tuple[int, int]]:
+        """The first and past-the-end position along each dimension; empty where these are not known."""
+        pairs = [(o.static, s.static) for o, s in zip(self.offsets, self.sizes, strict=True)]
+        known = [(begin, begin + size) for begin, size in pairs if begin is not None and size is not None]
+        return known if len(known) == len(pairs) else []
 
     def fill_value(self, block: FlatBlock) -> Value | None:
         """The value of the source's elements, where the source is a fill of the kernel."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from oneflow.lowering.kernels.reduction_split import divisors
@@ -35,6 +35,7 @@ class Product:
         epilogue_bytes: of one element of the results, and of what the epilogue combines it with.
         widest_epilogue_bytes: of the widest of these tensors alone.
         epilogue_operations: scalar operations of the epilogue on one element.
+        precision: of f32 operands, one of `names.PRECISIONS`.
         target: the GPU.
     """
 
@@ -50,7 +51,13 @@ class Product:
     epilogue_bytes: int = 2
     widest_epilogue_bytes: int = 2
     epilogue_operations: int = 0
+    precision: str = "ieee"
     target: GpuTarget = field(default_factory=gpu_target)
+
+    @property
+    def uses_tensor_cores(self) -> bool:
+        """Whether one instruction of tensor cores multiplies operands of this kind."""
+        return self.element_bytes == 2 or self.precision == "tf32"
 
 
 @dataclass(frozen=True)
@@ -194,9 +201,7 @@ GROUPING_OVERHEAD, GROUPING_OVERHEAD_PER_PRODUCT = 1.05, 0.002
 @functools.cache
 def ranked_configs(product: Product) -> list[Config]:
     """The configurations that fit a product, the best by the model first."""
-    f32 = PER_LANE_CONFIGS if product.contiguous_depth else F32_CONFIGS
-    half = (*(TMA_CONFIGS if product.tma_readable else ()), *POINTER_CONFIGS)
-    space = f32 if product.element_bytes == 4 else half
+    space = _space(product)
     smallest = min(c.rows for c in space), min(c.columns for c in space)
     fitting = [c for c in space if c.rows <= max(_block(product.rows), smallest[0])
                and c.columns <= max(_block(product.columns), smallest[1])]  # fmt: skip
@@ -204,6 +209,18 @@ def ranked_configs(product: Product) -> list[Config]:
     held = _in_shared_memory(sized, product)
     useful = [c for c in held if not c.persistent or _tile_count(c, product) > product.target.sms]
     return sorted(useful, key=lambda c: microseconds(c, product))
+
+
+def _space(product: Product) -> Sequence[Config]:
+    """The configurations for operands of a product's kind."""
+    if product.uses_tensor_cores:
+        return _of_width((*(TMA_CONFIGS if product.tma_readable else ()), *POINTER_CONFIGS), product)
+    return PER_LANE_CONFIGS if product.contiguous_depth and product.precision == "ieee" else F32_CONFIGS
+
+
+def _of_width(configs: Iterable[Config], product: Product) -> list[Config]:
+    """Configurations for 16-bit operands, with as many bytes of depth for the operands of a product."""
+    return [replace(c, depth=c.depth * 2 // product.element_bytes) for c in configs]
 
 
 def _in_shared_memory(configs: Iterable[Config], product: Product) -> list[Config]:
@@ -218,7 +235,7 @@ def hopper_config(product: Product) -> Config | None:
     if not product.tma_readable or product.batch != 1:
         return None
     best = min(
-        (c.fit_stages(product) for c in HOPPER_CONFIGS),
+        (c.fit_stages(product) for c in _of_width(HOPPER_CONFIGS, product)),
         key=lambda c: _hopper_microseconds(c, product),
     )
     return best if _hopper_microseconds(best, product) < microseconds(ranked_configs(product)[0], product) else None
@@ -226,8 +243,8 @@ def hopper_config(product: Product) -> Config | None:
 
 @functools.cache
 def hopper_f32_config(product: Product) -> Config | None:
-    """The best warp-specialized configuration of an f32 product; None where the plain kernel is as fast."""
-    if product.element_bytes != 4 or product.batch != 1 or product.gathered:
+    """The best warp-specialized configuration of an exact f32 product; None where the plain kernel is as fast."""
+    if product.element_bytes != 4 or product.precision != "ieee" or product.batch != 1 or product.gathered:
         return None
     best = min(HOPPER_F32_CONFIGS, key=lambda c: microseconds(c, product))
     return best if microseconds(best, product) < microseconds(ranked_configs(product)[0], product) else None
@@ -311,10 +328,11 @@ def _epilogue_microseconds(config: Config, product: Product) -> float:
 def _step_microseconds(config: Config, product: Product, tiles: int) -> float:
     """The time of one step of `tiles` tiles at the same time; unaligned blocks are not prefetched."""
     model, programs = product.target.model, -(-tiles // product.target.sms)
-    block, busy = config.rows * config.columns * config.depth, model.busy_warps(product.element_bytes)
-    rate = model.fma(product.element_bytes) * config.efficiency
+    block, busy = config.rows * config.columns * config.depth, model.busy_warps(product.uses_tensor_cores)
+    rate = model.fma(product.element_bytes, product.uses_tensor_cores) * config.efficiency
     computed = programs * block / rate * busy / min(busy, programs * config.warps)
     computed *= model.gather_slowdown if product.gathered else 1
+    computed *= model.strided_tf32_slowdown if _is_strided_tf32(product) else 1
     sizes = product.rows, product.columns, product.depth
     unaligned = product.element_bytes == 2 and any(n % 8 for n in sizes)
     loads = programs * (model.unaligned_slowdown if unaligned else 1) / model.sm_load_bytes
@@ -325,6 +343,23 @@ def _step_microseconds(config: Config, product: Product, tiles: int) -> float:
     if unaligned:
         return _overlapped(model, computed, read) + latency
     return _overlapped(model, computed, read, latency)
+
+
+def _is_strided_tf32(product: Product) -> bool:
+    """Whether an operand passes through registers: tensor cores read f32 from shared memory along the depth alone."""
+    return product.uses_tensor_cores and product.element_bytes == 4 and not product.contiguous_depth
+
+
+def is_transposition_worthwhile(product: Product, elements: Sequence[int]) -> bool:
+    """Whether to copy operands of so many elements of a tf32 product, so that both are contiguous along the depth."""
+    model, along = product.target.model, replace(product, contiguous_depth=True, tma_readable=_is_aligned(product))
+    copied = sum(model.dependent_launch + 2 * n * product.element_bytes / model.dram_bytes for n in elements)
+    return _fastest_microseconds(along, True) + copied < _fastest_microseconds(product, True)
+
+
+def _is_aligned(product: Product) -> bool:
+    """Whether TMA can read both operands where they are contiguous along the depth."""
+    return product.target.has_tma and product.depth * product.element_bytes % 16 == 0
 
 
 def _overlapped(model: MatmulModel, *times: float) -> float:

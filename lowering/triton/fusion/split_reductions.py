@@ -31,16 +31,15 @@ from oneflow.lowering.kernels.outline import temporary_kernel
 from oneflow.lowering.kernels.recompute_rows import defining_op, elementwise_node, is_full, reads_one_tensor
 from oneflow.lowering.kernels.reduction_split import (
     ReductionCombiner,
-    equal_parts,
     even_parts,
     longest_reduction,
     reduced_loops,
     split_reductions,
 )
-from oneflow.lowering.kernels.scan_split import is_plain_scan, split_scan
+from oneflow.lowering.kernels.scan_split import is_plain_scan, split_scan, steps_of_parts
 from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.triton.codegen.kernel import Kernel, bytes_of
-from oneflow.lowering.triton.codegen.matmul import Contraction
+from oneflow.lowering.triton.codegen.matmul import Contraction, precision_at
 from oneflow.lowering.triton.codegen.reduction import Fold, neutral_element, read_folds
 from oneflow.lowering.triton.cost.matmul_configurations import (
     Product,
@@ -115,9 +114,9 @@ def _split_scans(module: ir.Module) -> None:
             continue
         (loop,) = node.nonunit_reductions
         sizes = _sizes(node)
-        parts = 1 if sizes is None else equal_parts(sizes[loop], _most_parts(node, sizes))
-        if parts > 1:
-            split_scan(node, _combiner(node, folds[0]), parts)
+        steps = steps_of_parts(sizes[loop], _most_parts(node, sizes)) if sizes else 0
+        if sizes and steps < sizes[loop]:
+            split_scan(node, _combiner(node, folds[0]), steps)
 
 
 def _combiners(node: Node) -> list[ReductionCombiner] | None:
@@ -194,7 +193,7 @@ def _has_warp_specialized_form(node: Node) -> bool:
         nodes.append(after)
     with temporary_kernel([n.op for n in nodes], "contraction") as function, contextlib.suppress(Unsupported):
         kernel = Kernel.read(function)
-        return bool(special(Contraction(kernel, kernel.structure())))
+        return bool(special(Contraction(kernel, kernel.structure(), precision_at(node.op))))
     return False
 
 
@@ -234,16 +233,20 @@ def _product(node: Node, sizes: list[int]) -> Product | None:
     if element not in ("f16", "bf16", "f32") or min(rows, columns) <= 1:
         return None
     depth, width = math.prod(sizes[d] for d in node.nonunit_reductions), bytes_of(element)
-    gathered = has_innermost_window(node)
+    gathered, precision, contiguous_depth = (
+        has_innermost_window(node),
+        precision_at(node.op),
+        reduces_contiguously(node),
+    )
     tma_readable = (
         gpu_target().has_tma
-        and width == 2
+        and (width == 2 or (precision == "tf32" and contiguous_depth))
         and has_unit_strides(node)
         and all(size % 8 == 0 for size in (rows, columns, depth))
     )
     reuse = [operand_reuse((sizes[d] for f in u.access for d in f.dims), _elements(u)) for u in node.inputs]
-    operands, contiguous_depth = (reuse[0], reuse[1]), reduces_contiguously(node)
-    return Product(batch, rows, columns, depth, width, tma_readable, gathered, operands, contiguous_depth)
+    sizes_and_kind = batch, rows, columns, depth, width, tma_readable, gathered, (reuse[0], reuse[1])
+    return Product(*sizes_and_kind, contiguous_depth, precision=precision)
 
 
 def _elements(use: Use) -> int:

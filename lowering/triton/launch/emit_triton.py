@@ -18,7 +18,7 @@ from oneflow.lowering.kernels.nodes import Structure, Unsupported
 from oneflow.lowering.linalg.external import declarations, in_place_pairs, read_external
 from oneflow.lowering.triton.codegen.kernel import FAILURE, SETUP, Kernel
 from oneflow.lowering.triton.codegen.loop_nest import LoopNest
-from oneflow.lowering.triton.codegen.matmul import Contraction
+from oneflow.lowering.triton.codegen.matmul import Contraction, precision_at
 from oneflow.lowering.triton.codegen.movement import emit_fill, emit_insert, emit_nothing
 from oneflow.lowering.triton.codegen.scatter import ScatterNest
 from oneflow.lowering.triton.early_compilation import announce
@@ -32,7 +32,7 @@ from oneflow.lowering.triton.launch.unsupported import (
     is_one_operation,
     split_kernels,
 )
-from oneflow.lowering.triton.names import AUTOTUNE, CHOICES, DETERMINISTIC, PRECISION, PRECISIONS, SOURCE
+from oneflow.lowering.triton.names import AUTOTUNE, CHOICES, DETERMINISTIC, PRECISIONS, SOURCE
 from oneflow.lowering.triton.source import Source
 from oneflow.lowering.triton.templates import hopper_forms, hopper_rows
 from oneflow.lowering.triton.templates.outline_templates import TEMPLATE, emit_template
@@ -111,7 +111,7 @@ class EmitTriton(Pass):
                 op.attributes[SOURCE] = _attributes(user_sources[op.sym_name.value])
 
     def _precision(self, module: ir.Module) -> str:
-        found = self.precision or _text_attribute(module, PRECISION) or "ieee"
+        found = self.precision or precision_at(module.operation)
         if found not in PRECISIONS:
             raise PassError(f"expected precision to be one of {', '.join(PRECISIONS)}, got {found}")
         return found

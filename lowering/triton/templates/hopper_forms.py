@@ -1,4 +1,4 @@
-"""Chooses the warp-specialized form of a matrix product for Hopper, if any, by the width of its operands."""
+"""Chooses the warp-specialized form of a matrix product for Hopper, if any, by the units that multiply."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def special(product: Contraction) -> dict[str, Source]:
 
 
 def _emission(product: Contraction) -> HopperEmission | None:
-    if product.problem.element_bytes == 2:
+    if product.problem.uses_tensor_cores:
         config = hopper_config(product.problem)
         return None if config is None else HopperEmission(product, config)
-    config = hopper_f32_config(product.problem) if product.precision == "ieee" else None
+    config = hopper_f32_config(product.problem)
     return None if config is None else HopperF32Emission(product, config)

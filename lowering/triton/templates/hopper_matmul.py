@@ -17,7 +17,7 @@ from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.triton.codegen.descriptors import Descriptor
 from oneflow.lowering.triton.codegen.emission import origins, tile_count, write_tile_order
 from oneflow.lowering.triton.codegen.kernel import TYPES, bytes_of
-from oneflow.lowering.triton.codegen.matmul import OPERAND_AXES, TILE_AXES, Emission
+from oneflow.lowering.triton.codegen.matmul import DEPTH_AXES, OPERAND_AXES, TILE_AXES, Emission
 from oneflow.lowering.triton.codegen.prelude import definitions
 from oneflow.lowering.triton.codegen.writer import Value, Writer
 from oneflow.lowering.triton.cost.matmul_configurations import EPILOGUE_COLUMNS
@@ -133,7 +133,12 @@ class HopperEmission(Emission):
         self._select_part(0, min(self.slices))
         results = [self._block_descriptor(n, u, "mn") for n, u in self.results]
         rows = all(d is not None and axis_order(d) == ["m", "n"] for d in results)
-        return None not in self.operands.values() and rows and self.config.stages > 1 and not self.kernel.checks
+        operands = all(d is not None and self._is_multiplied_as_stored(d) for d in self.operands.values())
+        return operands and rows and self.config.stages > 1 and not self.kernel.checks
+
+    def _is_multiplied_as_stored(self, descriptor: Descriptor) -> bool:
+        """Whether tensor cores can read the blocks of an operand: those of f32 along the depth alone."""
+        return self.contraction.problem.element_bytes == 2 or axis_order(descriptor)[-1] in DEPTH_AXES
 
     def emit(self) -> Source:
         """The source."""
@@ -270,7 +275,8 @@ class HopperEmission(Emission):
 
     def _accumulator_layout(self, columns: int) -> str:
         """The layout of an accumulator of `columns` columns."""
-        return f"tl.NVMMADistributedLayout([3, 0], [4, 1], [16, {columns}, 16])"
+        depth = 32 // self.contraction.problem.element_bytes
+        return f"tl.NVMMADistributedLayout([3, 0], [4, 1], [16, {columns}, {depth}])"
 
     def _epilogue_lines(self) -> list[str]:
         """The epilogue of a tile, one accumulator after the other."""
@@ -297,7 +303,8 @@ class HopperEmission(Emission):
         group = " + GROUP" if self.groups_per_tile > 1 else ""
         left, *rights = self._present_operands()
         blocks = [f"{name}.index(slot){transposition(d, OPERAND_AXES[1])}" for name, d in rights]
-        products = [f"{name} = warpgroup_mma(a, {block}, {name}, use_acc=k_at > 0, is_async=True)"
+        precision = ', precision="tf32"' if self.contraction.problem.element_bytes == 4 else ""
+        products = [f"{name} = warpgroup_mma(a, {block}, {name}, use_acc=k_at > 0{precision}, is_async=True)"
                     for name, block in zip(self.accumulators, blocks, strict=True)]  # fmt: skip
         return [
             *self._wait_lines(),

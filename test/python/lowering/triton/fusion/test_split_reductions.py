@@ -11,6 +11,7 @@ from lowered import lower
 
 from oneflow.dialect import ops  # noqa: F401
 from oneflow.lowering.kernels.reduction_split import ALIGNED_STEPS, even_parts
+from oneflow.lowering.kernels.scan_split import steps_of_parts
 from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.triton.codegen import matmul
 from oneflow.lowering.triton.cost.matmul_configurations import (
@@ -90,10 +91,15 @@ def test_softmax_of_few_long_rows(size):
 
 
 @pytest.mark.parametrize(
-    ("shape", "dim", "launches"), [((3, 65536), 1, 3), ((131072,), 0, 4), ((16384, 8), 0, 3)], ids=str
+    ("shape", "dim", "launches"),
+    [((3, 65536), 1, 3), ((131072,), 0, 4), ((16384, 8), 0, 3), ((3, 50021), 1, 5), ((32771, 4), 0, 4)],
+    ids=str,
 )
 def test_scans_of_few_long_rows(shape, dim, launches):
-    """Totals of parts, their running sums, and the parts from there; nothing of the result's size is written else."""
+    """Totals of parts, their running sums, and the parts from there; nothing of the result's size is written else.
+
+    Where the parts do not cover the rows, the remainder is scanned by itself and inserted.
+    """
     kind = "x".join([*map(str, shape), "f32"])
     program = lower(call("cumsum", [kind], f"dim = {dim} : si64", kind))
     assert program.plan.count("run.launch") == launches
@@ -153,6 +159,16 @@ def test_even_parts(size, most):
         assert steps and size - parts * steps < 2 * steps
     elif most > 1 and size >= 4 * ALIGNED_STEPS * most:
         assert 2 * parts >= most
+
+
+@given(size=st.integers(1, 1 << 21), most=st.integers(1, 1100))
+def test_steps_of_parts_of_a_scan(size, most):
+    """At most twice so many parts; where they do not cover the scan, they are blocks, and less than one remains."""
+    steps = steps_of_parts(size, most)
+    assert 1 <= steps <= size and size // steps <= 2 * most
+    if size % steps:
+        assert steps & (steps - 1) == 0
+    assert steps < size or min(size, most) == 1
 
 
 def test_a_split_maximum_propagates_nan():

@@ -104,7 +104,7 @@ def test_the_model_chooses_the_fastest_configuration(sizes, tile):
 
 
 def test_others_have_the_plain_form_alone():
-    """Odd rows, batches, and products on tensor cores."""
+    """Odd rows, batches, and products whose f32 operands are split into tf32."""
     for shapes in [((4096, 4095), (4095, 4096)), ((3, 4096, 4096), (3, 4096, 4096))]:
         (source,) = program_of(lambda a, b: a @ b, shapes, flow.float32).sources.values()
         assert not source.special
@@ -115,5 +115,5 @@ def test_others_have_the_plain_form_alone():
         return %0 : {kinds}
       }}
     }}"""
-    found = [lower(text.replace("PRECISION", p)).sources["main_kernel_0"].special for p in ("ieee", "tf32")]
+    found = [lower(text.replace("PRECISION", p)).sources["main_kernel_0"].special for p in ("ieee", "tf32x3")]
     assert [bool(forms) for forms in found] == [True, False]
