@@ -112,7 +112,7 @@ def as_strided(x: Any, size: Sequence[int], stride: Sequence[int], storage_offse
     """A view of the memory that `x` shares: the elements from `storage_offset` on, with strides, in the shape `size`.
 
     If `x` is a view itself, the memory is that of the tensor that it is a view of, as in OneFlow and PyTorch;
-    `storage_offset` None begins at the first element of `x`. An argument of a compiled function has memory of its own.
+    `storage_offset` None begins at the first element of `x`. An argument of a compiled function has its own memory.
     """
     x = as_tensor(x)
     root, first = current_builder().memory_root(x)
