@@ -65,7 +65,7 @@ def test_steps_whose_squares_a_state_does_not_hold(name, dtype):
     q = torch.nn.Parameter(torch.ones(4, dtype=torch.float64))
     found = []
     for lib, own in ((flow, p), (torch, q)):
-        optimizer, steps = getattr(lib.optim, kind)([own], lr=0.25, **settings), []
+        optimizer, steps = getattr(lib.optim, kind)([own], lr=1.0, **settings), []
         for _ in range(3):
             own.grad = lib.tensor(np.array(GRADIENTS[dtype])).to(own.dtype)
             optimizer.step()
