@@ -41,6 +41,11 @@ class DType:
         """The type in which sums and scalar bodies of this type are computed: f32 for f16 and bf16."""
         return float32 if self.is_float and self.bits == 16 else self
 
+    @property
+    def largest(self) -> float:
+        """The largest finite number of a float."""
+        return float(ml_dtypes.finfo(self.numpy).max)
+
     def __str__(self) -> str:
         return self.mlir
 

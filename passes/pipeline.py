@@ -55,7 +55,7 @@ class Watch:
     `verify_each` verifies after each pass. Of a program that is `lowered`, which has no operators any more, a run of
     MLIR's passes is verified at its end. `before` and `after` name passes to print the program at (`*` for all), on
     `stream` by `show`. `report` gets each diagnostic as it comes. `seconds` fills up with the time of each pass when
-    `timing`. `reproducers` is the folder for the program before a failing pass; None writes none. `load` are files
+    `timing`, by `clock`. `reproducers` is the folder for the program before a failing pass; None writes none. `load` are files
     that a reproducer needs; where it names none they are those that define the program's operators. `flags` are what
     else its command line needs.
     """
@@ -73,6 +73,7 @@ class Watch:
     load: str = ""
     flags: str = ""
     seconds: list[tuple[str, float]] = field(default_factory=list)
+    clock: Callable[[], float] = time.perf_counter
 
     @property
     def singly(self) -> bool:
@@ -190,9 +191,9 @@ def _run_watched(
     group: list[Step], module: ir.Module, registry: Registry, verifier: Verifier | None, watch: Watch
 ) -> None:
     watch.print(module, group[0], "Before", watch.before)
-    start = time.perf_counter()
+    start = watch.clock()
     _run(group, module, registry, verifier, watch.lowered)
-    watch.seconds.append((group[0].name, time.perf_counter() - start))
+    watch.seconds.append((group[0].name, watch.clock() - start))
     watch.print(module, group[-1], "After", watch.after)
 
 

@@ -44,6 +44,23 @@ def gather_named(root: ir.Operation, names: Collection[str]) -> list[ir.Operatio
     return operations
 
 
+def gather_direct(function: ir.Operation, names: Collection[str]) -> list[ir.Operation]:
+    """The operations of a function's own block that have one of the names, in program order.
+
+    The walk holds no object for the other operations: objects of all operations of a large block leave the caches.
+    """
+    operations: list[ir.Operation] = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        name = op.name
+        if name in names:
+            operations.append(op)
+        return ir.WalkResult.ADVANCE if name == "func.func" else ir.WalkResult.SKIP
+
+    function.walk(visit, ir.WalkOrder.PRE_ORDER)
+    return operations
+
+
 def is_used_once(value: ir.Value) -> bool:
     """Whether one operand is the value; a value that many are is not counted through."""
     return len(list(itertools.islice(value.uses, 2))) == 1

@@ -24,11 +24,22 @@ from oneflow.dialect.shapes import expect_dim, expect_dtype, expect_rank, letter
 
 
 def _alike(seed: str) -> Rule:
-    """Factors of a gradient whose operands and results have one shape, and which is linear in `seed`."""
+    """Factors of a gradient with a result for each of some operands, which is linear in `seed`.
+
+    Axes along which an operand is broadcast stay whole: that operand's gradient adds over them.
+    """
 
     def sbp(op: Call) -> Factors:
-        names, count = " ".join(letters(op.operands[0].shape)), len(op.results)
-        return repeated_factors(names, len(op.operands), count).linear_in(op, seed, results=range(count))
+        shared = [f"d{i}" for i in reversed(range(min(d.rank for d in op.operands)))]
+        for i in range(len(shared)):
+            if len({d.shape[d.rank - 1 - i] for d in op.operands}) > 1:
+                shared[-1 - i] = "_"
+        sides = [
+            [" ".join(["_"] * (d.rank - len(shared)) + shared) for d in values]
+            for values in (op.operands, op.results)
+        ]
+        found = Factors(" -> ".join(map(", ".join, sides)))
+        return found.linear_in(op, seed, results=range(len(op.results)))
 
     return sbp
 
@@ -126,7 +137,7 @@ def _check_mask(op: Call) -> None:
 
 
 def _numpy_softmax(x: Any) -> Any:
-    return scipy.special.softmax(x, -1)
+    return scipy.special.softmax(x, -1) if x.size else x
 
 
 def _numpy_masked_softmax(x: Any, mask: Any, *, scale_value: Any, mask_fill_value: Any) -> Any:
@@ -278,9 +289,15 @@ composite(
 )  # fmt: skip
 
 
-def _weighted_sum(ops: Builder, op: Call) -> Value:
+def _check_weighted(op: Call) -> None:
     if len(op.weights) != len(op.in_):
         raise op.error(f"expected a weight for each of {len(op.in_)} tensors, got {len(op.weights)}")
+    for x in op.in_[1:]:
+        if not x.compatible(op.in_[0]):
+            raise op.error(f"expected tensors of one shape, got {op.in_[0]} and {x}")
+
+
+def _weighted_sum(ops: Builder, op: Call) -> Value:
     total = widen(ops, op.in_[0]) * (op.weights[0] * op.alpha)
     for x, weight in zip(op.in_[1:], op.weights[1:], strict=True):
         total = total + widen(ops, x) * (weight * op.alpha)
@@ -290,6 +307,7 @@ def _weighted_sum(ops: Builder, op: Call) -> Value:
 composite(
     "fused_weighted_sum(in*, weights: list_float, alpha: float = 1.0) -> out",
     "The sum of tensors of one shape, each times its weight, times alpha.", write=_weighted_sum,
+    check=_check_weighted,
     reference=lambda xs, *, weights, alpha: sum(
         x.astype(np.float64) * w * np.float32(alpha) for x, w in zip(xs, weights, strict=True)
     ).astype(xs[0].dtype),

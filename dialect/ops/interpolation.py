@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -77,29 +79,48 @@ def read_taps(ops: Builder, images: Value, batch: Value, axes: Sequence[Sequence
     """Elements of `images` (batch, sizes.., channels) at taps along each spatial axis, weighted and added up.
 
     `batch` (i64) and the taps have one shape; elements outside are 0. The result has that shape and the channels.
+    A position that is NaN lies outside; its weights may be NaN.
     """
     sizes = images.shape[1:-1]
     parts = [[_inside(ops, tap, size or 0) for tap in taps] for taps, size in zip(axes, sizes, strict=True)]
     total: Value | None = None
     for corner in itertools.product(*parts):
-        columns = [batch, *(position for position, _ in corner)]
-        rows = ops.cat([ops.call("expand_dims", c, axis=c.rank)[0] for c in columns], axis=batch.rank)
-        weight = corner[0][1]
-        for _, more in corner[1:]:
-            weight = weight * more
-        share = ops.gather_nd(images, rows) * ops.call("expand_dims", weight, axis=weight.rank)[0]
+        share = _corner(ops, images, batch, corner)
         total = share if total is None else total + share
     assert total is not None
     return total
 
 
-def _inside(ops: Builder, tap: Tap, size: int) -> tuple[Value, Value]:
-    """The position of a tap in `[0, size)` (i64), and its weight, which is 0 where it was outside."""
+@dataclass(frozen=True)
+class Reached:
+    """A tap with its position in the image (i64), and whether its element was inside."""
+
+    position: Value
+    inside: Value
+    weight: Value | None
+
+
+def _inside(ops: Builder, tap: Tap, size: int) -> Reached:
     held = clipped(ops, tap.position, 0, max(size - 1, 0))
-    inside = ops.cast(ops.broadcast_equal(held, tap.position), dtype=tap.position.dtype)
-    weight = inside if tap.weight is None else tap.weight * inside
     number = ops.clip_by_scalar(ops.cast(held, dtype=dtypes.int64), integral_max=max(size - 1, 0))
-    return number, weight
+    return Reached(number, ops.broadcast_equal(held, tap.position), tap.weight)
+
+
+def _corner(ops: Builder, images: Value, batch: Value, corner: Sequence[Reached]) -> Value:
+    """The elements at one tap of each axis by their weights.
+
+    Elements outside become 0 before the product: the element that is read in their place may be infinite.
+    """
+    columns = [batch, *(tap.position for tap in corner)]
+    rows = ops.cat([ops.call("expand_dims", c, axis=c.rank)[0] for c in columns], axis=batch.rank)
+    inside = reduce(ops.broadcast_logical_and, (tap.inside for tap in corner))
+    read = ops.gather_nd(images, rows)
+    kept: Value = ops.where(ops.call("expand_dims", inside, axis=inside.rank)[0], read, ops.zero_like(read))
+    weights = [tap.weight for tap in corner if tap.weight is not None]
+    if not weights:
+        return kept
+    weight = reduce(operator.mul, weights)
+    return kept * ops.call("expand_dims", weight, axis=weight.rank)[0]
 
 
 def numbered(ops: Builder, shape: Sequence[int], axis: int) -> Value:
@@ -192,20 +213,26 @@ def _write_grid_sample(ops: Builder, op: Call) -> Value:
     return narrow(ops, _channels_first(ops, found), op.input.dtype)
 
 
-def _numpy_taps(at: float, size: int, mode: str, padding: str, align: bool) -> list[tuple[int, float]]:
-    """Positions inside, and their weights."""
+def _numpy_reflected(p: float, low: float, high: float) -> float:
+    """A position reflected at both ends as often as it takes; NaN of an infinite one."""
+    if high == low:
+        return 0.0
+    flips = np.floor(abs(p - low) / (high - low))
+    rest = abs(p - low) - flips * (high - low)
+    return float(low + (high - low - rest if flips % 2 else rest))
+
+
+def _numpy_taps(at: float, size: int, mode: str, padding: str, align: bool) -> list[tuple[int | None, float]]:
+    """Positions, None outside, and their weights."""
 
     def pad(p: float) -> float:
         if padding == "reflection":
-            low, high = (0, size - 1) if align else (-0.5, size - 0.5)
-            while high > low and not low <= p <= high and abs(p) < 1e9:
-                p = 2 * low - p if p < low else 2 * high - p
-            p = p if high > low else 0.0
-        return p if padding == "zeros" else min(max(p, 0.0), size - 1.0)
+            p = _numpy_reflected(p, *((0, size - 1) if align else (-0.5, size - 0.5)))
+        return float(np.clip(p, *((-2.0, size + 1.0) if padding == "zeros" else (0.0, size - 1.0))))
 
     at = _unnormalized(at, size, align)
     if mode == "bicubic":
-        low, a = math.floor(at), SHARPNESS
+        low, a = np.floor(at), SHARPNESS
         ds = [abs(at - low - k) for k in (-1, 0, 1, 2)]
         ws = [
             ((a + 2) * d - (a + 3)) * d * d + 1 if d <= 1 else ((a * d - 5 * a) * d + 8 * a) * d - 4 * a for d in ds
@@ -213,10 +240,11 @@ def _numpy_taps(at: float, size: int, mode: str, padding: str, align: bool) -> l
         taps = [(pad(low + k), w) for k, w in zip((-1, 0, 1, 2), ws, strict=True)]
     elif mode == "bilinear":
         at = pad(at)
-        taps = [(math.floor(at), 1 - (at - math.floor(at))), (math.floor(at) + 1, at - math.floor(at))]
+        low = np.floor(at)
+        taps = [(low, 1 - (at - low)), (low + 1, at - low)]
     else:
-        taps = [(round(pad(at)), 1.0)]
-    return [(int(p), w) for p, w in taps if 0 <= p < size]
+        taps = [(np.rint(pad(at)), 1.0)]
+    return [(int(p) if 0 <= p < size else None, w) for p, w in taps]
 
 
 def _numpy_grid_sample(x: Any, grid: Any, *, interpolation_mode: Any, padding_mode: Any, align_corners: Any) -> Any:
@@ -228,8 +256,9 @@ def _numpy_grid_sample(x: Any, grid: Any, *, interpolation_mode: Any, padding_mo
             for p, n in zip(coordinates, x.shape[2:], strict=True)
         ]
         for corner in itertools.product(*taps):
-            weight = math.prod(w for _, w in corner)
-            out[(at[0], slice(None), *at[1:])] += weight * wide[(at[0], slice(None), *(p for p, _ in corner))]
+            weight, places = math.prod(w for _, w in corner), [p for p, _ in corner]
+            value = 0.0 if None in places else wide[(at[0], slice(None), *places)]
+            out[(at[0], slice(None), *at[1:])] += weight * value
     return out.astype(x.dtype)
 
 

@@ -143,7 +143,8 @@ def _lengths(*stages: Stage) -> Callable[[], list[Expr]]:
 
 
 def _lamb(op: Call) -> list[Stage]:
-    m, v = (changed(op, n, _mean(n, b, n == "v"), {}) for n, b in (("m", "beta1"), ("v", "beta2")))
+    dtype = op.model.dtype.accumulator
+    m, v = (changed(op, n, _mean(n, b, n == "v"), {}, dtype) for n, b in (("m", "beta1"), ("v", "beta2")))
     shape = op.model.shape
 
     def direction(*at: Any) -> Expr:
@@ -183,10 +184,16 @@ update(
 )  # fmt: skip
 
 
+def _squared(x: Expr) -> Expr:
+    """A square in f64, which holds the squares of all f32."""
+    wide = s.cast(x, dtypes.float64)
+    return wide * wide
+
+
 def _adagrad_model(step: Step, op: Call, sum: Expr) -> Expr:
     rate = step.rate / (step.steps_before() * op.lr_decay + 1.0) if op.lr_decay else step.rate
     step.rate = rate
-    return step.decayed(rate / (s.sqrt(sum) + op.epsilon) * step.g)
+    return step.decayed(rate / (s.cast(s.sqrt(sum), step.p.dtype) + op.epsilon) * step.g)
 
 
 def _adagrad_reference(
@@ -203,7 +210,8 @@ update(
     ", train_step_val: int32 = 0, lr_decay: float = 0.0, epsilon: float = 0.0",
     "Adagrad: gradient / (sqrt(sum of squared gradients) + epsilon).\n\n"
     "The rate is divided by 1 + lr_decay * the number of steps before, `train_step` or `train_step_val` - 1.",
-    {"sum": lambda step, op: op["sum"][step.at] + step.g * step.g, "model": _adagrad_model}, _adagrad_reference,
+    {"sum": lambda step, op: s.cast(op["sum"][step.at], dtypes.float64) + _squared(step.g), "model": _adagrad_model},
+    _adagrad_reference, in_double=("sum",),
 )  # fmt: skip
 
 
@@ -300,9 +308,9 @@ update(
 
 def _ftrl(step: Step, op: Call) -> tuple[Expr, Expr, Expr]:
     """The new sum of squares, a power of it, and the new z."""
-    old = op.accumulate[step.at]
-    new = old + step.g * step.g
-    power, before = s.power(new, op.lr_power), s.power(old, op.lr_power)
+    old = s.cast(op.accumulate[step.at], dtypes.float64)
+    new = old + _squared(step.g)
+    power, before = (s.cast(s.power(x, op.lr_power), step.p.dtype) for x in (new, old))
     return new, power, op.z[step.at] + step.g - (power - before) / step.rate * step.p
 
 
@@ -339,14 +347,16 @@ update(
         "model": _ftrl_model,
     },
     _ftrl_reference,
+    in_double=("accumulate",),
 )  # fmt: skip
 
 
 def _adadelta(step: Step, op: Call) -> tuple[Expr, Expr]:
     """The new mean of squared gradients, and the change by a learning rate of 1."""
     g = regularized(-step.scaled, step.p, op.l1, op.l2) if op.maximize else step.g
-    squares = op.square_avgs[step.at] * op.rho + g * (1.0 - op.rho) * g
-    return squares, s.sqrt(op.acc_deltas[step.at] + op.epsilon) / s.sqrt(squares + op.epsilon) * g
+    squares = s.cast(op.square_avgs[step.at], dtypes.float64) * op.rho + _squared(g) * (1.0 - op.rho)
+    size = s.cast(s.sqrt(squares + op.epsilon), g.dtype)
+    return squares, s.sqrt(op.acc_deltas[step.at] + op.epsilon) / size * g
 
 
 def _adadelta_deltas(step: Step, op: Call, **_: Expr) -> Expr:
@@ -377,6 +387,7 @@ update(
         "model": lambda step, op, **_: step.p - step.rate * _adadelta(step, op)[1],
     },
     _adadelta_reference,
+    in_double=("square_avgs",),
 )  # fmt: skip
 
 

@@ -366,9 +366,10 @@ class SearchSorted:
         dtype = np.int32 if out_int32 else np.int64
         if rows.ndim == 1:
             return np.searchsorted(rows, values, side).astype(dtype)
-        flat = zip(rows.reshape(-1, rows.shape[-1]), values.reshape(-1, values.shape[-1]), strict=True)
-        found = [np.searchsorted(row, points, side) for row, points in flat]
-        return np.asarray(found, dtype).reshape(values.shape)
+        found = np.empty(values.shape, dtype)
+        for at in np.ndindex(rows.shape[:-1]):
+            found[at] = np.searchsorted(rows[at], values[at], side)
+        return found
 
 
 @operator(

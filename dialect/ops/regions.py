@@ -12,6 +12,7 @@ from oneflow.dialect import dtypes
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.composite import adjoint, composite
 from oneflow.dialect.numpy_kernel import numpy_kernel
+from oneflow.dialect.ops.indexing import numpy_positions
 from oneflow.dialect.ops.interpolation import Tap, clipped, linear_taps, numbered, read_taps, static_shape
 from oneflow.dialect.ops.softmax import narrow, widen
 from oneflow.dialect.record import Call, no_grad, no_sbp, operator
@@ -63,10 +64,8 @@ def _region_taps(ops: Builder, op: Call, rois: Value, first: int, pooled: int, s
         length = ops.clip_by_scalar_min(length, floating_min=1.0)
     steps = (ops.cast(numbered(ops, (count, samples), 1), dtype=rois.dtype) + 0.5) * (1.0 / samples)
     at = begin + steps * length
-    near = clipped(ops, at, -1, size)
-    inside = ops.cast(ops.broadcast_equal(near, at), dtype=rois.dtype)
-    taps = linear_taps(ops, clipped(ops, at, 0, size - 1))
-    return [Tap(tap.position, inside if tap.weight is None else tap.weight * inside) for tap in taps]
+    inside = ops.broadcast_equal(clipped(ops, at, -1, size), at)
+    return linear_taps(ops, ops.where(inside, clipped(ops, at, 0, size - 1), clipped(ops, at, -3, size + 2)))
 
 
 def _write_roi_align(ops: Builder, op: Call) -> Value:
@@ -91,7 +90,9 @@ def _write_roi_align(ops: Builder, op: Call) -> Value:
 
 def _numpy_bilinear(image: Any, y: float, x: float) -> Any:
     """The channels of an image (channels, height, width) at a position; elements outside are 0."""
-    total = np.zeros(image.shape[0])
+    total = np.full(image.shape[0], np.nan if np.isnan(y) or np.isnan(x) else 0.0)
+    if not (np.isfinite(y) and np.isfinite(x)):
+        return total
     for row in (math.floor(y), math.floor(y) + 1):
         for column in (math.floor(x), math.floor(x) + 1):
             if 0 <= row < image.shape[1] and 0 <= column < image.shape[2]:
@@ -103,6 +104,7 @@ def _numpy_roi_align(
     x: Any, rois: Any, *, pooled_h: Any, pooled_w: Any, spatial_scale: Any, sampling_ratio: Any, aligned: Any
 ) -> Any:
     wide, (height, width) = x.astype(np.float64), x.shape[2:]
+    images = numpy_positions("roi_align: rois", rois[:, 0].astype(np.int64), len(x))
     out = np.zeros((len(rois), x.shape[1], pooled_h, pooled_w))
     for number, roi in enumerate(rois.astype(np.float64)):
         left, top, right, bottom = roi[1:] * np.float32(spatial_scale) - (0.5 if aligned else 0.0)
@@ -110,9 +112,10 @@ def _numpy_roi_align(
         for i, j, a, b in np.ndindex(pooled_h, pooled_w, sampling_ratio, sampling_ratio):
             y = top + max(bottom - top, least) / pooled_h * (i + (a + 0.5) / sampling_ratio)
             at = left + max(right - left, least) / pooled_w * (j + (b + 0.5) / sampling_ratio)
-            if -1 <= y <= height and -1 <= at <= width:
-                y, at = min(max(y, 0), height - 1), min(max(at, 0), width - 1)
-                out[number, :, i, j] += _numpy_bilinear(wide[int(roi[0])], y, at) / sampling_ratio**2
+            outside = y < -1 or y > height or at < -1 or at > width
+            if np.isnan(y) or np.isnan(at) or not outside:
+                y, at = np.clip(y, 0, height - 1), np.clip(at, 0, width - 1)
+                out[number, :, i, j] += _numpy_bilinear(wide[images[number]], y, at) / sampling_ratio**2
     return out.astype(x.dtype)
 
 

@@ -35,7 +35,8 @@ def _check(op: Call) -> None:
         expect_dim(op, f"the size of {name}", op[name].shape[0], batch)
     if op.targets.rank == 2:
         expect_dim(op, "the rows of targets", op.targets.shape[0], batch)
-        if (op.targets.shape[1] or op.max_target_length) < op.max_target_length:
+        columns = op.targets.shape[1]
+        if columns is not None and columns < op.max_target_length:
             raise op.error(f"expected targets of at least max_target_length {op.max_target_length}, got {op.targets}")
     if op.max_target_length < 0 or not 0 <= op.blank < (labels or op.blank + 1):
         raise op.error(

@@ -339,7 +339,7 @@ def _numpy_unfold(x: Any, *, kernel_size: Any, padding: Any, strides: Any, dilat
     windows = np.lib.stride_tricks.sliding_window_view(padded, reach, (2, 3))
     windows = windows[:, :, :: strides[0], :: strides[1], :: dilation_rate[0], :: dilation_rate[1]]
     taps = windows.transpose(0, 1, 4, 5, 2, 3)
-    return taps.reshape(x.shape[0], x.shape[1] * math.prod(kernel_size), -1)
+    return taps.reshape(x.shape[0], x.shape[1] * math.prod(kernel_size), math.prod(taps.shape[4:]))
 
 
 def _batches(op: Call, shape: Sizes) -> tuple[list[str], list[str]]:

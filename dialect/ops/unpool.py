@@ -73,16 +73,21 @@ def _reference(spatial: int) -> Rule:
     def reference(x: Any, indices: Any, **attrs: Any) -> Any:
         shape = (*x.shape[:2], *_sizes(x.shape, attrs, spatial))
         out = np.zeros((*x.shape[:2], math.prod(shape[2:])), x.dtype)
-        at = numpy_positions(f"max_unpool_{spatial}d: indices", indices.reshape(*x.shape[:2], -1), out.shape[2])
-        np.put_along_axis(out, at, x.reshape(*x.shape[:2], -1), 2)
+        at = numpy_positions(f"max_unpool_{spatial}d: indices", _numpy_images(indices), out.shape[2])
+        np.put_along_axis(out, at, _numpy_images(x), 2)
         return out.reshape(shape)
 
     return reference
 
 
+def _numpy_images(x: Any) -> Any:
+    """The elements of each image in a row."""
+    return x.reshape(*x.shape[:2], math.prod(x.shape[2:]))
+
+
 def _numpy_gradient(x: Any, indices: Any, dy: Any) -> Any:
-    rows = dy.reshape(*dy.shape[:2], -1)
-    at = numpy_positions("max_unpool_grad: indices", indices.reshape(*x.shape[:2], -1), rows.shape[2])
+    rows = _numpy_images(dy)
+    at = numpy_positions("max_unpool_grad: indices", _numpy_images(indices), rows.shape[2])
     return np.take_along_axis(rows, at, 2).reshape(x.shape)
 
 

@@ -9,6 +9,7 @@ result.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,6 +19,7 @@ from oneflow.dialect import compute as c
 from oneflow.dialect import dtypes
 from oneflow.dialect import scalar as s
 from oneflow.dialect.compute import Stage
+from oneflow.dialect.dtypes import DType
 from oneflow.dialect.ops.rows import expect_present, expect_type
 from oneflow.dialect.record import Call, Rule, define, no_grad
 from oneflow.dialect.sbp import Factors
@@ -94,7 +96,7 @@ class Step:
         """`value`, or what operand `name` has where the step is skipped."""
         if self.op.skip_if is None:
             return value
-        return s.where(first(self.op.skip_if).ne(0), self.op[name][self.at], value)
+        return s.where(first(self.op.skip_if).ne(0), s.cast(self.op[name][self.at], value.dtype), value)
 
 
 def first(stage: Stage) -> Expr:
@@ -106,19 +108,28 @@ def first(stage: Stage) -> Expr:
 Change = Callable[..., Expr]
 
 
-def update(operands: str, attrs: str, doc: str, changes: dict[str, Change], reference: Any, **slots: Any) -> None:
+def update(
+    operands: str,
+    attrs: str,
+    doc: str,
+    changes: dict[str, Change],
+    reference: Any,
+    in_double: Sequence[str] = (),
+    **slots: Any,
+) -> None:
     """Registers an update.
 
     `operands` may say where the copy of the parameter stands among them; it is the last otherwise. `changes` say, in
     the order of results but for the parameter, which is computed last and given first, how each operand of that name
-    changes; one is called with the step and the new states, by name, as tensors.
+    changes; one is called with the step and the new states, by name, as tensors. States `in_double` are computed in
+    f64.
     """
     name, _, rest = operands.partition("(")
     args = rest.split(", ")
     args += [] if f"{COPY}?" in args else [f"{COPY}?"]
     states = [n for n in changes if n != "model"]
     results = [f"{n}_out{'?' * (f'{n}?' in args)}" for n in ("model", *states, COPY)]
-    slots = {"types": _types(states), "sbp": _sbp(states), "compute": _compute(changes), **slots}
+    slots = {"types": _types(states), "sbp": _sbp(states), "compute": _compute(changes, in_double), **slots}
     slots["compute"] = _with_copy(slots["compute"])
     signature = f"{name}({', '.join(args)}, {REGULAR}{attrs}) -> {', '.join(results)}"
     reference = _copying(reference, args.index(f"{COPY}?"), args.index("skip_if?"))
@@ -203,18 +214,20 @@ def _sbp(states: Sequence[str]) -> Any:
     return sbp
 
 
-def _compute(changes: dict[str, Change]) -> Any:
+def _compute(changes: dict[str, Change], in_double: Sequence[str]) -> Any:
     def compute(op: Call) -> list[Stage]:
         stages: dict[str, Stage] = {}
         for name, change in changes.items():
             if op[name] is not None:
-                stages[name] = changed(op, name, change, dict(stages))
-        return [stored(op, stage) for stage in (stages.pop("model"), *stages.values())]
+                dtype = dtypes.float64 if name in in_double else op.model.dtype.accumulator
+                stages[name] = changed(op, name, change, dict(stages), dtype)
+        model = stages.pop("model")
+        return [_rounded(op, model), *(stored(op, stage) for stage in stages.values())]
 
     return compute
 
 
-def changed(op: Call, name: str, change: Change, made: dict[str, Stage]) -> Stage:
+def changed(op: Call, name: str, change: Change, made: dict[str, Stage], dtype: DType) -> Stage:
     """The new values of operand `name` before they are rounded; `made` are those of the states before it.
 
     The step itself uses the values before rounding, which in f16 may give 0 or infinity.
@@ -224,14 +237,30 @@ def changed(op: Call, name: str, change: Change, made: dict[str, Stage]) -> Stag
         step = Step(op, at)
         return step.unless_skipped(name, change(step, op, **{n: stage[at] for n, stage in made.items()}))
 
-    return c.element_wise(op.model.shape, element, op.model.dtype.accumulator)
+    return c.element_wise(op.model.shape, element, dtype)
 
 
-def stored(op: Call, made: Stage) -> Stage:
+def _rounded(op: Call, made: Stage) -> Stage:
     """New values in the parameter's element type."""
     if made.dtype == op.model.dtype:
         return made
     return c.element_wise(made.shape, lambda *at: made[at], op.model.dtype)
+
+
+def stored(op: Call, made: Stage) -> Stage:
+    """A new state in the parameter's element type, the largest number of the type where a finite state is beyond it.
+
+    An infinite mean of squares would end all later steps.
+    """
+    if made.dtype == op.model.dtype:
+        return made
+    largest = float(op.model.dtype.largest)
+
+    def element(*at: Any) -> Expr:
+        value = made[at]
+        return s.where(abs(value).eq(math.inf), value, s.minimum(s.maximum(value, -largest), largest))
+
+    return c.element_wise(made.shape, element, op.model.dtype)
 
 
 def wide(array: Any) -> Any:
@@ -265,6 +294,11 @@ class Reference:
         new = self.p - change - weighed(self.decay, self.rate * self.p)
         return self.pairs((self.model, new), *states)
 
-    def pairs(self, *pairs: tuple[Any, Any]) -> tuple[Any, ...]:
-        """Of each pair of an old and a new value the one that holds."""
-        return tuple((old if self.skipped else value).astype(self.model.dtype) for old, value in pairs)
+    def pairs(self, model: tuple[Any, Any], *states: tuple[Any, Any]) -> tuple[Any, ...]:
+        """Of each pair of an old and a new value the one that holds; finite states stay finite."""
+        kept = [model, *((old, self._within(value)) for old, value in states)]
+        return tuple((old if self.skipped else value).astype(self.model.dtype) for old, value in kept)
+
+    def _within(self, state: Any) -> Any:
+        largest = dtypes.from_numpy(self.model.dtype).largest
+        return np.where(np.isinf(state), state, np.clip(state, -largest, largest))

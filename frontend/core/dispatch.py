@@ -25,7 +25,7 @@ from oneflow.frontend.core.tensor import Tensor
 #: View operators: their results share elements with their first operand.
 VIEWS = frozenset(
     "reshape reshape_like squeeze expand_dims expand broadcast_like transpose slice narrow diagonal"
-    " unfold_tensor".split()
+    " unfold_tensor as_strided".split()
 )
 
 
@@ -98,6 +98,10 @@ class TensorBuilder(Builder):
     @abstractmethod
     def is_contiguous(self, tensor: Tensor) -> bool:
         """Whether a tensor is contiguous in memory; False where sizes are dynamic."""
+
+    @abstractmethod
+    def memory_root(self, tensor: Tensor) -> tuple[Tensor, int]:
+        """The tensor whose memory a tensor shares, and the position of the first element in that memory."""
 
     @abstractmethod
     def get_grad(self, leaf: Any) -> Any:

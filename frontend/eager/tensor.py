@@ -81,6 +81,11 @@ class Eager(EagerBuilder, dispatching.TensorBuilder):
         assert isinstance(tensor, EagerTensor)
         return tensor.view_meta is None or tensor.view_meta.is_contiguous
 
+    def memory_root(self, tensor: Tensor) -> tuple[Tensor, int]:
+        """The root of a view and the offset of the view; the tensor itself and 0 where it is no view."""
+        assert isinstance(tensor, EagerTensor)
+        return (tensor.view_meta.root, tensor.view_meta.strided_layout()[0]) if tensor.is_view else (tensor, 0)
+
     def number(self, get: Callable[[], float], dtype: DType) -> EagerTensor:
         """A tensor of the number."""
         return EagerTensor(self.wrap(np.asarray(get(), dtype.numpy)))

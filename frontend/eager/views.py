@@ -274,11 +274,20 @@ def _windows(attrs: Mapping[str, Any], shape: tuple[int, ...]) -> ViewFunction:
     return view_fn
 
 
+def _strided(attrs: Mapping[str, Any], shape: tuple[int, ...]) -> ViewFunction:
+    def view_fn(a: np.ndarray) -> np.ndarray:
+        strides = tuple(a.itemsize * step for step in attrs["stride"])
+        return as_strided(a.reshape(-1)[attrs["storage_offset"] :], shape, strides)
+
+    return view_fn
+
+
 #: Operators whose results are views of their first operand where that is a tensor of eager mode.
 VIEW_FUNCTIONS: dict[str, Callable[[Mapping[str, Any], tuple[int, ...]], ViewFunction]] = {
     "reshape": _reshaped, "reshape_like": _reshaped, "squeeze": _reshaped, "expand_dims": _reshaped,
     "expand": _expanded, "broadcast_like": _expanded, "transpose": _transposed, "slice": _sliced,
     "narrow": _narrowed, "diagonal": _diagonal, "unfold_tensor": _windows,
+    "as_strided": _strided,
 }  # fmt: skip
 
 

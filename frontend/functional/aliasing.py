@@ -35,8 +35,8 @@ class Alias(Enum):
 
 
 _VIEWS = """
-    broadcast_tensors broadcast_to chunk diagonal dsplit expand expand_as hsplit meshgrid moveaxis movedim narrow
-    permute select slice split squeeze swapaxes swapdims t tensor_split transpose unbind unsqueeze vsplit
+    as_strided broadcast_tensors broadcast_to chunk diagonal dsplit expand expand_as hsplit meshgrid moveaxis movedim
+    narrow permute select slice split squeeze swapaxes swapdims t tensor_split transpose unbind unsqueeze vsplit
 """.split()
 #: `getitem` copies where the index has positions or masks; dropout gives its operand where it drops nothing.
 _MAYBE = """

@@ -10,7 +10,7 @@ from typing import Any
 
 from oneflow.dialect import dtypes
 from oneflow.dialect.ops.reduce import bounds
-from oneflow.frontend.core.dispatch import as_tensor, dispatch
+from oneflow.frontend.core.dispatch import as_tensor, current_builder, dispatch
 from oneflow.frontend.core.errors import fail
 from oneflow.frontend.core.promotion import as_number, fitting, is_number
 from oneflow.frontend.core.tensor import Tensor
@@ -108,9 +108,16 @@ def diagonal(x: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     return dispatch("diagonal", sh.permute(x, [first, second, *rest]), offset=offset)
 
 
-def as_strided(x: Any, size: Sequence[int], stride: Sequence[int], storage_offset: int = 0) -> Tensor:
-    """The elements of `x` in row-major order, read with strides into the shape `size`, as a copy."""
-    return dispatch("as_strided", x, size=list(size), stride=list(stride), storage_offset=storage_offset)
+def as_strided(x: Any, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = 0) -> Tensor:
+    """A view of the memory that `x` shares: the elements from `storage_offset` on, with strides, in the shape `size`.
+
+    If `x` is a view itself, the memory is that of the tensor that it is a view of, as in OneFlow and PyTorch;
+    `storage_offset` None begins at the first element of `x`. An argument of a compiled function has its own memory.
+    """
+    x = as_tensor(x)
+    root, first = current_builder().memory_root(x)
+    offset = first if storage_offset is None else storage_offset
+    return dispatch("as_strided", root, size=list(size), stride=list(stride), storage_offset=offset)
 
 
 def unfold_dimension(x: Any, dimension: int, size: int, step: int) -> Tensor:

@@ -148,6 +148,25 @@ class Functionalization:
         layout = self._eager_layout(tensor)
         return self._is_dense(tensor) if layout is None else layout.flags.c_contiguous
 
+    def memory_root(self, tensor: Tensor) -> tuple[Tensor, int]:
+        """The tensor whose memory a tensor would share in eager mode, and the position of the first element there.
+
+        Raises:
+            TraceError: sizes are dynamic.
+        """
+        chain: list[TracedView] = []
+        root: Any = tensor
+        while not isinstance(root, EagerTensor) and (view := self._view(root)) is not None:
+            chain.append(view)
+            root = view.operands[0]
+        if chain and not all(x.desc.is_static for x in (root, *(v.tensor for v in chain))):
+            raise fail("expected static sizes of a view whose memory is read with strides; write x.clone() before")
+        memory = array = _uninitialized(root.sizes() if chain else ())
+        for view in reversed(chain):
+            if view.name in VIEW_FUNCTIONS:
+                array = VIEW_FUNCTIONS[view.name](view.attrs, tuple(view.tensor.sizes()))(array)
+        return root, array.ctypes.data - memory.ctypes.data
+
     def _eager_layout(self, tensor: Any) -> np.ndarray | None:
         """An array with the strides that a tensor would have in eager mode; None where sizes are dynamic."""
         if isinstance(tensor, EagerTensor):

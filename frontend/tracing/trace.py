@@ -169,6 +169,10 @@ class TraceBuilder(IRBuilder, TensorBuilder):
         """Whether a tensor would be contiguous in eager mode."""
         return self.functionalization.is_contiguous(tensor)
 
+    def memory_root(self, tensor: Tensor) -> tuple[Tensor, int]:
+        """The tensor whose memory a tensor would share in eager mode, and the position of the first element there."""
+        return self.functionalization.memory_root(tensor)
+
     def add_placement(self, placement: Placement | None) -> str:
         """Notes the placement of a tensor of the function; gives its name in the program.
 

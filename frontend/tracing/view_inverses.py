@@ -72,5 +72,5 @@ VIEW_INVERSES: dict[str, Callable[[Any, Value, Value, Attrs], Any]] = {
     "reshape": _reshaped, "reshape_like": _reshaped, "squeeze": _reshaped, "expand_dims": _reshaped,
     "expand": _expanded, "broadcast_like": _expanded, "transpose": _transposed, "slice": _sliced,
     "narrow": _narrowed, "stop_gradient": _itself, "diagonal": _placed("diagonal"),
-    "unfold_tensor": _placed("unfold_tensor"),
+    "unfold_tensor": _placed("unfold_tensor"), "as_strided": _placed("as_strided"),
 }  # fmt: skip

@@ -41,7 +41,8 @@ class Input:
         """The numbers."""
         kind, rng = self.type.kind, np.random.default_rng(self.seed)
         if self.values is not None:
-            return np.asarray(self.values).astype(self.type.numpy).reshape(self.shape)
+            with np.errstate(invalid="ignore", over="ignore"):
+                return np.asarray(self.values).astype(self.type.numpy).reshape(self.shape)
         if kind == "bool":
             return rng.random(self.shape) < 0.5
         low = max(self.low, 0.0) if kind == "uint" else self.low

@@ -54,6 +54,10 @@ CALLS = _by_operator()
 FUSED = sorted(name for name in CALLS if REGISTRY[name].family in FUSING)
 
 
+#: What an operator refuses its operands' values with: a position out of range, a singular matrix.
+ERRORS_OF_VALUES = (IndexError, np.linalg.LinAlgError)
+
+
 class Refused(Exception):
     """A call that is not made: the operator or its reference refuses it, or it is too large."""
 
@@ -143,7 +147,7 @@ class Generator:
             if sum(int(np.prod(d.shape)) for d in results) > LARGEST:
                 raise Refused
             arrays = [np.asarray(x) for x in run_reference(call)]
-        except (OperatorError, IndexError) as error:
+        except (OperatorError, *ERRORS_OF_VALUES) as error:
             raise Refused(str(error)) from None
         if [describe_array(a) for a in arrays] != results:
             raise Refused("the reference gives other shapes, which the tests of samples find")

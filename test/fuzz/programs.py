@@ -16,7 +16,7 @@ import numpy as np
 from common import main
 from noise import Expected
 from program import Input, Program, Step
-from program_generator import Generator
+from program_generator import ERRORS_OF_VALUES, Generator
 
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.nd_sbp import write_nd_sbp
@@ -173,7 +173,7 @@ class Programs:
         program = read(case)
         try:
             program.evaluate()
-        except (IndexError, OperatorError):
+        except (OperatorError, *ERRORS_OF_VALUES):
             return None
         try:
             with context(), ir.Location.unknown():

@@ -23,6 +23,7 @@ from oneflow.lowering.triton.fusion.sink_scalars import sink_reads
 from oneflow.passes.base import Pass
 from oneflow.passes.inline import clone_with
 from oneflow.passes.registry import register_pass
+from oneflow.passes.walk import gather_direct
 
 #: The most steps that are as fast in order as with another two kernels.
 MAX_ORDERED_STEPS = 8
@@ -49,9 +50,8 @@ class DeterministicScatter(Pass):
         """Rewrites the loops of every function with a body."""
         for function in (f for f in module.body.operations if isinstance(f, func.FuncOp) and not f.is_external):
             donated = {function.arguments[n] for n in donated_arguments(function.operation)}
-            sink_reads(function.entry_block)
-            loops = [o.operation for o in function.entry_block.operations if o.operation.name == "scf.for"]
-            for nest in filter(None, map(Nest.read, loops)):
+            sink_reads(function.operation)
+            for nest in filter(None, map(Nest.read, gather_direct(function.operation, ("scf.for",)))):
                 _rewrite(nest, is_in_place=_origin(nest.loops[0].operands[3]) in donated)
 
 

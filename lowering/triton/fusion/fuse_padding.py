@@ -21,6 +21,7 @@ from oneflow.lowering.kernels.reduction_split import new_generic
 from oneflow.passes.base import Pass
 from oneflow.passes.inline import clone_with
 from oneflow.passes.registry import register_pass
+from oneflow.passes.walk import gather_direct
 
 INSERTION = "tensor.insert_slice"
 
@@ -40,8 +41,8 @@ class FusePadding(Pass):
     def run(self, module: ir.Module, registry: Registry) -> None:
         """Rewrites every function with a body."""
         functions = [f for f in module.body.operations if isinstance(f, func.FuncOp) and not f.is_external]
-        for op in [o.operation for f in functions for o in f.regions[0].blocks[0].operations]:
-            padding = _padding(op) if op.name == INSERTION else None
+        for op in [op for f in functions for op in gather_direct(f.operation, (INSERTION,))]:
+            padding = _padding(op)
             if padding is not None:
                 padding.replace()
 

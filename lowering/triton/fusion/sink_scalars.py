@@ -10,17 +10,17 @@ from collections.abc import Iterator
 
 from oneflow.dialect._mlir import arith, ir, scf
 from oneflow.passes.inline import clone_with
-from oneflow.passes.walk import gather
+from oneflow.passes.walk import gather, gather_direct
 
 #: The operations that compute a scalar from an element of a tensor.
 SCALAR_OPERATIONS = ("arith.", "math.", "tensor.extract", "func.call")
 
 
-def sink_reads(block: ir.Block) -> None:
-    """Wraps single writes of a function's block in loops, and moves the scalars that writing loops use into these."""
-    for op in [o.operation for o in block.operations if o.operation.name == "tensor.insert"]:
+def sink_reads(function: ir.Operation) -> None:
+    """Wraps single writes of a function in loops, and moves the scalars that writing loops use into these."""
+    for op in gather_direct(function, ("tensor.insert",)):
         _wrap(op)
-    for loop in [o.operation for o in block.operations if o.operation.name == "scf.for"]:
+    for loop in gather_direct(function, ("scf.for",)):
         inner = _innermost(loop)
         if inner is not None:
             _sink(loop, inner)

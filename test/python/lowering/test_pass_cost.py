@@ -3,7 +3,7 @@
 import sys
 
 import pytest
-from call_counts import calls_of
+from call_counts import calls_of, counting
 
 import oneflow as flow
 from oneflow.dialect import ops  # noqa: F401
@@ -12,8 +12,10 @@ from oneflow.dialect.oneflow import Verifier, create_context
 from oneflow.lowering.kernels import nodes
 from oneflow.lowering.kernels.form_kernels import fuse_elementwise
 from oneflow.lowering.kernels.nodes import read_node
+from oneflow.lowering.pipelines import PREVIOUS_STAGE, STAGES
 from oneflow.lowering.triton.codegen import symbolic_sizes
 from oneflow.lowering.triton.codegen.symbolic_sizes import Size
+from oneflow.passes.pipeline import Pipeline, Watch
 from oneflow.passes.structure import operands_of
 
 
@@ -83,3 +85,36 @@ def test_static_sizes_are_computed_as_numbers(monkeypatch):
     monkeypatch.setattr(symbolic_sizes, "_collect", None)
     assert Size.of(3) * Size.of(4) + Size.of(2) == Size.of(14) and Size.of(3) * Size() == Size()
     assert Size.of(7).renamed({"p0": Size.of(2)}) == Size.of(7)
+
+
+def passes_to(stage):
+    before = PREVIOUS_STAGE.get(stage)
+    return [*(passes_to(before) if before else []), *STAGES[stage]]
+
+
+def calls_of_passes(stage, count):
+    """The calls of each pass to a stage for so many layers of four operators."""
+
+    def layers(x, w, b):
+        for _ in range(count):
+            x = flow.gelu(x @ w + b) + x
+        return x
+
+    module = flow.trace(layers, *[flow.TensorSpec((8, 8))] * 3)
+    found = {}
+    with counting() as count_now:
+        watch = Watch(reproducers=None, verify_each=False, timing=True, clock=count_now)
+        Pipeline.parse(f"builtin.module({','.join(passes_to(stage))})", module.context).run(module, watch=watch)
+    for name, calls in watch.seconds:
+        found[name] = found.get(name, 0) + calls
+    return found
+
+
+@pytest.mark.parametrize("stage", ["llvm", "triton"])
+def test_each_pass_grows_with_the_number_of_operators(stage):
+    """Ten further layers take every pass as many calls after thirty layers as after ten."""
+    calls_of_passes(stage, 2)  # fills caches
+    ten, twenty, thirty, forty = (calls_of_passes(stage, count) for count in (10, 20, 30, 40))
+    for name, calls in ten.items():
+        first, last = twenty[name] - calls, forty[name] - thirty[name]
+        assert last <= 1.05 * first + 20, f"{name}: {first} and {last} calls for ten layers"

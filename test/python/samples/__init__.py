@@ -32,12 +32,8 @@ UNEDGED = {
         ("min_max_observer", "quantization", "fake_quantization"), "scales of such ranges are no numbers"
     ),
     **dict.fromkeys(("inv", "det", "lu_decomposition"), "LAPACK refuses such matrices"),
-    "grid_sample": "positions that are NaN or infinite read no element",
-    "grid_sample_grad": "as of grid_sample",
-    **dict.fromkeys(
-        ("roi_align", "roi_align_grad", "deform_conv2d", "deform_conv2d_input_grad"), "as of grid_sample"
-    ),
-    "deform_conv2d_param_grad": "as of grid_sample",
+    "roi_align": "numbers of images out of range are errors of the run",
+    "roi_align_grad": "as of roi_align",
     "searchsorted": "rows of such values are not sorted",
     "searchsorted_scalar": "as of searchsorted",
     "attention": "weights that underflow in f32 do not in the reference's f64, so that 0 * inf is NaN",

@@ -17,6 +17,7 @@ SAMPLES = [
     Sample("fused_get_convex_diagonal_squared", CORNERS, EPS, second_order=False, why="bends"),
     Sample("fused_get_iou", [*SIDES, t(2, low=0.1, high=0.4)], EPS),
     Sample("fused_get_ciou_diagonal_angle", SIDES, EPS),
+    Sample("fused_get_center_dist_grad", [t(2, 2), t(2), t(), *[t(2, 2)] * 6], gradient=False, why=AGAIN),
     *[Sample(f"fused_get_{name}_grad", [*CORNERS, t(2)], gradient=False, why=AGAIN)
       for name in ("center_dist", "intersection_area")],
     Sample("fused_get_convex_diagonal_squared_grad", [t(2), *CORNERS], EPS, gradient=False, why=AGAIN),
@@ -52,5 +53,6 @@ BAD = [
         {"weights": [1.0]},
         match="expected a weight for each of 2 tensors, got 1",
     ),
+    Bad("fused_weighted_sum", [[t(2, 3), t(3)]], {"weights": [1.0, 1.0]}, match="expected tensors of one shape, got"),
     Bad("dot", [t(2), t(3)], match="expected the size of y to be 2, got 3"),
 ]

@@ -46,12 +46,49 @@ def test_values_and_gradients(name):
         np.testing.assert_allclose(ours.numpy(), theirs.numpy(), rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", [n for n in CASES if "sum" in n or n in ("scatter", "diagonal", "unfold")])
+@pytest.mark.parametrize(
+    "name", [n for n in CASES if "sum" in n or n in ("scatter", "diagonal", "unfold", "as_strided")]
+)
 def test_compiled(name):
     function, *values = CASES[name]
     want = function(torch, *map(torch.tensor, values))
     got = flow.compile(lambda *tensors: function(flow, *tensors))(*values)
     np.testing.assert_allclose(np.asarray(got), want.numpy(), rtol=1e-6)
+
+
+def strided_updates(f, x):
+    """Values after updates of memory that is read with strides: of a tensor, of a view, of a view of a view."""
+    windows = f.as_strided(x, (2, 2), (5, 2), 1)
+    windows.mul_(10)
+    found = [x.clone()]
+    x.add_(1)
+    part = x[1:, 1:]
+    f.as_strided(part, (3,), (4,), 2).zero_()
+    found += [windows.clone(), x.clone(), part.clone()]
+    turned = f.as_strided(part.t(), (2, 2), (1, 4), 5)
+    turned.add_(100)
+    return (*found, x.clone(), part.clone(), turned.clone())
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+def test_strides_in_the_same_memory(compiled):
+    values = np.arange(12, dtype=np.float32).reshape(3, 4)
+    run = flow.compile(lambda x: strided_updates(flow, x)) if compiled else lambda x: strided_updates(flow, x)
+    for ours, theirs in zip(run(flow.tensor(values)), strided_updates(torch, torch.tensor(values)), strict=True):
+        np.testing.assert_array_equal(ours.numpy(), theirs.numpy())
+
+
+def test_strides_from_the_first_element_of_a_view():
+    def corner(x):
+        return flow.as_strided(x[1:, 1:], (2,), (4,), None)
+
+    x = flow.arange(12).reshape(3, 4)
+    assert corner(x).tolist() == flow.compile(corner)(x).tolist() == [5, 9]
+
+
+def test_strides_over_one_element_twice_are_not_updated():
+    with pytest.raises(RuntimeError, match="several elements are one in memory"):
+        flow.as_strided(flow.zeros(2, 3), (2, 2), (1, 1)).add_(1)
 
 
 def test_in_place():

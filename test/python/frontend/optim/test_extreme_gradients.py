@@ -56,6 +56,25 @@ def test_steps_whose_momentum_a_schedule_changes(name, dtype):
     compare(name, dtype, True)
 
 
+@pytest.mark.parametrize("dtype", GRADIENTS)
+@pytest.mark.parametrize("name", ["Adagrad", "Adadelta"])
+def test_steps_whose_squares_a_state_does_not_hold(name, dtype):
+    """The first step is exact; later ones go on, with the largest number that the state holds."""
+    kind, settings, _ = OPTIMIZERS[name]
+    p = flow.nn.Parameter(flow.tensor(np.ones(4)).to(getattr(flow, dtype)))
+    q = torch.nn.Parameter(torch.ones(4, dtype=torch.float64))
+    found = []
+    for lib, own in ((flow, p), (torch, q)):
+        optimizer, steps = getattr(lib.optim, kind)([own], lr=1.0, **settings), []
+        for _ in range(3):
+            own.grad = lib.tensor(np.array(GRADIENTS[dtype])).to(own.dtype)
+            optimizer.step()
+            steps.append(own.detach().to(lib.float64).numpy().copy())
+        found.append(steps)
+    np.testing.assert_allclose(found[0][0], found[1][0], STEPS[dtype][1], STEPS[dtype][1])
+    assert (np.diff([s[0] for s in found[0]]) < 0).all(), found[0]
+
+
 def compare(name, dtype, cycled):
     steps, tolerance = STEPS[dtype]
     got = history(flow, name, GRADIENTS[dtype], getattr(flow, dtype), steps, cycled)
