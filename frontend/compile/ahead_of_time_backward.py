@@ -15,6 +15,7 @@ from typing import Any
 from oneflow.dialect.record import Call, Operator, no_reference, no_sbp
 from oneflow.dialect.record import no_grad as no_gradient
 from oneflow.dialect.signature import parse_signature
+from oneflow.frontend.compile.guarded_call import settings_hold
 from oneflow.frontend.core.dispatch import current_builder
 from oneflow.frontend.core.errors import refuse
 from oneflow.frontend.core.tree import Tree, flatten
@@ -91,7 +92,7 @@ class RecordedCall:
             if variable.is_stale:
                 raise stale_value_error(self.name, variable)
         with enable_grad():
-            if not all(guard.holds for guard in self.traced.guards if guard.lasting):
+            if not settings_hold(self.traced.guards):
                 raise refuse(
                     f"the gradient of the compiled function {self.name} needs its modules as they were, but settings "
                     "or hooks have changed since the call: call backward before train(), eval() and their like"

@@ -12,7 +12,7 @@ from oneflow.frontend.core.layouts import ProgramPlacements
 from oneflow.frontend.core.tree import Tree
 from oneflow.frontend.tracing.activity import Activity
 from oneflow.frontend.tracing.capture import Effects
-from oneflow.frontend.tracing.guards import Guard
+from oneflow.frontend.tracing.guards import Guards
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Traced:
     leaves: tuple[tuple[Any] | ReturnedArgument | None, ...]
     effects: Effects
     activity: Activity
-    guards: tuple[Guard, ...]
+    guards: Guards
     placements: ProgramPlacements | None
     device: Device
 
