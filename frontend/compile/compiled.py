@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, overload
 
@@ -16,7 +17,7 @@ import numpy as np
 from oneflow.dialect import dtypes
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.locks import Lock
-from oneflow.frontend.compile.ahead_of_time_backward import make_pullback, recorded_call
+from oneflow.frontend.compile.ahead_of_time_backward import make_pullback, recorded_call, recorder
 from oneflow.frontend.compile.guarded_call import FastPath
 from oneflow.frontend.compile.specialization import Specialization, no_fast_path
 from oneflow.frontend.core.ambient import DEFAULT_DTYPE, SCOPE
@@ -162,7 +163,7 @@ class CompiledFunction:
             return value
         if cached is None or not cached[0].holds(cached[1]):
             specialization, values, device = self._find(arguments, leaves, tree)
-            self._by_signature[key] = specialization, device, self._fast_path_of(specialization, leaves)
+            self._by_signature[key] = specialization, device, self._fast_path_of(specialization, leaves, tree)
             return self._run(specialization, leaves, values, tree)
         self._last = cached[0]
         return self._run(cached[0], leaves, [x.storage if isinstance(x, EagerTensor) else x for x in leaves], tree)
@@ -178,9 +179,19 @@ class CompiledFunction:
         specialization = self._specialize(arguments, specs, tree, device)
         return specialization, values, None if device is None else specialization.device
 
-    def _fast_path_of(self, specialization: Specialization, leaves: Sequence[Any]) -> tuple[Any, FastPath]:
-        """The present settings, and the fast path for arguments like `leaves`."""
-        return _settings(), specialization.fast_path(leaves, self.__name__)
+    def _fast_path_of(
+        self, specialization: Specialization, leaves: Sequence[Any], tree: Tree | None = None
+    ) -> tuple[Any, FastPath]:
+        """The present settings, and the fast path for arguments like `leaves`, whose structure is `tree`."""
+        owner = weakref.ref(self)  # a cycle would leave the programs to the garbage collector
+
+        def pullback(leaves: Sequence[Any]) -> Callable[[], Callable[..., Any]]:
+            function = owner()
+            assert function is not None
+            return functools.partial(function._pullback, specialization, leaves, tree)
+
+        record = recorder(self.__name__, specialization.traced, pullback)
+        return _settings(), specialization.fast_path(leaves, self.__name__, record)
 
     def _run(
         self, specialization: Specialization, leaves: Sequence[Any], values: Sequence[Any], tree: Tree | None = None

@@ -33,6 +33,8 @@ from oneflow.runtime.spans import Span
 
 #: Gives a function's value for arguments, or NotImplemented where the arguments need the full checks.
 FastPath = Callable[[Sequence[Any]], Any]
+#: The record of a call with arguments, which takes the value after the run; None where the call has no gradient.
+Recorder = Callable[[Sequence[Any]], Callable[[Any], None] | None]
 #: The context of a call that needs no lock.
 UNLOCKED = nullcontext()
 _variable, _leaf = operator.attrgetter("handle"), operator.attrgetter("leaf")
@@ -302,6 +304,7 @@ def guarded_call(
     replay: Callable[[Sequence[Data], Any], list[Data] | None],
     run: Callable[[list[Data], list[Data]], list[Data]],
     rebuild: Callable[[list[Data]], Any],
+    record: Recorder,
     lock: Lock | None,
     name: str,
 ) -> FastPath:
@@ -315,6 +318,7 @@ def guarded_call(
         replay: runs the program on inputs that need no check, None for other inputs.
         run: runs it with all checks, on all inputs and the arguments among them, and applies its effects.
         rebuild: what the function returns for its results.
+        record: records a call for its gradient.
         lock: held while the call updates captured tensors, None where it updates none.
         name: the function's name, for messages.
     """
@@ -323,8 +327,6 @@ def guarded_call(
     is_recorded = bool(traced.activity) and not effects.sets_leaves
 
     def call(args: Sequence[Any]) -> Any:
-        if is_recorded and MODE.recording:
-            return NotImplemented
         arguments = matching_arrays(expected, args)
         if arguments is None or not settings_hold(guards):
             return NotImplemented
@@ -333,6 +335,7 @@ def guarded_call(
             seen = known.seen(arrays)
             if (seen is None and not known.holds(arrays)) or not known.disjoint(arguments):
                 return NotImplemented
+            recorded = record(args) if is_recorded and MODE.recording else None
             inputs = captured.with_arguments(arguments, arrays)
             results = replay(inputs, seen)
             if results is None:
@@ -342,7 +345,10 @@ def guarded_call(
                 apply_effects(effects, results[kept:], name)
                 results = results[:kept]
             known.note(arrays, seen)
-        return rebuild(results)
+        value = rebuild(results)
+        if recorded is not None:
+            recorded(value)
+        return value
 
     return call
 

@@ -19,6 +19,7 @@ from oneflow.frontend.compile.guarded_call import (
     DeviceArrays,
     FastPath,
     HostArrays,
+    Recorder,
     aliases_hold,
     apply_effects,
     guarded_call,
@@ -161,18 +162,18 @@ class Specialization:
         """Whether the program captures tensors."""
         return any(isinstance(c, EagerTensor) for c in self.traced.captured)
 
-    def fast_path(self, leaves: Sequence[Any], name: str) -> FastPath:
+    def fast_path(self, leaves: Sequence[Any], name: str, record: Recorder) -> FastPath:
         """What gives the function's value for arguments like `leaves`, and NotImplemented for other arguments.
 
         There is a fast path for arrays and tensors that are all on the device of the program, and for arrays of
-        other libraries on the host where the program captures nothing.
+        other libraries on the host where the program captures nothing. `record` records calls for their gradients.
         """
         classes = tuple(map(type, leaves))
         if classes and set(classes) <= {self.executable.array, EagerTensor} and self.executable.is_remote:
-            return self._guarded_call(leaves, name)
+            return self._guarded_call(leaves, name, record)
         if not self.executable.is_remote and set(classes) <= {np.ndarray, EagerTensor}:
             plain = self._host_call is not None and EagerTensor not in classes
-            return self._host_arrays_fast_path if plain else self._guarded_call(leaves, name)
+            return self._host_arrays_fast_path if plain else self._guarded_call(leaves, name, record)
         return self._foreign_arrays_fast_path(classes) if all(map(is_on_host, leaves)) else no_fast_path
 
     @functools.cached_property
@@ -218,7 +219,7 @@ class Specialization:
 
         return run
 
-    def _guarded_call(self, leaves: Sequence[Any], name: str) -> FastPath:
+    def _guarded_call(self, leaves: Sequence[Any], name: str, record: Recorder) -> FastPath:
         """The fast path for arrays and tensors like `leaves`, all on the device of the program."""
         examples = [x.storage if isinstance(x, EagerTensor) else x for x in leaves]
         executable, array = self.executable, self.executable.array
@@ -234,7 +235,7 @@ class Specialization:
         def run(inputs: list[Data], arrays: list[Data]) -> list[Data]:
             return self._run(inputs, arrays, {}, name)
 
-        return guarded_call(self.traced, self._captured, known, expected, replay, run, rebuild, lock, name)
+        return guarded_call(self.traced, self._captured, known, expected, replay, run, rebuild, record, lock, name)
 
     @property
     def _host_replay(self) -> runtime.FastPath | None:

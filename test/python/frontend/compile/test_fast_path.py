@@ -187,18 +187,41 @@ def graph():
     return Step(*model_and_optimizer())
 
 
+def recorded_module():
+    model, _ = model_and_optimizer()
+    return flow.compile(model)
+
+
 @pytest.mark.parametrize(
     "make, limit",
-    [(module_without_gradients, 4), (module_in_evaluation, 3), (optimizer_step, 3), (graph, 4)],
-    ids=["no_grad", "module", "step", "graph"],
+    [(module_in_evaluation, 3), (optimizer_step, 3), (module_without_gradients, 4), (graph, 4), (recorded_module, 5)],
+    ids=["module", "step", "no_grad", "graph", "recorded"],
 )
 def test_the_next_call_of_a_function_with_parameters_enters_three_files(make, limit):
-    """The context `no_grad` and the class `Graph` are a file each of their own."""
+    """The context `no_grad` and the class `Graph` are a file of their own; recording a call takes two more files."""
     call = make()
     for _ in range(3):
         call(flow.tensor(X))
     x = flow.tensor(X + 1)
     assert len(files_of(lambda: call(x))) <= limit
+
+
+def test_recorded_calls_have_the_gradients_of_eager_mode():
+    def train(compiled):
+        model, optimizer = model_and_optimizer()
+        forward, losses = flow.compile(model) if compiled else model, []
+        for number in range(4):
+            loss = flow.softmax(forward(flow.tensor(X + number)), dim=1)[:, 0].sum()
+            losses.append(loss.item())
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=number == 1)
+        return losses, [p.detach().numpy() for p in model.parameters()]
+
+    compiled, eager = train(True), train(False)
+    np.testing.assert_allclose(compiled[0], eager[0], 1e-5)
+    for one, other in zip(compiled[1], eager[1], strict=True):
+        np.testing.assert_allclose(one, other, 1e-4, 1e-6)
 
 
 def test_a_call_of_an_earlier_signature_of_a_step_enters_six_files():
