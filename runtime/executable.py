@@ -304,8 +304,8 @@ class CpuExecutable:
         self._sites = source.sites("linalg", self._metadata.sites)
         takes = [(dtype, shape or ()) for _, dtype, shape, _ in self._expected]
         entry = self._code.address, self._metadata.workspace
-        updates = bool(self._donated.by_result)
-        self.fast_path = None if updates else fast_path(takes, self._formats, entry, self._external_words, self._fail)
+        by_result = self._donated.by_result
+        self.fast_path = fast_path(takes, self._formats, entry, self._external_words, by_result, self._fail)
 
     @property
     def peak_bytes(self) -> int:
@@ -339,7 +339,8 @@ class CpuExecutable:
 
         The message of a failed run names the arguments that it had begun to update in place.
         """
-        results = None if named or self.fast_path is None else self.fast_path(arrays)
+        plain = self.fast_path is not None and not named and not self._donated.by_result
+        results = self.fast_path(arrays) if plain and self.fast_path is not None else None
         if results is not None:
             return results
         given = bind(self.inputs, arrays, named) if named or len(arrays) != len(self.inputs) else arrays

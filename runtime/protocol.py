@@ -8,8 +8,9 @@ from typing import Any, ClassVar, Protocol
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.runtime.footprint import Footprint
 
-#: Runs a program on arrays of exactly the expected types; returns None if an array needs a conversion or a copy.
-FastPath = Callable[[Sequence[Any]], list[Any] | None]
+#: Runs a program on arrays of exactly the expected types; returns None if an array needs a conversion or a copy. The
+#: caller ensures that an argument that is updated in place shares no memory with another argument.
+FastPath = Callable[..., list[Any] | None]
 
 
 class LastRun(Protocol):

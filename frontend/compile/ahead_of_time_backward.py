@@ -8,19 +8,23 @@ without its updates. A function that calls `backward` or updates leaves has no s
 
 from __future__ import annotations
 
+import functools
 import inspect
+import itertools
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 from oneflow.dialect.record import Call, Operator, no_reference, no_sbp
 from oneflow.dialect.record import no_grad as no_gradient
 from oneflow.dialect.signature import parse_signature
+from oneflow.frontend.compile.guarded_call import Recorder, settings_hold
 from oneflow.frontend.core.dispatch import current_builder
 from oneflow.frontend.core.errors import refuse
-from oneflow.frontend.core.tree import Tree, flatten
+from oneflow.frontend.core.tree import LEAF, Tree, flatten
 from oneflow.frontend.eager.builder import stale_value_error
 from oneflow.frontend.eager.function import OPERANDS
-from oneflow.frontend.eager.tape import MODE, enable_grad, record, set_grad_enabled
+from oneflow.frontend.eager.tape import MODE, Node, Variable, enable_grad, record, set_grad_enabled
 from oneflow.frontend.eager.tensor import BUILDER, EagerTensor
 from oneflow.frontend.functional.random import get_rng_state
 from oneflow.frontend.tracing.activity import Activity
@@ -29,6 +33,7 @@ from oneflow.frontend.tracing.eager_autograd import restored
 from oneflow.frontend.tracing.traced import Traced
 
 SIGNATURE = parse_signature(f"compiled({OPERANDS}*) -> y*")
+_NO_SBP, _NO_REFERENCE = no_sbp("is Python"), no_reference("is Python")
 
 
 def recorded_call(name: str, traced: Traced, leaves: Sequence[Any]) -> RecordedCall | None:
@@ -38,8 +43,32 @@ def recorded_call(name: str, traced: Traced, leaves: Sequence[Any]) -> RecordedC
     positions = tuple(i for i, x in enumerate(leaves) if isinstance(x, EagerTensor) and x.requires_grad)
     if not positions and (traced.effects.sets_leaves or not traced.activity):
         return None
+    return recorded_at(name, traced, leaves, positions)
+
+
+def recorded_at(
+    name: str, traced: Traced, leaves: Sequence[Any], positions: tuple[int, ...] = ()
+) -> RecordedCall | None:
+    """The record of a call where the arguments at `positions`, or captured tensors, require grad; None where these
+    are captured tensors alone and the function cannot run again.
+    """
     reason = _why_no_gradient(name, traced)
     return RecordedCall(name, traced, leaves, positions, reason) if positions or reason is None else None
+
+
+def recorder(
+    name: str, traced: Traced, pullback: Callable[[Sequence[Any]], Callable[[], Callable[..., Any]]]
+) -> Recorder:
+    """What records calls of a function where captured tensors require grad and no argument does.
+
+    `pullback(leaves)` gives the compiled gradient of a call with the arguments `leaves` when that is asked for.
+    """
+
+    def record_call(leaves: Sequence[Any]) -> Callable[[Any], None] | None:
+        call = recorded_at(name, traced, leaves)
+        return None if call is None else functools.partial(call.give, pullback=pullback(leaves))
+
+    return record_call
 
 
 class RecordedCall:
@@ -50,20 +79,19 @@ class RecordedCall:
     ) -> None:
         self.name, self.traced, self.leaves = name, traced, list(leaves)
         self.positions, self.reason = positions, reason
-        self.random_state = get_rng_state()
+        self.random_state = get_rng_state() if traced.reads_numbers else None
         activity = traced.activity
         self.snapshots = (
             [] if reason else list(map(_snapshot, activity.tensors, activity.needs_grad, activity.updated))
         )
-        captured = [t for t, wanted in zip(self.snapshots, activity.needs_grad, strict=False) if wanted]
-        self.operands = [*(leaves[i].variable for i in positions), *(t.variable for t in captured)]
-        self.argument_tensors = [EagerTensor(v) for v in self.operands[: len(positions)]]
+        self.operands = [leaves[i].variable for i in positions]
+        self.operands += itertools.compress(self.snapshots, activity.needs_grad)
 
     def give(self, value: Any, pullback: Callable[[], Callable[..., Any]]) -> None:
         """Makes results depend on what the call read; `pullback()(leaves, cotangents, positions, snapshots)` gives
         gradients.
         """
-        results, tree = flatten(value)
+        results, tree = ([value], LEAF) if self.traced.outputs.kind is None else flatten(value)
         tensors = [i for i, r in enumerate(results) if isinstance(r, EagerTensor)]
         recorded_results = [
             i for i, wants in zip(tensors, self.traced.activity.results, strict=True) if wants or self.positions
@@ -77,9 +105,14 @@ class RecordedCall:
             return {OPERANDS: tuple(g.variable for g in self._gradients(pullback(), tree.unflatten(wanted)))}
 
         slot = grad if self.reason is None else no_gradient(self.reason)
-        absent = no_sbp("is Python"), no_reference("is Python")
-        op = Operator(SIGNATURE, "A compiled function.", lambda op: (), absent[0], slot, absent[1])
-        record(op, {OPERANDS: tuple(self.operands)}, {}, [results[i].variable for i in recorded_results])
+        op = Operator(SIGNATURE, "A compiled function.", lambda op: (), _NO_SBP, slot, _NO_REFERENCE)
+        variables = [results[i].handle for i in recorded_results]
+        if self.positions:
+            record(op, {OPERANDS: tuple(self.operands)}, {}, variables)
+        else:  # all operands are leaves and all results floats: what `record` asks is known
+            node = Node(op, {OPERANDS: tuple(self.operands)}, {})
+            for variable in variables:
+                node.add_result(variable)
 
     def _gradients(self, pullback: Callable[..., Any], cotangents: Any) -> list[Any]:
         """The gradients by the operands of the recorded call.
@@ -87,29 +120,33 @@ class RecordedCall:
         Raises:
             RuntimeError: an operand or a guarded setting has changed since the call.
         """
-        for variable in (*self.operands, *(t.handle for t in self.snapshots)):
+        for variable in (*self.operands, *self.snapshots):
             if variable.is_stale:
                 raise stale_value_error(self.name, variable)
         with enable_grad():
-            if not all(guard.holds for guard in self.traced.guards if guard.lasting):
+            if not settings_hold(self.traced.guards):
                 raise refuse(
                     f"the gradient of the compiled function {self.name} needs its modules as they were, but settings "
                     "or hooks have changed since the call: call backward before train(), eval() and their like"
                 )
         filled = list(self.leaves)
-        for i, tensor in zip(self.positions, self.argument_tensors, strict=True):
-            filled[i] = tensor
-        recording = MODE.recording
-        with restored(self.random_state), set_grad_enabled(recording):
-            gradients: list[Any] = pullback(filled, cotangents, self.positions, self.snapshots)
+        for i, variable in zip(self.positions, self.operands, strict=False):
+            filled[i] = EagerTensor(variable)
+        recording, snapshots = MODE.recording, list(map(EagerTensor, self.snapshots))
+        random = nullcontext() if self.random_state is None else restored(self.random_state)
+        with random, set_grad_enabled(recording):
+            gradients: list[Any] = pullback(filled, cotangents, self.positions, snapshots)
         return gradients
 
 
-def _snapshot(tensor: EagerTensor, wanted: bool, updated: bool) -> EagerTensor:
-    """A captured tensor as it is now: a copy of one that the call is about to update."""
+def _snapshot(tensor: EagerTensor, wanted: bool, updated: bool) -> Variable:
+    """The value of a captured tensor now: a copy of one that the call is about to update."""
     if updated:
-        return EagerTensor(BUILDER.wrap(tensor.storage.copy()))
-    return EagerTensor(tensor.variable if wanted else tensor.variable.alias())
+        return BUILDER.wrap(tensor.storage.copy())
+    current, memory = tensor.handle, tensor.handle.memory
+    if tensor.view_meta is not None or (memory is not None and memory.version != current.version):
+        current = tensor.variable
+    return current if wanted else current.alias()
 
 
 def make_pullback(fn: Callable[..., Any], tree: Tree, activity: Activity) -> Callable[..., Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, overload
 
@@ -16,8 +17,9 @@ import numpy as np
 from oneflow.dialect import dtypes
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.locks import Lock
-from oneflow.frontend.compile.ahead_of_time_backward import make_pullback, recorded_call
-from oneflow.frontend.compile.specialization import FastPath, Specialization, no_fast_path
+from oneflow.frontend.compile.ahead_of_time_backward import make_pullback, recorded_call, recorder
+from oneflow.frontend.compile.guarded_call import FastPath
+from oneflow.frontend.compile.specialization import Specialization, no_fast_path
 from oneflow.frontend.core.ambient import DEFAULT_DTYPE, SCOPE
 from oneflow.frontend.core.arrays import (
     Data,
@@ -127,13 +129,14 @@ class CompiledFunction:
             return value
         key = None if kwargs or self._spec is not None else _quick_signature(args)
         cached = None if key is None else self._by_signature.get(key)
+        if cached is not None and self._fast is not cached[2]:
+            value = cached[2][1](args)
+            if value is not NotImplemented:
+                self._last, self._fast = cached[0], cached[2]
+                return value
         if cached is None or not cached[0].holds(cached[1]):
             return self._call(key, bind(self._fn, args, kwargs))
-        if cached[0] is not self._last or self._fast is not cached[2]:
-            self._last, self._fast = cached[0], cached[2]
-            value = self._fast[1](args)
-            if value is not NotImplemented:
-                return value
+        self._last, self._fast = cached[0], cached[2]
         return self._run(cached[0], args, [x.storage if isinstance(x, EagerTensor) else x for x in args])
 
     def _call(self, key: Any, arguments: inspect.BoundArguments) -> Any:
@@ -153,15 +156,16 @@ class CompiledFunction:
     def _call_nested(self, key: Any, arguments: inspect.BoundArguments, leaves: list[Any], tree: Tree) -> Any:
         """As `_call`, for arguments by name or in containers; their fast path takes the leaves of the containers."""
         cached = self._by_signature.get(key)
+        self._fast = None, no_fast_path
+        value = NotImplemented if cached is None else cached[2][1](leaves)
+        if cached is not None and value is not NotImplemented:
+            self._last = cached[0]
+            return value
         if cached is None or not cached[0].holds(cached[1]):
             specialization, values, device = self._find(arguments, leaves, tree)
-            self._by_signature[key] = specialization, device, self._fast_path_of(specialization, leaves)
-            self._fast = None, no_fast_path
+            self._by_signature[key] = specialization, device, self._fast_path_of(specialization, leaves, tree)
             return self._run(specialization, leaves, values, tree)
-        self._last, self._fast = cached[0], (None, no_fast_path)
-        value = cached[2][1](leaves)
-        if value is not NotImplemented:
-            return value
+        self._last = cached[0]
         return self._run(cached[0], leaves, [x.storage if isinstance(x, EagerTensor) else x for x in leaves], tree)
 
     def _find(
@@ -175,9 +179,19 @@ class CompiledFunction:
         specialization = self._specialize(arguments, specs, tree, device)
         return specialization, values, None if device is None else specialization.device
 
-    def _fast_path_of(self, specialization: Specialization, leaves: Sequence[Any]) -> tuple[Any, FastPath]:
-        """The present settings, and the fast path for arguments like `leaves`."""
-        return _settings(), specialization.fast_path(leaves, self.__name__)
+    def _fast_path_of(
+        self, specialization: Specialization, leaves: Sequence[Any], tree: Tree | None = None
+    ) -> tuple[Any, FastPath]:
+        """The present settings, and the fast path for arguments like `leaves`, whose structure is `tree`."""
+        owner = weakref.ref(self)  # a cycle would leave the programs to the garbage collector
+
+        def pullback(leaves: Sequence[Any]) -> Callable[[], Callable[..., Any]]:
+            function = owner()
+            assert function is not None
+            return functools.partial(function._pullback, specialization, leaves, tree)
+
+        record = recorder(self.__name__, specialization.traced, pullback)
+        return _settings(), specialization.fast_path(leaves, self.__name__, record)
 
     def _run(
         self, specialization: Specialization, leaves: Sequence[Any], values: Sequence[Any], tree: Tree | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,34 +13,31 @@ import numpy as np
 from oneflow.dialect.locks import Lock
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.compile import mutated_inputs
-from oneflow.frontend.compile.guard_fast_path import GuardFastPath
-from oneflow.frontend.core.arrays import (
-    Data,
-    device_of,
-    is_on_device,
-    is_on_host,
-    ranks_of,
-    to_array,
-    to_host,
+from oneflow.frontend.compile.guarded_call import (
+    UNLOCKED,
+    CapturedInputs,
+    DeviceArrays,
+    FastPath,
+    HostArrays,
+    Recorder,
+    aliases_hold,
+    apply_effects,
+    guarded_call,
+    rebuild_tensors,
+    settings_hold,
+    tensor_of,
 )
-from oneflow.frontend.core.devices import Device, move
+from oneflow.frontend.core.arrays import Data, device_of, is_on_device, is_on_host, ranks_of, to_array, to_host
+from oneflow.frontend.core.devices import Device
 from oneflow.frontend.core.tree import Tree
 from oneflow.frontend.eager.kernels import intern
-from oneflow.frontend.eager.tape import MODE
-from oneflow.frontend.eager.tensor import EagerTensor, from_program, wrapped
-from oneflow.frontend.tracing.alias_guards import NoAliasCheck, is_root
+from oneflow.frontend.eager.tensor import EagerTensor
+from oneflow.frontend.tracing.alias_guards import NoAliasCheck
 from oneflow.frontend.tracing.capture import HOST, default_device, device_of_captures
-from oneflow.frontend.tracing.guards import Guard
 from oneflow.frontend.tracing.traced import Traced
 from oneflow.runtime import protocol as runtime
 from oneflow.runtime.protocol import Executable
 
-#: Gives a function's value for arguments, or NotImplemented where the arguments need the full checks.
-FastPath = Callable[[Sequence[Any]], Any]
-#: A guard as every call evaluates it: the function that reads the guarded value, the expected value, the guard.
-GuardTerm = tuple[Callable[[], Any], Any, Guard]
-#: The context of a call that needs no lock.
-UNLOCKED = nullcontext()
 #: The placement and layout of a tensor that is not global.
 NO_RANKS = None, None
 
@@ -51,8 +48,7 @@ class Specialization:
 
     `layouts` are the placement and layout of each captured input, None for one that is not a global tensor.
     `updating` is held while a call updates captured tensors, so that such calls of several threads run one after the
-    other. `constants` are captured arrays on the device, `pullbacks` compiled gradients by the structure of the
-    arguments.
+    other. `pullbacks` are compiled gradients by the structure of the arguments.
     """
 
     traced: Traced
@@ -60,7 +56,6 @@ class Specialization:
     device: Device
     layouts: Sequence[Any]
     updating: Lock
-    constants: dict[int, Data] = field(default_factory=dict)
     pullbacks: dict[Tree, Callable[..., Any]] = field(default_factory=dict)
     last_device: list[Any] = field(default_factory=list)
 
@@ -76,7 +71,11 @@ class Specialization:
 
     def holds(self, required: Device | None) -> bool:
         """Whether all guards hold; `required` is the device on which the call has to run, None where any will do."""
-        if not all_hold(self._guards):
+        return settings_hold(self.traced.guards) and self.captures_hold(required)
+
+    def captures_hold(self, required: Device | None = None) -> bool:
+        """Whether the guards on captured tensors hold, and these are on the required device."""
+        if not aliases_hold(self.traced.guards.aliases):
             return False
         if (
             required is not self.device
@@ -89,10 +88,6 @@ class Specialization:
             if (now[0] is not placement or now[1] is not nd) and now != (placement, nd):
                 return False
         return True
-
-    @functools.cached_property
-    def _guards(self) -> list[GuardTerm]:
-        return guard_terms(self.traced.guards)
 
     def _is_on_last_device(self) -> bool:
         """Whether the first captured tensor is on the device on which it was when `_is_compiled_for` held last."""
@@ -124,7 +119,7 @@ class Specialization:
     @property
     def may_hold_again(self) -> bool:
         """Whether guards that fail now may hold later: no guarded object is gone for good."""
-        return all(g.may_hold_again for g in self.traced.guards)
+        return aliases_hold(self.traced.guards.aliases, leaves=False)
 
     @functools.cached_property
     def _descs(self) -> list[TensorDesc | None]:
@@ -137,10 +132,10 @@ class Specialization:
         function may update and return some of the `arguments`.
         """
         if eager and self._single_desc is not None:
-            return from_program(results[0], self._single_desc)
+            return tensor_of(results[0], self._single_desc)
         if eager:
             pairs = zip(results, self._descs, strict=True)
-            values: list[Any] = [wrapped(x) if d is None else from_program(x, d) for x, d in pairs]
+            values: list[Any] = [tensor_of(x, d) for x, d in pairs]
         else:
             values = list(results) if self.traced.placements is None else list(map(to_host, results))
         if self._is_single:
@@ -167,19 +162,18 @@ class Specialization:
         """Whether the program captures tensors."""
         return any(isinstance(c, EagerTensor) for c in self.traced.captured)
 
-    def fast_path(self, leaves: Sequence[Any], name: str) -> FastPath:
+    def fast_path(self, leaves: Sequence[Any], name: str, record: Recorder) -> FastPath:
         """What gives the function's value for arguments like `leaves`, and NotImplemented for other arguments.
 
-        There is a fast path for arrays and tensors on the host where the program captures nothing, and for arrays
-        and tensors on a device.
+        There is a fast path for arrays and tensors that are all on the device of the program, and for arrays of
+        other libraries on the host where the program captures nothing. `record` records calls for their gradients.
         """
         classes = tuple(map(type, leaves))
-        if self.executable.is_remote and classes and set(classes) <= {self.executable.array, EagerTensor}:
-            return self._device_fast_path(leaves, name)
-        if EagerTensor in classes:
-            return self._host_tensors_fast_path(classes)
-        if set(classes) <= {np.ndarray}:
-            return self._host_arrays_fast_path
+        if classes and set(classes) <= {self.executable.array, EagerTensor} and self.executable.is_remote:
+            return self._guarded_call(leaves, name, record)
+        if not self.executable.is_remote and set(classes) <= {np.ndarray, EagerTensor}:
+            plain = self._host_call is not None and EagerTensor not in classes
+            return self._host_arrays_fast_path if plain else self._guarded_call(leaves, name, record)
         return self._foreign_arrays_fast_path(classes) if all(map(is_on_host, leaves)) else no_fast_path
 
     @functools.cached_property
@@ -214,28 +208,6 @@ class Specialization:
 
         return no_fast_path if call is no_fast_path else fast_path
 
-    def _host_tensors_fast_path(self, classes: tuple[type, ...]) -> FastPath:
-        """The fast path where the arguments are of these classes, and no tensor is a view or requires grad."""
-        call = self._host_call
-        if call is None or not set(classes) <= {np.ndarray, EagerTensor}:
-            return no_fast_path
-
-        def fast_path(args: Sequence[Any]) -> Any:
-            if tuple(map(type, args)) != classes:
-                return NotImplemented
-            arrays = []
-            for argument in args:
-                if type(argument) is EagerTensor:
-                    variable: Any = argument.handle
-                    if argument.view_meta is not None or variable.node is not None or variable.leaf is not None:
-                        return NotImplemented
-                    argument = variable.handle
-                arrays.append(argument)
-            results = call(arrays)
-            return NotImplemented if results is None else self.rebuild(results, eager=True)
-
-        return fast_path
-
     def on_arrays(self, name: str) -> Callable[[Sequence[Data]], list[Data]]:
         """The program as a function of the arrays of its arguments: it gives the arrays of its results, in order."""
         traced, call = self.traced, self.executable.fast_path
@@ -247,36 +219,48 @@ class Specialization:
 
         return run
 
-    def _device_fast_path(self, leaves: Sequence[Any], name: str) -> FastPath:
-        """The fast path where every argument is an array or a tensor on a device and the call is not recorded."""
-        example_arrays = [x.storage if isinstance(x, EagerTensor) else x for x in leaves]
-        if not all(map(is_on_device, example_arrays)) or self.traced.effects.mutated_arguments:
+    def _guarded_call(self, leaves: Sequence[Any], name: str, record: Recorder) -> FastPath:
+        """The fast path for arrays and tensors like `leaves`, all on the device of the program."""
+        examples = [x.storage if isinstance(x, EagerTensor) else x for x in leaves]
+        executable, array = self.executable, self.executable.array
+        replay = executable.replay if executable.is_remote else self._host_replay
+        if replay is None or self.traced.effects.mutated_arguments or any(type(a) is not array for a in examples):
             return no_fast_path
-        expected = [(type(x), a.shape, a.dtype, device_of(a)) for x, a in zip(leaves, example_arrays, strict=True)]
+        known = self._known_arrays(len(examples))
+        expected = [(type(x), a.shape, a.dtype, device_of(a)) for x, a in zip(leaves, examples, strict=True)]
         eager = self.uses_tensors or EagerTensor in map(type, leaves)
-        is_recorded = bool(self.traced.activity) and not self.traced.effects.sets_leaves
-        executable, fast = self.executable, self._guard_fast_path(len(expected))
-        guards = guard_terms(fast.guards)
+        rebuild = self._rebuild_tensors if eager else functools.partial(self.rebuild, eager=False)
+        lock = self.updating if self._updates else None
 
-        def call(args: Sequence[Any]) -> Any:
-            arrays = matching_arrays(expected, args)
-            if arrays is None or (is_recorded and MODE.recording) or not all_hold(guards):
-                return NotImplemented
-            with self.updating.now if self._updates else UNLOCKED:
-                tensors = self._captured_arrays()
-                seen = fast.seen(tensors)
-                if seen is None and not fast.holds(tensors):
-                    return NotImplemented
-                inputs = self._inputs(arrays, tensors)
-                results = executable.replay(inputs, seen)
-                values = (
-                    self._run(inputs, arrays, {}, name) if results is None else self._apply_effects(results, name)
-                )
-                if fast.last_run is not executable.last_run:
-                    fast.note(tensors)
-            return self.rebuild(values, eager)
+        def run(inputs: list[Data], arrays: list[Data]) -> list[Data]:
+            return self._run(inputs, arrays, {}, name)
 
-        return call
+        return guarded_call(self.traced, self._captured, known, expected, replay, run, rebuild, record, lock, name)
+
+    @property
+    def _host_replay(self) -> runtime.FastPath | None:
+        """The program's own fast path; None where it updates one of several captured tensors that share memory."""
+        shared = self._updates and self.traced.guards.aliases.has_shared_memory
+        return None if shared else self.executable.fast_path
+
+    def _known_arrays(self, count: int) -> HostArrays | DeviceArrays:
+        """What is known of the arrays of captured tensors, which are inputs after `count` arguments."""
+        captured, guard = self.traced.captured, self.traced.guards.aliases
+        if not self.executable.is_remote:
+            updated = [state.outside for state in self.traced.effects.updated]
+            return HostArrays(guard, self._captured.tensors, updated, self.captures_hold)
+        numbers = [count + n for n, c in enumerate(captured) if isinstance(c, EagerTensor)]
+        return DeviceArrays(guard, self._captured.tensors, self.executable, numbers)
+
+    @functools.cached_property
+    def _rebuild_tensors(self) -> Callable[[Sequence[Data]], Any]:
+        """What the function returns for the arrays of its results, as tensors."""
+        return rebuild_tensors(self.traced, self._descs)
+
+    @functools.cached_property
+    def _captured(self) -> CapturedInputs:
+        """The captured inputs."""
+        return CapturedInputs(self.traced.captured, self.device)
 
     def run(self, arguments: Sequence[Any], arrays: Sequence[Data], name: str) -> list[Data]:
         """The results of the function. Tensors that the function updates get their new values. `arrays` are the
@@ -291,8 +275,9 @@ class Specialization:
             arrays = list(map(mutated_inputs.current_array, arguments, arrays))
         if effects.mutated_arguments:
             mutated_inputs.check(self.traced, arguments, arrays, name)
+        captured = self._captured
         views = {n: x for n, x in enumerate(arguments) if isinstance(x, EagerTensor) and x.is_view}
-        results = self._run(self._inputs(arrays, self._captured_arrays()), arrays, views, name)
+        results = self._run(captured.with_arguments(arrays, captured.arrays()), arrays, views, name)
         count = len(results) - len(effects.mutated_arguments)
         for number, result in zip(effects.mutated_numbers, results[count:], strict=True):
             mutated_inputs.write_back(arguments[number], arrays[number], result, name)
@@ -318,41 +303,9 @@ class Specialization:
         """
         effects = self.traced.effects
         count = len(results) - effects.count
-        effects.apply(results[count:], name)
+        apply_effects(effects, results[count:], name)
         mutated = results[-len(effects.mutated_arguments) :] if effects.mutated_arguments else ()
         return [*results[:count], *mutated]
-
-    @functools.cached_property
-    def _input_sources(self) -> tuple[list[EagerTensor], list[tuple[int, EagerTensor]], list[tuple[int, Any]]]:
-        """The captured tensors that are no views, the other captured tensors by their numbers among all captured
-        tensors, and what is no tensor by its number among all captured inputs.
-        """
-        captured = self.traced.captured
-        tensors = [c for c in captured if isinstance(c, EagerTensor)]
-        views = [(n, c) for n, c in enumerate(tensors) if not is_root(c)]
-        no_tensors = [(n, c) for n, c in enumerate(captured) if not isinstance(c, EagerTensor)]
-        return list(filter(is_root, tensors)), views, no_tensors
-
-    def _captured_arrays(self) -> list[Data]:
-        """The arrays of the captured tensors."""
-        roots, views, _ = self._input_sources
-        arrays = [tensor.handle.handle for tensor in roots]
-        for number, tensor in views:
-            arrays.insert(number, tensor.storage)
-        return arrays
-
-    def _inputs(self, arrays: Sequence[Data], tensors: Sequence[Data]) -> list[Data]:
-        """All inputs of the program. Random seeds are drawn here, so that the program has to run afterwards."""
-        inputs = [*arrays, *tensors]
-        for number, captured in self._input_sources[2]:
-            inputs.insert(len(arrays) + number, self._other_input(number, captured))
-        return inputs
-
-    def _guard_fast_path(self, count: int) -> GuardFastPath:
-        """The guard fast path over the captured tensors, which come after `count` arguments."""
-        captured = self.traced.captured
-        numbers = [count + n for n, c in enumerate(captured) if isinstance(c, EagerTensor)]
-        return GuardFastPath(self.traced.guards, self.executable, [captured[n - count] for n in numbers], numbers)
 
     @functools.cached_property
     def _no_alias_check(self) -> NoAliasCheck | None:
@@ -360,55 +313,7 @@ class Specialization:
         updated = [state.outside for state in self.traced.effects.updated]
         return NoAliasCheck(updated) if updated else None
 
-    def _other_input(self, number: int, captured: Any) -> Data:
-        """The input for what is no tensor. Arrays, which never change, are copied to the device once."""
-        if not isinstance(captured, np.ndarray):
-            data: Data = captured()
-            return data
-        if number not in self.constants:
-            self.constants[number] = move(captured, self.device)
-        return self.constants[number]
-
-
-def guard_terms(guards: Sequence[Guard]) -> list[GuardTerm]:
-    """Guards as every call evaluates them."""
-    return [(guard.get, guard.value, guard) for guard in guards]
-
-
-def all_hold(guards: Sequence[GuardTerm]) -> bool:
-    """Whether every guard has the value that it had when the function was traced."""
-    for get, value, guard in guards:
-        now = get()
-        if now is not value and guard.differs(now):
-            return False
-    return True
-
 
 def no_fast_path(args: Sequence[Any]) -> Any:
     """The fast path of a specialization that has none."""
     return NotImplemented
-
-
-def matching_arrays(expected: Sequence[tuple[type, Any, Any, Any]], args: Sequence[Any]) -> list[Data] | None:
-    """The arrays of arguments on a device; None unless each has the expected class, shape, element type and device.
-
-    A tensor that is a view or requires grad does not match.
-    """
-    if len(args) != len(expected):
-        return None
-    arrays: list[Data] = []
-    for argument, (kind, shape, dtype, device) in zip(args, expected, strict=True):
-        if type(argument) is not kind:
-            return None
-        data: Any = argument
-        if kind is EagerTensor:
-            variable = data.handle
-            if data.view_meta is not None or variable.node is not None or variable.leaf is not None:
-                return None
-            data = variable.handle
-        if device_of(data) is not device:
-            return None
-        if data.shape != shape or data.dtype is not dtype:
-            return None
-        arrays.append(data)
-    return arrays

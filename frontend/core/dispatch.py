@@ -72,8 +72,11 @@ class TensorBuilder(Builder):
         """A tensor of one number that may change; a compiled function reads it at every run."""
 
     @abstractmethod
-    def guard(self, get: Callable[[], Any]) -> Any:
-        """What `get` gives, which is no tensor; a compiled function is guarded on it."""
+    def guard(self, read: Callable[[Any, Any], Any], owner: Any, key: Any) -> Any:
+        """What `read(owner, key)` gives, which is no tensor; a compiled function is guarded on it."""
+
+    def guard_items(self, owner: Any, name: str, keys: Sequence[int]) -> None:
+        """Guards a trace on the objects in the dicts with the numbers `keys` in the dict `getattr(owner, name)`."""
 
     def watch(self, owner: Stateful) -> None:
         """Guards a trace on the `facts` of `owner`."""

@@ -13,7 +13,7 @@ Hook = Callable[..., Any]
 class Hooks:
     """Hooks in the order in which they are called.
 
-    `version` counts the changes of these hooks, `changes` those of all hooks.
+    `version` counts the changes of these hooks, `changes` those of all hooks and of all attributes of modules.
     """
 
     __slots__ = ("_functions", "version")
@@ -38,7 +38,7 @@ class Hooks:
 
     @staticmethod
     def invalidate_guards() -> None:
-        """Has every `VersionGuard` compare its versions again."""
+        """Has the guards of all programs compare their versions again: attributes of a module have changed."""
         Hooks.changes += 1
 
     def discard(self, handle: Handle) -> None:
@@ -86,29 +86,3 @@ class Handle:
 
     def __exit__(self, *_: object) -> None:
         self.remove()
-
-
-class VersionGuard:
-    """The guard that versions are unchanged: one comparison, as long as no hook of any object changes.
-
-    Attributes of modules, whose changes count as those of hooks do, are guarded likewise.
-    """
-
-    def __init__(self) -> None:
-        self._versions: list[tuple[Callable[[], Any], Any]] = []
-        self._seen = Hooks.changes
-
-    def watch(self, version: Callable[[], Any]) -> None:
-        """Adds a version, as `version` gives it now."""
-        self._versions.append((version, version()))
-
-    def __bool__(self) -> bool:
-        return bool(self._versions)
-
-    def __call__(self) -> bool:
-        if self._seen != Hooks.changes:
-            seen = Hooks.changes
-            if any(version() != then for version, then in self._versions):
-                return False
-            self._seen = seen
-        return True

@@ -90,9 +90,9 @@ class Eager(EagerBuilder, dispatching.TensorBuilder):
         """A tensor of the number."""
         return EagerTensor(self.wrap(np.asarray(get(), dtype.numpy)))
 
-    def guard(self, get: Callable[[], Any]) -> Any:
-        """What `get` gives."""
-        return get()
+    def guard(self, read: Callable[[Any, Any], Any], owner: Any, key: Any) -> Any:
+        """What `read` gives."""
+        return read(owner, key)
 
     def watch_hooks(self, version: Callable[[], int]) -> None:
         """Nothing: eager mode looks at hooks when it runs."""

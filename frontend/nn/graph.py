@@ -115,10 +115,6 @@ class Graph(Stateful):
     def debug(self, v_level: int = -1, *, ranks: Any = None, max_py_stack_depth: int = 2, **_: Any) -> None:
         """Taken for programs of OneFlow: `ir` shows a program at every stage, and errors name the user's line."""
 
-    def facts(self) -> dict[Any, Any]:
-        """Its options, on which its programs depend."""
-        return {"config": self.config.facts(), "scaler": None if self._scaler is None else type(self._scaler)}
-
     def state_dict(self) -> dict[str, Any]:
         """The states of its modules, and of its optimizers, by name."""
         state: dict[str, Any] = OrderedDict((name, part.state_dict()) for name, part in self._parts())
@@ -144,7 +140,9 @@ class Graph(Stateful):
 
     def _step(self, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
         """The result of `build`; with a scaler that changes, whether all gradients are finite."""
-        current_builder().watch(self)
+        guard = current_builder().guard
+        guard(getattr, self.config, "amp_dtype")
+        guard(getattr, self, "_scaler")
         with self._amp(), loss_scale(None if self._scaler is None else self._scaler.get_scale):
             result = self.build(*args, **kwargs)
         parameters = self._parameters()

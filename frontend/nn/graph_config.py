@@ -24,10 +24,6 @@ class GraphConfig:
         self.amp_dtype: DType | None = None
         self.hints: dict[str, Any] = {}
 
-    def facts(self) -> tuple[Any, ...]:
-        """What programs depend on."""
-        return (self.amp_dtype,)
-
     def enable_amp(self, mode: bool = True, *, dtype: DType = dtypes.float16) -> None:
         """Has `build` run within an autocast to a 16-bit type.
 

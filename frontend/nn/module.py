@@ -150,7 +150,7 @@ class Module(Stateful):
     @property
     def training(self) -> bool:
         """Whether the module is in training mode, which is a guard of compiled functions."""
-        mode: bool = current_builder().guard(lambda: self._training)
+        mode: bool = current_builder().guard(getattr, self, "_training")
         return mode
 
     def _tables(self) -> tuple[dict[str, Any], ...]:

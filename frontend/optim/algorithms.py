@@ -54,7 +54,7 @@ class SGD(Optimizer):
         if not group["momentum"]:
             return dispatch_all("sgd_update", p, grad, None, rate, **decay)
         momentum = state["momentum_buffer"]
-        damped = group["dampening"] and not current_builder().guard(lambda: self._is_first(momentum))
+        damped = group["dampening"] and not current_builder().guard(SGD._is_first, self, momentum)
         if group.get(CYCLED):
             return momentum_step(p, grad, group, state, rate, group["dampening"] if damped else 0.0)
         options = {"beta": group["momentum"], "nesterov": group["nesterov"]}

@@ -10,8 +10,7 @@ compiled again when they change.
 
 from __future__ import annotations
 
-import itertools
-import operator
+import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -127,8 +126,8 @@ class Optimizer(Stateful):
 
     def _step(self, group: Group, numbered: list[tuple[int, EagerTensor]]) -> None:
         builder = current_builder()
-        builder.guard(_Settings(group, self.cycles))
-        rate = builder.number(lambda: group["lr"], dtypes.float32)
+        self._guard_settings(group)
+        rate = builder.number(functools.partial(dict.__getitem__, group, "lr"), dtypes.float32)
         updated = [(number, p, grad) for number, p in numbered if (grad := p.grad) is not None]
         for number, p, grad in updated:
             state = self._state(number, p, group)
@@ -141,12 +140,16 @@ class Optimizer(Stateful):
                 steps.add_(1)
         numbers = [number for number, _, _ in updated if self.state[number]]
         if numbers:
-            builder.guard(_unchanged(lambda: self._state_tensors(numbers)))
+            builder.guard_items(self, "state", numbers)
 
-    def _state_tensors(self, numbers: list[int]) -> list[EagerTensor]:
-        """The state tensors of parameters: a program is valid for the tensors that were traced."""
-        states = map(self.state.get, numbers, itertools.repeat({}))
-        return list(itertools.chain.from_iterable(map(dict.values, states)))
+    def _guard_settings(self, group: Group) -> None:
+        """Guards the settings of a group that are constants of a program."""
+        guard = current_builder().guard
+        names = [name for name in group if name not in RATES]
+        for name in names:
+            guard(_constant_part if name == self.cycles and group.get(CYCLED) else dict.get, group, name)
+        guard(dict.get, group, CYCLED)
+        guard(frozenset.issuperset, frozenset((*names, *RATES, CYCLED)), group)
 
     def _state(self, number: int, p: EagerTensor, group: Group) -> dict[str, EagerTensor]:
         """The state of a parameter for the group's present settings, made at the first use."""
@@ -246,36 +249,11 @@ class Optimizer(Stateful):
         return f"{type(self).__name__}({', '.join(map(str, numbers))})"
 
 
-def _unchanged(get: Callable[[], list[Any]]) -> Callable[[], bool]:
-    """A guard: `get` gives the same objects as now."""
-    then = get()
-    return lambda: len(now := get()) == len(then) and all(map(operator.is_, now, then))
-
-
-class _Settings:
-    """A guard: the settings of a group that are constants of a program have not changed. A momentum that a schedule
-    changes is an input instead.
+def _constant_part(group: Group, name: str) -> Any:
+    """What of a momentum that a schedule changes is a constant of a program: whether there is one, or the second
+    beta. The momentum itself is an input.
     """
-
-    def __init__(self, group: Group, cycles: str) -> None:
-        self._group, self._cycles = group, cycles
-        self._names = [name for name in group if name not in RATES]
-        self._then = self._now()
-
-    def _now(self) -> list[Any]:
-        settings = list(map(self._group.get, self._names))
-        if self._group.get(CYCLED) and self._cycles in self._names:
-            place = self._names.index(self._cycles)
-            settings[place] = _unasked(settings[place])
-        return settings
-
-    def __call__(self) -> bool:
-        count = len(self._group) - sum(map(self._group.__contains__, RATES))
-        return count == len(self._names) and self._now() == self._then
-
-
-def _unasked(momentum: Any) -> Any:
-    """What of a momentum is part of a program that asks for it: whether there is one, or the second beta."""
+    momentum = group.get(name)
     return momentum[1:] if isinstance(momentum, tuple) else bool(momentum)
 
 

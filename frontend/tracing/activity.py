@@ -49,7 +49,7 @@ class Activity:
         dependent = {id(v) for v, _ in views}
         propagate(dependent, differentiable)
         leaves = {leaf for _, leaf in views}
-        tensors = tuple(captures.alias_guard.representatives())
+        tensors = tuple(captures.guards.aliases.representatives())
         regions = {s.region for s in changed}
         return cls(
             tensors,

@@ -100,62 +100,64 @@ def _memory_of(tensor: EagerTensor) -> tuple[Any, ...]:
 
 
 class AliasGuard:
-    """The guard that captured tensors have the types and leaves of the capture, and share memory in the same way."""
+    """The guard that captured tensors have the types and leaves of the capture, and share memory in the same way.
+
+    Attributes:
+        tensors: the captured tensors, with the `leaves` and `descs` that they had, in the same order.
+        gradients: those of the tensors that are gradients of leaves.
+    """
 
     def __init__(self) -> None:
-        self._tensors: dict[int, tuple[EagerTensor, Leaf | None, TensorDesc, EagerTensor]] = {}
-        self._entries: list[tuple[EagerTensor, Leaf | None, TensorDesc]] = []
-        self._gradients: list[GradientOf] = []
+        self.tensors: list[EagerTensor] = []
+        self.leaves: list[Leaf | None] = []
+        self.descs: list[TensorDesc] = []
+        self.gradients: list[GradientOf] = []
+        self._owners: dict[int, EagerTensor] = {}
         self._shared_pairs: SpanCache[Any] | None = None
 
     def watch(self, tensor: EagerTensor, owner: EagerTensor) -> None:
         """Adds a tensor; `owner` is the tensor that was captured first with the same elements."""
-        if id(tensor) not in self._tensors:
-            self._tensors[id(tensor)] = tensor, tensor.variable.leaf, tensor.variable.desc, owner
-            self._entries.append((tensor, tensor.variable.leaf, tensor.variable.desc))
+        if id(tensor) not in self._owners:
+            self._owners[id(tensor)] = owner
+            self.tensors.append(tensor)
+            self.leaves.append(tensor.variable.leaf)
+            self.descs.append(tensor.variable.desc)
             if isinstance(tensor, GradientOf):
-                self._gradients.append(tensor)
+                self.gradients.append(tensor)
 
     def seal(self) -> None:
         """Records how the tensors share memory; called when all are known."""
-        tensors = sorted((tensor for tensor, *_ in self._entries), key=is_root, reverse=True)
-        self._guarded, self._leaves = [t for t, *_ in self._entries], [leaf for _, leaf, _ in self._entries]
+        tensors = sorted(self.tensors, key=is_root, reverse=True)
         self._shared_pairs = SpanCache(tensors, lambda spans: _shared_pairs(tensors, spans))
         self._expected_pairs = self._shared_pairs()
 
     def representatives(self) -> Iterator[EagerTensor]:
         """One tensor for each distinct memory and leaf."""
-        yield from {leaf or id(owner): t for t, leaf, _, owner in reversed(self._tensors.values())}.values()
+        captured = reversed(list(zip(self.tensors, self.leaves, self._owners.values(), strict=True)))
+        yield from {leaf or id(owner): t for t, leaf, owner in captured}.values()
 
     def covers_exactly(self, tensors: Sequence[EagerTensor]) -> bool:
         """Whether the guard is about exactly these tensors, and none of them is a view."""
-        return {id(t) for t in tensors} == self._tensors.keys() and all(map(is_root, tensors))
-
-    @property
-    def leaves_match(self) -> bool:
-        """Whether the tensors have the leaves that they were captured with."""
-        return [tensor.handle.leaf for tensor in self._guarded] == self._leaves
+        return {id(t) for t in tensors} == self._owners.keys() and all(map(is_root, tensors))
 
     @property
     def any_requires_grad(self) -> bool:
         """Whether one of the tensors requires grad."""
-        return any(tensor.requires_grad for tensor, *_ in self._tensors.values())
+        return any(tensor.requires_grad for tensor in self.tensors)
 
-    def __bool__(self) -> bool:
-        return bool(self._tensors)
-
-    def __call__(self, leaves: bool = True) -> bool:
-        """Whether the guard holds; with `leaves` False leaves may differ, as a tensor may require no grad for a
-        while.
-        """
-        if self._gradients and any(gradient.present is None for gradient in self._gradients):
-            return True  # the guard on the presence of gradients fails in this case
-        for tensor, leaf, desc in self._entries:
-            variable = tensor.handle
-            if (variable.leaf is not leaf and leaves) or (variable.desc is not desc and variable.desc != desc):
-                return False
+    @property
+    def shares_memory_as_traced(self) -> bool:
+        """Whether the tensors share memory as they did when the function was traced."""
         assert self._shared_pairs is not None
         return bool(self._shared_pairs() == self._expected_pairs)
+
+    @property
+    def has_shared_memory(self) -> bool:
+        """Whether some of the tensors shared memory when the function was traced."""
+        return bool(self._expected_pairs)
+
+    def __bool__(self) -> bool:
+        return bool(self.tensors)
 
 
 def _shared_pairs(tensors: Sequence[EagerTensor], spans: Sequence[Span]) -> list[tuple[Any, ...]]:

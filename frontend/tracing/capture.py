@@ -3,7 +3,7 @@
 Arrays are copied. A number that changes (a learning rate, a seed) is read at every run. An eager tensor is an input
 that is passed at every run. Where the function updates the tensor, its new value is a further result, written back
 after the run, and the input has the attribute `oneflow.donated = n`: result n may take the memory of the input.
-Anything else that the function depends on is a `Guard`.
+Anything else that the function depends on is a guard (`guards.py`).
 """
 
 from __future__ import annotations
@@ -14,39 +14,31 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from oneflow.dialect.dtypes import DType
 from oneflow.dialect.nd_sbp import broadcast
 from oneflow.dialect.tensor_desc import TensorDesc
-from oneflow.frontend.core.arrays import Data, device_name, is_on_device, is_on_ranks
+from oneflow.frontend.core.arrays import device_name, is_on_device, is_on_ranks
 from oneflow.frontend.core.devices import Device, device
 from oneflow.frontend.core.dispatch import Stateful, dispatch
 from oneflow.frontend.core.errors import fail
-from oneflow.frontend.core.hooks import VersionGuard
 from oneflow.frontend.core.layouts import ProgramPlacements, ValueLayout
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.eager.kernels import intern
-from oneflow.frontend.eager.tape import MODE, Leaf, is_grad_enabled
-from oneflow.frontend.eager.tensor import EagerTensor, from_program, wrapped
-from oneflow.frontend.tracing.alias_guards import AliasGuard, GradientOf
-from oneflow.frontend.tracing.callables import value_key
-from oneflow.frontend.tracing.guards import GradientPresence, Guard
+from oneflow.frontend.eager.tape import MODE, Leaf
+from oneflow.frontend.eager.tensor import EagerTensor
+from oneflow.frontend.tracing.alias_guards import GradientOf
+from oneflow.frontend.tracing.guards import Guards
 from oneflow.frontend.tracing.states import Key, MemoryState, MemoryStates, changed_states, key_of
 
 
 class RuntimeNumber:
-    """A number as an array; the array is made anew only when the number has changed."""
+    """A number that every run reads by `get`; `last` is the number of the last run, with its array."""
+
+    __slots__ = ("dtype", "get", "last")
 
     def __init__(self, get: Callable[[], float], dtype: DType) -> None:
-        self._get, self._dtype = get, dtype
-        self._number: Any = None
-
-    def __call__(self) -> np.ndarray:
-        number = self._get()
-        if number is not self._number or type(number) is not float:
-            self._number, self._array = number, np.asarray(number, self._dtype.numpy)
-        return self._array
+        self.get, self.dtype = get, dtype.numpy
+        self.last: tuple[Any, Any] = None, None
 
 
 def layout_of(captured: Any) -> Any:
@@ -78,7 +70,7 @@ class Captures:
 
     `bind` makes a program input of a type. `inputs` are arrays, tensors and functions that give a number, in the
     order of the program inputs. `leaves` are tensors of the trace whose gradients are accumulated outside, with their
-    leaves. `hooks` guards the hooks that were called. The program holds while `alias_guard` and the other guards do.
+    leaves. The program holds while the `guards` do.
     """
 
     bind: Callable[[Any], Tensor]
@@ -86,10 +78,7 @@ class Captures:
     states: MemoryStates = field(default_factory=MemoryStates)
     gradients: dict[int, LeafGradient] = field(default_factory=dict)
     leaves: list[tuple[Tensor, Leaf]] = field(default_factory=list)
-    guards: list[Guard] = field(default_factory=list)
-    hooks: VersionGuard = field(default_factory=VersionGuard)
-    gradient_presence: GradientPresence = field(default_factory=GradientPresence)
-    alias_guard: AliasGuard = field(default_factory=AliasGuard)
+    guards: Guards = field(default_factory=Guards)
     owners: dict[int, tuple[Stateful, dict[Any, Any]]] = field(default_factory=dict)
 
     def add(self, captured: Any, desc: Any) -> Tensor:
@@ -105,7 +94,7 @@ class Captures:
                 f"{variable.desc} from outside was computed and has a gradient: write x.detach(), or pass it in"
             )
         known = self.states.get(key := key_of(tensor)) or self._add_state(key, tensor)
-        self.alias_guard.watch(tensor, known.outside)
+        self.guards.aliases.watch(tensor, known.outside)
         return known
 
     def _add_state(self, key: Key, tensor: EagerTensor, value: Tensor | None = None) -> MemoryState:
@@ -157,17 +146,14 @@ class Captures:
         if id(owner) not in self.owners:
             self.owners[id(owner)] = owner, owner.facts()
 
-    def all_guards(self) -> list[Guard]:
-        """All guards of the program; none where the function depends on its arguments alone."""
+    def all_guards(self) -> Guards:
+        """The guards of the program; none where the function depends on its arguments alone."""
+        guards = self.guards
         for owner, before in self.owners.values():
-            self.hooks.watch(_facts_guard(owner, before))
-        watched = [Guard(self.hooks, True)] if self.hooks else []
-        watched += [Guard(self.gradient_presence, True)] if self.gradient_presence else []
-        self.alias_guard.seal()
-        may_return = functools.partial(self.alias_guard, leaves=False)
-        watched += [Guard(self.alias_guard, True, False, may_return)] if self.alias_guard else []
-        watched += [Guard(is_grad_enabled, is_grad_enabled())] if self.alias_guard.any_requires_grad else []
-        return [*self.guards, *watched]
+            guards.add_facts(owner, before)
+        guards.aliases.seal()
+        guards.recording = MODE.recording if guards.aliases.any_requires_grad else None
+        return guards
 
     def value_layouts(
         self,
@@ -217,13 +203,13 @@ class Captures:
                 leaf, gradient_outside if read else UNREAD, gradient_outside
             )
             if read:
-                self.gradient_presence.watch(leaf)
+                self.guards.gradients.append((leaf, leaf.grad is None))
         return known
 
     def accumulate(self, builder: Any, gradients: Sequence[tuple[Leaf, Tensor]], create_graph: bool) -> None:
         """Adds gradients to those of leaves: in place, unless they can be differentiated again (`create_graph`)."""
         for leaf, grad in gradients:
-            self.hooks.watch(leaf.hook_changes)
+            self.guards.add_version(leaf.hook_changes)
             grad = leaf.hooks.apply(grad) if leaf.hooks else grad
             accumulated = self.gradient(leaf)
             total = grad if accumulated.current is None else dispatch("broadcast_add", accumulated.current, grad)
@@ -267,23 +253,6 @@ def _check_view(tensor: EagerTensor, writer: str) -> None:
         tensor.view_meta.check(writer)
     except RuntimeError as error:
         raise fail(str(error)) from None
-
-
-def _same_value(a: Any, b: Any) -> bool:
-    """Whether two facts are the same: plain values are compared by type and value, other objects by identity."""
-    return a is b or (isinstance(a, (bool, int, float, str)) and value_key(a) == value_key(b))
-
-
-def _facts_guard(owner: Stateful, before: dict[Any, Any]) -> Callable[[], bool]:
-    """A function that says whether the facts of `owner` are those of the trace."""
-    after = owner.facts()
-    watched = {k: v for k, v in after.items() if k in before and _same_value(before[k], v)}
-
-    def same() -> bool:
-        now = owner.facts()
-        return all(_same_value(now.get(k), v) for k, v in watched.items()) and now.keys() == after.keys()
-
-    return same
 
 
 @dataclass(frozen=True)
@@ -348,43 +317,18 @@ class Effects:
         ]
         return [*names, *(f"passed.{number}" for number in self.mutated_numbers)]
 
-    def apply(self, arrays: Sequence[Data], writer: str) -> None:
-        """Writes the further results of a run to where they belong."""
-        for outside, array in zip(self._outside, arrays, strict=False):
-            variable = outside.handle
-            memory = variable.memory
-            if memory is not None and variable.handle is array and outside.view_meta is None:
-                memory.version += 1  # `Memory.write` inlined: this loop runs for every parameter of a step
-                memory.writer = writer
-            else:
-                outside.overwrite(array, writer)
-        if self.new_gradients:
-            self._set_new_gradients(arrays[len(self.updated) : len(self.updated) + len(self.new_gradients)])
-        assignments = [
-            (leaf, value.present if isinstance(value, GradientOf) else value) for leaf, value in self._leaves_set
-        ]
-        for leaf in self._cleared_leaves:
-            leaf.grad = None
-        for leaf, value in assignments:
-            leaf.grad = value
-
-    def _set_new_gradients(self, arrays: Sequence[Data]) -> None:
-        """Makes arrays the gradients of leaves."""
-        for gradient, desc, array in zip(self.new_gradients, self.descs, arrays, strict=True):
-            gradient.leaf.grad = wrapped(array) if desc is None else from_program(array, desc)
-
     @functools.cached_property
-    def _outside(self) -> list[EagerTensor]:
+    def outside(self) -> list[EagerTensor]:
         """The tensors that are updated."""
         return [state.outside for state in self.updated]
 
     @functools.cached_property
-    def _cleared_leaves(self) -> list[Leaf]:
+    def cleared_leaves(self) -> list[Leaf]:
         """The leaves that have no gradient after the run."""
         return [leaf for leaf, value in self.replaced_gradients if value is None]
 
     @functools.cached_property
-    def _leaves_set(self) -> list[tuple[Leaf, Any]]:
+    def leaves_set(self) -> list[tuple[Leaf, Any]]:
         """The leaves whose gradient becomes a tensor from outside."""
         return [(leaf, value) for leaf, value in self.replaced_gradients if value is not None]
 

@@ -1,58 +1,104 @@
-"""Guards: conditions under which a traced program still holds, evaluated before each run."""
+"""Guards: what a traced program depends on besides its arguments, gathered as data while a function is traced.
+
+`compile/guarded_call.py` compares these data before each run; where a guard fails, the function is traced again.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
+from oneflow.frontend.core.dispatch import Stateful
+from oneflow.frontend.core.hooks import Hooks
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.eager.tape import Leaf
+from oneflow.frontend.tracing.alias_guards import AliasGuard
+from oneflow.frontend.tracing.callables import value_key
+
+#: Reads a guarded value: `getattr`, `dict.get`, or another function of an owner and a key.
+Read = Callable[[Any, Any], Any]
 
 
-@dataclass(frozen=True)
-class Guard:
-    """A value that was read while the function was traced; the program holds while `get` gives the same.
+class GuardedValue(NamedTuple):
+    """The guard that `read(owner, key)` gives `value`."""
 
-    A guard that is not `lasting` never holds again once it has failed, unless `may_return` says so; programs with
-    such a guard are dropped.
+    read: Read
+    owner: Any
+    key: Any
+    value: Any
+
+
+class GuardedItems(NamedTuple):
+    """The guard that the dicts with the numbers `keys` in the dict `getattr(owner, name)` hold these objects."""
+
+    owner: Any
+    name: str
+    keys: Sequence[int]
+    objects: Sequence[Any]
+
+
+@dataclass
+class Guards:
+    """The guards of one program.
+
+    Attributes:
+        values: settings that were read, such as training mode.
+        items: objects that were read from nested dicts, such as the states of an optimizer.
+        versions: functions of no argument, with the values that they gave: versions of hooks, and facts of modules.
+            They are called again only when hooks or attributes of any module change.
+        changes_compared: `Hooks.changes` when the versions were compared last.
+        gradients: leaves whose gradient was read, and whether there was none.
+        recording: whether operators were recorded for gradients; None where the program does not depend on that.
+        aliases: the guard on the captured tensors.
     """
 
-    get: Callable[[], Any]
-    value: Any
-    lasting: bool = True
-    may_return: Callable[[], bool] | None = None
+    values: list[GuardedValue] = field(default_factory=list)
+    items: list[GuardedItems] = field(default_factory=list)
+    versions: list[tuple[Callable[[], Any], Any]] = field(default_factory=list)
+    changes_compared: int = field(default_factory=lambda: Hooks.changes)
+    gradients: list[tuple[Leaf, bool]] = field(default_factory=list)
+    recording: bool | None = None
+    aliases: AliasGuard = field(default_factory=AliasGuard)
 
-    @property
-    def may_hold_again(self) -> bool:
-        """Whether the guard holds, or may hold again later."""
-        return self.lasting or (self.holds if self.may_return is None else self.may_return())
+    def add_value(self, read: Read, owner: Any, key: Any) -> Any:
+        """Adds the guard that `read(owner, key)` keeps its value, and gives that value, which is no tensor."""
+        value = read(owner, key)
+        self.values.append(GuardedValue(read, owner, key, value))
+        return value
 
-    @property
-    def holds(self) -> bool:
-        """Whether the value is the same as in the trace."""
-        return not self.differs(self.get())
+    def add_items(self, owner: Any, name: str, keys: Sequence[int]) -> None:
+        """Adds the guard on the objects in the dicts with the numbers `keys` in `getattr(owner, name)`."""
+        held = getattr(owner, name)
+        self.items.append(GuardedItems(owner, name, keys, [x for k in keys for x in held.get(k, {}).values()]))
 
-    def differs(self, now: Any) -> bool:
-        """Whether `now` is another value than that of the trace; tensors are compared by identity."""
-        then = self.value
-        return now is not then and (isinstance(now, Tensor) or isinstance(then, Tensor) or bool(now != then))
+    def add_version(self, version: Callable[[], Any]) -> None:
+        """Adds the guard that `version()` keeps its value while hooks or attributes of modules change."""
+        self.versions.append((version, version()))
 
-
-class GradientPresence:
-    """The guard on which leaves have a gradient and which have none."""
-
-    def __init__(self) -> None:
-        self._leaves: list[Leaf] = []
-        self._absent: list[bool] = []
-
-    def watch(self, leaf: Leaf) -> None:
-        """Adds a leaf as it is now."""
-        self._leaves.append(leaf)
-        self._absent.append(leaf.grad is None)
+    def add_facts(self, owner: Stateful, before: dict[Any, Any]) -> None:
+        """Adds the guard on those facts of `owner` that the function itself has not changed since `before`."""
+        after = owner.facts()
+        unchanged = {k: v for k, v in after.items() if k in before and not differs(before[k], v)}
+        self.add_version(functools.partial(_keeps_facts, owner, unchanged, after.keys()))
 
     def __bool__(self) -> bool:
-        return bool(self._leaves)
+        return bool(self.values or self.items or self.versions or self.gradients or self.aliases)
 
-    def __call__(self) -> bool:
-        return [leaf.grad is None for leaf in self._leaves] == self._absent
+
+def differs(now: Any, then: Any) -> bool:
+    """Whether a guarded value has changed: tensors are compared by identity, numbers by type too."""
+    if now is then:
+        return False
+    if isinstance(now, Tensor) or isinstance(then, Tensor):
+        return True
+    if isinstance(now, (bool, int, float, str)):
+        return bool(value_key(now) != value_key(then))
+    return bool(now != then)
+
+
+def _keeps_facts(owner: Stateful, facts: dict[Any, Any], names: Any) -> bool:
+    """Whether `owner` has facts of these names, and these facts among them."""
+    now = owner.facts()
+    return now.keys() == names and not any(differs(now[k], v) for k, v in facts.items())

@@ -43,12 +43,11 @@ from oneflow.frontend.tracing.callables import (
     filled,
     owner_of,
     settings_of,
-    value_key,
 )
 from oneflow.frontend.tracing.capture import Captures, RuntimeNumber, default_device, layout_of
 from oneflow.frontend.tracing.entry import donate, finish
 from oneflow.frontend.tracing.functionalization import Functionalization
-from oneflow.frontend.tracing.guards import Guard
+from oneflow.frontend.tracing.guards import Guards, Read
 from oneflow.frontend.tracing.traced import ReturnedArgument, Traced
 from oneflow.runtime.global_array import Placement
 
@@ -227,10 +226,13 @@ class TraceBuilder(IRBuilder, TensorBuilder):
             return self.constant(np.asarray(get(), dtype.numpy))
         return self.captures.add(RuntimeNumber(get, dtype), TensorDesc((), dtype))
 
-    def guard(self, get: Callable[[], Any]) -> Any:
+    def guard(self, read: Read, owner: Any, key: Any) -> Any:
         """A value from outside; the program is guarded on it."""
-        self.captures.guards.append(Guard(get, value := get()))
-        return value
+        return self.captures.guards.add_value(read, owner, key)
+
+    def guard_items(self, owner: Any, name: str, keys: Sequence[int]) -> None:
+        """Guards the program on objects in nested dicts."""
+        self.captures.guards.add_items(owner, name, keys)
 
     def at_end(self, restore: Callable[[], None]) -> None:
         """Has `restore` called when the trace ends."""
@@ -238,7 +240,7 @@ class TraceBuilder(IRBuilder, TensorBuilder):
 
     def watch_hooks(self, version: Callable[[], int]) -> None:
         """Guards the program on hooks, whose changes `version` counts."""
-        self.captures.hooks.watch(version)
+        self.captures.guards.add_version(version)
 
     def watch(self, owner: Stateful) -> None:
         """Guards the program on the facts of `owner`."""
@@ -430,7 +432,8 @@ def trace_call(
         None if isinstance(v, Tensor) else v if isinstance(v, ReturnedArgument) else (v,) for v in returned
     )
     captures, tensors = builder.captures, [v for v in returned if isinstance(v, Tensor)]
-    guards = (*captures.all_guards(), *_settings(fn, before))
+    guards = captures.all_guards()
+    _guard_settings(guards, fn, before)
     activity = Activity.of(captures, effects.changed, builder.leaf_tape, tensors)
     spelled = tuple(p for s, p in zip(leaves, tree.spelled(), strict=True) if isinstance(s, TensorSpec))
     return Traced(
@@ -451,14 +454,14 @@ def _returned_value(builder: TraceBuilder, value: Any, updated: Sequence[tuple[i
     return as_tensor(value) if is_array(value) else value
 
 
-def _settings(fn: Callable[..., Any], before: dict[str, Any]) -> Iterator[Guard]:
-    """Guards on the settings of the object that a method belongs to, except those that the function itself changes,
-    such as counters.
+def _guard_settings(guards: Guards, fn: Callable[..., Any], before: dict[str, Any]) -> None:
+    """Adds guards on the settings of the object that a method belongs to, except those that the function itself
+    changes, such as counters.
     """
-    unchanged = {k: v for k, v in settings_of(fn).items() if before.get(k) == v}
-    if unchanged:
-        owner = owner_of(fn)
-        yield Guard(lambda: {k: value_key(getattr(owner, k, None)) for k in unchanged}, unchanged)
+    owner = owner_of(fn)
+    for name, key in settings_of(fn).items():
+        if before.get(name) == key:
+            guards.add_value(getattr, owner, name)
 
 
 def _definition(fn: Callable[..., Any]) -> SourceLocation:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,8 +12,8 @@ from oneflow.frontend.core.devices import Device
 from oneflow.frontend.core.layouts import ProgramPlacements
 from oneflow.frontend.core.tree import Tree
 from oneflow.frontend.tracing.activity import Activity
-from oneflow.frontend.tracing.capture import Effects
-from oneflow.frontend.tracing.guards import Guard
+from oneflow.frontend.tracing.capture import Effects, RuntimeNumber
+from oneflow.frontend.tracing.guards import Guards
 
 
 @dataclass(frozen=True)
@@ -41,9 +42,14 @@ class Traced:
     leaves: tuple[tuple[Any] | ReturnedArgument | None, ...]
     effects: Effects
     activity: Activity
-    guards: tuple[Guard, ...]
+    guards: Guards
     placements: ProgramPlacements | None
     device: Device
+
+    @functools.cached_property
+    def reads_numbers(self) -> bool:
+        """Whether every run reads numbers, such as random seeds."""
+        return any(isinstance(c, RuntimeNumber) for c in self.captured)
 
     def rebuild(self, results: Iterable[Any], arguments: Sequence[Any] = ()) -> Any:
         """What the function returns when its result tensors are `results`; `arguments` are the array arguments."""

@@ -18,7 +18,7 @@ VIEWS = frozenset({"tensor.cast", "tensor.collapse_shape", "tensor.expand_shape"
 
 
 def donated_arguments(entry: ir.Operation) -> dict[int, int]:
-    """The result that each donated argument is dictionaries to, by the numbers of arguments."""
+    """The result that each donated argument is given to, by the numbers of arguments."""
     if "arg_attrs" not in entry.attributes:
         return {}
     dictionaries = [ir.DictAttr(a) for a in entry.attributes["arg_attrs"]]

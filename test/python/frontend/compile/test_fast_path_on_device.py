@@ -1,4 +1,4 @@
-"""The fast path on a device: training steps that are called again after a change, which has to take effect.
+"""The fast path of steps that capture tensors, on a device and on the host: changes between calls take effect.
 
 The same steps on the host, without compiling, give the expected values.
 """
@@ -32,9 +32,9 @@ def on_device(array):
 class Training:
     """A model and its steps; `slow_calls` counts calls that did not take the fast path."""
 
-    def __init__(self, compiled, algorithm=flow.optim.SGD, **numbers):
+    def __init__(self, compiled, algorithm=flow.optim.SGD, place="cuda", **numbers):
         flow.manual_seed(3)
-        self.place = "cuda" if compiled else "cpu"
+        self.place = place if compiled else "cpu"
         layers = flow.nn.Linear(4, 6, bias=False), flow.nn.BatchNorm1d(6), flow.nn.Linear(6, 3)
         self.net = flow.nn.Sequential(*layers).to(self.place)
         self.optimizer = algorithm(self.net.parameters(), lr=0.1, **numbers)
@@ -139,22 +139,27 @@ CHANGES = [
 ]  # fmt: skip
 
 
-def changed(compiled, change, **numbers):
-    training = Training(compiled, momentum=0.9)
+def changed(compiled, change, place):
+    training = Training(compiled, place=place, momentum=0.9)
     losses = training.run(0, 1)
     assert training.slow_calls == (1 if compiled else 0)
     change(training)
     return losses + training.run(2, 3), training.state
 
 
+both_places = pytest.mark.parametrize("place", ["cuda", "cpu"])
+
+
+@both_places
 @pytest.mark.parametrize("change", CHANGES, ids=lambda c: c.__name__)
-def test_changes_between_steps_take_effect(change):
-    equal(changed(True, change), changed(False, change))
+def test_changes_between_steps_take_effect(change, place):
+    equal(changed(True, change, place), changed(False, change, place))
 
 
-def test_learning_rates_are_read_at_every_step():
+@both_places
+def test_learning_rates_are_read_at_every_step(place):
     def run(compiled):
-        training, losses = Training(compiled, flow.optim.Adam), []
+        training, losses = Training(compiled, flow.optim.Adam, place), []
         for number in range(4):
             training.optimizer.param_groups[0]["lr"] = 0.1 / (number + 1)
             losses += training.run(number)
@@ -209,10 +214,11 @@ def test_gradients_of_arguments_are_recorded(training):
     assert not fixed(x).requires_grad
 
 
-def test_calls_are_recorded_where_captured_tensors_require_grad():
-    weight = on_device(floats(4, 4)).requires_grad_()
+@both_places
+def test_calls_are_recorded_where_captured_tensors_require_grad(place):
+    weight = flow.tensor(floats(4, 4)).to(place).requires_grad_()
     double = flow.compile(lambda x: flow.softmax(x @ weight) * 2.0)
-    x = on_device(floats(5, 4))
+    x = flow.tensor(floats(5, 4)).to(place)
     for _ in range(2):
         assert all(double(x).requires_grad for _ in range(3))
         with flow.no_grad():
@@ -259,14 +265,15 @@ def test_a_tensor_that_becomes_global():
     assert soft(on_device(floats(5, 4))).is_global
 
 
-def test_every_alias_is_guarded():
-    first = on_device(floats(4, 4))
+@both_places
+def test_every_alias_is_guarded(place):
+    first = flow.tensor(floats(4, 4)).to(place)
     second = first.detach()
     soft = flow.compile(lambda x: flow.softmax(flow.softmax(flow.softmax(x @ first) @ second) @ first))
-    x = on_device(floats(5, 4))
+    x = flow.tensor(floats(5, 4)).to(place)
     for change in (second, first):
         before = [soft(x).cpu().numpy() for _ in range(3)]
-        change.data = on_device(floats(4, 4, seed=9))
+        change.data = flow.tensor(floats(4, 4, seed=9)).to(place)
         expected = flow.softmax(flow.softmax(flow.softmax(x @ first) @ second) @ first).cpu().numpy()
         np.testing.assert_allclose(soft(x).cpu().numpy(), expected, 1e-5)
         assert not np.allclose(before[-1], expected)
