@@ -4,6 +4,10 @@ Generated from the records by `docs/generate.py`.
 """
 
 OPERATORS = {
+    "adaptive_max_pool": """
+        adaptive_max_pool1d adaptive_max_pool1d_grad adaptive_max_pool2d adaptive_max_pool2d_grad adaptive_max_pool3d
+        adaptive_max_pool3d_grad
+    """,
     "adaptive_pool": """
         adaptive_avg_pool1d adaptive_avg_pool1d_grad adaptive_avg_pool2d adaptive_avg_pool2d_grad adaptive_avg_pool3d
         adaptive_avg_pool3d_grad
@@ -99,6 +103,10 @@ OPERATORS = {
     "movement": """
         expand expand_dims reshape reshape_like squeeze transpose
     """,
+    "multi_reduce": """
+        local_multi_reduce_max_abs local_multi_reduce_min_abs multi_reduce_max_abs multi_reduce_min_abs
+        multi_reduce_sum_pow_abs
+    """,
     "multi_tensor": """
         multi_tensor_adam_update multi_tensor_adam_update_with_cast multi_tensor_momentum_update
         multi_tensor_momentum_update_with_cast multi_tensor_sgd_update multi_tensor_sgd_update_with_cast
@@ -129,7 +137,7 @@ OPERATORS = {
         max_pool_1d_grad max_pool_2d max_pool_2d_grad max_pool_3d max_pool_3d_grad
     """,
     "prelu": """
-        prelu prelu_grad
+        prelu prelu_grad tf_prelu tf_prelu_grad
     """,
     "products": """
         matrix_vector_product matrix_vector_product_grad_a matrix_vector_product_grad_b vector_matrix_product
@@ -152,11 +160,18 @@ OPERATORS = {
         argmax broadcast_like reduce_all reduce_any reduce_max reduce_min reduce_nansum reduce_prod reduce_sum
         reduce_sum_like
     """,
+    "reduce_stages": """
+        reduce_max_device_stage reduce_max_device_stage_grad reduce_max_global_stage reduce_max_global_stage_grad
+        reduce_min_device_stage reduce_min_device_stage_grad reduce_min_global_stage reduce_min_global_stage_grad
+    """,
     "regions": """
         deform_conv2d deform_conv2d_input_grad deform_conv2d_param_grad nms roi_align roi_align_grad
     """,
     "replacing": """
         tensor_scatter_nd_update
+    """,
+    "same_padding": """
+        same_padding same_padding_grad
     """,
     "scalar_ops": """
         scalar_add scalar_add_by_tensor scalar_bitwise_and scalar_bitwise_or scalar_bitwise_xor scalar_div
@@ -197,6 +212,10 @@ OPERATORS = {
     """,
     "strided": """
         as_strided as_strided_grad diag diag_grad diagonal diagonal_grad fold unfold unfold_tensor unfold_tensor_grad
+    """,
+    "tf_pool": """
+        tf_avg_pool_1d tf_avg_pool_1d_grad tf_avg_pool_2d tf_avg_pool_2d_grad tf_avg_pool_3d tf_avg_pool_3d_grad
+        tf_max_pool_1d tf_max_pool_1d_grad tf_max_pool_2d tf_max_pool_2d_grad tf_max_pool_3d tf_max_pool_3d_grad
     """,
     "unary": """
         abs acos acosh asin asinh atan atanh bitwise_not ceil celu cos cosh elu erf erfc exp exp2 expm1 fast_gelu

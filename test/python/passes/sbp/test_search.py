@@ -32,6 +32,7 @@ UNOFFERED = {
     "grid_sample_grad": "input",
     "hierarchical_parallel_cast_like": "in like",
     "multi_count_not_finite": "x",
+    "multi_reduce_sum_pow_abs": "x",
     "multi_square_sum": "x",
     "multi_tensor_adam_update": EACH,
     "multi_tensor_adam_update_with_cast": EACH,
