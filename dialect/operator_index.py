@@ -32,6 +32,9 @@ OPERATORS = {
         nll nll_grad sparse_softmax_cross_entropy sparse_softmax_cross_entropy_grad sparse_softmax_cross_entropy_ms
         sparse_softmax_cross_entropy_ms_grad
     """,
+    "class_sampling": """
+        distributed_partial_fc_sample distributed_partial_fc_sample_disable_boxing roc_auc_score
+    """,
     "conv": """
         conv1d conv2d conv3d conv_bias_grad conv_data_grad conv_filter_grad
     """,
@@ -42,6 +45,9 @@ OPERATORS = {
     """,
     "deconv": """
         deconv1d deconv2d deconv3d
+    """,
+    "draws": """
+        coin_flip exponential generate_random_batch_permutation_indices multinomial_with_replacement randperm rrelu
     """,
     "elementwise_grad": """
         abs_grad acos_grad acosh_grad asin_grad asinh_grad atan2_x_grad atan2_y_grad atan_grad atanh_grad
@@ -72,6 +78,12 @@ OPERATORS = {
     """,
     "group_norm": """
         group_norm group_norm_grad group_norm_param_grad
+    """,
+    "images": """
+        crop_mirror_normalize_from_uint8
+    """,
+    "indexed_slices": """
+        indexed_slices_adam_update indexed_slices_momentum_update indexed_slices_reduce_sum indexed_slices_sgd_update
     """,
     "indexing": """
         batch_gather dim_gather gather gather_nd one_hot
@@ -110,6 +122,10 @@ OPERATORS = {
     "multi_tensor": """
         multi_tensor_adam_update multi_tensor_adam_update_with_cast multi_tensor_momentum_update
         multi_tensor_momentum_update_with_cast multi_tensor_sgd_update multi_tensor_sgd_update_with_cast
+        multi_tensor_yolov5_weight_update
+    """,
+    "noncontiguous": """
+        noncontiguous_binary_op noncontiguous_binary_op_grad
     """,
     "norm": """
         layer_norm layer_norm_grad layer_norm_param_grad rms_norm rms_norm_grad rms_norm_param_grad
@@ -130,7 +146,8 @@ OPERATORS = {
         hierarchical_parallel_cast hierarchical_parallel_cast_like
     """,
     "passing": """
-        amp_black_identity amp_white_identity depend identity_buffer stop_gradient
+        amp_black_identity amp_white_identity cast_to_static_shape copy copy_d2h copy_h2d depend identity_buffer
+        pinned_identity stop_gradient to_contiguous
     """,
     "pool": """
         avg_pool_1d avg_pool_1d_grad avg_pool_2d avg_pool_2d_grad avg_pool_3d avg_pool_3d_grad max_pool_1d
@@ -144,7 +161,7 @@ OPERATORS = {
         vector_matrix_product_grad_a vector_matrix_product_grad_b
     """,
     "quantization": """
-        fake_quantization min_max_observer quantization
+        fake_quantization min_max_observer moving_average_min_max_observer quantization
     """,
     "random": """
         bernoulli dropout dropout_grad normal random_mask_like uniform uniform_int
@@ -174,11 +191,11 @@ OPERATORS = {
         same_padding same_padding_grad
     """,
     "scalar_ops": """
-        scalar_add scalar_add_by_tensor scalar_bitwise_and scalar_bitwise_or scalar_bitwise_xor scalar_div
-        scalar_div_by_tensor scalar_floordiv scalar_fmod scalar_logical_and scalar_logical_equal
-        scalar_logical_greater scalar_logical_greater_equal scalar_logical_less scalar_logical_less_equal
-        scalar_logical_not_equal scalar_logical_or scalar_logical_xor scalar_mul scalar_mul_by_tensor scalar_pow
-        scalar_reverse_pow scalar_sub_by_tensor scalar_truncdiv
+        host_scalar_add_by_tensor scalar_add scalar_add_by_tensor scalar_bitwise_and scalar_bitwise_or
+        scalar_bitwise_xor scalar_div scalar_div_by_tensor scalar_floordiv scalar_fmod scalar_logical_and
+        scalar_logical_equal scalar_logical_greater scalar_logical_greater_equal scalar_logical_less
+        scalar_logical_less_equal scalar_logical_not_equal scalar_logical_or scalar_logical_xor scalar_mul
+        scalar_mul_by_tensor scalar_pow scalar_reverse_pow scalar_sub_by_tensor scalar_truncdiv
     """,
     "scan": """
         cumprod cumprod_grad cumsum product_of_others
@@ -205,10 +222,10 @@ OPERATORS = {
         log_softmax log_softmax_grad softmax softmax_grad
     """,
     "source": """
-        arange constant dim_size empty eye ones_like positions zero_like
+        arange constant dim_size empty eye ones_like positions tensor_constant zero_like
     """,
     "special": """
-        digamma digamma_grad erfinv lgamma lgamma_grad trigamma
+        broadcast_zeta digamma digamma_grad erfinv lgamma lgamma_grad trigamma
     """,
     "strided": """
         as_strided as_strided_grad diag diag_grad diagonal diagonal_grad fold unfold unfold_tensor unfold_tensor_grad

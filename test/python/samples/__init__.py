@@ -29,7 +29,8 @@ SPREAD: list[Sample] = [
 #: Operators whose results say less than the reference's of NaN, infinities and large numbers, and why.
 UNEDGED = {
     **dict.fromkeys(
-        ("min_max_observer", "quantization", "fake_quantization"), "scales of such ranges are no numbers"
+        ("min_max_observer", "moving_average_min_max_observer", "quantization", "fake_quantization"),
+        "scales of such ranges are no numbers",
     ),
     **dict.fromkeys(("inv", "det", "lu_decomposition"), "LAPACK refuses such matrices"),
     "grid_sample": "positions that are NaN or infinite read no element",
@@ -38,6 +39,8 @@ UNEDGED = {
         ("roi_align", "roi_align_grad", "deform_conv2d", "deform_conv2d_input_grad"), "as of grid_sample"
     ),
     "deform_conv2d_param_grad": "as of grid_sample",
+    "multinomial_with_replacement": "such weights are errors of the run",
+    "roc_auc_score": "scores that are NaN have no order",
     "searchsorted": "rows of such values are not sorted",
     "searchsorted_scalar": "as of searchsorted",
     "attention": "weights that underflow in f32 do not in the reference's f64, so that 0 * inf is NaN",
