@@ -231,7 +231,8 @@ def multinomial(
     elements; none twice unless `replacement`.
 
     Raises:
-        OneFlowError: elements are negative, not finite or all 0, or there are too few of them that are not 0.
+        OneFlowError: elements are negative, not finite or all 0, or there are too few of them that are not 0; an
+            IndexError where the operator finds it.
         TraceError: a function is being traced, and several positions are drawn without replacement.
     """
     x: Any = as_tensor(input)

@@ -62,7 +62,7 @@ func.func @multi_tensor_sgd_update(%arg0: tensor<3x4xf16>, %arg1: tensor<3x4xf16
 
 // CHECK-LABEL: func.func @multi_tensor_yolov5_weight_update(
 // CHECK: "oneflow.multi_tensor_yolov5_weight_update"({{.*}}) {d = 7.500000e-01 : f32, operandSegmentSizes = array<i32: 2, 2>} : (tensor<*xf32>, tensor<*xf32>, tensor<*xf32>, tensor<*xf32>) -> (tensor<*xf32>, tensor<*xf32>)
-func.func @multi_tensor_yolov5_weight_update(%arg0: tensor<3x4xf32>, %arg1: tensor<3xf32>, %arg2: tensor<3x4xf32>, %arg3: tensor<3xf32>) -> (tensor<*xf32>, tensor<*xf32>) {
+func.func @multi_tensor_yolov5_weight_update(%arg0: tensor<3x4xf32>, %arg1: tensor<3xf32>, %arg2: tensor<3x4xf32>, %arg3: tensor<3xf32>) -> (tensor<3x4xf32>, tensor<3xf32>) {
   %cast = tensor.cast %arg0 : tensor<3x4xf32> to tensor<*xf32>
   %cast_0 = tensor.cast %arg1 : tensor<3xf32> to tensor<*xf32>
   %cast_1 = tensor.cast %arg2 : tensor<3x4xf32> to tensor<*xf32>

@@ -311,12 +311,11 @@ def test_random_numbers_of_a_kind():
     flow.manual_seed(0)
     assert flow.multinomial(flow.tensor([[0.0, 1.0], [1.0, 0.0]]), 3, True).tolist() == [[1, 1, 1], [0, 0, 0]]
     assert sorted(flow.multinomial(flow.tensor([1.0, 2.0, 3.0]), 3).tolist()) == [0, 1, 2]
-    with pytest.raises(flow.OneFlowError, match="a row of weights at least 0, finite and not all 0"):
+    with pytest.raises(IndexError, match="a row of weights at least 0, finite and not all 0"):
         flow.multinomial(flow.tensor([1.0, -1.0]), 1)
     rates = flow.empty(4000).exponential_(4.0)
-    assert (
-        rates.min().item() >= 0 and abs(rates.mean().item() - 0.25) < 0.02 and abs(rates.std().item() - 0.25) < 0.02
-    )
+    assert rates.min().item() >= 0
+    assert abs(rates.mean().item() - 0.25) < 0.02 and abs(rates.std().item() - 0.25) < 0.02
     drawn = flow.normal(flow.full((4000,), 2.0), 0.5)
     assert abs(drawn.mean().item() - 2) < 0.05 and abs(drawn.std().item() - 0.5) < 0.05
     assert flow.empty(3).bernoulli_(1.0).tolist() == [1, 1, 1] and flow.randint(2, (5,)).max().item() < 2
