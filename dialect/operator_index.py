@@ -4,6 +4,10 @@ Generated from the records by `docs/generate.py`.
 """
 
 OPERATORS = {
+    "adaptive_max_pool": """
+        adaptive_max_pool1d adaptive_max_pool1d_grad adaptive_max_pool2d adaptive_max_pool2d_grad adaptive_max_pool3d
+        adaptive_max_pool3d_grad
+    """,
     "adaptive_pool": """
         adaptive_avg_pool1d adaptive_avg_pool1d_grad adaptive_avg_pool2d adaptive_avg_pool2d_grad adaptive_avg_pool3d
         adaptive_avg_pool3d_grad
@@ -28,6 +32,9 @@ OPERATORS = {
         nll nll_grad sparse_softmax_cross_entropy sparse_softmax_cross_entropy_grad sparse_softmax_cross_entropy_ms
         sparse_softmax_cross_entropy_ms_grad
     """,
+    "class_sampling": """
+        distributed_partial_fc_sample distributed_partial_fc_sample_disable_boxing roc_auc_score
+    """,
     "conv": """
         conv1d conv2d conv3d conv_bias_grad conv_data_grad conv_filter_grad
     """,
@@ -38,6 +45,9 @@ OPERATORS = {
     """,
     "deconv": """
         deconv1d deconv2d deconv3d
+    """,
+    "draws": """
+        coin_flip exponential generate_random_batch_permutation_indices multinomial_with_replacement randperm rrelu
     """,
     "elementwise_grad": """
         abs_grad acos_grad acosh_grad asin_grad asinh_grad atan2_x_grad atan2_y_grad atan_grad atanh_grad
@@ -69,6 +79,12 @@ OPERATORS = {
     "group_norm": """
         group_norm group_norm_grad group_norm_param_grad
     """,
+    "images": """
+        crop_mirror_normalize_from_uint8
+    """,
+    "indexed_slices": """
+        indexed_slices_adam_update indexed_slices_momentum_update indexed_slices_reduce_sum indexed_slices_sgd_update
+    """,
     "indexing": """
         batch_gather dim_gather gather gather_nd one_hot
     """,
@@ -99,9 +115,17 @@ OPERATORS = {
     "movement": """
         expand expand_dims reshape reshape_like squeeze transpose
     """,
+    "multi_reduce": """
+        local_multi_reduce_max_abs local_multi_reduce_min_abs multi_reduce_max_abs multi_reduce_min_abs
+        multi_reduce_sum_pow_abs
+    """,
     "multi_tensor": """
         multi_tensor_adam_update multi_tensor_adam_update_with_cast multi_tensor_momentum_update
         multi_tensor_momentum_update_with_cast multi_tensor_sgd_update multi_tensor_sgd_update_with_cast
+        multi_tensor_yolov5_weight_update
+    """,
+    "noncontiguous": """
+        noncontiguous_binary_op noncontiguous_binary_op_grad
     """,
     "norm": """
         layer_norm layer_norm_grad layer_norm_param_grad rms_norm rms_norm_grad rms_norm_param_grad
@@ -122,21 +146,22 @@ OPERATORS = {
         hierarchical_parallel_cast hierarchical_parallel_cast_like
     """,
     "passing": """
-        amp_black_identity amp_white_identity depend identity_buffer stop_gradient
+        amp_black_identity amp_white_identity cast_to_static_shape copy copy_d2h copy_h2d depend identity_buffer
+        pinned_identity stop_gradient to_contiguous
     """,
     "pool": """
         avg_pool_1d avg_pool_1d_grad avg_pool_2d avg_pool_2d_grad avg_pool_3d avg_pool_3d_grad max_pool_1d
         max_pool_1d_grad max_pool_2d max_pool_2d_grad max_pool_3d max_pool_3d_grad
     """,
     "prelu": """
-        prelu prelu_grad
+        prelu prelu_grad tf_prelu tf_prelu_grad
     """,
     "products": """
         matrix_vector_product matrix_vector_product_grad_a matrix_vector_product_grad_b vector_matrix_product
         vector_matrix_product_grad_a vector_matrix_product_grad_b
     """,
     "quantization": """
-        fake_quantization min_max_observer quantization
+        fake_quantization min_max_observer moving_average_min_max_observer quantization
     """,
     "random": """
         bernoulli dropout dropout_grad normal random_mask_like uniform uniform_int
@@ -152,18 +177,25 @@ OPERATORS = {
         argmax broadcast_like reduce_all reduce_any reduce_max reduce_min reduce_nansum reduce_prod reduce_sum
         reduce_sum_like
     """,
+    "reduce_stages": """
+        reduce_max_device_stage reduce_max_device_stage_grad reduce_max_global_stage reduce_max_global_stage_grad
+        reduce_min_device_stage reduce_min_device_stage_grad reduce_min_global_stage reduce_min_global_stage_grad
+    """,
     "regions": """
         deform_conv2d deform_conv2d_input_grad deform_conv2d_param_grad nms roi_align roi_align_grad
     """,
     "replacing": """
         tensor_scatter_nd_update
     """,
+    "same_padding": """
+        same_padding same_padding_grad
+    """,
     "scalar_ops": """
-        scalar_add scalar_add_by_tensor scalar_bitwise_and scalar_bitwise_or scalar_bitwise_xor scalar_div
-        scalar_div_by_tensor scalar_floordiv scalar_fmod scalar_logical_and scalar_logical_equal
-        scalar_logical_greater scalar_logical_greater_equal scalar_logical_less scalar_logical_less_equal
-        scalar_logical_not_equal scalar_logical_or scalar_logical_xor scalar_mul scalar_mul_by_tensor scalar_pow
-        scalar_reverse_pow scalar_sub_by_tensor scalar_truncdiv
+        host_scalar_add_by_tensor scalar_add scalar_add_by_tensor scalar_bitwise_and scalar_bitwise_or
+        scalar_bitwise_xor scalar_div scalar_div_by_tensor scalar_floordiv scalar_fmod scalar_logical_and
+        scalar_logical_equal scalar_logical_greater scalar_logical_greater_equal scalar_logical_less
+        scalar_logical_less_equal scalar_logical_not_equal scalar_logical_or scalar_logical_xor scalar_mul
+        scalar_mul_by_tensor scalar_pow scalar_reverse_pow scalar_sub_by_tensor scalar_truncdiv
     """,
     "scan": """
         cumprod cumprod_grad cumsum product_of_others
@@ -190,13 +222,17 @@ OPERATORS = {
         log_softmax log_softmax_grad softmax softmax_grad
     """,
     "source": """
-        arange constant dim_size empty eye ones_like positions zero_like
+        arange constant dim_size empty eye ones_like positions tensor_constant zero_like
     """,
     "special": """
-        digamma digamma_grad erfinv lgamma lgamma_grad trigamma
+        broadcast_zeta digamma digamma_grad erfinv lgamma lgamma_grad trigamma
     """,
     "strided": """
         as_strided as_strided_grad diag diag_grad diagonal diagonal_grad fold unfold unfold_tensor unfold_tensor_grad
+    """,
+    "tf_pool": """
+        tf_avg_pool_1d tf_avg_pool_1d_grad tf_avg_pool_2d tf_avg_pool_2d_grad tf_avg_pool_3d tf_avg_pool_3d_grad
+        tf_max_pool_1d tf_max_pool_1d_grad tf_max_pool_2d tf_max_pool_2d_grad tf_max_pool_3d tf_max_pool_3d_grad
     """,
     "unary": """
         abs acos acosh asin asinh atan atanh bitwise_not ceil celu cos cosh elu erf erfc exp exp2 expm1 fast_gelu

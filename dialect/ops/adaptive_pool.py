@@ -16,6 +16,7 @@ from oneflow.dialect import dtypes
 from oneflow.dialect import scalar as s
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.compute import Size, Stage
+from oneflow.dialect.dtypes import DType
 from oneflow.dialect.ops.pool import factors, linear_in_dy
 from oneflow.dialect.ops.rows import expect_type
 from oneflow.dialect.ops.spatial import channels_back, channels_first, expect_images, expect_windows, layout_of
@@ -76,12 +77,13 @@ class Parts:
         return ((position + 1) * self.out - 1) // self.size
 
 
-def _parts(op: Call) -> list[Parts]:
+def parts_of(op: Call) -> list[Parts]:
+    """The windows along each spatial dimension of the operand `x`."""
     sizes = layout_of(op, op.x.rank - 2).split(op.x.shape)[2]
     return [Parts(size, out) for size, out in zip(sizes, op.output_size, strict=True)]
 
 
-def _masked(positions: Sequence[tuple[Expr, Expr | None, Size]]) -> tuple[list[Expr], Expr | None]:
+def masked(positions: Sequence[tuple[Expr, Expr | None, Size]]) -> tuple[list[Expr], Expr | None]:
     """Positions clamped into the image, and whether all of them were inside (None: always).
 
     Each position comes with its bound, None where it is always below, and with the size that it indexes.
@@ -97,7 +99,7 @@ def _masked(positions: Sequence[tuple[Expr, Expr | None, Size]]) -> tuple[list[E
 
 
 def _sum_of(read: Any, positions: Sequence[tuple[Expr, Expr | None, Size]]) -> Expr:
-    safe, meant = _masked(positions)
+    safe, meant = masked(positions)
     value: Expr = read(safe)
     return value if meant is None else s.where(meant, value, 0)
 
@@ -110,9 +112,9 @@ def _share(parts: Sequence[Parts], windows: Sequence[Expr], value: Expr) -> Expr
     return value / s.cast(count, value.dtype)
 
 
-def _expect(op: Call, spatial: int) -> TensorDesc:
+def expect_parts(op: Call, spatial: int, allowed: Sequence[DType] = dtypes.FLOATS) -> TensorDesc:
     """Checks images and sizes; gives the type of one value per window."""
-    expect_dtype(op, "x", op.x, dtypes.FLOATS)
+    expect_dtype(op, "x", op.x, allowed)
     expect_windows(op, spatial, {"output_size": 1})
     layout = layout_of(op, spatial)
     expect_images(op, "x", op.x, spatial)
@@ -123,7 +125,7 @@ def _expect(op: Call, spatial: int) -> TensorDesc:
 
 
 def _compute(op: Call) -> Stage:
-    layout, parts = layout_of(op, op.x.rank - 2), _parts(op)
+    layout, parts = layout_of(op, op.x.rank - 2), parts_of(op)
     lead, channels, _ = layout.split(op.x.shape)
     shape = layout.arrange(lead, channels, op.output_size)
 
@@ -138,7 +140,7 @@ def _compute(op: Call) -> Stage:
 
 
 def _grad_compute(op: Call) -> Stage:
-    layout, parts = layout_of(op, op.x.rank - 2), _parts(op)
+    layout, parts = layout_of(op, op.x.rank - 2), parts_of(op)
     wide = op.x.dtype.accumulator
     share = c.element_wise(op.dy.shape, lambda *i: _share(parts, layout.split(i)[2], op.dy[i]), wide)
 
@@ -151,7 +153,7 @@ def _grad_compute(op: Call) -> Stage:
     return c.sum_(op.x.shape, [p.max_windows() for p in parts], element, op.x.dtype)
 
 
-def _numpy_boxes(sizes: Sequence[int], outs: Sequence[int]) -> Iterator[tuple[tuple[int, ...], tuple[Any, ...]]]:
+def numpy_boxes(sizes: Sequence[int], outs: Sequence[int]) -> Iterator[tuple[tuple[int, ...], tuple[Any, ...]]]:
     """Each window's number and the slices of images that it holds."""
     for at in np.ndindex(*outs):
         rows = zip(at, sizes, outs, strict=True)
@@ -161,7 +163,7 @@ def _numpy_boxes(sizes: Sequence[int], outs: Sequence[int]) -> Iterator[tuple[tu
 def _reference(x: Any, *, output_size: Any, data_format: Any) -> Any:
     images = channels_first(x.astype(np.float64), data_format)
     y: Any = np.zeros((*images.shape[:2], *output_size))
-    for at, box in _numpy_boxes(images.shape[2:], output_size):
+    for at, box in numpy_boxes(images.shape[2:], output_size):
         part = images[box]
         y[(..., *at)] = part.sum(axis=tuple(range(2, x.ndim))) / np.prod(part.shape[2:])
     return channels_back(y, data_format).astype(x.dtype)
@@ -170,7 +172,7 @@ def _reference(x: Any, *, output_size: Any, data_format: Any) -> Any:
 def _grad_reference(x: Any, dy: Any, *, output_size: Any, data_format: Any) -> Any:
     dx: Any = np.zeros(channels_first(x, data_format).shape)
     slopes = channels_first(dy.astype(np.float64), data_format)
-    for at, box in _numpy_boxes(dx.shape[2:], output_size):
+    for at, box in numpy_boxes(dx.shape[2:], output_size):
         share = slopes[(..., *at)] / np.prod(dx[box].shape[2:])
         dx[box] += share.reshape(*share.shape, *[1] * len(output_size))
     return channels_back(dx, data_format).astype(x.dtype)
@@ -180,7 +182,7 @@ def _adaptive_pool(spatial: int) -> tuple[Operator, Operator]:
     name = f"adaptive_avg_pool{spatial}d"
 
     def grad_types(op: Call) -> TensorDesc:
-        expect_type(op, "dy", _expect(op, spatial))
+        expect_type(op, "dy", expect_parts(op, spatial))
         return TensorDesc(op.x.shape, op.x.dtype)
 
     def grad(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
@@ -192,7 +194,8 @@ def _adaptive_pool(spatial: int) -> tuple[Operator, Operator]:
     forward = define(
         f"{name}(x, {ATTRS}) -> y", depth=2,
         doc="The mean of each of `output_size` windows, which divide the image as evenly as they can.",
-        types=lambda op: _expect(op, spatial), sbp=lambda op: Factors(f"{factors(op)} -> {factors(op)}", "joint"),
+        types=lambda op: expect_parts(op, spatial),
+        sbp=lambda op: Factors(f"{factors(op)} -> {factors(op)}", "joint"),
         grad=grad, compute=_compute, reference=_reference,
     )  # fmt: skip
     backward = define(

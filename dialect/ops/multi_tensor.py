@@ -1,4 +1,4 @@
-"""Updates of many parameters by one operator, as in OneFlow: one row for each of three optimizers.
+"""Updates of many parameters by one operator, as in OneFlow: one row for each of three optimizers, and averages.
 
 Each is the update of one parameter, `optimizer`'s record, for every parameter: operands of a parameter are repeated,
 numbers are shared, and so are the names of results.
@@ -12,12 +12,17 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
+from oneflow.dialect import dtypes
 from oneflow.dialect.builder import Builder, Value
+from oneflow.dialect.composite import composite
 from oneflow.dialect.numpy_builder import run_reference
 from oneflow.dialect.ops import optimizer  # noqa: F401  (the updates of one parameter)
 from oneflow.dialect.ops.update import COPY, NO_GRAD, NUMBERS
 from oneflow.dialect.record import REGISTRY, Call, Operator, OperatorError, define, infer
 from oneflow.dialect.sbp import Factors, common_axes
+from oneflow.dialect.shapes import expect_dtype
 from oneflow.dialect.signature import AttrDef
 from oneflow.dialect.tensor_desc import TensorDesc
 
@@ -119,3 +124,35 @@ for _one in map(REGISTRY.__getitem__, ("sgd_update", "momentum_update", "adam_up
     _names = [a.name for a in _one.signature.inputs if a.name not in (*LEFT_OUT, COPY)]
     _register(f"multi_tensor_{_one.name}", _one, _names)
     _register(f"multi_tensor_{_one.name}_with_cast", _one, [*_names[:2], COPY, *_names[2:]])
+
+
+def _check_averages(op: Call) -> None:
+    if len(op.model) != len(op.model_update):
+        raise op.error(f"expected {len(op.model)} tensors in model_update, got {len(op.model_update)}")
+    for old, new in zip(op.model, op.model_update, strict=True):
+        expect_dtype(op, "model", old, dtypes.FLOATS)
+        if not new.compatible(old):
+            raise op.error(f"expected model_update of type {old}, got {new}")
+
+
+def _write_averages(ops: Builder, op: Call) -> tuple[Value, ...]:
+    pairs = zip(op.model, op.model_update, strict=True)
+    return tuple(old * op.d + new * (1.0 - op.d) for old, new in pairs)
+
+
+def _numpy_averages(model: Any, model_update: Any, *, d: Any) -> tuple[Any, ...]:
+    pairs = ((old.astype(np.float64), new.astype(np.float64)) for old, new in zip(model, model_update, strict=True))
+    return tuple((old * d + new * (1 - d)).astype(model[0].dtype) for old, new in pairs)
+
+
+def _average_factors(op: Call) -> Factors:
+    models = ", ".join(common_axes(op.model))
+    return Factors(f"{models}, {models} -> {models}", "joint")
+
+
+composite(
+    "multi_tensor_yolov5_weight_update(model+, model_update+, d: float = 0.0) -> model_out+",
+    "Running averages of parameters: d * model + (1 - d) * model_update.",
+    write=_write_averages, reference=_numpy_averages, check=_check_averages, sbp=_average_factors, grad=NO_GRAD,
+    unoffered=APART,
+)  # fmt: skip

@@ -17,16 +17,36 @@ elementwise(
     "stop_gradient(in) -> out", "`in` itself, through which no gradient flows.",
     scalar=lambda x: x, reference=lambda x: x, allowed=dtypes.ALL, linear="joint", grad=zero_grad,
 )  # fmt: skip
+_DEVICES = "`in` itself: a program runs on one kind of device. OneFlow makes"
 for _name, _attrs, _doc in (
     ("amp_white_identity", "", "`in` itself, at which OneFlow's automatic mixed precision goes on in f16."),
     ("amp_black_identity", "", "`in` itself, at which OneFlow's automatic mixed precision stays in f32."),
     ("identity_buffer", ", buffer_size: int64 = 0", "`in` itself; how many results OneFlow keeps for later stages."),
+    ("copy", "", f"{_DEVICES} a copy on another device."),
+    ("copy_h2d", "", f"{_DEVICES} a copy from the host to the device."),
+    ("copy_d2h", "", f"{_DEVICES} a copy from the device to the host."),
+    ("pinned_identity", "", f"{_DEVICES} a copy in memory that devices read."),
+    ("to_contiguous", "", "`in` itself, whose elements lie in row-major order as those of every value."),
 ):
     elementwise(
         f"{_name}(in{_attrs}) -> out", _doc,
         scalar=lambda x: x, reference=lambda x: x, allowed=dtypes.ALL, linear="joint",
         laws=(neutral(f"drop-{_name}", f"{_name}(x) = x", lambda op: True),),
     )  # fmt: skip
+
+
+def _static(op: Call) -> TensorDesc:
+    if not op.input.is_static:
+        raise op.error(f"expected a static shape of input, got {op.input}")
+    desc: TensorDesc = op.input
+    return desc
+
+
+elementwise(
+    "cast_to_static_shape(input) -> output", "`input` itself, whose sizes have to be known.", types=_static,
+    scalar=lambda x: x, reference=lambda x: x, allowed=dtypes.ALL, linear="joint",
+    laws=(neutral("drop-cast_to_static_shape", "cast_to_static_shape(x) = x", lambda op: True),),
+)  # fmt: skip
 
 
 def _placements(shape: Shape) -> list[Sbp]:

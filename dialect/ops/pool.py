@@ -75,7 +75,7 @@ def _window_shape(op: Call, layout: Layout) -> tuple[Size, ...]:
     return layout.arrange(lead, channels, _windows(op).counts(sizes))
 
 
-def _flat(positions: Sequence[Expr], sizes: Sequence[Size]) -> Expr:
+def flat_position(positions: Sequence[Expr], sizes: Sequence[Size]) -> Expr:
     """The position in the spatial plane as one number, in row-major order."""
     flat = positions[0]
     for position, size in zip(positions[1:], sizes[1:], strict=True):
@@ -140,14 +140,16 @@ def _max_compute(op: Call) -> tuple[Stage, Stage]:
         image = [p - padding for p, padding in zip(there, op.padding, strict=True)]
         better = (value > acc[0]) | (s.isnan(value) & ~s.isnan(acc[0])) | (acc[1] < 0)
         better = better if is_unpadded else better & _within(image, sizes)
-        return [s.where(better, value, acc[0]), s.where(better, _flat(image, sizes), acc[1])]
+        return [s.where(better, value, acc[0]), s.where(better, flat_position(image, sizes), acc[1])]
 
     def search(*at: Expr) -> Expr:
         """The first place that has the largest element of a window without padding."""
         best, position = y[at], s.const(-1, dtypes.int64)
         for offset in reversed(list(np.ndindex(*windows.kernel))):
             value, there = element(*at, *map(c.as_expr, offset))
-            position = s.where(value.eq(best) | (s.isnan(value) & s.isnan(best)), _flat(there, sizes), position)
+            position = s.where(
+                value.eq(best) | (s.isnan(value) & s.isnan(best)), flat_position(there, sizes), position
+            )
         return position
 
     y = c.reduce_(shape, windows.kernel, low, s.maximum, lambda *p: element(*p)[0], op.x.dtype)
@@ -227,7 +229,7 @@ def _max_grad_compute(op: Call) -> Stage:
     layout, windows = layout_of(op, op.x.rank - 2), _windows(op)
     sizes = layout.split(op.x.shape)[2]
     if windows.tile(sizes):
-        return _tiled(op, lambda at, place: s.where(op.indice[at].eq(_flat(place, sizes)), op.dy[at], 0))
+        return _tiled(op, lambda at, place: s.where(op.indice[at].eq(flat_position(place, sizes)), op.dy[at], 0))
     # Positions are read as 32 bits where they fit: half the memory traffic.
     small = all(isinstance(n, int) for n in sizes) and (count(sizes) or 0) < 2**31
     places = c.convert(op.indice, dtypes.int32 if small else dtypes.int64)
@@ -236,12 +238,13 @@ def _max_grad_compute(op: Call) -> Stage:
     def term(*position: Expr) -> Expr:
         lead, channels, image = layout.split(position[: op.x.rank])
         there = layout.arrange(lead, channels, windows.covering(image, position[op.x.rank :]))
-        return s.where(indice[there].eq(s.cast(_flat(image, sizes), indice.dtype)), dy[there], 0)
+        return s.where(indice[there].eq(s.cast(flat_position(image, sizes), indice.dtype)), dy[there], 0)
 
     return c.sum_(op.x.shape, windows.max_overlap, term, op.x.dtype)
 
 
-def _max_grad_reference(x: Any, indice: Any, dy: Any, *, data_format: Any) -> Any:
+def max_grad_reference(x: Any, indice: Any, dy: Any, *, data_format: Any) -> Any:
+    """The NumPy form of the gradient of a max pooling of `x`, whose elements came from the positions `indice`."""
     images, slopes, places = (channels_first(a, data_format) for a in (x, dy, indice))
     plane = np.zeros((*images.shape[:2], int(np.prod(images.shape[2:]))), wide(x))
     for at in np.ndindex(*slopes.shape):
@@ -250,7 +253,7 @@ def _max_grad_reference(x: Any, indice: Any, dy: Any, *, data_format: Any) -> An
     return channels_back(plane.reshape(images.shape), data_format).astype(x.dtype)
 
 
-def _flattened(ops: Builder, op: Call, value: Value, layout: Layout) -> Value:
+def flattened(ops: Builder, op: Call, value: Value, layout: Layout) -> Value:
     """Images whose spatial dimensions are one."""
     lead, channels, sizes = layout.split(value.shape)
     shape = layout.arrange(lead, channels, [count(sizes)])
@@ -264,7 +267,7 @@ def _max_pool_grad(spatial: int) -> Operator:
         layout = layout_of(op, spatial)
 
         def dy() -> Value:
-            plane, index = (_flattened(ops, op, v, layout) for v in (ddx, op.indice))
+            plane, index = (flattened(ops, op, v, layout) for v in (ddx, op.indice))
             dim = Layout(1, layout.first).split((0, 1, 2))[2][0]
             second_gradient: Value = ops.reshape_like(ops.dim_gather(plane, index, dim=dim), op.dy)
             return second_gradient
@@ -275,7 +278,7 @@ def _max_pool_grad(spatial: int) -> Operator:
         f"max_pool_{spatial}d_grad(x, indice, dy, {MAX_ATTRS}) -> dx", depth=2,
         doc=f"The gradient of `max_pool_{spatial}d`: dy at the positions `indice`, added up.",
         types=_grad_types(spatial, dtypes.FLOATS), sbp=linear_in_dy, grad=grad, compute=_max_grad_compute,
-        reference=_max_grad_reference, shapes_of=("x",),
+        reference=max_grad_reference, shapes_of=("x",),
     )  # fmt: skip
 
 

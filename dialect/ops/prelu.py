@@ -1,4 +1,4 @@
-"""The rectifier whose slope below 0 is learnt, one for all or one for each channel, and its gradient."""
+"""Rectifiers whose slopes below 0 are learnt: one for all, one for each channel, or one for each element."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import numpy as np
 from oneflow.dialect import dtypes
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.composed import composed_gradient
+from oneflow.dialect.composite import adjoint, composite
 from oneflow.dialect.ops.rows import expect_type, letters
 from oneflow.dialect.ops.softmax import narrow, widen
 from oneflow.dialect.record import Call, operator
 from oneflow.dialect.sbp import B, Factors, P, S, SbpSignature
-from oneflow.dialect.shapes import expect_dtype, expect_rank
+from oneflow.dialect.shapes import expect_dim, expect_dtype, expect_rank
 from oneflow.dialect.tensor_desc import TensorDesc
 
 
@@ -121,3 +122,51 @@ def _sum_of_channels(ops: Builder, value: Value, alpha: Value) -> Value:
     if alpha.shape == (1,):
         return ops.reshape(ops.reduce_sum(value, axis=range(value.rank)), shape=(1,))
     return ops.reduce_sum(value, axis=_channels(value.rank))
+
+
+def _check_elements(op: Call) -> None:
+    expect_dtype(op, "x", op.x, dtypes.FLOATS)
+    expect_rank(op, "x", op.x, 1, -1)
+    expect_rank(op, "alpha", op.alpha, op.x.rank - 1)
+    expect_dtype(op, "alpha", op.alpha, (op.x.dtype,))
+    if None in op.alpha.shape:
+        raise op.error(f"expected a static shape of alpha, got {op.alpha}")
+    for axis, (slope, size) in enumerate(zip(op.alpha.shape, op.x.shape[1:], strict=True)):
+        if slope != 1:
+            expect_dim(op, f"dimension {axis} of alpha", slope, size)
+    if "dy" in op.inputs:
+        expect_type(op, "dy", op.x)
+
+
+def _write_elements(ops: Builder, op: Call) -> Value:
+    value: Value = ops.where(_positive(ops, op.x), op.x, op.x * op.alpha)
+    return value
+
+
+def _element_factors(op: Call) -> Factors:
+    names = letters(op.x.rank, op.x.rank)
+    return Factors(f"{names}, {names.partition(' ')[2]} -> {names}")
+
+
+def _element_gradient_signatures(op: Call) -> list[SbpSignature]:
+    """Splits of every axis; slopes that an axis shares have partial sums of gradients."""
+
+    def split(axis: int) -> SbpSignature:
+        shared = axis == 0 or op.alpha.shape[axis - 1] == 1
+        alpha, diff = (B, P) if shared else (S(axis - 1), S(axis - 1))
+        return SbpSignature((S(axis), S(axis), alpha), (S(axis), diff))
+
+    return [*map(split, range(op.x.rank)), SbpSignature((P, B, B), (P, P))]
+
+
+composite(
+    "tf_prelu(x, alpha) -> y",
+    "x where it is positive, else alpha * x; `alpha` has a slope for each element of one of the batch.\n\n"
+    "A dimension of `alpha` may be 1: its elements share the slope.",
+    write=_write_elements, check=_check_elements, sbp=_element_factors,
+    reference=lambda x, alpha: np.where(x > 0, x, x * alpha.astype(np.float64)).astype(x.dtype),
+)  # fmt: skip
+adjoint(
+    "tf_prelu_grad(dy, x, alpha) -> dx, alpha_diff", "The gradients of `tf_prelu`.",
+    of="tf_prelu", seeds=("dy",), check=_check_elements, sbp=_element_gradient_signatures,
+)  # fmt: skip

@@ -14,10 +14,12 @@ import numpy as np
 from oneflow.dialect import dtypes
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.composite import composite
+from oneflow.dialect.ops.rows import expect_type
 from oneflow.dialect.ops.softmax import narrow, widen
-from oneflow.dialect.record import Call, Rule, no_grad
+from oneflow.dialect.record import Call, Rule, no_grad, no_sbp
 from oneflow.dialect.sbp import Factors, SbpSignature, all_broadcast, with_partial_shape_operands
 from oneflow.dialect.shapes import expect_dim, expect_dtype, expect_rank, letters
+from oneflow.dialect.tensor_desc import TensorDesc
 
 ATTRS = (
     "quantization_formula: string = 'google', quantization_bit: int32 = 8, quantization_scheme: string = 'symmetric'"
@@ -66,12 +68,18 @@ def _is_affine(attrs: Any) -> bool:
     return bool(attrs["quantization_formula"] == "google" and attrs["quantization_scheme"] == "affine")
 
 
-def _observe(ops: Builder, op: Call) -> tuple[Value, ...]:
-    x, bits = widen(ops, op.in_), op.quantization_bit
-    whole = _is_whole(op.attrs)
+def _range(ops: Builder, op: Call, whole: bool) -> tuple[Value, Value]:
+    """The largest and the smallest element of `in`, or of each of its slices."""
+    x = widen(ops, op.in_)
     axes = list(range(0 if whole else 1, x.rank))
     high, low = ((f(x, axis=axes) if axes else x) for f in (ops.reduce_max, ops.reduce_min))
     high, low = (ops.reshape(v, shape=[1]) if whole else v for v in (high, low))
+    return high, low
+
+
+def _observe(ops: Builder, op: Call) -> tuple[Value, ...]:
+    bits = op.quantization_bit
+    high, low = _range(ops, op, _is_whole(op.attrs))
     if _is_affine(op.attrs):
         scale = (high - low) * (1 / (2**bits - 1))
         zero = -ops.rint(low / scale)
@@ -106,6 +114,92 @@ composite(
     "The scale and the zero point for the range of `in`, or of each of its slices along the first axis.",
     write=_observe, reference=_numpy_observe, check=_check_observer, sbp=_observer_factors,
     grad=no_grad("a range is observed"),
+)  # fmt: skip
+
+
+def _check_moving(op: Call) -> None:
+    _check_attributes(op)
+    if op.stop_update_after_iters < 1:
+        raise op.error(f"expected stop_update_after_iters of at least 1, got {op.stop_update_after_iters}")
+    if 0 in op.in_.shape:
+        raise op.error(f"expected at least one element in in, got {op.in_}")
+    for name, dtype in (
+        ("current_train_step", dtypes.int64), ("moving_max", op.in_.dtype), ("moving_min", op.in_.dtype),
+    ):  # fmt: skip
+        expect_type(op, name, TensorDesc((1,), dtype))
+
+
+def _rounded(ops: Builder, x: Value) -> Value:
+    """The nearest whole numbers, halves away from zero, as C rounds."""
+    negative = ops.scalar_logical_less(x, has_float_operand=True, float_operand=0.0)
+    rounded: Value = ops.where(negative, ops.ceil(x - 0.5), ops.floor(x + 0.5))
+    return rounded
+
+
+def _averaged(ops: Builder, op: Call, old: Value, value: Value) -> Value:
+    """A running average with one more `value`; an average of 0 has not begun."""
+    begun = ops.cast(old, dtype=dtypes.bool_)
+    average: Value = ops.where(begun, old * op.momentum + value * (1.0 - op.momentum), value)
+    return average
+
+
+def _moving_range(ops: Builder, op: Call) -> list[Value]:
+    """The running averages of the largest and the smallest element; one of both where the range is symmetric."""
+    olds = [widen(ops, op[name]) for name in ("moving_max", "moving_min")]
+    if not op.training:
+        return olds
+    high, low = _range(ops, op, True)
+    if _is_affine(op.attrs):
+        news = [_averaged(ops, op, old, value) for old, value in zip(olds, (high, low), strict=True)]
+    else:
+        news = [_averaged(ops, op, olds[0], ops.broadcast_maximum(ops.abs(high), ops.abs(low)))] * 2
+    most = op.stop_update_after_iters
+    goes_on = ops.scalar_logical_less_equal(op.current_train_step, has_int_operand=True, int_operand=most)
+    return [ops.where(goes_on, new, old) for new, old in zip(news, olds, strict=True)]
+
+
+def _write_moving(ops: Builder, op: Call) -> tuple[Value, ...]:
+    bits = op.quantization_bit
+    high, low = _moving_range(ops, op)
+    if _is_affine(op.attrs):
+        scale = (high - low) * (1 / (2**bits - 1))
+        zero = -_rounded(ops, low / scale)
+    else:
+        cambricon = op.quantization_formula == "cambricon"
+        scale = ops.floor(ops.log2(high)) - (bits - 2) if cambricon else high * (1 / (2 ** (bits - 1) - 1))
+        zero = ops.zero_like(scale)
+    return tuple(narrow(ops, v, op.in_.dtype) for v in (scale, zero, high, low))
+
+
+def _numpy_moving(x: Any, step: Any, moving_max: Any, moving_min: Any, **attrs: Any) -> tuple[Any, ...]:
+    high, low = (float(v.reshape(())) for v in (moving_max, moving_min))
+    bits, affine = attrs["quantization_bit"], _is_affine(attrs)
+    if attrs["training"] and int(step.reshape(())) <= attrs["stop_update_after_iters"]:
+        top, bottom = (float(v) for v in (x.max(), x.min()))
+        top = top if affine else max(abs(top), abs(bottom))
+        share = attrs["momentum"]
+        high = high * share + top * (1 - share) if high else top
+        low = (low * share + bottom * (1 - share) if low else bottom) if affine else high
+    zero = 0.0
+    if affine:
+        scale = (high - low) / (2**bits - 1)
+        zero = -math.copysign(math.floor(abs(low / scale) + 0.5), low / scale)
+    elif attrs["quantization_formula"] == "cambricon":
+        scale = math.floor(math.log2(high)) - (bits - 2)
+    else:
+        scale = high / (2 ** (bits - 1) - 1)
+    return tuple(np.asarray([v], x.dtype) for v in (scale, zero, high, low))
+
+
+composite(
+    "moving_average_min_max_observer(in, current_train_step, moving_max, moving_min, training: bool = False,"
+    f" stop_update_after_iters: int64 = 0, {ATTRS}, momentum: float = 0.95)"
+    " -> scale, zero_point, moving_max_out, moving_min_out",
+    "The scale and the zero point for running averages of the range of `in`, and the new averages.\n\n"
+    "The averages change in training up to step `stop_update_after_iters`. The symmetric scheme and the formula"
+    " `cambricon` read `moving_max` alone.",
+    write=_write_moving, reference=_numpy_moving, check=_check_moving,
+    sbp=no_sbp("needs the range of the whole tensor"), grad=no_grad("a range is observed"),
 )  # fmt: skip
 
 

@@ -56,16 +56,16 @@ def _unit(dtype: DType) -> float:
     return 2.0**-53 if dtype is dtypes.float64 else 2.0**-24
 
 
-def _even(words: Sequence[Expr], dtype: DType) -> Expr:
+def even(words: Sequence[Expr], dtype: DType) -> Expr:
     """A number of `dtype` drawn evenly from [0, 1)."""
     return _bits(words, dtype) * _unit(dtype)
 
 
-def _numpy_even(words: Sequence[Any], dtype: DType) -> Any:
+def numpy_even(words: Sequence[Any], dtype: DType) -> Any:
     return _numpy_bits(words, dtype) * dtype.numpy.type(_unit(dtype))
 
 
-def _drawn(op: Call, shape: Sequence[Size], draw: Callable[..., Expr], dtype: DType) -> Stage:
+def drawn(op: Call, shape: Sequence[Size], draw: Callable[..., Expr], dtype: DType) -> Stage:
     """The tensor whose elements are `draw(words, *position)`."""
     sizes = op.attrs.get("logical_shape") or shape
     begins = op.attrs.get("logical_begin") or [0] * len(shape)
@@ -82,7 +82,7 @@ def _drawn(op: Call, shape: Sequence[Size], draw: Callable[..., Expr], dtype: DT
     return c.element_wise(shape, body, dtype)
 
 
-def _numpy_words(shape: Sequence[int], seed: int, logical_shape: Any = (), logical_begin: Any = ()) -> list[Any]:
+def numpy_words(shape: Sequence[int], seed: int, logical_shape: Any = (), logical_begin: Any = ()) -> list[Any]:
     """The words of every element of a tensor, or of a part of a larger one."""
     full_shape = logical_shape or shape
     begins = logical_begin or [0] * len(shape)
@@ -103,7 +103,7 @@ def expect_offset(op: Call) -> None:
         raise op.error(f"expected offset of one element of i64, got {op.offset}")
 
 
-def _real(op: Call) -> TensorDesc:
+def real_result(op: Call) -> TensorDesc:
     """The result of an operator that draws floating-point numbers."""
     expect_dtype(op, "dtype", TensorDesc((), op.dtype), REAL)
     expect_offset(op)
@@ -124,22 +124,22 @@ class Uniform:
         low, high = op["from"], op["to"]
         if not (low < high and math.isfinite(high - low)):
             raise op.error(f"expected finite from < to, got {low} and {high}")
-        return _real(op)
+        return real_result(op)
 
     def compute(op: Call) -> Stage:
         low, high = op["from"], op["to"]
 
         def draw(words: Any, *position: Any) -> Expr:
-            value = _even(words, op.dtype) * (high - low) + low
+            value = even(words, op.dtype) * (high - low) + low
             return s.where(value < high, value, s.const(low, op.dtype))
 
-        return _drawn(op, op.shape, draw, op.dtype)
+        return drawn(op, op.shape, draw, op.dtype)
 
     def reference(offset: Any, *, dtype: Any, shape: Any, seed: Any, to: Any, **others: Any) -> Any:
         seed = seed_of(seed, offset)
         real = dtype.numpy.type
         low, high = real(others["from"]), real(to)
-        value = _numpy_even(_numpy_words(shape, seed), dtype) * real(to - others["from"]) + low
+        value = numpy_even(numpy_words(shape, seed), dtype) * real(to - others["from"]) + low
         return np.where(value < high, value, low)
 
 
@@ -156,23 +156,23 @@ class Normal:
     def types(op: Call) -> TensorDesc:
         if not (math.isfinite(op.mean) and math.isfinite(op.std) and op.std >= 0):
             raise op.error(f"expected a finite mean and std of at least 0, got {op.mean} and {op.std}")
-        return _real(op)
+        return real_result(op)
 
     def compute(op: Call) -> Stage:
         unit = _unit(op.dtype)
 
         def draw(words: Any, *position: Any) -> Expr:
             radius = s.sqrt(s.log((_bits(words[:2], op.dtype) + 1) * unit) * -2)
-            angle = _even(words[2:], op.dtype) * (2 * math.pi)
+            angle = even(words[2:], op.dtype) * (2 * math.pi)
             return radius * s.cos(angle) * op.std + op.mean
 
-        return _drawn(op, op.shape, draw, op.dtype)
+        return drawn(op, op.shape, draw, op.dtype)
 
     def reference(offset: Any, *, dtype: Any, shape: Any, mean: Any, std: Any, seed: Any) -> Any:
         real = dtype.numpy.type
-        words = _numpy_words(shape, seed_of(seed, offset))
+        words = numpy_words(shape, seed_of(seed, offset))
         radius = np.sqrt(-2 * np.log((_numpy_bits(words[:2], dtype) + real(1)) * real(_unit(dtype))))
-        return radius * np.cos(_numpy_even(words[2:], dtype) * real(2 * math.pi)) * real(std) + real(mean)
+        return radius * np.cos(numpy_even(words[2:], dtype) * real(2 * math.pi)) * real(std) + real(mean)
 
 
 @operator(
@@ -202,15 +202,15 @@ class UniformInt:
         def draw(words: Any, *position: Any) -> Expr:
             return s.shift_right_unsigned(words[0] * (high - low), 32) + low
 
-        return _drawn(op, op.shape, draw, op.dtype)
+        return drawn(op, op.shape, draw, op.dtype)
 
     def reference(offset: Any, *, dtype: Any, shape: Any, seed: Any, to: Any, **others: Any) -> Any:
         span = np.uint64(to - others["from"])
-        drawn = (_numpy_words(shape, seed_of(seed, offset))[0] * span) >> np.uint64(32)
+        drawn = (numpy_words(shape, seed_of(seed, offset))[0] * span) >> np.uint64(32)
         return (drawn.astype(np.int64) + others["from"]).astype(dtype.numpy)
 
 
-def _split_anywhere(op: Call) -> Factors:
+def split_anywhere(op: Call) -> Factors:
     """Any axis of the operand can be split, where its shape is static, so that the regions of pieces are known."""
     x = op.operands[0]
     text = " ".join(letters(x.shape)) if None not in x.shape else " ".join("_" * x.rank)
@@ -219,7 +219,7 @@ def _split_anywhere(op: Call) -> Factors:
     return Factors(f"{', '.join(sides)} -> {', '.join([text] * len(op.results))}")
 
 
-def _part(op: Call, shard: Shard) -> dict[str, Any]:
+def part_of(op: Call, shard: Shard) -> dict[str, Any]:
     """The region of one device's piece in the whole tensor, as attributes."""
     full_shape = next(iter(op.inputs.values())).shape
     begins = op.logical_begin or [0] * len(full_shape)
@@ -228,7 +228,7 @@ def _part(op: Call, shard: Shard) -> dict[str, Any]:
     return {"logical_shape": op.logical_shape or full_shape, "logical_begin": moved}
 
 
-def _expect_part(op: Call, rank: int) -> None:
+def expect_part(op: Call, rank: int) -> None:
     """Checks that the logical shape, where given, has `rank` axes."""
     if {len(op.logical_shape), len(op.logical_begin)} not in ({0}, {rank}):
         raise op.error(
@@ -237,7 +237,7 @@ def _expect_part(op: Call, rank: int) -> None:
         )
 
 
-def _uniform_of(x: DType) -> DType:
+def uniform_of(x: DType) -> DType:
     """The type in which numbers are drawn to be compared with those of type `x`."""
     return dtypes.float64 if x is dtypes.float64 else dtypes.float32
 
@@ -247,53 +247,53 @@ class Bernoulli:
     """1 with the probability `p`, else 0; where `p` is -1, with the probability that the element of `in` is."""
 
     unoffered = "unless p is -1, in may be partial sums, since only its shape is read"
-    sbp = _split_anywhere
-    local = _part
+    sbp = split_anywhere
+    local = part_of
     grad = no_grad("jumps between 0 and 1")
     traits = RANDOM
 
     def types(op: Call) -> TensorDesc:
         expect_dtype(op, "in", op.in_, dtypes.FLOATS)
-        _expect_part(op, op.in_.rank)
+        expect_part(op, op.in_.rank)
         expect_offset(op)
         if op.p != -1 and not 0 <= op.p <= 1:
             raise op.error(f"expected p of 0 to 1, or -1 for the probabilities in in, got {op.p}")
         return TensorDesc(op.in_.shape, op.dtype)
 
     def compute(op: Call) -> Stage:
-        wide = _uniform_of(op.in_.dtype)
+        wide = uniform_of(op.in_.dtype)
 
         def draw(words: Any, *position: Any) -> Expr:
             chance = op.in_[position] if op.p == -1 else s.const(op.p, wide)
-            return s.cast(_even(words, wide) < chance, op.dtype.accumulator)
+            return s.cast(even(words, wide) < chance, op.dtype.accumulator)
 
-        return _drawn(op, op.in_.shape, draw, op.dtype)
+        return drawn(op, op.in_.shape, draw, op.dtype)
 
     def reference(
         x: Any, offset: Any, *, dtype: Any, seed: Any, p: Any, logical_shape: Any, logical_begin: Any
     ) -> Any:
-        wide = _uniform_of(dtypes.from_numpy(x.dtype))
+        wide = uniform_of(dtypes.from_numpy(x.dtype))
         chance = x.astype(wide.numpy) if p == -1 else wide.numpy.type(p)
-        words = _numpy_words(x.shape, seed_of(seed, offset), logical_shape, logical_begin)
-        return (_numpy_even(words, wide) < chance).astype(dtype.numpy)
+        words = numpy_words(x.shape, seed_of(seed, offset), logical_shape, logical_begin)
+        return (numpy_even(words, wide) < chance).astype(dtype.numpy)
 
 
 def expect_rate(op: Call, rank: int) -> None:
     """Checks the rate of a dropout of a tensor of `rank` axes, and the region of its piece."""
     if not 0 <= op.rate <= 1:
         raise op.error(f"expected a rate of 0 to 1, got {op.rate}")
-    _expect_part(op, rank)
+    expect_part(op, rank)
 
 
 def _mask(op: Call, like: Stage) -> Stage:
     """Which elements are kept: true with the probability 1 - rate."""
-    return _drawn(op, like.shape, lambda words, *at: _even(words, dtypes.float32) >= op.rate, dtypes.bool_)
+    return drawn(op, like.shape, lambda words, *at: even(words, dtypes.float32) >= op.rate, dtypes.bool_)
 
 
 def numpy_mask(shape: Any, rate: float, seed: int, logical_shape: Any, logical_begin: Any) -> Any:
     """Which elements are kept, in NumPy."""
-    words = _numpy_words(shape, seed, logical_shape, logical_begin)
-    return _numpy_even(words, dtypes.float32) >= np.float32(rate)
+    words = numpy_words(shape, seed, logical_shape, logical_begin)
+    return numpy_even(words, dtypes.float32) >= np.float32(rate)
 
 
 @operator(f"random_mask_like(like, offset?, rate: float = 0.0, seed: int64 = 0, {LOGICAL}) -> out")
@@ -301,8 +301,8 @@ class RandomMaskLike:
     """A mask of the shape of `like` that is false with the probability `rate`."""
 
     shapes_of = ("like",)
-    sbp = _split_anywhere
-    local = _part
+    sbp = split_anywhere
+    local = part_of
     grad = zero_grad
     traits = RANDOM
 
@@ -339,9 +339,9 @@ class Dropout:
     """Zeros in place of elements with the probability `rate`, the others over 1 - rate; and the mask of those."""
 
     def sbp(op: Call) -> Factors:
-        return _split_anywhere(op).linear_in(op, *op.inputs)
+        return split_anywhere(op).linear_in(op, *op.inputs)
 
-    local = _part
+    local = part_of
     traits = RANDOM
 
     def types(op: Call) -> tuple[TensorDesc, TensorDesc]:

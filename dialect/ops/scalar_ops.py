@@ -217,7 +217,8 @@ BY_TENSOR: tuple[tuple[str, Rule, Rule, dict[str, Any]], ...] = (
     ("div", b.divide, b.ratio(np.divide), {"sbp": b.numerator}),
 )
 for _name, _body, _exact, _slots in BY_TENSOR:
-    elementwise(
-        f"scalar_{_name}_by_tensor(x, scalar) -> y", f"broadcast_{_name} with a tensor of one element.",
-        scalar=_body, reference=in_double(_exact), types=_tensor_types, **_slots,
-    )  # fmt: skip
+    for _place in ("", "host_") if _name == "add" else ("",):
+        elementwise(
+            f"{_place}scalar_{_name}_by_tensor(x, scalar) -> y", f"broadcast_{_name} with a tensor of one element.",
+            scalar=_body, reference=in_double(_exact), types=_tensor_types, **_slots,
+        )  # fmt: skip

@@ -10,6 +10,8 @@ import numpy as np
 from oneflow.dialect import compute as c
 from oneflow.dialect import dtypes
 from oneflow.dialect import scalar as s
+from oneflow.dialect.builder import Builder, Value
+from oneflow.dialect.composite import composite
 from oneflow.dialect.compute import Stage
 from oneflow.dialect.record import Call, no_grad, no_sbp, operator, zero_grad
 from oneflow.dialect.sbp import B, Factors, P, S, SbpSignature, Shard
@@ -264,3 +266,32 @@ class Positions:
     def reference(like: Any, *, shape: Any) -> Any:
         sizes = evaluate_sizes(shape, [d for x in like for d in x.shape])
         return np.arange(math.prod(sizes)).reshape(sizes)
+
+
+def _check_number(op: Call) -> None:
+    if op.in_.element_count not in (1, None):
+        raise op.error(f"expected in of one element, got {op.in_}")
+    filled(op)
+
+
+def _write_number(ops: Builder, op: Call) -> Value:
+    number = ops.call("reshape", op.in_, shape=[])[0]
+    number = number if number.dtype == op.dtype else ops.call("cast", number, dtype=op.dtype)[0]
+    spread: Value = ops.call("expand", number, expand_shape=op.shape)[0]
+    return spread
+
+
+def _number_factors(op: Call) -> Factors:
+    """Every device makes its part; a partial sum passes where the element type stays."""
+    text = f"{' '.join('_' * op.in_.rank)} -> {' '.join(letters(op.shape))}"
+    return Factors(text, "joint" if op.in_.dtype == op.dtype else None)
+
+
+composite(
+    "tensor_constant(in, dtype: data_type, shape: shape) -> out",
+    "A tensor of `shape` of one value, the element of `in`.",
+    write=_write_number, check=_check_number, sbp=_number_factors, local=_local_shape,
+    reference=lambda x, *, dtype, shape: np.broadcast_to(
+        x.reshape(()) != 0 if dtype is dtypes.bool_ else x.reshape(()).astype(dtype.numpy), shape
+    ),
+)  # fmt: skip

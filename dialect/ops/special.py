@@ -1,7 +1,8 @@
-"""Special functions: the inverse error function, the logarithm of gamma and its derivatives.
+"""Special functions: the inverse error function, the logarithm of gamma and its derivatives, and Hurwitz's zeta.
 
 Gamma's functions are shifted to large arguments by their recurrences, and reflected for negative ones; there the
-asymptotic series hold (Abramowitz and Stegun, 6.1.40, 6.3.18 and 6.4.12).
+asymptotic series hold (Abramowitz and Stegun, 6.1.40, 6.3.18 and 6.4.12). Zeta is a sum with the remainder of Euler
+and Maclaurin, as in Cephes.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from oneflow.dialect import dtypes
 from oneflow.dialect import scalar as s
 from oneflow.dialect._scipy import scipy
 from oneflow.dialect.builder import Builder, Value
@@ -150,3 +152,41 @@ for _name, _slope, _reference in (
         scalar=lambda x, dy, slope=_slope: dy * slope(x),
         reference=in_double(lambda x, dy, slope=_reference: dy * slope(x)), sbp=_linear_in_dy,
     )  # fmt: skip
+
+
+#: The terms that zeta adds one by one, and (2n)! over the Bernoulli numbers of its remainder.
+TERMS = 10
+REMAINDER = (12.0, -720.0, 30240.0, -1209600.0, 47900160.0, -1892437580.3183792, 74724249600.0, -2950130727918.164)
+
+
+def _zeta(x: Expr, q: Expr) -> Expr:
+    power, first = s.cast(x, dtypes.float64), s.cast(q, dtypes.float64)
+    terms = sum((s.power(first + k, -power) for k in range(1, TERMS)), s.power(first, -power))
+    last = first + (TERMS - 1)
+    term = s.power(last, -power)
+    total = terms + (term * last / (power - 1.0) - term * 0.5)
+    factor: Any = 1.0
+    for n, divisor in enumerate(REMAINDER):
+        factor, term = (power + 2 * n) * factor, term / last
+        total = total + factor * term / divisor
+        factor, term = (power + (2 * n + 1)) * factor, term / last
+    total = s.where(power.eq(math.inf) | first.eq(math.inf), terms, total)
+    infinite = power.eq(1.0) | ((first <= 0) & first.eq(s.floor(first)))
+    value = s.where(infinite, math.inf, s.where(first < 0, math.nan, total))
+    return s.cast(s.where(power < 1.0, math.nan, value), x.dtype)
+
+
+def _numpy_zeta(x: Any, q: Any) -> Any:
+    power, first = x.astype(np.float64), q.astype(np.float64)
+    whole = (first <= 0) & (first == np.floor(first))
+    value = np.where(first > 0, scipy.special.zeta(power, np.where(first > 0, first, 1.0)), np.nan)
+    value = np.where(whole | (power == 1), np.inf, np.where(first < 0, np.nan, value))
+    return np.where(power < 1, np.nan, value).astype(x.dtype)
+
+
+elementwise(
+    "broadcast_zeta(x, y) -> z",
+    "Hurwitz's zeta function, the sum of (k + y)^-x over k from 0; computed in f64.\n\n"
+    "It is infinite where x is 1, or y a whole number of at most 0; NaN where x is less than 1, or y negative.",
+    scalar=_zeta, reference=_numpy_zeta,
+)  # fmt: skip

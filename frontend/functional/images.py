@@ -4,19 +4,14 @@ windows are one number for all spatial dimensions, or one for each.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from oneflow.frontend.core.dispatch import as_tensor, dispatch, dispatch_all
 from oneflow.frontend.core.errors import fail
 from oneflow.frontend.core.tensor import Tensor
-from oneflow.frontend.functional.elementwise import add, mul
-from oneflow.frontend.functional.gathering import gather
 from oneflow.frontend.functional.padding import as_batch, pad
-from oneflow.frontend.functional.reduction import max
 from oneflow.frontend.functional.rules import as_common, describe
-from oneflow.frontend.functional.shape import cat, narrow
 
 __all__ = [
     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
@@ -211,28 +206,17 @@ def _parts(output_size: Kept, inside: Sequence[int | None]) -> list[int]:
 
 def _adaptive_max(spatial: int) -> Callable[..., Any]:
     def function(x: Any, output_size: Kept, return_indices: bool = False) -> Any:
-        largest, drop_batch = as_batch(as_tensor(x), spatial)
-        inside, flat = largest.shape[2:], None
-        if None in inside:
-            raise fail(f"expected static spatial sizes for adaptive_max_pool{spatial}d, got {largest.desc}")
-        for dim, count in reversed(list(enumerate(_parts(output_size, inside), 2))):
-            largest, at = _largest_of_parts(largest, dim, count)
-            flat = at if flat is None else add(gather(flat, dim, at), mul(at, math.prod(inside[dim - 1 :])))
-        return (drop_batch(largest), drop_batch(flat)) if return_indices else drop_batch(largest)  # type: ignore[arg-type]
+        images, drop_batch = as_batch(as_tensor(x), spatial)
+        parts = _parts(output_size, images.shape[2:])
+        name = f"adaptive_max_pool{spatial}d"
+        results = dispatch_all(name, images, output_size=parts, data_format="channels_first")
+        largest, index = map(drop_batch, results)
+        return (largest, index) if return_indices else largest
 
     doc = """The largest elements of windows that cut each dimension into `output_size` parts of nearly one size.
 
     With `return_indices` also where they are (int64), counted over the spatial dimensions; the first of equals."""
     return describe(function, f"adaptive_max_pool{spatial}d", f"{doc} {_KEPT}")
-
-
-def _largest_of_parts(x: Tensor, dim: int, count: int) -> tuple[Tensor, Tensor]:
-    """The largest element of each part of a dimension, and where it is."""
-    size = x.size(dim)
-    bounds = [(i * size // count, -((i + 1) * size // -count)) for i in range(count)]
-    pairs = [max(narrow(x, dim, begin, end - begin), dim, keepdim=True) for begin, end in bounds]
-    values = cat([value for value, _ in pairs], dim)
-    return values, cat([add(at, begin) for (_, at), (begin, _) in zip(pairs, bounds, strict=True)], dim)
 
 
 max_pool1d = _max_pool(1)

@@ -215,12 +215,13 @@ def normal(mean: Any, std: Any, *size: Any, dtype: DType | None = None, generato
 def randperm(n: int, *, dtype: DType = dtypes.int64, generator: Generator | None = None) -> Tensor:
     """The integers from 0 to n - 1 in random order.
 
-    Raises:
-        TraceError: a function is being traced, whose program would have one order.
+    Eager mode draws on the host, so that no program is compiled for each n.
     """
     if n < 0:
         raise fail(f"expected n of at least 0 for randperm, got {n}")
-    return cast(as_tensor(_on_host("randperm", generator).permutation(n)), dtype)
+    if current_builder().eager:
+        return cast(as_tensor(numpy_generator(generator).permutation(n)), dtype)
+    return cast(dispatch("randperm", random_offset(generator), n=n), dtype)
 
 
 def multinomial(
@@ -230,24 +231,25 @@ def multinomial(
     elements; none twice unless `replacement`.
 
     Raises:
-        OneFlowError: elements are negative, not finite or all 0, or there are too few of them that are not 0.
-        TraceError: a function is being traced, whose program would have one draw.
+        OneFlowError: elements are negative, not finite or all 0, or there are too few of them that are not 0; an
+            IndexError where the operator finds it.
+        TraceError: a function is being traced, and several positions are drawn without replacement.
     """
     x: Any = as_tensor(input)
     if x.rank not in (1, 2) or not x.dtype.is_float or num_samples < 1:
         raise fail(f"expected rows of floats and num_samples of at least 1, got {x.desc} and {num_samples}")
-    draw = _on_host("multinomial", generator)
+    if replacement or num_samples == 1:
+        offset = random_offset(generator)
+        return dispatch("multinomial_with_replacement", x, None, offset, num_samples=num_samples)
+    draw = _on_host("multinomial without replacement", generator)
     weights = x.array.astype(np.float64)
     if not np.isfinite(weights).all() or (weights < 0).any() or (weights.sum(-1) <= 0).any():
         raise fail("expected finite weights of at least 0 for multinomial, of which some are not 0 in each row")
-    if not replacement and (np.count_nonzero(weights, -1) < num_samples).any():
+    if (np.count_nonzero(weights, -1) < num_samples).any():
         raise fail(f"expected {num_samples} weights other than 0 in each row to draw as many without replacement")
     with np.errstate(divide="ignore"):
         logs = np.log(weights)
-    if replacement:
-        found = np.argmax(logs[..., None, :] + draw.gumbel(size=(*logs.shape[:-1], num_samples, logs.shape[-1])), -1)
-    else:
-        found = np.argsort(-(logs + draw.gumbel(size=logs.shape)), -1)[..., :num_samples]
+    found = np.argsort(-(logs + draw.gumbel(size=logs.shape)), -1)[..., :num_samples]
     return as_tensor(move(np.ascontiguousarray(found), x.device))
 
 

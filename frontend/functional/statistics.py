@@ -7,16 +7,15 @@ from collections.abc import Callable
 from typing import Any
 
 from oneflow.dialect import dtypes
-from oneflow.frontend.core.dispatch import as_tensor, current_builder
+from oneflow.frontend.core.dispatch import as_tensor, current_builder, dispatch
 from oneflow.frontend.core.errors import fail
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.functional import elementwise as e
 from oneflow.frontend.functional import reduction as r
 from oneflow.frontend.functional import shape as sh
-from oneflow.frontend.functional.data_dependent import values_of
 from oneflow.frontend.functional.gathering import index_select
-from oneflow.frontend.functional.ordering import searchsorted, sort
-from oneflow.frontend.functional.rules import cast, constant
+from oneflow.frontend.functional.ordering import sort
+from oneflow.frontend.functional.rules import cast, constant, to_float
 
 __all__ = ["quantile", "roc_auc_score"]
 
@@ -78,21 +77,12 @@ def roc_auc_score(label: Any, pred: Any) -> Tensor:
 
     `label` has 1 for positives, else 0; `pred` are scores, of which equal ones count half.
 
+    Labels of one class give NaN in a traced function.
+
     Raises:
-        TraceError: a function is being traced.
         OneFlowError: sizes differ, or there is only one class.
     """
-    labels, values = values_of(label, "roc_auc_score", "compute it outside")
-    scores, ranks = values_of(pred, "roc_auc_score", "compute it outside")
-    if values.size != ranks.size:
-        raise fail(f"expected one score for each label, got {labels.desc} and {scores.desc}")
-    positive = values.reshape(-1) != 0
-    count, rest = int(positive.sum()), int((~positive).sum())
-    if not count or not rest:
+    labels: Any = as_tensor(label)
+    if current_builder().eager and len({bool(value) for value in labels.array.reshape(-1)}) < 2:
         raise fail("expected labels of both classes for roc_auc_score")
-    ordered = sort(sh.reshape(scores, (-1,)))[0]
-    below, upto = (searchsorted(ordered, sh.reshape(scores, (-1,)), right=side) for side in (False, True))
-    mean_ranks = e.mul(e.add(cast(e.add(below, upto), dtypes.float64), 1.0), 0.5)
-    total = r.sum(e.mul(mean_ranks, cast(as_tensor(positive), dtypes.float64)))
-    area = e.div(e.sub(total, count * (count + 1) / 2), float(count * rest))
-    return sh.reshape(cast(area, dtypes.float32), (1,))
+    return dispatch("roc_auc_score", labels, to_float(pred))

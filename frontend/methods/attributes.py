@@ -9,16 +9,18 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
 from oneflow.frontend import functional as F  # noqa: N812
 from oneflow.frontend.core.devices import Device
-from oneflow.frontend.core.dispatch import current_builder
+from oneflow.frontend.core.dispatch import current_builder, dispatch
 from oneflow.frontend.core.errors import fail, refuse
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.eager import views
 from oneflow.frontend.eager.constructors import tensor
 from oneflow.frontend.eager.function import to_device
 from oneflow.frontend.eager.tensor import EagerTensor
+from oneflow.frontend.functional.random import random_offset
 
 
 def _made_like(function: Callable[..., Tensor], doc: str) -> Callable[..., Tensor]:
@@ -156,7 +158,10 @@ def _bernoulli(x: Tensor, p: Any = 0.5, *, generator: Any) -> Tensor:
 def _exponential(x: Tensor, lambd: float = 1.0, *, generator: Any) -> Tensor:
     if lambd <= 0:
         raise fail(f"expected lambd above 0 for exponential_, got {lambd}")
-    return F.div(F.log1p(F.neg(F.rand(x.sizes(), dtype=_float_of(x, "exponential_"), generator=generator))), -lambd)
+    dtype = _float_of(x, "exponential_")
+    wide = dtype if dtype == dtypes.float64 else dtypes.float32
+    drawn = dispatch("exponential", random_offset(generator), dtype=wide, out_shape=x.sizes(), lambd=lambd)
+    return F.cast(drawn, dtype)
 
 
 def _random(x: Tensor, low: int = 0, high: int | None = None, *, generator: Any) -> Tensor:

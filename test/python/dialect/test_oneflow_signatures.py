@@ -30,15 +30,20 @@ DEVIATIONS = {
         adam_update: +model_out +m_out +v_out +max_v_out +model_copy_out
         dynamic_loss_scale_schedule: +loss_scale_out +good_step_counter_out
         ftrl_update: +model_out +accumulate_out +z_out
+        indexed_slices_adam_update: +model_out +m_out +v_out +max_v_out
+        indexed_slices_momentum_update: +model_out +momentum_out
+        indexed_slices_sgd_update: +model_out
         lamb_update: +model_out +m_out +v_out
         lars_update: +model_out +momentum_out
         momentum_update: +model_out +momentum_out
+        moving_average_min_max_observer: +moving_max_out +moving_min_out
         multi_tensor_adam_update: +model_out +m_out +v_out
         multi_tensor_adam_update_with_cast: +model_out +m_out +v_out +model_copy_out
         multi_tensor_momentum_update: +model_out +momentum_buf_out
         multi_tensor_momentum_update_with_cast: +model_out +momentum_buf_out +model_copy_out
         multi_tensor_sgd_update: +model_out
         multi_tensor_sgd_update_with_cast: +model_out +model_copy_out
+        multi_tensor_yolov5_weight_update: +model_out
         normalization: +moving_mean_out +moving_variance_out
         normalization_add_relu: +moving_mean_out +moving_variance_out
         rmsprop_update: +model_out +mean_square_out +mean_gradient_out
@@ -66,6 +71,7 @@ DEVIATIONS = {
         nll_grad: +logical_size +logical_begin
         one_hot: +logical_begin
         random_mask_like: +logical_shape +logical_begin
+        rrelu: +logical_shape +logical_begin
         sparse_softmax_cross_entropy_grad: +logical_size +logical_begin
         sparse_softmax_cross_entropy_ms_grad: +logical_size +logical_begin
         unsorted_segment_sum: +logical_size +logical_begin
@@ -73,8 +79,15 @@ DEVIATIONS = {
     """,
     "Each run of a compiled program draws other numbers.": """
         bernoulli: +offset
+        coin_flip: +offset
+        distributed_partial_fc_sample: +offset
+        exponential: +offset
+        generate_random_batch_permutation_indices: +offset
+        multinomial_with_replacement: +offset
         normal: +offset
         random_mask_like: +offset
+        randperm: +offset
+        rrelu: +offset
         uniform: +offset
         uniform_int: +offset
     """,

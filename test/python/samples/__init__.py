@@ -29,11 +29,14 @@ SPREAD: list[Sample] = [
 #: Operators whose results say less than the reference's of NaN, infinities and large numbers, and why.
 UNEDGED = {
     **dict.fromkeys(
-        ("min_max_observer", "quantization", "fake_quantization"), "scales of such ranges are no numbers"
+        ("min_max_observer", "moving_average_min_max_observer", "quantization", "fake_quantization"),
+        "scales of such ranges are no numbers",
     ),
     **dict.fromkeys(("inv", "det", "lu_decomposition"), "LAPACK refuses such matrices"),
     "roi_align": "numbers of images out of range are errors of the run",
     "roi_align_grad": "as of roi_align",
+    "multinomial_with_replacement": "such weights are errors of the run",
+    "roc_auc_score": "scores that are NaN have no order",
     "searchsorted": "rows of such values are not sorted",
     "searchsorted_scalar": "as of searchsorted",
     "attention": "weights that underflow in f32 do not in the reference's f64, so that 0 * inf is NaN",

@@ -94,6 +94,7 @@ EXTREME = [
     *at_the_ends("ftrl_update", [None, None, NONE, NONE], {**LR, **FTRL}),
 ]
 SAMPLES = [
+    Sample("multi_tensor_yolov5_weight_update", [[t(3, 4), t(3)]] * 2, {"d": 0.75}, dtypes=(float32, float16)),
     Sample("sgd_update", P, LR, dtypes=FLOATS),
     Sample("sgd_update", [*P, None, RATE, SCALE, GO], ALL),
     Sample("sgd_update", [*P, None, RATES, None, SKIP], ALL),
@@ -149,6 +150,8 @@ SAMPLES = [
     Sample("adam_bias_correction_factor", [v(3, int64)]),
 ]  # fmt: skip
 BAD = [
+    Bad("multi_tensor_yolov5_weight_update", [[t(3)], [t(3), t(3)]], match="expected 1 tensors in model_update"),
+    Bad("multi_tensor_yolov5_weight_update", [[t(3)], [t(2)]], match="expected model_update of type tensor<3xf32>"),
     Bad("sgd_update", [t(2), t(3)], match="expected model_diff of type tensor<2xf32>, got tensor<3xf32>"),
     Bad("sgd_update", [t(2), t(2)], dtype=int32, match="expected model of type f16, bf16, f32, f64, got i32"),
     Bad("sgd_update", [t(2), t(2), None, t(2)], match="expected learning_rate of one element of f32, got tensor<2x"),

@@ -76,6 +76,7 @@ SAMPLES = [
     ],
     *[Sample(n, [v(SPECIAL), v(x)], gradient=False, why=WHY) for n in BY_TENSOR for x in (0.0, -2.5, nan)],
     Sample("scalar_div_by_tensor", [t(2, 3), t(1, low=0.5)]),
+    Sample("host_scalar_add_by_tensor", [t(2, 3), t(1)]),
     Sample("scalar_div_by_tensor", [v([-7, 7, 0]), v([0])], dtypes=(int8, int32)),
 ]
 BAD = [

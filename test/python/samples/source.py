@@ -2,7 +2,7 @@
 
 from math import nan
 
-from oneflow.dialect.dtypes import FLOATS, bool_, float32, int32
+from oneflow.dialect.dtypes import FLOATS, bool_, float16, float32, int32
 from oneflow.testing.sample import ALL, INTEGERS, NUMERIC, Bad, Sample, t
 
 SAMPLES = [
@@ -26,6 +26,8 @@ SAMPLES = [
     Sample(
         "arange", [], {"dtype": "dtype", "float_start": 1.0, "float_delta": 0.25, "float_limit": 2.6}, dtypes=FLOATS
     ),
+    Sample("tensor_constant", [t()], {"dtype": "dtype", "shape": (3, 4)}, dtypes=(float32, int32, bool_)),
+    Sample("tensor_constant", [t(1, dtype=float32)], {"dtype": float16, "shape": (2,)}, gradient=False, why="rounds"),
     Sample("zero_like", [t(2, 3)], dtypes=ALL),
     Sample("zero_like", [t()]),
     Sample("zero_like", [t(0, 2)]),
@@ -41,6 +43,7 @@ SAMPLES = [
     Sample("positions", [[t(3)]], {"shape": ""}),
 ]  # fmt: skip
 BAD = [
+    Bad("tensor_constant", [t(2)], {"dtype": float32, "shape": ()}, match="expected in of one element"),
     Bad("constant", [], {"dtype": float32, "shape": (2,), "is_complex_value": True}, match="no complex numbers"),
     Bad("constant", [], {"dtype": float32, "shape": (-1,)}, match="expected sizes of at least 0 in shape, got [-1]"),
     Bad(

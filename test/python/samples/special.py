@@ -11,6 +11,8 @@ TYPES = (float32, float64, float16)
 POINTS = v([nan, inf, -inf, 0.0, -0.0, 1.0, 2.0, 0.5, -0.5, -1.5, -2.0, 9.5, 30.25, -7.75, 1e-30, 1e4])
 ENDS = v([nan, 0.0, 1.0, -1.0, 1.5, 0.9999, -0.99, 1e-6, 0.5])
 NEAR = (v([1.0, 1.0, nan, inf, inf, 0.0, 2.0]), v([1.0001, 1.1, nan, inf, -inf, 0.0, inf]))
+#: Powers and first terms at which zeta is infinite, no number, or a value of tables: pi^2 / 6, pi^4 / 90.
+HURWITZ = (v([2.0, 4.0, 1.0, 0.5, 2.0, 2.0, 2.0, 30.0]), v([1.0, 1.0, 2.0, 2.0, -3.0, 0.0, -0.5, 0.1]))
 
 SAMPLES = [
     Sample("erfinv", [t(2, 3, low=-0.95, high=0.95)], dtypes=TYPES),
@@ -23,6 +25,8 @@ SAMPLES = [
         for name in ("lgamma", "digamma", "trigamma")
     ],
     *[Sample(name, [t(2, 3, low=0.5, high=4.0), t(2, 3)]) for name in ("lgamma_grad", "digamma_grad")],
+    Sample("broadcast_zeta", [t(2, 3, low=1.5, high=6.0), t(3, low=0.25, high=4.0)], dtypes=TYPES),
+    Sample("broadcast_zeta", [*HURWITZ], dtypes=(float32, float64), gradient=False, why=WHY),
     Sample("frac", [v([1.25, -1.25, 3.5, -0.5])], dtypes=(float32, float16)),
     Sample("not_equal_zero", [v([0.0, 2.0, -3.0, -0.0])], dtypes=(float32, float16, int64), gradient=False, why=WHY),
     *[

@@ -59,3 +59,16 @@ func.func @multi_tensor_sgd_update(%arg0: tensor<3x4xf16>, %arg1: tensor<3x4xf16
   %0:2 = "oneflow.multi_tensor_sgd_update"(%arg0, %arg1, %arg2, %arg3) {learning_rate_val = 1.000000e-01 : f32, operandSegmentSizes = array<i32: 2, 2, 0, 0, 0>} : (tensor<3x4xf16>, tensor<3x4xf16>, tensor<3x4xf16>, tensor<3x4xf16>) -> (tensor<*xf16>, tensor<*xf16>)
   return %0#0, %0#1 : tensor<*xf16>, tensor<*xf16>
 }
+
+// CHECK-LABEL: func.func @multi_tensor_yolov5_weight_update(
+// CHECK: "oneflow.multi_tensor_yolov5_weight_update"({{.*}}) {d = 7.500000e-01 : f32, operandSegmentSizes = array<i32: 2, 2>} : (tensor<*xf32>, tensor<*xf32>, tensor<*xf32>, tensor<*xf32>) -> (tensor<*xf32>, tensor<*xf32>)
+func.func @multi_tensor_yolov5_weight_update(%arg0: tensor<3x4xf32>, %arg1: tensor<3xf32>, %arg2: tensor<3x4xf32>, %arg3: tensor<3xf32>) -> (tensor<3x4xf32>, tensor<3xf32>) {
+  %cast = tensor.cast %arg0 : tensor<3x4xf32> to tensor<*xf32>
+  %cast_0 = tensor.cast %arg1 : tensor<3xf32> to tensor<*xf32>
+  %cast_1 = tensor.cast %arg2 : tensor<3x4xf32> to tensor<*xf32>
+  %cast_2 = tensor.cast %arg3 : tensor<3xf32> to tensor<*xf32>
+  %0:2 = "oneflow.multi_tensor_yolov5_weight_update"(%cast, %cast_0, %cast_1, %cast_2) {d = 7.500000e-01 : f32, operandSegmentSizes = array<i32: 2, 2>} : (tensor<*xf32>, tensor<*xf32>, tensor<*xf32>, tensor<*xf32>) -> (tensor<*xf32>, tensor<*xf32>)
+  %cast_3 = tensor.cast %0#0 : tensor<*xf32> to tensor<3x4xf32>
+  %cast_4 = tensor.cast %0#1 : tensor<*xf32> to tensor<3xf32>
+  return %cast_3, %cast_4 : tensor<3x4xf32>, tensor<3xf32>
+}

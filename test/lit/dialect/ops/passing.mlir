@@ -50,3 +50,45 @@ func.func @stopped(%x: tensor<4xf32>) -> tensor<f32> {
   %2 = "oneflow.reduce_sum"(%1) {axis = [0 : si32], keepdims = false} : (tensor<4xf32>) -> tensor<f32>
   return %2 : tensor<f32>
 }
+
+// CHECK-LABEL: func.func @copy(
+// CHECK: "oneflow.copy"({{.*}}) : (tensor<3x2xf32>) -> tensor<3x2xf32>
+func.func @copy(%arg0: tensor<3x2xf32>) -> tensor<*xf32> {
+  %0 = "oneflow.copy"(%arg0) : (tensor<3x2xf32>) -> tensor<*xf32>
+  return %0 : tensor<*xf32>
+}
+
+// CHECK-LABEL: func.func @copy_h2d(
+// CHECK: "oneflow.copy_h2d"({{.*}}) : (tensor<3x2xf32>) -> tensor<3x2xf32>
+func.func @copy_h2d(%arg0: tensor<3x2xf32>) -> tensor<*xf32> {
+  %0 = "oneflow.copy_h2d"(%arg0) : (tensor<3x2xf32>) -> tensor<*xf32>
+  return %0 : tensor<*xf32>
+}
+
+// CHECK-LABEL: func.func @copy_d2h(
+// CHECK: "oneflow.copy_d2h"({{.*}}) : (tensor<3x2xf32>) -> tensor<3x2xf32>
+func.func @copy_d2h(%arg0: tensor<3x2xf32>) -> tensor<*xf32> {
+  %0 = "oneflow.copy_d2h"(%arg0) : (tensor<3x2xf32>) -> tensor<*xf32>
+  return %0 : tensor<*xf32>
+}
+
+// CHECK-LABEL: func.func @pinned_identity(
+// CHECK: "oneflow.pinned_identity"({{.*}}) : (tensor<3x2xf32>) -> tensor<3x2xf32>
+func.func @pinned_identity(%arg0: tensor<3x2xf32>) -> tensor<*xf32> {
+  %0 = "oneflow.pinned_identity"(%arg0) : (tensor<3x2xf32>) -> tensor<*xf32>
+  return %0 : tensor<*xf32>
+}
+
+// CHECK-LABEL: func.func @to_contiguous(
+// CHECK: "oneflow.to_contiguous"({{.*}}) : (tensor<3x2xf32>) -> tensor<3x2xf32>
+func.func @to_contiguous(%arg0: tensor<3x2xf32>) -> tensor<*xf32> {
+  %0 = "oneflow.to_contiguous"(%arg0) : (tensor<3x2xf32>) -> tensor<*xf32>
+  return %0 : tensor<*xf32>
+}
+
+// CHECK-LABEL: func.func @cast_to_static_shape(
+// CHECK: "oneflow.cast_to_static_shape"({{.*}}) : (tensor<3x2xf32>) -> tensor<3x2xf32>
+func.func @cast_to_static_shape(%arg0: tensor<3x2xf32>) -> tensor<*xf32> {
+  %0 = "oneflow.cast_to_static_shape"(%arg0) : (tensor<3x2xf32>) -> tensor<*xf32>
+  return %0 : tensor<*xf32>
+}

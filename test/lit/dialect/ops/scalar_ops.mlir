@@ -34,3 +34,10 @@ func.func @zero_is_not_neutral_for_floats(%x: tensor<3xf32>) -> tensor<3xf32> {
   %0 = "oneflow.scalar_add"(%x) {has_float_operand = true, float_operand = 0.0 : f64} : (tensor<3xf32>) -> tensor<3xf32>
   return %0 : tensor<3xf32>
 }
+
+// CHECK-LABEL: func.func @host_scalar_add_by_tensor(
+// CHECK: "oneflow.host_scalar_add_by_tensor"({{.*}}) : (tensor<2x3xf32>, tensor<1xf32>) -> tensor<2x3xf32>
+func.func @host_scalar_add_by_tensor(%arg0: tensor<2x3xf32>, %arg1: tensor<1xf32>) -> tensor<*xf32> {
+  %0 = "oneflow.host_scalar_add_by_tensor"(%arg0, %arg1) : (tensor<2x3xf32>, tensor<1xf32>) -> tensor<*xf32>
+  return %0 : tensor<*xf32>
+}

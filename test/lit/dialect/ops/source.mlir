@@ -21,3 +21,10 @@ func.func @likes(%x: tensor<?x3xi32>) -> (tensor<*xi32>, tensor<*xi32>) {
   %1 = "oneflow.ones_like"(%x) : (tensor<?x3xi32>) -> tensor<*xi32>
   return %0, %1 : tensor<*xi32>, tensor<*xi32>
 }
+
+// CHECK-LABEL: func.func @tensor_constant(
+// CHECK: "oneflow.tensor_constant"({{.*}}) {dtype = f32, shape = array<i64: 3, 4>} : (tensor<f32>) -> tensor<3x4xf32>
+func.func @tensor_constant(%arg0: tensor<f32>) -> tensor<*xf32> {
+  %0 = "oneflow.tensor_constant"(%arg0) {dtype = f32, shape = array<i64: 3, 4>} : (tensor<f32>) -> tensor<*xf32>
+  return %0 : tensor<*xf32>
+}

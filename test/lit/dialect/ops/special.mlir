@@ -29,3 +29,10 @@ func.func @near(%x: tensor<?x2xf32>, %y: tensor<2xf32>) -> (tensor<*xi1>, tensor
   %1 = "oneflow.broadcast_isclose_neq_nan"(%x, %y) : (tensor<?x2xf32>, tensor<2xf32>) -> tensor<*xi1>
   return %0, %1 : tensor<*xi1>, tensor<*xi1>
 }
+
+// CHECK-LABEL: func.func @broadcast_zeta(
+// CHECK: "oneflow.broadcast_zeta"({{.*}}) : (tensor<2x3xf32>, tensor<3xf32>) -> tensor<2x3xf32>
+func.func @broadcast_zeta(%arg0: tensor<2x3xf32>, %arg1: tensor<3xf32>) -> tensor<*xf32> {
+  %0 = "oneflow.broadcast_zeta"(%arg0, %arg1) : (tensor<2x3xf32>, tensor<3xf32>) -> tensor<*xf32>
+  return %0 : tensor<*xf32>
+}

@@ -54,6 +54,9 @@ CASES = {
     "adaptive_avg_pool1d": (lambda f, x: f.nn.functional.adaptive_avg_pool1d(x, 4), LINE),
     "adaptive_avg_pool2d": (lambda f, x: f.nn.functional.adaptive_avg_pool2d(x, (4, 2)), IMAGE),
     "adaptive_avg_pool3d": (lambda f, x: f.nn.functional.adaptive_avg_pool3d(x, 2), VOLUME),
+    "adaptive_max_pool1d": (lambda f, x: f.nn.functional.adaptive_max_pool1d(x, 4, True), LINE),
+    "adaptive_max_pool2d": (lambda f, x: f.nn.functional.adaptive_max_pool2d(x, (4, None), True), IMAGE),
+    "adaptive_max_pool3d": (lambda f, x: f.nn.functional.adaptive_max_pool3d(x, 2), VOLUME),
 }
 
 

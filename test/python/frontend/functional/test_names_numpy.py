@@ -279,10 +279,43 @@ def test_generators_repeat():
     assert flow.default_generator.manual_seed(3) is flow.manual_seed(3) and flow.initial_seed() == 3
 
 
+def test_draws_in_compiled_functions():
+    """Every run draws other numbers; a seed repeats them."""
+
+    def draws(weights):
+        return flow.multinomial(weights, 20, True), flow.randperm(20)
+
+    compiled, weights = flow.compile(draws), np.float32([[1.0, 0.0, 2.0]])
+    flow.manual_seed(4)
+    first, second = compiled(weights), compiled(weights)
+    flow.manual_seed(4)
+    again = compiled(weights)
+    assert [sorted(order.tolist()) for _, order in (first, second)] == [list(range(20))] * 2
+    assert set(first[0].ravel().tolist()) == {0, 2}
+    for one, other, repeated in zip(first, second, again, strict=True):
+        assert not np.array_equal(one, other) and np.array_equal(one, repeated)
+
+
+def test_slopes_of_rrelu():
+    """In training each negative element has a slope of its own, which is the gradient; else all have the mean."""
+    layer, x = flow.nn.RReLU(0.25, 0.5), flow.tensor([-1.0, 2.0, -4.0], requires_grad=True)
+    y = layer(x)
+    y.sum().backward()
+    slopes = x.grad.numpy()
+    np.testing.assert_allclose(y.numpy(), x.detach().numpy() * slopes, rtol=1e-6)
+    assert slopes[1] == 1 and slopes[0] != slopes[2] and all(0.25 <= s < 0.5 for s in slopes[[0, 2]])
+    np.testing.assert_allclose(layer.eval()(x).tolist(), [-0.375, 2.0, -1.5])
+
+
 def test_random_numbers_of_a_kind():
     flow.manual_seed(0)
     assert flow.multinomial(flow.tensor([[0.0, 1.0], [1.0, 0.0]]), 3, True).tolist() == [[1, 1, 1], [0, 0, 0]]
     assert sorted(flow.multinomial(flow.tensor([1.0, 2.0, 3.0]), 3).tolist()) == [0, 1, 2]
+    with pytest.raises(IndexError, match="a row of weights at least 0, finite and not all 0"):
+        flow.multinomial(flow.tensor([1.0, -1.0]), 1)
+    rates = flow.empty(4000).exponential_(4.0)
+    assert rates.min().item() >= 0
+    assert abs(rates.mean().item() - 0.25) < 0.02 and abs(rates.std().item() - 0.25) < 0.02
     drawn = flow.normal(flow.full((4000,), 2.0), 0.5)
     assert abs(drawn.mean().item() - 2) < 0.05 and abs(drawn.std().item() - 0.5) < 0.05
     assert flow.empty(3).bernoulli_(1.0).tolist() == [1, 1, 1] and flow.randint(2, (5,)).max().item() < 2

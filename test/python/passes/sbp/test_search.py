@@ -17,8 +17,8 @@ from oneflow.testing.sbp_search import calls_of, holds, missing_signatures, tell
 COINCIDENCES = {
     "attributes at which the operator does nothing, or gives a constant": """
         adadelta_update adam_update argmax clip_by_scalar ftrl_update lamb_update lars_update masked_fill
-        momentum_update rmsprop_update scalar_add scalar_div scalar_floordiv scalar_pow
-        scalar_reverse_pow scalar_truncdiv sgd_update softmax var""",
+        momentum_update moving_average_min_max_observer rmsprop_update scalar_add scalar_div scalar_floordiv
+        scalar_pow scalar_reverse_pow scalar_truncdiv sgd_update softmax var""",
     "numbers that are never 0, never negative, infinite, or never equal": """
         abs cast floordiv hardtanh_grad kl_div_loss relu truncdiv""",
 }
@@ -29,9 +29,11 @@ EACH = """model model_diff model_copy momentum_buf m v learning_rate scale_by_te
 #: Operands whose valid layouts the records leave out as unoffered.
 UNOFFERED = {
     "bernoulli": "in",
+    "distributed_partial_fc_sample_disable_boxing": "sampled_weight_diff sampled_label",
     "grid_sample_grad": "input",
     "hierarchical_parallel_cast_like": "in like",
     "multi_count_not_finite": "x",
+    "multi_reduce_sum_pow_abs": "x",
     "multi_square_sum": "x",
     "multi_tensor_adam_update": EACH,
     "multi_tensor_adam_update_with_cast": EACH,
@@ -39,6 +41,7 @@ UNOFFERED = {
     "multi_tensor_momentum_update_with_cast": EACH,
     "multi_tensor_sgd_update": EACH,
     "multi_tensor_sgd_update_with_cast": EACH,
+    "multi_tensor_yolov5_weight_update": "model model_update",
     "nll_grad": "input",
     "reduce_nansum": "input_tensor",
     "softmax_cross_entropy": "label",
@@ -54,7 +57,7 @@ UNOFFERED = {
 SILENT = {
     "results that are 0 for all operands": """
         empty floordiv_x_grad floordiv_y_grad trunc_grad truncdiv_x_grad truncdiv_y_grad zero_like""",
-    "no tensor with an axis to split": "dynamic_loss_scale_schedule",
+    "no tensor with an axis to split": "dynamic_loss_scale_schedule tensor_constant",
     "too many operands to try all layouts of axes of 3": """
         deform_conv2d_input_grad deform_conv2d_param_grad fused_get_center_dist fused_get_center_dist_grad
         fused_get_convex_diagonal_squared fused_get_convex_diagonal_squared_grad fused_get_intersection_area
