@@ -9,6 +9,7 @@ operators. An operand split along an axis that `sbp` does not split has the deco
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -109,13 +110,47 @@ def adjoint(
         called = {n: op.inputs[own] for n, own in names.items()}
         return pulled_back(ops, Call(op.record, {**op.inputs, **called}, op.attrs), of, seeds, wanted)
 
+    composite(signature, doc, write=write, reference=composed_reference(own_name, write), depth=2, **slots)
+
+
+def composed_reference(name: str, write: Rule) -> Rule:
+    """The reference slot of operator `name`: the references of the operators of its decomposition `write`."""
+
     def reference(*operands: Any, **attrs: Any) -> tuple[np.ndarray, ...]:
-        ops, record = NumpyBuilder(), REGISTRY[own_name]
+        ops, record = NumpyBuilder(), REGISTRY[name]
         arguments = [arg.name for arg in record.signature.inputs]
         inputs = {n: mapped(ops.wrap, x) for n, x in zip(arguments, operands, strict=True)}
-        return tuple(value.handle for value in write(ops, Call(record, inputs, attrs)))
+        made = write(ops, Call(record, inputs, attrs))
+        return tuple(value.handle for value in flatten(made if isinstance(made, tuple) else [made]))
 
-    composite(signature, doc, write=write, reference=reference, depth=2, **slots)
+    return reference
+
+
+def gradient_operator(name: str, *wanted: str) -> Rule:
+    """The gradient slot of a composition whose results keep what operator `name` needs.
+
+    The results of `name` are the gradients of the operands `wanted`. Its operands and attributes are those of the
+    composition, and its results, under the same names; other operands are the cotangents of the first results. Where
+    a further result has a cotangent, the gradient is that of the decomposition.
+    """
+
+    def grad(ops: Builder, op: Call, *cotangents: Value | None) -> dict[str, Any]:
+        signature = ops.registry[name].signature
+        known = {**op.inputs, **op.outputs}
+        seeds = [arg.name for arg in signature.inputs if arg.name not in known]
+        if any(c is not None for c in cotangents[len(seeds) :]):
+            return composed_gradient(ops, op, *cotangents)
+        pairs = zip(seeds, op.results, cotangents, strict=False)
+        known |= {seed: zeros_like(ops, result) if c is None else c for seed, result, c in pairs}
+        attrs = {a: value for a, value in op.attrs.items() if a in signature.attr_by_name}
+
+        @functools.cache
+        def found() -> tuple[Value, ...]:
+            return ops.call(name, *(known[arg.name] for arg in signature.inputs), **attrs)
+
+        return {n: functools.partial(lambda i: found()[i], i) for i, n in enumerate(wanted)}
+
+    return grad
 
 
 def pulled_back(ops: Builder, op: Call, of: str, seeds: Sequence[str], wanted: Sequence[str]) -> tuple[Value, ...]:

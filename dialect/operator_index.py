@@ -18,8 +18,13 @@ OPERATORS = {
     "batch_norm": """
         normalization normalization_grad
     """,
+    "batch_norm_parts": """
+        batch_norm_backward_elemt batch_norm_backward_reduce batch_norm_elemt batch_norm_gather_stats_with_counts
+        batch_norm_stats
+    """,
     "batch_norm_relu": """
-        normalization_add_relu normalization_add_relu_grad
+        cudnn_fused_normalization_add_relu cudnn_fused_normalization_add_relu_grad normalization_add_relu
+        normalization_add_relu_grad
     """,
     "binary": """
         add_n atan2 broadcast_add broadcast_bitwise_and broadcast_bitwise_or broadcast_bitwise_xor broadcast_div
@@ -40,8 +45,9 @@ OPERATORS = {
     """,
     "cross_entropy": """
         binary_cross_entropy_with_logits_reduce_mean binary_cross_entropy_with_logits_reduce_mean_grad
-        sigmoid_cross_entropy sigmoid_cross_entropy_grad softmax_cross_entropy softmax_cross_entropy_grad
-        sparse_cross_entropy sparse_cross_entropy_grad sparse_cross_entropy_ms sparse_cross_entropy_ms_grad
+        fused_bce_reduce_mean_fw_bw sigmoid_cross_entropy sigmoid_cross_entropy_grad softmax_cross_entropy
+        softmax_cross_entropy_grad sparse_cross_entropy sparse_cross_entropy_grad sparse_cross_entropy_ms
+        sparse_cross_entropy_ms_grad
     """,
     "deconv": """
         deconv1d deconv2d deconv3d
@@ -65,12 +71,18 @@ OPERATORS = {
         embedding embedding_grad
     """,
     "fused": """
-        cast_like dot fused_bias_add_gelu fused_bias_add_gelu_grad fused_fast_gelu_mul fused_fast_gelu_mul_grad
-        fused_get_center_dist fused_get_center_dist_grad fused_get_ciou_diagonal_angle
-        fused_get_ciou_diagonal_angle_grad fused_get_convex_diagonal_squared fused_get_convex_diagonal_squared_grad
-        fused_get_intersection_area fused_get_intersection_area_grad fused_get_iou fused_get_iou_grad
-        fused_scale_mask_bias_softmax fused_scale_mask_bias_softmax_grad fused_scale_mask_softmax
-        fused_scale_mask_softmax_grad fused_weighted_sum sqrt_square_sum tuple_identity
+        cast_like dot fused_bias_add_gelu fused_bias_add_gelu_grad fused_bias_add_mask_scale fused_cast_scale
+        fused_clip_grad fused_fast_gelu_mul fused_fast_gelu_mul_grad fused_get_boundding_boxes_coord
+        fused_get_boundding_boxes_coord_grad fused_get_center_dist fused_get_center_dist_grad
+        fused_get_ciou_diagonal_angle fused_get_ciou_diagonal_angle_grad fused_get_ciou_result
+        fused_get_ciou_result_grad fused_get_convex_diagonal_squared fused_get_convex_diagonal_squared_grad
+        fused_get_intersection_area fused_get_intersection_area_grad fused_get_iou fused_get_iou_grad fused_scale_tril
+        fused_weighted_sum sqrt_square_sum tuple_identity
+    """,
+    "fused_softmax": """
+        fused_bias_add_scale_mask_softmax_dropout fused_scale_mask_bias_softmax fused_scale_mask_bias_softmax_grad
+        fused_scale_mask_softmax fused_scale_mask_softmax_dropout fused_scale_mask_softmax_dropout_grad
+        fused_scale_mask_softmax_grad fused_tril_scale_softmax_mask_scale fused_tril_scale_softmax_mask_scale_grad
     """,
     "gradients": """
         count_not_finite dynamic_loss_scale_schedule l1_l2_regularize_gradient multi_count_not_finite multi_square_sum
@@ -108,6 +120,9 @@ OPERATORS = {
     """,
     "loss_grad": """
         binary_cross_entropy_grad binary_cross_entropy_with_logits_grad kl_div_loss_grad smooth_l1_loss_grad
+    """,
+    "margin_loss": """
+        combined_margin_loss combined_margin_loss_grad
     """,
     "matmul": """
         batch_matmul bias_add broadcast_matmul broadcast_matmul_grad_b fused_matmul_bias matmul
@@ -171,7 +186,7 @@ OPERATORS = {
         top_k unique unique_with_counts
     """,
     "recurrent": """
-        fused_gru_cell fused_lstm_cell
+        fused_gru_cell fused_gru_cell_grad fused_lstm_cell fused_lstm_cell_grad
     """,
     "reduce": """
         argmax broadcast_like reduce_all reduce_any reduce_max reduce_min reduce_nansum reduce_prod reduce_sum
@@ -214,6 +229,9 @@ OPERATORS = {
     """,
     "sequences": """
         ctc_greedy_decoder ctc_loss ctc_loss_grad
+    """,
+    "skip_norm": """
+        fuse_layer_norm_grad skip_layer_norm skip_rms_norm
     """,
     "slicing": """
         narrow narrow_grad pad slice slice_grad slice_update

@@ -58,24 +58,16 @@ REFUSED = {
         conj_physical fft_c2c fft_c2r fft_r2c imag imag_grad real real_grad stft
     """,
     "Not yet: define an operator of your own (docs/user-operators.md).": """
-        batch_norm_backward_elemt batch_norm_backward_reduce batch_norm_elemt
-        batch_norm_gather_stats_with_counts batch_norm_stats combined_margin_loss combined_margin_loss_grad
         cublas_bias_add_relu_matmul_grad cublas_fused_mlp cublas_fused_mlp_grad cublas_matmul_bias_add_grad
-        cudnn_fused_normalization_add_relu cudnn_fused_normalization_add_relu_grad fuse_layer_norm_grad
-        fused_apply_rotary_emb fused_attention_concat_past_key_value fused_bce_reduce_mean_fw_bw
-        fused_bias_add_mask_scale fused_bias_add_scale_mask_softmax_dropout fused_cast_scale fused_clip_grad
-        fused_codegeex_qkv_reshape fused_cross_feature_interaction fused_cross_feature_interaction_v1_grad
+        fused_apply_rotary_emb fused_attention_concat_past_key_value fused_codegeex_qkv_reshape
+        fused_cross_feature_interaction fused_cross_feature_interaction_v1_grad
         fused_cross_feature_interaction_v2_grad fused_dot_feature_interaction
-        fused_dot_feature_interaction_grad fused_get_boundding_boxes_coord
-        fused_get_boundding_boxes_coord_grad fused_get_ciou_result fused_get_ciou_result_grad fused_glu
-        fused_glu_without_linear_grad fused_gru_cell_grad fused_linear_with_groupwise_quantized_weight
-        fused_lstm_cell_grad fused_matmul_bias_add_relu_dropout fused_multi_head_attention_inference
-        fused_relu_dropout_grad fused_scale_mask_softmax_dropout fused_scale_mask_softmax_dropout_grad
-        fused_scale_tril fused_self_attention_query_mul_key_and_value
-        fused_self_attention_query_mul_key_and_value_grad fused_tril_scale_softmax_mask_scale
-        fused_tril_scale_softmax_mask_scale_grad grouped_matmul_bias groupwise_dequantize
-        scaled_dot_product_flash_attention scaled_dot_product_flash_attention_grad skip_layer_norm
-        skip_rms_norm
+        fused_dot_feature_interaction_grad fused_glu fused_glu_without_linear_grad
+        fused_linear_with_groupwise_quantized_weight fused_matmul_bias_add_relu_dropout
+        fused_multi_head_attention_inference fused_relu_dropout_grad
+        fused_self_attention_query_mul_key_and_value fused_self_attention_query_mul_key_and_value_grad
+        grouped_matmul_bias groupwise_dequantize scaled_dot_product_flash_attention
+        scaled_dot_product_flash_attention_grad
     """,
 }
 

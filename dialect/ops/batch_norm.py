@@ -47,7 +47,7 @@ def channel_types(op: Call, names: Sequence[str]) -> tuple[TensorDesc, TensorDes
     return x, rows.statistics((size,), op.x)
 
 
-class _Channels:
+class Channels:
     """Operators on values per channel of `like`."""
 
     def __init__(self, ops: Builder, like: Value, axis: int) -> None:
@@ -113,7 +113,7 @@ class Normalization:
 
     def sharded_decomposition(ops: Builder, op: Call) -> list[Value]:
         x = widen(ops, op.x)
-        of = _Channels(ops, x, op.normalize_axis(op.axis, op.x.rank))
+        of = Channels(ops, x, op.normalize_axis(op.axis, op.x.rank))
         mean = of.shared(of.total(x)) if op.training else op.moving_mean
         deviation = x - of.spread(mean)
         squares = of.total(deviation * deviation) if op.training else None
@@ -266,7 +266,7 @@ class NormalizationGrad:
 
     def sharded_decomposition(ops: Builder, op: Call) -> tuple[Value, Value, Value]:
         x, dy = widen(ops, op.x), widen(ops, op.dy)
-        of = _Channels(ops, x, op.normalize_axis(op.axis, op.x.rank))
+        of = Channels(ops, x, op.normalize_axis(op.axis, op.x.rank))
         normal = (x - of.spread(op.mean)) * of.spread(op.inv_variance)
         gamma_diff, beta_diff = of.total(dy * normal), of.total(dy)
         rest = dy - of.spread(of.shared(beta_diff)) - normal * of.spread(of.shared(gamma_diff))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from oneflow.dialect import dtypes
 from oneflow.dialect import scalar as s
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.composed import composed_gradient
+from oneflow.dialect.composite import UNSPLIT, composite
 from oneflow.dialect.compute import Stage
 from oneflow.dialect.numpy_builder import run_reference
 from oneflow.dialect.ops.batch_norm import PARAMS, channel_types, gradient_stages
@@ -118,6 +120,13 @@ class NormalizationAddRelu:
         return y, _numpy_bits(y), *more
 
 
+def _gradient_layouts(op: Call) -> list[SbpSignature]:
+    """Partial sums of dy, and of gamma, in which dx alone is linear."""
+    more = op.with_addend
+    by_dy = SbpSignature((B, P, *[B] * 6), (P,) * (3 + more))
+    return [by_dy, SbpSignature((*[B] * 4, P, *[B] * 3), (B, B, P, *[B] * more))]
+
+
 @operator(
     "normalization_add_relu_grad(x, dy, mean, inv_variance, gamma, beta, reserve_space, y, axis: int32 = 0,"
     " epsilon: float = 0.0, with_addend: bool = False) -> gamma_diff, beta_diff, dx, addend_diff?"
@@ -138,10 +147,7 @@ class NormalizationAddReluGrad:
         expect_type(op, "reserve_space", _reserve_type(x))
         return [channel, channel, *[x] * (1 + op.with_addend)]
 
-    def sbp(op: Call) -> list[SbpSignature]:
-        more = op.with_addend
-        by_dy = SbpSignature((B, P, *[B] * 6), (P,) * (3 + more))
-        return [by_dy, SbpSignature((*[B] * 4, P, *[B] * 3), (B, B, P, *[B] * more))]
+    sbp = _gradient_layouts
 
     def sharded_decomposition(ops: Builder, op: Call) -> list[Value]:
         passed = ops.relu_grad(op.y, op.dy)
@@ -177,3 +183,41 @@ class NormalizationAddReluGrad:
         operands = dict(zip(names, (x, passed, mean, inv, gamma), strict=True))
         gradients = run_reference(Call(REGISTRY["normalization_grad"], operands, attrs))
         return *gradients, *[passed] * with_addend
+
+
+# The same under the names of kernels of cuDNN, which train always
+
+
+def _numpy_of(name: str, operands: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
+    """The reference of another operator."""
+    record = REGISTRY[name]
+    names = [arg.name for arg in record.signature.inputs]
+    return run_reference(Call(record, dict(zip(names, operands, strict=True)), attrs))
+
+
+def _write_trained(ops: Builder, op: Call) -> tuple[Value, ...]:
+    return ops.call("normalization_add_relu", *op.inputs.values(), training=True, **op.attrs)
+
+
+composite(
+    "cudnn_fused_normalization_add_relu(x, addend?, moving_mean?, moving_variance?, gamma, beta, axis: int32 = 0,"
+    " epsilon: float = 0.0, momentum: float = 0.0)"
+    " -> y, reserve_space, mean?, inv_variance?, moving_mean_out?, moving_variance_out?",
+    "`normalization_add_relu` in training.",
+    write=_write_trained, sbp=UNSPLIT,
+    reference=lambda *x, **attrs: _numpy_of("normalization_add_relu", x, {**attrs, "training": True}),
+)  # fmt: skip
+
+
+def _write_gradients(ops: Builder, op: Call) -> tuple[Value, ...]:
+    return ops.call("normalization_add_relu_grad", *op.inputs.values(), **op.attrs)
+
+
+composite(
+    "cudnn_fused_normalization_add_relu_grad(x, dy, mean, inv_variance, gamma, beta, reserve_space, y,"
+    " axis: int32 = 0, epsilon: float = 0.0, with_addend: bool = False)"
+    " -> gamma_diff, beta_diff, dx, addend_diff?",
+    "`normalization_add_relu_grad`.",
+    write=_write_gradients, sbp=_gradient_layouts, shapes_of=("beta", "reserve_space"),
+    reference=lambda *x, **attrs: _numpy_of("normalization_add_relu_grad", x, attrs),
+)  # fmt: skip

@@ -259,13 +259,17 @@ elementwise(
 OF_ALL = "the mean over a piece is not that over everything; it is written out by sums"
 
 
+def _over_count(ops: Builder, value: Value, x: Value) -> Value:
+    """`value` over the number of elements of `x`."""
+    if None in x.shape:
+        return value / row_sum(ops, ops.call("ones_like", x)[0], 0)
+    count = math.prod(d or 0 for d in x.shape)
+    return value * (1.0 / count if count else np.inf)
+
+
 def _mean(ops: Builder, x: Value) -> Value:
     """The mean of all elements."""
-    total = row_sum(ops, x, 0)
-    if None in x.shape:
-        return total / row_sum(ops, ops.call("ones_like", x)[0], 0)
-    count = math.prod(d or 0 for d in x.shape)
-    return total * (1.0 / count if count else np.inf)
+    return _over_count(ops, row_sum(ops, x, 0), x)
 
 
 def _expect_logits(op: Call) -> TensorDesc:
@@ -319,3 +323,29 @@ class BinaryCrossEntropyWithLogitsReduceMeanGrad:
     def reference(x: Any, target: Any, dy: Any) -> Any:
         slope = scipy.special.expit(x.astype(np.float64)) - target
         return (slope * dy.astype(np.float64) / np.float64(x.size)).astype(x.dtype)
+
+
+@operator("fused_bce_reduce_mean_fw_bw(input, target, out_dtype: data_type, constant_value: double = 0.0) -> out, dx")
+class FusedBceReduceMeanFwBw:
+    """`binary_cross_entropy_with_logits_reduce_mean` in `out_dtype`, and its gradient for the cotangent
+    `constant_value`.
+    """
+
+    sbp = no_sbp(OF_ALL)
+    grad = composed_gradient
+
+    def types(op: Call) -> tuple[TensorDesc, TensorDesc]:
+        expect_dtype(op, "out_dtype", TensorDesc((), op.out_dtype), dtypes.FLOATS)
+        return TensorDesc((), op.out_dtype), _expect_logits(op)
+
+    def decompose(ops: Builder, op: Call) -> tuple[Value, Value]:
+        x, target = widen(ops, op.input), widen(ops, op.target)
+        out = _mean(ops, ops.binary_cross_entropy_with_logits(x, target))
+        slope = _over_count(ops, (ops.sigmoid(x) - target) * op.constant_value, x)
+        return narrow(ops, out, op.out_dtype), narrow(ops, slope, op.input.dtype)
+
+    def reference(x: Any, target: Any, *, out_dtype: Any, constant_value: Any) -> Any:
+        wide = x.astype(np.float64)
+        out = (np.logaddexp(0, -wide) + (1 - target) * wide).sum() / np.float64(x.size)
+        slope = (scipy.special.expit(wide) - target) * constant_value / np.float64(x.size)
+        return np.asarray(out).astype(out_dtype.numpy), slope.astype(x.dtype)

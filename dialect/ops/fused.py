@@ -6,7 +6,9 @@ where they read results instead of operands.
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,10 +19,11 @@ from oneflow.dialect._scipy import scipy
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.composite import adjoint, composite
 from oneflow.dialect.elementwise import elementwise, in_double
-from oneflow.dialect.ops.softmax import last_axis_whole, narrow, widen
-from oneflow.dialect.record import Call, Rule
+from oneflow.dialect.ops.rows import expect_type
+from oneflow.dialect.ops.softmax import narrow, widen
+from oneflow.dialect.record import Call, Rule, no_grad
 from oneflow.dialect.sbp import Factors, broadcast_factors, repeated_factors
-from oneflow.dialect.shapes import expect_dim, expect_dtype, expect_rank, letters
+from oneflow.dialect.shapes import expect_dim, expect_dtype, expect_rank, letters, same_dtype
 
 
 def _alike(seed: str) -> Rule:
@@ -114,102 +117,109 @@ for _name, _operands, _attr, _result, _doc, _scalar, _reference in BOXES:
         of=f"fused_get_{_name}", seeds=(_seed,), wanted=_wanted, sbp=_alike(_seed),
     )  # fmt: skip
 
-# Softmax with what comes before and after it
+# Boxes by their centres, widths and heights
+
+CENTRES, EDGES = "x1, y1, w1, h1, x2, y2, w2, h2", "b1_x1, b1_x2, b1_y1, b1_y2, b2_x1, b2_x2, b2_y1, b2_y2"
 
 
-def _masked_softmax(ops: Builder, op: Call) -> Value:
-    """softmax of scaled elements, those where the mask is 0 replaced by `mask_fill_value`; in f32 at least."""
-    kept = ops.cast(op.mask, dtype=dtypes.bool_)
-    scaled = widen(ops, op.x) * op.scale_value
-    gone = ops.logical_not(kept)
-    filled = ops.masked_fill(scaled, gone, has_float_operand=True, float_operand=op.mask_fill_value)
-    return narrow(ops, ops.softmax(filled), op.x.dtype)
+def _check_alike(op: Call) -> None:
+    """All operands have the type of the first."""
+    first, *others = op.inputs
+    expect_dtype(op, first, op[first], dtypes.FLOATS)
+    for name in others:
+        expect_type(op, name, op[first])
 
 
-def _check_mask(op: Call) -> None:
-    x = op.x if "x" in op.inputs else op.dy
-    expect_dtype(op, "the first operand", op.operands[0], dtypes.FLOATS)
-    expect_dtype(op, "mask", op.mask, (dtypes.bool_,))
-    expect_rank(op, "mask", op.mask, x.rank)
-    for i, size in enumerate(op.mask.shape):
-        if size != 1:
-            expect_dim(op, f"axis {i} of mask", size, x.shape[i])
+def _linear_pairs(op: Call) -> Factors:
+    """Factors of a map whose results of each axis of each box are linear in the pair of operands of that axis."""
+    names = list(op.inputs)
+    centred = names[0] == "x1"
+    factors = _alike("")(op).linear_in(op, *names, results=range(8))
+    for axis in (0, 1, 4, 5):
+        edges = (axis, axis + 1) if axis % 4 == 0 else (axis + 1, axis + 2)
+        centre = (axis, axis + 2)
+        read, made = (centre, edges) if centred else (edges, centre)
+        factors = factors.linear_in(op, *(names[i] for i in read), results=made)
+    return factors
 
 
-def _numpy_softmax(x: Any) -> Any:
-    return scipy.special.softmax(x, -1) if x.size else x
+def _corners(*x: Any) -> tuple[Any, ...]:
+    """Both edges of both boxes along each axis, from centres and sizes."""
+    pairs = ((x[i], x[i + 2] * 0.5) for i in (0, 1, 4, 5))
+    return tuple(edge for centre, half in pairs for edge in (centre - half, centre + half))
 
 
-def _numpy_masked_softmax(x: Any, mask: Any, *, scale_value: Any, mask_fill_value: Any) -> Any:
-    scaled = np.where(mask, x.astype(np.float64) * np.float32(scale_value), np.float32(mask_fill_value))
-    return _numpy_softmax(scaled).astype(x.dtype)
+def _centres(*x: Any) -> tuple[Any, ...]:
+    """The transpose of `_corners`."""
+    boxes = ((x[i : i + 2], x[i + 2 : i + 4]) for i in (0, 4))
+    return tuple(g for (x, y) in boxes for g in (x[0] + x[1], y[0] + y[1], (x[1] - x[0]) * 0.5, (y[1] - y[0]) * 0.5))
 
 
-def _rows(op: Call) -> Factors:
-    """Every axis but the last can be split."""
-    rank = op.results[0].rank
-    whole = [f"d{i}" for i in range(rank - 1)] + ["_"]
-    sides = (" ".join(whole) for _ in op.operands)
-    return Factors(f"{', '.join(sides)} -> {', '.join([' '.join(whole)] * len(op.results))}")
+def _of_all(function: Any) -> Rule:
+    """A decomposition by a function of all operands, in f32 at least."""
+
+    def write(ops: Builder, op: Call) -> tuple[Value, ...]:
+        dtype = op.operands[0].dtype
+        return tuple(narrow(ops, v, dtype) for v in function(*(widen(ops, x) for x in op.operands)))
+
+    return write
+
+
+def _numpy_of_all(function: Any) -> Rule:
+    return lambda *x: tuple(v.astype(x[0].dtype) for v in function(*(a.astype(np.float64) for a in x)))
+
+
+for _name, _operands, _results, _function, _doc in (
+    ("coord", CENTRES, EDGES, _corners, "The edges of two boxes from their centres, widths and heights."),
+    ("coord_grad", ", ".join(f"{n}_diff" for n in EDGES.split(", ")),
+     ", ".join(f"{n}_diff" for n in CENTRES.split(", ")), _centres,
+     "The gradients of `fused_get_boundding_boxes_coord`."),
+):  # fmt: skip
+    composite(
+        f"fused_get_boundding_boxes_{_name}({_operands}) -> {_results}", _doc, write=_of_all(_function),
+        reference=_numpy_of_all(_function), check=_check_alike, sbp=_linear_pairs,
+    )  # fmt: skip
+
+
+def _ciou(v: Any, iou: Any, rho2: Any, c2: Any, *, eps: Any) -> tuple[Any, Any]:
+    """The complete intersection over union, and the weight of the aspect ratios."""
+    alpha = v / (v - iou + (1.0 + eps))
+    return iou - (rho2 / c2 + v * alpha), alpha
+
+
+def _write_ciou(ops: Builder, op: Call) -> tuple[Value, ...]:
+    wide = (widen(ops, x) for x in op.operands)
+    return tuple(narrow(ops, x, op.v.dtype) for x in _ciou(*wide, eps=op.eps))
+
+
+def _ciou_gradient(ops: Builder, op: Call, dy: Value | None, _: Value | None) -> dict[str, Any]:
+    """The gradient with the weight of the aspect ratios as a constant (Zheng et al., 2020)."""
+    if dy is None:
+        return {}
+    gradients = ops.call("fused_get_ciou_result_grad", dy, op.alpha, op.rho2, op.c2)
+    return dict(zip(("v", "iou", "rho2", "c2"), gradients, strict=True))
 
 
 composite(
-    "fused_scale_mask_softmax(x, mask, scale_value: float = 1.0, mask_fill_value: float = 0.0) -> y",
-    "softmax(x * scale_value), where the mask is false of mask_fill_value instead.",
-    write=_masked_softmax, reference=_numpy_masked_softmax, check=_check_mask, sbp=_rows,
+    "fused_get_ciou_result(v, iou, rho2, c2, eps: float) -> y, alpha",
+    "iou - rho2 / c2 - v * alpha, and alpha = v / (v - iou + 1 + eps), which is a constant to the gradient.",
+    write=_write_ciou, check=_check_alike, sbp=_alike(""), grad=_ciou_gradient,
+    reference=lambda *x, eps: tuple(
+        a.astype(x[0].dtype) for a in _ciou(*(v.astype(np.float64) for v in x), eps=np.float64(np.float32(eps)))
+    ),
 )  # fmt: skip
 
 
-def _write_masked_softmax_grad(ops: Builder, op: Call) -> Value:
-    slope = ops.softmax_grad(widen(ops, op.y), widen(ops, op.dy)) * op.scale_value
-    kept = ops.where(op.mask, slope, ops.zero_like(slope))
-    return narrow(ops, kept, op.dy.dtype)
-
-
-def _numpy_softmax_grad(y: Any, dy: Any) -> Any:
-    y, dy = y.astype(np.float64), dy.astype(np.float64)
-    return y * (dy - (y * dy).sum(-1, keepdims=True))
+def _ciou_slopes(dy: Any, alpha: Any, rho2: Any, c2: Any) -> tuple[Any, ...]:
+    return -(alpha * dy), dy, -(dy / c2), rho2 / (c2 * c2) * dy
 
 
 composite(
-    "fused_scale_mask_softmax_grad(y, dy, mask, scale_value: float = 0.0) -> dx",
-    "The gradient of `fused_scale_mask_softmax`.", write=_write_masked_softmax_grad, check=_check_mask,
-    sbp=lambda op: _rows(op).linear_in(op, "dy"),
-    reference=lambda y, dy, mask, *, scale_value: np.where(
-        mask, _numpy_softmax_grad(y, dy) * np.float32(scale_value), 0
-    ).astype(dy.dtype),
-)  # fmt: skip
-
-
-def _write_bias_softmax(ops: Builder, op: Call) -> Value:
-    total = widen(ops, op.x) * op.scale + widen(ops, op.mask)
-    total = total if op.bias is None else total + widen(ops, op.bias)
-    return narrow(ops, ops.softmax(total), op.x.dtype)
-
-
-def _numpy_bias_softmax(x: Any, mask: Any, bias: Any, *, scale: Any) -> Any:
-    total = x.astype(np.float64) * np.float32(scale) + mask
-    return _numpy_softmax(total if bias is None else total + bias).astype(x.dtype)
-
-
-def _broadcast_rows(op: Call) -> Factors:
-    """Every axis but the last can be split; the operands are aligned at the last axis."""
-    names = [*(f"d{i}" for i in range(op.results[0].rank - 1)), "_"]
-    sides = [" ".join(names[len(names) - d.rank :]) for d in op.operands]
-    return Factors(f"{', '.join(sides)} -> {' '.join(names)}")
-
-
-composite(
-    "fused_scale_mask_bias_softmax(x, mask, bias?, scale: float = 0.125, inplace: bool = False) -> out",
-    "softmax(x * scale + mask + bias).", write=_write_bias_softmax, reference=_numpy_bias_softmax,
-    sbp=_broadcast_rows,
-)  # fmt: skip
-composite(
-    "fused_scale_mask_bias_softmax_grad(y, dy, scale: float = 0.35355) -> dx",
-    "The gradient of `fused_scale_mask_bias_softmax` by x.",
-    write=lambda ops, op: narrow(ops, ops.softmax_grad(widen(ops, op.y), widen(ops, op.dy)) * op.scale, op.dy.dtype),
-    reference=lambda y, dy, *, scale: (_numpy_softmax_grad(y, dy) * np.float32(scale)).astype(dy.dtype),
-    sbp=lambda op: last_axis_whole(op).linear_in(op, "dy"),
+    "fused_get_ciou_result_grad(dy, alpha, rho2, c2) -> dv, diou, drho2, dc2",
+    "The gradients of `fused_get_ciou_result` with alpha as a constant.",
+    write=_of_all(_ciou_slopes), reference=_numpy_of_all(_ciou_slopes), check=_check_alike,
+    sbp=lambda op: _alike("dy")(op).linear_in(op, "alpha").linear_in(op, "rho2", results=(3,))
+    .linear_in(op, "alpha", "rho2", results=(0, 3)),
 )  # fmt: skip
 
 # Activations
@@ -256,6 +266,58 @@ adjoint(
     "fused_fast_gelu_mul_grad(out_diff, in, multiplier) -> in_diff, multiplier_diff",
     "The gradients of `fused_fast_gelu_mul`.", of="fused_fast_gelu_mul", seeds=("out_diff",),
     sbp=lambda op: _alike("out_diff")(op).linear_in(op, "multiplier"),
+)  # fmt: skip
+
+
+def _write_masked_bias(ops: Builder, op: Call) -> Value:
+    out = ops.dropout_grad(ops.bias_add(op.a, op.b, axis=op.axis), op.mask, scale=op.scale)
+    return out if op._add_to_output is None else out + op._add_to_output
+
+
+def _numpy_masked_bias(a: Any, b: Any, mask: Any, added: Any, *, axis: Any, scale: Any) -> Any:
+    total = a.astype(np.float64) + _along(a, b, axis)
+    out = np.where(mask, total * np.float32(scale), 0)
+    return (out if added is None else out + added).astype(a.dtype)
+
+
+composite(
+    "fused_bias_add_mask_scale(a, b, mask, _add_to_output?, axis: int32 = 0, scale: float = 1.0, seed: int64 = 0)"
+    " -> out",
+    "(a + b) * scale where the mask is true, else 0 (+ _add_to_output), the bias b along `axis`; `seed` is not read.",
+    write=_write_masked_bias, reference=_numpy_masked_bias,
+    sbp=lambda op: _split_with_bias(op).linear_in(op, "a", "b", "_add_to_output"),
+)  # fmt: skip
+
+
+def _write_scaled_triangle(ops: Builder, op: Call) -> Value:
+    kind = "float" if op.is_floating_scale_value else "int"
+    factor = op.floating_scale_value if op.is_floating_scale_value else op.integer_scale_value
+    scaled = ops.scalar_mul(op.in_, **{f"has_{kind}_operand": True, f"{kind}_operand": factor})
+    fill = {n: op[n] for n in ("floating_fill_value", "integer_fill_value", "is_floating_fill_value")}
+    return ops.tril(scaled, diagonal=op.diagonal, **fill)
+
+
+def _numpy_scaled_triangle(x: Any, *, diagonal: Any, **values: Any) -> Any:
+    kinds = {n: "floating" if values[f"is_floating_{n}_value"] else "integer" for n in ("fill", "scale")}
+    fill, scale = (values[f"{kind}_{n}_value"] for n, kind in kinds.items())
+    kept = np.tril(np.ones(x.shape[-2:], np.bool_), diagonal)
+    if x.dtype.kind == "f":
+        return np.where(kept, x.astype(np.float64) * scale, fill).astype(x.dtype)
+    return np.where(kept, x * np.asarray(int(scale)).astype(x.dtype), np.asarray(int(fill)).astype(x.dtype))
+
+
+def _triangle_factors(op: Call) -> Factors:
+    names = " ".join([*(f"d{i}" for i in range(op.in_.rank - 2)), "_", "_"])
+    fill = op.floating_fill_value if op.is_floating_fill_value else op.integer_fill_value
+    return Factors(f"{names} -> {names}", "joint" if fill == 0 else None)
+
+
+composite(
+    "fused_scale_tril(in, diagonal: int64 = 0, floating_fill_value: double = 0.0, integer_fill_value: int64 = 0,"
+    " is_floating_fill_value: bool = False, floating_scale_value: double = 1.0, integer_scale_value: int64 = 1,"
+    " is_floating_scale_value: bool = False) -> out",
+    "The lower triangle of each matrix times a number, and the fill value above the diagonal.",
+    write=_write_scaled_triangle, reference=_numpy_scaled_triangle, sbp=_triangle_factors,
 )  # fmt: skip
 
 # Conversions, sums and products
@@ -321,4 +383,86 @@ composite(
 composite(
     "tuple_identity(in*) -> out*", "The tensors themselves.", write=lambda ops, op: tuple(map(ops.identity, op.in_)),
     reference=lambda xs: tuple(xs), unoffered="layouts that differ between the tensors",
+)  # fmt: skip
+
+
+def _check_scale(op: Call) -> None:
+    for name in ("x", "scale_by_tensor"):
+        expect_dtype(op, name, op[name], dtypes.FLOATS)
+    expect_rank(op, "scale_by_tensor", op.scale_by_tensor, 1)
+    expect_dim(op, "the size of scale_by_tensor", op.scale_by_tensor.shape[0], 1)
+
+
+def _write_cast_scale(ops: Builder, op: Call) -> Value:
+    scale = ops.reshape(widen(ops, op.scale_by_tensor), shape=[]) * op.scale
+    x = narrow(ops, op.x, scale.dtype)
+    return narrow(ops, x * scale, op.scale_by_tensor.dtype)
+
+
+def _cast_scale_factors(op: Call) -> Factors:
+    names = " ".join(letters(op.x.shape))
+    return Factors(f"{names}, _ -> {names}", "each")
+
+
+composite(
+    "fused_cast_scale(x, scale_by_tensor, scale: double = 1.0) -> y",
+    "x in the element type of `scale_by_tensor`, times its one element and `scale`.",
+    write=_write_cast_scale, check=_check_scale, sbp=_cast_scale_factors,
+    reference=lambda x, by, *, scale: (x.astype(np.float64) * (by.astype(np.float64)[0] * scale)).astype(by.dtype),
+)  # fmt: skip
+
+
+def _term(ops: Builder, x: Value, order: float) -> Value:
+    """What an element adds to a norm of `order`."""
+    if order == 0:
+        return ops.cast(ops.cast(x, dtype=dtypes.bool_), dtype=x.dtype)
+    if order == 2:
+        return ops.square(x)
+    size = ops.abs(x)
+    is_size = order == 1 or math.isinf(order)
+    return size if is_size else ops.scalar_pow(size, has_float_operand=True, float_operand=order)
+
+
+def _norm(ops: Builder, xs: Sequence[Value], order: float) -> Value:
+    """The norm of all elements of tensors; that of order 0 is 1 where any element is not 0."""
+    over, join = (
+        (f"reduce_{word}", f"broadcast_{word}imum")
+        if (word := {math.inf: "max", -math.inf: "min"}.get(order))
+        else ("reduce_sum", "broadcast_add")
+    )
+    terms = [ops.call(over, _term(ops, widen(ops, x), order), axis=range(x.rank))[0] for x in xs]
+    total = functools.reduce(lambda a, b: ops.call(join, a, b)[0], terms)
+    if order == 0:
+        return _term(ops, total, 0)
+    if order == 1 or math.isinf(order):
+        return total
+    return ops.scalar_pow(total, has_float_operand=True, float_operand=1 / order)
+
+
+def _write_clipped(ops: Builder, op: Call) -> tuple[Value, ...]:
+    total = _norm(ops, op.model_diff, op.norm_type)
+    factor = ops.clip_by_scalar_max(ops.reciprocal(total + 1e-6) * op.max_norm, floating_max=1.0)
+    clipped = (narrow(ops, widen(ops, x) * factor, x.dtype) for x in op.model_diff)
+    return ops.reshape(narrow(ops, total, op.model_diff[0].dtype), shape=[1]), *clipped
+
+
+def _check_gradients(op: Call) -> None:
+    for x in op.model_diff:
+        expect_dtype(op, "model_diff", x, dtypes.FLOATS)
+    same_dtype(op, op.model_diff)
+
+
+def _numpy_clipped(xs: Any, *, max_norm: Any, norm_type: Any) -> Any:
+    everything = np.concatenate([x.astype(np.float64).ravel() for x in xs])
+    norm = np.linalg.norm(everything, norm_type) if norm_type else np.float64(everything.any())
+    factor = np.minimum(np.float32(max_norm) / (norm + 1e-6), 1.0)
+    return norm.reshape(1).astype(xs[0].dtype), *((x * factor).astype(x.dtype) for x in xs)
+
+
+composite(
+    "fused_clip_grad(model_diff+, max_norm: float = 2.0, norm_type: float = 1.0) -> out, model_diff_out+",
+    "The norm of all elements of gradients, and the gradients times max_norm / (norm + 1e-6) where that is below 1;"
+    " the norm of order 0 is 1 where any element is not 0.",
+    write=_write_clipped, reference=_numpy_clipped, check=_check_gradients,
+    grad=no_grad("changes gradients, of which an optimizer takes no further gradient"),
 )  # fmt: skip

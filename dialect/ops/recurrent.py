@@ -8,11 +8,13 @@ import numpy as np
 
 from oneflow.dialect import dtypes
 from oneflow.dialect.builder import Builder, Value
-from oneflow.dialect.composite import composite
+from oneflow.dialect.composite import composite, gradient_operator
+from oneflow.dialect.ops.rows import expect_type
 from oneflow.dialect.ops.softmax import narrow, widen
 from oneflow.dialect.record import Call, Rule
-from oneflow.dialect.sbp import Factors
+from oneflow.dialect.sbp import B, Factors, P, S, SbpSignature
 from oneflow.dialect.shapes import expect_dim, expect_dtype, expect_rank
+from oneflow.dialect.tensor_desc import TensorDesc
 
 
 def _check(state: str, gates: int) -> Rule:
@@ -96,13 +98,113 @@ def _numpy_gru(a: Any, b: Any, hx: Any, bias_a: Any, bias_b: Any) -> Any:
     return [x.astype(hx.dtype) for x in ((1 - z) * n + z * hx, np.concatenate([r, z, n, hx, hn], 1))]
 
 
+_lstm_gradient = gradient_operator("fused_lstm_cell_grad", "input_gates", "cx", "input_bias")
+_gru_gradient = gradient_operator(
+    "fused_gru_cell_grad", "input_gates", "hidden_gates", "hx", "input_bias", "hidden_bias"
+)
+
+
+def _shared_gradient(ops: Builder, op: Call, *cotangents: Value | None) -> dict[str, Any]:
+    """The gradient of `fused_lstm_cell`: that of the hidden gates and bias is that of the given ones."""
+    found = _lstm_gradient(ops, op, *cotangents)
+    both = {"hidden_gates": "input_gates", "hidden_bias": "input_bias"}
+    return {**{name: found[other] for name, other in both.items() if other in found}, **found}
+
+
 composite(
     "fused_lstm_cell(input_gates, hidden_gates, cx, input_bias?, hidden_bias?) -> hy, cy, workspace",
     "A step of LSTM: the hidden state, the cell state, and the gates input, forget, cell and output.",
-    write=_write_lstm, reference=_numpy_lstm, check=_check("cx", 4), sbp=_rows,
+    write=_write_lstm, reference=_numpy_lstm, check=_check("cx", 4), sbp=_rows, grad=_shared_gradient,
 )  # fmt: skip
 composite(
     "fused_gru_cell(input_gates, hidden_gates, hx, input_bias?, hidden_bias?) -> hy, workspace",
     "A step of GRU: the hidden state, and the gates reset, update and new with hx and the hidden part of new.",
-    write=_write_gru, reference=_numpy_gru, check=_check("hx", 3), sbp=_rows,
+    write=_write_gru, reference=_numpy_gru, check=_check("hx", 3), sbp=_rows, grad=_gru_gradient,
+)  # fmt: skip
+
+
+# The gradients, from the gates in `workspace`
+
+
+def _check_gradient(state: str, parts: int) -> Rule:
+    """The check of the gradient of a cell whose workspace has so many parts of the size of the operand `state`."""
+
+    def check(op: Call) -> None:
+        expect_dtype(op, state, op[state], dtypes.FLOATS)
+        for name in op.inputs:
+            expect_rank(op, name, op[name], 2)
+            if op[name].shape[1] is None:
+                raise op.error(f"expected a static last axis of {name}, got {op[name]}")
+        batch, size = op[state].shape
+        for name in op.inputs:
+            width = parts * size if name == "workspace" else size
+            expect_type(op, name, TensorDesc((batch, width), op[state].dtype))
+
+    return check
+
+
+def _gradient_layouts(op: Call) -> list[SbpSignature]:
+    """Rows can be split, of which the gradients by biases are sums; cotangents can be partial sums."""
+    rows = tuple(P if result.rank == 1 else S(0) for result in op.results)
+    cotangents = tuple(P if name.startswith("grad") else B for name in op.inputs)
+    return [SbpSignature((S(0),) * len(op.operands), rows), SbpSignature(cotangents, (P,) * len(op.results))]
+
+
+def _lstm_slopes(gates: Any, hy: Any, cy: Any, cx: Any, tanh: Any) -> tuple[list[Any], Any]:
+    """The gradients by the sums of gates, and by cx; `tanh` is that of the cell state, hy and cy are cotangents."""
+    i, f, g, o = gates
+    c = hy * o * (1 - tanh * tanh) + cy
+    return [c * g * i * (1 - i), c * cx * f * (1 - f), c * i * (1 - g * g), hy * tanh * o * (1 - o)], c * f
+
+
+def _gru_slopes(parts: Any, hy: Any) -> tuple[list[Any], list[Any], Any]:
+    """The gradients by the given and by the hidden sums of gates, and by hx; hy is a cotangent."""
+    r, z, n, hx, last = parts
+    new = hy * (1 - z) * (1 - n * n)
+    both = [new * last * r * (1 - r), hy * (hx - n) * z * (1 - z)]
+    return [*both, new], [*both, new * r], hy * z
+
+
+def _write_lstm_grad(ops: Builder, op: Call) -> tuple[Value, ...]:
+    size, dtype = op.cx.shape[1], op.cx.dtype
+    gates = [_gate(ops, widen(ops, op.workspace), k, size) for k in range(4)]
+    hy, cy, cx = (widen(ops, x) for x in (op.grad_hy, op.grad_cy, op.cx))
+    slopes, by_cx = _lstm_slopes(gates, hy, cy, cx, ops.tanh(widen(ops, op.cy)))
+    by_gates = ops.cat(slopes, axis=1)
+    return tuple(narrow(ops, x, dtype) for x in (by_gates, by_cx, ops.reduce_sum(by_gates, axis=[0])))
+
+
+def _write_gru_grad(ops: Builder, op: Call) -> tuple[Value, ...]:
+    size, dtype = op.grad_hy.shape[1], op.grad_hy.dtype
+    parts = [_gate(ops, widen(ops, op.workspace), k, size) for k in range(5)]
+    *sides, by_hx = _gru_slopes(parts, widen(ops, op.grad_hy))
+    by_gates = [ops.cat(side, axis=1) for side in sides]
+    sums = [ops.reduce_sum(x, axis=[0]) for x in by_gates]
+    return tuple(narrow(ops, x, dtype) for x in (*by_gates, by_hx, *sums))
+
+
+def _numpy_lstm_grad(hy: Any, cy: Any, cx: Any, state: Any, workspace: Any) -> Any:
+    gates = _numpy_parts(workspace, None, 4)
+    hy, cy, wide, state = (x.astype(np.float64) for x in (hy, cy, cx, state))
+    slopes, by_cx = _lstm_slopes(gates, hy, cy, wide, np.tanh(state))
+    by_gates = np.concatenate(slopes, 1)
+    return [x.astype(cx.dtype) for x in (by_gates, by_cx, by_gates.sum(0))]
+
+
+def _numpy_gru_grad(hy: Any, workspace: Any) -> Any:
+    *sides, by_hx = _gru_slopes(_numpy_parts(workspace, None, 5), hy.astype(np.float64))
+    by_gates = [np.concatenate(side, 1) for side in sides]
+    return [x.astype(hy.dtype) for x in (*by_gates, by_hx, *(g.sum(0) for g in by_gates))]
+
+
+composite(
+    "fused_lstm_cell_grad(grad_hy, grad_cy, cx, cy, workspace) -> grad_gates, grad_cx, grad_bias",
+    "The gradients of `fused_lstm_cell` by either operand of gates, by cx and by either bias.",
+    write=_write_lstm_grad, reference=_numpy_lstm_grad, check=_check_gradient("cx", 4), sbp=_gradient_layouts,
+)  # fmt: skip
+composite(
+    "fused_gru_cell_grad(grad_hy, workspace)"
+    " -> grad_input_gates, grad_hidden_gates, grad_hx, grad_input_bias, grad_hidden_bias",
+    "The gradients of `fused_gru_cell`.",
+    write=_write_gru_grad, reference=_numpy_gru_grad, check=_check_gradient("grad_hy", 5), sbp=_gradient_layouts,
 )  # fmt: skip

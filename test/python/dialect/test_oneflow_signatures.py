@@ -28,7 +28,10 @@ DEVIATIONS = {
         adadelta_update: +model_out +square_avgs_out +acc_deltas_out
         adagrad_update: +model_out +sum_out
         adam_update: +model_out +m_out +v_out +max_v_out +model_copy_out
+        batch_norm_gather_stats_with_counts: +running_mean_out +running_var_out
+        cudnn_fused_normalization_add_relu: +moving_mean_out +moving_variance_out
         dynamic_loss_scale_schedule: +loss_scale_out +good_step_counter_out
+        fused_clip_grad: +model_diff_out
         ftrl_update: +model_out +accumulate_out +z_out
         indexed_slices_adam_update: +model_out +m_out +v_out +max_v_out
         indexed_slices_momentum_update: +model_out +momentum_out
@@ -98,12 +101,15 @@ DEVIATIONS = {
     "How a gradient lies is inferred where a program does not say it.": """
         hierarchical_parallel_cast: ~grad_mode ~grad_nd_sbp
     """,
-    "Both gradients are always results, and a program that leaves one out is refused.": """
+    "All gradients are always results, and a program that leaves one out is refused.": """
         elementwise_maximum_backward: ~dx ~dy
         elementwise_minimum_backward: ~dx ~dy
+        fused_gru_cell_grad: ~grad_hx ~grad_input_bias ~grad_hidden_bias
+        fused_lstm_cell_grad: ~grad_cx ~grad_bias
         layer_norm_param_grad: ~beta_diff ~gamma_diff
     """,
     "The number of results follows from operands and attributes; OneFlow's program with the result is refused.": """
+        cudnn_fused_normalization_add_relu_grad: +with_addend
         normalization_add_relu_grad: +with_addend
     """,
     "It says again what `padding_before` and `padding_after` say, and is compared with them.": """

@@ -47,6 +47,7 @@ UNEDGED = {
     "deconv3d": "as of conv_data_grad",
     "lamb_update": "squares of the whole parameter are added in f32",
     "normalization_add_relu_grad": "inv_variance and gamma that no normalization has are multiplied in another order",
+    "cudnn_fused_normalization_add_relu_grad": "as of normalization_add_relu_grad",
     "upsample_bicubic_2d_grad": "shares of one element in positions at a border are added before dy is multiplied",
     "product_of_others": "the product of all is divided, so that it may not overflow",
 }

@@ -6,6 +6,7 @@ from oneflow.testing.sample import Bad, Sample, t
 from .group_norm import BATCH, TRAINING
 from .norm import mean, scale
 
+SAME = "as of the operator without cuDNN's name"
 FORWARD, BACKWARD = "normalization_add_relu", "normalization_add_relu_grad"
 
 
@@ -32,9 +33,24 @@ SAMPLES = [
     Sample(FORWARD, [t(8, 4), None, *moving(4)], {**TRAINING, "axis": -1}),
     Sample(FORWARD, [t(3, 6), t(3, 6), None, None, mean(3), mean(3)], {"epsilon": 0.1, "training": True}),
     Sample(BACKWARD, [t(3, 4, 2), t(3, 4, 2), *saved(4), bits(1), t(3, 4, 2)], {"axis": 1}, dtypes=FLOATS),
+    Sample(
+        f"cudnn_fused_{FORWARD}",
+        [t(2, 2), t(2, 2), *moving(2)],
+        {"axis": 1, "epsilon": 0.1, "momentum": 0.25},
+        second_order=False,
+        why=SAME,
+    ),
+    Sample(
+        f"cudnn_fused_{BACKWARD}",
+        [t(2, 2), t(2, 2), *saved(2), bits(1), t(2, 2)],
+        {"axis": 1, "with_addend": True},
+        second_order=False,
+        why=SAME,
+    ),
     Sample(BACKWARD, [t(4, 9), t(4, 9), *saved(4), bits(2), t(4, 9)], {"with_addend": True}),
 ]
 BAD = [
+    Bad(f"cudnn_fused_{FORWARD}", [t(2, 3), t(3), *moving(3)], {"axis": 1}, match="expected addend of type"),
     Bad(FORWARD, [t(2, 3), t(3), *[t(3)] * 4], BATCH, match="expected addend of type tensor<2x3xf32>"),
     Bad(FORWARD, [t(2, 3), None, None, None, t(3), t(3)], BATCH, match="expected moving_mean without training"),
     Bad(

@@ -1,6 +1,6 @@
 """Samples of cross entropies."""
 
-from oneflow.dialect.dtypes import FLOATS, float64, int8, int32, int64
+from oneflow.dialect.dtypes import FLOATS, float16, float32, float64, int8, int32, int64
 from oneflow.testing.sample import Bad, Sample, t, v
 from samples.loss import LABELS, TABLE, share
 
@@ -42,6 +42,8 @@ SAMPLES = [
     Sample(MEAN, [t(0, 3), t(0, 3)], gradient=False, why="there is no mean of nothing"),
     Sample(MEAN, [v([1000.0, -1000.0]), v([0.0, 1.0])], gradient=False, why="no overflow"),
     Sample(f"{MEAN}_grad", [t(2, 3), share(2, 3), t()], dtypes=FLOATS),
+    Sample("fused_bce_reduce_mean_fw_bw", [t(2, 3), share(2, 3)], {"out_dtype": "dtype", "constant_value": 0.5},
+           dtypes=(float32, float16)),
     *[Sample(f"{MEAN}_grad", [t(*shape), t(*shape), t()]) for shape in ((), (0, 3))],
 ]  # fmt: skip
 BAD = [

@@ -3,6 +3,7 @@
 from oneflow.dialect.dtypes import float16, float32, int64
 from oneflow.testing.sample import Bad, Sample, t, v
 
+FEWER = {"second_order": False, "why": "as of the other sample"}
 GATES = [t(3, 8), t(3, 8), t(3, 2)]
 POOL = {"kernel_size": [2], "stride": [2], "padding": [0], "output_size": []}
 AT = v([[[3, 0, 4]], [[1, 2, 5]]], int64)
@@ -15,9 +16,13 @@ def _pool(spatial, **sizes):
 
 
 SAMPLES = [
-    Sample("fused_lstm_cell", [*GATES, t(8), t(8)], dtypes=(float32, float16)),
-    Sample("fused_lstm_cell", [t(1, 4), t(1, 4), t(1, 1)], second_order=False, why="as of the other sample"),
-    Sample("fused_gru_cell", [t(3, 6), t(3, 6), t(3, 2), t(6), t(6)], dtypes=(float32, float16)),
+    Sample("fused_lstm_cell", [*GATES, t(8), t(8)], dtypes=(float32, float16), **FEWER),
+    Sample("fused_lstm_cell", [t(1, 4), t(1, 4), t(1, 1)]),
+    Sample("fused_gru_cell", [t(3, 6), t(3, 6), t(3, 2), t(6), t(6)], dtypes=(float32, float16), **FEWER),
+    Sample("fused_gru_cell", [t(1, 3), t(1, 3), t(1, 1)]),
+    Sample("fused_lstm_cell_grad", [*[t(3, 2)] * 4, t(3, 8)], dtypes=(float32, float16), **FEWER),
+    Sample("fused_lstm_cell_grad", [*[t(1, 1)] * 4, t(1, 4)]),
+    Sample("fused_gru_cell_grad", [t(3, 2), t(3, 10)], dtypes=(float32, float16)),
     Sample("max_unpool_1d", [t(2, 1, 3), AT], POOL, dtypes=(float32, float16)),
     Sample("max_unpool_1d_grad", [t(2, 1, 3), AT, t(2, 1, 6)]),
     Sample("max_unpool_2d", [t(1, 1, 1, 2), SMALL], _pool(2, has_output_size=True, output_size=[1, 1, 2, 3])),
@@ -32,6 +37,7 @@ SAMPLES = [
     Sample("vector_matrix_product_grad_b", [t(4), t(3)]),
 ]
 BAD = [
+    Bad("fused_gru_cell_grad", [t(3, 2), t(3, 8)], match="expected workspace of type tensor<3x10xf32>"),
     Bad("fused_lstm_cell", [t(3, 6), t(3, 8), t(3, 2)], match="expected the last axis of input_gates to be 8, got 6"),
     Bad("fused_gru_cell", [t(3, 6), t(3, 6), t(3, 2), t(6)], match="expected both biases or none, got one"),
     Bad("max_unpool_1d", [t(2, 1, 3), t(2, 1, 2, dtype=int64)], POOL, match="expected indices of the shape of x"),

@@ -26,3 +26,12 @@ func.func @training(%x: tensor<?x3xf16>, %p: tensor<3xf32>) -> (tensor<*xf16>, t
     -> (tensor<*xf32>, tensor<*xf32>, tensor<*xf16>, tensor<*xf16>)
   return %1#2, %1#3 : tensor<*xf16>, tensor<*xf16>
 }
+
+// CHECK-LABEL: func.func @cudnn(
+// CHECK-NEXT: "oneflow.cudnn_fused_normalization_add_relu"(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}) {axis = 1 : i32, epsilon = 1.000000e-01 : f32, momentum = 2.500000e-01 : f32, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1>, resultSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1>} : (tensor<2x2xf32>, tensor<2x2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>) -> (tensor<2x2xf32>, tensor<1xi32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>)
+// CHECK-NEXT: "oneflow.cudnn_fused_normalization_add_relu_grad"(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}) {axis = 1 : i32, with_addend = true} : (tensor<2x2xf32>, tensor<2x2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<1xi32>, tensor<2x2xf32>) -> (tensor<2xf32>, tensor<2xf32>, tensor<2x2xf32>, tensor<2x2xf32>)
+func.func @cudnn(%a: tensor<2x2xf32>, %b: tensor<2xf32>, %c: tensor<1xi32>) -> (tensor<*xf32>, tensor<*xf32>) {
+  %0:6 = "oneflow.cudnn_fused_normalization_add_relu"(%a, %a, %b, %b, %b, %b) {axis = 1 : i32, epsilon = 1.000000e-01 : f32, momentum = 2.500000e-01 : f32, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1>, resultSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1>} : (tensor<2x2xf32>, tensor<2x2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>) -> (tensor<*xf32>, tensor<*xi32>, tensor<*xf32>, tensor<*xf32>, tensor<*xf32>, tensor<*xf32>)
+  %1:4 = "oneflow.cudnn_fused_normalization_add_relu_grad"(%a, %a, %b, %b, %b, %b, %c, %a) {axis = 1 : i32, with_addend = true} : (tensor<2x2xf32>, tensor<2x2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<1xi32>, tensor<2x2xf32>) -> (tensor<*xf32>, tensor<*xf32>, tensor<*xf32>, tensor<*xf32>)
+  return %0#0, %1#0 : tensor<*xf32>, tensor<*xf32>
+}

@@ -36,3 +36,10 @@ func.func @logits(%x: tensor<2x?xf32>, %label: tensor<?x3xi32>) -> (tensor<*xf32
     : (tensor<*xf32>, tensor<2x?xf32>, tensor<*xf32>) -> tensor<*xf32>
   return %1, %3 : tensor<*xf32>, tensor<*xf32>
 }
+
+// CHECK-LABEL: func.func @forward_and_backward(
+// CHECK-NEXT: "oneflow.fused_bce_reduce_mean_fw_bw"(%{{.*}}, %{{.*}}) {constant_value = 5.000000e-01 : f64, out_dtype = f32} : (tensor<2x3xf32>, tensor<2x3xf32>) -> (tensor<f32>, tensor<2x3xf32>)
+func.func @forward_and_backward(%a: tensor<2x3xf32>) -> tensor<*xf32> {
+  %0:2 = "oneflow.fused_bce_reduce_mean_fw_bw"(%a, %a) {constant_value = 5.000000e-01 : f64, out_dtype = f32} : (tensor<2x3xf32>, tensor<2x3xf32>) -> (tensor<*xf32>, tensor<*xf32>)
+  return %0#0 : tensor<*xf32>
+}

@@ -43,3 +43,12 @@ func.func @products(%a: tensor<3x4xf32>, %m: tensor<3xf32>, %k: tensor<4xf32>) -
   %5 = "oneflow.vector_matrix_product_grad_b"(%k, %m) : (tensor<4xf32>, tensor<3xf32>) -> tensor<*xf32>
   return %0, %1, %2, %3, %4, %5 : tensor<*xf32>, tensor<*xf32>, tensor<*xf32>, tensor<*xf32>, tensor<*xf32>, tensor<*xf32>
 }
+
+// CHECK-LABEL: func.func @gradients_of_cells(
+// CHECK-NEXT: "oneflow.fused_lstm_cell_grad"(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}) : (tensor<?x2xf32>, tensor<?x2xf32>, tensor<?x2xf32>, tensor<?x2xf32>, tensor<?x8xf32>) -> (tensor<?x8xf32>, tensor<?x2xf32>, tensor<8xf32>)
+// CHECK-NEXT: "oneflow.fused_gru_cell_grad"(%{{.*}}, %{{.*}}) : (tensor<?x2xf32>, tensor<?x10xf32>) -> (tensor<?x6xf32>, tensor<?x6xf32>, tensor<?x2xf32>, tensor<6xf32>, tensor<6xf32>)
+func.func @gradients_of_cells(%a: tensor<?x2xf32>, %b: tensor<?x8xf32>, %c: tensor<?x10xf32>) -> (tensor<*xf32>, tensor<*xf32>) {
+  %0:3 = "oneflow.fused_lstm_cell_grad"(%a, %a, %a, %a, %b) : (tensor<?x2xf32>, tensor<?x2xf32>, tensor<?x2xf32>, tensor<?x2xf32>, tensor<?x8xf32>) -> (tensor<*xf32>, tensor<*xf32>, tensor<*xf32>)
+  %1:5 = "oneflow.fused_gru_cell_grad"(%a, %c) : (tensor<?x2xf32>, tensor<?x10xf32>) -> (tensor<*xf32>, tensor<*xf32>, tensor<*xf32>, tensor<*xf32>, tensor<*xf32>)
+  return %0#0, %1#0 : tensor<*xf32>, tensor<*xf32>
+}

@@ -28,6 +28,7 @@ LISTED = {name for names in COINCIDENCES.values() for name in names.split()}
 EACH = """model model_diff model_copy momentum_buf m v learning_rate scale_by_tensor skip_if"""
 #: Operands whose valid layouts the records leave out as unoffered.
 UNOFFERED = {
+    "batch_norm_gather_stats_with_counts": "input",
     "bernoulli": "in",
     "distributed_partial_fc_sample_disable_boxing": "sampled_weight_diff sampled_label",
     "grid_sample_grad": "input",
@@ -57,9 +58,12 @@ UNOFFERED = {
 SILENT = {
     "results that are 0 for all operands": """
         empty floordiv_x_grad floordiv_y_grad trunc_grad truncdiv_x_grad truncdiv_y_grad zero_like""",
+    "as of the operators without cuDNN's name": """
+        cudnn_fused_normalization_add_relu cudnn_fused_normalization_add_relu_grad""",
     "no tensor with an axis to split": "dynamic_loss_scale_schedule tensor_constant",
     "too many operands to try all layouts of axes of 3": """
-        deform_conv2d_input_grad deform_conv2d_param_grad fused_get_center_dist fused_get_center_dist_grad
+        deform_conv2d_input_grad deform_conv2d_param_grad fused_get_boundding_boxes_coord
+        fused_get_boundding_boxes_coord_grad fused_get_center_dist fused_get_center_dist_grad
         fused_get_convex_diagonal_squared fused_get_convex_diagonal_squared_grad fused_get_intersection_area
         fused_get_intersection_area_grad""",
 }
@@ -92,6 +96,7 @@ MORE = [
     Sample("fused_get_iou", [*SIDES, t(3, low=0.1, high=0.4)], EPS),
     Sample("fused_get_iou_grad", [t(3), *SIDES, t(3, low=0.1, high=0.4)], EPS),
     Sample("fused_get_ciou_diagonal_angle", SIDES, EPS),
+    Sample("fused_get_ciou_result", [t(3, low=0.5), t(3), t(3), t(3, low=0.5)], EPS),
     Sample("fused_get_ciou_diagonal_angle_grad", [*SIDES, t(3)], EPS),
     Sample("fused_scale_mask_bias_softmax", [t(3, 3), t(1, 3), t(3, 1)], {"scale": 0.5}),
     *(Sample(f"max_unpool_{n}d", [t(3, *[1] * n, 2), PLACES[n]], {"output_size": []} | WINDOWS[n]) for n in PLACES),
