@@ -28,6 +28,9 @@ OPERATORS = {
         nll nll_grad sparse_softmax_cross_entropy sparse_softmax_cross_entropy_grad sparse_softmax_cross_entropy_ms
         sparse_softmax_cross_entropy_ms_grad
     """,
+    "complex_numbers": """
+        conj_physical imag imag_grad real real_grad view_as_complex view_as_real
+    """,
     "conv": """
         conv1d conv2d conv3d conv_bias_grad conv_data_grad conv_filter_grad
     """,
@@ -53,6 +56,9 @@ OPERATORS = {
     """,
     "embedding": """
         embedding embedding_grad
+    """,
+    "fft": """
+        fft_c2c fft_c2r fft_r2c fourier_of_pairs stft
     """,
     "fused": """
         cast_like dot fused_bias_add_gelu fused_bias_add_gelu_grad fused_fast_gelu_mul fused_fast_gelu_mul_grad

@@ -59,9 +59,6 @@ REFUSED = {
         one_embedding_sgd_update one_embedding_smart_decay_sparse_adam_update unique_key_value_pair
         CategoricalOrdinalEncode
     """,
-    "Not yet: there are no complex numbers.": """
-        conj_physical fft_c2c fft_c2r fft_r2c imag imag_grad real real_grad stft
-    """,
     "Not yet: the whole class centres are used; write matmul and a loss.": """
         distributed_partial_fc_sample distributed_partial_fc_sample_disable_boxing
     """,

@@ -37,7 +37,7 @@ COMPARE = frozenset("eq ne lt le gt ge".split())
 OTHER = frozenset("const arg index size load select cast checked at_least".split())
 KINDS = UNARY | BINARY | COMPARE | OTHER
 
-Number = bool | int | float
+Number = bool | int | float | complex
 
 
 class BodyError(TypeError):
@@ -148,7 +148,10 @@ Operand = Expr | Number
 
 def const(value: Number, dtype: DType) -> Expr:
     """A literal of type `dtype`."""
-    if dtype.is_float:
+    if dtype.is_complex and isinstance(value, complex):
+        return Expr("const", (), dtype, value)
+    assert not isinstance(value, complex), value
+    if dtype.is_inexact:
         return Expr("const", (), dtype, float(value))
     if dtype.kind == "bool":
         return Expr("const", (), dtype, bool(value))
@@ -162,7 +165,7 @@ def arg(number: int, dtype: DType) -> Expr:
 
 def _number_like(x: Expr, number: Number) -> Expr:
     """A number with the type of `x`; a fraction is refused where `x` is an integer."""
-    if number % 1 and x.dtype.kind in ("int", "uint", "index"):
+    if not isinstance(number, complex) and number % 1 and x.dtype.kind in ("int", "uint", "index"):
         raise BodyError(
             f"expected a whole number with an operand of {x.dtype}, got {number}: cast the other operand to a float"
         )
@@ -182,7 +185,7 @@ def _pair(a: Operand, b: Operand) -> tuple[Expr, Expr]:
 
 
 def _expect_fitting(kind: str, dtype: DType) -> None:
-    if kind in FLOATS_ONLY and not dtype.is_float:
+    if kind in FLOATS_ONLY and not dtype.is_inexact:
         raise BodyError(f"expected a float for {kind}, got {dtype}: cast it, or divide integers by //")
 
 

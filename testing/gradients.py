@@ -6,6 +6,7 @@ differentiate a gradient.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 
 from oneflow.dialect import dtypes
 from oneflow.dialect.builder import Value
+from oneflow.dialect.dtypes import DType
 from oneflow.dialect.numpy_builder import NumpyBuilder, run_reference
 from oneflow.dialect.record import REGISTRY, Absent, Call, Registry, distribute, flatten
 from oneflow.dialect.reverse import pull_back
@@ -39,8 +41,19 @@ class Tape(NumpyBuilder):
         return values
 
 
+def _type_of(sample: Sample) -> DType:
+    """The type in which gradients are checked."""
+    return dtypes.complex128 if sample.dtypes[0].is_complex else dtypes.float64
+
+
+def _random_like(rng: np.random.Generator, array: Array) -> Array:
+    """Random cotangents of an array."""
+    found = rng.uniform(-1, 1, array.shape)
+    return found + 1j * rng.uniform(-1, 1, array.shape) if array.dtype.kind == "c" else found
+
+
 def _seed(ops: NumpyBuilder, result: Value, cotangent: Array) -> Value | None:
-    return ops.wrap(cotangent.astype(result.handle.dtype)) if result.dtype.is_float else None
+    return ops.wrap(cotangent.astype(result.handle.dtype)) if result.dtype.is_inexact else None
 
 
 def gradient(tape: Tape, op: Call, cotangents: Sequence[Array]) -> tuple[list[Value], list[Value | None]]:
@@ -73,13 +86,13 @@ def gradient_arrays(op: Call, cotangents: Sequence[Array]) -> dict[str, Any]:
 
 
 def check_gradient(sample: Sample, registry: Registry = REGISTRY) -> None:
-    """Checks the gradient slot in f64 against central finite differences of the reference, for a random cotangent.
+    """Checks the gradient slot against central finite differences of the reference, for a random cotangent.
 
-    With `second_order`, the gradient of the gradient is checked, too.
+    The numbers are in double precision; those of a sample whose first type is complex are complex. With `second_order`, the gradient of the gradient is checked, too.
     """
-    op = make_case(sample, dtypes.float64, registry)
+    op = make_case(sample, _type_of(sample), registry)
     rng = np.random.default_rng(7)
-    weights = [rng.uniform(-1, 1, np.shape(r)) for r in run_reference(op)]
+    weights = [_random_like(rng, np.asarray(r)) for r in run_reference(op)]
     tape = Tape(registry)
     operands, grads = gradient(tape, op, weights)
 
@@ -87,7 +100,7 @@ def check_gradient(sample: Sample, registry: Registry = REGISTRY) -> None:
         return _weigh(weights, [np.asarray(r) for r in run_reference(moved)])
 
     for number, (operand, grad) in enumerate(zip(operands, grads, strict=True)):
-        if operand.dtype.is_float:
+        if operand.dtype.is_inexact:
             got = np.zeros(operand.handle.shape) if grad is None else grad.handle
             assert grad is None or grad.desc == operand.desc, f"{sample}: gradient {grad.desc} for {operand.desc}"
             np.testing.assert_allclose(got, _differences(loss, op, number), 1e-4, 1e-5, err_msg=f"{sample}: {number}")
@@ -99,9 +112,9 @@ def _check_second_order(
     sample: Sample, op: Call, weights: list[Array], tape: Tape, operands: list[Value], grads: list[Value | None]
 ) -> None:
     rng = np.random.default_rng(11)
-    probes = [None if g is None else rng.uniform(-1, 1, g.handle.shape) for g in grads]
+    probes = [None if g is None else _random_like(rng, g.handle) for g in grads]
     seeds = [(g, tape.wrap(p)) for g, p in zip(grads, probes, strict=True) if g is not None and p is not None]
-    floats = [x for x in operands if x.dtype.is_float]
+    floats = [x for x in operands if x.dtype.is_inexact]
     gradients = iter(pull_back(NumpyBuilder(tape.registry), tape.calls, seeds, floats))
 
     def slope(moved: Call) -> float:
@@ -110,7 +123,7 @@ def _check_second_order(
         return _weigh([p for p, _ in pairs], [g for _, g in pairs])
 
     for number, operand in enumerate(operands):
-        if operand.dtype.is_float:
+        if operand.dtype.is_inexact:
             want = _differences(slope, op, number)
             second = next(gradients)
             got = np.zeros(operand.handle.shape) if second is None else second.handle
@@ -118,21 +131,28 @@ def _check_second_order(
 
 
 def _weigh(weights: Sequence[Array], results: Sequence[Array]) -> float:
-    return float(sum(np.sum(w * r) for w, r in zip(weights, results, strict=True) if r.dtype == np.float64))
+    """The sum of the results' products with weights, of complex ones that of both parts."""
+    pairs = zip(weights, results, strict=True)
+    return float(sum(np.sum((np.conj(w) * r).real) for w, r in pairs if r.dtype.kind in "fc"))
 
 
 def _differences(loss: Callable[[Call], float], op: Call, number: int) -> Array:
-    """Central differences of `loss` by the elements of operand `number` (counted flat)."""
+    """Central differences of `loss` by the elements of operand `number` (counted flat).
+
+    The difference by the imaginary part of an element is the imaginary part of the gradient, as in PyTorch.
+    """
     operands = flatten(op.inputs.values())
     sizes = [len(x) if isinstance(x, tuple) else int(x is not None) for x in op.inputs.values()]
-    numeric = np.zeros(operands[number].shape)
-    for at in np.ndindex(numeric.shape):
-        values = []
-        for step in (STEP, -STEP):
-            moved = operands[number].copy()
-            moved[at] += step
-            flat = [*operands[:number], moved, *operands[number + 1 :]]
-            inputs = distribute(op.record.signature.inputs, flat, sizes)
-            values.append(loss(Call(op.record, inputs, op.attrs)))
-        numeric[at] = (values[0] - values[1]) / (2 * STEP)
+    is_complex = operands[number].dtype.kind == "c"
+    numeric = np.zeros(operands[number].shape, np.complex128 if is_complex else np.float64)
+
+    def at_distance(at: tuple[int, ...], step: complex) -> float:
+        moved = operands[number].copy()
+        moved[at] += step
+        flat = [*operands[:number], moved, *operands[number + 1 :]]
+        return loss(Call(op.record, distribute(op.record.signature.inputs, flat, sizes), op.attrs))
+
+    for at, direction in itertools.product(np.ndindex(numeric.shape), (1, 1j) if is_complex else (1,)):
+        step = direction * STEP
+        numeric[at] += direction * (at_distance(at, step) - at_distance(at, -step)) / (2 * STEP)
     return numeric

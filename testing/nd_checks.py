@@ -25,7 +25,7 @@ def check_nd_sbp(sample: Sample, mesh: Mesh, registry: Registry = REGISTRY) -> i
 
     Samples of floats run in f64. Returns the number of signatures.
     """
-    dtype = dtypes.float64 if sample.dtypes[0].is_float else sample.dtypes[0]
+    dtype = sample.precise_dtype
     op = make_case(sample, dtype, registry)
     expected = [np.asarray(r) for r in run_reference(op)]
     call = described(op)

@@ -20,6 +20,9 @@ UNEDGED = {
         ("roi_align", "roi_align_grad", "deform_conv2d", "deform_conv2d_input_grad"), "as of grid_sample"
     ),
     "deform_conv2d_param_grad": "as of grid_sample",
+    **dict.fromkeys(
+        ("fft_c2c", "fft_r2c", "fft_c2r", "fourier_of_pairs", "stft"), "pocketfft adds and multiplies in another order"
+    ),
     "searchsorted": "rows of such values are not sorted",
     "searchsorted_scalar": "as of searchsorted",
     "attention": "weights that underflow in f32 do not in the reference's f64, so that 0 * inf is NaN",

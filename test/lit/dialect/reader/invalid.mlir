@@ -105,7 +105,7 @@ func.func @dtype_of_repeated(%a: tensor<2xf32>, %b: tensor<2xi64>) {
 // -----
 
 func.func @dtype_not_allowed(%a: tensor<2xi64>) {
-  // expected-error@below {{oneflow.tanh: expected x of type f16, bf16, f32, f64, got i64}}
+  // expected-error@below {{oneflow.tanh: expected x of type f16, bf16, f32, f64, complex<f32>, complex<f64>, got i64}}
   %0 = "oneflow.tanh"(%a) : (tensor<2xi64>) -> tensor<2xi64>
   return
 }
