@@ -45,8 +45,8 @@ def _div(x: Pair, y: Pair) -> Pair:
     ratio = s.where(large.eq(0), large, small / large)
     scale = large + small * ratio
     along, across = (s.where(is_wide, a, b) for a, b in ((x.re, x.im), (x.im, x.re)))
-    re, im = along + across * ratio, across - along * ratio
-    return Pair(re / scale, s.where(is_wide, im, -im) / scale)
+    im = s.where(is_wide, across - along * ratio, along * ratio - across)
+    return Pair((along + across * ratio) / scale, im / scale)
 
 
 def magnitude(z: Pair) -> Expr:
@@ -117,9 +117,7 @@ def _pow(x: Pair, y: Pair) -> Pair:
     none = y.re.eq(0) & y.im.eq(0)
     base = Pair(s.where(flat, one, x.re), x.im)
     power = _exp(_mul(y, _log(base)))
-    return Pair(
-        s.where(none, one, s.where(flat, zero, power.re)), s.where(none | flat, zero, power.im)
-    )
+    return Pair(s.where(none, one, s.where(flat, zero, power.re)), s.where(none | flat, zero, power.im))
 
 
 #: The parts of a node from the parts of its arguments.

@@ -1,6 +1,6 @@
 """Complex numbers as pairs of reals: the slot `parts` of a record, and the builder that applies it.
 
-    parts = each_part           the operator on the real parts and on the imaginary parts alone: it moves or adds elements
+    parts = each_part           the operator on the real and on the imaginary parts alone: it moves or adds elements
     parts = by_body             the scalar body on complex numbers, split by `complex_bodies`
     parts = bilinear            a product of the first two operands
     parts = composed            the decomposition, whose operators have the slot too
@@ -145,7 +145,8 @@ def _leaves(node: Expr) -> complex_bodies.Pair:
 def _built(ops: PartsBuilder, found: Expr | complex_bodies.Pair, values: dict[Expr, Value]) -> Value:
     def build(root: Expr) -> Value:
         if root.kind == "const":  # in the shape of the operand
-            return ops.zero_like(next(iter(values.values()))) + root.value
+            zeros: Value = ops.zero_like(next(iter(values.values())))
+            return zeros + root.value  # type: ignore[no-any-return]
         return derivative.build(ops, derivative.plan(root), values)
 
     return ops.pair(*map(build, found)) if isinstance(found, complex_bodies.Pair) else build(found)

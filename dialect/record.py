@@ -110,7 +110,8 @@ class Operator:
     - `shapes_of`: operands of which only the shape is read, so that they may be partial sums.
     - `unoffered`: which valid signatures `sbp` does not offer, and why.
     - `pure`: whether calls may be removed, merged and reordered.
-    - `traits`: words that mechanisms ask for (`"random"`; `"barrier"`: users of the result wait for all operands).
+    - `traits`: words that mechanisms ask for (`"random"`; `"barrier"`: users of the result wait for all operands;
+      `"external"`: it is written out as operators with external kernels).
     - `where`: the file and line of the definition.
     """
 

@@ -37,7 +37,8 @@ COMPARE = frozenset("eq ne lt le gt ge".split())
 OTHER = frozenset("const arg index size load select cast checked at_least".split())
 KINDS = UNARY | BINARY | COMPARE | OTHER
 
-Number = bool | int | float | complex
+#: A real number.
+Number = bool | int | float
 
 
 class BodyError(TypeError):
@@ -146,7 +147,7 @@ class Expr:
 Operand = Expr | Number
 
 
-def const(value: Number, dtype: DType) -> Expr:
+def const(value: Number | complex, dtype: DType) -> Expr:
     """A literal of type `dtype`."""
     if dtype.is_complex and isinstance(value, complex):
         return Expr("const", (), dtype, value)
@@ -165,7 +166,7 @@ def arg(number: int, dtype: DType) -> Expr:
 
 def _number_like(x: Expr, number: Number) -> Expr:
     """A number with the type of `x`; a fraction is refused where `x` is an integer."""
-    if not isinstance(number, complex) and number % 1 and x.dtype.kind in ("int", "uint", "index"):
+    if number % 1 and x.dtype.kind in ("int", "uint", "index"):
         raise BodyError(
             f"expected a whole number with an operand of {x.dtype}, got {number}: cast the other operand to a float"
         )

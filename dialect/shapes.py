@@ -57,9 +57,7 @@ def same_dtype(op: Call, descs: Sequence[TensorDesc]) -> None:
             raise op.error(f"expected operands of one data type, got {descs[0].dtype} and {desc.dtype}")
 
 
-def expect_dtype(
-    op: Call, name: str, desc: TensorDesc, allowed: Sequence[object], only_real: bool = False
-) -> None:
+def expect_dtype(op: Call, name: str, desc: TensorDesc, allowed: Sequence[object], only_real: bool = False) -> None:
     """Checks the element type of operand `name`.
 
     Where an operator with a meaning on complex numbers (the slot `parts`) takes the types of their parts, it takes

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -49,10 +48,10 @@ class ExpandComplex(Pass):
         for op in found:
             if not dialect.is_oneflow(op):
                 _retype(op)
-        expansion = _Expansion(registry)
+        expansion = _Expansion(Writer(registry, ir.InsertionPoint(module.body), ir.Location.unknown()))
         for use in uses:
             expansion.expand(use)
-        expansion.finish()
+        expansion.writer.remove_unused()
 
 
 def _complex_desc(kind: ir.Type) -> TensorDesc | None:
@@ -127,24 +126,26 @@ class _Use:
 
 @dataclass
 class _Expansion:
-    """The parts of complex results, by the value that has both; what has no users is removed at the end."""
+    """The parts of complex results, by the value that has both."""
 
-    registry: Registry
+    writer: Writer
     known: dict[ir.Value, Parts] = field(default_factory=dict)
-    writers: list[Writer] = field(default_factory=list)
 
     def expand(self, use: _Use) -> None:
         """Replaces an operation by operators on reals."""
-        writer = Writer(self.registry, ir.InsertionPoint(use.op), use.op.location)
-        self.writers.append(writer)
-        ops = PartsBuilder(writer)
+        self.writer.ip, self.writer.loc = ir.InsertionPoint(use.op), use.op.location
+        ops = PartsBuilder(self.writer)
         handles = iter(list(use.op.operands))
 
         def operand(desc: TensorDesc) -> Value:
             return self._operand(ops, next(handles), desc)
 
         inputs = {
-            name: tuple(map(operand, given)) if isinstance(given, tuple) else None if given is None else operand(given)
+            name: tuple(map(operand, given))
+            if isinstance(given, tuple)
+            else None
+            if given is None
+            else operand(given)
             for name, given in use.call.inputs.items()
         }
         try:
@@ -171,11 +172,3 @@ class _Expansion:
         joined = ops.call("view_as_real", value)[0]
         self.known[joined.handle] = value.handle
         return joined.handle
-
-    def finish(self) -> None:
-        """Removes calls whose results have no users."""
-        for writer in reversed(self.writers):
-            writer.remove_unused()
-
-
-

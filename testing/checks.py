@@ -187,7 +187,7 @@ def run_meaning(op: Call) -> list[Array]:
 
 
 def _run_parts(op: Call, results: Sequence[TensorDesc]) -> list[Array]:
-    """The results of a call with complex numbers by the slot `parts`, whose operators are evaluated by their meanings."""
+    """The results of a call with complex numbers by the slot `parts`, its operators evaluated by their meanings."""
     ops = PartsBuilder(_MeaningBuilder())
 
     def wrap(x: Any) -> Value:

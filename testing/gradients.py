@@ -88,7 +88,8 @@ def gradient_arrays(op: Call, cotangents: Sequence[Array]) -> dict[str, Any]:
 def check_gradient(sample: Sample, registry: Registry = REGISTRY) -> None:
     """Checks the gradient slot against central finite differences of the reference, for a random cotangent.
 
-    The numbers are in double precision; those of a sample whose first type is complex are complex. With `second_order`, the gradient of the gradient is checked, too.
+    The numbers are in double precision; those of a sample whose first type is complex are complex. With
+    `second_order`, the gradient of the gradient is checked, too.
     """
     op = make_case(sample, _type_of(sample), registry)
     rng = np.random.default_rng(7)

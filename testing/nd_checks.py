@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from oneflow.dialect import dtypes
 from oneflow.dialect.nd_sbp import Mesh, NdSignature, devices
 from oneflow.dialect.numpy_builder import run_reference
 from oneflow.dialect.record import REGISTRY, Call, Registry, distribute, flatten

@@ -87,7 +87,8 @@ class Sample:
         attrs: attributes by name; a DType-valued attribute may be the string "dtype" for the running type.
         dtypes: the element types it is run with.
         rtol, atol: tolerance of f32 and complex64 results where the default is too tight, with the reason in `why`.
-        gradient: whether the gradient is compared with finite differences (in double precision); False needs a reason in `why`.
+        gradient: whether the gradient is compared with finite differences (in double precision); False needs a reason
+            in `why`.
         second_order: whether the gradient's gradient is too.
     """
 

@@ -54,8 +54,8 @@ _operator(
     lambda x: np.ascontiguousarray(x.imag),
 )  # fmt: skip
 _operator(
-    "real_grad(dout) -> dx", "The complex numbers with these real parts: the gradient of `real`.", dtypes.PARTS, "complex",
-    lambda ops, op: ops.pair(op.dout, ops.zero_like(op.dout)),
+    "real_grad(dout) -> dx", "The complex numbers with these real parts: the gradient of `real`.", dtypes.PARTS,
+    "complex", lambda ops, op: ops.pair(op.dout, ops.zero_like(op.dout)),
     lambda ops, op, ddx: {"dout": lambda: ops.real(ddx)}, lambda dout: _complex_like(dout) + dout,
 )  # fmt: skip
 _operator(

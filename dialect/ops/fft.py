@@ -22,6 +22,9 @@ from oneflow.dialect.sbp import Factors
 from oneflow.dialect.shapes import expect_dim, expect_dtype, expect_rank, letters
 from oneflow.dialect.tensor_desc import Shape, TensorDesc
 
+#: The operators become calls of an external kernel.
+EXTERNAL = frozenset({"external"})
+
 
 def _axes(op: Call, rank: int) -> tuple[int, ...]:
     """The transformed axes counted from the front."""
@@ -51,10 +54,7 @@ def _factors(op: Call) -> Factors:
 def transformed(x: np.ndarray, form: str, axes: Sequence[int], forward: bool, factor: float, size: int) -> np.ndarray:
     """The transform of an array in its precision; `form` is that of `fourier_of_pairs`."""
     sizes = [size if form == "c2r" and a == axes[-1] else x.shape[a] for a in axes]
-    function = {
-        "c2c": np.fft.fftn if forward else np.fft.ifftn, "r2c": np.fft.rfftn, "r2c_full": np.fft.fftn,
-        "c2r": np.fft.irfftn,
-    }[form]  # fmt: skip
+    function: Any = {"r2c": np.fft.rfftn, "c2r": np.fft.irfftn}.get(form, np.fft.fftn if forward else np.fft.ifftn)
     unscaled = "backward" if forward else "forward"
     return np.asarray(function(x, s=sizes, axes=axes, norm=unscaled) * x.real.dtype.type(factor))
 
@@ -81,6 +81,7 @@ class FftC2c:
     """The transform of complex numbers along `dims`: exp(-2 pi i j k / n) if `forward`, else its conjugates."""
 
     sbp = _factors
+    traits = EXTERNAL
 
     def types(op: Call) -> TensorDesc:
         expect_dtype(op, "input", op.input, dtypes.COMPLEX)
@@ -102,6 +103,7 @@ class FftR2c:
     """The transform of reals along `dims`; if `onesided`, the last of them keeps its first n // 2 + 1 elements."""
 
     sbp = _factors
+    traits = EXTERNAL
 
     def types(op: Call) -> TensorDesc:
         expect_dtype(op, "input", op.input, dtypes.PARTS, only_real=True)
@@ -147,6 +149,7 @@ class FftC2r:
     """
 
     sbp = _factors
+    traits = EXTERNAL
 
     def types(op: Call) -> TensorDesc:
         expect_dtype(op, "input", op.input, dtypes.COMPLEX)
@@ -237,8 +240,8 @@ composite(
     "stft(input, window?, n_fft: int32 = 0, hop_length: int32 = 0, win_length: int32 = 0, center: bool = True,"
     " pad_mode: string = 'reflect', normalized: bool = False, onesided: bool = False,"
     " return_complex: bool = False) -> out",
-    "The spectra of the frames of signals, (signals, frames, elements), as (signals, frequencies, frames, 2), the last"
-    "\naxis being the parts unless `return_complex`; without the first axis for one signal.\n\n"
+    "The spectra of the frames of signals, (signals, frames, elements), as (signals, frequencies, frames, 2), the\n"
+    "last axis being the parts unless `return_complex`; without the first axis for one signal.\n\n"
     "The attributes that say how a signal is cut into frames change nothing.",
-    write=_write_stft, reference=_numpy_stft, check=_check_stft, parts=composed,
+    write=_write_stft, reference=_numpy_stft, check=_check_stft, parts=composed, traits=EXTERNAL,
 )  # fmt: skip

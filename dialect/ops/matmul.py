@@ -111,7 +111,11 @@ def _sbp(op: Call) -> Factors:
 
 
 def _grad(ops: Builder, op: Call, dout: Value) -> dict[str, Any]:
-    x, y = (lambda: conjugate(ops, op.a)), (lambda: conjugate(ops, op.b))
+    def x() -> Value:
+        return conjugate(ops, op.a)
+
+    def y() -> Value:
+        return conjugate(ops, op.b)
 
     def product(a: Value, b: Value, transpose_a: bool, transpose_b: bool) -> Value:
         options = {"transpose_a": transpose_a, "transpose_b": transpose_b, "alpha": op.alpha}

@@ -169,8 +169,8 @@ def _there_and_back(ops: Any, op: Call) -> Value | None:
 
 elementwise(
     "cast(in, dtype: data_type, pin_memory: bool = False) -> out",
-    "Elements converted: to bool by != 0, from float to integer towards 0, between integers by wrapping, from complex to"
-    " real without the imaginary part.",
+    "Elements converted: to bool by != 0, from float to integer towards 0, between integers by wrapping, from"
+    " complex to real without the imaginary part.",
     scalar=lambda x, *, dtype: s.cast(x, dtype),
     reference=_cast_reference, parts=_cast_parts,
     types=lambda op: TensorDesc(op.in_.shape, op.dtype), linear=_cast_linear, grad=_cast_gradient,

@@ -121,8 +121,17 @@ def reads(signature: str, doc: str, reading: Reading, adjoint: str) -> None:
     def reference(x: Any, **attrs: Any) -> Any:
         return np.ascontiguousarray(call_rule(reading.reference, [x], attrs))
 
-    define(signature, doc=doc, types=types, sbp=sbp, grad=grad, compute=compute, reference=reference, parts=each_part,
-           depth=2)
+    define(
+        signature,
+        doc=doc,
+        types=types,
+        sbp=sbp,
+        grad=grad,
+        compute=compute,
+        reference=reference,
+        parts=each_part,
+        depth=2,
+    )
 
 
 def adds(signature: str, doc: str, reading: Reading, adjoint: str) -> None:

@@ -8,6 +8,7 @@ stays finite, so that no NaN enters a gradient. References compute in f64 and ro
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from oneflow.dialect import dtypes
 from oneflow.dialect import scalar as s
 from oneflow.dialect._scipy import scipy
 from oneflow.dialect.builder import Builder, Value
+from oneflow.dialect.complex_bodies import magnitude
 from oneflow.dialect.elementwise import (
     elementwise,
     flat_gradient,
@@ -26,7 +28,6 @@ from oneflow.dialect.elementwise import (
     scalar_gradient,
     scalar_gradient_at_result,
 )
-from oneflow.dialect.complex_bodies import magnitude
 from oneflow.dialect.parts import by_body, of_pair
 from oneflow.dialect.record import Call, Rule
 from oneflow.dialect.scalar import Expr
@@ -132,7 +133,8 @@ unary(
 )  # fmt: skip
 unary(
     "identity(in) -> out", "x itself.", lambda x: x, lambda x: x,
-    allowed=dtypes.ALL, linear="joint", parts=by_body, laws=(neutral("drop-identity", "identity(x) = x", lambda op: True),),
+    allowed=dtypes.ALL, linear="joint", parts=by_body,
+    laws=(neutral("drop-identity", "identity(x) = x", lambda op: True),),
 )  # fmt: skip
 unary(
     "sign(x) -> y", "-1, 0 or 1; NaN stays.",
@@ -254,18 +256,29 @@ def _is_finite(x: Expr) -> Expr:
     return abs(x) < math.inf if x.dtype.is_float else x.eq(x)
 
 
-elementwise("isnan(in) -> out", "Whether x is NaN.", scalar=s.isnan, reference=lambda x: x != x, **TEST)
+def _in_either(test: Callable[[Expr], Expr]) -> Rule:
+    """The slot `parts` of a test that one part of a complex number passes."""
+    return of_pair(lambda z: test(z.re) | test(z.im))
+
+
+def _test_in_double(test: Rule) -> Rule:
+    return lambda x: test(x.astype(np.complex128 if x.dtype.kind == "c" else np.float64))
+
+
+elementwise(
+    "isnan(in) -> out", "Whether x is NaN.", scalar=s.isnan, reference=lambda x: x != x, parts=by_body, **TEST
+)
 elementwise(
     "isinf(in) -> out", "Whether x is infinite.", scalar=_is_infinite,
-    reference=lambda x: np.isinf(x.astype(np.float64)), **TEST,
+    reference=_test_in_double(np.isinf), parts=_in_either(_is_infinite), **TEST,
 )  # fmt: skip
 elementwise(
     "isfinite(in) -> out", "Whether x is neither infinite nor NaN.", scalar=_is_finite,
-    reference=lambda x: np.isfinite(x.astype(np.float64)), **TEST,
+    reference=_test_in_double(np.isfinite), parts=of_pair(lambda z: _is_finite(z.re) & _is_finite(z.im)), **TEST,
 )  # fmt: skip
 elementwise(
     "logical_not(x) -> y", "Whether x is 0.", scalar=lambda x: x.eq(0), reference=np.logical_not,
-    allowed=dtypes.ALL, result=dtypes.bool_,
+    allowed=dtypes.ALL, result=dtypes.bool_, parts=by_body,
     laws=(involution("logical_not", lambda x: x.dtype is dtypes.bool_),),
 )  # fmt: skip
 elementwise(

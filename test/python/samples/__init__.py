@@ -21,7 +21,8 @@ UNEDGED = {
     ),
     "deform_conv2d_param_grad": "as of grid_sample",
     **dict.fromkeys(
-        ("fft_c2c", "fft_r2c", "fft_c2r", "fourier_of_pairs", "stft"), "pocketfft adds and multiplies in another order"
+        ("fft_c2c", "fft_r2c", "fft_c2r", "fourier_of_pairs", "stft"),
+        "pocketfft adds and multiplies in another order",
     ),
     "searchsorted": "rows of such values are not sorted",
     "searchsorted_scalar": "as of searchsorted",

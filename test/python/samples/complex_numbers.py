@@ -1,15 +1,17 @@
 """Samples of operators on complex numbers, and of Fourier transforms."""
 
+import math
+
 from oneflow.dialect.dtypes import bool_, complex64, complex128, float16, float32, float64, int32
 from oneflow.testing.sample import Bad, Sample, t, v
 
 WIDE = (float32, float64)
 COMPLEX = (complex64, complex128)
 ONE = (complex64,)
-MADE = "is made after gradients are built"
-MADE_LATER = "no gradient, since it is made after gradients are built"
 BACKWARD = {"norm_mode": 0, "norm_fct": 1.0}
 ORTHO = {"norm_mode": 1, "norm_fct": 0.5}
+#: Numbers with parts that are infinite or NaN.
+EDGES = v([1 + 1j, complex(2, math.inf), complex(math.nan, 0), complex(-math.inf, math.nan)])
 #: Numbers away from 0, where functions have poles, and from the negative real axis, where they have cuts.
 RIGHT = t(3, low=0.5, high=1.5)
 
@@ -28,7 +30,9 @@ SAMPLES = [
     Sample("fft_r2c", [t(5, 3)], {"dims": [0], "onesided": False, **ORTHO}),
     Sample("fft_c2r", [t(3, 4)], {"dims": [1], "last_dim_size": 6, **BACKWARD}, dtypes=COMPLEX),
     Sample("fft_c2r", [t(3, 3, 3)], {"dims": [1, 0], "last_dim_size": 5, **ORTHO}, dtypes=ONE),
-    Sample("fourier_of_pairs", [t(3, 4, 2)], {"dims": [1], "form": "c2c", "forward": True, "factor": 1.0}, dtypes=WIDE),
+    Sample(
+        "fourier_of_pairs", [t(3, 4, 2)], {"dims": [1], "form": "c2c", "forward": True, "factor": 1.0}, dtypes=WIDE
+    ),
     Sample("stft", [t(2, 3, 4), t(4)], {"onesided": True}, dtypes=WIDE),
     Sample("stft", [t(1, 3, 5)], {"n_fft": 5, "normalized": True, "return_complex": True}),
     Sample("broadcast_add", [t(2, 3), t(3)], dtypes=COMPLEX),
@@ -47,6 +51,9 @@ SAMPLES = [
     Sample("scalar_mul_by_tensor", [t(3), t(1)], dtypes=ONE),
     Sample("scalar_logical_equal", [v([1.5, 1.5j])], {"has_float_operand": True, "float_operand": 1.5}, dtypes=ONE),
     Sample("negative", [t(3)], dtypes=ONE),
+    Sample("isnan", [EDGES], dtypes=ONE),
+    Sample("isinf", [EDGES], dtypes=ONE),
+    Sample("isfinite", [EDGES], dtypes=ONE),
     Sample("abs", [v([3 + 4j, -1j, 2, -3 - 1j])], dtypes=COMPLEX),
     Sample("exp", [t(3)], dtypes=ONE),
     Sample("log", [t(3)], dtypes=ONE, rtol=1e-4, why="the logarithm of a magnitude near 1 is small"),
@@ -66,7 +73,7 @@ SAMPLES = [
     Sample("cast", [t(3)], {"dtype": complex128}, dtypes=(complex64, float32)),
     Sample("cast", [t(3)], {"dtype": float32}, dtypes=ONE),
     Sample("cast", [v([0, 1j, 1])], {"dtype": bool_}, dtypes=ONE),
-    Sample("constant", [], {"dtype": complex64, "shape": (3,), "is_complex_value": True, "complex_value": [1.0, -2.0]},
+    Sample("constant", [], {"dtype": complex64, "shape": (3,), "is_complex_value": True, "complex_value": [1.0, -2]},
            dtypes=ONE),
     Sample("ones_like", [t(3)], dtypes=ONE),
     Sample("reshape", [t(2, 3)], {"shape": (3, 2)}, dtypes=ONE),

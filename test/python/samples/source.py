@@ -41,7 +41,7 @@ SAMPLES = [
     Sample("positions", [[t(3)]], {"shape": ""}),
 ]  # fmt: skip
 BAD = [
-    Bad("constant", [], {"dtype": float32, "shape": (2,), "is_complex_value": True}, match="expected a complex dtype"),
+    Bad("constant", [], {"dtype": float32, "shape": (2,), "is_complex_value": True}, match="expected a complex"),
     Bad("constant", [], {"dtype": float32, "shape": (-1,)}, match="expected sizes of at least 0 in shape, got [-1]"),
     Bad(
         "constant", [], {"dtype": int32, "shape": (), "is_floating_value": True, "floating_value": float("inf")},

@@ -85,14 +85,8 @@ SAMPLES = [
 ]
 FLOATS_TEXT = "f16, bf16, f32, f64"
 BAD = [
-    *[
-        Bad(n, [t(2)], dtype=int32, match=f"expected x of type {FLOATS_TEXT}")
-        for n in ("tanh", "exp", "sqrt")
-    ],
-    *[
-        Bad(n, [t(2)], dtype=int32, match=f"expected in of type {FLOATS_TEXT}")
-        for n in ("gelu", "silu", "elu")
-    ],
+    *[Bad(n, [t(2)], dtype=int32, match=f"expected x of type {FLOATS_TEXT}") for n in ("tanh", "exp", "sqrt")],
+    *[Bad(n, [t(2)], dtype=int32, match=f"expected in of type {FLOATS_TEXT}") for n in ("gelu", "silu", "elu")],
     Bad(
         "negative",
         [t(2)],
