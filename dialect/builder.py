@@ -149,7 +149,7 @@ class Builder(ABC):
             return self.call(f"broadcast_{kind}", a, b)[0]
         if kind == "sub":
             kind, b = "add", -b
-        is_integer = isinstance(b, int) and not a.dtype.is_float
+        is_integer = isinstance(b, int) and not a.dtype.is_inexact
         value = {"int_operand": b, "has_int_operand": True} if is_integer else {"float_operand": float(b)}
         if not is_integer:
             value["has_float_operand"] = True

@@ -61,7 +61,7 @@ def composed_gradient(ops: Builder, op: Call, *cotangents: Value | None) -> dict
     calls = list(recorder.calls)
 
     def by(value: Value) -> Callable[[], Value | None] | None:
-        if not value.dtype.is_float:
+        if not value.dtype.is_inexact:
             return None
 
         def gradient() -> Value | None:

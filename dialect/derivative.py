@@ -128,7 +128,7 @@ def derivative(root: Expr, wrt: Expr) -> Expr | None:
 
 def _tangent(node: Expr, tangents: Mapping[int, Expr | None]) -> Expr | None:
     inner = [tangents[id(a)] for a in node.args]
-    if node.kind in FLAT or not node.dtype.is_float or all(t is None for t in inner):
+    if node.kind in FLAT or not node.dtype.is_inexact or all(t is None for t in inner):
         return None
     if node.kind == "select":
         a, b = (t if t is not None else s.const(0, node.dtype) for t in inner[1:])
@@ -253,14 +253,14 @@ def _build_node(ops: Builder, node: Expr, values: Mapping[Expr, Value]) -> Value
 
 def number(node: Expr) -> dict[str, bool | int | float]:
     """A literal as the attributes of the `scalar_*` operators."""
-    if node.dtype.is_float:
+    if node.dtype.is_inexact:
         return {"has_float_operand": True, "float_operand": float(node.value)}
     return {"has_int_operand": True, "int_operand": int(node.value)}
 
 
 def constant(ops: Builder, node: Expr) -> Value:
     """A literal as a tensor of rank 0."""
-    if node.dtype.is_float:
+    if node.dtype.is_inexact:
         value = {"is_floating_value": True, "floating_value": node.value}
     else:
         value = {"is_floating_value": False, "integer_value": int(node.value)}

@@ -16,7 +16,7 @@ class DType:
     """One element type.
 
     `name` is OneFlow's and NumPy's word (`float32`), `mlir` is MLIR's (`f32`), `code` is the number
-    in OneFlow's `DataType` protocol enumeration, `kind` is `bool`, `uint`, `int`, `float` or `index`.
+    in OneFlow's `DataType` protocol enumeration, `kind` is `bool`, `uint`, `int`, `float`, `complex` or `index`.
     """
 
     name: str
@@ -35,6 +35,28 @@ class DType:
     def is_integer(self) -> bool:
         """Whether values are signed or unsigned integers (not bool)."""
         return self.kind in ("int", "uint")
+
+    @property
+    def is_complex(self) -> bool:
+        """Whether values are complex numbers."""
+        return self.kind == "complex"
+
+    @property
+    def is_inexact(self) -> bool:
+        """Whether values are floating-point or complex numbers: those that have gradients."""
+        return self.kind in ("float", "complex")
+
+    @property
+    def part(self) -> DType:
+        """The type of the real part of a value: the type itself unless values are complex numbers."""
+        return _PARTS.get(self.name, self)
+
+    @property
+    def complex(self) -> DType:
+        """The complex type of numbers whose real part has this type: complex64 for all but 64-bit floats."""
+        if self.is_complex:
+            return self
+        return complex128 if self.is_float and self.bits == 64 else complex64
 
     @property
     def accumulator(self) -> DType:
@@ -66,13 +88,21 @@ float16 = DType("float16", "f16", "float", 16, 9, np.dtype(np.float16))
 bfloat16 = DType("bfloat16", "bf16", "float", 16, 11, np.dtype(ml_dtypes.bfloat16))
 float32 = DType("float32", "f32", "float", 32, 2, np.dtype(np.float32))
 float64 = DType("float64", "f64", "float", 64, 3, np.dtype(np.float64))
+complex64 = DType("complex64", "complex<f32>", "complex", 64, 20, np.dtype(np.complex64))
+complex128 = DType("complex128", "complex<f64>", "complex", 128, 21, np.dtype(np.complex128))
+
+#: The type of the real and the imaginary part of each complex type, by name.
+_PARTS = {"complex64": float32, "complex128": float64}
 
 #: The type of positions and sizes inside scalar and compute bodies; never the element of a tensor.
 index = DType("index", "index", "index", 64, -1, np.dtype(np.int64))
 
 UNSIGNED = (uint8, uint16, uint32, uint64)
 SIGNED = (int8, int16, int32, int64)
-DTYPES = (bool_, *UNSIGNED, *SIGNED, float16, bfloat16, float32, float64)
+COMPLEX = (complex64, complex128)
+#: The types of real numbers and truth values, which the operators' rules allow by default.
+ALL = (bool_, *UNSIGNED, *SIGNED, float16, bfloat16, float32, float64)
+DTYPES = (*ALL, *COMPLEX)
 BY_NAME = {d.name: d for d in DTYPES}
 BY_MLIR = {d.mlir: d for d in DTYPES}
 BY_CODE = {d.code: d for d in DTYPES}
@@ -80,9 +110,10 @@ BY_NUMPY = {d.numpy: d for d in DTYPES}
 
 FLOATS = tuple(d for d in DTYPES if d.is_float)
 INTEGERS = tuple(d for d in DTYPES if d.is_integer)
-#: Every type arithmetic is defined on: all but bool.
+#: The types of the parts of complex numbers.
+PARTS = tuple(d.part for d in COMPLEX)
+#: Every type of real numbers: all but bool.
 NUMERIC = INTEGERS + FLOATS
-ALL = DTYPES
 
 
 def from_numpy(dtype: object) -> DType:

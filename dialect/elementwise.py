@@ -54,8 +54,8 @@ def elementwise(
     slots.setdefault("types", _types(allowed, result))
     slots.setdefault("sbp", _sbp(linear))
     if "grad" not in slots:
-        flat = result is not None and not result.is_float
-        integers = not any(d.is_float for d in allowed)
+        flat = result is not None and not result.is_inexact
+        integers = not any(d.is_inexact for d in allowed)
         no = Absent("grad", "the result is not a floating-point number")
         slots["grad"] = no if flat or integers else scalar_gradient
     assert len(parse_signature(signature).outputs) == 1, signature
@@ -100,7 +100,7 @@ class Slope:
 
 
 #: The leaf that stands for the cotangent.
-SEEDS = {d: s.arg(-1, d) for d in dtypes.FLOATS}
+SEEDS = {d: s.arg(-1, d) for d in (*dtypes.FLOATS, *dtypes.COMPLEX)}
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ def _instance(
         gradient = derivative.times(SEEDS[slope.dtype], slope) if finite else slope
         return Slope(slope.dtype, finite, derivative.plan(gradient, () if result is None else (result,)))
 
-    slopes = tuple(slope(n) if d.is_float else None for n, d in zip(nodes, types, strict=True))
+    slopes = tuple(slope(n) if d.is_inexact else None for n, d in zip(nodes, types, strict=True))
     return Instance(nodes, result, slopes, bounds.is_finite(body, doubtful))
 
 
@@ -151,7 +151,8 @@ def scalar_gradient(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
     """The gradient of an element-wise operator: dy times the derivative of its scalar body.
 
     The gradient is summed over the axes along which an operand was broadcast. The gradient is 0 where dy is 0, also
-    where the derivative is infinite or NaN, so that the branch that `where` did not take contributes nothing.
+    where the derivative is infinite or NaN, so that the branch that `where` did not take contributes nothing. Of
+    complex numbers it is dy times the conjugate of the derivative, which is the derivative at the conjugates.
     """
     return _gradient(ops, op, dy, op.operands)
 
@@ -177,7 +178,8 @@ def _gradient(ops: Builder, op: Call, dy: Value, points: Sequence[Value]) -> dic
 def _thunk(ops: Builder, dy: Value, slope: Slope, env: dict[Expr, Value], operand: Value) -> Any:
     def gradient() -> Value:
         wide = _cast(ops, dy, slope.dtype)
-        product = derivative.build(ops, slope.plan, {**env, SEEDS[slope.dtype]: wide})
+        points = {n: conjugate(ops, v) for n, v in env.items() if n in slope.plan} if slope.dtype.is_complex else env
+        product = derivative.build(ops, slope.plan, {**points, SEEDS[slope.dtype]: wide})
         if not slope.finite:
             product = ops.call("broadcast_mul_no_nan", wide, product)[0]
         return sum_to(ops, _cast(ops, product, operand.dtype), operand)
@@ -187,6 +189,11 @@ def _thunk(ops: Builder, dy: Value, slope: Slope, env: dict[Expr, Value], operan
 
 def _cast(ops: Builder, value: Value, dtype: DType) -> Value:
     return value if value.dtype == dtype else ops.call("cast", value, dtype=dtype)[0]
+
+
+def conjugate(ops: Builder, value: Value) -> Value:
+    """The complex conjugates of a value; the value itself where that is real."""
+    return ops.call("conj_physical", value)[0] if value.dtype.is_complex else value
 
 
 def flat_gradient(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
@@ -242,14 +249,16 @@ def neutral(name: str, text: str, holds: Callable[[Call], bool]) -> Law:
 
 
 def in_double(function: Rule) -> Rule:
-    """A reference that computes floats in f64 and rounds once, so that it is better than what it judges."""
+    """A reference that computes in f64 or complex128 and rounds once, so that it is better than what it judges."""
 
     @functools.wraps(function)
     def reference(*arrays: np.ndarray, **attrs: Any) -> Any:
         dtype = arrays[0].dtype
         if dtype.kind in "biu":
             return function(*arrays, **attrs)
-        wide = (a if a is None else a.astype(np.float64) for a in arrays)
-        return np.asarray(function(*wide, **attrs)).astype(dtype)
+        double = np.complex128 if dtype.kind == "c" else np.float64
+        wide = (a if a is None else a.astype(double) for a in arrays)
+        result = np.asarray(function(*wide, **attrs))
+        return result.astype(arrays[0].real.dtype if result.dtype.kind == "f" else dtype)
 
     return reference

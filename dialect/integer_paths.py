@@ -38,7 +38,7 @@ def _refuse_integers(entries: Sequence[Entry], targets: Sequence[Value], start: 
         entry, source = reached[id(at)]
         path_back.append((entry, at))
         at = source
-    culprit = next(((e, v) for e, v in reversed(path_back) if not v.dtype.is_float), None)
+    culprit = next(((e, v) for e, v in reversed(path_back) if not v.dtype.is_inexact), None)
     if culprit is not None:
         names = filter(None, (name_of(e) for e, _ in reversed(path_back)))
         path = [f"input {number}", *names, "result"]
@@ -69,4 +69,4 @@ def _read(entry: Entry) -> Iterable[Value]:
 
 def _only_chooses(entry: Entry, sources: Sequence[Value]) -> bool:
     """Whether `sources` are only conditions or positions of an operator on floats: a step function of them."""
-    return any(v.dtype.is_float for v in _read(entry)) and not any(v.dtype.is_float for v in sources)
+    return any(v.dtype.is_inexact for v in _read(entry)) and not any(v.dtype.is_inexact for v in sources)

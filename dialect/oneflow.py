@@ -32,10 +32,10 @@ PREFIX = "oneflow."
 OPERAND_SEGMENTS = ("operandSegmentSizes", "operand_segment_sizes")
 RESULT_SEGMENTS = ("resultSegmentSizes", "result_segment_sizes")
 CAST = "tensor.cast"
-#: OneFlow's bookkeeping, and values of numbers that are not here: carried along, never needed.
+#: OneFlow's bookkeeping: carried along, never needed.
 BOOKKEEPING = frozenset(
     """op_name device_tag device_name device_type device_id pin_memory hierarchy scope_symbol_id output_lbns
-    op_type_name nd_sbp parallel sbp_signature tuning_cache complex_value""".split()
+    op_type_name nd_sbp parallel sbp_signature tuning_cache""".split()
 )
 
 

@@ -40,6 +40,9 @@ OPERATORS = {
     "class_sampling": """
         distributed_partial_fc_sample distributed_partial_fc_sample_disable_boxing roc_auc_score
     """,
+    "complex_numbers": """
+        conj_physical imag imag_grad real real_grad view_as_complex view_as_real
+    """,
     "conv": """
         conv1d conv2d conv3d conv_bias_grad conv_data_grad conv_filter_grad
     """,
@@ -69,6 +72,9 @@ OPERATORS = {
     """,
     "embedding": """
         embedding embedding_grad
+    """,
+    "fft": """
+        fft_c2c fft_c2r fft_r2c fourier_of_pairs stft
     """,
     "fused": """
         cast_like dot fused_bias_add_gelu fused_bias_add_gelu_grad fused_bias_add_mask_scale fused_cast_scale

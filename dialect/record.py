@@ -98,6 +98,8 @@ class Operator:
 
     - `sharded_decomposition`: replaces a call with an operand split along an axis that `sbp` does not split; without
       this slot `decompose` does.
+    - `parts(ops, op)`: the meaning on complex numbers, see `dialect.parts`; without this slot a call with complex
+      numbers is refused. Operators on complex numbers alone have no other meaning.
     - `kernel(op)`: an `external.ExternalKernel` for a call on static `TensorDesc`s.
     - `launch`, `device_kernel(op)`: the kernel on a CUDA device: `launch.source(op, name)` is source for the device's
       backend; `device_kernel(op)` an `ExternalKernel`, or None.
@@ -109,7 +111,8 @@ class Operator:
     - `shapes_of`: operands of which only the shape is read, so that they may be partial sums.
     - `unoffered`: which valid signatures `sbp` does not offer, and why.
     - `pure`: whether calls may be removed, merged and reordered.
-    - `traits`: words that mechanisms ask for (`"random"`; `"barrier"`: users of the result wait for all operands).
+    - `traits`: words that mechanisms ask for (`"random"`; `"barrier"`: users of the result wait for all operands;
+      `"external"`: it is written out as operators with external kernels).
     - `where`: the file and line of the definition.
     """
 
@@ -126,6 +129,7 @@ class Operator:
     complexity: Rule | None = None
     sharded_decomposition: Rule | None = None
     kernel: Rule | None = None
+    parts: Rule | None = None
     device_kernel: Rule | None = None
     in_place: Rule | None = None
     launch: Any = None
@@ -146,7 +150,7 @@ class Operator:
     @property
     def meaning(self) -> str:
         """Which of the meaning slots is filled."""
-        return next(m for m in MEANINGS if getattr(self, m) is not None)
+        return next((m for m in MEANINGS if getattr(self, m) is not None), "parts")
 
     def signatures(self, op: Call) -> list[SbpSignature]:
         """Every SBP signature of a call whose operands are `TensorDesc`s, the all-broadcast one last."""
@@ -427,7 +431,7 @@ def _check_slots(name: str, slots: dict[str, Any]) -> None:
         if slot not in known:
             raise SignatureError(f"operator {name}: unknown slot {slot}{suggestion(slot, known)}")
     filled = [m for m in MEANINGS if slots.get(m) is not None]
-    if len(filled) != 1:
+    if len(filled) != 1 and not (not filled and slots.get("parts")):
         raise SignatureError(f"operator {name}: expected exactly one of {', '.join(MEANINGS)}, got {filled}")
     if slots.get("launch") is not None and filled != ["kernel"]:
         raise SignatureError(f"operator {name}: a launch on a device goes with a kernel, got one with {filled[0]}")
@@ -467,5 +471,10 @@ def infer(record: Operator, op: Call) -> tuple[TensorDesc, ...]:
     Raises:
         OperatorError: the operator does not allow the call.
     """
-    result = record.types(op)
-    return (result,) if isinstance(result, TensorDesc) else tuple(result)
+    given = record.types(op)
+    results = (given,) if isinstance(given, TensorDesc) else tuple(given)
+    if record.parts is None:
+        found = next((d for d in (*op.operands, *results) if d.dtype.is_complex), None)
+        if found is not None:
+            raise op.error(f"expected real numbers, got {found}: the operator is not defined on complex numbers")
+    return results

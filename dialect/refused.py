@@ -54,8 +54,7 @@ REFUSED = {
         one_embedding_sgd_update one_embedding_smart_decay_sparse_adam_update unique_key_value_pair
         CategoricalOrdinalEncode
     """,
-    "Not yet: there are no complex numbers.": """
-        conj_physical fft_c2c fft_c2r fft_r2c imag imag_grad real real_grad stft
+        """ "Not are yet:
     """,
     "Not yet: define an operator of your own (docs/user-operators.md).": """
         cublas_bias_add_relu_matmul_grad cublas_fused_mlp cublas_fused_mlp_grad cublas_matmul_bias_add_grad

@@ -121,7 +121,7 @@ def pull_back(
         ops: builds the gradients.
         entries: the program, in order.
         seeds: values and their cotangents, of one type each.
-        wrt: values, of floats, that no entry gives.
+        wrt: values, of floats or complex numbers, that no entry gives.
         before: called with each entry whose gradient is about to be built.
         finalize: called with each value of the program and its complete cotangent; gives the cotangent that is used.
 
@@ -164,7 +164,7 @@ class _Reverse:
         if not any(id(v) in self.producers for v in entry.operands):
             return False
         for result in entry.results:
-            if result.dtype.is_float:
+            if result.dtype.is_inexact:
                 self.producers.setdefault(id(result), entry)
         return True
 
@@ -202,7 +202,7 @@ class _Reverse:
     def _mark_zero_path(self, entry: Entry) -> None:
         """Notes that a path leads on to the operands of an entry along which only zeros may flow."""
         if not (isinstance(entry, Opaque) or (isinstance(entry, Call) and entry.record.grad is zero_grad)):
-            self.zero_paths.update(id(v) for v in entry.operands if v.dtype.is_float)
+            self.zero_paths.update(id(v) for v in entry.operands if v.dtype.is_inexact)
 
     def _final_cotangent(self, value: Value) -> Value | None:
         """The cotangent of a value, to which nothing is added after this."""

@@ -37,6 +37,7 @@ COMPARE = frozenset("eq ne lt le gt ge".split())
 OTHER = frozenset("const arg index size load select cast checked at_least".split())
 KINDS = UNARY | BINARY | COMPARE | OTHER
 
+#: A real number.
 Number = bool | int | float
 
 
@@ -146,9 +147,12 @@ class Expr:
 Operand = Expr | Number
 
 
-def const(value: Number, dtype: DType) -> Expr:
+def const(value: Number | complex, dtype: DType) -> Expr:
     """A literal of type `dtype`."""
-    if dtype.is_float:
+    if dtype.is_complex and isinstance(value, complex):
+        return Expr("const", (), dtype, value)
+    assert not isinstance(value, complex), value
+    if dtype.is_inexact:
         return Expr("const", (), dtype, float(value))
     if dtype.kind == "bool":
         return Expr("const", (), dtype, bool(value))
@@ -182,7 +186,7 @@ def _pair(a: Operand, b: Operand) -> tuple[Expr, Expr]:
 
 
 def _expect_fitting(kind: str, dtype: DType) -> None:
-    if kind in FLOATS_ONLY and not dtype.is_float:
+    if kind in FLOATS_ONLY and not dtype.is_inexact:
         raise BodyError(f"expected a float for {kind}, got {dtype}: cast it, or divide integers by //")
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
 from oneflow.dialect.record import Call
 from oneflow.dialect.tensor_desc import Dim, Shape, TensorDesc, count, format_shape
@@ -56,14 +57,21 @@ def same_dtype(op: Call, descs: Sequence[TensorDesc]) -> None:
             raise op.error(f"expected operands of one data type, got {descs[0].dtype} and {desc.dtype}")
 
 
-def expect_dtype(op: Call, name: str, desc: TensorDesc, allowed: Sequence[object]) -> None:
+def expect_dtype(op: Call, name: str, desc: TensorDesc, allowed: Sequence[object], only_real: bool = False) -> None:
     """Checks the element type of operand `name`.
+
+    Where an operator with a meaning on complex numbers (the slot `parts`) takes the types of their parts, it takes
+    complex numbers too, unless `only_real`.
 
     Raises:
         OperatorError: it is not one of `allowed`.
     """
-    if desc.dtype not in allowed:
-        raise op.error(f"expected {name} of type {', '.join(map(str, allowed))}, got {desc.dtype}")
+    if desc.dtype in allowed:
+        return
+    has_complex = op.record.parts is not None and not only_real and all(d in allowed for d in dtypes.PARTS)
+    complex_types = dtypes.COMPLEX if has_complex else ()
+    if desc.dtype not in complex_types:
+        raise op.error(f"expected {name} of type {', '.join(map(str, (*allowed, *complex_types)))}, got {desc.dtype}")
 
 
 def expect_rank(op: Call, name: str, desc: TensorDesc, least: int, most: int | None = None) -> None:
@@ -95,7 +103,7 @@ def expect_fill(op: Call, value: float, dtype: DType) -> None:
     Raises:
         OperatorError: it cannot.
     """
-    if not dtype.is_float and not math.isfinite(value):
+    if not dtype.is_inexact and not math.isfinite(value):
         raise op.error(f"expected a finite fill value for {dtype}, got {value}")
 
 

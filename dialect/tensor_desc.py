@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
@@ -129,13 +130,21 @@ def parse_desc(text: str) -> TensorDesc | None:
     """
     if not (text.startswith("tensor<") and text.endswith(">")) or "," in text:
         return None
-    *dims, element = text[len("tensor<") : -1].split("x")
+    dims, element = _split_type(text[len("tensor<") : -1])
     dtype = dtypes.BY_MLIR.get(_SIGNLESS.get(element, element))
     if dtype is None:
         return None
     if dims == ["*"]:
         return TensorDesc(None, dtype)
     return TensorDesc(tuple(None if d == "?" else int(d) for d in dims), dtype)
+
+
+def _split_type(text: str) -> tuple[list[str], str]:
+    """The sizes and the element type of `2x?xf32`; the word `complex` has an x of its own."""
+    match = re.fullmatch(r"((?:[\d?*]+x)*)(.*)", text)
+    assert match is not None
+    sizes, element = match.groups()
+    return sizes.split("x")[:-1], element
 
 
 def expected_type(mlir_type: ir.Type) -> str:

@@ -4,6 +4,8 @@ from oneflow.dialect import scalar
 from oneflow.dialect.dtypes import (
     DType,
     bfloat16,
+    complex64,
+    complex128,
     float16,
     float32,
     float64,
@@ -18,6 +20,8 @@ from oneflow.dialect.dtypes import (
 )  # fmt: skip
 from oneflow.dialect.dtypes import DType as dtype  # noqa: N813
 from oneflow.dialect.dtypes import bool_ as bool
+from oneflow.dialect.dtypes import complex64 as cfloat
+from oneflow.dialect.dtypes import complex128 as cdouble
 from oneflow.dialect.dtypes import float16 as half
 from oneflow.dialect.dtypes import float32 as float
 from oneflow.dialect.dtypes import float64 as double
@@ -82,7 +86,11 @@ __all__ = [
     "bfloat16",
     "bool",
     "c_kernel",
+    "cdouble",
+    "cfloat",
     "compile",
+    "complex64",
+    "complex128",
     "config",
     "cuda",
     "device",

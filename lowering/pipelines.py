@@ -31,6 +31,7 @@ STAGES: dict[str, tuple[str, ...]] = {
     "oneflow": ("oneflow-infer-types", "oneflow-canonicalize", "cse"),
     "linalg": (
         "oneflow-decompose",
+        "oneflow-expand-complex",
         *ELEMENTWISE_PASSES,
         "convert-oneflow-to-linalg",
         "canonicalize",
@@ -69,6 +70,7 @@ STAGES: dict[str, tuple[str, ...]] = {
         "oneflow-outline-templates",
         "oneflow-prefer-channels-last",
         "oneflow-decompose",
+        "oneflow-expand-complex",
         *ELEMENTWISE_PASSES,
         "convert-oneflow-to-linalg",
         "canonicalize",

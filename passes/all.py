@@ -4,6 +4,6 @@ from oneflow.passes.registry import PASSES
 
 PASSES.declare(
     "oneflow.passes",
-    """autodiff canonicalize decompose infer_types infer_sbp insert_boxing join_boxing to_physical
+    """autodiff canonicalize decompose expand_complex infer_types infer_sbp insert_boxing join_boxing to_physical
     check_collectives""".split(),
 )

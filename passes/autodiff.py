@@ -43,8 +43,8 @@ class Autodiff(Pass):
     `func` may be left out where the module has one function. `wrt` are the numbers of the arguments to
     differentiate by, all floats by default; there is one result for each, of the argument's type. With
     `value-and-grad` the results of `@<func>` come first. The one float result, of one element, is differentiated
-    as it is. Several float results, or more elements, or `cotangents`: a cotangent of each float result follows
-    the arguments. Calls are inlined first. The added function can be differentiated again.
+    as it is. Several float results, complex numbers, or more elements, or `cotangents`: a cotangent of each such
+    result follows the arguments. Calls are inlined first. The added function can be differentiated again.
     """
 
     name: ClassVar[str] = "oneflow-autodiff"
@@ -130,9 +130,14 @@ class _Program:
         return self.values[handle]
 
 
-def _is_float(value: ir.Value) -> bool:
+def _is_inexact(value: ir.Value) -> bool:
     desc = from_mlir(value.type)
-    return desc is not None and desc.dtype.is_float
+    return desc is not None and desc.dtype.is_inexact
+
+
+def _is_loss(result: Value) -> bool:
+    """Whether a result is differentiated as it is: a real number."""
+    return result.desc.element_count == 1 and not result.dtype.is_complex
 
 
 def _attributes(function: ir.Operation, name: str, count: int) -> list[ir.Attribute]:
@@ -179,25 +184,28 @@ class _Gradient:
         """The numbers of the arguments to differentiate by."""
         count = len(self.arguments)
         if not self.options.wrt:
-            return [i for i, a in enumerate(self.arguments) if _is_float(a)]
+            return [i for i, a in enumerate(self.arguments) if _is_inexact(a)]
         for text in self.options.wrt:
             if not text.isdecimal() or int(text) >= count or self.options.wrt.count(text) > 1:
                 raise self._error(f"expected wrt to be different argument numbers below {count}, got {text!r}")
         numbers = [int(text) for text in self.options.wrt]
         for number in numbers:
             kind = self.arguments[number].type
-            if not _is_float(self.arguments[number]):
-                raise self._error(f"expected wrt to be arguments that are tensors of floats, got {number}: {kind}")
+            if not _is_inexact(self.arguments[number]):
+                raise self._error(
+                    "expected wrt to be arguments that are tensors of floats or complex numbers, got"
+                    f" {number}: {kind}"
+                )
         return numbers
 
     def build(self) -> None:
         """Builds the gradient before the return and returns it."""
         last = self._read()
-        floats = {i: self.program.value(v) for i, v in enumerate(last.operands) if _is_float(v)}
+        floats = {i: self.program.value(v) for i, v in enumerate(last.operands) if _is_inexact(v)}
         if not floats:
-            raise self._error("expected a result that is a tensor of floats")
+            raise self._error("expected a result that is a tensor of floats or complex numbers")
         self.ops.ip, self.ops.loc = ir.InsertionPoint(last), last.location
-        implicit = not self.options.cotangents and [v.desc.element_count for v in floats.values()] == [1]
+        implicit = not self.options.cotangents and list(map(_is_loss, floats.values())) == [True]
         seeds = [(v, reverse.one_of(self.ops, v.desc) if implicit else self._argument(v)) for v in floats.values()]
         inputs = [self.program.value(self.arguments[n]) for n in self.wrt]
         grads = self._pull_back(seeds, inputs)

@@ -32,7 +32,8 @@ def read_dense(op: ir.Operation) -> np.ndarray | None:
     """The array of an `arith.constant`; None where it is too large or of a type that cannot be read."""
     desc = from_mlir(op.results[0].type)
     attr = op.attributes["value"]
-    if desc is None or (desc.element_count or 0) > MOST_COMPUTED or not isinstance(attr, ir.DenseElementsAttr):
+    is_readable = isinstance(attr, ir.DenseElementsAttr) and desc is not None and not desc.dtype.is_complex
+    if desc is None or (desc.element_count or 0) > MOST_COMPUTED or not is_readable:
         return None
     shape = [d for d in desc.shape or () if d is not None]
     if attr.is_splat:
@@ -75,6 +76,9 @@ def write(ops: Builder, array: np.ndarray, place: tuple[ir.InsertionPoint, ir.Lo
     dtype = dtypes.from_numpy(array.dtype)
     if is_splat(array):
         return ops.call("constant", dtype=dtype, shape=array.shape, **_splat_attributes(array, dtype))[0]
+    if dtype.is_complex:
+        pairs = write(ops, np.stack([array.real, array.imag], -1), place)
+        return ops.call("view_as_complex", pairs)[0]
     bits = array.view(np.uint16) if dtype.bits == 16 else array
     element = ir.Type.parse(dtype.mlir)
     dense = ir.DenseElementsAttr.get(np.ascontiguousarray(bits), type=element, shape=list(array.shape))
@@ -82,8 +86,10 @@ def write(ops: Builder, array: np.ndarray, place: tuple[ir.InsertionPoint, ir.Lo
     return ops.wrap(arith.ConstantOp(dense.type, dense, ip=point, loc=location).result)
 
 
-def _splat_attributes(array: np.ndarray, dtype: DType) -> dict[str, bool | int | float]:
+def _splat_attributes(array: np.ndarray, dtype: DType) -> dict[str, Any]:
     first = array.reshape(-1)[0] if array.size else 0
+    if dtype.is_complex:
+        return {"is_complex_value": True, "complex_value": [float(first.real), float(first.imag)]}
     if dtype.is_float:
         return {"is_floating_value": True, "floating_value": float(first)}
     return {"is_floating_value": False, "integer_value": int(first)}

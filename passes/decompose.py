@@ -43,7 +43,7 @@ class Decompose(Pass):
         for op in _decomposable(module, registry):
             rule = dialect.record_of(op, registry).decompose
             assert rule is not None, op.name
-            replace(op, rule, registry, _Writer)
+            replace(op, rule, registry, Writer)
 
 
 class Recorder(IRBuilder):
@@ -67,7 +67,7 @@ class Recorder(IRBuilder):
                 op.erase()
 
 
-class _Writer(Recorder):
+class Writer(Recorder):
     """Emits what operators decompose into, and what that decomposes into, in place of the operators."""
 
     def emit(self, op: Call, results: Sequence[TensorDesc]) -> list[Value]:

@@ -259,7 +259,9 @@ class ProgramSource:
         """The metadata of a module at the `llvm` stage; `types` are the result types with their signedness."""
         attributes = lowered.operation.attributes
         shapes = [parse_result_type(ir.StringAttr(s).value).shape for s in attributes["oneflow.results"]]
-        results = [str(TensorDesc(s, t.dtype)) for s, t in zip(shapes, types, strict=True)]
+        # A complex number has become a pair of reals along a last axis.
+        ends = (-1 if t.dtype.is_complex else None for t in types)
+        results = [str(TensorDesc(s and s[:e], t.dtype)) for s, e, t in zip(shapes, ends, types, strict=True)]
         externals = [str(a) for a in attributes["oneflow.externals"]]
         in_place = [(int(a), int(b)) for a, b in attributes["oneflow.in_place"]]
         return CompiledMetadata(

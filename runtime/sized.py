@@ -15,7 +15,7 @@ import numpy as np
 
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.oneflow import PREFIX
-from oneflow.dialect.record import REGISTRY, Registry
+from oneflow.dialect.record import REGISTRY, Operator, Registry
 from oneflow.dialect.tensor_desc import TensorDesc, from_mlir
 from oneflow.passes.infer_types import InferTypes
 from oneflow.runtime.arguments import ArgumentError, bind
@@ -44,13 +44,18 @@ def needs_sizes(module: ir.Module, registry: Registry) -> bool:
     def visit(op: ir.Operation) -> ir.WalkResult:
         nonlocal is_needed
         name = op.name.removeprefix(PREFIX)
-        if op.name.startswith(PREFIX) and name in registry and registry[name].kernel is not None:
+        if op.name.startswith(PREFIX) and name in registry and _is_external(registry[name]):
             descs = [from_mlir(v.type) for v in op.operands]
             is_needed = is_needed or not all(d is not None and d.is_static for d in descs)
         return ir.WalkResult.ADVANCE
 
     module.operation.walk(visit)
     return is_needed
+
+
+def _is_external(record: Operator) -> bool:
+    """Whether calls run an external kernel, or are written out as ones that do."""
+    return record.kernel is not None or "external" in record.traits
 
 
 class Sized(Generic[E]):

@@ -16,11 +16,13 @@ from oneflow.dialect import dtypes, meaning
 from oneflow.dialect import oneflow as dialect
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.builder import Value
+from oneflow.dialect.composed import mapped
 from oneflow.dialect.dtypes import DType
 from oneflow.dialect.evaluate import evaluate
 from oneflow.dialect.external import run_kernel
 from oneflow.dialect.ir_builder import IRBuilder
 from oneflow.dialect.numpy_builder import NumpyBuilder, describe_array, run_reference
+from oneflow.dialect.parts import PartsBuilder
 from oneflow.dialect.reader import read_module
 from oneflow.dialect.record import (
     REGISTRY,
@@ -80,7 +82,8 @@ def assert_close(got: Array, want: Array, tolerance: tuple[float, float], text: 
     if want.dtype.kind in "biu":
         np.testing.assert_array_equal(got, want, err_msg=text)
     else:
-        wide = (got.astype(np.float64), want.astype(np.float64))
+        double = np.complex128 if want.dtype.kind == "c" else np.float64
+        wide = (got.astype(double), want.astype(double))
         np.testing.assert_allclose(*wide, rtol=tolerance[0], atol=tolerance[1], err_msg=text)
 
 
@@ -172,13 +175,34 @@ def edge_tolerance(sample: Sample, dtype: DType) -> tuple[float, float]:
 
 def run_meaning(op: Call) -> list[Array]:
     """The results of a call on arrays by the meaning of the operator."""
+    call = described(op)
+    if any(d.dtype.is_complex for d in (*call.operands, *call.results)):
+        return _run_parts(op, call.results)
     if op.record.kernel is not None:
         return list(run_kernel(op))
-    call = described(op)
     if op.record.decompose is None:
         stages = meaning.stages(meaning.input_stages(call), call.results)
         return evaluate(stages, flatten(op.inputs.values()))
     return _run_rule(op.record.decompose, op)
+
+
+def _run_parts(op: Call, results: Sequence[TensorDesc]) -> list[Array]:
+    """The results of a call with complex numbers by the slot `parts`, its operators evaluated by their meanings."""
+    ops = PartsBuilder(_MeaningBuilder())
+
+    def wrap(x: Any) -> Value:
+        return ops.pair(ops.wrap(x.real), ops.wrap(x.imag)) if np.iscomplexobj(x) else ops.wrap(x)
+
+    def array(value: Value) -> Array:
+        if not value.dtype.is_complex:
+            return np.asarray(value.handle)
+        re, im = (part.handle for part in ops.parts(value))
+        found = np.empty(re.shape, value.dtype.numpy)
+        found.real, found.imag = re, im
+        return found
+
+    values = ops.emit(Call(op.record, {k: mapped(wrap, x) for k, x in op.inputs.items()}, op.attrs), results)
+    return [array(v) for v in values]
 
 
 def _run_rule(rule: Rule, op: Call) -> list[Array]:
@@ -204,11 +228,8 @@ class _MeaningBuilder(NumpyBuilder):
 
 
 def sbp_case(sample: Sample, registry: Registry = REGISTRY) -> Call:
-    """The call that `check_sbp` shards: in f64 if the first type of the sample is a float, so that sums are
-    accurate.
-    """
-    dtype = dtypes.float64 if sample.dtypes[0].is_float else sample.dtypes[0]
-    return make_case(sample, dtype, registry)
+    """The call that `check_sbp` shards."""
+    return make_case(sample, sample.precise_dtype, registry)
 
 
 def check_sbp(sample: Sample, registry: Registry = REGISTRY) -> list[SbpSignature]:

@@ -6,7 +6,6 @@ differentiate a gradient.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,6 +13,7 @@ import numpy as np
 
 from oneflow.dialect import dtypes
 from oneflow.dialect.builder import Value
+from oneflow.dialect.dtypes import DType
 from oneflow.dialect.numpy_builder import NumpyBuilder, run_reference
 from oneflow.dialect.record import REGISTRY, Absent, Call, Registry, distribute, flatten
 from oneflow.dialect.reverse import pull_back
@@ -42,8 +42,19 @@ class Tape(NumpyBuilder):
         return values
 
 
+def _type_of(sample: Sample) -> DType:
+    """The type in which gradients are checked."""
+    return dtypes.complex128 if sample.dtypes[0].is_complex else dtypes.float64
+
+
+def _random_like(rng: np.random.Generator, array: Array) -> Array:
+    """Random cotangents of an array."""
+    found = rng.uniform(-1, 1, array.shape)
+    return found + 1j * rng.uniform(-1, 1, array.shape) if array.dtype.kind == "c" else found
+
+
 def _seed(ops: NumpyBuilder, result: Value, cotangent: Array) -> Value | None:
-    return ops.wrap(cotangent.astype(result.handle.dtype)) if result.dtype.is_float else None
+    return ops.wrap(cotangent.astype(result.handle.dtype)) if result.dtype.is_inexact else None
 
 
 def gradient(tape: Tape, op: Call, cotangents: Sequence[Array]) -> tuple[list[Value], list[Value | None]]:
@@ -76,13 +87,14 @@ def gradient_arrays(op: Call, cotangents: Sequence[Array]) -> dict[str, Any]:
 
 
 def check_gradient(sample: Sample, registry: Registry = REGISTRY) -> None:
-    """Checks the gradient slot in f64 against central finite differences of the reference, for a random cotangent.
+    """Checks the gradient slot against central finite differences of the reference, for a random cotangent.
 
-    With `second_order`, the gradient of the gradient is checked, too.
+    The numbers are in double precision; those of a sample whose first type is complex are complex. With
+    `second_order`, the gradient of the gradient is checked, too.
     """
-    op = make_case(sample, dtypes.float64, registry)
+    op = make_case(sample, _type_of(sample), registry)
     rng = np.random.default_rng(7)
-    weights = [rng.uniform(-1, 1, np.shape(r)) for r in run_reference(op)]
+    weights = [_random_like(rng, np.asarray(r)) for r in run_reference(op)]
     tape = Tape(registry)
     operands, grads = gradient(tape, op, weights)
 
@@ -90,7 +102,7 @@ def check_gradient(sample: Sample, registry: Registry = REGISTRY) -> None:
         return _weigh(weights, [np.asarray(r) for r in run_reference(moved)])
 
     for number, (operand, grad) in enumerate(zip(operands, grads, strict=True)):
-        if operand.dtype.is_float:
+        if operand.dtype.is_inexact:
             got = np.zeros(operand.handle.shape) if grad is None else grad.handle
             assert grad is None or grad.desc == operand.desc, f"{sample}: gradient {grad.desc} for {operand.desc}"
             _assert_slopes(loss, op, number, got, f"{sample}: {number}")
@@ -102,9 +114,9 @@ def _check_second_order(
     sample: Sample, op: Call, weights: list[Array], tape: Tape, operands: list[Value], grads: list[Value | None]
 ) -> None:
     rng = np.random.default_rng(11)
-    probes = [None if g is None else rng.uniform(-1, 1, g.handle.shape) for g in grads]
+    probes = [None if g is None else _random_like(rng, g.handle) for g in grads]
     seeds = [(g, tape.wrap(p)) for g, p in zip(grads, probes, strict=True) if g is not None and p is not None]
-    floats = [x for x in operands if x.dtype.is_float]
+    floats = [x for x in operands if x.dtype.is_inexact]
     gradients = iter(pull_back(NumpyBuilder(tape.registry), tape.calls, seeds, floats))
 
     def slope(moved: Call) -> float:
@@ -113,37 +125,42 @@ def _check_second_order(
         return _weigh([p for p, _ in pairs], [g for _, g in pairs])
 
     for number, operand in enumerate(operands):
-        if operand.dtype.is_float:
+        if operand.dtype.is_inexact:
             second = next(gradients)
             got = np.zeros(operand.handle.shape) if second is None else second.handle
             _assert_slopes(slope, op, number, got, f"{sample}: second order, operand {number}")
 
 
 def _weigh(weights: Sequence[Array], results: Sequence[Array]) -> float:
-    return float(sum(np.sum(w * r) for w, r in zip(weights, results, strict=True) if r.dtype == np.float64))
+    """The sum of the results' products with weights, of complex ones that of both parts."""
+    pairs = zip(weights, results, strict=True)
+    return float(sum(np.sum((np.conj(w) * r).real) for w, r in pairs if r.dtype.kind in "fc"))
 
 
 def _assert_slopes(loss: Callable[[Call], float], op: Call, number: int, got: Array, text: str) -> None:
     """Checks that `got` is the slope of `loss` by operand `number` (counted flat), by central differences.
 
     Every element of a small operand is moved alone. A larger one is moved along a few directions of +1 and -1, in
-    which the error of any one element shows in full.
+    which the error of any one element shows in full. The slope by the imaginary part of an element is the imaginary
+    part of the gradient, as in PyTorch.
     """
     operands = flatten(op.inputs.values())
     sizes = [len(x) if isinstance(x, tuple) else int(x is not None) for x in op.inputs.values()]
-    for direction in _directions(operands[number].shape):
+    for direction in _directions(operands[number]):
         values = []
         for step in (STEP, -STEP):
             flat = [*operands[:number], operands[number] + step * direction, *operands[number + 1 :]]
             inputs = distribute(op.record.signature.inputs, flat, sizes)
             values.append(loss(Call(op.record, inputs, op.attrs)))
         want = (values[0] - values[1]) / (2 * STEP)
-        np.testing.assert_allclose(np.sum(got * direction), want, 1e-4, 1e-5, err_msg=text)
+        np.testing.assert_allclose(np.sum((np.conj(got) * direction).real), want, 1e-4, 1e-5, err_msg=text)
 
 
-def _directions(shape: tuple[int, ...]) -> Array:
+def _directions(operand: Array) -> Array:
     """Directions in which an operand is moved, along the first axis."""
-    size = math.prod(shape)
+    size, shape = operand.size, operand.shape
     if size <= DIRECTIONS:
-        return np.eye(size).reshape(size, *shape)
-    return np.random.default_rng(size).choice([-1.0, 1.0], (DIRECTIONS, *shape))
+        real = np.eye(size).reshape(size, *shape)
+    else:
+        real = np.random.default_rng(size).choice([-1.0, 1.0], (DIRECTIONS, *shape))
+    return np.concatenate([real, 1j * real]) if operand.dtype.kind == "c" else real

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from oneflow.dialect import dtypes
 from oneflow.dialect.nd_sbp import Mesh, NdSignature, devices
 from oneflow.dialect.numpy_builder import run_reference
 from oneflow.dialect.record import REGISTRY, Call, Registry, distribute, flatten
@@ -25,7 +24,7 @@ def check_nd_sbp(sample: Sample, mesh: Mesh, registry: Registry = REGISTRY) -> i
 
     Samples of floats run in f64. Returns the number of signatures.
     """
-    dtype = dtypes.float64 if sample.dtypes[0].is_float else sample.dtypes[0]
+    dtype = sample.precise_dtype
     op = make_case(sample, dtype, registry)
     expected = [np.asarray(r) for r in run_reference(op)]
     call = described(op)

@@ -50,6 +50,9 @@ class T:
             first = int(np.ceil(low))
             last = max(int(np.ceil(self.high)), first + 1)
             return rng.integers(first, last, self.shape).astype(own.numpy)
+        if own.is_complex:
+            parts = rng.uniform(low, self.high, (*self.shape, 2))
+            return (parts[..., 0] + 1j * parts[..., 1]).astype(own.numpy)
         return rng.uniform(low, self.high, self.shape).astype(own.numpy)
 
 
@@ -69,6 +72,8 @@ TOLERANCE = {
     dt.bfloat16: (2e-2, 2e-2),
     dt.float32: (2e-5, 2e-6),
     dt.float64: (1e-10, 1e-12),
+    dt.complex64: (2e-5, 2e-6),
+    dt.complex128: (1e-10, 1e-12),
 }
 
 
@@ -81,8 +86,9 @@ class Sample:
         operands: `T`s as the signature orders them; None for a missing optional one, a list for a repeated one.
         attrs: attributes by name; a DType-valued attribute may be the string "dtype" for the running type.
         dtypes: the element types it is run with.
-        rtol, atol: tolerance of f32 results where the default is too tight, with the reason in `why`.
-        gradient: whether the gradient is compared with finite differences (f64); False needs a reason in `why`.
+        rtol, atol: tolerance of f32 and complex64 results where the default is too tight, with the reason in `why`.
+        gradient: whether the gradient is compared with finite differences (in double precision); False needs a reason
+            in `why`.
         second_order: whether the gradient's gradient is too.
     """
 
@@ -108,6 +114,12 @@ class Sample:
 
         return [make(o) for o in self.operands]
 
+    @property
+    def precise_dtype(self) -> DType:
+        """The type for checks that need accurate sums: double precision for floats and complex numbers."""
+        first = self.dtypes[0]
+        return dt.complex128 if first.is_complex else dt.float64 if first.is_float else first
+
     def attributes(self, dtype: DType) -> dict[str, Any]:
         """The attributes when run with `dtype`."""
         return {k: dtype if value == "dtype" else value for k, value in self.attrs.items()}
@@ -115,7 +127,7 @@ class Sample:
     def tolerance(self, dtype: DType) -> tuple[float, float]:
         """Relative and absolute tolerance for results of `dtype`."""
         rtol, atol = TOLERANCE.get(dtype, (0.0, 0.0))
-        if dtype is dt.float32:
+        if dtype in (dt.float32, dt.complex64):
             return self.rtol or rtol, self.atol or atol
         return rtol, atol
 

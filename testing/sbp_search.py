@@ -105,13 +105,18 @@ def _varies(result: Array) -> bool:
 
 def calls_of(sample: Sample, registry: Registry) -> list[Call]:
     """The sample with several sets of values."""
-    dtype = next((dtypes.float64 for d in sample.dtypes if d.is_float), sample.dtypes[0])
+    dtype = next((dtypes.float64 for d in sample.dtypes if d.is_float), sample.precise_dtype)
     return [make_call(sample, sample.arrays(dtype, seed), sample.attributes(dtype), registry) for seed in SEEDS]
+
+
+def _wide(array: Array) -> Array:
+    """The array in double precision."""
+    return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
 
 
 def _kinds(array: Array) -> list[Sbp]:
     """How a tensor can lie so that the search tells something."""
-    summable = array.dtype.kind != "b" and bool(np.isfinite(array.astype(np.float64)).all())
+    summable = array.dtype.kind != "b" and bool(np.isfinite(_wide(array)).all())
     return [B, *([P] if summable else []), *(S(i) for i, d in enumerate(array.shape) if d >= max(DEVICES))]
 
 
@@ -164,7 +169,7 @@ def _gives(expected: Array, pieces: Sequence[Array], sbp: Sbp) -> bool:
         got = assemble(pieces, (sbp,), mesh)
     except FAILURES:
         return False
-    return np.allclose(got.astype(np.float64), expected.astype(np.float64), 1e-9, 1e-9, equal_nan=True)
+    return np.allclose(_wide(got), _wide(expected), 1e-9, 1e-9, equal_nan=True)
 
 
 def _run(op: Call, signature: SbpSignature, p: int) -> list[list[Array]]:

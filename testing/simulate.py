@@ -111,9 +111,12 @@ def _into_sums(pieces: list[Array], mesh: Mesh, axis: int, rng: np.random.Genera
 
 
 def noise(rng: np.random.Generator, like: Array) -> Array:
-    """Small numbers of both signs in the shape and type of `like`; those of floats are no integers."""
+    """Small numbers of both signs in the shape and type of `like`; those of floats are no integers, those of complex
+    numbers have both parts.
+    """
     steps = 1 if like.dtype.kind in "biu" else 4
-    return np.asarray((rng.integers(-3 * steps, 3 * steps + 1, like.shape) / steps).astype(like.dtype))
+    numbers = rng.integers(-3 * steps, 3 * steps + 1, like.shape) / steps
+    return np.asarray((numbers * (1 - 0.5j) if like.dtype.kind == "c" else numbers).astype(like.dtype))
 
 
 def _slices(region: Sequence[tuple[int, int]]) -> tuple[slice, ...]:

@@ -19,6 +19,7 @@ from oneflow.dialect import scalar as s
 from oneflow.dialect._scipy import scipy
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.elementwise import elementwise, flat_gradient, in_double, neutral, sum_to
+from oneflow.dialect.parts import by_body
 from oneflow.dialect.record import Call
 from oneflow.dialect.sbp import Factors, broadcast_factors
 from oneflow.dialect.scalar import Expr
@@ -35,7 +36,7 @@ def node(kind: str) -> Any:
 
 def divide(x: Expr, y: Any) -> Expr:
     """x / y; integers are divided towards 0, as in OneFlow's kernels."""
-    return x / y if x.dtype.is_float else s.truncdiv(x, y)
+    return x / y if x.dtype.is_inexact else s.truncdiv(x, y)
 
 
 def floor_divide(x: Expr, y: Any) -> Expr:
@@ -45,7 +46,7 @@ def floor_divide(x: Expr, y: Any) -> Expr:
 
 def power(x: Expr, y: Expr) -> Expr:
     """x to the power y; integer powers are exact."""
-    return s.power(x, y) if x.dtype.is_float else s.integer_power(x, y)
+    return s.power(x, y) if x.dtype.is_inexact else s.integer_power(x, y)
 
 
 def _exactly(function: Callable[[int, int], int], x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -85,21 +86,23 @@ def ratio(of_floats: Any) -> Any:
 def numerator(op: Call) -> Factors:
     """Splits of every dimension, and partial sums of what is divided (not of integers, which are rounded)."""
     split = broadcast_factors([d.shape for d in op.operands], op.results[0].rank)
-    return split.linear_in(op, next(iter(op.inputs))) if op.operands[0].dtype.is_float else split
+    return split.linear_in(op, next(iter(op.inputs))) if op.operands[0].dtype.is_inexact else split
 
 
 NUMBERS: dict[str, Any] = {"allowed": dtypes.NUMERIC}
+#: Of operators that are defined on complex numbers too.
+COMPLEX: dict[str, Any] = {"allowed": dtypes.NUMERIC, "parts": by_body}
 
 elementwise(
-    "broadcast_add(x, y) -> z", "x + y.", scalar=python.add, reference=in_double(np.add), linear="joint", **NUMBERS,
+    "broadcast_add(x, y) -> z", "x + y.", scalar=python.add, reference=in_double(np.add), linear="joint", **COMPLEX,
 )  # fmt: skip
 elementwise(
     "broadcast_sub(x, y) -> z", "x - y.", scalar=python.sub, reference=in_double(np.subtract), linear="joint",
-    **NUMBERS,
+    **COMPLEX,
 )  # fmt: skip
 elementwise(
     "broadcast_mul(x, y) -> z", "x * y.", scalar=python.mul, reference=in_double(np.multiply), linear="each",
-    **NUMBERS,
+    **COMPLEX,
 )  # fmt: skip
 
 
@@ -118,12 +121,12 @@ elementwise(
 )  # fmt: skip
 elementwise(
     "broadcast_div(x, y) -> z", "x / y; integers are divided towards 0.", scalar=divide,
-    reference=in_double(ratio(np.divide)), sbp=numerator, **NUMBERS,
+    reference=in_double(ratio(np.divide)), sbp=numerator, **COMPLEX,
 )  # fmt: skip
 for _name in ("broadcast_pow", "pow"):
     elementwise(
         f"{_name}(x, y) -> z", "x to the power y; integer powers are exact and wrap.", scalar=power,
-        reference=in_double(powers), **NUMBERS,
+        reference=in_double(powers), **COMPLEX,
     )  # fmt: skip
 elementwise(
     "broadcast_floor_mod(x, y) -> z", "The remainder of floor division: the sign of y.", scalar=s.floormod,
@@ -182,7 +185,7 @@ for _name, _doc, _kind, _reference in (
 ):
     elementwise(
         f"broadcast_{_name}(x, y) -> z", _doc, scalar=node(_kind), reference=_reference,
-        allowed=dtypes.ALL, result=dtypes.bool_,
+        allowed=dtypes.ALL, result=dtypes.bool_, parts=by_body if _kind in ("eq", "ne") else None,
     )  # fmt: skip
 
 
@@ -228,7 +231,7 @@ def _sum_reference(arrays: Sequence[np.ndarray]) -> np.ndarray:
 elementwise(
     "add_n(in+) -> out", "The sum of all operands, which have one shape.",
     scalar=lambda *xs: functools.reduce(python.add, xs), reference=_sum_reference,
-    types=_same_shapes, linear="joint",
+    types=_same_shapes, linear="joint", parts=by_body,
     laws=(neutral("add-one", "add_n(x) = x", lambda op: len(op.operands) == 1),),
 )  # fmt: skip
 

@@ -17,6 +17,7 @@ from oneflow.dialect import scalar as s
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.compute import Size, Stage
 from oneflow.dialect.dtypes import DType
+from oneflow.dialect.parts import each_part
 from oneflow.dialect.record import Call, no_grad, operator
 from oneflow.dialect.sbp import B, Factors, P, S, SbpSignature, Shard
 from oneflow.dialect.shapes import expect_dim, expect_dtype, expect_rank, letters
@@ -129,6 +130,8 @@ def names(*parts: list[str]) -> str:
 class Gather:
     """Slices of `in` along `axis` at `indices`, whose shape takes the place of the axis."""
 
+    parts = each_part
+
     def types(op: Call) -> TensorDesc:
         expect_index(op, "indices")
         axis = op.normalize_axis(op.axis, op.in_.rank)
@@ -168,6 +171,8 @@ class Gather:
 @operator("batch_gather(in, indices) -> out")
 class BatchGather:
     """`gather` along the last axis of `indices`, for every position of the axes before it."""
+
+    parts = each_part
 
     def types(op: Call) -> TensorDesc:
         expect_index(op, "indices")
@@ -229,6 +234,8 @@ def aligned(op: Call, shapes: list[Shape], dim: int) -> list[str]:
 @operator(f"dim_gather(input, index, dim: int32 = 0, {PIECE}) -> output")
 class DimGather:
     """The element of `input` at the position itself, but at `index` along `dim`."""
+
+    parts = each_part
 
     def types(op: Call) -> TensorDesc:
         expect_index(op, "index")
@@ -301,6 +308,8 @@ def numpy_nd(name: str, indices: Any, sizes: Any) -> tuple[Any, ...]:
 @operator("gather_nd(params, indices) -> out")
 class GatherNd:
     """Parts of `params` at positions that the last axis of `indices` holds."""
+
+    parts = each_part
 
     def types(op: Call) -> TensorDesc:
         depth = nd_depth(op, op.params.shape)

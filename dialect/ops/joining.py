@@ -11,6 +11,7 @@ from oneflow.dialect import compute as c
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.compute import Size, Stage
 from oneflow.dialect.ops.slicing import along, take
+from oneflow.dialect.parts import each_part
 from oneflow.dialect.record import Call, Law, operator
 from oneflow.dialect.sbp import Factors, repeated_factors
 from oneflow.dialect.shapes import expect_dim, letters, same_dtype
@@ -54,6 +55,8 @@ def _known(stages: Sequence[Stage], axis: int) -> Size:
 @operator("cat(in+, axis: int64 = 0, max_dim_size: int64 = 0) -> out")
 class Cat:
     """Tensors one behind the other along `axis`; `max_dim_size` is OneFlow's, and has no meaning here."""
+
+    parts = each_part
 
     def types(op: Call) -> TensorDesc:
         axis = op.normalize_axis(op.axis, op.in_[0].rank)
@@ -100,6 +103,7 @@ def _split_sizes(op: Call, sizes: list[Dim], total: Dim) -> list[Dim]:
 class SplitLike:
     """`in` cut along `axis` into tensors of the sizes of `like`: the adjoint of `cat`."""
 
+    parts = each_part
     shapes_of = ("like",)
 
     def types(op: Call) -> list[TensorDesc]:
@@ -140,6 +144,8 @@ class SplitLike:
 class Stack:
     """Tensors of one shape along a new axis `axis`; `max_dim_size` is OneFlow's, and has no meaning here."""
 
+    parts = each_part
+
     def types(op: Call) -> TensorDesc:
         shape = _joined_shape(op, None)
         axis = op.normalize_axis(op.axis, len(shape) + 1)
@@ -173,6 +179,7 @@ class Stack:
 class StackGrad:
     """The slices of `in` along `axis`, each of the shape of its `like`: the adjoint of `stack`."""
 
+    parts = each_part
     shapes_of = ("like",)
 
     def types(op: Call) -> list[TensorDesc]:

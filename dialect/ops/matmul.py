@@ -12,9 +12,10 @@ from oneflow.dialect import dtypes
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.compute import Size, Stage
 from oneflow.dialect.dtypes import DType
-from oneflow.dialect.elementwise import sum_to
+from oneflow.dialect.elementwise import conjugate, sum_to
 from oneflow.dialect.ops.reduce import wide
 from oneflow.dialect.ops.scalar_ops import expect_whole
+from oneflow.dialect.parts import bilinear
 from oneflow.dialect.record import Call, Operator, define, operator
 from oneflow.dialect.sbp import Factors
 from oneflow.dialect.scalar import Expr
@@ -110,22 +111,28 @@ def _sbp(op: Call) -> Factors:
 
 
 def _grad(ops: Builder, op: Call, dout: Value) -> dict[str, Any]:
+    def x() -> Value:
+        return conjugate(ops, op.a)
+
+    def y() -> Value:
+        return conjugate(ops, op.b)
+
     def product(a: Value, b: Value, transpose_a: bool, transpose_b: bool) -> Value:
         options = {"transpose_a": transpose_a, "transpose_b": transpose_b, "alpha": op.alpha}
         return ops.call(op.record.name, a, b, **options)[0]
 
     def da() -> Value:
         if op.transpose_a:
-            return sum_to(ops, product(op.b, dout, op.transpose_b, True), op.a)
-        return sum_to(ops, product(dout, op.b, False, not op.transpose_b), op.a)
+            return sum_to(ops, product(y(), dout, op.transpose_b, True), op.a)
+        return sum_to(ops, product(dout, y(), False, not op.transpose_b), op.a)
 
     def db() -> Value:
         if op.b.rank == 2 < op.a.rank and not op.transpose_a:
-            pair = (dout, op.a) if op.transpose_b else (op.a, dout)
+            pair = (dout, x()) if op.transpose_b else (x(), dout)
             return ops.call("broadcast_matmul_grad_b", *pair, alpha=op.alpha)[0]
         if op.transpose_b:
-            return sum_to(ops, product(dout, op.a, True, op.transpose_a), op.b)
-        return sum_to(ops, product(op.a, dout, not op.transpose_a, False), op.b)
+            return sum_to(ops, product(dout, x(), True, op.transpose_a), op.b)
+        return sum_to(ops, product(x(), dout, not op.transpose_a, False), op.b)
 
     return {"a": da, "b": db, "_add_to_output": dout}
 
@@ -171,7 +178,7 @@ def _product(name: str, doc: str, batch: Callable[[Call], Shape]) -> Operator:
         f"{name}(a, b, _add_to_output?, transpose_a: bool = False, transpose_b: bool = False,"
         " alpha: double = 1.0) -> out",
         depth=2, doc=doc + " f16 and bf16 are accumulated in f32.", types=_types(batch), sbp=_sbp, grad=_grad,
-        compute=_compute, reference=_reference,
+        compute=_compute, reference=_reference, parts=bilinear,
     )  # fmt: skip
 
 
@@ -186,6 +193,8 @@ _product(
 @operator("broadcast_matmul_grad_b(a, b, _add_to_output?, alpha: double = 1.0) -> out")
 class BroadcastMatmulGradB:
     """alpha * sum of outer products of the rows of `a` and `b`: the gradient of a matrix shared by a batch."""
+
+    parts = bilinear
 
     def types(op: Call) -> TensorDesc:
         expect_rank(op, "a", op.a, 2, -1)
@@ -205,8 +214,8 @@ class BroadcastMatmulGradB:
 
     def grad(ops: Builder, op: Call, dout: Value) -> dict[str, Any]:
         return {
-            "a": lambda: ops.broadcast_matmul(op.b, dout, transpose_b=True, alpha=op.alpha),
-            "b": lambda: ops.broadcast_matmul(op.a, dout, alpha=op.alpha),
+            "a": lambda: ops.broadcast_matmul(conjugate(ops, op.b), dout, transpose_b=True, alpha=op.alpha),
+            "b": lambda: ops.broadcast_matmul(conjugate(ops, op.a), dout, alpha=op.alpha),
             "_add_to_output": dout,
         }
 

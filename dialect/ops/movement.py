@@ -13,6 +13,7 @@ from oneflow.dialect import scalar as s
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.compute import Size, Stage
 from oneflow.dialect.elementwise import sum_to
+from oneflow.dialect.parts import each_part
 from oneflow.dialect.record import Call, Law, operator
 from oneflow.dialect.sbp import B, Factors, P, S, SbpSignature, Shard
 from oneflow.dialect.shapes import (
@@ -65,6 +66,8 @@ def _identity_reshape(ops: Builder, op: Call) -> Value | None:
 class Reshape:
     """The same elements in row-major order under `shape`; one size may be -1, which is solved."""
 
+    parts = each_part
+
     def types(op: Call) -> TensorDesc:
         return TensorDesc(solve_reshape(op, op.in_.shape, op.shape), op.in_.dtype)
 
@@ -105,6 +108,7 @@ def _static_reshape_like(ops: Builder, op: Call) -> Value | None:
 class ReshapeLike:
     """The elements of `in` in row-major order under the shape of `like`."""
 
+    parts = each_part
     shapes_of = ("like",)
 
     def types(op: Call) -> TensorDesc:
@@ -147,6 +151,8 @@ def _identity_transpose(ops: Builder, op: Call) -> Value | None:
 @operator("transpose(input, perm: list_int32) -> output")
 class Transpose:
     """Axis i of the result is axis perm[i] of the input."""
+
+    parts = each_part
 
     def types(op: Call) -> TensorDesc:
         perm = op.normalize_axes(op.perm, op.input.rank, "perm")
@@ -204,6 +210,8 @@ class Expand:
 
     An unknown size is broadcast where it turns out to be 1.
     """
+
+    parts = each_part
 
     def types(op: Call) -> TensorDesc:
         lead = len(op.expand_shape) - op.in_.rank
@@ -271,6 +279,8 @@ def _drop_squeeze(ops: Builder, op: Call) -> Value | None:
 class Squeeze:
     """`in` without the dimensions `axes`, which are of size 1."""
 
+    parts = each_part
+
     def types(op: Call) -> TensorDesc:
         axes = op.normalize_axes(op.axes, op.in_.rank, "axes")
         for axis in axes:
@@ -310,6 +320,8 @@ def _drop_expand_dims(ops: Builder, op: Call) -> Value | None:
 @operator("expand_dims(in, axis: int32 = 0) -> out")
 class ExpandDims:
     """`in` with a new dimension of size 1 that becomes axis `axis` of the result."""
+
+    parts = each_part
 
     def types(op: Call) -> TensorDesc:
         axis = op.normalize_axis(op.axis, op.in_.rank + 1)

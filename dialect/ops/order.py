@@ -13,6 +13,7 @@ from oneflow.dialect import scalar as s
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.compute import Size, Stage
 from oneflow.dialect.ops.movement import same_axes
+from oneflow.dialect.parts import each_part, on_each
 from oneflow.dialect.record import Call, Law, operator
 from oneflow.dialect.sbp import Factors, Shard
 from oneflow.dialect.shapes import expect_fill, expect_rank
@@ -34,6 +35,8 @@ def _cancel_flips(ops: Builder, op: Call) -> Value | None:
 @operator("flip(x, dims: list_int32) -> y")
 class Flip:
     """`x` with the order of elements along `dims` reversed."""
+
+    parts = each_part
 
     def types(op: Call) -> TensorDesc:
         op.normalize_axes(op.dims, op.x.rank, "dims")
@@ -78,6 +81,8 @@ def _rolled(size: Size, shift: int, position: Any) -> Any:
 @operator("roll(in, shifts: list_int32, dims: list_int32) -> out")
 class Roll:
     """Elements moved by `shifts` along `dims`, those beyond the end to the front; without dims, as one row."""
+
+    parts = each_part
 
     def types(op: Call) -> TensorDesc:
         if len(op.shifts) != (len(op.dims) or 1):
@@ -153,6 +158,7 @@ def _numpy_triangle(keep: Any, x: Any, value: float | int) -> Any:
 class Tril:
     """The lower triangle of each matrix, up to `diagonal`; the rest is the fill value."""
 
+    parts = on_each(floating_fill_value=0.0, integer_fill_value=0)
     types = _triangle_types
     sbp = _triangle_sbp
     local = _triangle_local
@@ -174,6 +180,7 @@ class Tril:
 class Triu:
     """The upper triangle of each matrix, from `diagonal` on; the rest is the fill value."""
 
+    parts = on_each(floating_fill_value=0.0, integer_fill_value=0)
     types = _triangle_types
     sbp = _triangle_sbp
     local = _triangle_local

@@ -20,6 +20,7 @@ from oneflow.dialect import dtypes
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.compute import Stage
 from oneflow.dialect.nd_sbp import local_shape, problem
+from oneflow.dialect.parts import each_part
 from oneflow.dialect.record import Call, Operator, Rule, define, no_grad, no_sbp, operator
 from oneflow.dialect.sbp import Factors
 from oneflow.dialect.shapes import expect_dim, expect_dtype, letters, same_dtype
@@ -40,6 +41,8 @@ class HierarchicalParallelCast:
     gradient is passed on unchanged, and inference chooses. `placement` names the ranks that the tensor goes to, one
     of the module's `oneflow.placements` or "mesh" for all of them; the gradient comes back to those of `in`.
     """
+
+    parts = each_part
 
     def types(op: Call) -> TensorDesc:
         if op.grad_mode not in MODES:
@@ -77,6 +80,8 @@ class HierarchicalParallelCastLike:
     The layout there is `nd_sbp` if the placement has as many mesh axes, else the tensor is repeated. A tensor that is
     on these ranks already is left as it is, unless the program has `stated` the layout.
     """
+
+    parts = each_part
 
     def types(op: Call) -> TensorDesc:
         desc: TensorDesc = op.in_
@@ -276,7 +281,7 @@ def _collective(attrs: str, doc: str, types: Rule, count: str = "", in_place: Ru
         f"ccl{types.__name__}(in{count}, {attrs}{GROUP}) -> out{count}",
         depth=2, doc=doc, types=checked, sbp=no_sbp("belongs to the program of one rank"), compute=_group_of_one,
         pure=False, grad=no_grad("is inserted after gradients are built"), reference=_group_of_one_reference,
-        traits=frozenset({"collective"}), in_place=in_place,
+        traits=frozenset({"collective"}), in_place=in_place, parts=each_part,
     )  # fmt: skip
 
 

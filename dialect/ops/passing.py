@@ -9,6 +9,7 @@ from oneflow.dialect import dtypes
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.compute import Stage
 from oneflow.dialect.elementwise import elementwise, neutral
+from oneflow.dialect.parts import by_body, each_part
 from oneflow.dialect.record import Call, operator, zero_grad
 from oneflow.dialect.sbp import B, P, S, Sbp, SbpSignature
 from oneflow.dialect.tensor_desc import Shape, TensorDesc
@@ -16,6 +17,7 @@ from oneflow.dialect.tensor_desc import Shape, TensorDesc
 elementwise(
     "stop_gradient(in) -> out", "`in` itself, through which no gradient flows.",
     scalar=lambda x: x, reference=lambda x: x, allowed=dtypes.ALL, linear="joint", grad=zero_grad,
+    parts=by_body,
 )  # fmt: skip
 _DEVICES = "`in` itself: a program runs on one kind of device. OneFlow makes"
 for _name, _attrs, _doc in (
@@ -30,7 +32,7 @@ for _name, _attrs, _doc in (
 ):
     elementwise(
         f"{_name}(in{_attrs}) -> out", _doc,
-        scalar=lambda x: x, reference=lambda x: x, allowed=dtypes.ALL, linear="joint",
+        scalar=lambda x: x, reference=lambda x: x, allowed=dtypes.ALL, linear="joint", parts=by_body,
         laws=(neutral(f"drop-{_name}", f"{_name}(x) = x", lambda op: True),),
     )  # fmt: skip
 
@@ -58,6 +60,7 @@ class Depend:
     """`in` itself, computed after `depend_tensor`. Equal computations on either side of it are not merged."""
 
     traits = frozenset({"barrier"})
+    parts = each_part
 
     def types(op: Call) -> TensorDesc:
         return op.in_

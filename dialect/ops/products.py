@@ -9,6 +9,7 @@ import numpy as np
 from oneflow.dialect import dtypes
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.composite import composite
+from oneflow.dialect.parts import composed
 from oneflow.dialect.record import Call, Rule
 from oneflow.dialect.sbp import Factors
 from oneflow.dialect.shapes import expect_dtype, expect_rank
@@ -60,7 +61,8 @@ def _reference(factors: str) -> Rule:
     left, _, right = factors.replace(" ", "").partition("->")
 
     def reference(a: Any, b: Any) -> Any:
-        return np.einsum(f"{left}->{right}", a.astype(np.float64), b.astype(np.float64)).astype(a.dtype)
+        wide = np.complex128 if a.dtype.kind == "c" else np.float64
+        return np.einsum(f"{left}->{right}", a.astype(wide), b.astype(wide)).astype(a.dtype)
 
     return reference
 
@@ -71,5 +73,5 @@ for _signature, _factors in PRODUCTS.items():
     composite(
         _signature, f"The product over factors {_factors}: a sum over what the result does not have.",
         write=_write(_first, _second, _result), reference=_reference(_factors),
-        check=_check((len(_first.split()), len(_second.split()))), sbp=Factors(_factors, "each"),
+        check=_check((len(_first.split()), len(_second.split()))), sbp=Factors(_factors, "each"), parts=composed,
     )  # fmt: skip

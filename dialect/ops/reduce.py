@@ -13,6 +13,7 @@ from oneflow.dialect import scalar as s
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.compute import Stage
 from oneflow.dialect.dtypes import DType
+from oneflow.dialect.parts import each_part
 from oneflow.dialect.record import Absent, Call, Operator, Rule, define, no_grad, operator
 from oneflow.dialect.sbp import Factors, M, S, Sbp, SbpSignature
 from oneflow.dialect.scalar import Expr
@@ -99,6 +100,7 @@ def reduction(
     element: Callable[[Expr], Expr] = lambda e: e,
     empty: bool = True,
     in_f64: bool = False,
+    parts: Rule | None = None,
 ) -> Operator:
     """Registers one reduction.
 
@@ -118,6 +120,7 @@ def reduction(
         element: what is combined, from an element.
         empty: whether an axis without elements may be reduced; else `allow_empty` gives the value to begin with.
         in_f64: whether 16-bit floats are combined in f64, since f32 may overflow.
+        parts: as in `Operator`.
     """
     flag = "" if empty else ", allow_empty: bool = False"
 
@@ -150,7 +153,7 @@ def reduction(
     return define(
         f"{name}(input_tensor, axis: list_int32, keepdims: bool = False{flag}) -> output_tensor",
         depth=2, doc=doc, types=types, sbp=sbp, grad=grad, compute=compute,
-        reference=run, unoffered=unoffered,
+        reference=run, unoffered=unoffered, parts=parts,
     )  # fmt: skip
 
 
@@ -205,6 +208,7 @@ def _product(x: np.ndarray, **options: Any) -> np.ndarray:
 reduction(
     "reduce_sum", "The sum over `axis` (all axes if empty); f16 and bf16 are summed in f32.",
     init=lambda _: 0, combine=lambda a, b: a + b, reference=_in_wide(np.sum), grad=_sum_grad, linear="joint",
+    parts=each_part,
 )  # fmt: skip
 reduction(
     "reduce_nansum", "The sum over `axis` of what is not NaN.",
@@ -252,6 +256,7 @@ def aligned_axes(rank: int, reduced: Sequence[int], small: int) -> list[int]:
 class ReduceSumLike:
     """The sum over `axis`, in the shape of `like`: the adjoint of broadcasting."""
 
+    parts = each_part
     shapes_of = ("like",)
 
     def types(op: Call) -> TensorDesc:
@@ -291,6 +296,7 @@ class BroadcastLike:
     Where counts say otherwise, shapes are aligned at the last dimension as in NumPy.
     """
 
+    parts = each_part
     shapes_of = ("like",)
 
     def types(op: Call) -> TensorDesc:

@@ -11,6 +11,7 @@ from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.compute import Stage
 from oneflow.dialect.ops.indexing import names, nd_depth, nd_position, numpy_nd
 from oneflow.dialect.ops.scattering import expect_type
+from oneflow.dialect.parts import each_part
 from oneflow.dialect.record import Call, operator
 from oneflow.dialect.sbp import Factors
 from oneflow.dialect.shapes import expect_dtype, letters
@@ -42,6 +43,8 @@ class TensorScatterNdUpdate:
 
     `any_order` says that positions are distinct, or updates of equal positions equal, so that their order is free.
     """
+
+    parts = each_part
 
     def types(op: Call) -> TensorDesc:
         depth = nd_depth(op, op.params.shape)

@@ -19,6 +19,7 @@ from oneflow.dialect import scalar as s
 from oneflow.dialect.dtypes import DType
 from oneflow.dialect.elementwise import elementwise, flat_gradient, in_double, neutral
 from oneflow.dialect.ops import binary as b
+from oneflow.dialect.parts import by_body
 from oneflow.dialect.record import Call, Rule
 from oneflow.dialect.scalar import Expr, Number
 from oneflow.dialect.shapes import expect_dtype, same_dtype
@@ -34,7 +35,7 @@ QUADRUPLE = (
 def number_of(attrs: Mapping[str, Any], dtype: DType) -> Number:
     """The number of a call as a value of `dtype`; integers wrap."""
     value = attrs["int_operand"] if attrs["has_int_operand"] else attrs["float_operand"]
-    if dtype.is_float:
+    if dtype.is_inexact:
         return float(value)
     if dtype.kind == "bool":
         return bool(value)
@@ -58,7 +59,7 @@ def expect_number(op: Call, dtype: DType, wraps: bool) -> None:
     """
     if op.has_int_operand == op.has_float_operand:
         raise op.error("expected exactly one of has_int_operand and has_float_operand to be true")
-    if dtype.is_float:
+    if dtype.is_inexact:
         return
     value = op.int_operand if op.has_int_operand else op.float_operand
     expect_whole(op, "a", value, dtype, wraps)
@@ -136,7 +137,7 @@ def _power(x: Expr, exponent: Expr) -> Expr:
     """x to a known power: products for the small ones; a half is the square root, as NumPy and PyTorch have it."""
     if exponent.value in (0, 1, 2, 3):
         return (s.const(1, x.dtype), x, x * x, x * x * x)[int(exponent.value)]
-    if exponent.value == -1 and x.dtype.is_float:
+    if exponent.value == -1 and x.dtype.is_inexact:
         return 1.0 / x
     return s.sqrt(x) if exponent.value == 0.5 else b.power(x, exponent)
 
@@ -145,29 +146,30 @@ def leaves_unchanged(value: int, only_integers: bool = False) -> Callable[[Call]
     """Whether the number of a call is `value`, which its operator leaves its operand unchanged by."""
 
     def holds(op: Call) -> bool:
-        return number_of(op.attrs, op.in_.dtype) == value and not (only_integers and op.in_.dtype.is_float)
+        return number_of(op.attrs, op.in_.dtype) == value and not (only_integers and op.in_.dtype.is_inexact)
 
     return holds
 
 
 def _linear_for_floats(op: Call) -> str | None:
-    return "joint" if op.in_.dtype.is_float else None
+    return "joint" if op.in_.dtype.is_inexact else None
 
 
 scalar_operator(
-    "scalar_add", "in + number.", python.add, in_double(np.add), wraps=True,
+    "scalar_add", "in + number.", python.add, in_double(np.add), wraps=True, parts=by_body,
     laws=(neutral("add-zero", "in + 0 = in, for integers (-0.0 + 0.0 is 0.0)", leaves_unchanged(0, True)),),
 )  # fmt: skip
 scalar_operator(
-    "scalar_mul", "in * number.", python.mul, in_double(np.multiply), wraps=True, linear="joint",
+    "scalar_mul", "in * number.", python.mul, in_double(np.multiply), wraps=True, linear="joint", parts=by_body,
     laws=(neutral("multiply-by-one", "in * 1 = in", leaves_unchanged(1)),),
 )  # fmt: skip
 scalar_operator(
     "scalar_div", "in / number; integers are divided towards 0.", b.divide, in_double(b.ratio(np.divide)),
-    linear=_linear_for_floats, laws=(neutral("divide-by-one", "in / 1 = in", leaves_unchanged(1)),),
+    linear=_linear_for_floats, parts=by_body, laws=(neutral("divide-by-one", "in / 1 = in", leaves_unchanged(1)),),
 )  # fmt: skip
 scalar_operator(
     "scalar_pow", "in to the power number; integer powers are exact and wrap.", _power, in_double(b.powers),
+    parts=by_body,
     laws=(neutral("first-power", "in ** 1 = in", leaves_unchanged(1)),),
 )  # fmt: skip
 scalar_operator(
@@ -192,7 +194,7 @@ for _name, _kind, _reference in (
 ):
     scalar_operator(
         f"scalar_logical_{_name}", f"Whether in is {_name.replace('_', ' ')} number.", b.node(_kind), _reference,
-        allowed=dtypes.ALL, result=dtypes.bool_,
+        allowed=dtypes.ALL, result=dtypes.bool_, parts=by_body if _kind in ("eq", "ne") else None,
     )  # fmt: skip
 for _kind, _logical, _bitwise in b.CONNECTIVES:
     scalar_operator(
@@ -220,5 +222,6 @@ for _name, _body, _exact, _slots in BY_TENSOR:
     for _place in ("", "host_") if _name == "add" else ("",):
         elementwise(
             f"{_place}scalar_{_name}_by_tensor(x, scalar) -> y", f"broadcast_{_name} with a tensor of one element.",
-            scalar=_body, reference=in_double(_exact), types=_tensor_types, **_slots,
+            scalar=_body, reference=in_double(_exact), types=_tensor_types, parts=by_body,
+            **_slots,
         )  # fmt: skip

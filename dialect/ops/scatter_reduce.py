@@ -27,6 +27,7 @@ from oneflow.dialect.ops.indexing import (
     position,
 )
 from oneflow.dialect.ops.scattering import nd_types, src_gradient
+from oneflow.dialect.parts import each_part
 from oneflow.dialect.record import Call, Rule, define, no_grad, operator
 from oneflow.dialect.sbp import Factors, P, S, SbpSignature
 from oneflow.dialect.scalar import Expr
@@ -248,6 +249,8 @@ for _name, _kind, _doc, _linear in (
 class TensorScatterNdAdd:
     """`params` to which `updates` are added at the positions that the rows of `indices` hold."""
 
+    parts = each_part
+
     def types(op: Call) -> TensorDesc:
         expect_dtype(op, "params", op.params, (op.updates.dtype,))
         return nd_types(op, op.params.shape)
@@ -273,6 +276,8 @@ class TensorScatterNdAdd:
 @operator("index_add(input, index, source, dim: int64, alpha: float) -> output")
 class IndexAdd:
     """`input` with the slices of `source`, times `alpha`, added to its slices at `index` along `dim`."""
+
+    parts = each_part
 
     def types(op: Call) -> TensorDesc:
         dim = op.normalize_axis(op.dim, op.input.rank, "dim")
@@ -320,6 +325,8 @@ class IndexAdd:
 @operator("repeat_interleave(in, cumsum, repeat_num: int64 = 0) -> out")
 class RepeatInterleave:
     """Element k of a row as often as the running sum `cumsum` of the counts says, `repeat_num` elements in all."""
+
+    parts = each_part
 
     def types(op: Call) -> TensorDesc:
         expect_rank(op, "in", op.in_, 1)

@@ -35,6 +35,7 @@ from oneflow.dialect.ops.indexing import (
     piece_position,
     position,
 )
+from oneflow.dialect.parts import each_part
 from oneflow.dialect.record import Call, operator
 from oneflow.dialect.sbp import B, Factors, P, S, Sbp, SbpSignature, Shard
 from oneflow.dialect.shapes import expect_dtype, expect_rank, letters
@@ -125,6 +126,8 @@ def _summed_shape(op: Call) -> Shape:
 class UnsortedSegmentSum:
     """Slices of `data` added up by segment; `segment_ids` stands in place of `axis` of the result."""
 
+    parts = each_part
+
     def types(op: Call) -> TensorDesc:
         shape = _summed_shape(op)
         _expect_segments(op, shape, op.axis % op.data.rank)
@@ -160,6 +163,7 @@ class UnsortedSegmentSum:
 class UnsortedSegmentSumLike:
     """Slices of `data` added up by segment, in the shape of `like`: the adjoint of `gather`."""
 
+    parts = each_part
     shapes_of = ("like",)
 
     def types(op: Call) -> TensorDesc:
@@ -186,6 +190,8 @@ class UnsortedSegmentSumLike:
 @operator("unsorted_batch_segment_sum(data, segment_ids, num_segments: int64 = 0) -> out")
 class UnsortedBatchSegmentSum:
     """`unsorted_segment_sum` along the last axis of `segment_ids`, for every position of the axes before it."""
+
+    parts = each_part
 
     def types(op: Call) -> TensorDesc:
         expect_index(op, "segment_ids")
@@ -281,6 +287,7 @@ def _numpy_scatter_add(name: str, base: Any, index: Any, src: Any, dim: int, pie
 class DimScatterAddLike:
     """Zeros of the shape of `like` to which `src` is added at `index` along `dim`: the adjoint of `dim_gather`."""
 
+    parts = each_part
     shapes_of = ("like",)
 
     def types(op: Call) -> TensorDesc:
@@ -305,6 +312,8 @@ class DimScatterAddLike:
 @operator(f"dim_scatter_add(input, index, src, dim: int32 = 0, {PIECE}) -> output")
 class DimScatterAdd:
     """`input` to which `src` is added at `index` along `dim`."""
+
+    parts = each_part
 
     def types(op: Call) -> TensorDesc:
         return _scatter_types(op, "input")
@@ -353,6 +362,8 @@ def _numpy_nd_add(name: str, base: Any, indices: Any, updates: Any) -> Any:
 class ScatterNd:
     """Zeros of `shape` to which `updates` are added at the positions that `indices` hold."""
 
+    parts = each_part
+
     def types(op: Call) -> TensorDesc:
         if any(d < 0 for d in op.shape):
             raise op.error(f"expected sizes of at least 0 in shape, got {list(op.shape)}")
@@ -379,6 +390,7 @@ class ScatterNd:
 class ScatterNdLike:
     """Zeros of the shape of `like` to which `updates` are added at `indices`: the adjoint of `gather_nd`."""
 
+    parts = each_part
     shapes_of = ("like",)
 
     def types(op: Call) -> TensorDesc:

@@ -12,6 +12,7 @@ from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.dtypes import DType
 from oneflow.dialect.elementwise import elementwise, neutral
 from oneflow.dialect.ops.scalar_ops import QUADRUPLE, expect_number, integer_range, number_of
+from oneflow.dialect.parts import PartsBuilder, by_body
 from oneflow.dialect.record import Call, Law
 from oneflow.dialect.sbp import Factors, broadcast_factors
 from oneflow.dialect.scalar import Expr
@@ -37,7 +38,7 @@ elementwise(
     "where(condition, x, y) -> out", "x where condition is not 0, else y.",
     scalar=lambda condition, x, y: s.where(s.cast(condition, dtypes.bool_), x, y),
     reference=lambda condition, x, y: np.where(condition != 0, x, y),
-    types=_where_types, sbp=_where_sbp,
+    types=_where_types, sbp=_where_sbp, parts=by_body,
 )  # fmt: skip
 
 
@@ -67,6 +68,7 @@ def _fill_reference(x: np.ndarray, mask: np.ndarray, **attrs: Any) -> np.ndarray
 elementwise(
     f"masked_fill(x, mask, {QUADRUPLE}, has_bool_operand: bool = False, bool_operand: bool = False) -> out",
     "The number where mask is not 0, else x.", scalar=_fill, reference=_fill_reference, types=_fill_types,
+    parts=by_body,
 )  # fmt: skip
 
 #: The attributes of bounds: the integral ones are for integers.
@@ -120,12 +122,30 @@ for _suffix, _attrs, _doc in (
 
 def _cast_linear(op: Call) -> str | None:
     """Partial sums pass between floats only: rounding them to integers first would change the sum."""
-    return "joint" if op.in_.dtype.is_float and op.dtype.is_float else None
+    return "joint" if op.in_.dtype.is_inexact and op.dtype.is_inexact else None
 
 
 def _cast_gradient(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
-    both = op.in_.dtype.is_float and op.dtype.is_float
+    both = op.in_.dtype.is_inexact and op.dtype.is_inexact
     return {"in": ops.cast(dy, dtype=op.in_.dtype) if both else None}
+
+
+def _cast_parts(ops: PartsBuilder, op: Call) -> Value:
+    """A real number has no imaginary part; of a complex number that becomes real the imaginary part is lost."""
+    part = op.dtype.part
+    if not op.in_.dtype.is_complex:
+        re = ops.call("cast", op.in_, dtype=part)[0]
+        return ops.pair(re, ops.zero_like(re))
+    re, im = (ops.call("cast", x, dtype=part)[0] for x in ops.parts(op.in_))
+    if op.dtype.is_complex:
+        return ops.pair(re, im)
+    return ops.broadcast_logical_or(re, im) if part is dtypes.bool_ else re
+
+
+def _cast_reference(x: np.ndarray, *, dtype: DType) -> np.ndarray:
+    if dtype is dtypes.bool_:
+        return x != 0
+    return (x if dtype.is_complex or x.dtype.kind != "c" else x.real).astype(dtype.numpy)
 
 
 def is_lossless(source: DType, through: DType) -> bool:
@@ -149,9 +169,10 @@ def _there_and_back(ops: Any, op: Call) -> Value | None:
 
 elementwise(
     "cast(in, dtype: data_type, pin_memory: bool = False) -> out",
-    "Elements converted: to bool by != 0, from float to integer towards 0, between integers by wrapping.",
+    "Elements converted: to bool by != 0, from float to integer towards 0, between integers by wrapping, from"
+    " complex to real without the imaginary part.",
     scalar=lambda x, *, dtype: s.cast(x, dtype),
-    reference=lambda x, *, dtype: x != 0 if dtype is dtypes.bool_ else x.astype(dtype.numpy),
+    reference=_cast_reference, parts=_cast_parts,
     types=lambda op: TensorDesc(op.in_.shape, op.dtype), linear=_cast_linear, grad=_cast_gradient,
     laws=(
         neutral("cast-to-same", "cast to the type it has already", lambda op: op.in_.dtype == op.dtype),

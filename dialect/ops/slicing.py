@@ -13,6 +13,7 @@ from oneflow.dialect import scalar as s
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.compute import Size, Stage
 from oneflow.dialect.ops.movement import same_axes
+from oneflow.dialect.parts import each_part, on_each
 from oneflow.dialect.record import Call, Law, operator
 from oneflow.dialect.sbp import Factors, Shard, repeated_factors
 from oneflow.dialect.shapes import letters
@@ -77,6 +78,8 @@ def _narrow_sbp(op: Call, x: Any) -> Factors:
 class Narrow:
     """`length` slices of `in` along `dim` from `start` on; a negative `start` counts from the end."""
 
+    parts = each_part
+
     def types(op: Call) -> TensorDesc:
         dim = op.normalize_axis(op.dim, op.in_.rank, "dim")
         _narrow_start(op, op.in_.shape[dim])
@@ -106,6 +109,7 @@ class Narrow:
 class NarrowGrad:
     """Zeros of the shape of `like` that hold `dy` where `narrow` would read."""
 
+    parts = each_part
     shapes_of = ("like",)
 
     def types(op: Call) -> TensorDesc:
@@ -185,6 +189,8 @@ def _cut_axes(op: Call, shape: Shape) -> list[int]:
 class Slice:
     """x[start:stop:step] along every axis, as Python slices: negative bounds count from the end, all are clipped."""
 
+    parts = each_part
+
     def types(op: Call) -> TensorDesc:
         return TensorDesc(_sliced(op, op.x.shape), op.x.dtype)
 
@@ -219,6 +225,8 @@ class Slice:
 @operator("slice_update(ref, value, start: list_int64, stop: list_int64, step: list_int64) -> y")
 class SliceUpdate:
     """`ref` with `value` in place of what `slice` would take."""
+
+    parts = each_part
 
     def types(op: Call) -> TensorDesc:
         part = TensorDesc(_sliced(op, op.ref.shape), op.ref.dtype)
@@ -260,6 +268,8 @@ class SliceUpdate:
 class SliceGrad:
     """Zeros of the shape `like_shape` with `dy` in place of what `slice` would take."""
 
+    parts = each_part
+
     def types(op: Call) -> TensorDesc:
         part = TensorDesc(_sliced(op, op.like_shape), op.dy.dtype)
         if not op.dy.compatible(part):
@@ -288,7 +298,7 @@ class SliceGrad:
 
 def _padding(op: Call) -> float | int:
     """The value that `pad` fills with."""
-    value: float | int = op.floating_constant_value if op.x.dtype.is_float else op.integral_constant_value
+    value: float | int = op.floating_constant_value if op.x.dtype.is_inexact else op.integral_constant_value
     return value
 
 
@@ -315,6 +325,8 @@ class Pad:
 
     `padding` repeats the sizes as pairs, those of the last axis first, as programs of OneFlow have it.
     """
+
+    parts = on_each(floating_constant_value=0.0, integral_constant_value=0)
 
     def types(op: Call) -> TensorDesc:
         for name in ("padding_before", "padding_after"):
@@ -352,7 +364,7 @@ class Pad:
         return c.place(shape, _padding(op), [(x, before)], x.dtype)
 
     def reference(x: Any, *, padding_before: Any, padding_after: Any, **values: Any) -> Any:
-        kind = "floating" if dtypes.from_numpy(x.dtype).is_float else "integral"
+        kind = "floating" if dtypes.from_numpy(x.dtype).is_inexact else "integral"
         widths = list(zip(padding_before, padding_after, strict=True))
         x = x[tuple(slice(max(-a, 0), d - max(-b, 0)) for d, (a, b) in zip(x.shape, widths, strict=True))]
         widths = [(max(a, 0), max(b, 0)) for a, b in widths]

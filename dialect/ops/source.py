@@ -13,6 +13,7 @@ from oneflow.dialect import scalar as s
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.composite import composite
 from oneflow.dialect.compute import Stage
+from oneflow.dialect.parts import PartsBuilder, by_real_part, each_part
 from oneflow.dialect.record import Call, no_grad, no_sbp, operator, zero_grad
 from oneflow.dialect.sbp import B, Factors, P, S, SbpSignature, Shard
 from oneflow.dialect.shapes import expect_fill, letters
@@ -53,32 +54,47 @@ def _full(op: Call, value: float | int) -> Stage:
 
 @operator(
     "constant(dtype: data_type, shape: shape, is_floating_value: bool = False, floating_value: double = 0.0,"
-    " integer_value: int64 = 0, is_complex_value: bool = False) -> out"
+    " integer_value: int64 = 0, is_complex_value: bool = False, complex_value: list_double = []) -> out"
 )
 class Constant:
-    """A tensor of one value: `floating_value` where `is_floating_value`, else `integer_value`."""
+    """A tensor of one value: `floating_value` where `is_floating_value`, else `integer_value`.
+
+    Where `is_complex_value`, the two numbers of `complex_value` are the real and the imaginary part.
+    """
 
     sbp = _split_anywhere
     local = _local_shape
     grad = NO_OPERAND
 
     def types(op: Call) -> TensorDesc:
-        if op.is_complex_value:
-            raise op.error("expected is_complex_value to be false: there are no complex numbers")
+        if op.is_complex_value and (not op.dtype.is_complex or len(op.complex_value) != 2 or op.is_floating_value):
+            raise op.error(
+                "expected a complex dtype, a complex_value of two numbers and is_floating_value to be false where"
+                f" is_complex_value, got {op.dtype}, {list(op.complex_value)} and {op.is_floating_value}"
+            )
         expect_fill(op, _value(op), op.dtype)
         return filled(op)
+
+    def parts(ops: PartsBuilder, op: Call) -> Value:
+        numbers = op.complex_value if op.is_complex_value else (_value(op), 0)
+        attrs = {"dtype": op.dtype.part, "shape": op.shape, "is_floating_value": True}
+        return ops.pair(*(ops.call("constant", **attrs, floating_value=float(x))[0] for x in numbers))
 
     def compute(op: Call) -> Stage:
         return _full(op, _value(op))
 
-    def reference(*, dtype: Any, shape: Any, is_floating_value: Any, floating_value: Any, integer_value: Any) -> Any:
-        value = np.asarray(floating_value if is_floating_value else integer_value)
+    def reference(*, dtype: Any, shape: Any, is_complex_value: Any, complex_value: Any, **values: Any) -> Any:
+        real = values["floating_value" if values["is_floating_value"] else "integer_value"]
+        value = np.asarray(complex(*complex_value) if is_complex_value else real)
         return np.broadcast_to(value.astype(dtype.numpy), shape)
 
 
 @operator("empty(dtype: data_type, shape: shape) -> out")
 class Empty:
     """A tensor whose elements do not matter; they are 0, so that runs repeat."""
+
+    def parts(ops: PartsBuilder, op: Call) -> Value:
+        return ops.pair(*(ops.call("empty", dtype=op.dtype.part, shape=op.shape)[0] for _ in range(2)))
 
     types = filled
     sbp = _split_anywhere
@@ -174,6 +190,7 @@ def _same_type(op: Call) -> TensorDesc:
 class ZeroLike:
     """Zeros in the shape and type of `like`."""
 
+    parts = each_part
     types = _same_type
     sbp = _like_sbp
     grad = zero_grad
@@ -187,6 +204,10 @@ class ZeroLike:
 @operator("ones_like(like) -> out")
 class OnesLike:
     """Ones in the shape and type of `like`."""
+
+    def parts(ops: PartsBuilder, op: Call) -> Value:
+        re, im = ops.parts(op.like)
+        return ops.pair(ops.ones_like(re), ops.zero_like(im))
 
     types = _same_type
     sbp = _like_sbp
@@ -209,6 +230,7 @@ def _size_sbp(op: Call) -> list[SbpSignature]:
 class DimSize:
     """The size of dimension `dim` of `like`, a number; a negative `dim` counts from the end."""
 
+    parts = by_real_part
     sbp = _size_sbp
     grad = zero_grad
 
@@ -240,6 +262,7 @@ class Positions:
     """
 
     shapes_of = ("like",)
+    parts = by_real_part
     sbp = no_sbp("a part of the result begins at another number")
     grad = zero_grad
 

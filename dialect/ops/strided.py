@@ -18,6 +18,7 @@ from oneflow.dialect import scalar as s
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.compute import Stage
 from oneflow.dialect.ops.scattering import zeros
+from oneflow.dialect.parts import each_part
 from oneflow.dialect.record import Call, Rule, call_rule, define
 from oneflow.dialect.sbp import Factors
 from oneflow.dialect.scalar import Expr
@@ -120,7 +121,17 @@ def reads(signature: str, doc: str, reading: Reading, adjoint: str) -> None:
     def reference(x: Any, **attrs: Any) -> Any:
         return np.ascontiguousarray(call_rule(reading.reference, [x], attrs))
 
-    define(signature, doc=doc, types=types, sbp=sbp, grad=grad, compute=compute, reference=reference, depth=2)
+    define(
+        signature,
+        doc=doc,
+        types=types,
+        sbp=sbp,
+        grad=grad,
+        compute=compute,
+        reference=reference,
+        parts=each_part,
+        depth=2,
+    )
 
 
 def adds(signature: str, doc: str, reading: Reading, adjoint: str) -> None:
@@ -145,7 +156,7 @@ def adds(signature: str, doc: str, reading: Reading, adjoint: str) -> None:
 
     define(
         signature, doc=doc, types=types, sbp=sbp, grad=grad, reference=reference, shapes_of=(like,), depth=2,
-        compute=lambda op: _add(op, op.dy, reading, tuple(op[like].shape)),
+        compute=lambda op: _add(op, op.dy, reading, tuple(op[like].shape)), parts=each_part,
     )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ stays finite, so that no NaN enters a gradient. References compute in f64 and ro
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ import numpy as np
 from oneflow.dialect import dtypes
 from oneflow.dialect import scalar as s
 from oneflow.dialect._scipy import scipy
+from oneflow.dialect.builder import Builder, Value
+from oneflow.dialect.complex_bodies import magnitude
 from oneflow.dialect.elementwise import (
     elementwise,
     flat_gradient,
@@ -22,10 +25,14 @@ from oneflow.dialect.elementwise import (
     in_double,
     involution,
     neutral,
+    scalar_gradient,
     scalar_gradient_at_result,
 )
+from oneflow.dialect.parts import by_body, of_pair
 from oneflow.dialect.record import Call, Rule
 from oneflow.dialect.scalar import Expr
+from oneflow.dialect.shapes import expect_dtype
+from oneflow.dialect.tensor_desc import TensorDesc
 
 SELU_ALPHA, SELU_SCALE = 1.6732632423543772, 1.0507009873554805
 SQRT_2_OVER_PI = math.sqrt(2.0 / math.pi)
@@ -68,30 +75,47 @@ def _normal_cdf(x: Expr) -> Expr:
     return (s.erf(x * math.sqrt(0.5)) + 1.0) * 0.5
 
 
+def _abs_types(op: Call) -> TensorDesc:
+    expect_dtype(op, "x", op.x, dtypes.NUMERIC)
+    return TensorDesc(op.x.shape, op.x.dtype.part)
+
+
+def _abs_gradient(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
+    """dy * sign(x); of complex numbers dy * x / |x|, and 0 at 0."""
+    if not op.x.dtype.is_complex:
+        return scalar_gradient(ops, op, dy)
+
+    def dx() -> Value:
+        size = ops.where(ops.scalar_logical_equal(op.y, has_int_operand=True), ops.ones_like(op.y), op.y)
+        return ops.cast(dy / size, dtype=op.x.dtype) * op.x
+
+    return {"x": dx}
+
+
 unary("acos(x) -> y", "The arc cosine.", s.acos, np.arccos)
 unary("acosh(x) -> y", "The inverse hyperbolic cosine.", s.acosh, np.arccosh)
 unary("asin(x) -> y", "The arc sine.", s.asin, np.arcsin)
 unary("asinh(x) -> y", "The inverse hyperbolic sine.", s.asinh, np.arcsinh)
 unary("atan(x) -> y", "The arc tangent.", s.atan, np.arctan)
 unary("atanh(x) -> y", "The inverse hyperbolic tangent.", s.atanh, np.arctanh)
-unary("cos(x) -> y", "The cosine.", s.cos, np.cos)
-unary("cosh(x) -> y", "The hyperbolic cosine.", s.cosh, np.cosh)
-unary("sin(x) -> y", "The sine.", s.sin, np.sin)
-unary("sinh(x) -> y", "The hyperbolic sine.", s.sinh, np.sinh)
-unary("tan(x) -> y", "The tangent.", s.tan, np.tan)
-unary("tanh(x) -> y", "The hyperbolic tangent.", s.tanh, np.tanh)
+unary("cos(x) -> y", "The cosine.", s.cos, np.cos, parts=by_body)
+unary("cosh(x) -> y", "The hyperbolic cosine.", s.cosh, np.cosh, parts=by_body)
+unary("sin(x) -> y", "The sine.", s.sin, np.sin, parts=by_body)
+unary("sinh(x) -> y", "The hyperbolic sine.", s.sinh, np.sinh, parts=by_body)
+unary("tan(x) -> y", "The tangent.", s.tan, np.tan, parts=by_body)
+unary("tanh(x) -> y", "The hyperbolic tangent.", s.tanh, np.tanh, parts=by_body)
 unary("erf(x) -> y", "The error function.", s.erf, lambda x: scipy.special.erf(x))
 unary("erfc(x) -> y", "1 - erf(x), accurate for large x.", s.erfc, lambda x: scipy.special.erfc(x))
-unary("exp(x) -> y", "e to the power x.", s.exp, np.exp)
+unary("exp(x) -> y", "e to the power x.", s.exp, np.exp, parts=by_body)
 unary("exp2(x) -> y", "2 to the power x.", s.exp2, np.exp2)
 unary("expm1(x) -> y", "exp(x) - 1, accurate near 0.", s.expm1, np.expm1)
-unary("log(x) -> y", "The natural logarithm.", s.log, np.log)
+unary("log(x) -> y", "The natural logarithm.", s.log, np.log, parts=by_body)
 unary("log10(x) -> y", "The logarithm to base 10.", s.log10, np.log10)
 unary("log1p(x) -> y", "log(1 + x), accurate near 0.", s.log1p, np.log1p)
 unary("log2(x) -> y", "The logarithm to base 2.", s.log2, np.log2)
-unary("rsqrt(x) -> y", "1 / sqrt(x).", s.rsqrt, lambda x: 1 / np.sqrt(x))
-unary("sqrt(x) -> y", "The square root.", s.sqrt, np.sqrt)
-unary("reciprocal(x) -> y", "1 / x.", lambda x: 1.0 / x, lambda x: 1 / x)
+unary("rsqrt(x) -> y", "1 / sqrt(x).", s.rsqrt, lambda x: 1 / np.sqrt(x), parts=by_body)
+unary("sqrt(x) -> y", "The square root.", s.sqrt, np.sqrt, parts=by_body)
+unary("reciprocal(x) -> y", "1 / x.", lambda x: 1.0 / x, lambda x: 1 / x, parts=by_body)
 unary(
     "reciprocal_no_nan(x) -> y", "1 / x, and 0 where x is 0.",
     lambda x: s.where(x.eq(0), 0.0, 1.0 / s.where(x.eq(0), 1.0, x)),
@@ -99,16 +123,18 @@ unary(
 )  # fmt: skip
 
 unary(
-    "abs(x) -> y", "The absolute value.", abs, np.abs,
-    allowed=dtypes.NUMERIC, laws=(idempotent("abs"),),
+    "abs(x) -> y", "The absolute value, which is real; of a complex number its magnitude.", abs, np.abs,
+    allowed=dtypes.NUMERIC, types=_abs_types, grad=_abs_gradient, parts=of_pair(magnitude),
+    laws=(idempotent("abs"),),
 )  # fmt: skip
 unary(
     "negative(x) -> y", "-x; integers wrap.", lambda x: -x, np.negative,
-    allowed=dtypes.NUMERIC, linear="joint", laws=(involution("negative"),),
+    allowed=dtypes.NUMERIC, linear="joint", parts=by_body, laws=(involution("negative"),),
 )  # fmt: skip
 unary(
     "identity(in) -> out", "x itself.", lambda x: x, lambda x: x,
-    allowed=dtypes.ALL, linear="joint", laws=(neutral("drop-identity", "identity(x) = x", lambda op: True),),
+    allowed=dtypes.ALL, linear="joint", parts=by_body,
+    laws=(neutral("drop-identity", "identity(x) = x", lambda op: True),),
 )  # fmt: skip
 unary(
     "sign(x) -> y", "-1, 0 or 1; NaN stays.",
@@ -126,7 +152,7 @@ for _name, _operands, _doc, _body, _reference in (
         f"{_name}{_operands}", _doc, _unless_integer(_body), _identity_on_integers(_reference),
         allowed=dtypes.NUMERIC, linear=_linear_for_integers, laws=(idempotent(_name),),
     )  # fmt: skip
-unary("square(x) -> y", "x * x; integers wrap.", lambda x: x * x, np.square, allowed=dtypes.NUMERIC)
+unary("square(x) -> y", "x * x; integers wrap.", lambda x: x * x, np.square, allowed=dtypes.NUMERIC, parts=by_body)
 
 unary(
     "relu(x) -> y", "x where x > 0, else 0; NaN stays.",
@@ -230,18 +256,29 @@ def _is_finite(x: Expr) -> Expr:
     return abs(x) < math.inf if x.dtype.is_float else x.eq(x)
 
 
-elementwise("isnan(in) -> out", "Whether x is NaN.", scalar=s.isnan, reference=lambda x: x != x, **TEST)
+def _in_either(test: Callable[[Expr], Expr]) -> Rule:
+    """The slot `parts` of a test that one part of a complex number passes."""
+    return of_pair(lambda z: test(z.re) | test(z.im))
+
+
+def _test_in_double(test: Rule) -> Rule:
+    return lambda x: test(x.astype(np.complex128 if x.dtype.kind == "c" else np.float64))
+
+
+elementwise(
+    "isnan(in) -> out", "Whether x is NaN.", scalar=s.isnan, reference=lambda x: x != x, parts=by_body, **TEST
+)
 elementwise(
     "isinf(in) -> out", "Whether x is infinite.", scalar=_is_infinite,
-    reference=lambda x: np.isinf(x.astype(np.float64)), **TEST,
+    reference=_test_in_double(np.isinf), parts=_in_either(_is_infinite), **TEST,
 )  # fmt: skip
 elementwise(
     "isfinite(in) -> out", "Whether x is neither infinite nor NaN.", scalar=_is_finite,
-    reference=lambda x: np.isfinite(x.astype(np.float64)), **TEST,
+    reference=_test_in_double(np.isfinite), parts=of_pair(lambda z: _is_finite(z.re) & _is_finite(z.im)), **TEST,
 )  # fmt: skip
 elementwise(
     "logical_not(x) -> y", "Whether x is 0.", scalar=lambda x: x.eq(0), reference=np.logical_not,
-    allowed=dtypes.ALL, result=dtypes.bool_,
+    allowed=dtypes.ALL, result=dtypes.bool_, parts=by_body,
     laws=(involution("logical_not", lambda x: x.dtype is dtypes.bool_),),
 )  # fmt: skip
 elementwise(

@@ -184,15 +184,17 @@ def _value(builder: TensorBuilder, operand: Any) -> Any:
 
 
 def as_tensor(value: Any, what: str = "a tensor") -> Tensor:
-    """A tensor, or a constant made of an array or number; a Python number becomes int64, float32 or bool.
+    """A tensor, or a constant made of an array or number; a Python number becomes int64, float32, complex64 or
+    bool.
 
     Raises:
         OneFlowError: the value is none of these.
     """
     if isinstance(value, Tensor):
         return value
-    if isinstance(value, (bool, int, float)):
-        value = np.asarray(value, get_default_dtype().numpy if isinstance(value, float) else None)
+    if isinstance(value, (bool, int, float, complex)):
+        default = get_default_dtype()
+        value = np.asarray(value, {float: default.numpy, complex: default.complex.numpy}.get(type(value)))
     if not is_array(value):
         raise fail(f"expected {what}, got {value!r}")
     builder = current_builder()

@@ -1,9 +1,10 @@
 """Type promotion: the element type that operands of different types share.
 
-Tensors: bool < integers < floats; within a kind the wider type; float16 with bfloat16 gives float32. A signed integer
-type with an unsigned one gives the narrowest signed type that holds both: int8 with uint8 gives int16. The number of
-dimensions does not matter. Python numbers are weak: they only raise the kind (a float with integers gives float32, an
-int with bools int64).
+Tensors: bool < integers < floats < complex numbers; within a kind the wider type; float16 with bfloat16 gives
+float32. A signed integer type with an unsigned one gives the narrowest signed type that holds both: int8 with uint8
+gives int16. The number of dimensions does not matter. A complex type with floats gives the complex type that holds
+both. Python numbers are weak: they only raise the kind (a float with integers gives float32, an int with bools int64,
+a complex number with float64 complex128).
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from oneflow.frontend.core.ambient import get_default_dtype
 from oneflow.frontend.core.errors import fail
 
 _DEFAULTS = {bool: dtypes.bool_, int: dtypes.int64}
-_KINDS = {"bool": 0, "uint": 1, "int": 1, "float": 2}
+_KINDS = {"bool": 0, "uint": 1, "int": 1, "float": 2, "complex": 3}
 
 
 def kind_of(dtype: DType) -> int:
-    """The rank of a type's kind: 0 bool, 1 integer, 2 float."""
+    """The rank of a type's kind: 0 bool, 1 integer, 2 float, 3 complex."""
     return _KINDS[dtype.kind]
 
 
@@ -34,6 +35,8 @@ def common_dtype(a: DType, b: DType) -> DType:
     Raises:
         OneFlowError: no integer type holds both.
     """
+    if a.is_complex or b.is_complex:
+        return common_complex(a, b)
     if kind_of(a) != kind_of(b):
         return max(a, b, key=kind_of)
     if a.kind != b.kind:
@@ -41,6 +44,11 @@ def common_dtype(a: DType, b: DType) -> DType:
     if a.bits != b.bits or a == b:
         return max(a, b, key=lambda d: d.bits)
     return dtypes.float32
+
+
+def common_complex(a: DType, b: DType) -> DType:
+    """The complex type that values of `a` and `b` share; integers and bools fit in any."""
+    return max((d.complex for d in (a, b) if d.is_inexact), key=lambda d: d.bits)
 
 
 def _signed(unsigned: DType, signed: DType) -> DType:
@@ -55,19 +63,26 @@ def _signed(unsigned: DType, signed: DType) -> DType:
     return found
 
 
+def takes_gradient(operand: DType, gradient: DType) -> bool:
+    """Whether a gradient of a type may be converted to that of its operand: not from complex to real numbers."""
+    return operand.is_inexact and gradient.is_inexact and kind_of(gradient) <= kind_of(operand)
+
+
 def default_of(number: Any) -> DType:
     """The type that a Python number stands for where nothing else decides."""
+    if isinstance(number, (complex, np.complexfloating)):
+        return get_default_dtype().complex
     return _DEFAULTS.get(type(as_number(number))) or get_default_dtype()
 
 
 def is_number(value: Any) -> bool:
     """Whether `value` is weak: a Python number, or a NumPy scalar, which counts as one."""
-    return isinstance(value, (bool, int, float, np.bool_, np.integer, np.floating))
+    return isinstance(value, (bool, int, float, complex, np.bool_, np.integer, np.inexact))
 
 
-def as_number(value: Any) -> bool | int | float:
-    """A number as one of Python's."""
-    number: bool | int | float = value.item() if isinstance(value, np.generic) else value
+def as_number(value: Any) -> Any:
+    """A number as one of Python's: bool, int, float or complex."""
+    number: bool | int | float | complex = value.item() if isinstance(value, np.generic) else value
     return number
 
 
@@ -78,7 +93,9 @@ def result_dtype(strong: Sequence[DType], numbers: Sequence[Any] = ()) -> DType:
     if not strong:
         return highest
     shared = functools.reduce(common_dtype, strong)
-    return highest if kind_of(highest) > kind_of(shared) else shared
+    if kind_of(highest) <= kind_of(shared):
+        return shared
+    return shared.complex if highest.is_complex and shared.is_float else highest
 
 
 def fitting(number: Any, dtype: DType) -> Any:
@@ -88,6 +105,10 @@ def fitting(number: Any, dtype: DType) -> Any:
     Raises:
         OneFlowError: `dtype` cannot hold the number.
     """
+    if isinstance(number, complex) and not dtype.is_complex:
+        raise fail(
+            f"expected a real number with a tensor of {dtype}, got {number}; convert it with x.to(flow.complex64)"
+        )
     if dtype == dtypes.bool_:
         return bool(number)
     if not dtype.is_integer or isinstance(number, float):

@@ -17,8 +17,8 @@ from oneflow.frontend.eager.tensor import EagerTensor, wrapped
 
 @tensor_factory
 def tensor(data: Any, *, dtype: DType | None = None) -> Tensor:
-    """A tensor of Python numbers, nested lists of them, or a copy of an array; Python floats become float32. In a
-    trace it is a constant.
+    """A tensor of Python numbers, nested lists of them, or a copy of an array; Python floats become float32,
+    complex numbers complex64. In a trace it is a constant.
 
     Raises:
         TypeError: the element type is none of ours.
@@ -26,8 +26,8 @@ def tensor(data: Any, *, dtype: DType | None = None) -> Tensor:
     if isinstance(data, Tensor):
         raise TypeError("expected numbers or an array, got a tensor; write x.detach().clone()")
     array = np.array(to_array(data) if is_array(data) else data)
-    if dtype is None and not is_array(data) and array.dtype == np.float64:
-        dtype = get_default_dtype()
+    if dtype is None and not is_array(data) and array.dtype in (np.float64, np.complex128):
+        dtype = get_default_dtype() if array.dtype == np.float64 else get_default_dtype().complex
     array = array if dtype is None else array.astype(dtype.numpy)
     return wrapped(array) if current_builder().eager else as_tensor(array)
 

@@ -34,6 +34,7 @@ from oneflow.frontend.core.arrays import device_name
 from oneflow.frontend.core.devices import Device, device, move
 from oneflow.frontend.core.dispatch import current_builder
 from oneflow.frontend.core.errors import fail, refuse
+from oneflow.frontend.core.promotion import takes_gradient
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.eager.tape import MODE, Variable, no_grad, record
 from oneflow.frontend.eager.tensor import BUILDER, EagerTensor
@@ -179,7 +180,7 @@ class Function:
             raise fail(f"{cls.__name__}: expected no autograd.Function within flow.checkpoint; call it outside")
         tensors = [a for a in args if isinstance(a, Tensor)]
         operands = tuple(map(builder.read, tensors))
-        ctx = Context(cls.__name__, [isinstance(a, Tensor) and a.dtype.is_float for a in args])
+        ctx = Context(cls.__name__, [isinstance(a, Tensor) and a.dtype.is_inexact for a in args])
         with no_grad():
             returned = cls._forward(ctx, args)
         if ctx.dirty:
@@ -265,7 +266,7 @@ def _fitted(ops: Any, grad: Any, operand: Value) -> Value | None:
     value = _read(ops, grad)
     if value is None:
         return None
-    if value.dtype.is_float and operand.dtype.is_float and value.dtype != operand.dtype:
+    if takes_gradient(operand.dtype, value.dtype) and value.dtype != operand.dtype:
         value = ops.call("cast", value, dtype=operand.dtype)[0]
     sizes = zip(reversed(operand.shape), reversed(value.shape), strict=False)
     wider = operand.rank <= value.rank and all(d in (1, n) for d, n in sizes)

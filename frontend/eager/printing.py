@@ -78,28 +78,29 @@ class _Numbers:
 
     def __init__(self, values: np.ndarray) -> None:
         options = _options[0]
-        self.precision, self.is_float = options.precision, values.dtype.kind == "f"
+        self.precision, self.is_float = options.precision, values.dtype.kind in "fc"
         self.is_whole, self.has_exponent, self.width = True, bool(options.sci_mode), 1
         if not self.is_float:
             self.width = max(len(self._text(v)) for v in values.tolist())
             return
-        finite = values[np.isfinite(values) & (values != 0)]
+        parts = np.concatenate([values.real, values.imag]) if values.dtype.kind == "c" else values
+        finite = parts[np.isfinite(parts) & (parts != 0)]
         if not finite.size:
             return
         low, high = np.abs(finite).min(), np.abs(finite).max()
         self.is_whole = bool((finite == np.ceil(finite)).all())
         by_numbers = high / low > 1000 or high > 1e8 or (not self.is_whole and low < 1e-4)
         self.has_exponent = by_numbers if options.sci_mode is None else options.sci_mode
-        self.width = max(len(self._text(v)) for v in finite.tolist())
+        shown = values if parts is not values else finite
+        self.width = max(len(self._text(v)) for v in shown.tolist())
 
     def _text(self, value: Any) -> str:
         if not self.is_float:
             return str(value)
-        if self.has_exponent:
-            return f"{value:.{self.precision}e}"
-        if not self.is_whole:
-            return f"{value:.{self.precision}f}"
-        return f"{value:.0f}" + "." * math.isfinite(value)
+        spec = f".{self.precision}e" if self.has_exponent else ".0f" if self.is_whole else f".{self.precision}f"
+        if isinstance(value, complex):
+            return f"({value.real:{spec}}{value.imag:+{spec}}j)"
+        return f"{value:{spec}}" + "." * (spec == ".0f" and math.isfinite(value))
 
     def __call__(self, value: Any) -> str:
         return self._text(value).rjust(self.width)

@@ -188,7 +188,7 @@ class Variable(Value):
     @property
     def requires_grad(self) -> bool:
         """Whether a gradient flows to it."""
-        return (self.node is not None or self.leaf is not None) and self.desc.dtype.is_float
+        return (self.node is not None or self.leaf is not None) and self.desc.dtype.is_inexact
 
     @property
     def is_stale(self) -> bool:
@@ -312,7 +312,7 @@ def record(op: Operator, inputs: dict[str, Any], attrs: dict[str, Any], results:
     node = Node(op, inputs, attrs)
     for variable in results:
         node.add_result(variable)
-        if not variable.desc.dtype.is_float and not MODE.depth:
+        if not variable.desc.dtype.is_inexact and not MODE.depth:
             variable.node = None
 
 

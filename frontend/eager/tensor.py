@@ -143,8 +143,8 @@ class Eager(EagerBuilder, dispatching.TensorBuilder):
                 "by a compiled function; call backward inside of that"
             )
         if weight is None:
-            if result.desc.element_count != 1:
-                raise refuse(f"expected one element to call backward without a gradient, got {result.desc}")
+            if result.desc.element_count != 1 or result.dtype.is_complex:
+                raise refuse(f"expected one real element to call backward without a gradient, got {result.desc}")
             return self.wrap(move(np.ones(result.shape, result.dtype.numpy), result.device))
         return self.read(weight)
 
@@ -286,8 +286,8 @@ class EagerTensor(Tensor):
         variable = self.variable
         if variable.node is not None and not requires_grad:
             raise refuse("expected a leaf: this was computed; use detach() for a tensor without a gradient")
-        if requires_grad and not self.dtype.is_float:
-            raise refuse(f"expected floats to require a gradient, got {self.desc}")
+        if requires_grad and not self.dtype.is_inexact:
+            raise refuse(f"expected floats or complex numbers to require a gradient, got {self.desc}")
         if requires_grad and not variable.requires_grad:
             variable.leaf = self.unused_leaf or Leaf()
         elif not requires_grad and variable.leaf is not None:

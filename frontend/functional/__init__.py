@@ -10,6 +10,7 @@ from oneflow.frontend.functional import (
     activation,
     algebra,
     aliases,
+    complex_numbers,
     contractions,
     data_dependent,
     distances,
@@ -32,6 +33,7 @@ from oneflow.frontend.functional import (
     sequences,
     shape,
     source,
+    spectra,
     stacking,
     statistics,
 )
@@ -39,6 +41,7 @@ from oneflow.frontend.functional.activation import *  # noqa: F403
 from oneflow.frontend.functional.algebra import *  # noqa: F403
 from oneflow.frontend.functional.aliases import *  # noqa: F403
 from oneflow.frontend.functional.aliasing import Alias, alias_of, clone, separated
+from oneflow.frontend.functional.complex_numbers import *  # noqa: F403
 from oneflow.frontend.functional.contractions import *  # noqa: F403
 from oneflow.frontend.functional.data_dependent import *  # noqa: F403
 from oneflow.frontend.functional.distances import *  # noqa: F403
@@ -63,6 +66,7 @@ from oneflow.frontend.functional.scattering import *  # noqa: F403
 from oneflow.frontend.functional.sequences import *  # noqa: F403
 from oneflow.frontend.functional.shape import *  # noqa: F403
 from oneflow.frontend.functional.source import *  # noqa: F403
+from oneflow.frontend.functional.spectra import *  # noqa: F403
 from oneflow.frontend.functional.stacking import *  # noqa: F403
 from oneflow.frontend.functional.statistics import *  # noqa: F403
 
@@ -71,6 +75,7 @@ __all__ += activation.__all__
 __all__ += algebra.__all__
 __all__ += aliases.__all__
 __all__ += predicates.__all__
+__all__ += complex_numbers.__all__
 __all__ += contractions.__all__
 __all__ += data_dependent.__all__
 __all__ += distances.__all__
@@ -92,6 +97,7 @@ __all__ += scattering.__all__
 __all__ += sequences.__all__
 __all__ += shape.__all__
 __all__ += source.__all__
+__all__ += spectra.__all__
 __all__ += stacking.__all__
 __all__ += statistics.__all__
 

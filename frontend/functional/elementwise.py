@@ -22,6 +22,7 @@ from oneflow.frontend.functional.rules import (
     as_common,
     binary,
     cast,
+    constant,
     scalar_operand,
     unary,
 )  # fmt: skip
@@ -147,13 +148,13 @@ def _scaled(input: Any, other: Any, alpha: Any) -> Any:
     """`alpha` times the second operand of a sum; the type of the operand has to hold alpha."""
     if not is_number(alpha):
         raise fail(f"expected alpha to be a number, got {alpha!r}; write x + alpha * y")
-    if isinstance(as_number(alpha), float) and not any(map(_is_float, (input, other))):
+    if not isinstance(as_number(alpha), int) and not any(map(_is_inexact, (input, other))):
         raise fail(f"expected an integer as alpha of integers, got {alpha}; write x.float() first")
     return other * as_number(alpha) if is_number(other) else mul(other, alpha)
 
 
-def _is_float(operand: Any) -> bool:
-    return isinstance(as_number(operand), float) if is_number(operand) else as_tensor(operand).dtype.is_float
+def _is_inexact(operand: Any) -> bool:
+    return not isinstance(as_number(operand), int) if is_number(operand) else as_tensor(operand).dtype.is_inexact
 
 
 def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:
@@ -174,9 +175,18 @@ def pow(input: Any, other: Any) -> Tensor:
     Raises:
         OneFlowError: integers to a negative integer, whose result would be none.
     """
-    if is_number(other) and not isinstance(as_number(other), float) and other < 0 and not _is_float(input):
+    if is_number(other) and isinstance(as_number(other), int) and other < 0 and not _is_inexact(input):
         raise fail(f"expected an exponent of at least 0 for integers, got {other}; write x.float() ** {other}")
+    if is_number(other) and not is_number(input) and as_tensor(input).dtype.is_complex:
+        return _complex_power(as_tensor(input), as_number(other))
     return _pow(input, other)
+
+
+def _complex_power(x: Tensor, number: Any) -> Tensor:
+    """Complex numbers to a known power, so that small whole powers are products."""
+    if isinstance(number, complex):
+        return _pow(x, number)
+    return dispatch("scalar_pow", x, **scalar_operand(number, x.dtype))
 
 
 def bitwise_not(x: Any) -> Tensor:
@@ -268,7 +278,9 @@ def where(condition: Any, x: Any = None, y: Any = None) -> Any:
 
 def masked_fill(x: Any, mask: Any, value: Any) -> Tensor:
     """`x`, with the number `value` where the bool tensor `mask` is true; mask broadcasts to x."""
-    x = as_tensor(x)
+    x, number = as_tensor(x), as_number(value)
+    if isinstance(number, complex):
+        return where(mask, constant(fitting(number, x.dtype), x.dtype), x)  # type: ignore[no-any-return]
     return dispatch("masked_fill", x, cast(mask, dtypes.bool_), **scalar_operand(fitting(value, x.dtype), x.dtype))
 
 

@@ -55,7 +55,7 @@ def _filled(x: Tensor, amounts: Sequence[int], value: float) -> Tensor:
 
 def _fill(x: Tensor, value: float) -> dict[str, float]:
     """The attribute of a border's value that elements of the type of `x` are made from."""
-    if x.dtype.is_float:
+    if x.dtype.is_inexact:
         return {"floating_constant_value": float(value)}
     if not math.isfinite(value):
         raise fail(f"expected a finite value for pad of {x.desc}, got {value}")

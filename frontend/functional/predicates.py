@@ -12,7 +12,7 @@ from oneflow.frontend.functional import elementwise as e
 from oneflow.frontend.functional import reduction as r
 from oneflow.frontend.functional.rules import as_common, cast
 
-__all__ = ["allclose", "equal", "is_floating_point", "is_nonzero", "is_tensor", "isclose", "numel"]
+__all__ = ["allclose", "equal", "is_complex", "is_floating_point", "is_nonzero", "is_tensor", "isclose", "numel"]
 
 
 def is_tensor(obj: Any) -> bool:
@@ -23,6 +23,11 @@ def is_tensor(obj: Any) -> bool:
 def is_floating_point(input: Any) -> bool:
     """Whether the elements of a tensor are floating-point numbers."""
     return bool(as_tensor(input).dtype.is_float)
+
+
+def is_complex(input: Any) -> bool:
+    """Whether the elements of a tensor are complex numbers."""
+    return bool(as_tensor(input).dtype.is_complex)
 
 
 def is_nonzero(input: Any) -> bool:
@@ -54,7 +59,7 @@ def isclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, eq
     if a.dtype != b.dtype:
         raise fail(f"expected two tensors of one element type for isclose, got {a.desc} and {b.desc}")
     same = e.eq(a, b)
-    if not a.dtype.is_float:
+    if not a.dtype.is_inexact:
         a, b = (cast(x, dtypes.float64) for x in (a, b))
         return e.logical_or(same, e.le(e.abs(e.sub(a, b)), e.add(e.mul(e.abs(b), rtol), atol)))
     near = e.le(e.abs(e.sub(a, b)), e.add(e.mul(e.abs(b), rtol), atol))

@@ -53,7 +53,7 @@ def _reduce(op: str, x: Tensor, dim: Dims, keepdim: bool) -> Tensor:
 def _total(op: str, name: str, doc: str) -> Callable[..., Tensor]:
     def function(x: Any, dim: Dims = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:
         x = as_tensor(x)
-        target = dtype or (x.dtype if x.dtype.is_float else dtypes.int64)
+        target = dtype or (x.dtype if x.dtype.is_inexact else dtypes.int64)
         return _reduce(op, cast(x, target), dim, keepdim)
 
     return describe(function, name, f"{doc}\n\nInteger and bool tensors give int64; `dtype` converts before it.")
@@ -135,7 +135,7 @@ def argmin(x: Any, dim: int | None = None, keepdim: bool = False) -> Tensor:
     """
     x = as_tensor(x)
     _expect_elements("argmin", x, dim)
-    return argmax(e.neg(x) if x.dtype.is_float else e.bitwise_not(x), dim, keepdim)
+    return argmax(e.neg(x) if x.dtype.is_inexact else e.bitwise_not(x), dim, keepdim)
 
 
 def _expect_elements(name: str, x: Tensor, dim: int | None) -> None:
@@ -179,9 +179,10 @@ def _less(count: Tensor | float, less: int) -> Tensor | float:
 
 
 def mean(x: Any, dim: Dims = None, keepdim: bool = False) -> Tensor:
-    """The mean of the elements along `dim`; floats, f16 and bf16 are averaged in f32."""
-    wide = _floats(x, "mean")
-    return cast(_average(wide, dim, keepdim), as_tensor(x).dtype)
+    """The mean of the elements along `dim`; floats or complex numbers, f16 and bf16 are averaged in f32."""
+    x = as_tensor(x)
+    wide = x if x.dtype.is_complex else _floats(x, "mean")
+    return cast(_average(wide, dim, keepdim), x.dtype)
 
 
 def var(x: Any, dim: Dims = None, unbiased: bool = True, keepdim: bool = False) -> Tensor:
@@ -207,17 +208,19 @@ def _root(x: Tensor) -> Tensor:
 def nansum(x: Any, dim: Dims = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:
     """`sum` with NaN counted as 0."""
     x = as_tensor(x)
-    return sum(e.where(e.isnan(x), 0.0, x) if x.dtype.is_float else x, dim, keepdim, dtype=dtype)
+    return sum(e.where(e.isnan(x), 0.0, x) if x.dtype.is_inexact else x, dim, keepdim, dtype=dtype)
 
 
 def norm(x: Any, p: float | str = 2.0, dim: Dims = None, keepdim: bool = False) -> Tensor:
-    """The p-norm along `dim`, sum(|x|^p)^(1/p); floats.
+    """The p-norm along `dim`, sum(|x|^p)^(1/p); floats or complex numbers.
 
     `p` is a number, "fro" (which is 2), infinity (the largest absolute value), minus infinity (the smallest) or 0
     (how many are not 0). The gradient at 0 is 0; equal elements share that of the largest.
     """
+    x = as_tensor(x)
+    x = e.abs(x) if x.dtype.is_complex else x
     wide = _floats(x, "norm")
-    return cast(_norm(wide, 2.0 if p == "fro" else _as_power(p), dim, keepdim), as_tensor(x).dtype)
+    return cast(_norm(wide, 2.0 if p == "fro" else _as_power(p), dim, keepdim), x.dtype)
 
 
 def _as_power(p: Any) -> float:
@@ -261,7 +264,7 @@ def _running(op: str, doc: str) -> Callable[[Any, int], Tensor]:
     def function(x: Any, dim: int) -> Tensor:
         x = as_tensor(x)
         at = sh.axis(x, dim, scalar=True)
-        return sh.on_vector(lambda y: dispatch(op, y, dim=at), x if x.dtype.is_float else cast(x, dtypes.int64))
+        return sh.on_vector(lambda y: dispatch(op, y, dim=at), x if x.dtype.is_inexact else cast(x, dtypes.int64))
 
     return describe(function, op, f"{doc} Integer and bool tensors give int64.")
 

@@ -50,9 +50,9 @@ def cast(x: Any, dtype: DType) -> Tensor:
 
 
 def to_float(x: Any) -> Tensor:
-    """A tensor of floats: `x`, or its values as float32."""
+    """A tensor of floats or complex numbers: `x`, or its values as float32."""
     x = as_tensor(x)
-    return x if x.dtype.is_float else cast(x, get_default_dtype())
+    return x if x.dtype.is_inexact else cast(x, get_default_dtype())
 
 
 def accumulated(function: Function) -> Function:
@@ -83,7 +83,10 @@ def constant(value: Any, dtype: DType, shape: tuple[int, ...] = ()) -> Tensor:
     """A tensor of one number."""
     if current_builder().eager:
         return as_tensor(np.full(shape, value, dtype.numpy))
-    if dtype.is_float:
+    if isinstance(value, complex):
+        parts = [value.real, value.imag]
+        return dispatch("constant", dtype=dtype, shape=shape, is_complex_value=True, complex_value=parts)
+    if dtype.is_inexact:
         return dispatch("constant", dtype=dtype, shape=shape, is_floating_value=True, floating_value=float(value))
     return dispatch("constant", dtype=dtype, shape=shape, is_floating_value=False, integer_value=int(value))
 
@@ -147,17 +150,18 @@ class BinaryRule:
         dtype = self._dtype(result_dtype([x.dtype], [number]))
         number = fitting(number, dtype)
         x = cast(x, dtype)
-        if scalar and dtype != dtypes.bool_ and not (current_builder().eager and dtype.bits != 16):
+        is_attribute = dtype != dtypes.bool_ and not isinstance(number, complex)
+        if scalar and is_attribute and not (current_builder().eager and dtype.bits != 16):
             return dispatch(scalar, x, **scalar_operand(number, dtype))
         other = constant(number, dtype)
         return self._tensors(other, x) if swap else self._tensors(x, other)
 
     def _dtype(self, dtype: DType) -> DType:
-        if self.kind == FLOAT and not dtype.is_float:
+        if self.kind == FLOAT and not dtype.is_inexact:
             return get_default_dtype()
         if self.kind == LOGIC:
             return dtypes.bool_
-        if self.kind == BITS and dtype.is_float:
+        if self.kind == BITS and dtype.is_inexact:
             raise fail(f"expected integers or bools for {self.op}, got {dtype}; convert with x.to(flow.int64)")
         if self.kind == NUMBER and dtype.kind == "bool" and not self.bools:
             raise fail(f"{self.op} of bools; convert with x.to(flow.int64), or write flow.logical_xor")
@@ -166,7 +170,7 @@ class BinaryRule:
 
 def scalar_operand(number: Any, dtype: DType) -> dict[str, Any]:
     """The attributes that give a number to a `scalar_*` operator on tensors of `dtype`."""
-    if dtype.is_float:
+    if dtype.is_inexact:
         return {"has_float_operand": True, "float_operand": float(number)}
     return {"has_int_operand": True, "int_operand": int(number)}
 

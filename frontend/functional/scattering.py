@@ -76,7 +76,7 @@ def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, incl
         return found
     counts = ones_like(x) if include_self else scatter(ones_like(x), at, index, 0)
     counts = dispatch("dim_scatter_add", counts, index, ones_like(src), dim=at)
-    return e.div(found, counts) if x.dtype.is_float else e.floor_divide(found, counts)
+    return e.div(found, counts) if x.dtype.is_inexact else e.floor_divide(found, counts)
 
 
 def _neutral(reduce: str, x: Tensor) -> float | int:

@@ -186,7 +186,7 @@ METHODS: dict[str, Any] = {
     "element_size": element_size, "nelement": Tensor.numel, "ndimension": Tensor.dim, "stride": stride, "type": type_,
     "type_as": lambda self, other: F.cast(self, other.dtype),
     "view_as": lambda self, other: F.view(self, *other.sizes()),
-    "is_signed": lambda self: self.dtype.kind in ("int", "float"),
+    "is_signed": lambda self: self.dtype.kind in ("int", "float", "complex"),
     "is_lazy": property(lambda self: not isinstance(self, EagerTensor)),
     "is_local": property(lambda self: not getattr(self, "is_global", False)),
     "itemsize": property(element_size),

@@ -11,6 +11,7 @@ from oneflow.frontend.core.ambient import SCOPE
 from oneflow.frontend.core.arrays import is_array
 from oneflow.frontend.core.dispatch import as_tensor, current_builder, dispatch
 from oneflow.frontend.core.errors import fail, refuse
+from oneflow.frontend.core.promotion import takes_gradient
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.eager.function import zeros_of
 from oneflow.frontend.eager.tape import Leaf, Node, Variable, gradients, set_grad_enabled, uses_of
@@ -156,7 +157,7 @@ def _weight(root: Tensor, weight: Tensor) -> Tensor:
     Raises:
         RuntimeError: the weight has another shape or no floats.
     """
-    fitting = cast(weight, root.dtype) if weight.dtype.is_float and root.dtype.is_float else weight
+    fitting = cast(weight, root.dtype) if takes_gradient(root.dtype, weight.dtype) else weight
     if not fitting.desc.compatible(root.desc):
         raise refuse(f"expected a gradient of type {root.desc}, got {weight.desc}")
     return fitting

@@ -29,19 +29,19 @@ from oneflow.frontend.tracing.trace import TraceBuilder
 
 #: Functions that are methods under their own names.
 METHODS = """
-    abs absolute acos acosh add addcdiv addcmul addmm addmv all allclose amax amin any arccos arccosh arcsin arcsinh
-    arctan arctan2 arctanh argmax argmin argsort argwhere as_strided asin asinh atan atan2 atanh baddbmm bernoulli
-    bincount bitwise_and bitwise_not bitwise_or bitwise_xor bmm broadcast_to ceil chunk clamp clamp_max clamp_min
-    clip clone cos cosh cross cumprod cumsum diag diagonal digamma div divide dot dsplit elu eq equal erf erfc
-    erfinv exp exp2 expand expand_as expm1 fix flatten flip floor floor_divide fmod frac ge gelu greater
-    greater_equal gt hardshrink hsplit in_top_k index_add inner is_nonzero isclose isfinite isinf isnan kthvalue le
-    lerp less less_equal lgamma log log1p log2 log10 log_softmax logaddexp logical_and logical_not logical_or
-    logical_xor logsumexp lt masked_fill masked_select matmul max maximum mean median min minimum mish mm mode
-    moveaxis movedim mul multinomial multiply mv nansum narrow ne neg negative nms nonzero norm not_equal outer pow
-    prod quantile reciprocal relu remainder repeat repeat_interleave reshape_as roll round rsqrt scatter scatter_add
-    scatter_reduce select selu sigmoid sign silu sin sinh softmax softplus softsign sort split sqrt square squeeze
-    std sub subtract sum swapaxes swapdims t tan tanh tensor_split tile topk trace tril triu true_divide trunc
-    unbind unique unsqueeze var vdot view vsplit
+    abs absolute acos acosh add addcdiv addcmul addmm addmv all allclose amax amin angle any arccos arccosh arcsin
+    arcsinh arctan arctan2 arctanh argmax argmin argsort argwhere as_strided asin asinh atan atan2 atanh baddbmm
+    bernoulli bincount bitwise_and bitwise_not bitwise_or bitwise_xor bmm broadcast_to ceil chunk clamp clamp_max
+    clamp_min clip clone conj conj_physical cos cosh cross cumprod cumsum diag diagonal digamma div divide dot
+    dsplit elu eq equal erf erfc erfinv exp exp2 expand expand_as expm1 fix flatten flip floor floor_divide fmod
+    frac ge gelu greater greater_equal gt hardshrink hsplit imag in_top_k index_add inner is_complex is_nonzero
+    isclose isfinite isinf isnan kthvalue le lerp less less_equal lgamma log log1p log2 log10 log_softmax logaddexp
+    logical_and logical_not logical_or logical_xor logsumexp lt masked_fill masked_select matmul max maximum mean
+    median min minimum mish mm mode moveaxis movedim mul multinomial multiply mv nansum narrow ne neg negative nms
+    nonzero norm not_equal outer pow prod quantile real reciprocal relu remainder repeat repeat_interleave
+    reshape_as roll round rsqrt scatter scatter_add scatter_reduce select selu sigmoid sign silu sin sinh softmax
+    softplus softsign sort split sqrt square squeeze std stft sub subtract sum swapaxes swapdims t tan tanh
+    tensor_split tile topk trace tril triu true_divide trunc unbind unique unsqueeze var vdot view vsplit
 """.split()
 
 #: Python's operators on two tensors, and the functions they are.
@@ -62,7 +62,7 @@ UFUNCS = {
 CASTS = {
     "bool": dtypes.bool_, "byte": dtypes.uint8, "char": dtypes.int8, "short": dtypes.int16, "int": dtypes.int32,
     "long": dtypes.int64, "half": dtypes.float16, "bfloat16": dtypes.bfloat16, "float": dtypes.float32,
-    "double": dtypes.float64,
+    "double": dtypes.float64, "cfloat": dtypes.complex64, "cdouble": dtypes.complex128,
 }  # fmt: skip
 
 
@@ -259,7 +259,7 @@ def where(self: Tensor, *values: Any) -> Any:
         OneFlowError: the tensor is no condition, as in PyTorch's `x.where(condition, other)`.
     """
     is_condition = self.dtype == dtypes.bool_ or not any(isinstance(v, Tensor) and _is_bool(v) for v in values[:1])
-    if self.dtype.is_float or not is_condition:
+    if self.dtype.is_inexact or not is_condition:
         raise fail(
             f"expected a condition of bools or integers for condition.where(x, y), got {self.desc}; "
             "PyTorch's x.where(condition, y) is flow.where(condition, x, y)"

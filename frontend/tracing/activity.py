@@ -44,7 +44,7 @@ class Activity:
         needed = set(result_ids)
         for entry in reversed(differentiable):
             if any(id(r) in needed for r in entry.results):
-                needed.update(id(v) for v in entry.operands if v.dtype.is_float)
+                needed.update(id(v) for v in entry.operands if v.dtype.is_inexact)
         views = [(v, leaf) for v, leaf in captures.leaves if id(v) in needed]
         dependent = {id(v) for v, _ in views}
         propagate(dependent, differentiable)
@@ -63,7 +63,7 @@ def propagate(seen: set[int], tape: Iterable[Entry]) -> None:
     """Adds to `seen`, identities of values, every value of the tape that depends on one of them differentiably."""
     for entry in tape:
         if _is_differentiable(entry) and any(id(v) in seen for v in entry.operands):
-            seen.update(id(r) for r in entry.results if r.dtype.is_float)
+            seen.update(id(r) for r in entry.results if r.dtype.is_inexact)
 
 
 def _is_differentiable(entry: Entry) -> bool:

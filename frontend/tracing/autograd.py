@@ -27,6 +27,7 @@ from oneflow.dialect.reverse import (
 from oneflow.frontend.core.arrays import is_array
 from oneflow.frontend.core.dispatch import as_tensor, current_builder, dispatch
 from oneflow.frontend.core.errors import OneFlowError, SourceLocation, fail
+from oneflow.frontend.core.promotion import takes_gradient
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.core.tree import Tree, flatten
 from oneflow.frontend.eager.tape import enable_grad
@@ -135,16 +136,16 @@ def jvp(fn: Function, primals: Any, tangents: Any) -> tuple[Any, Any]:
     with deeper():
         value, pull = vjp(fn, *primals)
     results, tree = flatten(value)
-    floats = [r for r in results if _is_float(r)]
+    floats = [r for r in results if _is_inexact(r)]
     probes = [_as_input(dispatch("ones_like", r)) for r in floats]
     rest = iter(probes)
     with _recording() as tape:
-        pulled = pull(tree.unflatten([next(rest) if _is_float(r) else None for r in results]))
+        pulled = pull(tree.unflatten([next(rest) if _is_inexact(r) else None for r in results]))
     grads, structure = flatten((pulled,) if len(primals) == 1 else pulled)
     changes = _leaves_of_structure(tuple(tangents), structure)
     seeds = [(g, _cotangent(g, t, "a tangent")) for g, t in zip(grads, changes, strict=True) if g is not None]
     found = iter(_pull_back(tape, seeds, probes))
-    changed = tree.unflatten([next(found) if _is_float(r) else None for r in results])
+    changed = tree.unflatten([next(found) if _is_inexact(r) else None for r in results])
     return (value, changed) if not current_builder().eager else released((value, changed), depth)
 
 
@@ -202,16 +203,16 @@ class _Inputs:
     def __init__(self, name: str, args: Sequence[Any], numbers: Sequence[int]) -> None:
         self.level = level()
         leaves, self.tree = flatten([args[n] for n in numbers])
-        self.leaves = [_as_input(v) if _is_float(v) else v for v in map(_as_tensor, leaves)]
+        self.leaves = [_as_input(v) if _is_inexact(v) else v for v in map(_as_tensor, leaves)]
         self.value: list[Any] = self.tree.unflatten(self.leaves)
         for number, value in zip(numbers, self.value, strict=True):
-            if not any(map(_is_float, flatten(value)[0])):
+            if not any(map(_is_inexact, flatten(value)[0])):
                 raise fail(f"{name}: expected argument {number} to have tensors of floats, got {args[number]!r}")
 
     def gradients(self, tape: Sequence[Entry], seeds: Seeds) -> list[Any]:
         """The gradients in the structure of the arguments."""
-        gradients = iter(_pull_back(tape, seeds, [v for v in self.leaves if _is_float(v)]))
-        grads: list[Any] = self.tree.unflatten([next(gradients) if _is_float(v) else None for v in self.leaves])
+        gradients = iter(_pull_back(tape, seeds, [v for v in self.leaves if _is_inexact(v)]))
+        grads: list[Any] = self.tree.unflatten([next(gradients) if _is_inexact(v) else None for v in self.leaves])
         return grads
 
     def released(self, value: Any) -> Any:
@@ -241,8 +242,8 @@ def _current_value(value: Any) -> Any:
     return builder.give(builder.read(value)) if traced else value
 
 
-def _is_float(value: Any) -> bool:
-    return isinstance(value, Tensor) and value.dtype.is_float
+def _is_inexact(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.dtype.is_inexact
 
 
 def _builder() -> TraceBuilder:
@@ -292,7 +293,7 @@ def _error_at_operator(error: NotDifferentiable) -> OneFlowError:
 
 
 def _checked_loss(name: str, value: Any) -> Tensor:
-    if not _is_float(value) or value.desc.element_count != 1:
+    if not _is_inexact(value) or value.dtype.is_complex or value.desc.element_count != 1:
         raise fail(f"expected {name} to return one tensor of floats with one element to differentiate, got {value!r}")
     loss: Tensor = value
     return loss
@@ -308,7 +309,7 @@ def _leaves_of_structure(value: Any, tree: Tree) -> list[Any]:
 
 def _cotangent(value: Any, cotangent: Any, what: str = "a cotangent") -> Tensor:
     tensor = as_tensor(cotangent, what)
-    tensor = cast(tensor, value.dtype) if _is_float(value) and tensor.dtype.is_float else tensor
-    if not _is_float(value) or not tensor.desc.compatible(value.desc):
+    tensor = cast(tensor, value.dtype) if _is_inexact(value) and takes_gradient(value.dtype, tensor.dtype) else tensor
+    if not _is_inexact(value) or not tensor.desc.compatible(value.desc):
         raise fail(f"expected {what} of type {getattr(value, 'desc', 'None')}, got {tensor.desc}")
     return tensor

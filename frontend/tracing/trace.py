@@ -303,8 +303,8 @@ class TraceBuilder(IRBuilder, TensorBuilder):
     def _seed(self, result: Tensor, weight: Any) -> Value:
         if weight is not None:
             return self.read(weight)
-        if result.desc.element_count != 1:
-            raise fail(f"expected one element to call backward without a gradient, got {result.desc}")
+        if result.desc.element_count != 1 or result.dtype.is_complex:
+            raise fail(f"expected one real element to call backward without a gradient, got {result.desc}")
         return one_of(self, result.desc)
 
     @contextmanager
@@ -341,6 +341,9 @@ class TraceBuilder(IRBuilder, TensorBuilder):
 
     def _inline(self, array: np.ndarray) -> Tensor:
         desc = describe_array(array)
+        if desc.dtype.is_complex:
+            pairs = self._inline(np.stack([array.real, array.imag], -1))
+            return self.call("view_as_complex", pairs)[0]  # type: ignore[return-value]
         if desc.dtype.kind == "uint":
             signed = self._inline(array.view(f"i{array.dtype.itemsize}"))
             return self.call("cast", signed, dtype=desc.dtype)[0]  # type: ignore[return-value]

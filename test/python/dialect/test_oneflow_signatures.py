@@ -61,6 +61,7 @@ DEVIATIONS = {
         momentum_update: +model_copy +model_copy_out
         rmsprop_update: +model_copy +model_copy_out
     """,
+    "Programs that have no complex numbers leave complex_value out.": "constant: ~complex_value",
     "The program of one rank says where its piece lies in the whole tensor.": """
         bernoulli: +logical_shape +logical_begin
         dim_gather: +logical_size +logical_begin

@@ -44,7 +44,7 @@ SAMPLES = [
 ]  # fmt: skip
 BAD = [
     Bad("tensor_constant", [t(2)], {"dtype": float32, "shape": ()}, match="expected in of one element"),
-    Bad("constant", [], {"dtype": float32, "shape": (2,), "is_complex_value": True}, match="no complex numbers"),
+    Bad("constant", [], {"dtype": float32, "shape": (2,), "is_complex_value": True}, match="expected a complex"),
     Bad("constant", [], {"dtype": float32, "shape": (-1,)}, match="expected sizes of at least 0 in shape, got [-1]"),
     Bad(
         "constant", [], {"dtype": int32, "shape": (), "is_floating_value": True, "floating_value": float("inf")},

@@ -1,0 +1,166 @@
+"""Complex numbers as pairs of reals: the slot `parts` of a record, and the builder that applies it.
+
+    parts = each_part           the operator on the real and on the imaginary parts alone: it moves or adds elements
+    parts = by_body             the scalar body on complex numbers, split by `complex_bodies`
+    parts = bilinear            a product of the first two operands
+    parts = composed            the decomposition, whose operators have the slot too
+    parts = function(ops, op)   gives the results: `ops.pair(re, im)` makes a complex one of two real values, and
+                                `ops.parts(x)` gives the two of a complex operand
+
+Programs have complex tensors up to the pass `oneflow-expand-complex`; all that follows computes with reals. Gradients
+are those of PyTorch: by z = a + bi the gradient of a real number L is dL/da + i dL/db, so that the gradient of a
+holomorphic function is the cotangent times the conjugate of its derivative.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from oneflow.dialect import complex_bodies, derivative
+from oneflow.dialect import scalar as s
+from oneflow.dialect.builder import Builder, Value
+from oneflow.dialect.composed import mapped
+from oneflow.dialect.elementwise import scalar_body
+from oneflow.dialect.record import Call, flatten
+from oneflow.dialect.scalar import Expr
+from oneflow.dialect.tensor_desc import TensorDesc
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The handle of a complex value: its real and its imaginary part."""
+
+    re: Value
+    im: Value
+
+
+class PartsBuilder(Builder):
+    """Builds calls on complex values with a builder of reals; handles of complex values are `Parts`."""
+
+    def __init__(self, reals: Builder) -> None:
+        super().__init__(reals.registry)
+        self.reals = reals
+
+    def pair(self, re: Value, im: Value) -> Value:
+        """The complex value with two parts of one type."""
+        return Value(self, Parts(re, im), TensorDesc(re.desc.shape, re.dtype.complex))
+
+    def parts(self, value: Value) -> tuple[Value, Value]:
+        """The parts of a complex value."""
+        return value.handle.re, value.handle.im
+
+    def emit(self, op: Call, results: Sequence[TensorDesc]) -> list[Value]:
+        """Builds a call on reals as it is, one on complex numbers by the slot `parts`."""
+        if not any(v.desc.dtype.is_complex for v in op.operands) and not any(d.dtype.is_complex for d in results):
+            return self.reals.emit(op, results)
+        assert op.record.parts is not None, op.record.name
+        try:
+            given = op.record.parts(self, op)
+        except s.BodyError as error:
+            raise op.error(str(error)) from None
+        values = flatten(given if isinstance(given, (tuple, list)) else [given])
+        return [self.retype(v, d) for v, d in zip(values, results, strict=True)]
+
+    def retype(self, value: Value, desc: TensorDesc) -> Value:
+        """`value` as a tensor of type `desc`."""
+        if not value.dtype.is_complex:
+            return self.reals.retype(value, desc)
+        part = TensorDesc(desc.shape, desc.dtype.part)
+        return self.pair(*(self.reals.retype(v, part) for v in self.parts(value)))
+
+    def wrap(self, value: Any) -> Value:
+        """A real operand as a value of the builder of reals."""
+        return self.reals.wrap(value)
+
+
+def each_part(ops: PartsBuilder, op: Call) -> list[Value]:
+    """The operator on the real parts, and on the imaginary parts."""
+    return on_each()(ops, op)
+
+
+def on_each(**imaginary: Any) -> Callable[[PartsBuilder, Call], list[Value]]:
+    """The operator on each part, with these attributes on the imaginary one: a number that fills gaps is real."""
+
+    def rule(ops: PartsBuilder, op: Call) -> list[Value]:
+        def call(number: int, attrs: dict[str, Any]) -> tuple[Value, ...]:
+            return ops.call(op.record.name, *(mapped(lambda v: _part(ops, v, number), x) for x in op.inputs.values()),
+                            **attrs)  # fmt: skip
+
+        pairs = zip(call(0, op.attrs), call(1, {**op.attrs, **imaginary}), strict=True)
+        return [ops.pair(re, im) for re, im in pairs]
+
+    return rule
+
+
+def _part(ops: PartsBuilder, value: Value, number: int) -> Value:
+    return ops.parts(value)[number] if value.dtype.is_complex else value
+
+
+def by_real_part(ops: PartsBuilder, op: Call) -> Value:
+    """The operator on the real parts alone: one that reads nothing but sizes."""
+    operands = (mapped(lambda v: _part(ops, v, 0), x) for x in op.inputs.values())
+    return ops.call(op.record.name, *operands, **op.attrs)[0]
+
+
+def bilinear(ops: PartsBuilder, op: Call) -> Value:
+    """A product of the first two operands, of the operands that follow none or a sum that is added."""
+    (a, b), (c, d) = (ops.parts(x) for x in op.operands[:2])
+    added = [ops.parts(x) for x in op.operands[2:]]
+
+    def product(x: Value, y: Value) -> Value:
+        return ops.call(op.record.name, x, y, **op.attrs)[0]
+
+    parts = [product(a, c) - product(b, d), product(a, d) + product(b, c)]
+    for pair in added:
+        parts = [part + more for part, more in zip(parts, pair, strict=True)]
+    return ops.pair(*parts)
+
+
+def composed(ops: PartsBuilder, op: Call) -> Any:
+    """The decomposition."""
+    assert op.record.decompose is not None, op.record.name
+    return op.record.decompose(ops, op)
+
+
+def by_body(ops: PartsBuilder, op: Call) -> Value:
+    """The scalar body, its complex nodes split into real ones."""
+    nodes = [s.arg(i, v.dtype) for i, v in enumerate(op.operands)]
+    leaves: dict[Expr, complex_bodies.Pair] = {}
+    values: dict[Expr, Value] = {}
+    for node, operand in zip(nodes, op.operands, strict=True):
+        if operand.dtype.is_complex:
+            leaves[node] = _leaves(node)
+            values.update(zip(leaves[node], ops.parts(operand), strict=True))
+        else:
+            values[node] = operand
+    return _built(ops, complex_bodies.split(scalar_body(op, nodes), leaves), values)
+
+
+def _leaves(node: Expr) -> complex_bodies.Pair:
+    return complex_bodies.Pair(*(s.arg(2 * node.value + k, node.dtype.part) for k in (0, 1)))
+
+
+def _built(ops: PartsBuilder, found: Expr | complex_bodies.Pair, values: dict[Expr, Value]) -> Value:
+    def build(root: Expr) -> Value:
+        if root.kind == "const":  # in the shape of the operand
+            zeros: Value = ops.zero_like(next(iter(values.values())))
+            return zeros + root.value  # type: ignore[no-any-return]
+        return derivative.build(ops, derivative.plan(root), values)
+
+    return ops.pair(*map(build, found)) if isinstance(found, complex_bodies.Pair) else build(found)
+
+
+def of_pair(
+    re: Callable[[complex_bodies.Pair], Expr], im: Callable[[complex_bodies.Pair], Expr] | None = None
+) -> Callable[[PartsBuilder, Call], Value]:
+    """The slot `parts` of an operator on one complex operand: functions of its parts give the result's."""
+
+    def rule(ops: PartsBuilder, op: Call) -> Value:
+        operand = op.operands[0]
+        leaves = _leaves(s.arg(0, operand.dtype))
+        values = dict(zip(leaves, ops.parts(operand), strict=True))
+        return _built(ops, re(leaves) if im is None else complex_bodies.Pair(re(leaves), im(leaves)), values)
+
+    return rule

@@ -1,0 +1,55 @@
+// RUN: oneflow-opt %s --oneflow-infer-types | FileCheck %s
+// RUN: oneflow-opt %s --oneflow-autodiff="func=spectrum" | FileCheck %s --check-prefix=GRAD
+
+// CHECK-LABEL: func.func @parts
+// CHECK: "oneflow.real"(%{{.*}}) : (tensor<2x?xcomplex<f32>>) -> tensor<2x?xf32>
+// CHECK: "oneflow.imag"(%{{.*}}) : (tensor<2x?xcomplex<f32>>) -> tensor<2x?xf32>
+// CHECK: "oneflow.abs"(%{{.*}}) : (tensor<2x?xcomplex<f32>>) -> tensor<2x?xf32>
+// CHECK: "oneflow.conj_physical"(%{{.*}}) : (tensor<2x?xcomplex<f32>>) -> tensor<2x?xcomplex<f32>>
+// CHECK: "oneflow.view_as_real"(%{{.*}}) : (tensor<2x?xcomplex<f32>>) -> tensor<2x?x2xf32>
+// CHECK: "oneflow.view_as_complex"(%{{.*}}) : (tensor<2x?x2xf32>) -> tensor<2x?xcomplex<f32>>
+func.func @parts(%z: tensor<2x?xcomplex<f32>>) -> (tensor<*xf32>, tensor<*xf32>, tensor<*xf32>, tensor<*xcomplex<f32>>) {
+  %0 = "oneflow.real"(%z) : (tensor<2x?xcomplex<f32>>) -> tensor<*xf32>
+  %1 = "oneflow.imag"(%z) : (tensor<2x?xcomplex<f32>>) -> tensor<*xf32>
+  %2 = "oneflow.abs"(%z) : (tensor<2x?xcomplex<f32>>) -> tensor<*xf32>
+  %3 = "oneflow.conj_physical"(%z) : (tensor<2x?xcomplex<f32>>) -> tensor<*xcomplex<f32>>
+  %4 = "oneflow.view_as_real"(%3) : (tensor<*xcomplex<f32>>) -> tensor<*xf32>
+  %5 = "oneflow.view_as_complex"(%4) : (tensor<*xf32>) -> tensor<*xcomplex<f32>>
+  return %0, %1, %2, %5 : tensor<*xf32>, tensor<*xf32>, tensor<*xf32>, tensor<*xcomplex<f32>>
+}
+
+// CHECK-LABEL: func.func @made
+// CHECK: "oneflow.real_grad"(%{{.*}}) : (tensor<3xf64>) -> tensor<3xcomplex<f64>>
+// CHECK: "oneflow.imag_grad"(%{{.*}}) : (tensor<3xf64>) -> tensor<3xcomplex<f64>>
+// CHECK: "oneflow.constant"() {complex_value = array<f64: 1.000000e+00, -2.000000e+00>, dtype = complex<f64>, is_complex_value = true
+func.func @made(%x: tensor<3xf64>) -> (tensor<*xcomplex<f64>>, tensor<*xcomplex<f64>>, tensor<*xcomplex<f64>>) {
+  %0 = "oneflow.real_grad"(%x) : (tensor<3xf64>) -> tensor<*xcomplex<f64>>
+  %1 = "oneflow.imag_grad"(%x) : (tensor<3xf64>) -> tensor<*xcomplex<f64>>
+  %2 = "oneflow.constant"() {is_complex_value = true, complex_value = [1.0, -2.0], dtype = 21 : i32, shape = [2 : si64]} : () -> tensor<*xcomplex<f64>>
+  return %0, %1, %2 : tensor<*xcomplex<f64>>, tensor<*xcomplex<f64>>, tensor<*xcomplex<f64>>
+}
+
+// CHECK-LABEL: func.func @transforms
+// CHECK: "oneflow.fft_c2c"(%{{.*}}) {{.*}} : (tensor<3x8xcomplex<f32>>) -> tensor<3x8xcomplex<f32>>
+// CHECK: "oneflow.fft_c2r"(%{{.*}}) {{.*}} : (tensor<3x8xcomplex<f32>>) -> tensor<3x15xf32>
+// CHECK: "oneflow.fft_r2c"(%{{.*}}) {{.*}} : (tensor<3x15xf32>) -> tensor<3x8xcomplex<f32>>
+// CHECK: "oneflow.stft"(%{{.*}}) {{.*}} : (tensor<2x5x6xf32>) -> tensor<2x4x5x2xf32>
+func.func @transforms(%z: tensor<3x8xcomplex<f32>>, %frames: tensor<2x5x6xf32>) -> (tensor<*xcomplex<f32>>, tensor<*xf32>) {
+  %0 = "oneflow.fft_c2c"(%z) {dims = [0 : si64], forward = true, norm_mode = 0 : si32, norm_fct = 1.0 : f64} : (tensor<3x8xcomplex<f32>>) -> tensor<*xcomplex<f32>>
+  %1 = "oneflow.fft_c2r"(%0) {dims = [-1 : si64], norm_mode = 0 : si32, norm_fct = 1.0 : f64, last_dim_size = 15 : si64} : (tensor<*xcomplex<f32>>) -> tensor<*xf32>
+  %2 = "oneflow.fft_r2c"(%1) {dims = [1 : si64], norm_mode = 0 : si32, norm_fct = 1.0 : f64, onesided = true} : (tensor<*xf32>) -> tensor<*xcomplex<f32>>
+  %3 = "oneflow.stft"(%frames) {onesided = true} : (tensor<2x5x6xf32>) -> tensor<*xf32>
+  return %2, %3 : tensor<*xcomplex<f32>>, tensor<*xf32>
+}
+
+// The gradient of a transform is the transform with the conjugate factors; that of a product has a conjugate.
+// GRAD-LABEL: func.func @spectrum_grad
+// GRAD-SAME: (%[[Z:.*]]: tensor<4xcomplex<f32>>, %[[DY:.*]]: tensor<4xcomplex<f32>>)
+// GRAD: %[[BACK:.*]] = "oneflow.fft_c2c"(%[[DY]]) {dims = array<i64: 0>, forward = false
+// GRAD: %[[CONJ:.*]] = "oneflow.conj_physical"(%[[Z]])
+// GRAD: "oneflow.broadcast_mul"(%[[BACK]], %[[CONJ]])
+func.func @spectrum(%z: tensor<4xcomplex<f32>>) -> tensor<4xcomplex<f32>> {
+  %0 = "oneflow.broadcast_mul"(%z, %z) : (tensor<4xcomplex<f32>>, tensor<4xcomplex<f32>>) -> tensor<4xcomplex<f32>>
+  %1 = "oneflow.fft_c2c"(%0) {dims = [0 : si64], forward = true, norm_mode = 0 : si32, norm_fct = 1.0 : f64} : (tensor<4xcomplex<f32>>) -> tensor<4xcomplex<f32>>
+  return %1 : tensor<4xcomplex<f32>>
+}

@@ -1,0 +1,103 @@
+"""`flow.fft` against SciPy's transforms, the adjoints of their gradients, and `flow.stft` from its definition."""
+
+import numpy as np
+import pytest
+import scipy.fft
+
+import oneflow as flow
+
+RNG = np.random.default_rng(3)
+REALS = RNG.standard_normal((3, 4, 5))
+COMPLEX = REALS + 1j * RNG.standard_normal((3, 4, 5))
+FROM_REALS = ("rfft", "rfft2", "rfftn", "ihfft", "ihfft2", "ihfftn")
+LINES = ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")
+
+
+@pytest.mark.parametrize("norm", [None, "ortho", "forward"])
+@pytest.mark.parametrize("name", flow.fft.__all__)
+def test_transforms_are_those_of_scipy(name, norm):
+    x = REALS if name in FROM_REALS else COMPLEX
+    ours, theirs = getattr(flow.fft, name), getattr(scipy.fft, name)
+    cases = [({}, {})]
+    if name in LINES:
+        cases += [({"n": n, "dim": 1}, {"n": n, "axis": 1}) for n in (3, 6)]
+    else:
+        cases += [({"s": (6, 3), "dim": (2, 0)}, {"s": (6, 3), "axes": (2, 0)})]
+    for ours_with, theirs_with in cases:
+        got, want = ours(x, norm=norm, **ours_with).numpy(), theirs(x, norm=norm, **theirs_with)
+        assert got.dtype == want.dtype
+        np.testing.assert_allclose(got, want, 1e-10, 1e-12)
+
+
+@pytest.mark.parametrize("name", flow.fft.__all__)
+def test_gradients_are_adjoints(name):
+    """The real inner product of a cotangent with the transform is that of the gradient with the operand."""
+    x = REALS if name in FROM_REALS else COMPLEX
+    leaf = flow.tensor(x, requires_grad=True, dtype=flow.float64 if name in FROM_REALS else flow.complex128)
+    transform = getattr(flow.fft, name)
+    found = transform(leaf, norm="ortho")
+    weights = RNG.standard_normal(found.shape) + (1j * RNG.standard_normal(found.shape) if found.is_complex() else 0)
+    found.backward(flow.tensor(weights, dtype=found.dtype))
+    assert leaf.grad.dtype == leaf.dtype
+    direction = RNG.standard_normal(x.shape) * (1 if name in FROM_REALS else 1 - 0.5j)
+    along = transform(direction, norm="ortho").numpy()
+    np.testing.assert_allclose(
+        np.sum((np.conj(weights) * along).real), np.sum((np.conj(leaf.grad.numpy()) * direction).real), 1e-10
+    )
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 12, 31])
+def test_any_length(size):
+    x = COMPLEX.ravel()[:size].astype(np.complex64)
+    turn = np.exp(-2j * np.pi * np.outer(np.arange(size), np.arange(size)) / size)
+    np.testing.assert_allclose(flow.fft.fft(x).numpy(), turn @ x, 1e-5, 1e-5)
+
+
+def test_compiled_transforms():
+    function = flow.compile(lambda a, b: flow.fft.irfft(flow.fft.rfft(a) * flow.fft.rfft(b), n=6))
+    a, b = RNG.standard_normal((2, 6))
+    circular = [sum(a[j] * b[(i - j) % 6] for j in range(6)) for i in range(6)]
+    np.testing.assert_allclose(function(a, b), circular, 1e-10)
+    spec = flow.TensorSpec((None, 6), flow.float64)
+    np.testing.assert_allclose(flow.compile(lambda x: flow.fft.rfft(x), spec)(a[None]), np.fft.rfft(a)[None], 1e-10)
+
+
+def test_integers_become_floats():
+    assert flow.fft.fft(flow.arange(4)).tolist() == [6, -2 + 2j, -2, -2 - 2j]
+    assert flow.fft.ifft(flow.arange(4)).dtype == flow.complex64
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda x: flow.fft.fft(x, norm="double"), "expected norm to be one of backward, ortho, forward"),
+        (lambda x: flow.fft.fft(x, n=0), "expected sizes of at least 1"),
+        (lambda x: flow.fft.fftn(x, dim=(0, 0)), "expected every dimension once"),
+        (lambda x: flow.fft.fftn(x, s=(2,), dim=(0, 1)), "expected as many sizes in s as dimensions"),
+        (lambda x: flow.fft.rfft(flow.tensor(COMPLEX)), "expected real numbers for rfft"),
+        (lambda x: flow.fft.fft(x.half()), "expected input of type f32, f64, got f16"),
+        (lambda x: flow.fft.fft(x, dim=5), "expected"),
+        (lambda x: flow.stft(x, 4), "expected signals of rank 1 or 2"),
+        (lambda x: flow.stft(x[0, 0], 4, hop_length=0), "expected n_fft and hop_length of at least 1"),
+        (lambda x: flow.stft(x[0, 0], 4, window=flow.ones(3)), "expected a window of win_length 4"),
+    ],
+)
+def test_what_is_refused(call, message):
+    with pytest.raises(flow.OneFlowError, match=message):
+        call(flow.tensor(REALS))
+
+
+@pytest.mark.parametrize("onesided", [True, False])
+@pytest.mark.parametrize("batch", [(), (1,), (2,)], ids=str)
+def test_stft(batch, onesided):
+    """Frames of 6 elements, 2 apart, of a signal that is mirrored at both ends, under a window of 4 elements."""
+    signal = RNG.standard_normal((*batch, 11)).astype(np.float32)
+    window = np.array([0.5, 1.0, 2.0, 0.25], np.float32)
+    padded = np.pad(signal, [(0, 0)] * len(batch) + [(3, 3)], "reflect")
+    frames = np.lib.stride_tricks.sliding_window_view(padded, 6, -1)[..., ::2, :] * np.pad(window, 1)
+    want = np.swapaxes((np.fft.rfft if onesided else np.fft.fft)(frames) / np.sqrt(6), -1, -2)
+    options = {"hop_length": 2, "win_length": 4, "window": window, "normalized": True, "onesided": onesided}
+    got = flow.stft(signal, 6, return_complex=True, **options).numpy()
+    np.testing.assert_allclose(got, want, 1e-5, 1e-5)
+    parts = flow.stft(signal, 6, **options).numpy()
+    np.testing.assert_allclose(parts[..., 0] + 1j * parts[..., 1], want, 1e-5, 1e-5)
