@@ -54,8 +54,6 @@ REFUSED = {
         one_embedding_sgd_update one_embedding_smart_decay_sparse_adam_update unique_key_value_pair
         CategoricalOrdinalEncode
     """,
-        """ "Not are yet:
-    """,
     "Not yet: define an operator of your own (docs/user-operators.md).": """
         cublas_bias_add_relu_matmul_grad cublas_fused_mlp cublas_fused_mlp_grad cublas_matmul_bias_add_grad
         fused_apply_rotary_emb fused_attention_concat_past_key_value fused_codegeex_qkv_reshape

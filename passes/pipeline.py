@@ -55,9 +55,9 @@ class Watch:
     `verify_each` verifies after each pass. Of a program that is `lowered`, which has no operators any more, a run of
     MLIR's passes is verified at its end. `before` and `after` name passes to print the program at (`*` for all), on
     `stream` by `show`. `report` gets each diagnostic as it comes. `seconds` fills up with the time of each pass when
-    `timing`, by `clock`. `reproducers` is the folder for the program before a failing pass; None writes none. `load` are files
-    that a reproducer needs; where it names none they are those that define the program's operators. `flags` are what
-    else its command line needs.
+    `timing`, by `clock`. `reproducers` is the folder for the program before a failing pass; None writes none. `load`
+    are files that a reproducer needs; where it names none they are those that define the program's operators.
+    `flags` are what else its command line needs.
     """
 
     verify_each: bool = True
