@@ -23,6 +23,10 @@ NdSbp = tuple[Sbp, ...]
 #: The region of a piece in the whole tensor: begin and size along every axis.
 Region = tuple[tuple[int, int], ...]
 
+#: The attributes that state layouts; see `passes/sbp/annotations.py`.
+MESH, ND_SBP = "oneflow.mesh", "oneflow.nd_sbp"
+IN, OUT = "oneflow.in_nd_sbp", "oneflow.out_nd_sbp"
+
 _TEXT = re.compile(r'"?(?:S\((?P<a>\d+)\)|#sbp\.split<(?P<b>\d+)(?: : i64)?>)"?')
 _WHOLE = {"B": B, '"B"': B, "#sbp.broadcast": B, "P": P, '"P"': P, "#sbp.partial_sum": P, "#sbp.partial_max": M}
 

@@ -20,9 +20,10 @@ DEEPEST, MANY = 512, 1 << 28
 #: Bytes of memory that a trial may take: a constant, and a number for each byte of the text.
 TRIAL_MEMORY, MEMORY_PER_BYTE = 4 << 30, 64
 
-_STRING = r'"(?:[^"\\\n]|\\.)*"'
+#: A string of MLIR.
+STRING = r'"(?:[^"\\\n]|\\.)*"'
 _ESCAPE = re.compile(rb"\\([0-9A-Fa-f]{2})")
-_TOKEN = re.compile(rf"{_STRING}|//[^\n]*|->|>=|[(\[{{<]|[)\]}}>]")
+_TOKEN = re.compile(rf"{STRING}|//[^\n]*|->|>=|[(\[{{<]|[)\]}}>]")
 _SHAPE = re.compile(r"\[?\d+\]?(?:\s*x\s*\[?\d+\]?)*(?=\s*x)")
 _TRIAL = """
 import resource, sys
@@ -52,13 +53,17 @@ def unreadable(text: str) -> Unreadable | None:
     reason = _bad_string(text) or _too_deep(text) or _too_large(text)
     if reason is None:
         return None
-    message, place = reason
+    return unreadable_at(text, *reason)
+
+
+def unreadable_at(text: str, message: str, place: int) -> Unreadable:
+    """What is wrong with a text at a position."""
     before = text[:place]
     return Unreadable(message, before.count("\n") + 1, place - before.rfind("\n"))
 
 
 def _bad_string(text: str) -> tuple[str, int] | None:
-    for match in re.finditer(_STRING, text) if "\\" in text else ():
+    for match in re.finditer(STRING, text) if "\\" in text else ():
         data = _ESCAPE.sub(lambda m: bytes([int(m[1], 16)]), match[0].encode("utf-8", "surrogateescape"))
         try:
             data.decode("utf-8")

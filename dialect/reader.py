@@ -16,6 +16,8 @@ from pathlib import Path
 
 from oneflow.dialect import oneflow as dialect
 from oneflow.dialect._mlir import ir
+from oneflow.dialect.job_text import is_job_text, mlir_text, refused_job_text
+from oneflow.dialect.jobs import convert_jobs
 from oneflow.dialect.readable import unreadable
 from oneflow.dialect.record import REGISTRY, Operator, Registry, distribute
 from oneflow.dialect.signature import ArgDef
@@ -110,11 +112,13 @@ def read_module(
     Raises:
         ProgramError: the text is not MLIR, or breaks an operator's rules.
     """
-    reason = unreadable(text)
+    is_job = is_job_text(text)
+    reason = unreadable(text) or (refused_job_text(text) if is_job else None)
     if reason is not None:
         raise ProgramError([Diagnostic("error", reason.message, f"{name}:{reason.line}:{reason.column}")])
-    names = dict.fromkeys(_OPERATOR.findall(text))
-    dialect.declare(context, [record for record in map(registry.find, names) if record is not None])
+    if is_job:
+        text = _normal_text(mlir_text(text), name, registry, None)
+    _declare(text, context, registry)
     with context:
         try:
             module = _parse(text, name)
@@ -128,6 +132,12 @@ def read_module(
                 if not dialect.verify(module.operation, registry):
                     raise ProgramError(collector.diagnostics)
     return module
+
+
+def _declare(text: str, context: ir.Context, registry: Registry) -> None:
+    """Makes the operators that a text names known to its context."""
+    names = dict.fromkeys(_OPERATOR.findall(text))
+    dialect.declare(context, [record for record in map(registry.find, names) if record is not None])
 
 
 def _parse(text: str, name: str) -> ir.Module:
@@ -144,8 +154,10 @@ def _is_content(text: str, name: str) -> bool:
     return False
 
 
-def _normal_text(text: str, name: str, registry: Registry, failure: ProgramError) -> str:
+def _normal_text(text: str, name: str, registry: Registry, failure: ProgramError | None) -> str:
     """The program in normal form, by way of a context that takes any operation.
+
+    `failure` is why the text could not be read as it is; None for OneFlow's own programs, which are not tried.
 
     Raises:
         ProgramError: the program is wrong, not merely spelt otherwise.
@@ -154,13 +166,16 @@ def _normal_text(text: str, name: str, registry: Registry, failure: ProgramError
     loose.allow_unregistered_dialects = True
     with loose, Collector(loose, name) as collector:
         module = _parse(text, name)
-        report_unknown(module.operation, registry)
+        if failure is None:
+            convert_jobs(module.operation, registry)
+        if not collector.diagnostics:
+            report_unknown(module.operation, registry)
         changed = not collector.diagnostics and normalize(module.operation, registry)
         if not collector.diagnostics:
             dialect.verify(module.operation, registry)
         if collector.diagnostics:
             raise ProgramError(collector.diagnostics)
-        if not changed:
+        if failure is not None and not changed:
             raise failure
         return str(module.operation.get_asm(enable_debug_info=True))
 

@@ -18,15 +18,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from oneflow.dialect import nd_sbp
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.nd_sbp import Mesh, NdSbp, devices, format_nd_sbp, problem, read_nd_sbp, write_nd_sbp
 from oneflow.dialect.tensor_desc import TensorDesc, from_mlir
 from oneflow.passes.base import PassError
 
-MESH, RANK = "oneflow.mesh", "oneflow.rank"
+MESH, RANK = nd_sbp.MESH, "oneflow.rank"
 PLACEMENTS, PLACEMENT = "oneflow.placements", "oneflow.placement"
-ND_SBP, SHAPE = "oneflow.nd_sbp", "oneflow.logical_shape"
-IN, OUT = "oneflow.in_nd_sbp", "oneflow.out_nd_sbp"
+ND_SBP, SHAPE = nd_sbp.ND_SBP, "oneflow.logical_shape"
+IN, OUT = nd_sbp.IN, nd_sbp.OUT
 JOINED = "oneflow.joined"
 #: Limits of a mesh; signatures and paths between layouts are enumerated over its axes.
 MOST_DEVICES, MOST_AXES = 1 << 16, 4

@@ -1,0 +1,291 @@
+"""OneFlow's own programs in this dialect: jobs with inputs, outputs and variables become functions of tensors.
+
+    func.func @f(%arg0: tensor<1x3xf32>) -> tensor<1x4xf32> {
+      %x = "oneflow.input"(%arg0) {nd_sbp = ["B"], ..} : (tensor<1x3xf32>) -> tensor<1x3xf32>
+      %w = "oneflow.variable"() {op_name = "model.w", ..} : () -> tensor<3x4xf32>
+      %0 = "oneflow.user"(%x, %w) {op_type_name = "matmul", ..} : ..
+      %y = "oneflow.output"(%0) {nd_sbp = ["B"], ..} : ..
+      return %y
+becomes
+    func.func @f(%arg0: tensor<1x3xf32>, %arg1: tensor<3x4xf32> {oneflow.name = "model.w"}) -> tensor<1x4xf32> {
+      %0 = "oneflow.matmul"(%arg0, %arg1) ..
+      return %0
+
+Where operations name several devices (`hierarchy = [2, 2]`), the mesh is theirs, and arguments, results and
+operations get the layouts that `nd_sbp` and `parallel` state. Control edges, which order operations, are left out:
+tensors order them. `job_text` has made the text of jobs the text of functions.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from oneflow.dialect._mlir import ir
+from oneflow.dialect.nd_sbp import IN, MESH, ND_SBP, OUT, NdSbp, check_nd_sbp, write_nd_sbp
+from oneflow.dialect.oneflow import segments
+from oneflow.dialect.record import Registry
+from oneflow.dialect.sbp import B, P, S
+
+NAME = "oneflow.name"
+FUNCTION, RETURN = "func.func", "func.return"
+#: OneFlow's names for special cases of operators.
+ALIASES = {"add_n2": "add_n", "normalization_infer": "normalization"}
+#: What describes the tensors of an operation of any type; the operators' attributes are the others.
+GENERIC = ("op_type_name", "input_sizes", "output_sizes", "operand_segment_sizes", "result_segment_sizes")
+_LAYOUT = re.compile(r"\[[^\]]*\]|#sbp\.[^,]*")
+_SBP = re.compile(r"#sbp\.(?:S<\s*(\d+)\s*>|(B|P|Any))")
+_WHOLE = {"B": B, "P": P}
+
+
+def convert_jobs(root: ir.Operation, registry: Registry) -> None:
+    """Makes functions of the jobs below `root`, whose context takes any operation; emits an error where it cannot."""
+    functions = [op for op in _below(root) if op.name == FUNCTION and op.regions[0].blocks]
+    for function in functions:
+        _Job(function, registry).convert()
+
+
+def _below(root: ir.Operation) -> list[ir.Operation]:
+    """The operations below `root` in program order."""
+    found: list[ir.Operation] = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        found.append(op)
+        return ir.WalkResult.ADVANCE
+
+    root.walk(visit, ir.WalkOrder.PRE_ORDER)
+    return found
+
+
+@dataclass
+class _Job:
+    """One function, and what its arguments and results are told."""
+
+    function: ir.Operation
+    registry: Registry
+    replaced: list[ir.Operation] = field(default_factory=list)
+    variables: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.block = block = self.function.regions[0].blocks[0]
+        self.result_types = list(ir.FunctionType(self.function.attributes["function_type"].value).results)
+        self.arguments = _dictionaries(self.function, "arg_attrs", len(block.arguments))
+        self.results = _dictionaries(self.function, "res_attrs", len(self.result_types))
+
+    def convert(self) -> None:
+        """Replaces the operations that only jobs have."""
+        converters: dict[str, Callable[[ir.Operation], ir.Value]] = {
+            "oneflow.input": self._input,
+            "oneflow.output": self._output,
+            "oneflow.variable": self._variable,
+            "oneflow.variable_ir": _constant,
+        }
+        for op in _below(self.function)[1:]:
+            try:
+                if op.name in converters:
+                    self._replace(op, converters[op.name](op))
+                else:
+                    self._lay_out(self._plain(op))
+            except ValueError as error:
+                op.location.emit_error(f"{op.name}: {error}")
+                return
+        self._erase()
+        self._annotate()
+
+    def _replace(self, op: ir.Operation, value: ir.Value) -> None:
+        """Gives the users of an operation, which is erased later, the value of its tensor.
+
+        Raises:
+            ValueError: the value is of another type.
+        """
+        if value.type != op.results[0].type:
+            raise ValueError(f"expected a result of type {value.type}, got {op.results[0].type}")
+        op.results[0].replace_all_uses_with(value)
+        self.replaced.append(op)
+
+    def _erase(self) -> None:
+        """Erases what was replaced, users first; control edges between such operations end with them."""
+        for op in reversed(self.replaced):
+            if any(True for result in op.results for _ in result.uses):
+                op.location.emit_error(
+                    f"{op.name}: expected no operator of tensors to use the control edge, its last result"
+                )
+                return
+            op.erase()
+
+    def _input(self, op: ir.Operation) -> ir.Value:
+        (value,) = _data(list(op.operands), 1)
+        if isinstance(value.owner, ir.Block):
+            self._tell(self.arguments[ir.BlockArgument(value).arg_number], op, _stated(op))
+        return value
+
+    def _output(self, op: ir.Operation) -> ir.Value:
+        (value,) = _data(list(op.operands), 1)
+        for use in op.results[0].uses:
+            if use.owner.name == RETURN:
+                self._tell(self.results[use.operand_number], op, _stated(op))
+        return value
+
+    def _variable(self, op: ir.Operation) -> ir.Value:
+        """The argument for a variable: operations of one name read one variable."""
+        name, kind = _text(op, "op_name"), op.results[0].type
+        if name and name in self.variables:
+            return self.block.arguments[self.variables[name]]
+        self.variables[name] = len(self.block.arguments)
+        self.arguments.append({NAME: ir.StringAttr.get(name)} if name else {})
+        _, results = _sides(op)
+        # A flat list is the layout of the one result on a mesh of several axes.
+        layout = tuple(sbp for side in results for sbp in side)
+        self._tell(self.arguments[-1], op, layout)
+        return self.block.add_argument(kind, op.location)
+
+    def _plain(self, op: ir.Operation) -> ir.Operation:
+        """The operation under its operator's name, without control edges; `op` itself where it is that.
+
+        Raises:
+            ValueError: no operator has the name.
+        """
+        generic = op.name == "oneflow.user"
+        name = _text(op, "op_type_name") if generic else ALIASES.get(op.name.removeprefix("oneflow."))
+        if name is None:
+            return op
+        record = self.registry.find(name)
+        if record is None:
+            raise ValueError(self.registry.unknown(name))
+        operands, results = list(op.operands), list(op.results)
+        attributes = {a: op.attributes[a] for a in op.attributes if not generic or a not in GENERIC}
+        if generic:
+            operands = _data(operands, *_first_size(op, "operand_segment_sizes"))
+            results = _data(results, *_first_size(op, "result_segment_sizes"))
+            for args, given, spelling in (
+                (record.signature.inputs, "input_sizes", "operandSegmentSizes"),
+                (record.signature.outputs, "output_sizes", "resultSegmentSizes"),
+            ):
+                if given in op.attributes and sum(not a.is_single for a in args) > 1:
+                    attributes[spelling] = ir.DenseI32ArrayAttr.get([int(n.value) for n in op.attributes[given]])
+        with ir.InsertionPoint(op):
+            kinds = [r.type for r in results]
+            new = ir.Operation.create(f"oneflow.{name}", kinds, operands, attributes, loc=op.location)
+        for old, value in zip(results, new.results, strict=True):
+            old.replace_all_uses_with(value)
+        self.replaced.append(op)
+        return new
+
+    def _lay_out(self, op: ir.Operation) -> None:
+        """States the layouts of the tensors of an operation, where `parallel` has those of all."""
+        if "parallel" not in op.attributes or not self._is_spread(op):
+            return
+        for name, layouts, values in zip((IN, OUT), _sides(op), (op.operands, op.results), strict=True):
+            if len(layouts) == len(values) and all(layouts):
+                op.attributes[name] = ir.ArrayAttr.get([write_nd_sbp(nd) for nd in layouts])
+
+    def _tell(self, attributes: dict[str, ir.Attribute], op: ir.Operation, layout: NdSbp) -> None:
+        """States the layout that an operation gives an argument or a result, where it runs on several devices."""
+        if layout and self._is_spread(op):
+            attributes[ND_SBP] = write_nd_sbp(layout)
+
+    def _is_spread(self, op: ir.Operation) -> bool:
+        """Whether an operation runs on several devices; its mesh is that of the module.
+
+        Raises:
+            ValueError: the module has another mesh.
+        """
+        mesh = [int(n.value) for n in op.attributes["hierarchy"]] if "hierarchy" in op.attributes else []
+        if math.prod(mesh) == 1:
+            return False
+        module, attribute = self.function.parent, ir.DenseI64ArrayAttr.get(mesh)
+        if MESH in module.attributes and module.attributes[MESH] != attribute:
+            raise ValueError(f"expected one hierarchy in a program, {list(module.attributes[MESH])}, got {mesh}")
+        module.attributes[MESH] = attribute
+        return True
+
+    def _annotate(self) -> None:
+        """Gives the function its arguments and what is known of them."""
+        kinds = [a.type for a in self.block.arguments]
+        self.function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(kinds, self.result_types))
+        for name, told in (("arg_attrs", self.arguments), ("res_attrs", self.results)):
+            if any(told):
+                self.function.attributes[name] = ir.ArrayAttr.get([ir.DictAttr.get(d) for d in told])
+
+
+def _dictionaries(function: ir.Operation, name: str, count: int) -> list[dict[str, ir.Attribute]]:
+    """The attributes of the arguments (`arg_attrs`) or results (`res_attrs`) of a function."""
+    if name not in function.attributes:
+        return [{} for _ in range(count)]
+    return [{a.name: a.attr for a in attributes} for attributes in function.attributes[name]]
+
+
+def _constant(op: ir.Operation) -> ir.Value:
+    """The constant for a variable whose value is in the program."""
+    with ir.InsertionPoint(op):
+        value = op.attributes.get("value", None)
+        if not isinstance(value, ir.DenseElementsAttr):
+            raise ValueError(f"expected its value as dense<..>, got {value}")
+        return ir.Operation.create("arith.constant", [value.type], [], {"value": value}, loc=op.location).result
+
+
+def _text(op: ir.Operation, name: str) -> str:
+    """A string attribute of an operation.
+
+    Raises:
+        ValueError: the operation has none of the name.
+    """
+    attribute = op.attributes.get(name, None)
+    if not isinstance(attribute, ir.StringAttr):
+        raise ValueError(f"expected the string {name}, got {attribute}")
+    return str(attribute.value)
+
+
+def _data(values: list[ir.Value], count: int | None = None) -> list[ir.Value]:
+    """The first `count` values, which are tensors; the others are control edges.
+
+    Raises:
+        ValueError: there are fewer.
+    """
+    if count is not None and not 0 <= count <= len(values):
+        raise ValueError(f"expected at least {count} tensors, got {len(values)}")
+    return values[:count]
+
+
+def _first_size(op: ir.Operation, name: str) -> list[int]:
+    """The number of tensors that the segment sizes of an operation state; nothing without sizes."""
+    sizes = segments(op.attributes, [name])
+    return sizes[:1] if sizes is not None else []
+
+
+def _stated(op: ir.Operation) -> NdSbp:
+    """The layout in `nd_sbp`; no layout where it is open.
+
+    Raises:
+        ValueError: it is no list of SBPs.
+    """
+    if "nd_sbp" not in op.attributes:
+        return ()
+    texts = [str(getattr(a, "value", a)) for a in op.attributes["nd_sbp"]]
+    return check_nd_sbp(texts) if all(texts) else ()
+
+
+def _sides(op: ir.Operation) -> tuple[list[NdSbp], list[NdSbp]]:
+    """The layouts of operands and of results in the string `parallel`; `()` where a layout is open.
+
+    Raises:
+        ValueError: `parallel` is none.
+    """
+    if "parallel" not in op.attributes:
+        return [], []
+    operands, arrow, results = _text(op, "parallel").partition("->")
+    if not arrow:
+        raise ValueError(f"expected parallel = #sbp.parallel<[..] -> [..]>, got {op.attributes['parallel']}")
+    return _layouts(operands), _layouts(results)
+
+
+def _layouts(side: str) -> list[NdSbp]:
+    """The layouts in one side of `parallel`: lists of SBPs, or SBPs on a mesh of one axis."""
+    found = []
+    for match in _LAYOUT.finditer(side.strip()[1:-1]):
+        sbps = _SBP.findall(match[0])
+        is_open = any(word == "Any" for _, word in sbps)
+        found.append(() if is_open else tuple(S(int(axis)) if axis else _WHOLE[word] for axis, word in sbps))
+    return found
