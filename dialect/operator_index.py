@@ -28,6 +28,9 @@ OPERATORS = {
         nll nll_grad sparse_softmax_cross_entropy sparse_softmax_cross_entropy_grad sparse_softmax_cross_entropy_ms
         sparse_softmax_cross_entropy_ms_grad
     """,
+    "control": """
+        cond scan while_loop
+    """,
     "conv": """
         conv1d conv2d conv3d conv_bias_grad conv_data_grad conv_filter_grad
     """,
