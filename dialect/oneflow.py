@@ -226,6 +226,14 @@ def read_body(op: ir.Operation, symbol: str) -> Body:
     return Body(inputs, outputs, lambda: _read_steps(function, symbol), symbol, module_of(op))
 
 
+def named_functions(op: ir.Operation) -> list[str]:
+    """The functions that an operator names as its bodies. Such operators have results of any types, in segments."""
+    attributes = op.attributes
+    if RESULT_SEGMENTS[0] not in attributes:
+        return []
+    return [a.value for _, a in attributes.items() if isinstance(a, ir.FlatSymbolRefAttr)]
+
+
 def module_of(op: ir.Operation) -> ir.Operation | None:
     """The module around an operation."""
     around = op.parent

@@ -68,6 +68,12 @@ class Liveness:
             if buffer.kind == "temporary" and buffer.result is None:
                 buffer.result = number
 
+    def scratch(self, number: int, size: int) -> Buffer:
+        """A buffer of `size` bytes that lives during operation `number`."""
+        buffer = Buffer(len(self.buffers), "temporary", size, number, number)
+        self.buffers.append(buffer)
+        return buffer
+
     def _make(self, kind: str, value: ir.Value, number: int) -> Buffer:
         buffer = Buffer(len(self.buffers), kind, static_bytes(value.type), number, number)
         self.buffers.append(buffer)
