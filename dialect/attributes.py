@@ -1,8 +1,8 @@
 """Kinds of attribute: how each is read from MLIR, checked as a Python value, and written.
 
-The kinds are OneFlow's, `nd_sbp` and `function`. On reading, an integer may have any integer type and a list any spelling
-(`[1, 2]`, `[1 : si32]`, `array<i64: 1, 2>`); one canonical form is written. A data type is written as a
-type (`f32`) and also read as OneFlow's number (`2 : i32`).
+The kinds are OneFlow's, `nd_sbp` and `function`. On reading, an integer may have any integer type and a list any
+spelling (`[1, 2]`, `[1 : si32]`, `array<i64: 1, 2>`); one canonical form is written. A data type is written as a type
+(`f32`) and also read as OneFlow's number (`2 : i32`).
 """
 
 from __future__ import annotations

@@ -107,7 +107,9 @@ class Body(FunctionValue):
         """The body with further arguments, which it does not read."""
         return Body([*self.inputs, *more], self.outputs, self._read)
 
-    def build(self, ops: Builder, *operands: Value, before: Callable[[Step], None] = lambda step: None) -> list[Value]:
+    def build(
+        self, ops: Builder, *operands: Value, before: Callable[[Step], None] = lambda step: None
+    ) -> list[Value]:
         """The results of the steps on `operands`, built with `ops`; `before` is called with each step."""
         values: dict[Number, Value] = {-1 - i: v for i, v in enumerate(operands)}
         count = 0
@@ -122,10 +124,10 @@ class Body(FunctionValue):
 def _built(ops: Builder, step: Step, values: Mapping[Number, Value]) -> Sequence[Value]:
     if step.name == CONSTANT:
         return [ops.wrap(step.attrs["value"])]
+    if step.name == CAST:
+        return [ops.retype(values[step.operands[0]], step.results[0])]
     operands = [tuple(values[n] for n in x) if isinstance(x, tuple) else x if x is None else values[x]
                 for x in step.operands]  # fmt: skip
-    if step.name == CAST:
-        return [ops.retype(operands[0], step.results[0])]
     return ops.call(step.name, *operands, **step.attrs)
 
 

@@ -123,7 +123,7 @@ def needs_segments(args: Sequence[ArgDef]) -> bool:
 
 
 def place_body(body: Body, ip: ir.InsertionPoint, registry: Registry = REGISTRY) -> str:
-    """The name of the function of a body in the module of an insertion point, where it is added if it is not there."""
+    """The name of the function of a body in the module of an insertion point; a new body is added."""
     module = dialect.module_of(ip.block.owner)
     assert module is not None, "a body outside of a module"
     if body.module is not None and body.module == module:

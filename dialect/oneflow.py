@@ -18,7 +18,8 @@ import numpy as np
 from oneflow.dialect import dtypes
 from oneflow.dialect._mlir import ext, has_no_module, ir, irdl
 from oneflow.dialect.attributes import FUNCTION
-from oneflow.dialect.body import CAST, CONSTANT, Body, Number, Step, Steps, refuse_place
+from oneflow.dialect.body import CAST as RETYPED
+from oneflow.dialect.body import CONSTANT, Body, Number, Step, Steps, refuse_place
 from oneflow.dialect.locks import Lock
 from oneflow.dialect.record import (
     REGISTRY,
@@ -36,6 +37,7 @@ from oneflow.dialect.tensor_desc import TensorDesc, expected_type, from_mlir
 PREFIX = "oneflow."
 OPERAND_SEGMENTS = ("operandSegmentSizes", "operand_segment_sizes")
 RESULT_SEGMENTS = ("resultSegmentSizes", "result_segment_sizes")
+CAST = RETYPED
 #: OneFlow's bookkeeping, and values of numbers that are not here: carried along, never needed.
 BOOKKEEPING = frozenset(
     """op_name device_tag device_name device_type device_id pin_memory hierarchy scope_symbol_id output_lbns
@@ -84,7 +86,9 @@ def _definition(record: Operator) -> str:
 
 def _slots(args: Sequence[ArgDef]) -> list[ArgDef]:
     """Operands or results as IRDL has them: mixed ones, of a type each, are optional ones by number."""
-    return [ArgDef(f"{a.name}_{i}", 0, 1) if a.mixed else a for a in args for i in range(MOST_MIXED if a.mixed else 1)]
+    return [
+        ArgDef(f"{a.name}_{i}", 0, 1) if a.mixed else a for a in args for i in range(MOST_MIXED if a.mixed else 1)
+    ]
 
 
 def segment_sizes(args: Sequence[ArgDef], counts: Sequence[int]) -> list[int]:

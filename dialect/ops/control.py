@@ -13,11 +13,12 @@ from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.composed import Recorder
 from oneflow.dialect.control import run
 from oneflow.dialect.numpy_builder import NumpyBuilder
-from oneflow.dialect.record import REGISTRY, Call, OperatorError, no_grad, no_sbp, operator
+from oneflow.dialect.record import REGISTRY, Call, no_grad, no_sbp, operator
 from oneflow.dialect.reverse import NotDifferentiable, pull_back, zeros_like
 from oneflow.dialect.tensor_desc import Dim, TensorDesc
 
 WHOLE = no_sbp("its functions compute with whole tensors")
+UNOFFERED = "splits of axes along which the functions do the same for each part"
 
 
 def _reference(name: str) -> Callable[..., Any]:
@@ -41,9 +42,7 @@ def _check_states(op: Call, outputs: Sequence[TensorDesc]) -> list[TensorDesc]:
 
 def _expect_counts(op: Call, sequences: int, results: int | None) -> None:
     if not 0 <= op.states <= op.states + sequences <= len(op.xs) or sequences < 0:
-        raise op.error(
-            f"expected at least {op.states} states and {sequences} sequences, got {len(op.xs)} operands"
-        )
+        raise op.error(f"expected at least {op.states} states and {sequences} sequences, got {len(op.xs)} operands")
     outputs = len(op.body.outputs)
     if outputs < op.states or (results is not None and outputs != results):
         raise op.error(f"expected the body to give {op.states} states, got {outputs} results")
@@ -147,7 +146,9 @@ def _pulled_back(
         grads = pull_back(recorder, list(recorder.calls), pairs, targets)
     except NotDifferentiable as error:
         raise op.error(f"{body!r} has no gradient: {error}") from None
-    return [recorder.original(zeros_like(recorder, x) if g is None else g) for g, x in zip(grads, targets, strict=True)]
+    return [
+        recorder.original(zeros_like(recorder, x) if g is None else g) for g, x in zip(grads, targets, strict=True)
+    ]
 
 
 def _own(recorder: Recorder, value: Value) -> Value:
@@ -170,7 +171,7 @@ class Scan:
     """
 
     types = _scan_types
-    sbp = WHOLE
+    sbp, unoffered = WHOLE, UNOFFERED
     grad = _scan_grad
     control = "scan"
     reference = _reference("scan")
@@ -184,7 +185,9 @@ def _while_types(op: Call) -> list[TensorDesc]:
     expect_arguments(op, "condition", op.xs)
     expect_arguments(op, "body", op.xs)
     if list(op.condition.outputs) != [TensorDesc((), dtypes.bool_)]:
-        raise op.error(f"expected the condition to give one tensor<i1>, got {', '.join(map(str, op.condition.outputs))}")
+        raise op.error(
+            f"expected the condition to give one tensor<i1>, got {', '.join(map(str, op.condition.outputs))}"
+        )
     return _check_states(op, op.body.outputs)
 
 
@@ -196,7 +199,7 @@ class WhileLoop:
     """
 
     types = _while_types
-    sbp = WHOLE
+    sbp, unoffered = WHOLE, UNOFFERED
     grad = no_grad(
         "the number of steps is not known before it runs, so that states cannot be kept for the gradient; use scan,"
         " which has a known number of steps"
@@ -248,7 +251,7 @@ class Cond:
     """
 
     types = _cond_types
-    sbp = WHOLE
+    sbp, unoffered = WHOLE, UNOFFERED
     grad = _cond_grad
     control = "branch"
     reference = _reference("cond")

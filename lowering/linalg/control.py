@@ -72,12 +72,11 @@ class Control:
     def read(cls, attribute: ir.Attribute) -> Control:
         """The control of an attribute `oneflow.control`."""
         fields = ir.DictAttr(attribute)
-        numbers = (ir.IntegerAttr(fields[name]).value for name in _NUMBERS)
+        states, sequences, length, outputs = (ir.IntegerAttr(fields[name]).value for name in _NUMBERS)
         functions = tuple(ir.FlatSymbolRefAttr(a).value for a in ir.ArrayAttr(fields["functions"]))
         results = tuple(ir.DenseI64ArrayAttr(fields["results"]))
-        return cls(
-            ir.StringAttr(fields["form"]).value, functions, *numbers, ir.BoolAttr(fields["reverse"]).value, results
-        )
+        form, reverse = ir.StringAttr(fields["form"]).value, ir.BoolAttr(fields["reverse"]).value
+        return cls(form, functions, states, sequences, length, outputs, reverse, results)
 
 
 class Controls:

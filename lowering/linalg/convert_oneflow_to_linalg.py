@@ -14,8 +14,8 @@ from oneflow.dialect.compute import Input, Reshape, Stage, is_natural
 from oneflow.dialect.record import Call, OperatorError, Registry, infer
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.lowering.linalg.checks import Checks
-from oneflow.lowering.linalg.conversion_cache import ConversionCache
 from oneflow.lowering.linalg.control import Controls
+from oneflow.lowering.linalg.conversion_cache import ConversionCache
 from oneflow.lowering.linalg.emit import BARRIER, Emitter, Value
 from oneflow.lowering.linalg.external import Externals, is_external
 from oneflow.lowering.linalg.legality import check_legal
@@ -266,9 +266,7 @@ class _Converter:
             self.assertions.check(builder, use.call)
         return results
 
-    def _call(
-        self, use: _OperatorUse, operands: Sequence[Value], calls: Externals | Controls
-    ) -> list[Value]:
+    def _call(self, use: _OperatorUse, operands: Sequence[Value], calls: Externals | Controls) -> list[Value]:
         values = calls.call(use.op, use.call, operands, use.results)
         return [self._stated(v, d) for v, d in zip(values, use.stated, strict=True)]
 

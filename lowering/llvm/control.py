@@ -10,13 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from oneflow.dialect._mlir import ir
-from oneflow.lowering.buffers import ALIGNMENT, static_bytes
+from oneflow.lowering.buffers import scratch_offsets, static_bytes
 from oneflow.lowering.linalg.control import Control
-from oneflow.lowering.llvm.donation import CalledFunctions
 from oneflow.lowering.llvm.writer import ADDRESS, PLAN_SUFFIX, Writer, plan_symbol
-
-#: The bytes of the result of a condition.
-PREDICATE = ALIGNMENT
 
 
 def callee_of(op: ir.Operation) -> str:
@@ -29,24 +25,12 @@ def copy_text(arguments: str) -> str:
     return f"func.call @oneflow_rt_copy{PLAN_SUFFIX}({arguments}) : ({ADDRESS}, {ADDRESS}, index) -> ()"
 
 
-def control_bytes(op: ir.Operation, functions: CalledFunctions) -> int:
-    """The scratch memory of a call that runs bodies: for the bodies, the second buffers of states, a condition."""
-    control = functions.controls[callee_of(op)]
-    body = max(_aligned(functions.workspaces[name]) for name in control.functions)
-    return body + sum(_aligned(n) for n in _state_bytes(op, control)) + PREDICATE
-
-
-def _state_bytes(op: ir.Operation, control: Control) -> list[int]:
-    return [static_bytes(v.type) or 0 for v in list(op.operands)[: control.states]]
-
-
-def _aligned(size: int) -> int:
-    return -(-size // ALIGNMENT) * ALIGNMENT
-
-
 @dataclass
 class ControlWriter:
-    """Writes one call that runs bodies. `inputs` and `results` are addresses."""
+    """Writes one call that runs bodies. `inputs` and `results` are addresses.
+
+    `stop_if_failed` writes what ends the run after a body has failed.
+    """
 
     writer: Writer
     op: ir.Operation
@@ -55,19 +39,15 @@ class ControlWriter:
     results: Sequence[str]
     scratch: str
     external: str
+    stop_if_failed: Callable[[], None]
 
-    def emit(self, stop_if_failed: Callable[[], None]) -> None:
-        """Writes the blocks; `stop_if_failed` writes what ends the run after a body has failed."""
-        self.stop_if_failed = stop_if_failed
+    def emit(self) -> None:
+        """Writes the blocks."""
         self.states = self.control.states
         self.result_of = dict(zip(self.control.results, self.results, strict=True))
-        offset = 0
-        self.spare: list[str] = []
-        for size in _state_bytes(self.op, self.control):
-            self.spare.append(self._at(self.scratch, offset))
-            offset += _aligned(size)
-        self.predicate = self._at(self.scratch, offset)
-        self.workspace = self._at(self.scratch, offset + PREDICATE)
+        *spare, predicate, workspace = scratch_offsets(self.op, self.control)
+        self.spare = [self._at(self.scratch, offset) for offset in spare]
+        self.predicate, self.workspace = self._at(self.scratch, predicate), self._at(self.scratch, workspace)
         _WRITERS[self.control.form](self)
 
     def scan(self) -> None:

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from oneflow.dialect._mlir import ir
-from oneflow.lowering.buffers import MAX_BYTES, Buffer, Liveness, plan_workspace
+from oneflow.lowering.buffers import MAX_BYTES, Buffer, Liveness, control_bytes, plan_workspace
 from oneflow.lowering.llvm.body import Lanes, LaneValue, clone_scalar, constant_text
 from oneflow.lowering.llvm.constants import constant_global
-from oneflow.lowering.llvm.control import ControlWriter, callee_of, control_bytes, copy_text
+from oneflow.lowering.llvm.control import ControlWriter, callee_of, copy_text
 from oneflow.lowering.llvm.donation import CalledFunctions, DonationAnalysis
 from oneflow.lowering.llvm.kernel import Kernel
 from oneflow.lowering.llvm.shapes import TensorView, view_shape
@@ -48,8 +48,8 @@ class Plan:
     no run-time check has failed by then.
     """
 
-    #: The attribute of the plan's function.
-    kind: ClassVar[str] = "oneflow.entry"
+    #: The attributes of the plan's function.
+    kind: ClassVar[str] = "oneflow.entry, llvm.linkage = #llvm.linkage<internal>"
 
     entry: ir.Operation
     functions: CalledFunctions
@@ -69,8 +69,9 @@ class Plan:
         self.liveness = Liveness(self.ops, self.block, self.kernels)
         self.liveness.share_in_place(self.ops, self.functions.in_place)
         DonationAnalysis(self.ops, self.block, self.liveness, self.functions).donate(self.entry)
-        self.scratch = {n: self.liveness.scratch(n, control_bytes(op, self.functions))
-                        for n, op in enumerate(self.ops) if callee_of(op) in self.functions.controls}  # fmt: skip
+        controls, workspaces = self.functions.controls, self.functions.workspaces
+        self.scratch = {n: self.liveness.scratch(n, control_bytes(op, controls[callee_of(op)], workspaces))
+                        for n, op in enumerate(self.ops) if callee_of(op) in controls}  # fmt: skip
         self.workspace = plan_workspace(self.entry, self.liveness.buffers)
         self.io_slots = self._own_slots() + 2 * len(self.external)
         self.may_have_failed = False
@@ -108,8 +109,7 @@ class Plan:
             self._return(value, slot)
         memory = [(name, ADDRESS) for name in (*self._destinations(), "%workspace", "%io")]
         parameters = ", ".join(f"{n}: {t}" for n, t in [*self.parameters, *memory])
-        attributes = f"{{{self.kind}, llvm.linkage = #llvm.linkage<internal>}}"
-        head = f"func.func @{plan_symbol(self.name)}({parameters}) attributes {attributes} {{"
+        head = f"func.func @{plan_symbol(self.name)}({parameters}) attributes {{{self.kind}}} {{"
         tail = ["cf.br ^end", "^end:", "return", "}"]
         return "\n".join([*self.globals, head, *self.writer.head, *self.writer.lines, *tail])
 
@@ -255,10 +255,10 @@ class Plan:
         """A call that runs bodies."""
         size = self.writer.constant(str(self.scratch[number].offset), "i64")
         scratch = self.writer.op(f"llvm.getelementptr %workspace[{size}] : ({ADDRESS}, i64) -> {ADDRESS}, i8")
-        pointers = [[self._pointer(self.values[v].buffer) for v in part] for part in (inputs, op.results)]
+        given, made = ([self._pointer(self.values[v].buffer) for v in part] for part in (inputs, op.results))
         external = self._slot(self.io_slots - 2 * len(self.external))
-        call = ControlWriter(self.writer, op, self.functions.controls[callee_of(op)], *pointers, scratch, external)
-        call.emit(self._stop_if_failed)
+        control = self.functions.controls[callee_of(op)]
+        ControlWriter(self.writer, op, control, given, made, scratch, external, self._stop_if_failed).emit()
 
     def _external(self, number: int, values: Sequence[ir.Value]) -> None:
         """A call of an external kernel, with the addresses of all tensors in an array."""
@@ -371,8 +371,8 @@ class Plan:
 class BodyPlan(Plan):
     """Writes a function that is a body: it writes its results to the memory that it is given.
 
-    Its parameters are addresses: of the arguments, of the results, of its workspace, and of the first slot of external
-    kernels.
+    Its parameters are addresses: of the arguments, of the results, of its workspace, and of the first slot of
+    external kernels.
     """
 
     kind: ClassVar[str] = "oneflow.body"

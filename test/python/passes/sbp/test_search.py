@@ -29,6 +29,7 @@ EACH = """model model_diff model_copy momentum_buf m v learning_rate scale_by_te
 #: Operands whose valid layouts the records leave out as unoffered.
 UNOFFERED = {
     "bernoulli": "in",
+    "cond": "xs",
     "grid_sample_grad": "input",
     "hierarchical_parallel_cast_like": "in like",
     "multi_count_not_finite": "x",
@@ -41,8 +42,10 @@ UNOFFERED = {
     "multi_tensor_sgd_update_with_cast": EACH,
     "nll_grad": "input",
     "reduce_nansum": "input_tensor",
+    "scan": "xs",
     "softmax_cross_entropy": "label",
     "tuple_identity": "in",
+    "while_loop": "xs",
     "xdivy": "x",
     "xdivy_x_grad": "x",
     "xdivy_y_grad": "x",
