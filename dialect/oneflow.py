@@ -214,17 +214,17 @@ def read_body(op: ir.Operation, symbol: str) -> Body:
     """The body that an operation names.
 
     Raises:
-        OperatorError: its module has no such function of tensors.
+        ValueError: its module has no such function of tensors.
     """
     function = _function(op, symbol)
     if function is None:
-        raise OperatorError(f"{op.name}: expected a function of the module, got @{symbol}")
+        raise ValueError(f"expected a function of the module, got @{symbol}")
     kind = function.attributes["function_type"].value
     descs = [from_mlir(t) for t in (*kind.inputs, *kind.results)]
     unknown = next((t for t, d in zip((*kind.inputs, *kind.results), descs, strict=True) if d is None), None)
     if unknown is not None or len(function.regions[0].blocks) != 1:
         got = "several blocks or none" if unknown is None else unknown
-        raise OperatorError(f"{op.name}: expected @{symbol} to be a function of tensors of one block, got {got}")
+        raise ValueError(f"expected @{symbol} to be a function of tensors of one block, got {got}")
     count = len(kind.inputs)
     inputs, outputs = ([d for d in part if d is not None] for part in (descs[:count], descs[count:]))
     return Body(inputs, outputs, lambda: _read_steps(function, symbol), symbol, module_of(op))
