@@ -1,8 +1,8 @@
 """Kinds of attribute: how each is read from MLIR, checked as a Python value, and written.
 
-The kinds are OneFlow's, and `nd_sbp`. On reading, an integer may have any integer type and a list any spelling
-(`[1, 2]`, `[1 : si32]`, `array<i64: 1, 2>`); one canonical form is written. A data type is written as a
-type (`f32`) and also read as OneFlow's number (`2 : i32`).
+The kinds are OneFlow's, `nd_sbp` and `function`. On reading, an integer may have any integer type and a list any
+spelling (`[1, 2]`, `[1 : si32]`, `array<i64: 1, 2>`); one canonical form is written. A data type is written as a type
+(`f32`) and also read as OneFlow's number (`2 : i32`).
 """
 
 from __future__ import annotations
@@ -18,8 +18,12 @@ from oneflow.dialect._mlir import ir
 from oneflow.dialect.dtypes import DType
 from oneflow.dialect.nd_sbp import check_nd_sbp, read_nd_sbp, write_nd_sbp
 
-#: A Python value of an attribute: int, float, bool, str, DType, or a tuple of these.
+#: A Python value of an attribute: int, float, bool, str, DType, or a tuple of these; or a `FunctionValue`.
 AttrValue = Any
+
+
+class FunctionValue:
+    """A function of tensors as the value of an attribute; see `body.Body`."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +81,19 @@ def _check_dtype(value: Any) -> DType:
     if not isinstance(value, DType):
         raise ValueError(f"expected a data type such as oneflow.float32, got {value!r}")
     return value
+
+
+def _check_function(value: Any) -> FunctionValue:
+    if not isinstance(value, FunctionValue):
+        raise ValueError(f"expected a function of tensors, got {value!r}")
+    return value
+
+
+def _read_symbol(attr: ir.Attribute) -> str:
+    """The name of a function; the function itself is in the module of the operation."""
+    if not isinstance(attr, ir.FlatSymbolRefAttr):
+        raise ValueError(f"expected a function such as @body, got {attr}")
+    return str(attr.value)
 
 
 def _read_int(bits: int) -> Callable[[ir.Attribute], int]:
@@ -176,6 +193,8 @@ DOUBLE = AttrKind("double", _check_float, _read_float, _write_float("f64"))
 STRING = AttrKind("string", _check_string, _read_string, lambda v: ir.StringAttr.get(v))
 DATA_TYPE = AttrKind("data_type", _check_dtype, _read_dtype, _write_dtype)
 SHAPE = _list_of(INT64, "shape", lambda v: ir.DenseI64ArrayAttr.get(v))
+#: Read and written by the symbol of the function.
+FUNCTION = AttrKind("function", _check_function, _read_symbol, lambda symbol: ir.FlatSymbolRefAttr.get(symbol))
 ND_SBP = AttrKind("nd_sbp", check_nd_sbp, read_nd_sbp, write_nd_sbp)
 
 KINDS = {
@@ -190,6 +209,7 @@ KINDS = {
         DATA_TYPE,
         SHAPE,
         ND_SBP,
+        FUNCTION,
         _list_of(INT32, "list_int32", lambda v: ir.DenseI32ArrayAttr.get(v)),
         _list_of(INT64, "list_int64", lambda v: ir.DenseI64ArrayAttr.get(v)),
         _list_of(BOOL, "list_bool", lambda v: ir.DenseBoolArrayAttr.get(v)),

@@ -9,9 +9,13 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
+import numpy as np
+
 from oneflow.dialect import oneflow as dialect
 from oneflow.dialect._mlir import ir
+from oneflow.dialect.body import CONSTANT, Body, Step
 from oneflow.dialect.builder import Builder, Value
+from oneflow.dialect.numpy_builder import describe_array
 from oneflow.dialect.record import REGISTRY, Call, Operator, Registry, distribute
 from oneflow.dialect.signature import ArgDef
 from oneflow.dialect.tensor_desc import TensorDesc, common_type
@@ -36,10 +40,12 @@ class IRBuilder(Builder):
         if op.record.name not in self._declared:
             self._declare(op.record)
         outputs = distribute(op.record.signature.outputs, list(results), None)
+        op = self._with_symbols(op)
+        mixed = {a.name for a in (*op.record.signature.inputs, *op.record.signature.outputs) if a.mixed}
         created = ir.Operation.create(
             dialect.PREFIX + op.record.name,
-            results=[self._types(d) for group in outputs.values() for d in self._stated(group)],
-            operands=[h for group in op.inputs.values() for h in self._handles(group)],
+            results=[self._types(d) for n, group in outputs.items() for d in self._stated(group, n in mixed)],
+            operands=[h for n, group in op.inputs.items() for h in self._handles(group, n in mixed)],
             attributes=write_attributes(op, outputs),
             ip=self.ip,
             loc=self.loc,
@@ -51,15 +57,25 @@ class IRBuilder(Builder):
         dialect.declare((self.loc or ir.Location.current).context, [record])
         self._declared.add(record.name)
 
-    def _stated(self, group: Any) -> list[TensorDesc]:
+    def _with_symbols(self, op: Call) -> Call:
+        """The call with the names of functions of the module for bodies."""
+        bodies = {k: x for k, x in op.attrs.items() if isinstance(x, Body)}
+        if not bodies:
+            return op
+        placed = {k: place_body(x, self.ip or ir.InsertionPoint.current, self.registry) for k, x in bodies.items()}
+        return Call(op.record, op.inputs, {**op.attrs, **placed})
+
+    def _stated(self, group: Any, mixed: bool) -> list[TensorDesc]:
         if not isinstance(group, tuple):
             return [] if group is None else [group]
+        if mixed:
+            return list(group)
         return [common_type(group)] * len(group) if group else []
 
-    def _handles(self, group: Any) -> list[ir.Value]:
+    def _handles(self, group: Any, mixed: bool) -> list[ir.Value]:
         if not isinstance(group, tuple):
             return [] if group is None else [group.handle]
-        if len({v.handle.type for v in group}) < 2:
+        if mixed or len({v.handle.type for v in group}) < 2:
             return [v.handle for v in group]
         target = common_type([v.desc for v in group]).to_mlir()
         return [self._cast(v.handle, target) for v in group]
@@ -97,10 +113,59 @@ def write_attributes(op: Call, outputs: Mapping[str, Any]) -> dict[str, ir.Attri
     ):
         if needs_segments(args):
             sizes = [len(v) if isinstance(v, tuple) else int(v is not None) for v in groups.values()]
-            attrs[names[0]] = ir.DenseI32ArrayAttr.get(sizes)
+            attrs[names[0]] = ir.DenseI32ArrayAttr.get(dialect.segment_sizes(args, sizes))
     return attrs
 
 
 def needs_segments(args: Sequence[ArgDef]) -> bool:
     """Whether the counts of operands or results are ambiguous without segment sizes."""
-    return sum(not a.is_single for a in args) > 1
+    return sum(not a.is_single for a in args) > 1 or any(a.mixed for a in args)
+
+
+def place_body(body: Body, ip: ir.InsertionPoint, registry: Registry = REGISTRY) -> str:
+    """The name of the function of a body in the module of an insertion point; a new body is added."""
+    module = dialect.module_of(ip.block.owner)
+    assert module is not None, "a body outside of a module"
+    if body.module is not None and body.module == module:
+        return body.symbol
+    if body.name not in ir.SymbolTable(module):
+        _write_function(body, module, registry)
+    return body.name
+
+
+def _write_function(body: Body, module: ir.Operation, registry: Registry) -> None:
+    """Adds the private function of a body to a module."""
+    kind = ir.FunctionType.get([d.to_mlir() for d in body.inputs], [d.to_mlir() for d in body.outputs])
+    attributes = {
+        "sym_name": ir.StringAttr.get(body.name),
+        "function_type": ir.TypeAttr.get(kind),
+        "sym_visibility": ir.StringAttr.get("private"),
+    }
+    unknown, end = ir.Location.unknown(), ir.InsertionPoint(module.regions[0].blocks[0])
+    function = ir.Operation.create("func.func", attributes=attributes, regions=1, ip=end, loc=unknown)
+    block = function.regions[0].blocks.append(*kind.inputs, arg_locs=[unknown] * len(body.inputs))
+    ops = _BodyWriter(registry, ir.InsertionPoint(block), unknown)
+
+    def before(step: Step) -> None:
+        ops.loc = ir.Location.file(*step.place) if step.place is not None else unknown
+
+    results = body.build(ops, *map(ops.wrap, block.arguments), before=before)
+    values = [ops.retype(v, d).handle for v, d in zip(results, body.outputs, strict=True)]
+    ir.Operation.create("func.return", operands=values, ip=ops.ip, loc=unknown)
+
+
+class _BodyWriter(IRBuilder):
+    """Writes the function of a body."""
+
+    def wrap(self, value: Any) -> Value:
+        """An MLIR value, or an array as a constant."""
+        if isinstance(value, ir.Value):
+            return super().wrap(value)
+        desc = describe_array(value)
+        bits = value.view(np.uint16) if desc.dtype.bits == 16 else value
+        dense = ir.DenseElementsAttr.get(bits, type=ir.Type.parse(desc.dtype.mlir), shape=list(value.shape))
+        constant = {"value": dense}
+        created = ir.Operation.create(
+            CONSTANT, results=[self._types(desc)], attributes=constant, ip=self.ip, loc=self.loc
+        )
+        return super().wrap(created.result)

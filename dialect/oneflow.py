@@ -13,7 +13,13 @@ import types as python_types
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import numpy as np
+
+from oneflow.dialect import dtypes
 from oneflow.dialect._mlir import ext, has_no_module, ir, irdl
+from oneflow.dialect.attributes import FUNCTION
+from oneflow.dialect.body import CAST as RETYPED
+from oneflow.dialect.body import CONSTANT, Body, Number, Step, Steps, refuse_place
 from oneflow.dialect.locks import Lock
 from oneflow.dialect.record import (
     REGISTRY,
@@ -25,13 +31,13 @@ from oneflow.dialect.record import (
     distribute,
     infer,
 )
-from oneflow.dialect.signature import ArgDef
+from oneflow.dialect.signature import MOST_MIXED, ArgDef
 from oneflow.dialect.tensor_desc import TensorDesc, expected_type, from_mlir
 
 PREFIX = "oneflow."
 OPERAND_SEGMENTS = ("operandSegmentSizes", "operand_segment_sizes")
 RESULT_SEGMENTS = ("resultSegmentSizes", "result_segment_sizes")
-CAST = "tensor.cast"
+CAST = RETYPED
 #: OneFlow's bookkeeping: carried along, never needed.
 BOOKKEEPING = frozenset(
     """op_name device_tag device_name device_type device_id pin_memory hierarchy scope_symbol_id output_lbns
@@ -68,7 +74,7 @@ def declare(context: ir.Context, records: Iterable[Operator]) -> None:
 
 def _definition(record: Operator) -> str:
     """The operation of a record as IRDL."""
-    groups = {"operands": record.signature.inputs, "results": record.signature.outputs}
+    groups = {"operands": _slots(record.signature.inputs), "results": _slots(record.signature.outputs)}
     names = iter([f"%{i}" for i in range(sum(map(len, groups.values())))])
     lines = []
     for kind, args in groups.items():
@@ -76,6 +82,19 @@ def _definition(record: Operator) -> str:
         parts = [f"{a.name.lstrip('_')}: {_count(a)} {value}" for a, value in zip(args, values, strict=True)]
         lines += [f"{value} = irdl.any" for value in values] + ([f"irdl.{kind}({', '.join(parts)})"] if parts else [])
     return f"irdl.operation @{record.name} {{ {' '.join(lines)} }}"
+
+
+def _slots(args: Sequence[ArgDef]) -> list[ArgDef]:
+    """Operands or results as IRDL has them: mixed ones, of a type each, are optional ones by number."""
+    return [
+        ArgDef(f"{a.name}_{i}", 0, 1) if a.mixed else a for a in args for i in range(MOST_MIXED if a.mixed else 1)
+    ]
+
+
+def segment_sizes(args: Sequence[ArgDef], counts: Sequence[int]) -> list[int]:
+    """The segment sizes of an operation whose names have these numbers of operands or results."""
+    pairs = zip(args, counts, strict=True)
+    return [n for a, count in pairs for n in ([1] * count + [0] * (MOST_MIXED - count) if a.mixed else [count])]
 
 
 def _count(arg: ArgDef) -> str:
@@ -125,12 +144,20 @@ def walk(root: ir.Operation, visit: Callable[[ir.Operation], None]) -> None:
     root.walk(callback)
 
 
-def segments(attributes: ir.OpAttributeMap, names: Sequence[str]) -> list[int] | None:
-    """The segment sizes under one of `names`, or None."""
+def segments(attributes: ir.OpAttributeMap, names: Sequence[str], args: Sequence[ArgDef] = ()) -> list[int] | None:
+    """The segment sizes under one of `names`, one for each of `args`, or None."""
     for name in names:
         if name in attributes:
-            return [int(getattr(s, "value", s)) for s in attributes[name]]
+            return _joined([int(getattr(s, "value", s)) for s in attributes[name]], args)
     return None
+
+
+def _joined(sizes: list[int], args: Sequence[ArgDef]) -> list[int]:
+    """Segment sizes with one for all slots of a mixed operand, as `segment_sizes` writes them."""
+    if not any(a.mixed for a in args) or len(sizes) != len(_slots(args)):
+        return sizes
+    rest = iter(sizes)
+    return [sum(next(rest) for _ in range(MOST_MIXED if a.mixed else 1)) for a in args]
 
 
 def operand_call(op: ir.Operation, record: Operator, convert: Callable[[ir.Value], Any]) -> Call:
@@ -139,10 +166,10 @@ def operand_call(op: ir.Operation, record: Operator, convert: Callable[[ir.Value
     Raises:
         OperatorError: operands, results or attributes do not fit the signature.
     """
-    attributes = op.attributes
+    attributes, args = op.attributes, record.signature.inputs
     try:
         operands = [convert(v) for v in op.operands]
-        inputs = distribute(record.signature.inputs, operands, segments(attributes, OPERAND_SEGMENTS))
+        inputs = distribute(args, operands, segments(attributes, OPERAND_SEGMENTS, args))
     except ValueError as error:
         raise OperatorError(f"{op.name}: operands: {error}") from None
     return Call(record, inputs, read_attributes(op, record))
@@ -155,7 +182,7 @@ def bind_results(op: ir.Operation, call: Call, values: Sequence[Any]) -> Call:
         OperatorError: the number of results does not fit the signature.
     """
     try:
-        sizes = segments(op.attributes, RESULT_SEGMENTS)
+        sizes = segments(op.attributes, RESULT_SEGMENTS, call.record.signature.outputs)
         call.outputs = distribute(call.record.signature.outputs, list(values), sizes)
     except ValueError as error:
         raise OperatorError(f"{op.name}: results: {error}") from None
@@ -174,12 +201,94 @@ def read_attributes(op: ir.Operation, record: Operator) -> dict[str, Any]:
     for name in attributes:
         if name in known:
             try:
-                given[name] = known[name].kind.read(attributes[name])
+                read = known[name].kind.read(attributes[name])
+                given[name] = read_body(op, read) if known[name].kind is FUNCTION else read
             except ValueError as error:
                 raise OperatorError(f"{op.name}: attribute {name}: {error}") from None
         elif name not in BOOKKEEPING and name not in (*OPERAND_SEGMENTS, *RESULT_SEGMENTS) and "." not in name:
             given[name] = attributes[name]  # an error of the attribute, as for calls
     return attribute_values(record, given)
+
+
+def read_body(op: ir.Operation, symbol: str) -> Body:
+    """The body that an operation names.
+
+    Raises:
+        ValueError: its module has no such function of tensors.
+    """
+    function = _function(op, symbol)
+    if function is None:
+        raise ValueError(f"expected a function of the module, got @{symbol}")
+    kind = function.attributes["function_type"].value
+    descs = [from_mlir(t) for t in (*kind.inputs, *kind.results)]
+    unknown = next((t for t, d in zip((*kind.inputs, *kind.results), descs, strict=True) if d is None), None)
+    if unknown is not None or len(function.regions[0].blocks) != 1:
+        got = "several blocks or none" if unknown is None else unknown
+        raise ValueError(f"expected @{symbol} to be a function of tensors of one block, got {got}")
+    count = len(kind.inputs)
+    inputs, outputs = ([d for d in part if d is not None] for part in (descs[:count], descs[count:]))
+    return Body(inputs, outputs, lambda: _read_steps(function, symbol), symbol, module_of(op))
+
+
+def named_functions(op: ir.Operation) -> list[str]:
+    """The functions that an operator names as its bodies. Such operators have results of any types, in segments."""
+    attributes = op.attributes
+    if RESULT_SEGMENTS[0] not in attributes:
+        return []
+    return [a.value for _, a in attributes.items() if isinstance(a, ir.FlatSymbolRefAttr)]
+
+
+def module_of(op: ir.Operation) -> ir.Operation | None:
+    """The module around an operation."""
+    around = op.parent
+    while around is not None and around.operation.name != "builtin.module":
+        around = around.operation.parent
+    return None if around is None else around.operation
+
+
+def _function(op: ir.Operation, symbol: str) -> ir.Operation | None:
+    module = module_of(op)
+    functions = [o.operation for o in module.regions[0].blocks[0].operations] if module is not None else []
+    named = (f for f in functions if f.name == "func.func")
+    return next((f for f in named if ir.StringAttr(f.attributes["sym_name"]).value == symbol), None)
+
+
+def _read_steps(function: ir.Operation, symbol: str) -> Steps:
+    """The steps of a function that is a body."""
+    block = function.regions[0].blocks[0]
+    numbers = {argument: -1 - i for i, argument in enumerate(block.arguments)}
+    *operations, last = [o.operation for o in block.operations]
+    steps, count = [], 0
+    for op in operations:
+        steps.append(_read_step(op, numbers, symbol))
+        numbers.update((result, count + i) for i, result in enumerate(op.results))
+        count += len(op.results)
+    return Steps(tuple(steps), tuple(numbers[v] for v in last.operands))
+
+
+def _read_step(op: ir.Operation, numbers: dict[ir.Value, Number], symbol: str) -> Step:
+    descs = tuple(stated_desc(r) for r in op.results)
+    location = op.location
+    is_file = isinstance(location, ir.FileLineColLoc)
+    place = (location.filename, location.start_line, location.start_col) if is_file else None
+    if op.name == CAST:
+        return Step(CAST, (numbers[op.operands[0]],), {}, descs, place)
+    if op.name == CONSTANT and isinstance(op.attributes["value"], ir.DenseElementsAttr):
+        return Step(CONSTANT, (), {"value": _read_constant(op, descs[0])}, descs, place)
+    if not is_oneflow(op):
+        raise refuse_place(f"@{symbol}", op.name)
+    call = operand_call(op, record_of(op), numbers.__getitem__)
+    return Step(call.record.name, tuple(call.inputs.values()), call.attrs, descs, place)
+
+
+def _read_constant(op: ir.Operation, desc: TensorDesc) -> np.ndarray:
+    """The array of an `arith.constant`."""
+    attribute = op.attributes["value"]
+    if attribute.is_splat:
+        return np.full(desc.static_shape, attribute.get_splat_value().value, desc.dtype.numpy)
+    if desc.dtype == dtypes.bfloat16:
+        raise OperatorError(f"{op.name}: expected an array of bf16 in a body to have one value")
+    return np.array(attribute).astype(desc.dtype.numpy).reshape(desc.static_shape)
 
 
 def stated_desc(value: ir.Value) -> TensorDesc:

@@ -43,6 +43,9 @@ OPERATORS = {
     "complex_numbers": """
         conj_physical imag imag_grad real real_grad view_as_complex view_as_real
     """,
+    "control": """
+        cond scan while_loop
+    """,
     "conv": """
         conv1d conv2d conv3d conv_bias_grad conv_data_grad conv_filter_grad
     """,

@@ -264,14 +264,14 @@ def _segment_sizes(op: ir.Operation, record: Operator) -> bool:
                 op.attributes[spelling] = op.attributes[other]
                 del op.attributes[other]
                 changed = True
-        sizes = dialect.segments(op.attributes, [spelling])
+        sizes = dialect.segments(op.attributes, [spelling], args)
         if sizes is not None and len(sizes) < len(args) and all(a.is_optional for a in args[len(sizes) :]):
             op.attributes[spelling] = ir.DenseI32ArrayAttr.get([*sizes, *[0] * (len(args) - len(sizes))])
             changed = True
-        elif sizes is None and sum(not a.is_single for a in args) > 1:
+        elif sizes is None and (sum(not a.is_single for a in args) > 1 or any(a.mixed for a in args)):
             groups = distribute(args, values, None).values()
             sizes = [len(g) if isinstance(g, tuple) else int(g is not None) for g in groups]
-            op.attributes[spelling] = ir.DenseI32ArrayAttr.get(sizes)
+            op.attributes[spelling] = ir.DenseI32ArrayAttr.get(dialect.segment_sizes(args, sizes))
             changed = True
     return changed
 
@@ -301,8 +301,8 @@ def share_types(op: ir.Operation, record: Operator) -> bool:
 
 def _repeated(op: ir.Operation, names: Sequence[str], args: Sequence[ArgDef], count: int) -> list[tuple[int, ...]]:
     """The numbers of the values of each repeated operand or result."""
-    groups = distribute(args, range(count), dialect.segments(op.attributes, names))
-    return [g for g in groups.values() if isinstance(g, tuple) and g]
+    groups = distribute(args, range(count), dialect.segments(op.attributes, names, args))
+    return [groups[a.name] for a in args if a.is_variadic and not a.mixed and groups[a.name]]
 
 
 def _widen_result(op: ir.Operation, result: ir.Value, target: ir.Type) -> None:

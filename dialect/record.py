@@ -7,9 +7,9 @@
         sbp = grad = compute = reference = ...
 
 Slots: `types` (result shapes and dtypes), `sbp` (how it may be split), `grad` (its gradient, built of other
-operators), one meaning (`scalar`, `compute`, `decompose` or `kernel`), `reference` (NumPy, for tests) and `laws`
-(rewrites). Each is filled or says why not (`no_grad(..)`, `no_sbp(..)`). A `Call` is what rules see of one
-use of an operator.
+operators), one meaning (`scalar`, `compute`, `decompose`, `kernel` or `control`), `reference` (NumPy, for tests) and
+`laws` (rewrites). Each is filled or says why not (`no_grad(..)`, `no_sbp(..)`). A `Call` is what rules see of one use
+of an operator.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def no_reference(reason: str) -> Absent:
 
 
 Rule = Callable[..., Any]
-MEANINGS = ("scalar", "compute", "decompose", "kernel")
+MEANINGS = ("scalar", "compute", "decompose", "kernel", "control")
 SLOTS = ("types", "sbp", "grad", *MEANINGS, "reference")
 
 
@@ -101,6 +101,7 @@ class Operator:
     - `parts(ops, op)`: the meaning on complex numbers, see `dialect.parts`; without this slot a call with complex
       numbers is refused. Operators on complex numbers alone have no other meaning.
     - `kernel(op)`: an `external.ExternalKernel` for a call on static `TensorDesc`s.
+    - `control`: how the functions among the attributes run, one of `control.FORMS`.
     - `launch`, `device_kernel(op)`: the kernel on a CUDA device: `launch.source(op, name)` is source for the device's
       backend; `device_kernel(op)` an `ExternalKernel`, or None.
     - `in_place(op)`: pairs of numbers, of a result and of the operand whose memory the kernel wants for the result.
@@ -130,6 +131,7 @@ class Operator:
     sharded_decomposition: Rule | None = None
     kernel: Rule | None = None
     parts: Rule | None = None
+    control: str | None = None
     device_kernel: Rule | None = None
     in_place: Rule | None = None
     launch: Any = None
@@ -177,10 +179,11 @@ class Call:
 
     Operands and results are `TensorDesc`s (types, sbp), `Value`s (grad, decompose) or `Stage`s (compute), by name:
     `op.x`, or `op["in"]` for a Python keyword. A missing optional operand is None, a repeated one a tuple. Attributes
-    are Python values. `maybe_nonfinite` numbers the operands that may not be finite (see `dialect.reverse`).
+    are Python values. `maybe_nonfinite` numbers the operands that may not be finite, `wanted` those whose gradient is
+    needed, None for all (see `dialect.reverse`).
     """
 
-    __slots__ = ("attrs", "inputs", "maybe_nonfinite", "outputs", "record")
+    __slots__ = ("attrs", "inputs", "maybe_nonfinite", "outputs", "record", "wanted")
 
     def __init__(
         self,
@@ -192,6 +195,7 @@ class Call:
         self.record, self.inputs, self.attrs = record, dict(inputs), dict(attrs)
         self.outputs = dict(outputs or {})
         self.maybe_nonfinite: frozenset[int] = frozenset()
+        self.wanted: frozenset[int] | None = None
 
     def __getitem__(self, name: str) -> Any:
         for table in (self.inputs, self.attrs, self.outputs):

@@ -242,6 +242,7 @@ class _Reverse:
     def _visit_call(self, op: Call, cotangents: Sequence[Value | None]) -> None:
         if isinstance(op.record.grad, Absent):
             raise self._refused(op, op.record.grad.reason)
+        op.wanted = frozenset(i for i, v in enumerate(op.operands) if id(v) in self.producers)
         named = op.record.grad(self.ops, op, *cotangents)
         unknown = named.keys() - op.inputs.keys()
         if unknown:

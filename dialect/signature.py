@@ -3,8 +3,8 @@
     matmul(a, b, _add_to_output?, transpose_a: bool = False, alpha: double = 1.0) -> out
 
 A name alone is an operand; `?` makes it optional, `*` repeated, `+` repeated at least once and `+2` at
-least twice. A name with a kind is an attribute, mandatory unless a default follows. Names after the
-arrow are results.
+least twice; `**` is repeated with an element type and a rank of its own each time. A name with a kind is an
+attribute, mandatory unless a default follows. Names after the arrow are results.
 """
 
 from __future__ import annotations
@@ -30,15 +30,21 @@ class _Mandatory:
 
 #: The default of an attribute that has none.
 MANDATORY = _Mandatory()
+#: The most tensors of a name with `**`.
+MOST_MIXED = 64
 
 
 @dataclass(frozen=True)
 class ArgDef:
-    """One operand or result: `least` to `most` tensors (`most` None: any number)."""
+    """One operand or result: `least` to `most` tensors (`most` None: any number).
+
+    Repeated tensors share an element type and a rank unless they are `mixed`; mixed ones are at most `MOST_MIXED`.
+    """
 
     name: str
     least: int = 1
     most: int | None = 1
+    mixed: bool = False
 
     @property
     def is_single(self) -> bool:
@@ -60,6 +66,8 @@ class ArgDef:
             return self.name
         if self.is_optional:
             return f"{self.name}?"
+        if self.mixed:
+            return f"{self.name}**"
         return self.name + {0: "*", 1: "+"}.get(self.least, f"+{self.least}")
 
 
@@ -102,7 +110,7 @@ class Signature:
 
 #: Names have ASCII letters alone: MLIR refuses a dialect in which one operation has others.
 _SIGNATURE = re.compile(r"\s*([A-Za-z_]\w*)\s*\((.*)\)\s*->\s*(.*?)\s*", re.DOTALL | re.ASCII)
-_ARG = re.compile(r"([A-Za-z_]\w*)(\?|\*|\+(\d*))?", re.ASCII)
+_ARG = re.compile(r"([A-Za-z_]\w*)(\?|\*\*?|\+(\d*))?", re.ASCII)
 _ATTR = re.compile(r"([A-Za-z_]\w*)\s*:\s*(\w+)\s*(?:=\s*(.+))?", re.DOTALL | re.ASCII)
 
 
@@ -165,7 +173,7 @@ def _parse_arg(text: str) -> ArgDef:
         return ArgDef(name)
     if suffix == "?":
         return ArgDef(name, 0, 1)
-    return ArgDef(name, 0 if suffix == "*" else int(least or 1), None)
+    return ArgDef(name, 0 if suffix[0] == "*" else int(least or 1), None, suffix == "**")
 
 
 def _parse_default(text: str, kind: AttrKind) -> AttrValue:

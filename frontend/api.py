@@ -58,8 +58,9 @@ from oneflow.frontend.oneflow_v0.variables import *  # noqa: F403
 from oneflow.frontend.operators import OPS as ops  # noqa: N811
 from oneflow.frontend.operators import elementwise, operator
 from oneflow.frontend.serialization import load, save
-from oneflow.frontend.tracing import autograd
+from oneflow.frontend.tracing import autograd, control_flow
 from oneflow.frontend.tracing.autograd import *  # noqa: F403
+from oneflow.frontend.tracing.control_flow import *  # noqa: F403
 from oneflow.frontend.tracing.trace import trace
 from oneflow.runtime.global_array import Placement as placement  # noqa: N813
 from oneflow.runtime.native import num_threads as get_num_threads
@@ -163,5 +164,6 @@ _TABLES = {**typed_tensors("cpu"), **inplace.FUNCTIONS}
 globals().update(_TABLES)
 __all__ += list(_TABLES)
 __all__ += autograd.__all__
+__all__ += control_flow.__all__
 __all__ += functional.__all__
 __all__ += variables.__all__

@@ -1,7 +1,8 @@
-"""Buffers of an entry: liveness analysis and offsets in the workspace."""
+"""Buffers of an entry: liveness analysis, offsets in the workspace, the scratch memory of calls of bodies."""
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from typing import Protocol
 
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.kernels.nodes import Unsupported, read_node
+from oneflow.lowering.linalg.control import Control
 from oneflow.passes.base import PassError
 from oneflow.passes.walk import returned_values
 
@@ -67,6 +69,12 @@ class Liveness:
             buffer = self.buffer_of[value]
             if buffer.kind == "temporary" and buffer.result is None:
                 buffer.result = number
+
+    def scratch(self, number: int, size: int) -> Buffer:
+        """A buffer of `size` bytes that lives during operation `number`."""
+        buffer = Buffer(len(self.buffers), "temporary", size, number, number)
+        self.buffers.append(buffer)
+        return buffer
 
     def _make(self, kind: str, value: ir.Value, number: int) -> Buffer:
         buffer = Buffer(len(self.buffers), kind, static_bytes(value.type), number, number)
@@ -221,3 +229,20 @@ def _first_fit(buffer: Buffer, placed: Sequence[Buffer]) -> int:
                 break
             offset = end
     return offset
+
+
+def scratch_offsets(op: ir.Operation, control: Control) -> list[int]:
+    """The offsets in the scratch memory of a call of bodies: of a second buffer for each state, of the result of a
+    condition, and of the workspace of the bodies.
+    """
+    sizes = [static_bytes(v.type) or 0 for v in list(op.operands)[: control.states]]
+    return list(itertools.accumulate((_aligned(size) for size in (*sizes, 1)), initial=0))
+
+
+def control_bytes(op: ir.Operation, control: Control, workspaces: Mapping[str, int]) -> int:
+    """The scratch memory of a call of bodies, which need `workspaces`."""
+    return scratch_offsets(op, control)[-1] + max(_aligned(workspaces[name]) for name in control.functions)
+
+
+def _aligned(size: int) -> int:
+    return -(-size // ALIGNMENT) * ALIGNMENT

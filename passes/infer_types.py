@@ -105,7 +105,7 @@ class _Refiner:
 
     def _refine_results(self, op: ir.Operation, types: Sequence[TensorDesc]) -> None:
         record = dialect.record_of(op, self.registry)
-        if not record.signature.outputs or not any(a.is_variadic for a in record.signature.outputs):
+        if all(a.mixed or not a.is_variadic for a in record.signature.outputs):
             for value, desc in zip(op.results, types, strict=True):
                 self._refine(value, desc)
             return

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from oneflow.dialect import oneflow as dialect
 from oneflow.dialect._mlir import ir
 from oneflow.passes.base import PassError
 from oneflow.passes.walk import gather
@@ -45,18 +46,30 @@ def inline_calls(function: ir.Operation, functions: Mapping[str, ir.Operation], 
 
 
 def keep_entry(module: ir.Module, entry: str) -> None:
-    """Leaves function `entry` alone in the module, together with declarations; what it calls is inlined.
+    """Leaves function `entry` in the module, with declarations and the bodies that operators name; calls are inlined.
 
     Raises:
         PassError: a function called has several blocks, calls itself, or is a value.
     """
     functions = functions_of(module)
     declared = {name for name, op in functions.items() if not len(op.regions[0].blocks)}
-    inline_calls(functions[entry], functions, declared)
-    refuse_function_values(functions[entry])
+    kept: set[str] = set()
+    pending = [entry]
+    while pending:
+        kept.add(name := pending.pop())
+        inline_calls(functions[name], functions, declared)
+        refuse_function_values(functions[name])
+        pending += [body for body in named_bodies(functions[name]) if body in functions and body not in kept]
     for name, op in functions.items():
-        if name != entry and name not in declared:
+        if name not in kept and name not in declared:
             op.erase()
+
+
+def named_bodies(function: ir.Operation) -> set[str]:
+    """The functions that operators of a function name as their bodies."""
+    bodies: set[str] = set()
+    dialect.walk(function, lambda op: bodies.update(dialect.named_functions(op)))
+    return bodies
 
 
 def refuse_function_values(root: ir.Operation) -> None:

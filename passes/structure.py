@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import ir
-from oneflow.dialect.oneflow import CAST, PREFIX
+from oneflow.dialect.oneflow import CAST, PREFIX, named_functions
 from oneflow.dialect.tensor_desc import TensorDesc, from_mlir
 
 #: Operations whose operands may change their type; besides those of the dialect and those that joins name.
@@ -157,7 +157,9 @@ class Structure:
         joined = {(s.op, s.index) for j in function.joins for s in j.sources}
         for op in body:
             self._add_fixed(op, joined)
-            if op.name not in FLEXIBLE and not op.name.startswith(PREFIX):
+            if op.name.startswith(PREFIX):
+                self.referenced.update(map(function.qualified, named_functions(op)))
+            elif op.name not in FLEXIBLE:
                 symbols = (a for _, a in op.attributes.items() if isinstance(a, ir.FlatSymbolRefAttr))
                 self.referenced.update(function.qualified(a.value) for a in symbols)
 

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import ir
-from oneflow.lowering.llvm.define_launches import entry_symbol, plan_symbol
+from oneflow.lowering.llvm.define_launches import entry_symbol
+from oneflow.lowering.llvm.writer import plan_symbol
 
 #: The fewest launch functions for which another part pays.
 MIN_LAUNCHES_PER_PART = 3

@@ -1,8 +1,8 @@
-"""Programs with external kernels and dynamic sizes, compiled for each set of sizes.
+"""Programs with external kernels or structured control flow and dynamic sizes, compiled for each set of sizes.
 
-External kernels are chosen for static calls, and rules in C++ know numbers only. So a program that calls an external
-kernel on a dynamic tensor is inferred and compiled anew for each new set of sizes; the functions of the library run
-with these sizes.
+External kernels are chosen for static calls, rules in C++ know numbers only, and the memory of bodies has to be
+static. So a program that calls an external kernel or bodies on a dynamic tensor is inferred and compiled anew for
+each new set of sizes; the functions of the library run with these sizes.
 """
 
 from __future__ import annotations
@@ -38,13 +38,14 @@ def compile_program(
 
 
 def needs_sizes(module: ir.Module, registry: Registry) -> bool:
-    """Whether a module calls an external kernel on a dynamic tensor."""
+    """Whether a module calls an external kernel or bodies on a dynamic tensor."""
     is_needed = False
 
     def visit(op: ir.Operation) -> ir.WalkResult:
         nonlocal is_needed
         name = op.name.removeprefix(PREFIX)
-        if op.name.startswith(PREFIX) and name in registry and _is_external(registry[name]):
+        record = registry[name] if op.name.startswith(PREFIX) and name in registry else None
+        if record is not None and (_is_external(record) or record.control is not None):
             descs = [from_mlir(v.type) for v in op.operands]
             is_needed = is_needed or not all(d is not None and d.is_static for d in descs)
         return ir.WalkResult.ADVANCE

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from oneflow.dialect import dtypes, meaning
+from oneflow.dialect import control, dtypes, meaning
 from oneflow.dialect import oneflow as dialect
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.builder import Value
@@ -180,6 +180,8 @@ def run_meaning(op: Call) -> list[Array]:
         return _run_parts(op, call.results)
     if op.record.kernel is not None:
         return list(run_kernel(op))
+    if op.record.control is not None:
+        return control.run(_MeaningBuilder(), op)
     if op.record.decompose is None:
         stages = meaning.stages(meaning.input_stages(call), call.results)
         return evaluate(stages, flatten(op.inputs.values()))

@@ -1,6 +1,6 @@
 """Recurrent layers and cells: RNN, LSTM, GRU. Parameters have PyTorch's names, shapes and initial distributions. The
-steps of a sequence are a Python loop, so that a compiled function has the steps of one length; the input products of
-all steps are one product.
+input products of all steps are one product. In a compiled function the steps of a sequence are one `scan`, in eager
+mode a Python loop, as are those of packed sequences, of global tensors and of tensors of dynamic sizes.
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ import numpy as np
 
 from oneflow.dialect.dtypes import DType
 from oneflow.frontend import functional as F  # noqa: N812
+from oneflow.frontend.core.ambient import SCOPE
 from oneflow.frontend.core.dispatch import dispatch_all
 from oneflow.frontend.core.errors import fail
 from oneflow.frontend.nn import init
 from oneflow.frontend.nn.layers import new_parameter
 from oneflow.frontend.nn.module import Module
 from oneflow.frontend.nn.rnn_packing import PackedSequence
+from oneflow.frontend.tracing.control_flow import scan, traces_bodies
 
 __all__ = [
     "GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNCell",
@@ -84,10 +86,16 @@ class _Recurrent(Module):
         """The inputs' part of the gates."""
         return F.linear(x, getattr(self, f"weight_ih{suffix}"), getattr(self, f"bias_ih{suffix}"))
 
-    def next_states(self, suffix: str, given: Any, states: States) -> States:
-        """The states after one step."""
-        before = F.linear(states[0], getattr(self, f"weight_hh{suffix}"), getattr(self, f"bias_hh{suffix}"))
-        return self.step(given, before, states)
+    def stepper(self, suffix: str) -> Callable[[Any, States], States]:
+        """The function from the inputs' part of the gates, and the states before, to the states after one step."""
+        names = ("weight_hh", "bias_hh", "weight_hr")
+        weight, bias, projection = (getattr(self, f"{name}{suffix}", None) for name in names)
+
+        def next_states(given: Any, states: States) -> States:
+            states = self.step(given, F.linear(states[0], weight, bias), states)
+            return states if projection is None else (F.linear(states[0], projection), *states[1:])
+
+        return next_states
 
     def extra_repr(self) -> str:
         """Sizes."""
@@ -112,9 +120,8 @@ class _Cell(_Recurrent):
         if hx is None:
             sizes = [-1] * (input.dim() - 1)
             hx = (_zero_state(input, *sizes, self.hidden_size),) * self.states
-        states = self.next_states(
-            "", self.input_gates("", input), tuple(hx) if isinstance(hx, (tuple, list)) else (hx,)
-        )
+        before = tuple(hx) if isinstance(hx, (tuple, list)) else (hx,)
+        states = self.stepper("")(self.input_gates("", input), before)
         return states if self.states > 1 else states[0]
 
 
@@ -154,6 +161,17 @@ def _steps(x: Any) -> Sequence[Any]:
         raise fail(f"expected a sequence of static length, got {x.desc}")
     steps: Sequence[Any] = dispatch_all("stack_grad", x, [F.select(x, 0, 0)] * x.shape[0], axis=0)
     return steps
+
+
+def _is_one_scan(gates: Any, states: States) -> bool:
+    """Whether the steps are one operator. Automatic mixed precision changes the types of states in the first step."""
+    tensors = (gates, *states)
+    is_plain = all(x.desc.is_static and x.dtype is gates.dtype for x in tensors) and gates.shape[0] > 0
+    return is_plain and SCOPE.get().autocast is None and traces_bodies()
+
+
+def _with_output(states: States) -> tuple[States, Any]:
+    return states, states[0]
 
 
 def _with_rows(states: States, rows: int, first: States, ended: list[States]) -> States:
@@ -274,7 +292,10 @@ class _Layers(_Recurrent):
 
     def _run_direction(self, x: Any, suffix: str, first: States, sizes: Sequence[int] | None) -> tuple[Any, States]:
         """The states of one direction of a layer at every step, and those after the last."""
-        gates, back = self.input_gates(suffix, x), suffix.endswith("_reverse")
+        gates, back, next_states = self.input_gates(suffix, x), suffix.endswith("_reverse"), self.stepper(suffix)
+        if sizes is None and _is_one_scan(gates, first):
+            end, steps = scan(lambda h, at: _with_output(next_states(at, h)), first, gates, reverse=back)
+            return steps, end
         given = _steps(gates) if sizes is None else F.split(gates, sizes)
         outputs: list[Any] = []
         ended: list[States] = []
@@ -282,9 +303,7 @@ class _Layers(_Recurrent):
         for at in reversed(given) if back else given:
             if sizes is not None:
                 states = _with_rows(states, at.shape[0], first, ended)
-            states = self.next_states(suffix, at, states)
-            if self.proj_size:
-                states = F.linear(states[0], getattr(self, f"weight_hr{suffix}")), *states[1:]
+            states = next_states(at, states)
             outputs.append(states[0])
         if ended:
             states = tuple(F.cat(parts) for parts in zip(states, *reversed(ended), strict=True))

@@ -8,18 +8,20 @@ from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.kernels.structural_hash import StructuralHasher
-from oneflow.lowering.linalg.external import PREFIX
+from oneflow.lowering.linalg.control import PREFIX as CONTROL
+from oneflow.lowering.linalg.external import PREFIX as EXTERNAL
 
 #: The most operations in a group. Each candidate is checked against all members, which costs quadratic time.
 MAX_MEMBERS = 64
 
 
 def is_external_call(op: ir.Operation) -> bool:
-    """Whether an operation calls an external kernel.
+    """Whether an operation calls an external kernel, or bodies, which may call some.
 
     External calls keep their order: all ranks have to make collectives in the same order.
     """
-    return op.name == "func.call" and str(ir.FlatSymbolRefAttr(op.attributes["callee"]).value).startswith(PREFIX)
+    callee = str(ir.FlatSymbolRefAttr(op.attributes["callee"]).value) if op.name == "func.call" else ""
+    return callee.startswith((EXTERNAL, CONTROL))
 
 
 @dataclass

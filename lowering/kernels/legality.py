@@ -7,6 +7,7 @@ from collections.abc import Collection
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.kernels.numbers import is_number
 from oneflow.lowering.linalg.checks import CHECK_INDEX, CHECK_SIZE
+from oneflow.lowering.linalg.control import PREFIX as CONTROL
 from oneflow.lowering.linalg.external import PREFIX as EXTERNAL
 from oneflow.passes.base import PassError
 from oneflow.passes.inline import body_of, functions_of
@@ -22,9 +23,9 @@ UNSUPPORTED = {
 
 
 def callable_names(module: ir.Module) -> set[str]:
-    """The functions that an entry may call: functions with bodies, external kernels, run-time checks."""
-    functions = functions_of(module)
-    return {n for n, op in functions.items() if n.startswith((EXTERNAL, *CHECKS)) or len(op.regions[0].blocks)}
+    """The functions that an entry may call: functions with bodies, external kernels, control flow, checks."""
+    functions, known = functions_of(module), (EXTERNAL, CONTROL, *CHECKS)
+    return {n for n, op in functions.items() if n.startswith(known) or len(op.regions[0].blocks)}
 
 
 def check_is_linalg(function: ir.Operation, callable_functions: Collection[str]) -> None:

@@ -14,6 +14,7 @@ from oneflow.dialect.compute import Input, Reshape, Stage, is_natural
 from oneflow.dialect.record import Call, OperatorError, Registry, infer
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.lowering.linalg.checks import Checks
+from oneflow.lowering.linalg.control import Controls
 from oneflow.lowering.linalg.conversion_cache import ConversionCache
 from oneflow.lowering.linalg.emit import BARRIER, Emitter, Value
 from oneflow.lowering.linalg.external import Externals, is_external
@@ -176,10 +177,10 @@ class _Converter:
         self.e = Emitter()
         self.shapes = Shapes(self.e, Scalars(self.e))
         self.checks, self.assertions = Checks(module, self.e), ShapeAssertions()
-        self.externals = Externals(module, self.e)
+        self.externals, self.controls = Externals(module, self.e), Controls(module, self.e)
 
     def convert(self, use: _OperatorUse) -> None:
-        """Replaces an operation by its stages, or by a call of its external kernel."""
+        """Replaces an operation by its stages, or by a call of its external kernel or of its bodies."""
         self.checks.begin_operation()
         with ir.InsertionPoint(use.op), ir.Location.name(use.op.name, use.op.location):
             operands = [self._operand(v, d) for v, d in zip(use.op.operands, use.call.operands, strict=True)]
@@ -233,7 +234,9 @@ class _Converter:
     def _values(self, use: _OperatorUse, operands: Sequence[Value]) -> Sequence[Value]:
         """The results of a call."""
         if is_external(use.call):
-            return self._call(use, operands)
+            return self._call(use, operands, self.externals)
+        if use.call.record.control is not None:
+            return self._call(use, operands, self.controls)
         if "barrier" in use.call.record.traits:
             return self._barrier(use, operands)
         if self.counts.get(use.key, 0) < 2:
@@ -263,8 +266,8 @@ class _Converter:
             self.assertions.check(builder, use.call)
         return results
 
-    def _call(self, use: _OperatorUse, operands: Sequence[Value]) -> list[Value]:
-        values = self.externals.call(use.op, use.call, operands, use.results)
+    def _call(self, use: _OperatorUse, operands: Sequence[Value], calls: Externals | Controls) -> list[Value]:
+        values = calls.call(use.op, use.call, operands, use.results)
         return [self._stated(v, d) for v, d in zip(values, use.stated, strict=True)]
 
     def _stated(self, value: Value, desc: TensorDesc) -> Value:

@@ -12,6 +12,7 @@ from typing import ClassVar
 
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.record import Registry
+from oneflow.lowering.llvm.writer import plan_symbol
 from oneflow.passes.base import Pass
 from oneflow.passes.registry import register_pass
 from oneflow.passes.walk import gather
@@ -20,11 +21,6 @@ from oneflow.passes.walk import gather
 def entry_symbol(name: str) -> str:
     """The symbol of entry `name` in a compiled object; its parameters are `(io, workspace)`."""
     return f"oneflow_entry_{name}"
-
-
-def plan_symbol(name: str) -> str:
-    """The symbol of the plan of entry `name`. The prefix keeps it apart from kernels and from functions of libm."""
-    return f"oneflow_plan_{name}"
 
 
 @register_pass
@@ -46,12 +42,14 @@ class DefineLaunches(Pass):
             elif "oneflow.planned" in op.attributes:
                 planned[ir.StringAttr(op.attributes["sym_name"]).value] = op.attributes["oneflow.planned"]
                 op.erase()
-        for op in [o.operation for o in module.body.operations if "oneflow.entry" in o.operation.attributes]:
-            _call_directly(op, planned)
-            op.attributes["passthrough"] = ir.ArrayAttr.get([ir.StringAttr.get(a) for a in _UNOPTIMIZED])
-            kinds = ", ".join(_parameters(op))
-            name = ir.StringAttr(op.attributes["sym_name"]).value
-            _add(module, f"llvm.func @{name}({kinds})", _entry(op))
+        for op in [o.operation for o in module.body.operations]:
+            if "oneflow.entry" in op.attributes or "oneflow.body" in op.attributes:
+                _call_directly(op, planned)
+                op.attributes["passthrough"] = ir.ArrayAttr.get([ir.StringAttr.get(a) for a in _UNOPTIMIZED])
+            if "oneflow.entry" in op.attributes:
+                kinds = ", ".join(_parameters(op))
+                name = ir.StringAttr(op.attributes["sym_name"]).value
+                _add(module, f"llvm.func @{name}({kinds})", _entry(op))
 
 
 #: LLVM attributes of a plan. A plan only makes calls, so optimising it costs compile time and gains nothing.

@@ -14,6 +14,7 @@ from oneflow.lowering.buffers import Buffer, Liveness
 from oneflow.lowering.kernels.donation import donated_arguments, updated_argument
 from oneflow.lowering.kernels.nodes import Node, Structure, Unsupported, Use, analyse, loop_size, read_node
 from oneflow.lowering.linalg.checks import CHECK_INDEX, CHECK_SIZE, SITES
+from oneflow.lowering.linalg.control import Control
 from oneflow.lowering.llvm.kernel import Kernel, compute_operations
 from oneflow.lowering.llvm.value_storage import phases_of
 from oneflow.passes.walk import gather, returned_values
@@ -25,7 +26,8 @@ class CalledFunctions:
 
     `kernels` are the module's kernels by name, `external` the names of external kernels. `bufferized` are kernels
     from `fallback`. `checking` are kernels whose run-time checks may fail. `in_place` gives, for external kernels,
-    the pairs of result and operand that may share memory.
+    the pairs of result and operand that may share memory. `controls` are the calls of bodies, and `workspaces` the
+    bytes that the plan of each body needs.
     """
 
     kernels: Mapping[str, Kernel]
@@ -33,6 +35,8 @@ class CalledFunctions:
     bufferized: frozenset[str] = frozenset()
     checking: frozenset[str] = frozenset()
     in_place: Mapping[str, Sequence[tuple[int, int]]] = field(default_factory=dict)
+    controls: Mapping[str, Control] = field(default_factory=dict)
+    workspaces: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -66,7 +70,7 @@ class DonationAnalysis:
         """Whether an argument's memory is not needed any more when the result is written."""
         op = self.ops[result_buffer.first]
         callee = ir.FlatSymbolRefAttr(op.attributes["callee"]).value if op.name == "func.call" else ""
-        if callee in self.functions.checking:
+        if callee in self.functions.checking or callee in self.functions.controls:
             return False
         if argument_buffer.last != result_buffer.first:
             return argument_buffer.last < result_buffer.first

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from oneflow.dialect._mlir import func, ir
 from oneflow.dialect.record import Registry
 from oneflow.lowering.kernels.legality import check_kernels_formed
 from oneflow.lowering.kernels.nodes import Structure, Unsupported, analyse, read_node
+from oneflow.lowering.linalg.control import BODY, bodies_in_order, read_controls
 from oneflow.lowering.linalg.external import declarations, in_place_pairs
 from oneflow.lowering.llvm.contraction import emit_contraction
 from oneflow.lowering.llvm.donation import CalledFunctions, checking_kernels
@@ -21,9 +22,10 @@ from oneflow.lowering.llvm.loop_nest import emit_columns, emit_rows, emit_scalar
 from oneflow.lowering.llvm.pairs import emit_pairs
 from oneflow.lowering.llvm.placement import emit_placement
 from oneflow.lowering.llvm.plan import RUNTIME as PLAN_RUNTIME
-from oneflow.lowering.llvm.plan import Plan, plan_declaration
+from oneflow.lowering.llvm.plan import BodyPlan, Plan, plan_declaration
 from oneflow.lowering.llvm.tiles import emit_tiles
 from oneflow.passes.base import Pass
+from oneflow.passes.inline import functions_of
 from oneflow.passes.registry import register_pass
 
 RUNTIME = """
@@ -72,20 +74,33 @@ class EmitKernels(Pass):
         external = declarations(module)
         called = CalledFunctions({k.name: k for k in kernels}, list(external), frozenset(k.name for k in fallback),
                       checking_kernels(module, kernels),
-                      {name: pairs for name, of in external.items() if (pairs := in_place_pairs(of))})  # fmt: skip
-        plans = [Plan(entry, called) for entry in entries]
+                      {name: pairs for name, of in external.items() if (pairs := in_place_pairs(of))},
+                      read_controls(module))  # fmt: skip
+        plans, bodies = _plans(module, entries, called)
         attributes = plans[0].module_attributes() if plans else {}
         bufferized = bufferize(fallback, RUNTIME) if fallback else None
         declared = [f"func.func private @{k.name}_launch({k.types()})" for k in fallback]
         emitted = [text for text in texts if text is not None]
         declared += [plan_declaration(f"{k.name}_launch", k.types()) for k in kernels]
         emitted_module = ir.Module.parse(
-            "\n".join([RUNTIME, *PLAN_RUNTIME, *emitted, *declared, *(p.emit() for p in plans)])
+            "\n".join([RUNTIME, *PLAN_RUNTIME, *emitted, *declared, *(p.emit() for p in (*bodies, *plans))])
         )
         _replace(module, emitted_module, bufferized)
         module.operation.attributes["oneflow.externals"] = ir.ArrayAttr.get(list(external.values()))
         for name, value in attributes.items():
             module.operation.attributes[name] = value
+
+
+def _plans(
+    module: ir.Module, entries: Sequence[ir.Operation], called: CalledFunctions
+) -> tuple[list[Plan], list[BodyPlan]]:
+    """The plans of the entries, and those of the bodies that they run."""
+    bodies: list[BodyPlan] = []
+    functions = functions_of(module)
+    for name in bodies_in_order(module):
+        bodies.append(BodyPlan(functions[name], called))
+        called = replace(called, workspaces={**called.workspaces, name: bodies[-1].workspace})
+    return [Plan(entry, called) for entry in entries if BODY not in entry.attributes], bodies
 
 
 def emit_kernel(kernel: Kernel) -> str | None:

@@ -10,22 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from oneflow.dialect._mlir import ir
-from oneflow.lowering.buffers import MAX_BYTES, Buffer, Liveness, plan_workspace
+from oneflow.lowering.buffers import MAX_BYTES, Buffer, Liveness, control_bytes, plan_workspace
 from oneflow.lowering.llvm.body import Lanes, LaneValue, clone_scalar, constant_text
 from oneflow.lowering.llvm.constants import constant_global
-from oneflow.lowering.llvm.define_launches import plan_symbol
+from oneflow.lowering.llvm.control import ControlWriter, callee_of, copy_text
 from oneflow.lowering.llvm.donation import CalledFunctions, DonationAnalysis
 from oneflow.lowering.llvm.kernel import Kernel
 from oneflow.lowering.llvm.shapes import TensorView, view_shape
-from oneflow.lowering.llvm.writer import POINTER, Index, Writer, memory_type
+from oneflow.lowering.llvm.writer import ADDRESS, PLAN_SUFFIX, POINTER, Index, Writer, memory_type, plan_symbol
 from oneflow.passes.walk import returned_values
-
-#: The type of addresses in a plan. It is LLVM's, so that a plan of many launches needs little further lowering.
-ADDRESS = "!llvm.ptr"
-#: The suffix of the names by which a plan calls functions that take memrefs; `define_launches` removes the suffix.
-PLAN_SUFFIX = ".plan"
 
 
 def plan_declaration(name: str, parameters: str, result: str = "") -> str:
@@ -52,6 +48,9 @@ class Plan:
     no run-time check has failed by then.
     """
 
+    #: The attributes of the plan's function.
+    kind: ClassVar[str] = "oneflow.entry, llvm.linkage = #llvm.linkage<internal>"
+
     entry: ir.Operation
     functions: CalledFunctions
     writer: Writer = field(default_factory=Writer)
@@ -70,14 +69,21 @@ class Plan:
         self.liveness = Liveness(self.ops, self.block, self.kernels)
         self.liveness.share_in_place(self.ops, self.functions.in_place)
         DonationAnalysis(self.ops, self.block, self.liveness, self.functions).donate(self.entry)
+        controls, workspaces = self.functions.controls, self.functions.workspaces
+        self.scratch = {n: self.liveness.scratch(n, control_bytes(op, controls[callee_of(op)], workspaces))
+                        for n, op in enumerate(self.ops) if callee_of(op) in controls}  # fmt: skip
         self.workspace = plan_workspace(self.entry, self.liveness.buffers)
-        results = returned_values(self.block)
-        self.io_slots = sum(1 + _dynamic_count(v) for v in (*self.block.arguments, *results)) + 2 * len(self.external)
+        self.io_slots = self._own_slots() + 2 * len(self.external)
         self.may_have_failed = False
         self.released_after: dict[int, list[Buffer]] = {}
         for buffer in self.liveness.buffers:
             if buffer.dynamic:
                 self.released_after.setdefault(buffer.last, []).append(buffer)
+
+    def _own_slots(self) -> int:
+        """The number of slots before those of external kernels."""
+        values = (*self.block.arguments, *returned_values(self.block))
+        return sum(1 + _dynamic_count(v) for v in values)
 
     def module_attributes(self) -> dict[str, ir.Attribute]:
         """What the executable has to know, as attributes of the module."""
@@ -101,11 +107,15 @@ class Plan:
             self._release(number)
         for value, slot in zip(results, self.slots, strict=True):
             self._return(value, slot)
-        parameters = ", ".join(f"{n}: {t}" for n, t in [*self.parameters, ("%workspace", ADDRESS), ("%io", ADDRESS)])
-        attributes = "{oneflow.entry, llvm.linkage = #llvm.linkage<internal>}"
-        head = f"func.func @{plan_symbol(self.name)}({parameters}) attributes {attributes} {{"
+        memory = [(name, ADDRESS) for name in (*self._destinations(), "%workspace", "%io")]
+        parameters = ", ".join(f"{n}: {t}" for n, t in [*self.parameters, *memory])
+        head = f"func.func @{plan_symbol(self.name)}({parameters}) attributes {{{self.kind}}} {{"
         tail = ["cf.br ^end", "^end:", "return", "}"]
         return "\n".join([*self.globals, head, *self.writer.head, *self.writer.lines, *tail])
+
+    def _destinations(self) -> list[str]:
+        """The parameters that are memory for results."""
+        return []
 
     def _argument(self, number: int, argument: ir.Value) -> None:
         """Adds the parameters of an argument."""
@@ -125,7 +135,7 @@ class Plan:
     def _op(self, number: int, op: ir.Operation) -> None:
         """Writes one operation of the entry."""
         if op.name == "func.call":
-            self._call(op)
+            self._call(number, op)
         elif op.name == "arith.constant" and isinstance(op.results[0].type, ir.RankedTensorType):
             self._constant(op)
         elif op.name == "tensor.empty" and op.results[0] in self.liveness.buffer_of:
@@ -192,10 +202,10 @@ class Plan:
         self.pointers[buffer.number] = self.writer.op(address)
         self.values[result] = TensorView(buffer, tuple(result.type.shape), str(result.type.element_type))
 
-    def _call(self, op: ir.Operation) -> None:
-        """A call of a kernel, an external kernel, or a run-time check."""
-        callee = ir.FlatSymbolRefAttr(op.attributes["callee"]).value
-        if callee not in self.kernels and callee not in self.external:
+    def _call(self, number: int, op: ir.Operation) -> None:
+        """A call of a kernel, an external kernel, bodies, or a run-time check."""
+        callee = callee_of(op)
+        if not any(callee in known for known in (self.kernels, self.external, self.functions.controls)):
             self._check(op, callee)
             return
         inputs = list(op.operands)[: len(op.operands) - len(op.results)]
@@ -208,6 +218,9 @@ class Plan:
             self._allocate(view)
         if callee in self.external:
             self._external(self.external.index(callee), [*inputs, *op.results])
+            return
+        if callee in self.functions.controls:
+            self._control(number, op, inputs)
             return
         arguments = [a for v in (*inputs, *op.results) for a in self._kernel_arguments(v)]
         types = self.kernels[callee].types().replace(POINTER, ADDRESS)
@@ -237,6 +250,15 @@ class Plan:
             self.scalars[op.results[0]] = LaneValue(self.writer.op(call), str(op.results[0].type))
             return
         self.writer.line(f"func.call @{callee}({', '.join(names)}) : {types}()")
+
+    def _control(self, number: int, op: ir.Operation, inputs: Sequence[ir.Value]) -> None:
+        """A call that runs bodies."""
+        size = self.writer.constant(str(self.scratch[number].offset), "i64")
+        scratch = self.writer.op(f"llvm.getelementptr %workspace[{size}] : ({ADDRESS}, i64) -> {ADDRESS}, i8")
+        given, made = ([self._pointer(self.values[v].buffer) for v in part] for part in (inputs, op.results))
+        external = self._slot(self.io_slots - 2 * len(self.external))
+        control = self.functions.controls[callee_of(op)]
+        ControlWriter(self.writer, op, control, given, made, scratch, external, self._stop_if_failed).emit()
 
     def _external(self, number: int, values: Sequence[ir.Value]) -> None:
         """A call of an external kernel, with the addresses of all tensors in an array."""
@@ -297,6 +319,9 @@ class Plan:
             return
         if buffer.argument is not None:
             self.pointers[buffer.number] = f"%in{buffer.argument}"
+        elif buffer.result is not None and self._destinations():
+            self.pointers[buffer.number] = self._destinations()[buffer.result]
+            return
         elif buffer.offset is not None:
             # Constant offsets in llvm.getelementptr have 32 bits; workspaces can be larger.
             offset = self.writer.constant(str(buffer.offset), "i64")
@@ -340,10 +365,31 @@ class Plan:
         size = self.writer.index(self._bytes(view))
         target = self.writer.op(f"func.call @oneflow_rt_alloc{PLAN_SUFFIX}({size}) : (index) -> {ADDRESS}")
         self._store_result_address(target, slot)
-        arguments = f"{target}, {self._pointer(view.buffer)}, {size}"
-        self.writer.line(
-            f"func.call @oneflow_rt_copy{PLAN_SUFFIX}({arguments}) : ({ADDRESS}, {ADDRESS}, index) -> ()"
-        )
+        self.writer.line(copy_text(f"{target}, {self._pointer(view.buffer)}, {size}"))
+
+
+class BodyPlan(Plan):
+    """Writes a function that is a body: it writes its results to the memory that it is given.
+
+    Its parameters are addresses: of the arguments, of the results, of its workspace, and of the first slot of
+    external kernels.
+    """
+
+    kind: ClassVar[str] = "oneflow.body"
+
+    def _own_slots(self) -> int:
+        return 0
+
+    def _destinations(self) -> list[str]:
+        return [f"%out{n}" for n in range(len(returned_values(self.block)))]
+
+    def _return(self, value: ir.Value, slot: int) -> None:
+        """Copies a result that is an argument, a constant, or another result too."""
+        view, number = self.values[value], self.slots.index(slot)
+        if view.buffer.result != number:
+            size = self.writer.index(self._bytes(view))
+            arguments = f"%out{number}, {self._pointer(view.buffer)}, {size}"
+            self.writer.line(copy_text(arguments))
 
 
 def element_bytes(element: str) -> int:

@@ -73,6 +73,12 @@ def test_programs_of_dynamic_sizes_run(tmp_path):
     run([sys.executable, str(program)], tmp_path, ROOT)
 
 
+def test_programs_of_control_flow_run(tmp_path):
+    program = tmp_path / "control_flow.py"
+    program.write_text("\n".join(blocks(ROOT / "docs/control-flow.md", "python")))
+    run([sys.executable, str(program)], tmp_path, ROOT)
+
+
 def test_programs_of_onnx_models_run(tmp_path):
     program = tmp_path / "models.py"
     text = (ROOT / "docs/importers.md").read_text().partition("## ONNX\n")[2]

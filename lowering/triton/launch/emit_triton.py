@@ -15,6 +15,7 @@ from oneflow.dialect._mlir import func, ir
 from oneflow.dialect.record import Registry
 from oneflow.lowering.kernels.legality import check_kernels_formed
 from oneflow.lowering.kernels.nodes import Structure, Unsupported
+from oneflow.lowering.linalg.control import BODY, bodies_in_order, read_controls
 from oneflow.lowering.linalg.external import declarations, in_place_pairs, read_external
 from oneflow.lowering.triton.codegen.kernel import FAILURE, SETUP, Kernel
 from oneflow.lowering.triton.codegen.loop_nest import LoopNest
@@ -24,7 +25,7 @@ from oneflow.lowering.triton.codegen.scatter import ScatterNest
 from oneflow.lowering.triton.early_compilation import announce
 from oneflow.lowering.triton.launch.grouped_launches import group_calls, is_grouped
 from oneflow.lowering.triton.launch.horizontal_fusion import fuse_horizontally
-from oneflow.lowering.triton.launch.plan import Plan
+from oneflow.lowering.triton.launch.plan import BodyPlan, Plan
 from oneflow.lowering.triton.launch.unsupported import (
     HostKernel,
     declare_host,
@@ -86,17 +87,22 @@ class EmitTriton(Pass):
         sources, hosts = _sources_of(module, entries, write)
         names = _kernels(module)
         user_sources = _user_sources(external, registry)
-        for entry in entries[:1]:
-            on_device = {name: f for name, f in names.items() if name not in hosts}
+        on_device = {name: f for name, f in names.items() if name not in hosts}
+        bodies, planned = bodies_in_order(module), _planned(entries)
+        for entry in planned:
             _drop_calls_without_effect(entry, sources)
             group_calls(module, entry.operation, on_device, sources, lambda f: _product(f, precision))
             fuse_horizontally(module, entry.operation, on_device, sources)
-            for source in sources.values():
-                announce(source)
-            host = ["" if name in user_sources else name for name in external]
-            shared = {name: in_place_pairs(of) for name, of in external.items()}
-            Plan(entry.operation, on_device, {**sources, **user_sources}, host, hosts, shared).write(module)
-            names |= on_device
+        for source in sources.values() if planned else ():
+            announce(source)
+        host = ["" if name in user_sources else name for name in external]
+        shared = {name: in_place_pairs(of) for name, of in external.items()}
+        called = {
+            "functions": on_device, "sources": {**sources, **user_sources}, "external": host, "hosts": hosts,
+            "in_place": shared, "controls": read_controls(module), "constants": [],
+        }  # fmt: skip
+        _write_plans(module, planned, bodies, called)
+        names |= on_device
         module.operation.attributes["oneflow.externals"] = ir.ArrayAttr.get(list(external.values()))
         for name, function in names.items():
             if name in sources:
@@ -115,6 +121,30 @@ class EmitTriton(Pass):
         if found not in PRECISIONS:
             raise PassError(f"expected precision to be one of {', '.join(PRECISIONS)}, got {found}")
         return found
+
+
+def _planned(entries: Sequence[func.FuncOp]) -> list[func.FuncOp]:
+    """The bodies, and the one entry that is planned after them."""
+    bodies = [e for e in entries if BODY in e.attributes]
+    return [*bodies, *[e for e in entries if BODY not in e.attributes][:1]]
+
+
+def _write_plans(
+    module: ir.Module, planned: Sequence[func.FuncOp], bodies: Sequence[str], called: Mapping[str, Any]
+) -> None:
+    """Writes the plan of the entry with those of the bodies, each of which comes after the bodies that it runs.
+
+    `called` has the fields of `Plan` on what plans call, and the constants of all.
+    """
+    functions = {entry.sym_name.value: entry.operation for entry in planned}
+    workspaces: dict[str, int] = {}
+    texts: list[str] = []
+    for name in bodies:
+        body = BodyPlan(functions.pop(name), **called, workspaces=workspaces)
+        texts.append(body.text())
+        workspaces[name] = body.workspace
+    for entry in functions.values():
+        Plan(entry, **called, workspaces=workspaces).write(module, texts)
 
 
 def _user_sources(external: Mapping[str, ir.Attribute], registry: Registry) -> dict[str, Source]:

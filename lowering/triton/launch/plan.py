@@ -17,13 +17,15 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import ir
-from oneflow.lowering.buffers import Buffer, Liveness, plan_workspace
+from oneflow.lowering.buffers import Buffer, Liveness, control_bytes, plan_workspace
 from oneflow.lowering.kernels.nodes import Unsupported
+from oneflow.lowering.linalg.control import Control
 from oneflow.lowering.linalg.emit import BARRIER
 from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.triton.codegen.body import literal
 from oneflow.lowering.triton.codegen.kernel import FAILURE, Kernel
 from oneflow.lowering.triton.codegen.symbolic_sizes import Size, product
+from oneflow.lowering.triton.launch.control import ControlWriter
 from oneflow.lowering.triton.launch.donation import donations
 from oneflow.lowering.triton.launch.overlap import extend_lives
 from oneflow.lowering.triton.names import PLAN, identifier
@@ -65,6 +67,7 @@ class Plan:
 
     Operands and results of `external` kernels, which are host code, and of the kernels `hosts` are copied to the host
     and back. `in_place` has for each external kernel the pairs of a result and the operand whose memory it may take.
+    `controls` are the calls of bodies, and `workspaces` the bytes that the plan of each body needs.
     """
 
     entry: ir.Operation
@@ -73,6 +76,8 @@ class Plan:
     external: Sequence[str] = ()
     hosts: Collection[str] = ()
     in_place: Mapping[str, Sequence[tuple[int, int]]] = field(default_factory=dict)
+    controls: Mapping[str, Control] = field(default_factory=dict)
+    workspaces: Mapping[str, int] = field(default_factory=dict)
     lines: list[str] = field(default_factory=list)
     constants: list[ir.Attribute] = field(default_factory=list)
     names: dict[int, str] = field(default_factory=dict)
@@ -88,6 +93,9 @@ class Plan:
         without_reuse = _static_bytes(self.liveness.buffers) <= NO_REUSE_SHARE * gpu_target().l2_cache_bytes
         if not without_reuse:
             self.liveness.share_in_place(self.ops, self.in_place)
+        self.scratch = {n: self.liveness.scratch(n, control_bytes(op, self.controls[_callee(op)], self.workspaces))
+                        for n, op in enumerate(self.ops)
+                        if op.name == "func.call" and _callee(op) in self.controls}  # fmt: skip
         self.copied = {r: v for number, op in enumerate(self.ops) for r, v in self._updates(number, op)}
         extend_lives(self.ops, self.liveness)
         self.workspace = plan_workspace(self.entry, self.liveness.buffers, without_reuse)
@@ -116,12 +124,12 @@ class Plan:
 
     def text(self) -> str:
         """The function's source."""
-        parameters = ["run"]
+        parameters = self._first_parameters()
         for number, argument in enumerate(self.block.arguments):
             parameters += self._argument(number, argument)
         for number, op in enumerate(self.ops[:-1]):
             try:
-                self._op(op)
+                self._op(number, op)
             except Unsupported:
                 raise PassError(
                     f"expected kernels, views and sizes in the entry, got {op.name}", op.location
@@ -132,9 +140,16 @@ class Plan:
         body = "\n".join(INDENT + line for line in self.lines or ["pass"])
         return f"def {identifier(self.name)}({', '.join(parameters)}):\n{body}\n"
 
-    def write(self, module: ir.Module) -> None:
-        """Writes the plan as an attribute of the entry, and what runs need as attributes of the module."""
-        self.entry.attributes[PLAN] = ir.StringAttr.get(self.text())
+    def _first_parameters(self) -> list[str]:
+        """The parameters before those of the arguments."""
+        return ["run"]
+
+    def write(self, module: ir.Module, bodies: Sequence[str] = ()) -> None:
+        """Writes the plan as an attribute of the entry, and what runs need as attributes of the module.
+
+        `bodies` are the plans of the bodies that the entry runs.
+        """
+        self.entry.attributes[PLAN] = ir.StringAttr.get("\n\n".join([self.text(), *bodies]))
         attributes = module.operation.attributes
         attributes["oneflow.workspace"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), self.workspace)
         results = [ir.StringAttr.get(str(v.type)) for v in self.ops[-1].operands]
@@ -152,9 +167,9 @@ class Plan:
         self.places[argument] = PlacedTensor(buffer, tuple(shape), str(argument.type.element_type))
         return parameters
 
-    def _op(self, op: ir.Operation) -> None:
+    def _op(self, number: int, op: ir.Operation) -> None:
         if op.name == "func.call":
-            self._call(op)
+            self._call(number, op)
             return
         if op.name in ("tensor.empty", "linalg.fill", "tensor.from_elements"):
             return
@@ -249,9 +264,9 @@ class Plan:
         text = f'run.read({self._pointer(tensor.buffer)}, {offset}, "{tensor.element}")'
         self.scalars[op.results[0]] = self._named(text)
 
-    def _call(self, op: ir.Operation) -> None:
+    def _call(self, number: int, op: ir.Operation) -> None:
         callee = _callee(op)
-        if not any(callee in known for known in (self.sources, self.external, self.hosts)):
+        if not any(callee in known for known in (self.sources, self.external, self.hosts, self.controls)):
             self._check(op)
             return
         inputs = list(op.operands)[: len(op.operands) - len(op.results)]
@@ -268,11 +283,14 @@ class Plan:
             given, made = (", ".join(map(self._host_operand, v)) for v in (inputs, op.results))
             self.lines.append(f'run.on_host("{callee}", [{given}], [{made}])')
             return
+        if callee in self.controls:
+            self._control(number, op, inputs)
+            return
         source = self.sources[callee]
-        for number, operand in source.updates.items():
-            self._copy(op.results[number], op.operands[operand])
-        for number, value in source.fills.items():
-            filled = self.places[op.results[number]]
+        for result_number, operand in source.updates.items():
+            self._copy(op.results[result_number], op.operands[operand])
+        for result_number, value in source.fills.items():
+            filled = self.places[op.results[result_number]]
             at, size = self._pointer(filled.buffer), product(filled.shape)
             text = f'run.fill({at}, {size}, {value}, "{filled.element}")'
             self.lines.append(text)
@@ -281,6 +299,18 @@ class Plan:
         arguments += [f"writes={len(op.results)}"] if len(op.results) else []
         self.lines.append(f'run.launch("{callee}", {", ".join(arguments)})')
         op.attributes["oneflow.at"] = ir.ArrayAttr.get([ir.StringAttr.get(self._location(r)) for r in op.results])
+
+    def _control(self, number: int, op: ir.Operation, inputs: Sequence[ir.Value]) -> None:
+        """A call that runs bodies."""
+        buffer = self.scratch[number]
+        base = self._workspace_offset(buffer.offset or 0)
+        given, made = ([self._pointer(self.places[v].buffer) for v in part] for part in (inputs, op.results))
+        call = ControlWriter(number, op, self.controls[_callee(op)], given, made, base, buffer.bytes or 0)
+        self.lines += call.text()
+
+    def _workspace_offset(self, offset: int) -> str:
+        """The offset of memory in the workspace of the program."""
+        return str(offset)
 
     def _extent(self, value: ir.Value) -> str:
         """The address and the bytes of a tensor, as text."""
@@ -336,15 +366,19 @@ class Plan:
             return
         name = self.names[buffer.number] = f"b{buffer.number}"
         if buffer.result is not None:
-            sizes = "".join(f"{s}, " for s in tensor.shape).rstrip(" ")
-            argument = self.donated.get(buffer.result)
-            how = f"result({buffer.result}" if argument is None else f"donated({buffer.result}, {argument}"
-            text = f"run.{how}, {_bytes(tensor)}, ({sizes}))"
+            text = self._result_memory(buffer.result, tensor)
         elif buffer.offset is not None:
-            text = f"run.at({buffer.offset}, {buffer.bytes})"
+            text = f"run.at({self._workspace_offset(buffer.offset)}, {buffer.bytes})"
         else:
             text = f"run.temporary({_bytes(tensor)})"
         self.lines.append(f"{name} = {text}")
+
+    def _result_memory(self, number: int, tensor: PlacedTensor) -> str:
+        """The memory of a result."""
+        sizes = "".join(f"{s}, " for s in tensor.shape).rstrip(" ")
+        argument = self.donated.get(number)
+        how = f"result({number}" if argument is None else f"donated({number}, {argument}"
+        return f"run.{how}, {_bytes(tensor)}, ({sizes}))"
 
     def _release(self, number: int) -> None:
         """Frees allocated buffers whose last use is operation `number`."""
@@ -368,6 +402,34 @@ class Plan:
         buffer = Buffer(-1 - len(self.names), "temporary", None, 0, 0)
         self.names[buffer.number] = "0"
         return PlacedTensor(buffer, self._shape(value), str(value.type.element_type))
+
+
+class BodyPlan(Plan):
+    """Plans a function that is a body: it writes its results to memory that it is given.
+
+    Its parameters are the offset of its part of the workspace, addresses of the arguments and of the results.
+    """
+
+    def text(self) -> str:
+        """The function's source."""
+        head, _, rest = super().text().partition("):\n")
+        results = "".join(f", out{n}" for n in range(len(self.ops[-1].operands)))
+        return f"{head}{results}):\n{rest}"
+
+    def _first_parameters(self) -> list[str]:
+        return ["run", "base"]
+
+    def _workspace_offset(self, offset: int) -> str:
+        return f"base + {offset}"
+
+    def _result_memory(self, number: int, tensor: PlacedTensor) -> str:
+        return f"out{number}"
+
+    def _return(self, number: int, value: ir.Value) -> None:
+        """Copies a result that is not in its own memory."""
+        tensor = self.places.get(value) or self._undefined(value)
+        if _root(tensor.buffer).result != number:
+            self.lines.append(f"run.copy(out{number}, {self._pointer(tensor.buffer)}, {_bytes(tensor)})")
 
 
 def _static_bytes(buffers: Sequence[Buffer]) -> int:

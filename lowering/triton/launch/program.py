@@ -19,7 +19,7 @@ from oneflow.lowering.triton.source import Source
 
 @dataclass(frozen=True)
 class Program:
-    """The plan of an entry as Python source, and what the plan refers to.
+    """The plans of an entry and of bodies as Python source, and what they refer to.
 
     `sources` are the kernels by name, `choices` the candidates of each kernel that is tuned. `workspace` is in bytes.
     `sites` are the places of run-time checks in the user's program. `externals` are the external kernels, `hosts` the
@@ -49,8 +49,8 @@ class Program:
 
     def function(self) -> Callable[..., None]:
         """The plan as a function of a run, addresses and sizes."""
-        namespace: dict[str, Any] = {}
-        exec(compile(self.plan, f"<plan of {self.name}>", "exec"), {"math": math}, namespace)
+        namespace: dict[str, Any] = {"math": math}
+        exec(compile(self.plan, f"<plan of {self.name}>", "exec"), namespace)
         function: Callable[..., None] = namespace[identifier(self.name)]
         return function
 

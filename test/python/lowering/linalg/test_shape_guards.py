@@ -40,8 +40,9 @@ from oneflow.testing import checks
 from oneflow.testing.backend import compile_call
 from oneflow.testing.sample import Sample
 
-#: External kernels are made for the sizes of each call.
-WITH_OPERANDS = [s for s in SAMPLES if flatten(s.operands) and REGISTRY[s.op].kernel is None]
+#: External kernels and calls of bodies are made for the sizes of each call.
+SIZED = {r.name for r in REGISTRY if r.kernel is not None or r.control is not None}
+WITH_OPERANDS = [s for s in SAMPLES if flatten(s.operands) and s.op not in SIZED]
 #: The first two samples of every operator.
 BY_OPERATOR = groupby(sorted(WITH_OPERANDS, key=lambda s: s.op), lambda s: s.op)
 CASES = [sample for _, those in BY_OPERATOR for sample in list(those)[:2]]

@@ -30,6 +30,7 @@ EACH = """model model_diff model_copy momentum_buf m v learning_rate scale_by_te
 UNOFFERED = {
     "batch_norm_gather_stats_with_counts": "input",
     "bernoulli": "in",
+    "cond": "xs",
     "distributed_partial_fc_sample_disable_boxing": "sampled_weight_diff sampled_label",
     "grid_sample_grad": "input",
     "hierarchical_parallel_cast_like": "in like",
@@ -45,8 +46,10 @@ UNOFFERED = {
     "multi_tensor_yolov5_weight_update": "model model_update",
     "nll_grad": "input",
     "reduce_nansum": "input_tensor",
+    "scan": "xs",
     "softmax_cross_entropy": "label",
     "tuple_identity": "in",
+    "while_loop": "xs",
     "xdivy": "x",
     "xdivy_x_grad": "x",
     "xdivy_y_grad": "x",

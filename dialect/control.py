@@ -1,0 +1,66 @@
+"""Structured control flow: the forms in which operators run the functions among their attributes.
+
+    results = run(ops, call)        a call on arrays; `ops` computes with NumPy
+
+An operator whose slot `control` names one of `FORMS` has operands in the order of the arguments of its functions:
+states, sequences, constants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from oneflow.dialect.body import Body
+from oneflow.dialect.builder import Builder
+from oneflow.dialect.record import Call
+
+Arrays = Sequence[np.ndarray]
+#: Runs a body on arrays.
+Apply = Callable[[Body, Arrays], list[np.ndarray]]
+
+
+def run(ops: Builder, op: Call) -> list[np.ndarray]:
+    """The results of a call on arrays, with bodies built by `ops`, a builder that computes."""
+
+    def apply(body: Body, arrays: Arrays) -> list[np.ndarray]:
+        return [v.handle for v in body.build(ops, *map(ops.wrap, arrays))]
+
+    assert op.record.control is not None, op.record.name
+    return FORMS[op.record.control](apply, op)
+
+
+def _scan(apply: Apply, op: Call) -> list[np.ndarray]:
+    """A body for each element of the sequences in turn."""
+    first = op.states + op.sequences
+    states, sequences, constants = list(op.xs[: op.states]), op.xs[op.states : first], op.xs[first:]
+    length = op.length if op.length >= 0 else len(sequences[0])
+    kept = [np.zeros((length, *d.static_shape), d.dtype.numpy) for d in op.body.outputs[op.states :]]
+    before = [np.zeros((length, *s.shape), s.dtype) for s in states]
+    for number in range(length):
+        at = length - 1 - number if op.reverse else number
+        for stacked, state in zip(before, states, strict=True):
+            stacked[at] = state
+        results = apply(op.body, [*states, *(s[at] for s in sequences), *constants])
+        states = results[: op.states]
+        for stacked, result in zip(kept, results[op.states :], strict=True):
+            stacked[at] = result
+    return [*states, *kept, *before]
+
+
+def _while(apply: Apply, op: Call) -> list[np.ndarray]:
+    """A body as long as a condition holds."""
+    states, constants = list(op.xs[: op.states]), op.xs[op.states :]
+    while apply(op.condition, [*states, *constants])[0]:
+        states = apply(op.body, [*states, *constants])
+    return states
+
+
+def _branch(apply: Apply, op: Call) -> list[np.ndarray]:
+    """One of two bodies."""
+    return apply(op.true_branch if op.predicate else op.false_branch, op.xs)
+
+
+FORMS: Mapping[str, Callable[[Apply, Any], list[np.ndarray]]] = {"scan": _scan, "while": _while, "branch": _branch}

@@ -1,0 +1,186 @@
+"""Structured control flow in a plan: blocks that run the plans of bodies.
+
+The states of a loop have two buffers, the memory of the result and one in the scratch memory, which steps read and
+write in turn; the first step reads the initial states where they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from oneflow.dialect._mlir import ir
+from oneflow.lowering.buffers import scratch_offsets, static_bytes
+from oneflow.lowering.linalg.control import Control
+from oneflow.lowering.llvm.writer import ADDRESS, PLAN_SUFFIX, Writer, plan_symbol
+
+
+def callee_of(op: ir.Operation) -> str:
+    """The function that an operation calls; empty where it calls none."""
+    return str(ir.FlatSymbolRefAttr(op.attributes["callee"]).value) if op.name == "func.call" else ""
+
+
+def copy_text(arguments: str) -> str:
+    """A copy in a plan: of target, source and bytes."""
+    return f"func.call @oneflow_rt_copy{PLAN_SUFFIX}({arguments}) : ({ADDRESS}, {ADDRESS}, index) -> ()"
+
+
+@dataclass
+class ControlWriter:
+    """Writes one call that runs bodies. `inputs` and `results` are addresses.
+
+    `stop_if_failed` writes what ends the run after a body has failed.
+    """
+
+    writer: Writer
+    op: ir.Operation
+    control: Control
+    inputs: Sequence[str]
+    results: Sequence[str]
+    scratch: str
+    external: str
+    stop_if_failed: Callable[[], None]
+
+    def emit(self) -> None:
+        """Writes the blocks."""
+        self.states = self.control.states
+        self.result_of = dict(zip(self.control.results, self.results, strict=True))
+        *spare, predicate, workspace = scratch_offsets(self.op, self.control)
+        self.spare = [self._at(self.scratch, offset) for offset in spare]
+        self.predicate, self.workspace = self._at(self.scratch, predicate), self._at(self.scratch, workspace)
+        _WRITERS[self.control.form](self)
+
+    def scan(self) -> None:
+        """A block for each step. The buffers of the states are chosen so that the last step writes the results."""
+        writer, length = self.writer, self.control.length
+        initial = list(self.inputs[: self.states])
+        start, carried = self._loop([("index", writer.index(0)), *((ADDRESS, name) for name in initial)])
+        number, *states = carried
+        going = writer.op(f"arith.cmpi ult, {number}, {writer.index(length)} : index")
+        after = self._branch(going)
+        at = writer.binary("subi", length - 1, number) if self.control.reverse else number
+        left = writer.binary("subi", length - 1, number)
+        is_result = writer.op(f"arith.cmpi eq, {writer.binary('remui', left, 2)}, {writer.index(0)} : index")
+        targets = [
+            writer.op(f"arith.select {is_result}, {self.result_of[i]}, {self.spare[i]} : {ADDRESS}")
+            for i in range(self.states)
+        ]
+        self._keep_states(states, at)
+        elements = self.inputs[self.states : self.states + self.control.sequences]
+        arguments = [self._element(x, self.op.operands[self.states + i].type, at) for i, x in enumerate(elements)]
+        constants = self.inputs[self.states + self.control.sequences :]
+        self._run(0, [*states, *arguments, *constants], [*targets, *self._outputs(at)])
+        following = writer.op(f"arith.addi {number}, {writer.index(1)} : index")
+        self._jump(start, [("index", following), *((ADDRESS, name) for name in targets)])
+        writer.line(f"{after}:")
+        if length == 0:
+            self._copy_states(initial)
+
+    def loop_while(self) -> None:
+        """A block for the condition and one for the body."""
+        writer = self.writer
+        initial, constants = list(self.inputs[: self.states]), self.inputs[self.states :]
+        final = [self.result_of[i] for i in range(self.states)]
+        start, carried = self._loop([(ADDRESS, name) for name in (*initial, *final, *self.spare)])
+        now, target, other = (carried[n * self.states : (n + 1) * self.states] for n in range(3))
+        self._run(0, [*now, *constants], [self.predicate])
+        after = self._branch(self._load(self.predicate))
+        self._run(1, [*now, *constants], target)
+        self._jump(start, [(ADDRESS, name) for name in (*target, *other, *target)])
+        writer.line(f"{after}:")
+        self._copy_states(now)
+
+    def branch(self) -> None:
+        """A block for each body."""
+        predicate, *operands = self.inputs
+        otherwise, after = self._branch(self._load(predicate)), self._label()
+        self._run(0, operands, self.results)
+        self.writer.line(f"cf.br {after}")
+        self.writer.line(f"{otherwise}:")
+        self._run(1, operands, self.results)
+        self.writer.line(f"cf.br {after}")
+        self.writer.line(f"{after}:")
+
+    def _run(self, number: int, arguments: Sequence[str], outputs: Sequence[str]) -> None:
+        """Runs the plan of a body."""
+        names = [*arguments, *outputs, self.workspace, self.external]
+        types = ", ".join([ADDRESS] * len(names))
+        callee = plan_symbol(self.control.functions[number])
+        self.writer.line(f"func.call @{callee}({', '.join(names)}) : ({types}) -> ()")
+        self.stop_if_failed()
+
+    def _keep_states(self, states: Sequence[str], at: str) -> None:
+        """Copies the states before a step to the results that have them."""
+        last = max(self.result_of) + 1 if self.result_of else 0
+        first = self.control.outputs
+        for number in range(first, last):
+            if number in self.result_of:
+                state = states[number - first]
+                size = self.writer.index(self._element_bytes(self._result_type(number)))
+                self.writer.line(copy_text(f"{self._element_of(number, at)}, {state}, {size}"))
+
+    def _copy_states(self, states: Sequence[str]) -> None:
+        """Copies states to the results, unless they are there."""
+        for number, state in enumerate(states):
+            final, size = self.result_of[number], static_bytes(self.op.operands[number].type) or 0
+            pair = [self.writer.op(f"llvm.ptrtoint {p} : {ADDRESS} to i64") for p in (state, final)]
+            same = self.writer.op(f"arith.cmpi eq, {pair[0]}, {pair[1]} : i64")
+            count = self.writer.op(f"arith.select {same}, {self.writer.index(0)}, {self.writer.index(size)} : index")
+            self.writer.line(copy_text(f"{final}, {state}, {count}"))
+
+    def _outputs(self, at: str) -> list[str]:
+        """Where a step writes its further results."""
+        return [self._element_of(n, at) for n in range(self.states, self.control.outputs)]
+
+    def _element_of(self, number: int, at: str) -> str:
+        return self._element(self.result_of[number], self._result_type(number), at)
+
+    def _result_type(self, number: int) -> ir.Type:
+        return self.op.results[self.control.results.index(number)].type
+
+    def _element_bytes(self, stacked: ir.Type) -> int:
+        return (static_bytes(stacked) or 0) // max(self.control.length, 1)
+
+    def _element(self, pointer: str, stacked: ir.Type, at: str) -> str:
+        """The address of an element of a sequence."""
+        offset = self.writer.index(self.writer.mul(at, self._element_bytes(stacked)))
+        number = self.writer.op(f"arith.index_cast {offset} : index to i64")
+        return self.writer.op(f"llvm.getelementptr {pointer}[{number}] : ({ADDRESS}, i64) -> {ADDRESS}, i8")
+
+    def _at(self, pointer: str, offset: int) -> str:
+        number = self.writer.constant(str(offset), "i64")
+        return self.writer.op(f"llvm.getelementptr {pointer}[{number}] : ({ADDRESS}, i64) -> {ADDRESS}, i8")
+
+    def _load(self, pointer: str) -> str:
+        """A bool in memory."""
+        value = self.writer.op(f"llvm.load {pointer} : {ADDRESS} -> i8")
+        return self.writer.op(f"arith.cmpi ne, {value}, {self.writer.constant('0', 'i8')} : i8")
+
+    def _label(self) -> str:
+        return f"^at{self.writer.fresh()[1:]}"
+
+    def _loop(self, initial: Sequence[tuple[str, str]]) -> tuple[str, list[str]]:
+        """Begins a block that is run again; its label, and the values that it carries."""
+        label, names = self._label(), [self.writer.fresh() for _ in initial]
+        self._jump(label, initial)
+        carried = ", ".join(f"{name}: {kind}" for name, (kind, _) in zip(names, initial, strict=True))
+        self.writer.line(f"{label}({carried}):" if carried else f"{label}:")
+        return label, names
+
+    def _jump(self, label: str, values: Sequence[tuple[str, str]]) -> None:
+        names, types = (", ".join(part) for part in ([v for _, v in values], [t for t, _ in values]))
+        self.writer.line(f"cf.br {label}({names} : {types})" if values else f"cf.br {label}")
+
+    def _branch(self, condition: str) -> str:
+        """Begins a block that runs where `condition` holds; the label of the other block."""
+        yes, no = self._label(), self._label()
+        self.writer.line(f"cf.cond_br {condition}, {yes}, {no}")
+        self.writer.line(f"{yes}:")
+        return no
+
+
+_WRITERS: Mapping[str, Callable[[ControlWriter], None]] = {
+    "scan": ControlWriter.scan,
+    "while": ControlWriter.loop_while,
+    "branch": ControlWriter.branch,
+}

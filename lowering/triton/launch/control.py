@@ -1,0 +1,137 @@
+"""Structured control flow in a plan: Python statements that run the plans of bodies.
+
+    s0 = b2
+    for step in range(5):
+        n0 = b3 if step % 2 == 0 else b7
+        body(run, 256, s0, in1 + 24 * step, n0)
+        s0 = n0
+
+A scan issues the same commands at every run. A condition is read from the device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from oneflow.dialect._mlir import ir
+from oneflow.lowering.buffers import scratch_offsets, static_bytes
+from oneflow.lowering.linalg.control import Control
+from oneflow.lowering.triton.names import identifier
+
+INDENT = "    "
+
+
+@dataclass
+class ControlWriter:
+    """Writes call number `number` of an entry, which runs bodies.
+
+    `inputs` and `results` are addresses, `base` is the offset in the workspace of the scratch memory of `size` bytes.
+    """
+
+    number: int
+    op: ir.Operation
+    control: Control
+    inputs: Sequence[str]
+    results: Sequence[str]
+    base: str
+    size: int
+
+    def text(self) -> list[str]:
+        """The statements."""
+        states = self.control.states
+        *spare, predicate, workspace = scratch_offsets(self.op, self.control)
+        scratch = f"c{self.number}"
+        self.result_of = dict(zip(self.control.results, self.results, strict=True))
+        self.final = [self.result_of[i] for i in range(states)]
+        self.spare = [f"{scratch} + {offset}" for offset in spare]
+        self.predicate, self.workspace = f"{scratch} + {predicate}", f"{self.base} + {workspace}"
+        return [f"{scratch} = run.at({self.base}, {self.size})", *_WRITERS[self.control.form](self)]
+
+    def _names(self, letter: str) -> list[str]:
+        """A name for each state."""
+        return [f"{letter}{self.number}_{i}" for i in range(self.control.states)]
+
+    def scan(self) -> Iterator[str]:
+        """A loop over the steps. The last step writes the results."""
+        length, states, step = self.control.length, self.control.states, f"i{self.number}"
+        now, target = self._names("s"), self._names("t")
+        yield from _assigned(now, self.inputs[:states])
+        yield f"for {step} in range({length}):"
+        buffers = zip(self.final, self.spare, strict=True)
+        yield from _indented(
+            _assigned(target, [f"{f} if ({length - 1} - {step}) % 2 == 0 else {s}" for f, s in buffers])
+        )
+        at = f"({length - 1} - {step})" if self.control.reverse else step
+        kept = [n for n in self.control.results if n >= self.control.outputs]
+        for number in kept:
+            state, size = now[number - self.control.outputs], self._element_bytes(self._result_type(number))
+            yield f"{INDENT}run.copy({self._result_at(number, at)}, {state}, {size})"
+        elements = enumerate(self.inputs[states : states + self.control.sequences], states)
+        arguments = [self._element(x, self.op.operands[i].type, at) for i, x in elements]
+        outputs = [self._result_at(n, at) for n in range(states, self.control.outputs)]
+        constants = self.inputs[states + self.control.sequences :]
+        yield INDENT + self._run(0, [*now, *arguments, *constants], [*target, *outputs])
+        yield from _indented(_assigned(now, target))
+        yield from self._copy_states(now) if length == 0 else ()
+
+    def loop_while(self) -> Iterator[str]:
+        """A loop that runs the condition, then the body."""
+        states = self.control.states
+        constants = self.inputs[states:]
+        now, target, other = (self._names(letter) for letter in "sto")
+        yield from _assigned([*now, *target, *other], [*self.inputs[:states], *self.final, *self.spare])
+        yield self._run(0, [*now, *constants], [self.predicate])
+        yield f'while run.read({self.predicate}, 0, "i1"):'
+        yield INDENT + self._run(1, [*now, *constants], target)
+        yield from _indented(_assigned([*now, *target, *other], [*target, *other, *target]))
+        yield INDENT + self._run(0, [*now, *constants], [self.predicate])
+        yield from self._copy_states(now)
+
+    def branch(self) -> Iterator[str]:
+        """One of both bodies."""
+        predicate, *operands = self.inputs
+        yield f'if run.read({predicate}, 0, "i1"):'
+        yield INDENT + self._run(0, operands, self.results)
+        yield "else:"
+        yield INDENT + self._run(1, operands, self.results)
+
+    def _run(self, number: int, arguments: Sequence[str], outputs: Sequence[str]) -> str:
+        name = identifier(self.control.functions[number])
+        return f"{name}({', '.join(['run', self.workspace, *arguments, *outputs])})"
+
+    def _copy_states(self, now: Sequence[str]) -> Iterator[str]:
+        """Copies states to the results, unless they are there."""
+        for number, (state, final) in enumerate(zip(now, self.final, strict=True)):
+            size = static_bytes(self.op.operands[number].type) or 0
+            yield f"if {state} != {final}:"
+            yield f"{INDENT}run.copy({final}, {state}, {size})"
+
+    def _result_type(self, number: int) -> ir.Type:
+        return self.op.results[self.control.results.index(number)].type
+
+    def _result_at(self, number: int, at: str) -> str:
+        return self._element(self.result_of[number], self._result_type(number), at)
+
+    def _element_bytes(self, stacked: ir.Type) -> int:
+        return (static_bytes(stacked) or 0) // max(self.control.length, 1)
+
+    def _element(self, address: str, stacked: ir.Type, at: str) -> str:
+        """The address of an element of a sequence."""
+        return f"{address} + {at} * {self._element_bytes(stacked)}"
+
+
+def _assigned(names: Sequence[str], values: Sequence[str]) -> list[str]:
+    """One assignment to all names at once."""
+    return [f"{', '.join(names)} = {', '.join(values)}"] if names else []
+
+
+def _indented(lines: Sequence[str]) -> list[str]:
+    return [INDENT + line for line in lines]
+
+
+_WRITERS: Mapping[str, Callable[[ControlWriter], Iterator[str]]] = {
+    "scan": ControlWriter.scan,
+    "while": ControlWriter.loop_while,
+    "branch": ControlWriter.branch,
+}
