@@ -17,9 +17,10 @@ MAX_ROW, MAX_REDUCED_ROW = 32768, 8192
 #: Elements of a block where nothing is reduced, and of a step of a loop over blocks.
 POINTWISE_BLOCK = 1024
 CHUNK_BLOCK = 4096
-#: Elements of a block whose reduced elements are strided in memory; its columns, along which it is contiguous; and
-#: its columns where each SM has at most so many, so that the loop over rows is shorter.
-STRIDED_BLOCK, STRIDED_COLUMNS, FEW_COLUMNS = 2048, 64, 16
+#: Elements of a block whose reduced elements are strided in memory, and warps of its program; its columns, along
+#: which it is contiguous; the fewest columns, where wider blocks would leave half of the SMs idle; and the programs of
+#: an SM with which enough loads are on their way: fewer programs have larger blocks.
+STRIDED_BLOCK, STRIDED_WARPS, STRIDED_COLUMNS, FEW_COLUMNS, STRIDED_PROGRAMS = 2048, 4, 64, 16, 4
 #: The most strided elements that an unrolled loop reduces, so that threads read contiguous elements in vectors; and
 #: the least elements of a block with such a loop.
 MAX_UNROLLED, MIN_UNROLLED_BLOCK = 16, 128
@@ -62,9 +63,10 @@ def choose_block_shape(kernel: Kernel, structure: Structure, sizes: Mapping[int,
     if inner == 1:
         block = min(POINTWISE_BLOCK, outer_block)
         return BlockShape(block, 1, "once", warps_for(block // ELEMENTS_PER_THREAD))
-    strided, sms = is_strided(structure, forms), gpu_target().sms
+    strided = is_strided(structure, forms)
     short = inner is not None and inner <= MAX_UNROLLED and not structure.rowwise
     if short and (strided or not associative):
+        sms = gpu_target().sms
         per_sm = power_of_two((outer or POINTWISE_BLOCK * sms) // sms or 1)
         block = min(POINTWISE_BLOCK, outer_block, max(per_sm, MIN_UNROLLED_BLOCK))
         return BlockShape(block, 1, "step", warps_for(block // ELEMENTS_PER_THREAD), True)
@@ -73,10 +75,7 @@ def choose_block_shape(kernel: Kernel, structure: Structure, sizes: Mapping[int,
         return BlockShape(block, 1, "step", warps_for(block // 16))
     row = power_of_two(inner) if inner is not None else CHUNK_BLOCK
     if strided:
-        least = STRIDED_COLUMNS if outer is None or outer > FEW_COLUMNS * sms else FEW_COLUMNS
-        columns = min(max(least, STRIDED_BLOCK // row), outer_block)
-        depth = min(row, STRIDED_BLOCK // columns)
-        return BlockShape(columns, depth, "whole" if inner is not None and row <= depth else "chunk", 4)
+        return _strided_shape(outer, outer_block, row, inner is not None)
     width = element_bytes(kernel)
     longest = MAX_ROW // 2 if online and width == 2 else MAX_ROW
     if inner is not None and row <= (longest if structure.rowwise else MAX_REDUCED_ROW):
@@ -85,6 +84,20 @@ def choose_block_shape(kernel: Kernel, structure: Structure, sizes: Mapping[int,
         warps = max(warps_for(row_bytes // ROW_BYTES), min(32, row_bytes // (64 * ROW_BYTES)))
         return BlockShape(block, row, "whole", warps)
     return BlockShape(1, 2 * CHUNK_BLOCK if structure.rowwise else CHUNK_BLOCK, "chunk", 8)
+
+
+def _strided_shape(outer: int | None, outer_block: int, row: int, is_static: bool) -> BlockShape:
+    """The block shape of a reduction whose elements are strided in memory, in rows of at most `row` elements."""
+    sms, columns = gpu_target().sms, STRIDED_COLUMNS
+    while outer is not None and columns > FEW_COLUMNS and 2 * outer <= columns * sms:
+        columns //= 2
+    columns = min(max(columns, STRIDED_BLOCK // row), outer_block)
+    depth = min(row, STRIDED_BLOCK // columns)
+    if is_static and row <= depth:
+        return BlockShape(columns, depth, "whole", STRIDED_WARPS)
+    programs = STRIDED_PROGRAMS if outer is None else -(-outer // (columns * sms))
+    scale = power_of_two(max(STRIDED_PROGRAMS // programs, 1))
+    return BlockShape(columns, min(row, depth * scale), "chunk", STRIDED_WARPS * scale)
 
 
 def eviction_policy(kernel: Kernel, structure: Structure, before: str) -> str:

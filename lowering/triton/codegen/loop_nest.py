@@ -90,8 +90,11 @@ class LoopNest:
         self.bodies = BodyEmitter(self.tile)
         self.online_sums = online_sums if self.blocks.mode == "chunk" else {}
         self.running_maxima = {r.maximum: "" for r in self.online_sums.values()}
+        self.maximum_inputs: dict[ir.Value, str] = {}
         self.makers = {r: n for n in nodes for r in n.results}
         self.rank = len(self.tile.block_axes)
+        #: Whether each lane has a running maximum of its own: lanes of columns are in several warps.
+        self.has_lane_maxima = self.blocks.mode == "chunk" and self.blocks.outer > 1
 
     def _is_associative(self) -> bool:
         return all(f is not None or op in self.selections for op, f in self.folds.items())
@@ -163,6 +166,8 @@ class LoopNest:
 
     def _online_sum(self, node: Node, online_sum: OnlineSum) -> None:
         """A sum of exponentials in the pass that finds their maximum; it is rescaled whenever that grows."""
+        if self.has_lane_maxima and self._lane_sum(node, online_sum):
+            return
         exponent, maximum = online_sum.exponent, self.running_maxima[online_sum.maximum]
         least = constant_text('float("-inf")', "f32")
         safe = self.writer.define(f"tl.where({maximum} == {least}, 0.0, {maximum})", "f32", OUTER | INNER)
@@ -173,8 +178,41 @@ class LoopNest:
         del self.values[online_sum.maximum]
         added = self._masked(fold, exponential)
         name = self._accumulator(node.results[0], self._initial(node, fold), fold, True)
+        if self.has_lane_maxima and self.accumulators is not None:
+            self.accumulators[-1].maximum = online_sum.maximum
         shrink = self.writer.define(f"tl.exp({maximum}_before - {safe.name})", "f32", OUTER | INNER)
         self.writer.line(f"{name} = {name} * {shrink.name} + {added.name}")
+
+    def _lane_sum(self, node: Node, online_sum: OnlineSum) -> bool:
+        """A sum of exponentials whose exponents are what the maximum is found of; whether it is one.
+
+        One exponential, of the distance from the maximum before, rescales the sum or is added to the sum.
+        """
+        exponent, before = online_sum.exponent, f"{self.running_maxima[online_sum.maximum]}_before"
+        (fold,) = self.folds[node.op] or []
+        value = fold.value if exponent is node else list(exponent.body.operations)[-1].operation.operands[0]
+        difference = value.owner.operands[0]
+        self.values[online_sum.maximum] = Value(before, "f32", OUTER | INNER)
+        arguments = self._arguments(exponent)
+        del self.values[online_sum.maximum]
+        (x,) = self.bodies.run(exponent.body, exponent.names, arguments, [difference.owner.operands[0]])
+        x = self._masked(self._fold_of(online_sum.maximum), x)
+        if x.name != self.maximum_inputs[online_sum.maximum]:
+            return False
+        distance = f"-tl.abs(tl.where({x.name} == {before}, 0.0, {x.name} - {before}))"
+        arguments[difference] = self.writer.define(distance, "f32", OUTER | INNER)
+        (exponential,) = self.bodies.run(exponent.body, exponent.names, arguments, [value])
+        name = self._accumulator(node.results[0], self._initial(node, fold), fold, True)
+        assert self.accumulators is not None
+        self.accumulators[-1].maximum = online_sum.maximum
+        grown, added = f"{name} * {exponential.name} + 1.0", f"{name} + {exponential.name}"
+        self.writer.line(f"{name} = tl.where({x.name} > {before}, {grown}, {added})")
+        return True
+
+    def _fold_of(self, result: ir.Value) -> Fold:
+        """The fold that a result is."""
+        node = self.makers[result]
+        return next(f for f in self.folds[node.op] or [] if f.number == node.results.index(result))
 
     def _pending_results(self) -> set[ir.Value]:
         """Results that are known after the open pass only."""
@@ -222,9 +260,15 @@ class LoopNest:
         self._store(node, node.results.index(result), self.values[result])
 
     def _final_value(self, a: Accumulator) -> Value:
+        lanes = Value(a.name, a.element, OUTER)
         if a.fold is None:
-            return Value(a.name, a.element, OUTER)
-        return self._combined(a.fold, a.start, self._reduce(Value(a.name, a.element, OUTER), a.fold))
+            return lanes
+        if a.maximum is not None:
+            least, whole = constant_text('float("-inf")', "f32"), self.values[a.maximum].name
+            safe = f"tl.where({whole} == {least}, 0.0, {whole})"
+            text = f"{a.name} * tl.exp({self.running_maxima[a.maximum]} - {safe})"
+            lanes = self.writer.define(text, a.element, OUTER)
+        return self._combined(a.fold, a.start, self._reduce(lanes, a.fold))
 
     def _sweep_node(self, node: Node, first: bool) -> None:
         if not node.reductions:
@@ -331,6 +375,8 @@ class LoopNest:
         values = self.bodies.run(node.body, node.names, arguments, [selection.value, selection.position])
         starts = tuple(self._read(node, u) for u in node.outputs)
         one, two = (self._padded_with(v, s) for v, s in zip(values, starts, strict=True))
+        narrow = ".to(tl.int32)" if self._has_narrow_position(node, selection) else ""
+        two = f"{two}{narrow}"
         pair = SelectionAccumulator(
             node, (one, two), (starts[0], starts[1]), self._selection_function(node, selection)
         )
@@ -338,10 +384,19 @@ class LoopNest:
             self._finish_selection(pair, (one, two), first)
         elif first:
             pair.names = (self.writer.fresh("acc"), self.writer.fresh("acc"))
-            for name, start in zip(pair.names, pair.starts, strict=True):
-                self.sweep_prologue.append(f"{name} = tl.broadcast_to({start.name}, {self.tile.shape})")
-            self.writer.line(f"{', '.join(pair.names)} = {pair.function}({', '.join(pair.names)}, {one}, {two})")
+            for name, start, kind in zip(pair.names, pair.starts, ("", narrow), strict=True):
+                self.sweep_prologue.append(f"{name} = tl.broadcast_to({start.name}, {self.tile.shape}){kind}")
+            later = self._selection_function(node, selection, True)
+            self.writer.line(f"{', '.join(pair.names)} = {later}({', '.join(pair.names)}, {one}, {two})")
             self.selection_accumulators.append(pair)
+
+    def _has_narrow_position(self, node: Node, selection: Selection) -> bool:
+        """Whether the position is that of a loop, so that it fits in 32 bits where those of all elements do."""
+        start, cast = fill_literal(node.outputs[1].value), selection.position
+        if self.kernel.needs_64_bits or start != "0" or isinstance(cast, ir.BlockArgument):
+            return False
+        index = cast.owner.operands[0] if cast.owner.name == "arith.index_cast" else None
+        return index is not None and not isinstance(index, ir.BlockArgument) and index.owner.name == "linalg.index"
 
     def _padded_with(self, value: Value, start: Value) -> str:
         """The value as a full block, `start` in masked lanes."""
@@ -363,21 +418,25 @@ class LoopNest:
             if first:
                 self._store(pair.node, number, self.values[result])
 
-    def _selection_function(self, node: Node, selection: Selection) -> str:
-        """Defines the function that selects one of two elements with their positions, and returns its name."""
+    def _selection_function(self, node: Node, selection: Selection, in_order: bool = False) -> str:
+        """Defines the function that selects one of two elements with their positions, and returns its name.
+
+        `in_order` says that the second position is the larger one.
+        """
         writer = Writer()
         bodies = BodyEmitter(Tile(self.kernel, writer, [], {}, [], set()))
         outs = list(node.body.arguments)[len(node.inputs) :]
         element, position = (str(o.type) for o in outs)
         conditions: list[str] = []
-        for challenger, holder, at in (("b", "a", "i"), ("a", "b", "j")):
+        for challenger, holder, at in (("b", "a", "i"), ("a", "b", "j"))[: 1 if in_order else 2]:
             given = {outs[0]: Value(holder, element), outs[1]: Value(at, position)}
             given[selection.value] = Value(challenger, element)
             conditions.append(bodies.run(node.body, node.names, given, [selection.condition])[0].name)
         name = f"choose{len(self.functions)}"
+        tie = f" | (({conditions[1]} == 0) & (j < i))" if len(conditions) > 1 else ""
         lines = [
             *writer.body,
-            f"other = {conditions[0]} | (({conditions[1]} == 0) & (j < i))",
+            f"other = {conditions[0]}{tie}",
             "return tl.where(other, b, a), tl.where(other, j, i)",
         ]
         self.functions.append(Function(name, ("a", "i", "b", "j"), tuple(lines)))
@@ -413,14 +472,18 @@ class LoopNest:
         self.writer.line(f"{name} = {self.writer.call(fold.function)}({name}, {added.name})")
 
     def _running_maximum(self, result: ir.Value, fold: Fold, value: Value) -> None:
-        """The running maximum of an online softmax: one number for a row, exact in every step."""
+        """The running maximum of an online softmax, exact in every step: of a row, or of each lane of columns."""
         assert self.accumulators is not None
         name = self.running_maxima[result] = self.writer.fresh("top")
-        least = constant_text(neutral_element(fold.op.name, "f32"), "f32", f"({self.blocks.outer}, 1)")
+        shape = self.tile.shape if self.has_lane_maxima else f"({self.blocks.outer}, 1)"
+        least = constant_text(neutral_element(fold.op.name, "f32"), "f32", shape)
         self.sweep_prologue.append(f"{name} = {least}")
         self.writer.line(f"{name}_before = {name}")
-        self.writer.line(f"{name} = {self.writer.call(fold.function)}({name}, {self._reduce(value, fold).name})")
-        self.accumulators.append(Accumulator(result, name, value.element, None, None))
+        self.maximum_inputs[result] = value.name
+        added = value if self.has_lane_maxima else self._reduce(value, fold)
+        self.writer.line(f"{name} = {self.writer.call(fold.function)}({name}, {added.name})")
+        lanes = fold if self.has_lane_maxima else None
+        self.accumulators.append(Accumulator(result, name, value.element, None, lanes))
 
     def _scan_streams(self, node: Node, fold: Fold, start: Value | None, value: Value, first: bool) -> None:
         """The streams of a scan: its partial results."""

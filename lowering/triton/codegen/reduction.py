@@ -75,6 +75,7 @@ class Accumulator:
         name, element: the variable and its element type.
         start: the initial value of the fold, None where it is neutral.
         fold: the fold whose lanes are combined after the loop; None where the variable is the result.
+        maximum: the maximum of the row, where each lane is a sum relative to its own maximum.
     """
 
     value: ir.Value
@@ -82,6 +83,7 @@ class Accumulator:
     element: str
     start: Value | None
     fold: Fold | None
+    maximum: ir.Value | None = None
 
 
 @dataclass
