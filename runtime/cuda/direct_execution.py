@@ -30,7 +30,7 @@ class Direct(Recorder):
             values += [array.address, *(array.shape[axis] for axis in dynamic)]
         self.program.function()(self, *values)
         for number, array in self.result_arrays.items():
-            array.shape = self.results[number].shape
+            array.shape = self.executable.result_shape(number, self.results[number].shape)
         return [self.result_arrays[i] for i in range(len(self.executable.outputs))]
 
     def region_address(self, kind: str, number: int = 0) -> int:

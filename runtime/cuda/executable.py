@@ -330,6 +330,8 @@ class CudaExecutable:
         if sizes not in self._steps_by_sizes:
             try:
                 script = record(self.program, sizes, self.scratch, self.on_device)
+                for number, result in enumerate(script.results):
+                    result.shape = self.result_shape(number, result.shape)
                 counts = len(self.inputs), len(self.outputs)
                 known = self.kernels, self.device.context, counts, self.call_external, self._graphs
                 recorded = {n for n, kernel in self.on_device.items() if kernel.recorded}
@@ -341,6 +343,10 @@ class CudaExecutable:
     def _sizes(self, arguments: Sequence[DeviceArray]) -> tuple[tuple[int, ...], ...]:
         """The dynamic sizes of the arguments."""
         return tuple(tuple(a.shape[i] for i in axes) for a, axes in zip(arguments, self._dynamic, strict=True))
+
+    def result_shape(self, number: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """The shape of a result, given that in the plan, where complex numbers are pairs along a last axis."""
+        return shape[:-1] if self.outputs[number].dtype.is_complex else shape
 
     def _copy_overlapping_donations(self, arguments: list[DeviceArray], steps: Steps) -> list[DeviceArray]:
         """The arguments; donated ones that overlap kept scalars or other arguments are copied."""

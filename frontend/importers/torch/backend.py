@@ -146,9 +146,14 @@ def _result(output: fx.Node, is_shown: bool) -> Callable[[Any], Any]:
     """What makes a computed result of an array: a tensor, or a number."""
     value = output.meta["val"]
     if isinstance(value, torch.SymInt):
-        return int
+        return _integer
     order = _layout(value) if is_shown else None
     return to_tensor if order is None else lambda array: _in_layout(to_tensor(array), order)
+
+
+def _integer(array: Any) -> int:
+    """The element of an array on any device."""
+    return int(np.asarray(array))
 
 
 def _nothing(_: Sequence[Any]) -> list[Any]:

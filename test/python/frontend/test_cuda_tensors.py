@@ -39,6 +39,17 @@ def test_made_on_the_device():
     assert flow.ones_like(x).device == "cuda" and x.tolist() == [0, 0]
 
 
+def test_complex_numbers():
+    """Results have the shape and the values of those on the host."""
+    x = (floats(2, 3) + 1j * floats(2, 3, seed=6)).astype(np.complex64)
+    there = flow.tensor(x, device="cuda")
+    for function in (lambda x: x * x + 1, flow.conj_physical, flow.real, lambda x: x.abs().sum()):
+        got = function(there)
+        want = function(flow.tensor(x))
+        assert got.is_cuda and got.shape == want.shape and got.dtype == want.dtype
+        np.testing.assert_allclose(got.numpy(), want.numpy(), 1e-5, 1e-6)
+
+
 def test_the_present_device_and_what_it_is():
     found = flow.cuda.get_device_properties("cuda:1")
     assert (found.name, found.total_memory) == (flow.cuda.get_device_name(1), 1 << 32) == ("host memory", 1 << 32)
