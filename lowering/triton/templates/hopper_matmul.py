@@ -303,8 +303,8 @@ class HopperEmission(Emission):
         group = " + GROUP" if self.groups_per_tile > 1 else ""
         left, *rights = self._present_operands()
         blocks = [f"{name}.index(slot){transposition(d, OPERAND_AXES[1])}" for name, d in rights]
-        precision = ', precision="tf32"' if self.contraction.problem.element_bytes == 4 else ""
-        products = [f"{name} = warpgroup_mma(a, {block}, {name}, use_acc=k_at > 0{precision}, is_async=True)"
+        # The precision of f32 is tf32, Triton's default.
+        products = [f"{name} = warpgroup_mma(a, {block}, {name}, use_acc=k_at > 0, is_async=True)"
                     for name, block in zip(self.accumulators, blocks, strict=True)]  # fmt: skip
         return [
             *self._wait_lines(),

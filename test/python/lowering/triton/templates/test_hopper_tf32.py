@@ -69,7 +69,7 @@ def test_values(form, launches, config, monkeypatch):
         program = lower(product_text(sizes, form, then)).on("sm_90")
     assert program.plan.count("run.launch") == launches
     *_, last = program.sources.values()
-    assert last.language == "gluon" and 'precision="tf32"' in last.text
+    assert last.language == "gluon" and "warpgroup_mma" in last.text
     arrays, want = given(sizes, form)
     (got,) = interpret_program(program, *arrays)
     np.testing.assert_allclose(got, want + arrays[2], 1e-4, 1e-4)
