@@ -161,3 +161,10 @@ def test_convolutions_of_other_ranks(rank):
     program = check(text, *arrays(shapes), rtol=5e-4, atol=2e-3)
     products = [s.text for s in program.sources.values() if "tl.dot" in s.text]
     assert len(products) >= 8 and sum("oneflow.gelu" in s.text for s in program.sources.values()) <= 3
+
+
+def test_grouped_convolutions_are_rounded_in_their_epilogue():
+    """The bias is added, and the sum is rounded, before groups and channels become one dimension."""
+    shapes = [(2, 16, 6, 5), (24, 4, 3, 3), (24,)]
+    program = check(traced(lambda x, w, b: F.conv2d(x, w, b, groups=4), shapes), *arrays(shapes), atol=1e-4)
+    assert program.plan.count("run.launch") == 1
