@@ -159,20 +159,21 @@ def _compute(op: Call) -> Stage:
         there = layout.arrange(n, (*group, *channel), windows.inside(window, offset))
         return x[there] * weight[(*group, o, *inner)]
 
-    product = c.sum_(shape, weight.shape[len(channels) :], term)
-    images = c.reshape(product, layout.arrange(lead, [filters], windows.counts(sizes))) if op.groups > 1 else product
-    return _finish(op, images, layout)
+    images = _finish(op, c.sum_(shape, weight.shape[len(channels) :], term), layout, channels)
+    return c.reshape(images, layout.arrange(lead, [filters], windows.counts(sizes))) if op.groups > 1 else images
 
 
-def _finish(op: Call, product: Stage, layout: Layout) -> Stage:
-    """product + bias + _add_to_output, in the operands' type."""
-    bias = op.bias
-    if bias is None:
-        return scale_and_add(product, 1.0, op._add_to_output, op.in_.dtype)
+def _finish(op: Call, product: Stage, layout: Layout, channels: tuple[Size, ...]) -> Stage:
+    """product + bias + _add_to_output, in the operands' type, with channels that are `grouped`."""
+    addend = None if op._add_to_output is None else by_group(op, layout, op._add_to_output)
+    if op.bias is None:
+        return scale_and_add(product, 1.0, addend, op.in_.dtype)
+    bias = op.bias if op.groups == 1 else c.reshape(op.bias, channels)
 
     def body(*i: Expr) -> Expr:
-        biased = product[i] + bias[i[layout.channel]]
-        return biased if op._add_to_output is None else biased + op._add_to_output[i]
+        _, channel, _ = layout.split(i)
+        biased = product[i] + bias[channel]
+        return biased if addend is None else biased + addend[i]
 
     return c.element_wise(product.shape, body, op.in_.dtype)
 

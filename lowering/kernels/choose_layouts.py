@@ -20,8 +20,8 @@ from oneflow.lowering.kernels.reduction_split import new_generic
 from oneflow.passes.base import Pass
 from oneflow.passes.registry import register_pass
 
-#: The rank of image tensors.
-RANK = 4
+#: The ranks of image tensors: batch, channels, and one to three spatial dimensions.
+RANKS = (3, 4, 5)
 #: A permutation: for each dimension in memory, the dimension of the tensor as written.
 Order = tuple[int, ...]
 
@@ -29,7 +29,7 @@ Order = tuple[int, ...]
 @register_pass
 @dataclass(frozen=True)
 class ChooseLayouts(Pass):
-    """Gives tensors of rank 4 the layout of neighbouring convolutions, and propagates that layout.
+    """Gives tensors of rank 3 to 5 the layout of neighbouring convolutions, and propagates that layout.
 
     %y = linalg.generic {convolution} -> tensor<8x56x56x64xbf16>
     %z = linalg.generic {relu, (n, h, w, c) -> (n, c, h, w)} ins(%y) -> tensor<8x64x56x56xbf16>
@@ -92,7 +92,7 @@ class Layouts:
         layouts = cls(nodes, users, insertions)
         for node in _convolutions(function):
             images = [v for v in (*(u.value for u in node.inputs), *node.results) if _is_image(v)]
-            layouts.orders.update(dict.fromkeys(images, tuple(range(RANK))))
+            layouts.orders.update({v: _identity(v) for v in images})
         return layouts
 
     def propagate(self) -> None:
@@ -145,14 +145,14 @@ class Layouts:
 
     def apply(self) -> None:
         """Changes the types of tensors, and the order of the loops of nodes."""
-        reordered = {v: o for v, o in self.orders.items() if o != tuple(range(RANK))}
+        reordered = {v: o for v, o in self.orders.items() if o != _identity(v)}
         changed = dict.fromkeys(n for v in reordered for n in self.users[v])
         for node in changed:
             _rewrite(node, reordered)
         for value, order in reordered.items():
             value.set_type(_reordered(value, order))
         for op in dict.fromkeys(op for v in reordered for op in self.insertions.get(v, ())):
-            _insert(op, *(reordered.get(v, tuple(range(RANK))) for v in (op.operands[0], op.results[0])))
+            _insert(op, *(reordered.get(v, _identity(v)) for v in (op.operands[0], op.results[0])))
         for node in changed:
             if not is_contraction(node):
                 _interchange(read_any_node(node.op))
@@ -165,21 +165,27 @@ def _is_fresh(value: ir.Value) -> bool:
 
 
 def _is_insertion(op: ir.Operation) -> bool:
-    """Whether an operation inserts a tensor of rank 4 into a new one at static positions."""
+    """Whether an operation inserts an image into a new one of the same rank at static positions."""
     return (
         op.name == "tensor.insert_slice"
         and len(op.operands) == len(("source", "destination"))
-        and all(ir.RankedTensorType(v.type).rank == RANK and v.type.has_static_shape for v in op.operands)
+        and len({ir.RankedTensorType(v.type).rank for v in op.operands} & set(RANKS)) == 1
+        and all(v.type.has_static_shape for v in op.operands)
         and _is_fresh(op.operands[1])
     )
 
 
 def _is_image(value: ir.Value) -> bool:
-    """Whether a tensor is static, has rank 4, and several of its dimensions exceed 1."""
+    """Whether a tensor is static, has the rank of an image, and several of its dimensions exceed 1."""
     kind = value.type
-    if not isinstance(kind, ir.RankedTensorType) or kind.rank != RANK or not kind.has_static_shape:
+    if not isinstance(kind, ir.RankedTensorType) or kind.rank not in RANKS or not kind.has_static_shape:
         return False
     return bool(sum(size > 1 for size in kind.shape) > 1)
+
+
+def _identity(value: ir.Value) -> Order:
+    """The layout of a tensor as written."""
+    return tuple(range(ir.RankedTensorType(value.type).rank))
 
 
 def _loop_order(node: Node, value: ir.Value) -> list[int]:
@@ -223,11 +229,12 @@ def _transposed_source(op: ir.Operation, order: Sequence[int]) -> ir.Value:
     """The source of an insertion in another layout."""
     source = op.operands[0]
     kind = _reordered(source, tuple(order))
-    loops = [ir.AffineExpr.get_dim(order.index(d)) for d in range(RANK)]
-    maps = [ir.AffineMap.get(RANK, 0, loops), ir.AffineMap.get_identity(RANK)]
+    rank = len(order)
+    loops = [ir.AffineExpr.get_dim(order.index(d)) for d in range(rank)]
+    maps = [ir.AffineMap.get(rank, 0, loops), ir.AffineMap.get_identity(rank)]
     with ir.InsertionPoint(op), op.location:
         empty = tensor.EmptyOp(list(kind.shape), kind.element_type).result
-        transposed = new_generic([source], [empty], maps, ["parallel"] * RANK)
+        transposed = new_generic([source], [empty], maps, ["parallel"] * rank)
         block = transposed.regions[0].blocks.append(kind.element_type, kind.element_type)
         linalg.YieldOp([block.arguments[0]], ip=ir.InsertionPoint(block))
     return transposed.results[0]

@@ -18,8 +18,8 @@ MAX_ROW, MAX_REDUCED_ROW = 32768, 8192
 POINTWISE_BLOCK = 1024
 CHUNK_BLOCK = 4096
 #: Elements of a block whose reduced elements are strided in memory, and warps of its program; its columns, along
-#: which it is contiguous; the fewest columns, where wider blocks would leave half of the SMs idle; and the programs of
-#: an SM with which enough loads are on their way: fewer programs have larger blocks.
+#: which it is contiguous; the fewest columns, where wider blocks would leave half of the SMs idle; and the programs
+#: of an SM with which enough loads are on their way: fewer programs have larger blocks.
 STRIDED_BLOCK, STRIDED_WARPS, STRIDED_COLUMNS, FEW_COLUMNS, STRIDED_PROGRAMS = 2048, 4, 64, 16, 4
 #: The most strided elements that an unrolled loop reduces, so that threads read contiguous elements in vectors; and
 #: the least elements of a block with such a loop.

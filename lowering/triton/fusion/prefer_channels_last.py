@@ -21,15 +21,18 @@ from oneflow.dialect.record import Call, Registry
 from oneflow.passes.base import Pass
 from oneflow.passes.registry import register_pass
 
-CONVOLUTIONS = frozenset(f"{dialect.PREFIX}{n}" for n in ("conv2d", "deconv2d", "conv_data_grad", "conv_filter_grad"))
-#: From channels first to channels last, and back.
-TO_LAST, TO_FIRST = [0, 2, 3, 1], [0, 3, 1, 2]
+CONVOLUTIONS = frozenset(
+    f"{dialect.PREFIX}{n}"
+    for n in ("conv1d", "conv2d", "conv3d", "deconv1d", "deconv2d", "deconv3d", "conv_data_grad", "conv_filter_grad")
+)
+#: The least rank of an image: batch, channels and one spatial dimension.
+MIN_RANK = 3
 #: Numbers of channels are multiples of this, or padded to one: 16 bytes of f16.
 CHANNEL_MULTIPLE = 8
 #: The operands whose channels may be padded.
 PADDED = frozenset({"in", "weight", "x", "filter", "x_like"})
 #: The operand whose first dimension is the channels of a padded operand, by operator.
-REDUCED = {"deconv2d": "weight"}
+REDUCED = {f"deconv{n}d": "weight" for n in (1, 2, 3)}
 
 
 @register_pass
@@ -58,7 +61,7 @@ def _call(op: ir.Operation, ops: IRBuilder) -> Call:
 
 
 def _is_image(value: Value) -> bool:
-    return bool(value.rank == len(TO_LAST))
+    return bool(value.rank >= MIN_RANK)
 
 
 def _fits(op: ir.Operation, registry: Registry) -> bool:
@@ -82,8 +85,9 @@ def _rewrite(op: ir.Operation, registry: Registry) -> None:
     result = ops.call(call.record.name, *operands.values(), **attrs)[0]
     channels = ir.RankedTensorType(op.results[0].type).shape[1]
     if result.shape[-1] > channels:
-        result = ops.narrow(result, dim=3, start=0, length=channels)
-    op.results[0].replace_all_uses_with(ops.transpose(result, perm=TO_FIRST).handle)
+        result = ops.narrow(result, dim=result.rank - 1, start=0, length=channels)
+    to_first = [0, result.rank - 1, *range(1, result.rank - 1)]
+    op.results[0].replace_all_uses_with(ops.transpose(result, perm=to_first).handle)
     op.erase()
 
 
@@ -91,10 +95,11 @@ def _channels_last(ops: IRBuilder, value: Value | None, is_reduced: bool) -> Val
     """An image operand channels-last and padded, with `is_reduced` also along its first dimension."""
     if value is None or not _is_image(value):
         return value
-    transposed: Value = ops.transpose(value, perm=TO_LAST)
+    spatial = range(2, value.rank)
+    transposed: Value = ops.transpose(value, perm=[0, *spatial, 1])
     first, channels = value.shape[0] or 0, value.shape[1] or 0
-    missing = [-first % CHANNEL_MULTIPLE if is_reduced else 0, 0, 0, -channels % CHANNEL_MULTIPLE]
+    missing = [-first % CHANNEL_MULTIPLE if is_reduced else 0, *(0 for _ in spatial), -channels % CHANNEL_MULTIPLE]
     if not any(missing):
         return transposed
-    padded: Value = ops.pad(transposed, padding_before=[0] * 4, padding_after=missing)
+    padded: Value = ops.pad(transposed, padding_before=[0] * value.rank, padding_after=missing)
     return padded

@@ -145,3 +145,26 @@ def test_transposed_convolutions_of_any_channels(channels, made):
         return flow.value_and_grad(loss, (0, 1, 2))(x, w, b)
 
     check(traced(gradients, shapes), *arrays(shapes), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("rank", [1, 3])
+def test_convolutions_of_other_ranks(rank):
+    """One and three spatial dimensions: the gradients too; what is between convolutions is not transposed."""
+    convolve, transposed = getattr(F, f"conv{rank}d"), getattr(F, f"conv_transpose{rank}d")
+    shapes = [(2, 8, *(9, 6, 5)[:rank]), (16, 8, *[3] * rank), (16, 16, *[2] * rank), (16, 3, *[2] * rank), (3,)]
+
+    def loss(x, first, second, third, bias):
+        y = F.relu(convolve(F.gelu(convolve(x, first, padding=1)), second, stride=2))
+        return (transposed(y, third, bias, stride=2) ** 2).sum()
+
+    text = traced(lambda *a: flow.value_and_grad(loss, tuple(range(5)))(*a), shapes)
+    program = check(text, *arrays(shapes), rtol=5e-4, atol=2e-3)
+    products = [s.text for s in program.sources.values() if "tl.dot" in s.text]
+    assert len(products) >= 8 and sum("oneflow.gelu" in s.text for s in program.sources.values()) <= 3
+
+
+def test_grouped_convolutions_are_rounded_in_their_epilogue():
+    """The bias is added, and the sum is rounded, before groups and channels become one dimension."""
+    shapes = [(2, 16, 6, 5), (24, 4, 3, 3), (24,)]
+    program = check(traced(lambda x, w, b: F.conv2d(x, w, b, groups=4), shapes), *arrays(shapes), atol=1e-4)
+    assert program.plan.count("run.launch") == 1
