@@ -42,7 +42,7 @@ def _expect_sizes(op: Call, axes: Sequence[int], sizes: Shape) -> None:
     """Checks that the transformed axes have elements."""
     found = [sizes[a] for a in axes]
     if None in found or 0 in found:
-        raise op.error(f"expected static sizes of at least 1 along axes {list(axes)}, got {op.input}")
+        raise op.error(f"expected static sizes of at least 1 along axes {list(axes)}, got {op.operands[0]}")
 
 
 def _factors(op: Call) -> Factors:
@@ -180,6 +180,7 @@ class FftC2r:
 def _pairs_types(op: Call) -> TensorDesc:
     expect_dtype(op, "in", op.in_, dtypes.PARTS)
     shape = op.in_.shape[:-1] if op.form.startswith("c") else op.in_.shape
+    _expect_sizes(op, op.dims, shape)
     last = op.dims[-1]
     if op.form == "r2c":
         shape = _resized(shape, last, shape[last] // 2 + 1)

@@ -7,6 +7,7 @@ A scale is for the whole tensor, or for each slice along the first axis. The for
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -59,6 +60,10 @@ def _check_scales(op: Call) -> None:
             expect_dim(op, f"the size of {name}", size, op.in_.shape[0])
 
 
+#: The scale of a range without extent; division by 0 would make every element NaN.
+LEAST = 2.0**-23
+
+
 def _is_whole(attrs: Any) -> bool:
     """Whether the tensor has one scale."""
     return bool(attrs["per_layer_quantization"] or attrs["quantization_formula"] == "cambricon")
@@ -77,31 +82,58 @@ def _range(ops: Builder, op: Call, whole: bool) -> tuple[Value, Value]:
     return high, low
 
 
-def _observe(ops: Builder, op: Call) -> tuple[Value, ...]:
+def _positive(ops: Builder, op: Call, x: Value) -> Value:
+    """`x`, LEAST where the element type of `in` has 0 for it."""
+    is_zero = ops.call("scalar_logical_equal", narrow(ops, x, op.in_.dtype), has_float_operand=True)[0]
+    positive: Value = ops.where(is_zero, ops.zero_like(x) + LEAST, x)
+    return positive
+
+
+def _scaled(
+    ops: Builder, op: Call, high: Value, low: Value, rounded: Callable[[Builder, Value], Value]
+) -> list[Value]:
+    """The scale and the zero point of a range; `high` is the largest absolute value but for the affine scheme."""
     bits = op.quantization_bit
-    high, low = _range(ops, op, _is_whole(op.attrs))
     if _is_affine(op.attrs):
-        scale = (high - low) * (1 / (2**bits - 1))
-        zero = -ops.rint(low / scale)
+        scale = _positive(ops, op, (high - low) * (1 / (2**bits - 1)))
+        return [scale, -rounded(ops, low / scale)]
+    if op.quantization_formula == "cambricon":
+        scale = ops.floor(ops.log2(_positive(ops, op, high))) - (bits - 2)
     else:
-        most = ops.broadcast_maximum(ops.abs(high), ops.abs(low))
-        cambricon = op.quantization_formula == "cambricon"
-        scale = ops.floor(ops.log2(most)) - (bits - 2) if cambricon else most * (1 / (2 ** (bits - 1) - 1))
-        zero = ops.zero_like(scale)
-    return narrow(ops, scale, op.in_.dtype), narrow(ops, zero, op.in_.dtype)
+        scale = _positive(ops, op, high * (1 / (2 ** (bits - 1) - 1)))
+    return [scale, ops.zero_like(scale)]
+
+
+def _numpy_scaled(high: Any, low: Any, rounded: Any, dtype: Any, bits: int, attrs: Any) -> tuple[Any, Any]:
+    """The same in NumPy."""
+
+    def positive(x: Any) -> Any:
+        return np.where(x.astype(dtype).astype(np.float64) == 0, LEAST, x)
+
+    if _is_affine(attrs):
+        scale = positive((high - low) / (2**bits - 1))
+        return scale, -rounded(low / scale)
+    if attrs["quantization_formula"] == "cambricon":
+        scale = np.floor(np.log2(positive(high))) - (bits - 2)
+    else:
+        scale = positive(high / (2 ** (bits - 1) - 1))
+    return scale, np.zeros_like(scale)
+
+
+def _observe(ops: Builder, op: Call) -> tuple[Value, ...]:
+    high, low = _range(ops, op, _is_whole(op.attrs))
+    if not _is_affine(op.attrs):
+        high = ops.broadcast_maximum(ops.abs(high), ops.abs(low))
+    found = _scaled(ops, op, high, low, lambda ops, x: ops.call("rint", x)[0])
+    return tuple(narrow(ops, v, op.in_.dtype) for v in found)
 
 
 def _numpy_observe(x: Any, *, quantization_bit: Any, per_layer_quantization: Any, **attrs: Any) -> Any:
-    cambricon = attrs["quantization_formula"] == "cambricon"
-    whole = per_layer_quantization or cambricon
+    whole = per_layer_quantization or attrs["quantization_formula"] == "cambricon"
     rows = x.astype(np.float64).reshape((1, x.size) if whole else (x.shape[0], math.prod(x.shape[1:])))
-    high, low, most = rows.max(1), rows.min(1), np.abs(rows).max(1)
-    if _is_affine(attrs):
-        scale = (high - low) / (2**quantization_bit - 1)
-        return scale.astype(x.dtype), -np.rint(low / scale).astype(x.dtype)
-    exponent = np.floor(np.log2(most)) - (quantization_bit - 2)
-    scale = exponent if cambricon else most / (2 ** (quantization_bit - 1) - 1)
-    return scale.astype(x.dtype), np.zeros_like(scale, x.dtype)
+    high = rows.max(1) if _is_affine(attrs) else np.abs(rows).max(1)
+    found = _numpy_scaled(high, rows.min(1), np.rint, x.dtype, quantization_bit, attrs)
+    return tuple(v.astype(x.dtype) for v in found)
 
 
 def _observer_factors(op: Call) -> Factors:
@@ -111,7 +143,8 @@ def _observer_factors(op: Call) -> Factors:
 
 composite(
     f"min_max_observer(in, {ATTRS}, per_layer_quantization: bool = True) -> scale, zero_point",
-    "The scale and the zero point for the range of `in`, or of each of its slices along the first axis.",
+    "The scale and the zero point for the range of `in`, or of each of its slices along the first axis.\n\n"
+    "A scale of 0, that of a range without extent, is 2^-23 instead: the least scale of PyTorch's observers.",
     write=_observe, reference=_numpy_observe, check=_check_observer, sbp=_observer_factors,
     grad=no_grad("a range is observed"),
 )  # fmt: skip
@@ -159,36 +192,26 @@ def _moving_range(ops: Builder, op: Call) -> list[Value]:
 
 
 def _write_moving(ops: Builder, op: Call) -> tuple[Value, ...]:
-    bits = op.quantization_bit
     high, low = _moving_range(ops, op)
-    if _is_affine(op.attrs):
-        scale = (high - low) * (1 / (2**bits - 1))
-        zero = -_rounded(ops, low / scale)
-    else:
-        cambricon = op.quantization_formula == "cambricon"
-        scale = ops.floor(ops.log2(high)) - (bits - 2) if cambricon else high * (1 / (2 ** (bits - 1) - 1))
-        zero = ops.zero_like(scale)
-    return tuple(narrow(ops, v, op.in_.dtype) for v in (scale, zero, high, low))
+    return tuple(narrow(ops, v, op.in_.dtype) for v in (*_scaled(ops, op, high, low, _rounded), high, low))
 
 
 def _numpy_moving(x: Any, step: Any, moving_max: Any, moving_min: Any, **attrs: Any) -> tuple[Any, ...]:
     high, low = (float(v.reshape(())) for v in (moving_max, moving_min))
-    bits, affine = attrs["quantization_bit"], _is_affine(attrs)
+    affine = _is_affine(attrs)
     if attrs["training"] and int(step.reshape(())) <= attrs["stop_update_after_iters"]:
         top, bottom = (float(v) for v in (x.max(), x.min()))
         top = top if affine else max(abs(top), abs(bottom))
         share = attrs["momentum"]
         high = high * share + top * (1 - share) if high else top
         low = (low * share + bottom * (1 - share) if low else bottom) if affine else high
-    zero = 0.0
-    if affine:
-        scale = (high - low) / (2**bits - 1)
-        zero = -math.copysign(math.floor(abs(low / scale) + 0.5), low / scale)
-    elif attrs["quantization_formula"] == "cambricon":
-        scale = math.floor(math.log2(high)) - (bits - 2)
-    else:
-        scale = high / (2 ** (bits - 1) - 1)
-    return tuple(np.asarray([v], x.dtype) for v in (scale, zero, high, low))
+    ends = np.asarray([high]), np.asarray([low])
+    found = _numpy_scaled(*ends, _numpy_rounded, x.dtype, attrs["quantization_bit"], attrs)
+    return tuple(v.astype(x.dtype) for v in (*found, *ends))
+
+
+def _numpy_rounded(x: Any) -> Any:
+    return np.copysign(np.floor(np.abs(x) + 0.5), x)
 
 
 composite(

@@ -1,14 +1,14 @@
 """Special functions: the inverse error function, the logarithm of gamma and its derivatives, and Hurwitz's zeta.
 
 Gamma's functions are shifted to large arguments by their recurrences, and reflected for negative ones; there the
-asymptotic series hold (Abramowitz and Stegun, 6.1.40, 6.3.18 and 6.4.12). Zeta is a sum with the remainder of Euler
-and Maclaurin, as in Cephes.
+asymptotic series hold (Abramowitz and Stegun, 6.1.40, 6.3.18 and 6.4.12). Their terms cancel near zeros, and so they
+are computed in f64. Zeta is a sum with the remainder of Euler and Maclaurin, as in Cephes.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -80,6 +80,12 @@ def _angle(x: Expr) -> Expr:
     return (x - s.rint(x)) * math.pi
 
 
+def _in_f64(body: Callable[[Expr], Expr]) -> Callable[[Expr], Expr]:
+    """A body whose operations are in f64, so that numbers of f32 have all digits near the zeros of the function."""
+    return lambda x: s.cast(body(s.cast(x, dtypes.float64)), x.dtype)
+
+
+@_in_f64
 def _lgamma(x: Expr) -> Expr:
     positive, reflected, z = _shifted(x)
     product: Any = positive
@@ -89,12 +95,13 @@ def _lgamma(x: Expr) -> Expr:
     series = _polynomial(square, (-691 / 360360, 1 / 1188, -1 / 1680, 1 / 1260, -1 / 360, 1 / 12)) / z
     large = (z - 0.5) * s.log(z) - z + (series + 0.5 * math.log(2 * math.pi))
     value = s.where(positive < SHIFT, large - s.log(s.where(positive < SHIFT, product, 1.0)), large)
-    value = s.where(positive.eq(math.inf), math.inf, value)
+    value = s.where(positive.eq(math.inf), math.inf, s.where(x.eq(1.0) | x.eq(2.0), 0.0, value))
     sine = abs(s.sin(_angle(x)))
     mirrored = s.log(math.pi / sine) - value
     return s.where(abs(x).eq(math.inf), math.inf, s.where(reflected, mirrored, value))
 
 
+@_in_f64
 def _digamma(x: Expr) -> Expr:
     positive, reflected, z = _shifted(x)
     steps = sum((1.0 / (positive + k) for k in range(1, SHIFT)), 1.0 / positive)
@@ -109,6 +116,7 @@ def _digamma(x: Expr) -> Expr:
     return s.where(x.eq(0.0), -1.0 / x, value)
 
 
+@_in_f64
 def _trigamma(x: Expr) -> Expr:
     positive, reflected, z = _shifted(x)
     steps = sum((1.0 / ((positive + k) * (positive + k)) for k in range(1, SHIFT)), 1.0 / (positive * positive))

@@ -214,8 +214,8 @@ unary(
 )  # fmt: skip
 unary("softsign(in) -> out", "x / (1 + |x|).", lambda x: x / (abs(x) + 1.0), lambda x: x / (1 + np.abs(x)))
 unary(
-    "hardsigmoid(in) -> out", "x / 6 + 1 / 2, at least 0 and at most 1.",
-    lambda x: s.where(s.isnan(x), x * 0.0, _clamp(x, -3.0, 3.0)) / 6.0 + 0.5, lambda x: np.clip(x + 3, 0, 6) / 6,
+    "hardsigmoid(in) -> out", "(x + 3) / 6, at least 0 and at most 1.",
+    lambda x: s.where(s.isnan(x), x * 0.0, _clamp(x, -3.0, 3.0) + 3.0) / 6.0, lambda x: np.clip(x + 3, 0, 6) / 6,
 )  # fmt: skip
 unary(
     "hardswish(in) -> out", "x * hardsigmoid(x).",

@@ -6,6 +6,8 @@ from oneflow.testing.sample import Bad, Sample, t, v
 WHY = "the gradient is that of the identity"
 ONE, EACH = (v([0.125]), v([3.0])), (v([0.125, 0.25, 0.5]), v([3.0, 1.0, 7.0]))
 AFFINE, CAMBRICON = {"quantization_scheme": "affine"}, {"quantization_formula": "cambricon"}
+#: Slices without extent: zeros, one number, and numbers whose scale f16 rounds to 0.
+FLAT = v([[0.0, 0.0], [3.0, 3.0], [0.0, 1e-6]])
 BITS = {"quantization_bit": 4}
 MOVING = {"training": True, "stop_update_after_iters": 1, "momentum": 0.75, **AFFINE}
 
@@ -13,6 +15,10 @@ SAMPLES = [
     Sample("min_max_observer", [t(3, 4)], dtypes=(float32, float16)),
     Sample("min_max_observer", [t(3, 4)], {**AFFINE, "per_layer_quantization": False}),
     Sample("min_max_observer", [t(3, 4)], CAMBRICON),
+    Sample("min_max_observer", [FLAT], {**AFFINE, "per_layer_quantization": False}, dtypes=(float16,)),
+    Sample("min_max_observer", [FLAT], {"per_layer_quantization": False}, dtypes=(float16,)),
+    Sample("min_max_observer", [v([0.0, 0.0])], CAMBRICON),
+    Sample("moving_average_min_max_observer", [v([0.0]), v([1], int64), v([0.0]), v([0.0])], MOVING),
     *[
         Sample("moving_average_min_max_observer", [x, v([step], int64), v([high]), v([-1.5])], MOVING, dtypes)
         for x, step, high, dtypes in (
