@@ -15,7 +15,7 @@ from typing import ClassVar
 from oneflow.dialect._mlir import func, ir, passmanager, scf
 from oneflow.dialect.record import Registry
 from oneflow.lowering.kernels.access import find_any_node
-from oneflow.lowering.kernels.donation import order_after_readers
+from oneflow.lowering.kernels.donated_arguments import order_after_readers
 from oneflow.lowering.kernels.graph import Graph, merge_with_producers
 from oneflow.lowering.kernels.legality import callable_names, check_is_linalg
 from oneflow.lowering.kernels.nodes import Node, Structure, Use, analyse, find_node, is_contraction, loop_size
