@@ -96,7 +96,7 @@ def _pattern(begin: int, end: int) -> np.ndarray:
 
 def _place(at: int, places: Sequence[tuple[int, int]], names: Sequence[str]) -> str:
     """Where a byte lies, told by the nearest tensor."""
-    found = [(b - at, f"{b - at} bytes before the begin of {n}, which has {e - b} bytes") if at < b else
+    distances = [(b - at, f"{b - at} bytes before the begin of {n}, which has {e - b} bytes") if at < b else
              (at - e, f"{at - e} bytes after the end of {n}, which has {e - b} bytes")
              for (b, e), n in zip(places, names, strict=True)]  # fmt: skip
-    return min(found)[1]
+    return min(distances)[1]
