@@ -110,10 +110,10 @@ def measured(way: str, passes: Sequence[str], program: str, operators: int) -> d
     watch = Watch(reproducers=None, verify_each=False, timing=True, clock=time.process_time)
     begin = time.process_time()
     Pipeline.parse(f"builtin.module({','.join(passes)})", module.context).run(module, watch=watch)
-    whole = time.process_time() - begin
+    total = time.process_time() - begin
     for name, seconds in watch.seconds:
         durations[name] = durations.get(name, 0.0) + seconds
-    durations["the pipeline itself, which keeps a copy"] = whole - sum(seconds for _, seconds in watch.seconds)
+    durations["the pipeline itself, which keeps a copy"] = total - sum(seconds for _, seconds in watch.seconds)
     return {name: seconds / operators * 1e6 for name, seconds in durations.items()}
 
 

@@ -89,15 +89,15 @@ def rows() -> list[str]:
 def _measured(calls: Sequence[Callable[..., Any]], arguments: Sequence[Sequence[Any]]) -> list[list[float]]:
     """The processor's seconds of each call, which are made in turn."""
     turns = list(zip(calls, arguments, strict=True))
-    for call, given in turns:
-        call(*given)
-    rounds = [[_seconds(call, given) for call, given in turns] for _ in range(ROUNDS)]
+    for call, call_arguments in turns:
+        call(*call_arguments)
+    rounds = [[_seconds(call, call_arguments) for call, call_arguments in turns] for _ in range(ROUNDS)]
     return [list(times) for times in zip(*rounds, strict=True)]
 
 
-def _seconds(call: Callable[..., Any], given: Sequence[Any]) -> float:
+def _seconds(call: Callable[..., Any], arguments: Sequence[Any]) -> float:
     begin = time.process_time()
-    call(*given)
+    call(*arguments)
     return time.process_time() - begin
 
 

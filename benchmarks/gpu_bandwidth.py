@@ -87,8 +87,8 @@ def pointwise() -> Iterator[Callable[[], Row]]:
 
 def adamw_row(dtype: str) -> Row:
     """A step of AdamW over all parameters of GPT-2, PyTorch's by its fused kernel."""
-    given = [p.detach().to(DTYPES[dtype]) for p in models.gpt2(torch).cuda().parameters()]
-    gradients = [torch.randn_like(p) for p in given]
+    weights = [p.detach().to(DTYPES[dtype]) for p in models.gpt2(torch).cuda().parameters()]
+    gradients = [torch.randn_like(p) for p in weights]
 
     def step(lib: Any, parameters: list[Any], **options: Any) -> Callable[..., Any]:
         chosen = lib.optim.AdamW(parameters, lr=1e-4, **options)
@@ -101,12 +101,12 @@ def adamw_row(dtype: str) -> Row:
 
         return run
 
-    mine = [flow.nn.Parameter(flow.from_numpy(p.clone())) for p in given]
-    theirs, others = ([torch.nn.Parameter(p.clone()) for p in given] for _ in range(2))
+    mine = [flow.nn.Parameter(flow.from_numpy(p.clone())) for p in weights]
+    theirs, others = ([torch.nn.Parameter(p.clone()) for p in weights] for _ in range(2))
     ours, received = flow.compile(step(flow, mine)), [flow.from_numpy(g) for g in gradients]
     slow, fast = step(torch, theirs, fused=True), compiled(step(torch, others))
-    moved = 7 * WIDTHS[dtype] * sum(p.numel() for p in given)
-    row = Row(f"AdamW over {len(given)} parameters of GPT-2 {dtype}", lambda: ours(*received),
+    moved = 7 * WIDTHS[dtype] * sum(p.numel() for p in weights)
+    row = Row(f"AdamW over {len(weights)} parameters of GPT-2 {dtype}", lambda: ours(*received),
               {EAGER: lambda: slow(*gradients), COMPILED: lambda: fast(*gradients)}, bytes=moved)  # fmt: skip
     row.ours(), row.peers[EAGER]()
     compare(row, [m.detach() for m in mine], theirs)

@@ -44,17 +44,17 @@ def size_of(path: Path, number: int) -> int:
 def feeds_of(path: Path, program: Any, rng: np.random.Generator) -> dict[str, np.ndarray]:
     """Random inputs of the types and the shapes of a model."""
     feeds = {}
-    for given in program.inputs:
-        dtype = type_of_number(given.type).numpy
-        is_state = given.name in STATES
-        free = [1 if is_state else size_of(path, i) for i in range(len(given.shape))]
-        shape = [d if isinstance(d, int) else n for d, n in zip(given.shape, free, strict=True)]
-        if given.name in VALUES:
-            feeds[given.name] = np.full(shape, VALUES[given.name], dtype)
+    for tensor in program.inputs:
+        dtype = type_of_number(tensor.type).numpy
+        is_state = tensor.name in STATES
+        free = [1 if is_state else size_of(path, i) for i in range(len(tensor.shape))]
+        shape = [d if isinstance(d, int) else n for d, n in zip(tensor.shape, free, strict=True)]
+        if tensor.name in VALUES:
+            feeds[tensor.name] = np.full(shape, VALUES[tensor.name], dtype)
         elif dtype.kind == "f":
-            feeds[given.name] = rng.normal(size=shape).astype(dtype) / 10
+            feeds[tensor.name] = rng.normal(size=shape).astype(dtype) / 10
         else:
-            feeds[given.name] = rng.integers(0, 20, shape).astype(dtype)
+            feeds[tensor.name] = rng.integers(0, 20, shape).astype(dtype)
     return feeds
 
 
@@ -68,9 +68,9 @@ def seconds(call: Callable[[], Any], runs: int = 1) -> tuple[float, Any]:
     return statistics.median(taken), result
 
 
-def difference(found: list[np.ndarray], wanted: list[np.ndarray]) -> float:
+def difference(results: list[np.ndarray], wanted: list[np.ndarray]) -> float:
     """The largest difference divided by the largest result."""
-    pairs = [(np.asarray(a, np.float64), np.asarray(b, np.float64)) for a, b in zip(found, wanted, strict=True)]
+    pairs = [(np.asarray(a, np.float64), np.asarray(b, np.float64)) for a, b in zip(results, wanted, strict=True)]
     return max(float(np.abs(a - b).max(initial=0) / (np.abs(b).max(initial=0) + 1e-12)) for a, b in pairs)
 
 
@@ -79,12 +79,12 @@ def rows(paths: list[Path], runs: int) -> Iterator[str]:
     for path in paths:
         imported, program = seconds(lambda path=path: flow.from_onnx(path))
         feeds = feeds_of(path, program, np.random.default_rng(0))
-        first, found = seconds(lambda program=program, feeds=feeds: program.run(feeds))
+        first, results = seconds(lambda program=program, feeds=feeds: program.run(feeds))
         ours, _ = seconds(lambda program=program, feeds=feeds: program.run(feeds), runs)
         started, session = seconds(lambda path=path: onnxruntime.InferenceSession(path))
         theirs, wanted = seconds(lambda session=session, feeds=feeds: session.run(None, feeds), runs)
         yield (
-            f"{path.name:40} {difference(found, wanted):8.1e} import {imported:6.2f} first {first:6.2f} "
+            f"{path.name:40} {difference(results, wanted):8.1e} import {imported:6.2f} first {first:6.2f} "
             f"run {ours:8.4f}; ONNX Runtime: start {started:6.2f} run {theirs:8.4f}"
         )
 
@@ -95,8 +95,8 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=5, help="runs whose median is printed (default: 5)")
     arguments = parser.parse_args()
     onnxruntime.set_default_logger_severity(3)
-    found = [p for path in arguments.paths for p in (sorted(path.rglob("*.onnx")) if path.is_dir() else [path])]
-    for line in rows(found, arguments.runs):
+    model_paths = [p for path in arguments.paths for p in (sorted(path.rglob("*.onnx")) if path.is_dir() else [path])]
+    for line in rows(model_paths, arguments.runs):
         print(line, flush=True)
     return 0
 

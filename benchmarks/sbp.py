@@ -109,8 +109,8 @@ def search(context: ir.Context) -> dict[str, Any]:
     """Greedy and automatic choices against exhaustive search, on small random graphs."""
     rng, mesh = np.random.default_rng(0), (2,)
     costs = Costs(mesh, Machine(1e-3, 0.1, 1e-3), Boxing(mesh))
-    found: dict[str, list[float]] = {"greedy": [], "auto": []}
-    while len(found["auto"]) < GRAPHS:
+    measured: dict[str, list[float]] = {"greedy": [], "auto": []}
+    while len(measured["auto"]) < GRAPHS:
         module = read_module(small_program(rng), context)
         graph = graph_of(module, mesh)
         if math.prod(len(n.choices.signatures) for n in graph.nodes) > MOST:
@@ -118,8 +118,8 @@ def search(context: ir.Context) -> dict[str, Any]:
         best, greedy = cheapest(graph, costs), choose_greedily(graph, mesh)
         chosen = choose_cheapest(graph, costs, greedy, 60.0)
         for name, choice in (("greedy", greedy), ("auto", chosen or {})):
-            found[name].append(costs.total(graph, choice) / best)
-    return found
+            measured[name].append(costs.total(graph, choice) / best)
+    return measured
 
 
 def large_program(layers: int) -> str:

@@ -98,7 +98,7 @@ def reduce(rank: Rank) -> Iterator[str]:
     transport = nccl.gpus(rank.world).transport(rank.world.rank, tuple(range(RANKS)))
     stream = int(flow.cuda.current_stream(rank.gpu.number).handle)
     for size in rank.sizes.bytes:
-        whole = flow.tensor(np.ones(size // 4, np.float32)).to_global(rank.placement, flow.sbp.partial_sum)
+        tensor = flow.tensor(np.ones(size // 4, np.float32)).to_global(rank.placement, flow.sbp.partial_sum)
         source = DeviceArray.of(np.ones(size // 4, np.float32), rank.gpu)
         target = DeviceArray.of(np.zeros(size // 4, np.float32), rank.gpu)
 
@@ -106,7 +106,7 @@ def reduce(rank: Rank) -> Iterator[str]:
             kinds = nccl.TYPES["float32"], nccl.REDUCTIONS["sum"]
             nccl.call("ncclAllReduce", *pair, count, *kinds, transport._communicator, stream)
 
-        ours, theirs = rank.medians(lambda x=whole: program(x), alone)
+        ours, theirs = rank.medians(lambda x=tensor: program(x), alone)
         bandwidth = 2 * (RANKS - 1) / RANKS * size / ours / 1e9
         yield (
             f"| {size:,} bytes | {ours * 1e6:.1f} us | {theirs * 1e6:.1f} us | {bandwidth:.1f} GB/s"

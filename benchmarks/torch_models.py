@@ -212,9 +212,9 @@ class Tensors(nn.Module):
         return _tensors(self.model(*inputs.values()) if len(inputs) == 1 else self.model(**inputs))
 
 
-def _difference(wanted: list[torch.Tensor], found: list[torch.Tensor]) -> float:
+def _difference(wanted: list[torch.Tensor], results: list[torch.Tensor]) -> float:
     """The largest difference, each relative to the largest element of its tensor."""
-    pairs = zip(wanted, found, strict=True)
+    pairs = zip(wanted, results, strict=True)
     return max(float((a - b).abs().max() / a.abs().max().clamp(min=1e-3)) for a, b in pairs if a.is_floating_point())
 
 
@@ -233,11 +233,11 @@ def check_export(model: nn.Module, inputs: Callable[[int], dict[str, torch.Tenso
 
 
 def _step(
-    function: Callable[..., list[torch.Tensor]], model: nn.Module, given: dict[str, torch.Tensor]
+    function: Callable[..., list[torch.Tensor]], model: nn.Module, inputs: dict[str, torch.Tensor]
 ) -> list[torch.Tensor]:
     """The loss of a step, which no normalization makes constant, and all gradients."""
     model.zero_grad(set_to_none=True)
-    results = [x for x in function(given) if x.is_floating_point() and x.requires_grad]
+    results = [x for x in function(inputs) if x.is_floating_point() and x.requires_grad]
     weights = [torch.cos(torch.arange(x.numel(), dtype=x.dtype)).reshape(x.shape) for x in results]
     loss = sum(((x + x.square()) * w).mean() for x, w in zip(results, weights, strict=True))
     loss.backward()
@@ -256,8 +256,8 @@ def check_train(model: nn.Module, inputs: Callable[[int], dict[str, torch.Tensor
     state = {k: v.clone() for k, v in model.state_dict().items()}
     wanted = _step(wrapped, model, inputs(SIZES[0]))
     model.load_state_dict(state)
-    found = _step(torch.compile(wrapped, backend="oneflow", dynamic=False), model, inputs(SIZES[0]))
-    return _report([_difference(wanted, found)])
+    results = _step(torch.compile(wrapped, backend="oneflow", dynamic=False), model, inputs(SIZES[0]))
+    return _report([_difference(wanted, results)])
 
 
 def check_compile(model: nn.Module, inputs: Callable[[int], dict[str, torch.Tensor]]) -> str:
@@ -273,39 +273,39 @@ CHECKS = {"export": check_export, "train": check_train, "compile": check_compile
 
 def run_here(name: str, steps: list[str]) -> dict[str, str]:
     """The columns of one model."""
-    found, _ = {}, define_torchvision()
+    outcomes, _ = {}, define_torchvision()
     for step in steps:
         model, inputs = made(name)
         begin = time.perf_counter()
         with warnings.catch_warnings(record=True) as noted:
             warnings.simplefilter("always")
             try:
-                found[step] = CHECKS[step](model, inputs)
+                outcomes[step] = CHECKS[step](model, inputs)
             except Exception as error:
-                found[step] = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+                outcomes[step] = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
         eager = [str(w.message) for w in noted if "runs in eager PyTorch" in str(w.message)]
-        found[step] += f" ({time.perf_counter() - begin:.0f} s)" + "".join(
+        outcomes[step] += f" ({time.perf_counter() - begin:.0f} s)" + "".join(
             f"; {' '.join(t.split())[:300]}" for t in eager
         )
-        print(json.dumps({step: found[step]}), flush=True)
-    return found
+        print(json.dumps({step: outcomes[step]}), flush=True)
+    return outcomes
 
 
 def run_apart(name: str, steps: list[str]) -> dict[str, str]:
     """The columns of one model, from a process of its own."""
     command = [sys.executable, __file__, "--here", name, "--steps", *steps]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
-    found: dict[str, str] = {}
+    outcomes: dict[str, str] = {}
     for line in ended.stdout.splitlines():
         if line.startswith("{"):
-            found |= json.loads(line)
+            outcomes |= json.loads(line)
     if ended.returncode:
-        found |= {
+        outcomes |= {
             step: f"ended with status {ended.returncode}: {ended.stderr[-200:]}"
             for step in steps
-            if step not in found
+            if step not in outcomes
         }
-    return found
+    return outcomes
 
 
 def main() -> int:
@@ -325,10 +325,10 @@ def main() -> int:
         return 0
     counts = dict.fromkeys(arguments.steps, 0)
     for name in names:
-        found = run_apart(name, arguments.steps)
-        print(f"{name}: " + " | ".join(f"{step} {text}" for step, text in found.items()), flush=True)
+        outcomes = run_apart(name, arguments.steps)
+        print(f"{name}: " + " | ".join(f"{step} {text}" for step, text in outcomes.items()), flush=True)
         for step in arguments.steps:
-            counts[step] += found.get(step, "").startswith("equal") and "eager" not in found[step]
+            counts[step] += outcomes.get(step, "").startswith("equal") and "eager" not in outcomes[step]
     print(f"{len(names)} models; equal and compiled whole: " + ", ".join(f"{s} {n}" for s, n in counts.items()))
     return int(any(count < len(names) for count in counts.values()))
 

@@ -71,32 +71,32 @@ class Sample:
 
     def values_and_gradients(self, function: Callable[..., list[torch.Tensor]]) -> tuple[list[torch.Tensor], int]:
         """The results of a function of the tensors, with the gradients of their weighted sum; how many these are."""
-        given = [x.detach().requires_grad_(x.requires_grad) for x in self.tensors]
-        results = function(*given)
-        inputs = [x for x in given if x.requires_grad]
+        tensors = [x.detach().requires_grad_(x.requires_grad) for x in self.tensors]
+        results = function(*tensors)
+        inputs = [x for x in tensors if x.requires_grad]
         floats = [x for x in results if x.requires_grad]
         if not inputs or not floats:
             return results, 0
         weights = [torch.linspace(0.5, 1.5, x.numel(), dtype=x.dtype).reshape(x.shape) for x in floats]
-        found = torch.autograd.grad(floats, inputs, weights, allow_unused=True)
-        gradients = [g for g in found if g is not None]
+        input_gradients = torch.autograd.grad(floats, inputs, weights, allow_unused=True)
+        gradients = [g for g in input_gradients if g is not None]
         return [*results, *gradients], len(gradients)
 
 
 def samples(op: Any, dtype: torch.dtype, count: int) -> Iterator[Sample]:
     """The first samples of an operator."""
     needs_grad = op.supports_autograd and dtype.is_floating_point
-    given = op.sample_inputs("cpu", dtype, requires_grad=needs_grad)
-    comparable = (sample for sample in given if not sample.kwargs.get("dropout_p"))
+    inputs = op.sample_inputs("cpu", dtype, requires_grad=needs_grad)
+    comparable = (sample for sample in inputs if not sample.kwargs.get("dropout_p"))
     for sample in itertools.islice(comparable, count):
         leaves, tree = pytree.tree_flatten((sample.input, sample.args, sample.kwargs))
         places = [i for i, x in enumerate(leaves) if isinstance(x, torch.Tensor)]
 
         def call(*tensors: torch.Tensor, leaves: Any = leaves, tree: Any = tree, places: Any = places) -> Any:
-            given = list(leaves)
+            values = list(leaves)
             for place, tensor in zip(places, tensors, strict=True):
-                given[place] = tensor
-            first, args, kwargs = pytree.tree_unflatten(given, tree)
+                values[place] = tensor
+            first, args, kwargs = pytree.tree_unflatten(values, tree)
             return op(first, *args, **kwargs)
 
         yield Sample(call, [leaves[i] for i in places])
@@ -107,12 +107,12 @@ def run(row: Row, sample: Sample) -> None:
     wanted, _ = sample.values_and_gradients(sample.values)
     compiler = functools.partial(compiled, fallback=False)
     try:
-        found, gradients = sample.values_and_gradients(aot_function(sample.values, compiler, compiler))
+        values, gradients = sample.values_and_gradients(aot_function(sample.values, compiler, compiler))
     except UnsupportedError as error:
         row.missing[", ".join(error.reasons)] += 1
         return
     compared = 1 if row.name in CHOICES and not wanted[0].is_floating_point() else None
-    for want, got in list(zip(wanted, found, strict=True))[:compared]:
+    for want, got in list(zip(wanted, values, strict=True))[:compared]:
         text = difference(want.detach(), got.detach())
         if text:
             row.wrong.append(f"{text} for {[tuple(x.shape) for x in sample.tensors]}")

@@ -159,8 +159,8 @@ def split(body: Expr, leaves: Mapping[Expr, Pair]) -> Expr | Pair:
     for node in s.walk([body]):
         if node not in values:
             values[node] = _split_node(node, [values[a] for a in node.args])
-    found: Expr | Pair = values[body]
-    return found
+    body_value: Expr | Pair = values[body]
+    return body_value
 
 
 def _split_node(node: Expr, args: list[Any]) -> Expr | Pair:

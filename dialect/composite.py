@@ -76,8 +76,8 @@ def composite(
             check(op)
         return derived(op)
 
-    given: dict[str, Any] = {"types": types, "grad": composed_gradient, "sbp": UNSPLIT} | slots
-    define(signature, doc=doc, decompose=write, reference=reference, depth=depth + 1, **given)
+    record_slots: dict[str, Any] = {"types": types, "grad": composed_gradient, "sbp": UNSPLIT} | slots
+    define(signature, doc=doc, decompose=write, reference=reference, depth=depth + 1, **record_slots)
 
 
 def adjoint(
@@ -145,10 +145,10 @@ def gradient_operator(name: str, *wanted: str) -> Rule:
         attrs = {a: value for a, value in op.attrs.items() if a in signature.attr_by_name}
 
         @functools.cache
-        def found() -> tuple[Value, ...]:
+        def gradients() -> tuple[Value, ...]:
             return ops.call(name, *(known[arg.name] for arg in signature.inputs), **attrs)
 
-        return {n: functools.partial(lambda i: found()[i], i) for i, n in enumerate(wanted)}
+        return {n: functools.partial(lambda i: gradients()[i], i) for i, n in enumerate(wanted)}
 
     return grad
 
@@ -167,6 +167,6 @@ def pulled_back(ops: Builder, op: Call, of: str, seeds: Sequence[str], wanted: S
             raise op.error(f"expected {name} of type {result.desc}, got {seed.desc}")
         cotangents += [] if seed is None else [(result, recorder.value(seed))]
     targets = flatten([operands[name] for name in (wanted or names)])
-    found = pull_back(recorder, list(recorder.calls), cotangents, targets)
-    pairs = zip(found, targets, strict=True)
+    gradients = pull_back(recorder, list(recorder.calls), cotangents, targets)
+    pairs = zip(gradients, targets, strict=True)
     return tuple(recorder.original(zeros_like(recorder, x) if g is None else g) for g, x in pairs)

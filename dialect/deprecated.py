@@ -40,14 +40,14 @@ def current_name(scope: str, name: str) -> str:
     return name
 
 
-def current_names(scope: str, given: Mapping[str, T]) -> dict[str, T]:
+def current_names(scope: str, attributes: Mapping[str, T]) -> dict[str, T]:
     """Values by name, under today's names.
 
     Raises:
         TypeError: a value is given under both of its names.
     """
     values: dict[str, T] = {}
-    for name, value in given.items():
+    for name, value in attributes.items():
         current = current_name(scope, name)
         if current in values:
             raise TypeError(f"{scope}: expected one value of {current}, got one for each of its names")

@@ -122,7 +122,7 @@ def from_numpy(dtype: object) -> DType:
     Raises:
         TypeError: no element type corresponds to it.
     """
-    found = BY_NUMPY.get(np.dtype(dtype).newbyteorder("="))  # type: ignore[call-overload]
-    if found is None:
+    known = BY_NUMPY.get(np.dtype(dtype).newbyteorder("="))  # type: ignore[call-overload]
+    if known is None:
         raise TypeError(f"expected one of {', '.join(BY_NAME)}, got dtype {dtype}")
-    return found
+    return known

@@ -49,14 +49,14 @@ def convert_jobs(root: ir.Operation, registry: Registry) -> None:
 
 def _below(root: ir.Operation) -> list[ir.Operation]:
     """The operations below `root` in program order."""
-    found: list[ir.Operation] = []
+    operations: list[ir.Operation] = []
 
     def visit(op: ir.Operation) -> ir.WalkResult:
-        found.append(op)
+        operations.append(op)
         return ir.WalkResult.ADVANCE
 
     root.walk(visit, ir.WalkOrder.PRE_ORDER)
-    return found
+    return operations
 
 
 @dataclass
@@ -159,12 +159,12 @@ class _Job:
         if generic:
             operands = _data(operands, *_first_size(op, "operand_segment_sizes"))
             results = _data(results, *_first_size(op, "result_segment_sizes"))
-            for args, given, spelling in (
+            for args, names, spelling in (
                 (record.signature.inputs, "input_sizes", "operandSegmentSizes"),
                 (record.signature.outputs, "output_sizes", "resultSegmentSizes"),
             ):
-                if given in op.attributes and sum(not a.is_single for a in args) > 1:
-                    attributes[spelling] = ir.DenseI32ArrayAttr.get([int(n.value) for n in op.attributes[given]])
+                if names in op.attributes and sum(not a.is_single for a in args) > 1:
+                    attributes[spelling] = ir.DenseI32ArrayAttr.get([int(n.value) for n in op.attributes[names]])
         with ir.InsertionPoint(op):
             kinds = [r.type for r in results]
             new = ir.Operation.create(f"oneflow.{name}", kinds, operands, attributes, loc=op.location)
@@ -283,9 +283,9 @@ def _sides(op: ir.Operation) -> tuple[list[NdSbp], list[NdSbp]]:
 
 def _layouts(side: str) -> list[NdSbp]:
     """The layouts in one side of `parallel`: lists of SBPs, or SBPs on a mesh of one axis."""
-    found = []
+    layouts = []
     for match in _LAYOUT.finditer(side.strip()[1:-1]):
         sbps = _SBP.findall(match[0])
         is_open = any(word == "Any" for _, word in sbps)
-        found.append(() if is_open else tuple(S(int(axis)) if axis else _WHOLE[word] for axis, word in sbps))
-    return found
+        layouts.append(() if is_open else tuple(S(int(axis)) if axis else _WHOLE[word] for axis, word in sbps))
+    return layouts

@@ -35,8 +35,8 @@ def _stages(op: Call, results: Sequence[TensorDesc]) -> list[Stage]:
     if record.scalar is not None:
         return [_elementwise_stage(op, results[0])]
     assert record.compute is not None, f"{record.name} has to be decomposed first"
-    found = record.compute(op)
-    stages = [found] if isinstance(found, Stage) else list(found)
+    computed = record.compute(op)
+    stages = [computed] if isinstance(computed, Stage) else list(computed)
     if [(s.dtype, s.rank) for s in stages] != [(r.dtype, r.rank) for r in results]:
         told = ", ".join(f"{s.dtype} of rank {s.rank}" for s in stages)
         raise op.error(f"expected {', '.join(map(str, results))} from its slot compute, got {told}")

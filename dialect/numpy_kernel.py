@@ -45,8 +45,8 @@ def _run(function: Callable[..., Any], op: Call, buffers: Any, stream: Any) -> N
     arrays = iter([as_array(buffers[i], d) for i, d in enumerate([*op.operands, *op.results])])
     inputs = map_operands(op.inputs, lambda desc: _read_only(next(arrays)))
     with np.errstate(all="ignore"):
-        given = call_rule(function, list(inputs.values()), op.attrs)
-    results = given if isinstance(given, (tuple, list)) else (given,)
+        computed = call_rule(function, list(inputs.values()), op.attrs)
+    results = computed if isinstance(computed, (tuple, list)) else (computed,)
     _check_results(results, op.results)
     for target, result in zip(arrays, results, strict=True):
         target[...] = result

@@ -196,18 +196,18 @@ def read_attributes(op: ir.Operation, record: Operator) -> dict[str, Any]:
         OperatorError: an attribute is unknown, missing or of the wrong kind.
     """
     known = record.signature.attr_by_name
-    given: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     attributes = op.attributes
     for name in attributes:
         if name in known:
             try:
                 read = known[name].kind.read(attributes[name])
-                given[name] = read_body(op, read) if known[name].kind is FUNCTION else read
+                values[name] = read_body(op, read) if known[name].kind is FUNCTION else read
             except ValueError as error:
                 raise OperatorError(f"{op.name}: attribute {name}: {error}") from None
         elif name not in BOOKKEEPING and name not in (*OPERAND_SEGMENTS, *RESULT_SEGMENTS) and "." not in name:
-            given[name] = attributes[name]  # an error of the attribute, as for calls
-    return attribute_values(record, given)
+            values[name] = attributes[name]  # an error of the attribute, as for calls
+    return attribute_values(record, values)
 
 
 def read_body(op: ir.Operation, symbol: str) -> Body:
@@ -342,16 +342,16 @@ class Inference:
         attributes = tuple(op.attributes.items()) if len(op.attributes) else ()
         by_types = (op.name, tuple([v.type for v in op.operands]), attributes)
         if by_types in self._by_types and not (self.casts and any(v in self.casts for v in op.operands)):
-            found = self._by_types[by_types]
+            inferred = self._by_types[by_types]
         else:
-            found = self._described(op, by_types, attributes)
-        if found is not None and len(found) != len(op.results):
+            inferred = self._described(op, by_types, attributes)
+        if inferred is not None and len(inferred) != len(op.results):
             record, count = record_of(op, self.registry), len(op.results)
             outputs = record.signature.outputs
             names = f" ({', '.join(map(str, outputs))})" if outputs else ""
-            remedy = _missing_updates(record, range(count, len(found)))
-            raise OperatorError(f"{op.name}: results: expected {len(found)}{names}, got {count}{remedy}")
-        return found
+            remedy = _missing_updates(record, range(count, len(inferred)))
+            raise OperatorError(f"{op.name}: results: expected {len(inferred)}{names}, got {count}{remedy}")
+        return inferred
 
     def _described(self, op: ir.Operation, by_types: Any, attributes: Any) -> tuple[TensorDesc, ...] | None:
         """As `results`, looking through casts, which types alone do not show."""
@@ -359,10 +359,10 @@ class Inference:
         key = (op.name, descs, attributes)
         if key not in self._by_descs:
             self._by_descs[key] = self._compute(op, descs)
-        found = self._by_descs[key]
+        inferred = self._by_descs[key]
         if not any(v in self.casts for v in op.operands):
-            self._by_types[by_types] = found
-        return found
+            self._by_types[by_types] = inferred
+        return inferred
 
     def desc_of(self, value: ir.Value) -> TensorDesc:
         """As the function, through `casts`.

@@ -57,10 +57,10 @@ class PartsBuilder(Builder):
             return self.reals.emit(op, results)
         assert op.record.parts is not None, op.record.name
         try:
-            given = op.record.parts(self, op)
+            parts = op.record.parts(self, op)
         except s.BodyError as error:
             raise op.error(str(error)) from None
-        values = flatten(given if isinstance(given, (tuple, list)) else [given])
+        values = flatten(parts if isinstance(parts, (tuple, list)) else [parts])
         return [self.retype(v, d) for v, d in zip(values, results, strict=True)]
 
     def retype(self, value: Value, desc: TensorDesc) -> Value:
@@ -142,14 +142,14 @@ def _leaves(node: Expr) -> complex_bodies.Pair:
     return complex_bodies.Pair(*(s.arg(2 * node.value + k, node.dtype.part) for k in (0, 1)))
 
 
-def _built(ops: PartsBuilder, found: Expr | complex_bodies.Pair, values: dict[Expr, Value]) -> Value:
+def _built(ops: PartsBuilder, body_value: Expr | complex_bodies.Pair, values: dict[Expr, Value]) -> Value:
     def build(root: Expr) -> Value:
         if root.kind == "const":  # in the shape of the operand
             zeros: Value = ops.zero_like(next(iter(values.values())))
             return zeros + root.value  # type: ignore[no-any-return]
         return derivative.build(ops, derivative.plan(root), values)
 
-    return ops.pair(*map(build, found)) if isinstance(found, complex_bodies.Pair) else build(found)
+    return ops.pair(*map(build, body_value)) if isinstance(body_value, complex_bodies.Pair) else build(body_value)
 
 
 def of_pair(

@@ -444,22 +444,22 @@ def _check_slots(name: str, slots: dict[str, Any]) -> None:
             raise SignatureError(f"operator {name}: the slot {slot} is empty; fill it or say why not")
 
 
-def attribute_values(record: Operator, given: Mapping[str, Any]) -> dict[str, AttrValue]:
+def attribute_values(record: Operator, attributes: Mapping[str, Any]) -> dict[str, AttrValue]:
     """Checked attribute values with defaults filled in.
 
     Raises:
         OperatorError: one is unknown, missing or of the wrong kind.
     """
     attrs: Mapping[str, AttrDef] = record.signature.attr_by_name
-    for name in given:
+    for name in attributes:
         if name not in attrs:
             near = suggestion(name, attrs) or f"; it has {', '.join(attrs) or 'none'}"
             raise OperatorError(f"oneflow.{record.name}: unknown attribute {name!r}{near}")
     values: dict[str, AttrValue] = {}
     for attr in record.signature.attrs:
-        if attr.name in given:
+        if attr.name in attributes:
             try:
-                values[attr.name] = attr.kind.check(given[attr.name])
+                values[attr.name] = attr.kind.check(attributes[attr.name])
             except ValueError as error:
                 raise OperatorError(f"oneflow.{record.name}: attribute {attr.name}: {error}") from None
         elif attr.is_mandatory:
@@ -475,10 +475,12 @@ def infer(record: Operator, op: Call) -> tuple[TensorDesc, ...]:
     Raises:
         OperatorError: the operator does not allow the call.
     """
-    given = record.types(op)
-    results = (given,) if isinstance(given, TensorDesc) else tuple(given)
+    types = record.types(op)
+    results = (types,) if isinstance(types, TensorDesc) else tuple(types)
     if record.parts is None:
-        found = next((d for d in (*op.operands, *results) if d.dtype.is_complex), None)
-        if found is not None:
-            raise op.error(f"expected real numbers, got {found}: the operator is not defined on complex numbers")
+        complex_desc = next((d for d in (*op.operands, *results) if d.dtype.is_complex), None)
+        if complex_desc is not None:
+            raise op.error(
+                f"expected real numbers, got {complex_desc}: the operator is not defined on complex numbers"
+            )
     return results

@@ -120,10 +120,10 @@ class Factors:
         Partial sums of these operands give partial sums of `results`. Names of missing operands are skipped.
         """
         ins, outs = self._sides_of_text()
-        given = [name for name, operand in op.inputs.items() for _ in _tensors(operand)][: len(ins)]
-        if not any(name in names for name in given):
+        operand_names = [name for name, operand in op.inputs.items() for _ in _tensors(operand)][: len(ins)]
+        if not any(name in names for name in operand_names):
             return self
-        inputs = tuple(P if name in names else B for name in given)
+        inputs = tuple(P if name in names else B for name in operand_names)
         outputs = tuple(P if i in results else B for i in range(len(outs)))
         return replace(self, sums=(*self.sums, SbpSignature(inputs, outputs)))
 

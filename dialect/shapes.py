@@ -187,14 +187,14 @@ def leading_axes(source: Shape, target: Shape) -> list[tuple[int, int, int]]:
     """
     if None in source or None in target or 0 in source:
         return []
-    found = []
+    axes = []
     for i, d in enumerate(source):
         for j, e in enumerate(target):
             assert d is not None and e is not None
             together = math.gcd(d, e)
             if d != e and together > 1 and count(source[:i]) == count(target[:j]):
-                found.append((i, j, together))
-    return found
+                axes.append((i, j, together))
+    return axes
 
 
 def is_identity(source: Shape, target: Shape) -> bool:

@@ -63,14 +63,14 @@ def insertion_point(size: int, goes_before: Callable[[Expr], Expr], limit: Expr 
 
     `goes_before(k)` says so of element k, which is at most `size - 1`.
     """
-    found = s.const(0, dtypes.index)
+    position = s.const(0, dtypes.index)
     bit = 1 << max(size, 1).bit_length() - 1
     while bit:
-        more = found + bit
+        more = position + bit
         inside = more <= (s.const(size, dtypes.index) if limit is None else limit)
-        found = s.where(inside & goes_before(s.minimum(more - 1, max(size - 1, 0))), more, found)
+        position = s.where(inside & goes_before(s.minimum(more - 1, max(size - 1, 0))), more, position)
         bit //= 2
-    return found
+    return position
 
 
 def _index(position: Expr) -> Expr:
@@ -97,11 +97,11 @@ class _Rows:
 
     def counted(self, width: Size) -> Stage:
         """Positions that bring runs of `width` elements into order: an element's rank is how many go before it."""
-        whole = width == self.size
+        is_complete = width == self.size
         x, axis = self.x, self.axis
 
         def begin(position: Expr) -> Any:
-            return s.const(0, dtypes.index) if whole else position // width * width
+            return s.const(0, dtypes.index) if is_complete else position // width * width
 
         def goes_before(*at: Expr) -> Expr:
             *here, step = at

@@ -214,12 +214,12 @@ def _summed(array: np.ndarray) -> np.ndarray:
 def _gathered(array: np.ndarray) -> np.ndarray:
     """The arrays of all ranks, stacked."""
     size = env.get_world_size()
-    found = np.empty((size, *array.shape), array.dtype)
+    gathered = np.empty((size, *array.shape), array.dtype)
     if size == 1:
-        found[0] = array
+        gathered[0] = array
     else:
-        _transport().all_gather(array.reshape(-1), found.reshape(-1), [array.size] * size)
-    return found
+        _transport().all_gather(array.reshape(-1), gathered.reshape(-1), [array.size] * size)
+    return gathered
 
 
 def _check_count(tensors: Sequence[Any], name: str) -> None:

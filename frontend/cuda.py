@@ -124,8 +124,8 @@ def get_device_capability(place: str | Device | int | None = None) -> tuple[int,
     Raises:
         CudaError: there is no such device.
     """
-    found = get_device_properties(place)
-    return found.major, found.minor
+    properties = get_device_properties(place)
+    return properties.major, properties.minor
 
 
 def is_available() -> bool:

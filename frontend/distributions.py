@@ -70,13 +70,13 @@ class Distribution:
         return Shape((*sample_shape, *self._batch_shape, *self._event_shape))
 
 
-def _parameters(**given: Any) -> tuple[Any, Any]:
+def _parameters(**parameters: Any) -> tuple[Any, Any]:
     """The one of two parameters that is given, as (probs, logits).
 
     Raises:
         ValueError: both or neither are.
     """
-    probs, logits = given["probs"], given["logits"]
+    probs, logits = parameters["probs"], parameters["logits"]
     if (probs is None) == (logits is None):
         raise ValueError("expected either probs or logits")
     return (None if x is None else as_tensor(x) for x in (probs, logits))  # type: ignore[return-value]
@@ -92,13 +92,13 @@ class Categorical(Distribution):
 
     def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
         probs, logits = _parameters(probs=probs, logits=logits)
-        given = logits if probs is None else probs
-        if not given.rank:
-            raise ValueError(f"expected parameters of at least one dimension, got {given.desc}")
+        weights = logits if probs is None else probs
+        if not weights.rank:
+            raise ValueError(f"expected parameters of at least one dimension, got {weights.desc}")
         self.logits = F.log_softmax(logits, -1) if probs is None else F.log(F.div(probs, F.sum(probs, -1, True)))
         self.probs = F.exp(self.logits) if probs is None else F.div(probs, F.sum(probs, -1, True))
-        self._num_events = given.size(-1)
-        super().__init__(given.sizes()[:-1])
+        self._num_events = weights.size(-1)
+        super().__init__(weights.sizes()[:-1])
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """Integers (int64) of a shape for each distribution."""

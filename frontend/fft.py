@@ -99,8 +99,8 @@ def _complex(x: Any, s: Dims, dim: Dims, norm: str | None, forward: bool) -> Ten
     scale = _scale(norm, forward, _sizes_of(x, dims))
     if x.dtype.is_complex:
         return dispatch("fft_c2c", x, dims=dims, forward=forward, **scale)
-    found = dispatch("fft_r2c", x, dims=dims, onesided=False, **scale)
-    return found if forward else F.conj(found)
+    spectrum = dispatch("fft_r2c", x, dims=dims, onesided=False, **scale)
+    return spectrum if forward else F.conj(spectrum)
 
 
 def _from_real(x: Any, s: Dims, dim: Dims, norm: str | None, forward: bool, name: str) -> Tensor:
@@ -112,8 +112,8 @@ def _from_real(x: Any, s: Dims, dim: Dims, norm: str | None, forward: bool, name
     if not dims:
         raise fail(f"expected at least one dimension for {name}, got dim={list(dim or ())} of {x.desc}")
     x = _resized(x, dims, sizes)
-    found = dispatch("fft_r2c", x, dims=dims, onesided=True, **_scale(norm, forward, _sizes_of(x, dims)))
-    return found if forward else F.conj(found)
+    spectrum = dispatch("fft_r2c", x, dims=dims, onesided=True, **_scale(norm, forward, _sizes_of(x, dims)))
+    return spectrum if forward else F.conj(spectrum)
 
 
 def _to_real(x: Any, s: Dims, dim: Dims, norm: str | None, forward: bool, name: str) -> Tensor:

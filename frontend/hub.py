@@ -54,8 +54,8 @@ def list(github: str, force_reload: bool = False, source: str = "github") -> Any
 def help(github: str, model: str, force_reload: bool = False, source: str = "github") -> str | None:
     """The docstring of a function of a repository."""
     with _module(github, force_reload, source) as module:
-        found: str | None = _entry(module, model).__doc__
-    return found
+        text: str | None = _entry(module, model).__doc__
+    return text
 
 
 def load(repo_or_dir: str, model: str, *args: Any, source: str = "github", force_reload: bool = False,
@@ -97,9 +97,9 @@ def download_url_to_file(url: str, dst: str, hash_prefix: str | None = None, pro
 
 
 def _check_hash(path: Path, prefix: str | None, url: str) -> None:
-    found = hashlib.sha256(path.read_bytes()).hexdigest() if prefix is not None else ""
-    if prefix is not None and not found.startswith(prefix):
-        raise RuntimeError(f"expected a file whose SHA-256 begins with {prefix!r} at {url}, got {found!r}")
+    digest = hashlib.sha256(path.read_bytes()).hexdigest() if prefix is not None else ""
+    if prefix is not None and not digest.startswith(prefix):
+        raise RuntimeError(f"expected a file whose SHA-256 begins with {prefix!r} at {url}, got {digest!r}")
 
 
 def load_state_dict_from_url(
@@ -133,10 +133,10 @@ def load_state_dict_from_url(
 
 def _digits(name: str) -> str:
     """The digits of the SHA-256 in the name of a file."""
-    found = re.search(r"-([a-f0-9]+)\.", name)
-    if found is None:
+    match = re.search(r"-([a-f0-9]+)\.", name)
+    if match is None:
         raise ValueError(f'expected a name such as "name-0123abcd.ext", with digits of the SHA-256, got {name!r}')
-    return found[1]
+    return match[1]
 
 
 @contextmanager
@@ -161,10 +161,10 @@ def _module(place: str, force_reload: bool, source: str) -> Iterator[Any]:
 
 
 def _entry(module: Any, name: str) -> Any:
-    found = getattr(module, name, None)
-    if not callable(found):
+    entry = getattr(module, name, None)
+    if not callable(entry):
         raise RuntimeError(f"expected a function {name!r} in {module.__file__}")
-    return found
+    return entry
 
 
 def _repository(place: str, force_reload: bool) -> Path:

@@ -57,8 +57,8 @@ def matrix_norm(
     rows, columns = (d % x.rank for d in dim)
     summed, kept = (rows, columns) if abs(ord) == 1 else (columns, rows)
     sums = F.sum(F.abs(x), summed, True)
-    found = (F.amax if ord > 0 else F.amin)(sums, kept, True)
-    return found if keepdim else F.squeeze(found, [rows, columns])
+    extreme = (F.amax if ord > 0 else F.amin)(sums, kept, True)
+    return extreme if keepdim else F.squeeze(extreme, [rows, columns])
 
 
 def norm(

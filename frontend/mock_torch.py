@@ -70,18 +70,18 @@ class _Settings:
         path = _MOVED.get(name) or ".".join(filter(None, (self.packages[root], rest)))
         first, *parts = path.split(".")
         try:
-            found: Any = importlib.import_module(first)
+            counterpart: Any = importlib.import_module(first)
         except ImportError:
             return None
         for number, part in enumerate(parts, 1):
             try:
-                found = getattr(found, part)
+                counterpart = getattr(counterpart, part)
             except AttributeError:
                 try:
-                    found = importlib.import_module(".".join([first, *parts[:number]]))
+                    counterpart = importlib.import_module(".".join([first, *parts[:number]]))
                 except ImportError:
                     return None
-        return found
+        return counterpart
 
     def missing(self, name: str) -> Any:
         """What stands for a name that has no counterpart.
@@ -139,14 +139,14 @@ class Counterpart(ModuleType):
             return [n for n in dir(target) if not n.startswith("_")]
         path = f"{self.__name__}.{name}"
         if path not in _MOVED and hasattr(target, name):
-            found = getattr(target, name)
+            value = getattr(target, name)
         elif name.startswith("__"):
             raise AttributeError(name)
         else:
-            found = settings.counterpart(path)
-        if found is None and not hasattr(target, name):
+            value = settings.counterpart(path)
+        if value is None and not hasattr(target, name):
             return settings.missing(path)
-        return importlib.import_module(path) if isinstance(found, ModuleType) else found
+        return importlib.import_module(path) if isinstance(value, ModuleType) else value
 
     def __setattr__(self, name: str, value: Any) -> None:
         if isinstance(value, (Counterpart, Missing)) or name.startswith("__"):
@@ -180,8 +180,12 @@ class _Finder(MetaPathFinder, Loader):
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         """The module under its name."""
-        found = self.settings.counterpart(spec.name)
-        return Counterpart(spec.name, found, self.settings) if found is not None else self.settings.missing(spec.name)
+        counterpart = self.settings.counterpart(spec.name)
+        return (
+            Counterpart(spec.name, counterpart, self.settings)
+            if counterpart is not None
+            else self.settings.missing(spec.name)
+        )
 
     def exec_module(self, module: ModuleType) -> None:
         """Nothing: the module that stands for it is loaded."""

@@ -44,8 +44,8 @@ class CheckCollectives(Pass):
             raise PassError("expected a program of all ranks, or a module of each; got the program of one rank")
         programs = [o.operation for o in module.body.operations if o.operation.name == "builtin.module"]
         if not programs:
-            found = [physical(module, rank, registry) for rank in range(devices(mesh))]
-            check_same_collectives(found, registry, mesh)
+            physical_programs = [physical(module, rank, registry) for rank in range(devices(mesh))]
+            check_same_collectives(physical_programs, registry, mesh)
             return
         ranks = [_rank(p) for p in programs]
         if sorted(ranks) != list(range(devices(mesh))):

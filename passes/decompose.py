@@ -75,8 +75,8 @@ class Writer(Recorder):
         rule = op.record.decompose
         if rule is None:
             return super().emit(op, results)
-        given = rule(self, op)
-        values = flatten(given if isinstance(given, (tuple, list)) else [given])
+        computed = rule(self, op)
+        values = flatten(computed if isinstance(computed, (tuple, list)) else [computed])
         return [self.retype(v, d) for v, d in zip(values, results, strict=True)]
 
 

@@ -43,9 +43,9 @@ class ExpandComplex(Pass):
         Raises:
             PassError: the rank of a complex tensor is unknown, or an operation of another dialect computes with one.
         """
-        found = gather(module.operation, _is_affected)
-        uses = [_Use.of(op, registry) for op in found if dialect.is_oneflow(op)]
-        for op in found:
+        affected = gather(module.operation, _is_affected)
+        uses = [_Use.of(op, registry) for op in affected if dialect.is_oneflow(op)]
+        for op in affected:
             if not dialect.is_oneflow(op):
                 _retype(op)
         expansion = _Expansion(Writer(registry, ir.InsertionPoint(module.body), ir.Location.unknown()))
@@ -141,12 +141,12 @@ class _Expansion:
             return self._operand(ops, next(handles), desc)
 
         inputs = {
-            name: tuple(map(operand, given))
-            if isinstance(given, tuple)
+            name: tuple(map(operand, operand_value))
+            if isinstance(operand_value, tuple)
             else None
-            if given is None
-            else operand(given)
-            for name, given in use.call.inputs.items()
+            if operand_value is None
+            else operand(operand_value)
+            for name, operand_value in use.call.inputs.items()
         }
         try:
             values = ops.emit(Call(use.call.record, inputs, use.call.attrs), use.results)

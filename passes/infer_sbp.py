@@ -1,4 +1,4 @@
-"""`oneflow-infer-sbp`: a signature for every operator, from annotations on a few values."""
+"""`oneflow-infer-sbp`: layout propagation (sharding propagation), from annotations on a few values to every call."""
 
 from __future__ import annotations
 

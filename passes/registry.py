@@ -32,21 +32,21 @@ class PassTable(MutableMapping[str, type[Pass]]):
 
     def module_of(self, name: str) -> str | None:
         """The module of a pass, which may not be imported; None for an unknown name."""
-        found = self._passes.get(name)
-        return found.__module__ if isinstance(found, type) else found
+        entry = self._passes.get(name)
+        return entry.__module__ if isinstance(entry, type) else entry
 
     def loaded(self) -> list[str]:
         """The names of the passes whose modules are imported."""
-        return [name for name, found in self._passes.items() if isinstance(found, type)]
+        return [name for name, entry in self._passes.items() if isinstance(entry, type)]
 
     def __getitem__(self, name: str) -> type[Pass]:
-        found = self._passes[name]
-        if isinstance(found, str):
-            importlib.import_module(found)
-            found = self._passes[name]
-        if isinstance(found, str):
-            raise LookupError(f"expected the module {found} to define the pass {name}")
-        return found
+        entry = self._passes[name]
+        if isinstance(entry, str):
+            importlib.import_module(entry)
+            entry = self._passes[name]
+        if isinstance(entry, str):
+            raise LookupError(f"expected the module {entry} to define the pass {name}")
+        return entry
 
     def __setitem__(self, name: str, cls: type[Pass]) -> None:
         self._passes[name] = cls

@@ -293,7 +293,7 @@ class DistributedExecutable:
         tasks = [functools.partial(program.run, arguments[p]) for p, program in self.programs.items()]
         return dict(zip(self.programs, self.world.run(tasks), strict=True))
 
-    def whole(self, number: int, pieces: Pieces, root: int | None = None) -> Array | None:
+    def assemble(self, number: int, pieces: Pieces, root: int | None = None) -> Array | None:
         """Result `number` as a whole array: on all ranks of the world, or on rank `root` alone (None on the
         others).
         """
@@ -308,9 +308,9 @@ class DistributedExecutable:
             ArgumentError: an argument is missing, unknown, or of another type or shape.
             RunError: a check of the data failed on a rank, or a collective did.
         """
-        given = bind(self.inputs, arrays, named)
-        pieces = self.run([self.cut(i, a) for i, a in enumerate(given)])
-        results = [self.whole(i, p) for i, p in enumerate(pieces)]
+        arguments = bind(self.inputs, arrays, named)
+        pieces = self.run([self.cut(i, a) for i, a in enumerate(arguments)])
+        results = [self.assemble(i, p) for i, p in enumerate(pieces)]
         return [a for a in results if a is not None]
 
 

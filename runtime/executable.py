@@ -345,9 +345,9 @@ class CpuExecutable:
         results = self.fast_path(arrays) if plain and self.fast_path is not None else None
         if results is not None:
             return results
-        given = bind(self.inputs, arrays, named) if named or len(arrays) != len(self.inputs) else arrays
+        arguments = bind(self.inputs, arrays, named) if named or len(arrays) != len(self.inputs) else arrays
         io = self._slots_type()
-        kept = self._write_arguments(io, given)
+        kept = self._write_arguments(io, arguments)
         failure = (ctypes.c_int64 * 3)()
         status = self._run(self._code.address, io, self._metadata.workspace, failure)
         if status:
@@ -365,12 +365,12 @@ class CpuExecutable:
         """Whether the program reads the elements of argument `number`, not its type alone."""
         return self._source.reads[number]
 
-    def _write_arguments(self, io: Any, given: Sequence[Any]) -> list[np.ndarray]:
+    def _write_arguments(self, io: Any, arguments: Sequence[Any]) -> list[np.ndarray]:
         """Writes the addresses and dynamic sizes of the arguments to `io`; returns the arrays that have to stay
         alive.
         """
         kept = []
-        for value, (parameter, dtype, shape, _) in zip(given, self._expected, strict=True):
+        for value, (parameter, dtype, shape, _) in zip(arguments, self._expected, strict=True):
             plain = type(value) is np.ndarray and value.dtype is dtype and value.shape == shape
             array = (
                 value if plain and value.flags.c_contiguous and value.flags.aligned else as_array(parameter, value)

@@ -89,12 +89,12 @@ class Placement:
         Raises:
             ValueError: the number of SBPs or an axis does not match.
         """
-        given = (sbp,) if isinstance(sbp, Sbp) else tuple(sbp or ())
-        if not given or not all(isinstance(s, Sbp) for s in given):
+        entries = (sbp,) if isinstance(sbp, Sbp) else tuple(sbp or ())
+        if not entries or not all(isinstance(s, Sbp) for s in entries):
             raise ValueError(
                 f"expected flow.sbp.split(axis), flow.sbp.broadcast or flow.sbp.partial_sum, got {sbp!r}"
             )
-        nd = tuple(S(s.axis + desc.rank) if s.axis is not None and s.axis < 0 else s for s in given)
+        nd = tuple(S(s.axis + desc.rank) if s.axis is not None and s.axis < 0 else s for s in entries)
         wrong = problem(nd, desc.rank, self.mesh)
         if wrong is None and desc.dtype.kind == "bool" and any(s.kind == "P" for s in nd):
             wrong = f"expected no partial sums of a bool tensor, got {format_nd_sbp(nd)}"

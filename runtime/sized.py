@@ -89,7 +89,7 @@ class Sized(Generic[E]):
         """Whether the latest program reads the elements of argument `number`."""
         return self._latest_program("reads").reads(number)
 
-    def replay(self, given: Sequence[Any], seen: Any = None) -> None:
+    def replay(self, arrays: Sequence[Any], seen: Any = None) -> None:
         """None: every run checks the sizes of its arguments."""
 
     def _latest_program(self, what: str) -> E:
@@ -97,13 +97,13 @@ class Sized(Generic[E]):
             raise ValueError(f"{what} is known after the first call: the program is compiled for the sizes of a call")
         return self._latest
 
-    def _program_for(self, given: Sequence[Any]) -> E:
+    def _program_for(self, arrays: Sequence[Any]) -> E:
         """The program for the sizes of arguments.
 
         Raises:
             ArgumentError: an argument has a shape that the program does not allow.
         """
-        shapes = tuple(tuple(x.shape) if is_on_device(x) else np.shape(x) for x in given)
+        shapes = tuple(tuple(x.shape) if is_on_device(x) else np.shape(x) for x in arrays)
         for parameter, shape in zip(self.inputs, shapes, strict=True):
             if not TensorDesc(shape, parameter.desc.dtype).refines(parameter.desc):
                 raise ArgumentError(
@@ -141,5 +141,5 @@ class SizedExecutable(Sized[CpuExecutable], CpuExecutable):
         Raises:
             OperatorError: a user's operator does not allow these sizes, or has no kernel for them.
         """
-        given = bind(self.inputs, arrays, named)
-        return self._program_for(given)(*given)
+        arguments = bind(self.inputs, arrays, named)
+        return self._program_for(arguments)(*arguments)

@@ -199,9 +199,9 @@ def _run_parts(op: Call, results: Sequence[TensorDesc]) -> list[Array]:
         if not value.dtype.is_complex:
             return np.asarray(value.handle)
         re, im = (part.handle for part in ops.parts(value))
-        found = np.empty(re.shape, value.dtype.numpy)
-        found.real, found.imag = re, im
-        return found
+        assembled = np.empty(re.shape, value.dtype.numpy)
+        assembled.real, assembled.imag = re, im
+        return assembled
 
     values = ops.emit(Call(op.record, {k: mapped(wrap, x) for k, x in op.inputs.items()}, op.attrs), results)
     return [array(v) for v in values]

@@ -251,7 +251,7 @@ def language(program: int, programs: int) -> dict[str, Any]:
         where=lambda c, a, b: block(np.where(c, a, b)) if np.ndim(c) else (a if c else b),
         maximum=extreme(np.maximum, np.fmax), minimum=extreme(np.minimum, np.fmin),
         max=lambda x, axis: block(np.fmax.reduce(x, axis)), sum=lambda x, axis: block(x.sum(axis)),
-        inline_asm_elementwise=lambda text, constraints, given, *how: block(instruction(text)(*given)),
+        inline_asm_elementwise=lambda text, constraints, operands, *how: block(instruction(text)(*operands)),
         broadcast_to=lambda x, shape: block(np.broadcast_to(x, shape)),
         zeros=lambda shape, kind, layout: block(np.zeros(shape, kind)),
         full=lambda shape, value, kind, layout=None: block(np.full(shape, value, kind)),

@@ -49,8 +49,8 @@ def _type_of(sample: Sample) -> DType:
 
 def _random_like(rng: np.random.Generator, array: Array) -> Array:
     """Random cotangents of an array."""
-    found = rng.uniform(-1, 1, array.shape)
-    return found + 1j * rng.uniform(-1, 1, array.shape) if array.dtype.kind == "c" else found
+    sample = rng.uniform(-1, 1, array.shape)
+    return sample + 1j * rng.uniform(-1, 1, array.shape) if array.dtype.kind == "c" else sample
 
 
 def _seed(ops: NumpyBuilder, result: Value, cotangent: Array) -> Value | None:

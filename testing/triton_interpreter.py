@@ -84,10 +84,10 @@ def interpret_program(program: Program, *arrays: Any, registry: Registry = REGIS
     """
     run = _Run(program, registry)
     donates = "run.donated(" in program.plan
-    given = [np.array(a, order="C") if donates else np.ascontiguousarray(a) for a in arrays]
-    run.kept += given
-    run.given = given
-    arguments = [x for number, a in enumerate(given) for x in (run.address(a), *_sizes(program, number, a))]
+    copies = [np.array(a, order="C") if donates else np.ascontiguousarray(a) for a in arrays]
+    run.kept += copies
+    run.arguments = copies
+    arguments = [x for number, a in enumerate(copies) for x in (run.address(a), *_sizes(program, number, a))]
     with interpreting():
         program.function()(run, *arguments)
     run.check()
@@ -106,7 +106,7 @@ class _Run:
     def __init__(self, program: Program, registry: Registry) -> None:
         self.program, self.registry = program, registry
         self.kept: list[np.ndarray] = []
-        self.given: list[np.ndarray] = []
+        self.arguments: list[np.ndarray] = []
         self.results: dict[int, np.ndarray] = {}
         self.sites = np.zeros(3 * max(len(program.sites), 1), np.int64)
         self.failure = self.address(self.sites)
@@ -131,8 +131,8 @@ class _Run:
         return self.address(memory)
 
     def donated(self, number: int, argument: int, size: int, shape: tuple[int, ...]) -> int:
-        self.results[number] = self.given[argument].reshape(shape)
-        return self.address(self.given[argument])
+        self.results[number] = self.arguments[argument].reshape(shape)
+        return self.address(self.arguments[argument])
 
     def at(self, offset: int, size: int) -> int:
         return self.workspace + offset

@@ -66,7 +66,7 @@ def read_records(text: str, file: str) -> tuple[list[Record], list[Record]]:
         reader.read(text, file)
     except RecursionError:
         raise OdsError(f"{file}: values or includes are nested too deeply") from None
-    return reader.records, reader.given
+    return reader.records, reader.predefined
 
 
 class _Reader:
@@ -75,7 +75,7 @@ class _Reader:
     def __init__(self, file: Path) -> None:
         self.classes: dict[str, Template] = {}
         self.records: list[Record] = []
-        self.given: list[Record] = []
+        self.predefined: list[Record] = []
         self.started = {file.resolve()}
         self.base: Path | None = file.with_name(BASE_FILE)
 
@@ -90,7 +90,7 @@ class _Reader:
     def read_base(self, base: Path) -> None:
         """Reads the base file for classes that a file uses and neither defines nor includes."""
         self.base = None
-        own, self.records = self.records, self.given
+        own, self.records = self.records, self.predefined
         if base.is_file() and base.resolve() not in self.started:
             self.read_file(base)
         if BASE_OP not in self.classes:

@@ -44,10 +44,10 @@ class _Once(argparse.Action):
     """An option that may be given once."""
 
     def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, value: Any, *_: Any) -> None:
-        given: set[str] = namespace.__dict__.setdefault("given", set())
-        if self.dest in given:
+        seen: set[str] = namespace.__dict__.setdefault("given", set())
+        if self.dest in seen:
             parser.error(f"{self.option_strings[0]} is given twice")
-        given.add(self.dest)
+        seen.add(self.dest)
         setattr(namespace, self.dest, value)
 
 
@@ -224,14 +224,14 @@ def _run_ranks(arguments: argparse.Namespace, module: ir.Module, entry: Entry, m
     results = _guarded(lambda: program.run(pieces))
     if arguments.time is not None:
         _report_times(compiled, lambda: program.run(pieces), arguments.time, is_first)
-    logical = _guarded(lambda: [program.whole(i, p, root=0) for i, p in enumerate(results)])
+    logical = _guarded(lambda: [program.assemble(i, p, root=0) for i, p in enumerate(results)])
     if is_first:
         _deliver(arguments.output, dict(zip(entry.outputs, logical, strict=True)))
     return 0
 
 
 def _read_inputs(inputs: Sequence[str]) -> dict[str, np.ndarray]:
-    given: dict[str, np.ndarray] = {}
+    named_arrays: dict[str, np.ndarray] = {}
     for text in inputs:
         name, named, path = text.rpartition("=")
         arrays = read_arrays(path)
@@ -243,10 +243,10 @@ def _read_inputs(inputs: Sequence[str]) -> dict[str, np.ndarray]:
             raise UsageError(f"--input {text}: expected NAME={path}, since an .npy file does not name its array")
         for key, array in arrays.items():
             target = name if named else key
-            if target in given:
+            if target in named_arrays:
                 raise UsageError(f"--input {text}: {target} is given twice")
-            given[target] = array
-    return given
+            named_arrays[target] = array
+    return named_arrays
 
 
 def print_after(module: ir.Module, name: str, file: str) -> None:

@@ -96,16 +96,16 @@ def report(message: str) -> None:
     print(message, file=sys.stderr)
 
 
-def find_mesh(module: ir.Module, given: str | None) -> Mesh | None:
+def find_mesh(module: ir.Module, wanted: str | None) -> Mesh | None:
     """The mesh of a program, or the mesh of the option; None without a mesh.
 
     Raises:
         PassError: it is not a list of positive sizes.
     """
-    if given is not None:
-        sizes = tuple(int(n) if n.isdecimal() else 0 for n in given.split(","))
+    if wanted is not None:
+        sizes = tuple(int(n) if n.isdecimal() else 0 for n in wanted.split(","))
         with module.context:
-            notes.write_mesh(module.operation, notes.check_mesh(sizes, f"--mesh {given}"))
+            notes.write_mesh(module.operation, notes.check_mesh(sizes, f"--mesh {wanted}"))
     return notes.read_mesh(module.operation) if notes.MESH in module.operation.attributes else None
 
 

@@ -134,11 +134,11 @@ class Normalization:
         attrs = {"axis": op.axis, "epsilon": op.epsilon}
 
         @functools.cache
-        def found() -> tuple[Value, ...]:
+        def gradients() -> tuple[Value, ...]:
             return ops.call("normalization_grad", op.x, dy, op.mean, op.inv_variance, op.gamma, **attrs)
 
         pairs = enumerate(("gamma", "beta", "x"))
-        return {"_add_to_output": dy, **{name: functools.partial(lambda n: found()[n], n) for n, name in pairs}}
+        return {"_add_to_output": dy, **{name: functools.partial(lambda n: gradients()[n], n) for n, name in pairs}}
 
     def compute(op: Call) -> list[Stage]:
         axis = op.normalize_axis(op.axis, op.x.rank)

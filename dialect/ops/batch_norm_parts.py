@@ -132,9 +132,9 @@ def _numpy_gathered(
 
 
 def _gathered_factors(op: Call) -> Factors:
-    whole = " ".join("_" * op.input.rank)
+    unsplit = " ".join("_" * op.input.rank)
     running = ", c, c" if op.running_mean is not None else ""
-    return Factors(f"{whole}, _ c, _ c, _{running} -> {', '.join(['c'] * len(op.results))}")
+    return Factors(f"{unsplit}, _ c, _ c, _{running} -> {', '.join(['c'] * len(op.results))}")
 
 
 composite(

@@ -38,9 +38,9 @@ def _complex_like(x: Any) -> Any:
 
 
 def _numpy_imaginary(x: Any) -> Any:
-    found = _complex_like(x)
-    found.imag = x
-    return found
+    complex_like = _complex_like(x)
+    complex_like.imag = x
+    return complex_like
 
 
 _operator(

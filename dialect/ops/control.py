@@ -120,8 +120,8 @@ def _scan_grad(ops: Builder, op: Call, *cotangents: Value | None) -> dict[str, A
     length = -1 if stacked else op.length
     attrs = {"states": len(initial), "sequences": len(stacked), "length": length, "reverse": not op.reverse}
     results = ops.call("scan", operands, body=body, **attrs)
-    found = dict(zip([*states, *constants, *sequences], results, strict=False))
-    return {"xs": tuple(found.get(i) for i in range(len(op.xs)))}
+    gradients = dict(zip([*states, *constants, *sequences], results, strict=False))
+    return {"xs": tuple(gradients.get(i) for i in range(len(op.xs)))}
 
 
 def _wanted(op: Call, numbers: Iterable[int], before: int) -> list[int]:
@@ -227,7 +227,7 @@ def _cond_grad(ops: Builder, op: Call, *cotangents: Value | None) -> dict[str, A
     """The gradient of the branch that ran, which it computes again."""
     wanted = _wanted(op, range(len(op.xs)), 1)
     numbers = [i for i, g in enumerate(cotangents) if g is not None]
-    given = [g for g in cotangents if g is not None]
+    present = [g for g in cotangents if g is not None]
     count = len(op.xs)
 
     def of(branch: Body) -> Body:
@@ -235,12 +235,12 @@ def _cond_grad(ops: Builder, op: Call, *cotangents: Value | None) -> dict[str, A
             seeds = dict(zip(numbers, arguments[count:], strict=True))
             return _pulled_back(inner, op, branch, arguments[:count], seeds, wanted)
 
-        return write_body(write, [v.desc for v in (*op.xs, *given)], ops.registry)
+        return write_body(write, [v.desc for v in (*op.xs, *present)], ops.registry)
 
     branches = {"true_branch": of(op.true_branch), "false_branch": of(op.false_branch)}
-    results = ops.call("cond", op.predicate, [*op.xs, *given], **branches) if wanted else ()
-    found = dict(zip(wanted, results, strict=True))
-    return {"xs": tuple(found.get(i) for i in range(count))}
+    results = ops.call("cond", op.predicate, [*op.xs, *present], **branches) if wanted else ()
+    gradients = dict(zip(wanted, results, strict=True))
+    return {"xs": tuple(gradients.get(i) for i in range(count))}
 
 
 @operator("cond(predicate, xs**, true_branch: function, false_branch: function) -> ys**")

@@ -175,19 +175,19 @@ class MultinomialWithReplacement:
 
     def compute(op: Call) -> Stage:
         x, size, last = op.x, op.x.shape[-1], op.x.rank - 1
-        given = x if op.prefix_sum is None else op.prefix_sum
+        weights = x if op.prefix_sum is None else op.prefix_sum
         zero = s.const(0, FLOAT64)
-        sums = c.scan(x, last, zero, lambda a, b: a + b, FLOAT64) if op.prefix_sum is None else given
+        sums = c.scan(x, last, zero, lambda a, b: a + b, FLOAT64) if op.prefix_sum is None else weights
         least = c.reduce_(x.shape[:-1], x.shape[-1:], math.inf, s.minimum, lambda *at: x[at])
 
         def draw(words: Any, *at: Any) -> Expr:
             row = at[:last]
             total = s.cast(sums[(*row, size - 1)], FLOAT64)
             goal = even(words, FLOAT64) * total
-            found = insertion_point(size, lambda k: s.cast(sums[(*row, k)], FLOAT64) <= goal)
+            position = insertion_point(size, lambda k: s.cast(sums[(*row, k)], FLOAT64) <= goal)
             is_good = (least[row] >= 0) & (total > 0) & (total < math.inf)
             name = "oneflow.multinomial_with_replacement: a row of weights at least 0, finite and not all 0"
-            chosen = s.where(is_good, s.minimum(found, size - 1), c.as_expr(size))
+            chosen = s.where(is_good, s.minimum(position, size - 1), c.as_expr(size))
             return s.cast(s.checked(chosen, size, name), INT64)
 
         return drawn(op, (*x.shape[:-1], op.num_samples), draw, INT64)
@@ -201,8 +201,8 @@ class MultinomialWithReplacement:
         sums = np.cumsum(wide, -1) if prefix_sum is None else prefix_sum.astype(np.float64)
         words = numpy_words((*x.shape[:-1], num_samples), seed_of(seed, offset))
         goals = numpy_even(words, FLOAT64) * sums[..., -1:]
-        found = (sums[..., None, :] <= goals[..., None]).sum(-1)
-        return np.minimum(found, x.shape[-1] - 1).astype(np.int64)
+        positions = (sums[..., None, :] <= goals[..., None]).sum(-1)
+        return np.minimum(positions, x.shape[-1] - 1).astype(np.int64)
 
 
 @operator(

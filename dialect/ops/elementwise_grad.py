@@ -78,14 +78,14 @@ def gradient_of(name: str, forward: Operator, operands: Sequence[str], by: int, 
         slope = None if forward.grad is flat_gradient else derivative.derivative(body, points[by])
         return s.const(0, dy.dtype) if slope is None else derivative.times(dy, slope)
 
-    def reference(*arrays: np.ndarray, **given: Any) -> Any:
+    def reference(*arrays: np.ndarray, **attributes: Any) -> Any:
         """The forward operator's gradient slot, computed with the references, but 0 * inf is NaN here."""
         ops = NumpyBuilder()
         points = [
             x if x is None else ops.wrap(np.asarray(x)) for i, x in enumerate(arrays) if i != seed % len(arrays)
         ]
         names = [a.name for a in forward.signature.inputs]
-        attrs = attribute_values(forward, given)
+        attrs = attribute_values(forward, attributes)
         results = {forward.signature.outputs[0].name: ops.call(forward.name, *points, **attrs)[0]}
         call = Call(forward, dict(zip(names, points, strict=True)), attrs, results)
 
@@ -234,8 +234,8 @@ def _larger_or_smaller(name: str, takes_x: Any, doc: str) -> None:
         operands = {"x": op.x, "y": op.y}
         (z,) = ops.call(forward.name, *operands.values())
         assert not isinstance(forward.grad, Absent)
-        found = forward.grad(ops, Call(forward, operands, {}, {"z": z}), op.dz)
-        return found["x"](), found["y"]()
+        gradients = forward.grad(ops, Call(forward, operands, {}, {"z": z}), op.dz)
+        return gradients["x"](), gradients["y"]()
 
     def sbp(op: Call) -> Factors:
         names = " ".join(f"d{i}" for i in range(op.x.rank))

@@ -131,8 +131,8 @@ class EmbeddingGrad:
                 return op.dy[at] / counts[place] if op.scale_grad_by_freq else op.dy[at]
 
             padding = op.indices[at[:-1]].eq(op.padding_idx)
-            found = at_row(at[:-1], scaled)
-            return found if op.padding_idx < 0 else s.where(padding, s.const(0, wide), found)
+            row = at_row(at[:-1], scaled)
+            return row if op.padding_idx < 0 else s.where(padding, s.const(0, wide), row)
 
         shares = c.element_wise(op.dy.shape, share)
         summed = add_at(zeros(op.weight.shape, wide), shares, lambda *at: [row(*at[:-1]), at[-1]])

@@ -40,8 +40,8 @@ def _resized(shape: Shape, axis: int, size: int) -> Shape:
 
 def _expect_sizes(op: Call, axes: Sequence[int], sizes: Shape) -> None:
     """Checks that the transformed axes have elements."""
-    found = [sizes[a] for a in axes]
-    if None in found or 0 in found:
+    transformed_sizes = [sizes[a] for a in axes]
+    if None in transformed_sizes or 0 in transformed_sizes:
         raise op.error(f"expected static sizes of at least 1 along axes {list(axes)}, got {op.operands[0]}")
 
 
@@ -62,17 +62,17 @@ def transformed(x: np.ndarray, form: str, axes: Sequence[int], forward: bool, fa
 def _in_double(x: Any, form: str, axes: Sequence[int], forward: bool, factor: float, size: int = 0) -> Any:
     """The reference of a transform: computed in double precision and rounded once."""
     double = np.complex128 if form.startswith("c") else np.float64
-    found = transformed(x.astype(double), form, axes, forward, factor, size)
+    spectrum = transformed(x.astype(double), form, axes, forward, factor, size)
     part = dtypes.from_numpy(x.dtype).part
-    return found.astype(part.numpy if form == "c2r" else part.complex.numpy)
+    return spectrum.astype(part.numpy if form == "c2r" else part.complex.numpy)
 
 
 def _transform(ops: PartsBuilder, op: Call, form: str, forward: bool, size: int = 0) -> Value:
     """The transform on pairs of reals along a last axis."""
     x = ops.view_as_real(op.input) if form.startswith("c") else op.input
     attrs = {"dims": _axes(op, op.input.rank), "form": form, "forward": forward, "factor": op.norm_fct, "size": size}
-    found = ops.call("fourier_of_pairs", x, **attrs)[0]
-    result: Value = found if form == "c2r" else ops.view_as_complex(found)
+    pairs = ops.call("fourier_of_pairs", x, **attrs)[0]
+    result: Value = pairs if form == "c2r" else ops.view_as_complex(pairs)
     return result
 
 
@@ -120,8 +120,8 @@ class FftR2c:
 
         def dx() -> Value:
             after = [missing if i == last else 0 for i in range(dout.rank)]
-            whole = ops.pad(dout, padding_before=[0] * dout.rank, padding_after=after) if missing else dout
-            return ops.call("real", ops.fft_c2c(whole, dims=op.dims, forward=False, **scale))[0]
+            padded = ops.pad(dout, padding_before=[0] * dout.rank, padding_after=after) if missing else dout
+            return ops.call("real", ops.fft_c2c(padded, dims=op.dims, forward=False, **scale))[0]
 
         return {"input": dx}
 
@@ -191,8 +191,8 @@ def _pairs_types(op: Call) -> TensorDesc:
 
 def _numpy_pairs(x: Any, *, dims: Any, form: Any, forward: Any, factor: Any, size: Any) -> Any:
     numbers = x.view(np.result_type(x, np.complex64))[..., 0] if form.startswith("c") else x
-    found = transformed(numbers, form, dims, forward, factor, size)
-    return found if form == "c2r" else np.stack([found.real, found.imag], -1)
+    spectrum = transformed(numbers, form, dims, forward, factor, size)
+    return spectrum if form == "c2r" else np.stack([spectrum.real, spectrum.imag], -1)
 
 
 define(
@@ -220,8 +220,8 @@ def _check_stft(op: Call) -> None:
 def _write_stft(ops: Builder, op: Call) -> Value:
     frames = op.input if op.window is None else op.input * op.window
     factor = 1 / math.sqrt(frames.shape[2]) if op.normalized else 1.0
-    found = ops.fft_r2c(frames, dims=[2], norm_mode=0, norm_fct=factor, onesided=op.onesided)
-    spectrum: Value = ops.transpose(found, perm=[0, 2, 1])
+    frequencies = ops.fft_r2c(frames, dims=[2], norm_mode=0, norm_fct=factor, onesided=op.onesided)
+    spectrum: Value = ops.transpose(frequencies, perm=[0, 2, 1])
     if spectrum.shape[0] == 1:
         spectrum = ops.squeeze(spectrum, axes=[0])
     return spectrum if op.return_complex else ops.call("view_as_real", spectrum)[0]

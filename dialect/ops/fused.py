@@ -41,8 +41,8 @@ def _alike(seed: str) -> Rule:
             [" ".join(["_"] * (d.rank - len(shared)) + shared) for d in values]
             for values in (op.operands, op.results)
         ]
-        found = Factors(" -> ".join(map(", ".join, sides)))
-        return found.linear_in(op, seed, results=range(len(op.results)))
+        factors = Factors(" -> ".join(map(", ".join, sides)))
+        return factors.linear_in(op, seed, results=range(len(op.results)))
 
     return sbp
 
@@ -236,9 +236,9 @@ def _along(x: Any, b: Any, axis: int) -> Any:
 
 def _split_with_bias(op: Call) -> Factors:
     names, axis = letters(op.a.shape), op.axis % op.a.rank
-    whole = " ".join(names)
-    more = [f", {whole}"] * (len(op.operands) - 2)
-    return Factors(f"{whole}, {names[axis]}{''.join(more)} -> {whole}")
+    factors = " ".join(names)
+    more = [f", {factors}"] * (len(op.operands) - 2)
+    return Factors(f"{factors}, {names[axis]}{''.join(more)} -> {factors}")
 
 
 composite(
@@ -326,8 +326,8 @@ composite(
 def _cast_factors(op: Call) -> Factors:
     """Splits of `in`, and partial sums of it between floats."""
     names = " ".join(letters(op.in_.shape))
-    found = Factors(f"{names}, {' '.join('_' * op.dtype_like.rank)} -> {names}")
-    return found.linear_in(op, "in") if op.in_.dtype.is_float and op.dtype_like.dtype.is_float else found
+    factors = Factors(f"{names}, {' '.join('_' * op.dtype_like.rank)} -> {names}")
+    return factors.linear_in(op, "in") if op.in_.dtype.is_float and op.dtype_like.dtype.is_float else factors
 
 
 composite(

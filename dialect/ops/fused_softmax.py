@@ -63,9 +63,9 @@ def _numpy_masked_softmax(x: Any, mask: Any, *, scale_value: Any, mask_fill_valu
 def _rows(op: Call) -> Factors:
     """Every axis but the last can be split."""
     rank = op.results[0].rank
-    whole = [f"d{i}" for i in range(rank - 1)] + ["_"]
-    sides = (" ".join(whole) for _ in op.operands)
-    return Factors(f"{', '.join(sides)} -> {', '.join([' '.join(whole)] * len(op.results))}")
+    row = [f"d{i}" for i in range(rank - 1)] + ["_"]
+    sides = (" ".join(row) for _ in op.operands)
+    return Factors(f"{', '.join(sides)} -> {', '.join([' '.join(row)] * len(op.results))}")
 
 
 composite(
@@ -222,8 +222,8 @@ def _check_triangle(op: Call) -> None:
 
 def _triangles(op: Call) -> Factors:
     """Every axis but the last two can be split."""
-    whole = " ".join([*(f"d{i}" for i in range(op.operands[0].rank - 2)), "_", "_"])
-    return Factors(f"{', '.join([whole] * len(op.operands))} -> {', '.join([whole] * len(op.results))}")
+    triangle = " ".join([*(f"d{i}" for i in range(op.operands[0].rank - 2)), "_", "_"])
+    return Factors(f"{', '.join([triangle] * len(op.operands))} -> {', '.join([triangle] * len(op.results))}")
 
 
 def _below(x: Any, diagonal: int) -> Any:

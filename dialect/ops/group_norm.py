@@ -137,8 +137,8 @@ class GroupNorm:
             terms = []
             if dmean is not None or dinv is not None:
                 x = _as_rows(ops, op, widen(ops, op.x), op.num_groups)
-                found = rows.moment_gradient(ops, x, op.mean, op.inv_variance, dmean, dinv)
-                terms = [ops.reshape_like(term, op.x) for term in found]
+                gradient = rows.moment_gradient(ops, x, op.mean, op.inv_variance, dmean, dinv)
+                terms = [ops.reshape_like(term, op.x) for term in gradient]
             if dy is not None:
                 direct = ops.group_norm_grad(
                     dy, op.x, op.mean, op.inv_variance, op.gamma, num_groups=op.num_groups, epsilon=op.epsilon
@@ -252,8 +252,8 @@ class GroupNormParamGrad:
 
     def sbp(op: Call) -> Factors:
         x, param, row = _factors(op.x.rank, op.mean.shape[1])
-        found = Factors(f"{x}, {x}, {row}, {row} -> {param}, {param}").linear_in(op, "dy", results=(0, 1))
-        return found.linear_in(op, "x", "mean").linear_in(op, "inv_variance")
+        factors = Factors(f"{x}, {x}, {row}, {row} -> {param}, {param}").linear_in(op, "dy", results=(0, 1))
+        return factors.linear_in(op, "x", "mean").linear_in(op, "inv_variance")
 
     def grad(ops: Builder, op: Call, dgamma: Value | None, dbeta: Value | None) -> dict[str, Any]:
         def by_rows(value: Value) -> Value:

@@ -99,10 +99,10 @@ def _check_update(op: Call) -> None:
         expect_dim(op, f"dimension {axis} of model", op.model.shape[axis], size)
 
 
-def _arguments(update: str, op: Call, given: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-    """The operands and attributes of the dense `update` that a call has; `given` stand in place of its own."""
+def _arguments(update: str, op: Call, attributes: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    """The operands and attributes of the dense `update` that a call has; `attributes` stand in place of its own."""
     signature = REGISTRY[update].signature
-    operands = [given[a.name] if a.name in given else op.inputs.get(a.name) for a in signature.inputs]
+    operands = [attributes[a.name] if a.name in attributes else op.inputs.get(a.name) for a in signature.inputs]
     return operands, {n: value for n, value in op.attrs.items() if n in signature.attr_by_name}
 
 

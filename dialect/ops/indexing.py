@@ -84,8 +84,8 @@ def piece_position(op: Call, name: str, value: Any, size: Size) -> Any:
     if not op.logical_size:
         return position(op, name, value, size)
     at = position(op, name, value, op.logical_size) - op.logical_begin
-    found = s.where((at >= 0) & (at < size), at, 0)
-    return found if isinstance(size, int) else position(op, name, found, size)
+    within = s.where((at >= 0) & (at < size), at, 0)
+    return within if isinstance(size, int) else position(op, name, within, size)
 
 
 def in_piece(op: Call, name: str, value: Any, size: Size, use: Callable[[Any], Any], dtype: DType) -> Any:

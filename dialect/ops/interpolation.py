@@ -127,8 +127,10 @@ def numbered(ops: Builder, shape: Sequence[int], axis: int) -> Value:
     """The positions along an axis of a tensor of `shape` (i64)."""
     numbers = ops.arange(dtype=dtypes.int64, integer_delta=1, integer_limit=shape[axis])
     row = ops.reshape(numbers, shape=[n if i == axis else 1 for i, n in enumerate(shape)])
-    whole: Value = row + ops.constant(dtype=dtypes.int64, shape=list(shape), is_floating_value=False, integer_value=0)
-    return whole
+    row_numbers: Value = row + ops.constant(
+        dtype=dtypes.int64, shape=list(shape), is_floating_value=False, integer_value=0
+    )
+    return row_numbers
 
 
 def _channels_last(ops: Builder, x: Value) -> Value:
@@ -209,8 +211,8 @@ def _write_grid_sample(ops: Builder, op: Call) -> Value:
         last = len(sizes) - 1 - number
         column = ops.slice(grid, start=[0] * len(shape) + [last], stop=[*shape, last + 1], step=[1] * grid.rank)
         axes.append(_grid_taps(ops, op, ops.reshape(column, shape=list(shape)), size))
-    found = read_taps(ops, _channels_last(ops, images), numbered(ops, shape, 0), axes)
-    return narrow(ops, _channels_first(ops, found), op.input.dtype)
+    samples = read_taps(ops, _channels_last(ops, images), numbered(ops, shape, 0), axes)
+    return narrow(ops, _channels_first(ops, samples), op.input.dtype)
 
 
 def _numpy_reflected(p: float, low: float, high: float) -> float:
@@ -263,8 +265,8 @@ def _numpy_grid_sample(x: Any, grid: Any, *, interpolation_mode: Any, padding_mo
 
 
 def _grid_sbp(op: Call) -> Factors:
-    whole = " _" * (op.input.rank - 2)
-    return Factors(f"n c{whole}, n{whole} _ -> n c{whole}").linear_in(op, "input")
+    unsplit = " _" * (op.input.rank - 2)
+    return Factors(f"n c{unsplit}, n{unsplit} _ -> n c{unsplit}").linear_in(op, "input")
 
 
 def _grid_grad_sbp(op: Call) -> Factors:
@@ -322,10 +324,10 @@ def _base(ops: Builder, op: Call, dtype: Any) -> Value:
         step = 0.0 if n == 1 else 2.0 / (n - 1) if op.align_corners else 2.0 / n
         places = ops.cast(numbered(ops, shape, axis), dtype=dtype.accumulator)
         columns.append(places * step - step * (n - 1) / 2)
-    whole = ops.cat(
+    grid = ops.cat(
         [ops.expand_dims(c, axis=len(shape)) for c in (*columns, ops.ones_like(columns[0]))], axis=len(shape)
     )
-    rows: Value = ops.reshape(whole, shape=[shape[0], math.prod(shape[1:]), len(shape)])
+    rows: Value = ops.reshape(grid, shape=[shape[0], math.prod(shape[1:]), len(shape)])
     return rows
 
 

@@ -188,8 +188,8 @@ class StackGrad:
         stacked = TensorDesc((*shape[:axis], len(op.like), *shape[axis:]), op.in_.dtype)
         if not op.in_.compatible(stacked):
             raise op.error(f"expected in of type {stacked}, got {op.in_}")
-        found = stacked.meet(op.in_).shape or ()
-        return [TensorDesc((*found[:axis], *found[axis + 1 :]), op.in_.dtype)] * len(op.like)
+        sizes = stacked.meet(op.in_).shape or ()
+        return [TensorDesc((*sizes[:axis], *sizes[axis + 1 :]), op.in_.dtype)] * len(op.like)
 
     def sbp(op: Call) -> Factors:
         count, axis = len(op.like), op.axis % op.in_.rank

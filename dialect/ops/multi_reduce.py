@@ -52,10 +52,10 @@ def _write_extreme(kind: str, shape: list[int]) -> Rule:
 
     def write(ops: Builder, op: Call) -> Value:
         parts = [ops.call(f"reduce_{kind}", ops.abs(x), axis=[], allow_empty=True)[0] for x in op.x]
-        found = functools.reduce(lambda a, b: ops.call(f"broadcast_{kind}imum", a, b)[0], parts)
+        extreme = functools.reduce(lambda a, b: ops.call(f"broadcast_{kind}imum", a, b)[0], parts)
         if kind == "max":
-            found = ops.call("clip_by_scalar_min", found, floating_min=0.0)[0]
-        return ops.call("reshape", found, shape=shape)[0]
+            extreme = ops.call("clip_by_scalar_min", extreme, floating_min=0.0)[0]
+        return ops.call("reshape", extreme, shape=shape)[0]
 
     return write
 

@@ -62,8 +62,8 @@ def _gradient_signatures(op: Call) -> list[SbpSignature]:
     factors = Factors(f"{names}, {names}, {names} -> {names}, {names}").linear_in(op, "dy", results=(0, 1))
     for operands, results in LINEAR.get(op["op"], ()):
         factors = factors.linear_in(op, *operands, results=results)
-    found = [*factors.signatures([x.shape for x in op.operands]), all_broadcast(3, 2)]
-    return found if op["op"] in LINEAR else [*found, *with_partial_shape_operands(found, [1, 2])]
+    signatures = [*factors.signatures([x.shape for x in op.operands]), all_broadcast(3, 2)]
+    return signatures if op["op"] in LINEAR else [*signatures, *with_partial_shape_operands(signatures, [1, 2])]
 
 
 composite(

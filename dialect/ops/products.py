@@ -46,8 +46,8 @@ def _write(first: str, second: str, result: str) -> Rule:
         summed = next(name for name in first.split() if name in second.split())
         vector, matrix, factors = (x, y, second) if len(first.split()) == 1 else (y, x, first)
         turned = factors.split().index(summed) == 0
-        found = ops.matmul(matrix, _column(ops, vector), transpose_a=turned)
-        squeezed: Value = ops.squeeze(found, axes=[1])
+        product = ops.matmul(matrix, _column(ops, vector), transpose_a=turned)
+        squeezed: Value = ops.squeeze(product, axes=[1])
         return squeezed
 
     return write

@@ -73,12 +73,12 @@ def _is_affine(attrs: Any) -> bool:
     return bool(attrs["quantization_formula"] == "google" and attrs["quantization_scheme"] == "affine")
 
 
-def _range(ops: Builder, op: Call, whole: bool) -> tuple[Value, Value]:
+def _range(ops: Builder, op: Call, per_layer: bool) -> tuple[Value, Value]:
     """The largest and the smallest element of `in`, or of each of its slices."""
     x = widen(ops, op.in_)
-    axes = list(range(0 if whole else 1, x.rank))
+    axes = list(range(0 if per_layer else 1, x.rank))
     high, low = ((f(x, axis=axes) if axes else x) for f in (ops.reduce_max, ops.reduce_min))
-    high, low = (ops.reshape(v, shape=[1]) if whole else v for v in (high, low))
+    high, low = (ops.reshape(v, shape=[1]) if per_layer else v for v in (high, low))
     return high, low
 
 
@@ -129,11 +129,11 @@ def _observe(ops: Builder, op: Call) -> tuple[Value, ...]:
 
 
 def _numpy_observe(x: Any, *, quantization_bit: Any, per_layer_quantization: Any, **attrs: Any) -> Any:
-    whole = per_layer_quantization or attrs["quantization_formula"] == "cambricon"
-    rows = x.astype(np.float64).reshape((1, x.size) if whole else (x.shape[0], math.prod(x.shape[1:])))
+    per_layer = per_layer_quantization or attrs["quantization_formula"] == "cambricon"
+    rows = x.astype(np.float64).reshape((1, x.size) if per_layer else (x.shape[0], math.prod(x.shape[1:])))
     high = rows.max(1) if _is_affine(attrs) else np.abs(rows).max(1)
-    found = _numpy_scaled(high, rows.min(1), np.rint, x.dtype, quantization_bit, attrs)
-    return tuple(v.astype(x.dtype) for v in found)
+    scaled = _numpy_scaled(high, rows.min(1), np.rint, x.dtype, quantization_bit, attrs)
+    return tuple(v.astype(x.dtype) for v in scaled)
 
 
 def _observer_factors(op: Call) -> Factors:
@@ -270,8 +270,8 @@ def _signatures(op: Call) -> list[SbpSignature]:
     names = letters(op.in_.shape)
     sides = ("_" if op[name].shape[0] == 1 else names[0] for name in ("scale", "zero_point"))
     factors = Factors(f"{' '.join(names)}, {', '.join(sides)} -> {' '.join(names)}")
-    found = [*factors.signatures([d.shape for d in op.operands]), all_broadcast(3, 1)]
-    return found if _is_affine(op.attrs) else [*found, *with_partial_shape_operands(found, [2])]
+    signatures = [*factors.signatures([d.shape for d in op.operands]), all_broadcast(3, 1)]
+    return signatures if _is_affine(op.attrs) else [*signatures, *with_partial_shape_operands(signatures, [2])]
 
 
 composite(

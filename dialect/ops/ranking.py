@@ -82,8 +82,8 @@ class ArgSort:
     grad = NO_GRAD
 
     def compute(op: Call) -> Stage:
-        found = sorted_positions(op.in_, op.in_.rank - 1, op.direction == "DESCENDING")
-        return c.convert(found, dtypes.int32)
+        positions = sorted_positions(op.in_, op.in_.rank - 1, op.direction == "DESCENDING")
+        return c.convert(positions, dtypes.int32)
 
     def reference(x: Any, *, direction: Any) -> Any:
         return numpy_positions_in_order(x, direction == "DESCENDING").astype(np.int32)
@@ -104,8 +104,8 @@ class Sort:
     grad = composed_gradient
 
     def decompose(ops: Builder, op: Call) -> Value:
-        found = ops.arg_sort(op.in_, direction=op.direction)
-        sorted_rows: Value = ops.dim_gather(op.in_, found, dim=op.in_.rank - 1)
+        order = ops.arg_sort(op.in_, direction=op.direction)
+        sorted_rows: Value = ops.dim_gather(op.in_, order, dim=op.in_.rank - 1)
         return sorted_rows
 
     def reference(x: Any, *, direction: Any) -> Any:
@@ -133,9 +133,9 @@ class TopK:
     grad = NO_GRAD
 
     def compute(op: Call) -> Stage:
-        found = sorted_positions(op.in_, op.in_.rank - 1, descending=True)
+        positions = sorted_positions(op.in_, op.in_.rank - 1, descending=True)
         shape = (*op.in_.shape[:-1], min(op.k, op.in_.shape[-1]))
-        return c.element_wise(shape, lambda *at: found[at], dtypes.int64)
+        return c.element_wise(shape, lambda *at: positions[at], dtypes.int64)
 
     def reference(x: Any, *, k: Any) -> Any:
         return numpy_positions_in_order(x, True)[..., :k].astype(np.int64)
@@ -201,10 +201,10 @@ class Median:
 
     def compute(op: Call) -> Stage:
         row = c.reshape(op.input, [c.product(op.input.shape)])
-        found, size = sorted_positions(row, 0), c.as_expr(_filled(op, row.shape[0]))
+        positions, size = sorted_positions(row, 0), c.as_expr(_filled(op, row.shape[0]))
 
         def middle(*at: Expr) -> Expr:
-            low, last = (row[s.cast(found[k], dtypes.index)] for k in ((size - 1) // 2, size - 1))
+            low, last = (row[s.cast(positions[k], dtypes.index)] for k in ((size - 1) // 2, size - 1))
             return s.where(s.isnan(last), last, low)
 
         return c.element_wise((), middle, row.dtype)
@@ -256,7 +256,7 @@ class MedianWithIndices:
 
     def compute(op: Call) -> tuple[Stage, Stage]:
         x, axis = op.input, op.input.rank - 1
-        found, size = sorted_positions(x, axis), c.as_expr(_filled(op, x.shape[axis]))
+        positions, size = sorted_positions(x, axis), c.as_expr(_filled(op, x.shape[axis]))
 
         def step(at: Any, r: Any, acc: Any) -> list[Expr]:
             return [acc[0] + s.cast(s.isnan(x[(*at, r[0])]), dtypes.int64)]
@@ -265,15 +265,15 @@ class MedianWithIndices:
 
         def chosen(*at: Expr) -> Expr:
             count = s.cast(nans[at], dtypes.index)
-            return found[(*at, s.where(count > 0, size - s.maximum(count, 1), (size - 1) // 2))]
+            return positions[(*at, s.where(count > 0, size - s.maximum(count, 1), (size - 1) // 2))]
 
         return _with_values(x, c.element_wise(x.shape[:-1], chosen, dtypes.int64))
 
     def reference(x: Any) -> Any:
-        found = numpy_positions_in_order(x)
+        positions = numpy_positions_in_order(x)
         nans = np.isnan(x.astype(np.float64)).sum(-1, keepdims=True)
         at = np.where(nans > 0, x.shape[-1] - np.maximum(nans, 1), (x.shape[-1] - 1) // 2)
-        indices = np.take_along_axis(found, at, -1)
+        indices = np.take_along_axis(positions, at, -1)
         return np.take_along_axis(x, indices, -1)[..., 0], indices[..., 0].astype(np.int64)
 
 
@@ -286,14 +286,14 @@ class Mode:
     def compute(op: Call) -> tuple[Stage, Stage]:
         x, axis = op.input, op.input.rank - 1
         _filled(op, x.shape[axis])
-        found = sorted_positions(x, axis)
-        values = take(x, found, axis)
+        positions = sorted_positions(x, axis)
+        values = take(x, positions, axis)
 
         def step(at: Any, r: Any, acc: Any) -> list[Expr]:
             run, most, best = acc
             here, before = values[(*at, r[0])], values[(*at, s.maximum(r[0] - 1, 0))]
             run = s.where((r[0] > 0) & here.eq(before), run + 1, 1)
-            return [run, s.maximum(most, run), s.where(run > most, found[(*at, r[0])], best)]
+            return [run, s.maximum(most, run), s.where(run > most, positions[(*at, r[0])], best)]
 
         inits = [s.const(0, dtypes.int64)] * 3
         return _with_values(x, c.fold(x.shape[:-1], x.shape[-1:], inits, step)[2])
@@ -336,14 +336,14 @@ class SearchSorted:
     """
 
     def types(op: Call) -> TensorDesc:
-        found = _search_types(op)
+        results = _search_types(op)
         expect_dtype(op, "values", op.values, (op.sorted_sequence.dtype,))
         lead = op.sorted_sequence.shape[:-1]
         if lead:
             expect_rank(op, "values", op.values, op.sorted_sequence.rank)
             for i, size in enumerate(lead):
                 expect_dim(op, f"axis {i} of values", op.values.shape[i], size)
-        return TensorDesc(op.values.shape, found.dtype)
+        return TensorDesc(op.values.shape, results.dtype)
 
     def sbp(op: Call) -> Factors:
         lead = letters(op.sorted_sequence.shape[:-1])
@@ -355,21 +355,21 @@ class SearchSorted:
     def compute(op: Call) -> Stage:
         rows = op.sorted_sequence
 
-        def found(*at: Expr) -> Expr:
+        def insertion(*at: Expr) -> Expr:
             lead = at[: rows.rank - 1]
             return _points(lambda k: rows[(*lead, k)], rows.shape[-1], op.values[at], op.right)
 
-        return c.element_wise(op.values.shape, found, dtypes.int32 if op.out_int32 else dtypes.int64)
+        return c.element_wise(op.values.shape, insertion, dtypes.int32 if op.out_int32 else dtypes.int64)
 
     def reference(rows: Any, values: Any, *, out_int32: Any, right: Any) -> Any:
         side: Any = "right" if right else "left"
         dtype = np.int32 if out_int32 else np.int64
         if rows.ndim == 1:
             return np.searchsorted(rows, values, side).astype(dtype)
-        found = np.empty(values.shape, dtype)
+        positions = np.empty(values.shape, dtype)
         for at in np.ndindex(rows.shape[:-1]):
-            found[at] = np.searchsorted(rows[at], values[at], side)
-        return found
+            positions[at] = np.searchsorted(rows[at], values[at], side)
+        return positions
 
 
 @operator(
@@ -389,17 +389,17 @@ class SearchSortedScalar:
         wide = dtypes.float64 if op.sorted_sequence.dtype is dtypes.float64 else dtypes.float32
         point = s.const(op["values"], wide)
 
-        def found() -> Expr:
+        def insertion() -> Expr:
             return _points(
                 lambda k: s.cast(op.sorted_sequence[k], wide), op.sorted_sequence.shape[0], point, op.right
             )
 
-        return c.element_wise((), found, dtypes.int32 if op.out_int32 else dtypes.int64)
+        return c.element_wise((), insertion, dtypes.int32 if op.out_int32 else dtypes.int64)
 
     def reference(row: Any, *, out_int32: Any, right: Any, values: Any) -> Any:
         wide = row.astype(np.float64 if row.dtype == np.float64 else np.float32)
-        found = np.searchsorted(wide, np.asarray(values, wide.dtype), "right" if right else "left")
-        return np.asarray(found, np.int32 if out_int32 else np.int64)
+        positions = np.searchsorted(wide, np.asarray(values, wide.dtype), "right" if right else "left")
+        return np.asarray(positions, np.int32 if out_int32 else np.int64)
 
 
 def _unique_types(op: Call) -> tuple[TensorDesc, ...]:
@@ -418,8 +418,8 @@ def _unique_stages(op: Call) -> tuple[Stage, ...]:
     x, size, dtype = op.x, op.x.shape[0], op.out_idx
     if size == 0:
         return _zeros((0,), x.dtype), _zeros((0,), dtype), _zeros((1,), dtype), _zeros((0,), dtype)
-    found = sorted_positions(x, 0)
-    values = take(x, found, 0)
+    positions = sorted_positions(x, 0)
+    values = take(x, positions, 0)
 
     def is_new(k: Expr) -> Expr:
         return s.cast(k.eq(0) | values[k].ne(values[s.maximum(k - 1, 0)]), dtypes.int64)
@@ -432,7 +432,7 @@ def _unique_stages(op: Call) -> tuple[Stage, ...]:
 
     distinct = c.scatter(_zeros(x.shape, x.dtype), x.shape, number, lambda k: values[k])
     inverse = c.scatter(
-        _zeros(x.shape, dtype), x.shape, lambda k: (s.cast(found[k], dtypes.index),), lambda k: numbers[k]
+        _zeros(x.shape, dtype), x.shape, lambda k: (s.cast(positions[k], dtypes.index),), lambda k: numbers[k]
     )
     count = c.sum_((1,), x.shape, lambda _, k: new[k], dtype)
     counts = c.scatter(_zeros(x.shape, dtype), x.shape, number, lambda k: s.const(1, dtype), lambda a, b: a + b)
@@ -441,12 +441,12 @@ def _unique_stages(op: Call) -> tuple[Stage, ...]:
 
 def _numpy_unique(x: Any, out_idx: Any) -> tuple[Any, ...]:
     wide = x.astype(np.float64) if x.dtype.kind not in "biu" else x
-    found, inverse, counts = np.unique(wide, return_inverse=True, return_counts=True, equal_nan=False)
-    pad = (0, x.size - found.size)
+    values, inverse, counts = np.unique(wide, return_inverse=True, return_counts=True, equal_nan=False)
+    pad = (0, x.size - values.size)
     index = out_idx.numpy
-    count = np.asarray([found.size], index)
+    count = np.asarray([values.size], index)
     return (
-        np.pad(found, pad).astype(x.dtype),
+        np.pad(values, pad).astype(x.dtype),
         inverse.reshape(-1).astype(index),
         count,
         np.pad(counts, pad).astype(index),
@@ -510,13 +510,13 @@ class ArgWhere:
         if count == 0:
             return _zeros((0, len(shape)), op.dtype), _zeros((1,), op.dtype)
         flat = c.reshape(op.input, (count,))
-        found = c.element_wise((count,), lambda k: s.cast(s.cast(flat[k], dtypes.bool_), dtypes.int64))
-        before = c.scan(found, 0, s.const(-1, dtypes.int64), lambda a, b: a + b, dtypes.int64)
+        nonzero = c.element_wise((count,), lambda k: s.cast(s.cast(flat[k], dtypes.bool_), dtypes.int64))
+        before = c.scan(nonzero, 0, s.const(-1, dtypes.int64), lambda a, b: a + b, dtypes.int64)
         where = c.scatter(
             _zeros((count,), dtypes.int64),
             (count,),
             lambda k: (s.cast(s.maximum(before[k], 0), dtypes.index),),
-            lambda k: s.where(found[k].ne(0), s.cast(k, dtypes.int64), s.const(-1, dtypes.int64)),
+            lambda k: s.where(nonzero[k].ne(0), s.cast(k, dtypes.int64), s.const(-1, dtypes.int64)),
             lambda old, new: s.where(new < 0, old, new),
         )
 
@@ -526,14 +526,14 @@ class ArgWhere:
                 value = s.where(axis.eq(i), where[row] // stride % size, value)
             return value
 
-        total = c.sum_((1,), (count,), lambda _, k: found[k], op.dtype)
+        total = c.sum_((1,), (count,), lambda _, k: nonzero[k], op.dtype)
         return c.element_wise((count, len(shape)), coordinate, op.dtype), total
 
     def reference(x: Any, *, dtype: Any) -> Any:
-        found = np.argwhere(x)
+        positions = np.argwhere(x)
         rows = np.zeros((x.size, x.ndim), dtype.numpy)
-        rows[: len(found)] = found
-        return rows, np.asarray([len(found)], dtype.numpy)
+        rows[: len(positions)] = positions
+        return rows, np.asarray([len(positions)], dtype.numpy)
 
 
 @operator("bincount(in, weight?, size: int64 = 0) -> out")

@@ -67,10 +67,10 @@ def _write_lstm(ops: Builder, op: Call) -> tuple[Value, ...]:
 
 def _write_gru(ops: Builder, op: Call) -> tuple[Value, ...]:
     size, dtype = op.hx.shape[1], op.hx.dtype
-    given, hidden = _biased(ops, op.input_gates, op.input_bias), _biased(ops, op.hidden_gates, op.hidden_bias)
-    reset, update = (ops.sigmoid(_gate(ops, given, k, size) + _gate(ops, hidden, k, size)) for k in range(2))
+    inputs, hidden = _biased(ops, op.input_gates, op.input_bias), _biased(ops, op.hidden_gates, op.hidden_bias)
+    reset, update = (ops.sigmoid(_gate(ops, inputs, k, size) + _gate(ops, hidden, k, size)) for k in range(2))
     last, hx = _gate(ops, hidden, 2, size), widen(ops, op.hx)
-    new = ops.tanh(_gate(ops, given, 2, size) + reset * last)
+    new = ops.tanh(_gate(ops, inputs, 2, size) + reset * last)
     results = (new + update * (hx - new), ops.cat([reset, update, new, hx, last], axis=1))
     return tuple(narrow(ops, x, dtype) for x in results)
 
@@ -106,9 +106,9 @@ _gru_gradient = gradient_operator(
 
 def _shared_gradient(ops: Builder, op: Call, *cotangents: Value | None) -> dict[str, Any]:
     """The gradient of `fused_lstm_cell`: that of the hidden gates and bias is that of the given ones."""
-    found = _lstm_gradient(ops, op, *cotangents)
+    gradients = _lstm_gradient(ops, op, *cotangents)
     both = {"hidden_gates": "input_gates", "hidden_bias": "input_bias"}
-    return {**{name: found[other] for name, other in both.items() if other in found}, **found}
+    return {**{name: gradients[other] for name, other in both.items() if other in gradients}, **gradients}
 
 
 composite(

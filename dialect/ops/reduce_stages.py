@@ -132,13 +132,13 @@ def _names(op: Call, rank: int, keepdims: bool) -> tuple[str, str]:
 
 
 def _device_factors(op: Call) -> Factors:
-    whole, out = _names(op, op.in_.rank, True)
-    return Factors(f"{whole} -> {out}, {whole}, {out}")
+    operand, out = _names(op, op.in_.rank, True)
+    return Factors(f"{operand} -> {out}, {operand}, {out}")
 
 
 def _global_factors(op: Call) -> Factors:
-    whole, out = _names(op, op.in_.rank, op.keepdims)
-    return Factors(f"{whole}, {whole} -> {out}, {whole}")
+    operand, out = _names(op, op.in_.rank, op.keepdims)
+    return Factors(f"{operand}, {operand} -> {out}, {operand}")
 
 
 def _device_gradient_factors(op: Call) -> Factors:
@@ -148,19 +148,19 @@ def _device_gradient_factors(op: Call) -> Factors:
 
 
 def _global_gradient_factors(op: Call) -> Factors:
-    whole, out = _names(op, op.mask.rank, op.keepdims)
-    return Factors(f"{out}, {whole}, {whole} -> {whole}").linear_in(op, "out_diff")
+    operand, out = _names(op, op.mask.rank, op.keepdims)
+    return Factors(f"{out}, {operand}, {operand} -> {operand}").linear_in(op, "out_diff")
 
 
 def _stages(kind: str, numpy: Callable[..., Any]) -> None:
-    device, whole = f"reduce_{kind}_device_stage", f"reduce_{kind}_global_stage"
+    device, global_stage = f"reduce_{kind}_device_stage", f"reduce_{kind}_global_stage"
     axis, axes = "axis: list_int32", "axis: list_int32, keepdims: bool = False"
 
     def device_grad(ops: Builder, op: Call, dout: Value | None, *_: None) -> dict[str, Any]:
         return {"in": lambda: ops.call(f"{device}_grad", dout, op.mask, op.count, **op.attrs)[0]}
 
     def global_grad(ops: Builder, op: Call, dout: Value | None, *_: None) -> dict[str, Any]:
-        return {"in": lambda: ops.call(f"{whole}_grad", dout, op.mask, op.device_count, **op.attrs)[0]}
+        return {"in": lambda: ops.call(f"{global_stage}_grad", dout, op.mask, op.device_count, **op.attrs)[0]}
 
     composite(
         f"{device}(in, {axis}) -> out, mask, count",
@@ -175,15 +175,15 @@ def _stages(kind: str, numpy: Callable[..., Any]) -> None:
         sbp=_device_gradient_factors, depth=2,
     )  # fmt: skip
     composite(
-        f"{whole}(in, device_count, {axes}) -> out, mask",
+        f"{global_stage}(in, device_count, {axes}) -> out, mask",
         f"The {kind}imum along `axis` of results of the first stage, and the elements that equal it.\n\n"
         "The counts of the first stage, `device_count`, are for the gradient.",
         write=_write_global(f"reduce_{kind}"), reference=_numpy_global(numpy), check=_check, grad=global_grad,
         sbp=_global_factors, shapes_of=("device_count",), depth=2,
     )  # fmt: skip
     composite(
-        f"{whole}_grad(out_diff, mask, device_count, {axes}) -> in_diff",
-        f"The gradient of `{whole}`: the elements of `mask` share out_diff in proportion to `device_count`.",
+        f"{global_stage}_grad(out_diff, mask, device_count, {axes}) -> in_diff",
+        f"The gradient of `{global_stage}`: the elements of `mask` share out_diff in proportion to `device_count`.",
         write=_write_global_gradient, reference=_numpy_global_gradient, check=_check_gradient,
         sbp=_global_gradient_factors, depth=2,
     )  # fmt: skip

@@ -29,7 +29,7 @@ def _reshape(ops: Builder, x: Value, *shape: int) -> Value:
     return ops.call("reshape", x, shape=list(shape))[0]
 
 
-def _whole(ops: Builder, x: Value, shape: Sequence[int]) -> Value:
+def _broadcast_to(ops: Builder, x: Value, shape: Sequence[int]) -> Value:
     """`x` broadcast to `shape`."""
     zeros = ops.constant(dtype=x.dtype, shape=list(shape), is_floating_value=x.dtype.is_float)
     spread: Value = x + zeros
@@ -77,13 +77,13 @@ def _write_roi_align(ops: Builder, op: Call) -> Value:
         lone = [count, shape[1], 1] if axis == 0 else [count, 1, shape[2]]
         taps = _region_taps(ops, op, rois, 2 - axis, p, n or 0)
         axes.append(
-            [Tap(*(_whole(ops, _reshape(ops, v, *lone), shape) for v in (t.position, t.weight))) for t in taps]  # type: ignore[arg-type]
+            [Tap(*(_broadcast_to(ops, _reshape(ops, v, *lone), shape) for v in (t.position, t.weight))) for t in taps]  # type: ignore[arg-type]
         )
     image = ops.cast(ops.slice(rois, start=[0, 0], stop=[count, 1], step=[1, 1]), dtype=dtypes.int64)
-    batch = _whole(ops, _reshape(ops, image, count, 1, 1), shape)
-    found = read_taps(ops, _transpose(ops, images, 0, 2, 3, 1), batch, axes)
+    batch = _broadcast_to(ops, _reshape(ops, image, count, 1, 1), shape)
+    samples = read_taps(ops, _transpose(ops, images, 0, 2, 3, 1), batch, axes)
     channels = images.shape[1] or 0
-    split = _reshape(ops, found, count, pooled[0], ratio, pooled[1], ratio, channels)
+    split = _reshape(ops, samples, count, pooled[0], ratio, pooled[1], ratio, channels)
     means = ops.reduce_sum(split, axis=[2, 4]) * (1.0 / ratio**2)
     return narrow(ops, _transpose(ops, means, 0, 3, 1, 2), op.x.dtype)
 
@@ -193,10 +193,10 @@ def _deformed_columns(ops: Builder, op: Call) -> Value:
         base = numbered(ops, shape, 2 + axis) * stride + k * dilation + (-pad)
         at = ops.cast(base, dtype=images.dtype) + _reshape(ops, move, *shape)
         axes.append(linear_taps(ops, clipped(ops, at, -2, size + 1)))
-    found = read_taps(ops, _transpose(ops, images, 0, 2, 3, 1), numbered(ops, shape, 0), axes)
+    samples = read_taps(ops, _transpose(ops, images, 0, 2, 3, 1), numbered(ops, shape, 0), axes)
     if not op.use_mask:
-        return found
-    scaled: Value = found * _reshape(ops, widen(ops, op.mask), *shape, 1)
+        return samples
+    scaled: Value = samples * _reshape(ops, widen(ops, op.mask), *shape, 1)
     return scaled
 
 
@@ -211,8 +211,8 @@ def _write_deform(ops: Builder, op: Call) -> Value:
     columns = _reshape(ops, columns, n, groups, per * taps, height * width)
     columns = _reshape(ops, _transpose(ops, columns, 1, 2, 0, 3), groups, per * taps, n * height * width)
     weight = _reshape(ops, widen(ops, op.weight), groups, out // groups, per * taps)
-    found = _reshape(ops, ops.batch_matmul(weight, columns), out, n, height, width)
-    result = _transpose(ops, found, 1, 0, 2, 3)
+    output = _reshape(ops, ops.batch_matmul(weight, columns), out, n, height, width)
+    result = _transpose(ops, output, 1, 0, 2, 3)
     if op.bias is not None:
         result = result + _reshape(ops, widen(ops, op.bias), out, 1, 1)
     return narrow(ops, result, op.input.dtype)
@@ -239,20 +239,20 @@ def _numpy_deform(x: Any, offset: Any, weight: Any, bias: Any, mask: Any, **attr
 
 def _deform_sbp(op: Call) -> Factors:
     """Splits of the batch, and partial sums of one factor of the products, together with the bias."""
-    images, whole = "n _ _ _", "_ _ _ _"
-    sides = [images, images, whole, *["_"] * (op.bias is not None), images if op.use_mask else whole]
-    found = Factors(f"{', '.join(sides)} -> {images}")
+    images, unsplit = "n _ _ _", "_ _ _ _"
+    sides = [images, images, unsplit, *["_"] * (op.bias is not None), images if op.use_mask else unsplit]
+    factors = Factors(f"{', '.join(sides)} -> {images}")
     for name in ("input", "weight", *["mask"] * op.use_mask):
-        found = found.linear_in(op, name, "bias")
-    return found
+        factors = factors.linear_in(op, name, "bias")
+    return factors
 
 
 def _deform_grad_sbp(op: Call) -> Factors:
-    images, whole = "n _ _ _", "_ _ _ _"
-    mask = images if op.use_mask else whole
-    results = [whole] if len(op.results) == 1 else [images, images, mask]
-    found = Factors(f"{images}, {images}, {images}, {whole}, {mask} -> {', '.join(results)}")
-    return found.linear_in(op, "output_grad", results=range(len(results)))
+    images, unsplit = "n _ _ _", "_ _ _ _"
+    mask = images if op.use_mask else unsplit
+    results = [unsplit] if len(op.results) == 1 else [images, images, mask]
+    factors = Factors(f"{images}, {images}, {images}, {unsplit}, {mask} -> {', '.join(results)}")
+    return factors.linear_in(op, "output_grad", results=range(len(results)))
 
 
 _ATTRS = ", ".join(

@@ -171,9 +171,9 @@ def _sbp(linear: tuple[str, ...], adds: bool) -> Rule:
     def sbp(op: Call) -> list[SbpSignature]:
         dim = op.dim % op.input.rank
         text = names(aligned(op, [d.shape for d in op.operands], dim))
-        found = Factors(f"{', '.join([text] * len(op.operands))} -> {text}").linear_in(op, *linear)
+        factors = Factors(f"{', '.join([text] * len(op.operands))} -> {text}").linear_in(op, *linear)
         added = [SbpSignature((P, S(dim)), (P,))] if adds else []
-        return [*found.signatures([d.shape for d in op.operands]), *added]
+        return [*factors.signatures([d.shape for d in op.operands]), *added]
 
     return sbp
 
@@ -295,10 +295,10 @@ class IndexAdd:
 
     def sbp(op: Call) -> list[SbpSignature]:
         dim = op.dim % op.input.rank
-        whole = names(["_" if i == dim or n == 1 else f"d{i}" for i, n in enumerate(op.input.shape)])
-        found = Factors(f"{whole}, _, {whole} -> {whole}").linear_in(op, "input", "source")
+        tensor = names(["_" if i == dim or n == 1 else f"d{i}" for i, n in enumerate(op.input.shape)])
+        factors = Factors(f"{tensor}, _, {tensor} -> {tensor}").linear_in(op, "input", "source")
         added = SbpSignature((P, S(0), S(dim)), (P,))
-        return [*found.signatures([d.shape for d in op.operands]), added]
+        return [*factors.signatures([d.shape for d in op.operands]), added]
 
     grad = composed_gradient
 

@@ -152,10 +152,10 @@ def _gradient(
         rows = log_probs[: int(input_lengths[b]), b].astype(np.float64)
         beta = _paths(rows[::-1], labels[::-1])[::-1, ::-1]
         both = alpha[b, : len(rows), : len(labels)].astype(np.float64) + beta
-        found = np.full(rows.shape, -np.inf)
+        totals = np.full(rows.shape, -np.inf)
         for k, label in enumerate(labels):
-            found[:, label] = _log_sum(found[:, label], both[:, k])
-        shares = np.exp(rows) - np.exp(found + float(loss[b]) - rows)
+            totals[:, label] = _log_sum(totals[:, label], both[:, k])
+        shares = np.exp(rows) - np.exp(totals + float(loss[b]) - rows)
         grad[: len(rows), b] = shares * float(grad_out[b])
     return grad.astype(log_probs.dtype)
 

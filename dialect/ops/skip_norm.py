@@ -62,9 +62,9 @@ def _row_factors(op: Call) -> Factors:
 def _write_layer_norm(ops: Builder, op: Call) -> tuple[Value, ...]:
     axis = op.x.rank - 1
     gamma, beta = (None if p is None else widen(ops, p) for p in (op.gamma, op.beta))
-    given = {"center": beta is not None, "scale": gamma is not None}
+    flags = {"center": beta is not None, "scale": gamma is not None}
     axes = {"begin_norm_axis": axis, "begin_params_axis": axis}
-    y, mean, inv = ops.layer_norm(_skipped(ops, op), beta, gamma, epsilon=op.epsilon, **given, **axes)
+    y, mean, inv = ops.layer_norm(_skipped(ops, op), beta, gamma, epsilon=op.epsilon, **flags, **axes)
     return narrow(ops, y, op.x.dtype), mean, inv
 
 
@@ -156,8 +156,8 @@ def _gradient_layouts(op: Call) -> list[SbpSignature]:
     """Axes before the normalized ones can be split; partial sums of dy, or of what one result is linear in."""
     names = [name for name, operand in op.inputs.items() if operand is not None]
 
-    def partial(*given: str, results: tuple[Sbp, ...]) -> SbpSignature:
-        return SbpSignature(tuple(P if n in given else B for n in names), results)
+    def partial(*operands: str, results: tuple[Sbp, ...]) -> SbpSignature:
+        return SbpSignature(tuple(P if n in operands else B for n in names), results)
 
     split = [
         SbpSignature(tuple(B if n == "gamma" else S(i) for n in names), (S(i), P, P)) for i in range(op.mean.rank)

@@ -186,9 +186,9 @@ def _zeta(x: Expr, q: Expr) -> Expr:
 
 def _numpy_zeta(x: Any, q: Any) -> Any:
     power, first = x.astype(np.float64), q.astype(np.float64)
-    whole = (first <= 0) & (first == np.floor(first))
+    is_pole = (first <= 0) & (first == np.floor(first))
     value = np.where(first > 0, scipy.special.zeta(power, np.where(first > 0, first, 1.0)), np.nan)
-    value = np.where(whole | (power == 1), np.inf, np.where(first < 0, np.nan, value))
+    value = np.where(is_pole | (power == 1), np.inf, np.where(first < 0, np.nan, value))
     return np.where(power < 1, np.nan, value).astype(x.dtype)
 
 

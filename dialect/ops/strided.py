@@ -166,7 +166,7 @@ def _expect_result(op: Call, name: str, shape: Sizes) -> None:
         raise op.error(f"expected {name} of type {wanted}, got {op[name]}")
 
 
-def _whole(op: Call, shape: Sizes) -> tuple[list[str], list[str]]:
+def _replicated_factors(op: Call, shape: Sizes) -> tuple[list[str], list[str]]:
     """Factors of a reading that no device can do alone."""
     sizes = op.attrs.get("size")
     rank = len(sizes) if isinstance(sizes, (list, tuple)) else 3 - len(shape)
@@ -200,7 +200,7 @@ def _numpy_as_strided(x: Any, *, size: Any, stride: Any, storage_offset: Any) ->
     return x.reshape(-1)[at]
 
 
-AS_STRIDED = Reading(_as_strided_shape, _as_strided_place, _numpy_as_strided, _whole)
+AS_STRIDED = Reading(_as_strided_shape, _as_strided_place, _numpy_as_strided, _replicated_factors)
 _ATTRS = "size: list_int64, stride: list_int64, storage_offset: int64 = 0"
 reads(
     f"as_strided(input, {_ATTRS}) -> output",
@@ -233,7 +233,7 @@ def _diag_place(op: Call, shape: Sizes, at: Sequence[Expr]) -> Place:
     return [k], (k >= 0) & (k < shape[0]) & k.eq(at[1] - right)
 
 
-DIAG = Reading(_diag_shape, _diag_place, lambda x, *, diagonal: np.diag(x, diagonal), _whole)
+DIAG = Reading(_diag_shape, _diag_place, lambda x, *, diagonal: np.diag(x, diagonal), _replicated_factors)
 reads(
     "diag(in, diagonal: int32 = 0) -> out", "A matrix with the vector `in` on a diagonal, or a diagonal of a matrix.",
     DIAG, "diag_grad",

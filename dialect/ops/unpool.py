@@ -56,8 +56,8 @@ def _write(spatial: int) -> Rule:
         shape = [*op.x.shape[:2], *_sizes(op.x.shape, op.attrs, spatial)]
         flat = [*shape[:2], math.prod(shape[2:])]
         zeros = ops.constant(dtype=op.x.dtype, shape=flat, is_floating_value=op.x.dtype.is_float)
-        found = ops.dim_scatter_update(zeros, _images(ops, op.indices), _images(ops, op.x), dim=2)
-        images: Value = ops.reshape(found, shape=shape)
+        unpooled = ops.dim_scatter_update(zeros, _images(ops, op.indices), _images(ops, op.x), dim=2)
+        images: Value = ops.reshape(unpooled, shape=shape)
         return images
 
     return write
@@ -93,15 +93,15 @@ def _numpy_gradient(x: Any, indices: Any, dy: Any) -> Any:
 
 def _factors(op: Call) -> Factors:
     """Splits of images and channels: elements of one image may go anywhere in it."""
-    whole = " ".join(["n", "c", *"_" * (op.x.rank - 2)])
-    return Factors(f"{whole}, {whole} -> {whole}").linear_in(op, "x")
+    image = " ".join(["n", "c", *"_" * (op.x.rank - 2)])
+    return Factors(f"{image}, {image} -> {image}").linear_in(op, "x")
 
 
 def _gradient_factors(op: Call) -> Factors:
     """Splits of every axis of `x`, whose elements are read from whole images of `dy`."""
-    whole = " ".join(["n", "c", *"_" * (op.x.rank - 2)])
+    image = " ".join(["n", "c", *"_" * (op.x.rank - 2)])
     names = " ".join(["n", "c", *(f"s{i}" for i in range(op.x.rank - 2))])
-    return Factors(f"{names}, {names}, {whole} -> {names}").linear_in(op, "dy")
+    return Factors(f"{names}, {names}, {image} -> {names}").linear_in(op, "dy")
 
 
 _ATTRS = (

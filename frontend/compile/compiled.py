@@ -279,10 +279,10 @@ class CompiledFunction:
         """The specs of a call: those that were given to `flow.compile`, or those of the arrays of the call."""
         if self._spec is None:
             return [_spec_of(v) if is_data(v) else v for v in values]
-        given, given_tree = self._spec
+        specs, given_tree = self._spec
         if tree != given_tree:
-            raise CallError(f"{self.__name__}: expected arguments nested as in specs, {_describe(given, given_tree)}")
-        return [_checked_spec(s, v, path) for s, v, path in zip(given, values, paths, strict=True)]
+            raise CallError(f"{self.__name__}: expected arguments nested as in specs, {_describe(specs, given_tree)}")
+        return [_checked_spec(s, v, path) for s, v, path in zip(specs, values, paths, strict=True)]
 
     def _specialize(
         self, arguments: inspect.BoundArguments, specs: list[Any], tree: Tree, device: Device | None
@@ -299,8 +299,8 @@ class CompiledFunction:
         return specialization
 
     @without_garbage_collection()
-    def _trace_and_compile(self, given: inspect.BoundArguments, device: Device | None) -> Specialization:
-        traced = trace_call(self._fn, given, entry_name(self._fn), INLINE_BYTES, self.placement, device)
+    def _trace_and_compile(self, arguments: inspect.BoundArguments, device: Device | None) -> Specialization:
+        traced = trace_call(self._fn, arguments, entry_name(self._fn), INLINE_BYTES, self.placement, device)
         return self._compile(traced, traced.device)
 
     def _compile(self, traced: Traced, device: Device) -> Specialization:

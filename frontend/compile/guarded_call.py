@@ -125,8 +125,8 @@ def apply_effects(effects: Effects, arrays: Sequence[Data], writer: str) -> None
         else:
             outside.overwrite(array, writer)
     if effects.new_gradients:
-        given = arrays[len(effects.updated) : len(effects.updated) + len(effects.new_gradients)]
-        for gradient, desc, array in zip(effects.new_gradients, effects.descs, given, strict=True):
+        gradients = arrays[len(effects.updated) : len(effects.updated) + len(effects.new_gradients)]
+        for gradient, desc, array in zip(effects.new_gradients, effects.descs, gradients, strict=True):
             gradient.leaf.grad = tensor_of(array, desc)
     if effects.replaced_gradients:
         assignments = [(leaf, v.present if isinstance(v, GradientOf) else v) for leaf, v in effects.leaves_set]

@@ -214,8 +214,8 @@ class Specialization:
         plain = call is not None and not traced.captured and not traced.effects.count
 
         def run(arrays: Sequence[Data]) -> list[Data]:
-            found = call(arrays) if plain and call is not None else None
-            return self.run(arrays, arrays, name) if found is None else found
+            results = call(arrays) if plain and call is not None else None
+            return self.run(arrays, arrays, name) if results is None else results
 
         return run
 

@@ -39,13 +39,13 @@ class ProgramPlacements:
 
 @dataclass
 class PlacementCollector:
-    """The placements that come up while a function is traced; `given` is that of tensors without one."""
+    """The placements that come up while a function is traced; `default` is that of tensors without one."""
 
-    given: Placement | None
+    default: Placement | None
     known: list[Placement] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.add(self.given)
+        self.add(self.default)
 
     def add(self, placement: Placement | None) -> str:
         """The name of a placement, "" for None.
@@ -71,9 +71,9 @@ class PlacementCollector:
         if len(self.known) < 2:
             return ProgramPlacements(self.known[0]) if self.known else None
         ranks = sorted({r for p in self.known for r in p.members})
-        covers = self.given is not None and set(ranks) == set(self.given.members)
-        home = self.given if self.given is not None and covers else Placement(self.known[0].type, ranks)
-        return ProgramPlacements(home, {f"p{i}": p for i, p in enumerate(self.known) if p != self.given})
+        covers = self.default is not None and set(ranks) == set(self.default.members)
+        home = self.default if self.default is not None and covers else Placement(self.known[0].type, ranks)
+        return ProgramPlacements(home, {f"p{i}": p for i, p in enumerate(self.known) if p != self.default})
 
 
 def annotate(

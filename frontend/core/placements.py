@@ -149,11 +149,11 @@ class GlobalProgram:
     ) -> list[Data]:
         collected: list[GlobalArray | None] = [None] * len(self.executable.results)
         if results_by_program:
-            first, (given, results) = next(iter(results_by_program)), self._layout_numbers
+            first, (by_result, results) = next(iter(results_by_program)), self._layout_numbers
             updated = {id(piece): number for number, piece in enumerate(arguments[first])}
             for number, piece in enumerate(results_by_program[first]):
                 argument_of = updated.get(id(piece))
-                if argument_of is not None and given[argument_of] == results[number]:
+                if argument_of is not None and by_result[argument_of] == results[number]:
                     same = len(results_by_program) == 1 or all(
                         results_by_program[p][number] is arguments[p][argument_of] for p in results_by_program
                     )

@@ -57,10 +57,10 @@ def _signed(unsigned: DType, signed: DType) -> DType:
     Raises:
         OneFlowError: there is none.
     """
-    found = next((d for d in dtypes.SIGNED if d.bits > unsigned.bits and d.bits >= signed.bits), None)
-    if found is None:
+    wider = next((d for d in dtypes.SIGNED if d.bits > unsigned.bits and d.bits >= signed.bits), None)
+    if wider is None:
         raise fail(f"no integer type holds {unsigned} and {signed}; convert one with x.to(flow.{signed.name})")
-    return found
+    return wider
 
 
 def takes_gradient(operand: DType, gradient: DType) -> bool:

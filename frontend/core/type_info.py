@@ -25,11 +25,11 @@ class finfo:  # noqa: N801 (NumPy's name)
         dtype = get_default_dtype() if type is None else type
         if not isinstance(dtype, DType) or not dtype.is_float:
             raise TypeError(f"expected a type of floats for finfo, got {type!r}; write flow.iinfo for integers")
-        found: Any = ml_dtypes.finfo(dtype.numpy)
+        limits: Any = ml_dtypes.finfo(dtype.numpy)
         self.bits, self.dtype = dtype.bits, repr(dtype)
-        self.eps, self.max, self.min = float(found.eps), float(found.max), float(found.min)
-        self.tiny = self.smallest_normal = float(found.tiny)
-        self.resolution = float(found.resolution)
+        self.eps, self.max, self.min = float(limits.eps), float(limits.max), float(limits.min)
+        self.tiny = self.smallest_normal = float(limits.tiny)
+        self.resolution = float(limits.resolution)
 
     def __repr__(self) -> str:
         numbers = {n: f"{getattr(self, n):g}" for n in ("resolution", "min", "max", "eps", "tiny")}
@@ -47,8 +47,8 @@ class iinfo:  # noqa: N801 (NumPy's name)
     def __init__(self, type: DType) -> None:
         if not isinstance(type, DType) or not type.is_integer:
             raise TypeError(f"expected a type of integers for iinfo, got {type!r}; write flow.finfo for floats")
-        found = np.iinfo(type.name)
-        self.bits, self.max, self.min, self.dtype = type.bits, int(found.max), int(found.min), repr(type)
+        limits = np.iinfo(type.name)
+        self.bits, self.max, self.min, self.dtype = type.bits, int(limits.max), int(limits.min), repr(type)
 
     def __repr__(self) -> str:
         return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype}, bits={self.bits})"

@@ -186,8 +186,8 @@ class DataLoader:
 
     def keys(self) -> Iterable[Any]:
         """What each batch is made of: a list of numbers, or one number."""
-        found: Iterable[Any] = self.batch_sampler if self.batch_sampler is not None else self.sampler
-        return found
+        keys: Iterable[Any] = self.batch_sampler if self.batch_sampler is not None else self.sampler
+        return keys
 
     def batch_of(self, key: Any) -> Any:
         """The batch, or the sample, of a key."""
@@ -263,8 +263,8 @@ def _seed_all(seed: int) -> None:
 def _by_workers(loader: DataLoader) -> Iterator[Any]:
     """The batches of a loader in order, made by processes; they are ended with the iteration."""
     methods = multiprocessing.get_all_start_methods()
-    given = loader.multiprocessing_context or ("fork" if "fork" in methods else methods[0])
-    context: Any = multiprocessing.get_context(given) if isinstance(given, str) else given
+    method = loader.multiprocessing_context or ("fork" if "fork" in methods else methods[0])
+    context: Any = multiprocessing.get_context(method) if isinstance(method, str) else method
     results = context.Queue()
     tasks = [context.Queue() for _ in range(loader.num_workers)]
     for keys in tasks:

@@ -26,7 +26,7 @@ from oneflow.frontend.core.arrays import Data, is_on_ranks, ranks_of
 from oneflow.frontend.core.devices import Device, compile_for
 from oneflow.frontend.core.layouts import ProgramPlacements, annotate
 from oneflow.frontend.core.placements import GlobalProgram
-from oneflow.lowering.kernels.donation import donate_arguments
+from oneflow.lowering.kernels.donated_arguments import donate_arguments
 from oneflow.passes.base import PassError
 from oneflow.runtime.global_array import Placement
 from oneflow.runtime.protocol import Executable

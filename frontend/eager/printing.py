@@ -53,13 +53,13 @@ def set_printoptions(
     if profile is not None and profile not in _PROFILES:
         raise ValueError(f"expected profile to be one of {', '.join(_PROFILES)}, got {profile!r}")
     base = _options[0] if profile is None else _PROFILES[profile]
-    given: dict[str, Any] = {
+    options: dict[str, Any] = {
         "precision": precision,
         "threshold": threshold,
         "edgeitems": edgeitems,
         "linewidth": linewidth,
     }
-    _options[0] = replace(base, sci_mode=sci_mode, **{k: v for k, v in given.items() if v is not None})
+    _options[0] = replace(base, sci_mode=sci_mode, **{k: v for k, v in options.items() if v is not None})
 
 
 def to_text(array: np.ndarray, suffixes: Sequence[str], prefix: str = "tensor(") -> str:

@@ -34,10 +34,10 @@ def einsum(equation: str, *operands: Any) -> Tensor:
     Raises:
         OneFlowError: the equation does not fit the operands.
     """
-    given = list(operands[0]) if len(operands) == 1 and isinstance(operands[0], (list, tuple)) else list(operands)
-    if not isinstance(equation, str) or not given:
-        raise fail(f"expected an equation and at least one operand for einsum, got {equation!r} and {len(given)}")
-    tensors = as_common(*map(as_tensor, given))
+    listed = list(operands[0]) if len(operands) == 1 and isinstance(operands[0], (list, tuple)) else list(operands)
+    if not isinstance(equation, str) or not listed:
+        raise fail(f"expected an equation and at least one operand for einsum, got {equation!r} and {len(listed)}")
+    tensors = as_common(*map(as_tensor, listed))
     terms, result = _parse(equation, tensors)
     parts = [_diagonals(x, term) for x, term in zip(tensors, terms, strict=True)]
     parts = _without_ones(equation, parts)
@@ -66,7 +66,7 @@ def tensordot(a: Any, b: Any, dims: Any = 2) -> Tensor:
         if not 0 <= dims <= min(a.rank, b.rank):
             raise fail(f"expected dims in [0, {min(a.rank, b.rank)}] for tensordot, got {dims}")
         dims = list(range(a.rank - dims, a.rank)), list(range(dims))
-    axes = [[sh.axis(x, d) for d in sh.as_list(given)] for x, given in zip((a, b), dims, strict=True)]
+    axes = [[sh.axis(x, d) for d in sh.as_list(dim)] for x, dim in zip((a, b), dims, strict=True)]
     if len(axes[0]) != len(axes[1]):
         raise fail(f"expected as many dimensions of each operand for tensordot, got {dims}")
     for i, j in zip(*axes, strict=True):
@@ -137,12 +137,12 @@ def _without_ones(equation: str, parts: Sequence[tuple[Tensor, Labels]]) -> list
                 sizes[label] = size
             elif size not in (1, None, known) and known is not None:
                 raise fail(f"expected one size of {label!r} in einsum {equation!r}, got {known} and {size}")
-    found = []
+    kept_names = []
     for x, labels in parts:
         ones = [i for i, label in enumerate(labels) if x.shape[i] == 1 and sizes[label] != 1]
         kept = [label for i, label in enumerate(labels) if i not in ones]
-        found.append((sh.squeeze(x, ones) if ones else x, kept))
-    return found
+        kept_names.append((sh.squeeze(x, ones) if ones else x, kept))
+    return kept_names
 
 
 def _joined(a: Tensor, at: Labels, b: Tensor, bt: Labels, kept: set[str]) -> tuple[Tensor, Labels]:

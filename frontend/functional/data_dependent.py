@@ -89,8 +89,8 @@ def unique(
     tensor, values = values_of(x, "unique(x)", "compute it on the result of the function")
     along = None if dim is None else axis(tensor, dim)
     wide = values.astype(np.float32) if tensor.dtype.is_float and tensor.dtype.bits == 16 else values
-    found, inverse, counts = np.unique(wide, return_inverse=True, return_counts=True, axis=along, equal_nan=False)
+    distinct, inverse, counts = np.unique(wide, return_inverse=True, return_counts=True, axis=along, equal_nan=False)
     inverse = inverse.reshape(values.shape if along is None else -1)
-    given = [found.astype(values.dtype), *[inverse] * return_inverse, *[counts] * return_counts]
-    results = tuple(_on_device_of(tensor, array) for array in given)
+    wanted = [distinct.astype(values.dtype), *[inverse] * return_inverse, *[counts] * return_counts]
+    results = tuple(_on_device_of(tensor, array) for array in wanted)
     return results if len(results) > 1 else results[0]

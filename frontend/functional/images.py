@@ -196,8 +196,8 @@ def _parts(output_size: Kept, inside: Sequence[int | None]) -> list[int]:
     Raises:
         TraceError: all are to stay of a size that is known at run time only.
     """
-    given = (output_size,) if output_size is None or isinstance(output_size, int) else output_size
-    wanted = per_dimension(given, len(inside), "output_size")  # type: ignore[arg-type]
+    entries = (output_size,) if output_size is None or isinstance(output_size, int) else output_size
+    wanted = per_dimension(entries, len(inside), "output_size")  # type: ignore[arg-type]
     sizes = [n if n is not None else size for n, size in zip(wanted, inside, strict=True)]
     if None in sizes:
         raise fail(f"expected a number in output_size for each dimension of unknown size, got {output_size}")

@@ -71,8 +71,8 @@ def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool =
     if largest:
         indices = dispatch("top_k", rows, k=k, sorted=sorted)
     else:
-        found = sh.narrow(dispatch("arg_sort", rows, direction="ASCENDING"), -1, 0, k)
-        indices = cast(found, dtypes.int64)
+        order = sh.narrow(dispatch("arg_sort", rows, direction="ASCENDING"), -1, 0, k)
+        indices = cast(order, dtypes.int64)
     values = dispatch("dim_gather", rows, indices, dim=rows.rank - 1)
     return Ordered(_back(values, x, dim), _back(indices, x, dim))
 
@@ -87,8 +87,8 @@ def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> Ordere
     rows = _last(x, dim)
     if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= (rows.shape[-1] or k):
         raise fail(f"expected k from 1 to the {rows.shape[-1]} elements along dimension {dim}, got {k!r}")
-    found = sh.narrow(dispatch("arg_sort", rows, direction="ASCENDING"), -1, k - 1, 1)
-    indices = cast(found, dtypes.int64)
+    order = sh.narrow(dispatch("arg_sort", rows, direction="ASCENDING"), -1, k - 1, 1)
+    indices = cast(order, dtypes.int64)
     values = dispatch("dim_gather", rows, indices, dim=rows.rank - 1)
     return Ordered(*(_kept(sh.squeeze(part, -1), x, dim, keepdim) for part in (values, indices)))
 

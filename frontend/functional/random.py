@@ -205,9 +205,9 @@ def normal(mean: Any, std: Any, *size: Any, dtype: DType | None = None, generato
     if is_number(mean) and is_number(std) and not size:
         raise fail("expected a size for normal of two numbers, such as flow.normal(0.0, 1.0, (2, 3))")
     if not size:
-        given = [x for x in (mean, std) if not is_number(x)]
-        size = (add(*map(zeros_like, (given * 2)[:2])).sizes(),)
-        dtype = dtype or as_tensor(given[0]).dtype
+        tensors = [x for x in (mean, std) if not is_number(x)]
+        size = (add(*map(zeros_like, (tensors * 2)[:2])).sizes(),)
+        dtype = dtype or as_tensor(tensors[0]).dtype
     return add(mul(randn(*size, dtype=dtype, generator=generator), std), mean)
 
 
@@ -249,8 +249,8 @@ def multinomial(
         raise fail(f"expected {num_samples} weights other than 0 in each row to draw as many without replacement")
     with np.errstate(divide="ignore"):
         logs = np.log(weights)
-    found = np.argsort(-(logs + draw.gumbel(size=logs.shape)), -1)[..., :num_samples]
-    return as_tensor(move(np.ascontiguousarray(found), x.device))
+    drawn = np.argsort(-(logs + draw.gumbel(size=logs.shape)), -1)[..., :num_samples]
+    return as_tensor(move(np.ascontiguousarray(drawn), x.device))
 
 
 def _on_host(name: str, generator: Generator | None) -> np.random.Generator:

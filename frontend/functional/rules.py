@@ -60,8 +60,8 @@ def accumulated(function: Function) -> Function:
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        given = [as_tensor(x) for x in (*args, *kwargs.values()) if isinstance(x, Tensor) or is_array(x)]
-        floats = [x.dtype for x in given if x.dtype.is_float]
+        tensors = [as_tensor(x) for x in (*args, *kwargs.values()) if isinstance(x, Tensor) or is_array(x)]
+        floats = [x.dtype for x in tensors if x.dtype.is_float]
         dtype = result_dtype(floats) if floats else get_default_dtype()
         if dtype.accumulator == dtype:
             return function(*args, **kwargs)

@@ -78,8 +78,8 @@ def deform_conv2d(
     }
     taps = kernel.shape[2] * kernel.shape[3]
     groups = {"groups": x.shape[1] // kernel.shape[1], "offset_groups": moves.shape[1] // (2 * taps)}
-    given = zeros((1, 1, 1, 1), dtype=x.dtype) if mask is None else mask
-    return dispatch("deform_conv2d", x, moves, kernel, bias, given, **sizes, **groups, use_mask=mask is not None)
+    weights = zeros((1, 1, 1, 1), dtype=x.dtype) if mask is None else mask
+    return dispatch("deform_conv2d", x, moves, kernel, bias, weights, **sizes, **groups, use_mask=mask is not None)
 
 
 def interpolate_like(input: Any, like: Any, mode: str = "nearest", align_corners: bool | None = None) -> Tensor:

@@ -71,12 +71,12 @@ def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, incl
     x, index, at = as_tensor(input), as_tensor(index), sh.axis(as_tensor(input), dim)
     src = _source(x, index, src)
     base = x if include_self else scatter(x, at, index, _neutral(reduce, x))
-    found = dispatch(REDUCTIONS[reduce], base, index, src, dim=at)
+    reduced = dispatch(REDUCTIONS[reduce], base, index, src, dim=at)
     if reduce != "mean":
-        return found
+        return reduced
     counts = ones_like(x) if include_self else scatter(ones_like(x), at, index, 0)
     counts = dispatch("dim_scatter_add", counts, index, ones_like(src), dim=at)
-    return e.div(found, counts) if x.dtype.is_inexact else e.floor_divide(found, counts)
+    return e.div(reduced, counts) if x.dtype.is_inexact else e.floor_divide(reduced, counts)
 
 
 def _neutral(reduce: str, x: Tensor) -> float | int:

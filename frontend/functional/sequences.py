@@ -50,8 +50,10 @@ def ctc_loss(
     if labels.rank == 2 and labels.shape[1] is not None:
         longest = labels.shape[1]
     else:
-        found = values_of(lengths, "ctc_loss(log_probs, targets, ..)", "give targets of static shape (batch, length)")
-        longest = int(found[1].max(initial=0))
+        known_lengths = values_of(
+            lengths, "ctc_loss(log_probs, targets, ..)", "give targets of static shape (batch, length)"
+        )
+        longest = int(known_lengths[1].max(initial=0))
     attrs = {"max_target_length": longest, "blank": blank, "zero_infinity": zero_infinity}
     loss = dispatch("ctc_loss", log_probs, labels, _lengths(input_lengths), lengths, **attrs)
     if zero_infinity:

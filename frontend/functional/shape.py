@@ -171,7 +171,7 @@ def t(x: Any) -> Tensor:
 def movedim(x: Any, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
     """`x` with dimensions `source` moved to `destination`; the others keep their order."""
     x = as_tensor(x)
-    pair = [[axis(x, d, scalar=True) for d in as_list(given)] for given in (source, destination)]
+    pair = [[axis(x, d, scalar=True) for d in as_list(dim)] for dim in (source, destination)]
     if any(len(set(dims)) < len(dims) for dims in pair) or len(pair[0]) != len(pair[1]):
         raise fail(f"expected as many dimensions in source as in destination, each once, got {source}, {destination}")
     moved = dict(zip(pair[1], pair[0], strict=True))

@@ -62,16 +62,16 @@ def stft(
     frames = dispatch("unfold_tensor", signals, dimension=1, size=n_fft, step=hop)
     options = {"n_fft": n_fft, "hop_length": hop, "win_length": wide, "center": center, "pad_mode": pad_mode}
     options |= {"normalized": normalized, "onesided": onesided, "return_complex": return_complex}
-    found = dispatch("stft", frames, _window(window, wide, n_fft, frames), **options)
-    return unsqueeze(found, 0) if x.rank == 2 and x.desc.shape[:1] == (1,) else found  # type: ignore[index]
+    spectrum = dispatch("stft", frames, _window(window, wide, n_fft, frames), **options)
+    return unsqueeze(spectrum, 0) if x.rank == 2 and x.desc.shape[:1] == (1,) else spectrum  # type: ignore[index]
 
 
 def _window(window: Any, size: int, n_fft: int, frames: Tensor) -> Tensor | None:
     """The window in the middle of a frame, None where it is one of ones."""
     if window is None and size == n_fft:
         return None
-    given = ones(size, dtype=frames.dtype) if window is None else as_tensor(window)
-    if given.desc.shape != (size,):
-        raise fail(f"expected a window of win_length {size} elements for stft, got {given.desc}")
+    values = ones(size, dtype=frames.dtype) if window is None else as_tensor(window)
+    if values.desc.shape != (size,):
+        raise fail(f"expected a window of win_length {size} elements for stft, got {values.desc}")
     before = (n_fft - size) // 2
-    return pad(given, [before, n_fft - size - before])
+    return pad(values, [before, n_fft - size - before])

@@ -24,9 +24,13 @@ def _with_rank(rank: int, new_axes: dict[int, tuple[int, ...]]) -> Callable[...,
     """The function that gives tensors at least `rank` dimensions; `new_axes` says where they go, by the rank."""
 
     def function(*tensors: Any) -> Any:
-        given = list(tensors[0]) if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else list(tensors)
-        found = [_unsqueezed(as_tensor(x), new_axes) for x in given]
-        return found[0] if len(tensors) == 1 and found and not isinstance(tensors[0], (list, tuple)) else tuple(found)
+        operands = list(tensors[0]) if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else list(tensors)
+        expanded = [_unsqueezed(as_tensor(x), new_axes) for x in operands]
+        return (
+            expanded[0]
+            if len(tensors) == 1 and expanded and not isinstance(tensors[0], (list, tuple))
+            else tuple(expanded)
+        )
 
     return describe(
         function, f"atleast_{rank}d", f"Tensors with dimensions of size 1 added to those of less than {rank}."
@@ -52,8 +56,8 @@ def _several(tensors: Sequence[Any], name: str) -> list[Tensor]:
 
 def hstack(tensors: Sequence[Any]) -> Tensor:
     """Tensors joined along dimension 1; vectors and scalars along dimension 0."""
-    given = [_unsqueezed(x, {0: (0,)}) for x in _several(tensors, "hstack")]
-    return sh.cat(given, 0 if given[0].rank == 1 else 1)
+    operands = [_unsqueezed(x, {0: (0,)}) for x in _several(tensors, "hstack")]
+    return sh.cat(operands, 0 if operands[0].rank == 1 else 1)
 
 
 def vstack(tensors: Sequence[Any]) -> Tensor:
@@ -83,14 +87,14 @@ def tensor_split(x: Any, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor
     size = x.shape[at]
     if size is None:
         raise fail(f"expected a static size of dimension {dim} for tensor_split, got {x.desc}")
-    given = indices_or_sections.tolist() if isinstance(indices_or_sections, Tensor) else indices_or_sections
-    if isinstance(given, int):
-        if given < 1:
-            raise fail(f"expected at least 1 section for tensor_split, got {given}")
-        sizes = [size // given + int(i < size % given) for i in range(given)]
-        bounds = [sum(sizes[:i]) for i in range(given + 1)]
+    sections = indices_or_sections.tolist() if isinstance(indices_or_sections, Tensor) else indices_or_sections
+    if isinstance(sections, int):
+        if sections < 1:
+            raise fail(f"expected at least 1 section for tensor_split, got {sections}")
+        sizes = [size // sections + int(i < size % sections) for i in range(sections)]
+        bounds = [sum(sizes[:i]) for i in range(sections + 1)]
     else:
-        bounds = [0, *(slice(0, i).indices(size)[1] for i in given), size]
+        bounds = [0, *(slice(0, i).indices(size)[1] for i in sections), size]
     pairs = itertools.pairwise(bounds)
     return tuple(sh.narrow(x, at, start, max(end - start, 0)) for start, end in pairs)
 
@@ -129,20 +133,20 @@ def broadcast_shapes(*shapes: Any) -> tuple[Any, ...]:
         OneFlowError: they do not.
     """
     sizes = [tuple(s) if isinstance(s, (tuple, list)) else (s,) for s in shapes]
-    found = broadcast_sizes(sizes or [()])
+    broadcast = broadcast_sizes(sizes or [()])
     for shape in sizes:
-        for size, common in zip(reversed(shape), reversed(found), strict=False):
+        for size, common in zip(reversed(shape), reversed(broadcast), strict=False):
             if not isinstance(size, Size) and not isinstance(common, Size) and size not in (1, common):
                 raise fail(f"expected shapes that broadcast, got {' and '.join(str(list(s)) for s in sizes)}")
-    return Shape(found)
+    return Shape(broadcast)
 
 
 def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
     """Tensors in the shape that they broadcast to."""
-    given = list(tensors[0]) if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else list(tensors)
-    found = [as_tensor(x) for x in given]
-    shape = broadcast_shapes(*(x.sizes() for x in found))
-    return tuple(sh.expand(x, *shape) for x in found)
+    listed = list(tensors[0]) if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else list(tensors)
+    operands = [as_tensor(x) for x in listed]
+    shape = broadcast_shapes(*(x.sizes() for x in operands))
+    return tuple(sh.expand(x, *shape) for x in operands)
 
 
 def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
@@ -153,8 +157,8 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
     Raises:
         OneFlowError: one is no vector or number, or `indexing` is another.
     """
-    given = list(tensors[0]) if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else list(tensors)
-    vectors = [_unsqueezed(as_tensor(x), {0: (0,)}) for x in given]
+    operands = list(tensors[0]) if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else list(tensors)
+    vectors = [_unsqueezed(as_tensor(x), {0: (0,)}) for x in operands]
     if indexing not in ("ij", "xy"):
         raise fail(f'expected indexing to be "ij" or "xy", got {indexing!r}')
     wrong = next((x for x in vectors if x.rank != 1), None)

@@ -52,12 +52,12 @@ def quantile(
     size = rows.shape[-1]
     if not size:
         raise fail(f"expected a static number of elements above 0 for quantile, got {x.desc}")
-    found = _of_rows(rows, sh.reshape(shares, (-1,)), size, interpolation)
+    quantiles = _of_rows(rows, sh.reshape(shares, (-1,)), size, interpolation)
     if dim is None or not x.rank:
-        found = sh.reshape(found, (-1, *[1] * (x.rank * keepdim)))
+        quantiles = sh.reshape(quantiles, (-1, *[1] * (x.rank * keepdim)))
     elif keepdim:
-        found = sh.unsqueeze(found, sh.axis(x, dim) + 1)
-    return found if shares.rank else sh.select(found, 0, 0)
+        quantiles = sh.unsqueeze(quantiles, sh.axis(x, dim) + 1)
+    return quantiles if shares.rank else sh.select(quantiles, 0, 0)
 
 
 def _of_rows(rows: Tensor, shares: Tensor, size: int, interpolation: str) -> Tensor:
@@ -68,8 +68,8 @@ def _of_rows(rows: Tensor, shares: Tensor, size: int, interpolation: str) -> Ten
     low, high = (index_select(ordered, 0, cast(bound, dtypes.int64)) for bound in bounds)
     way = sh.reshape(cast(e.sub(places, bounds[0]), rows.dtype), (-1, *[1] * (rows.rank - 1)))
     between: Tensor = e.where(e.eq(low, high), low, e.lerp(low, high, sh.expand_as(way, low)))
-    found: Tensor = e.where(r.any(e.isnan(rows), -1), math.nan, between)
-    return found
+    quantiles: Tensor = e.where(r.any(e.isnan(rows), -1), math.nan, between)
+    return quantiles
 
 
 def roc_auc_score(label: Any, pred: Any) -> Tensor:

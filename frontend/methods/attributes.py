@@ -218,8 +218,8 @@ def new(self: Tensor, *sizes: Any) -> Tensor:
     """A tensor of the same kind of sizes or data."""
     if not sizes:
         return self.new_empty(0)  # type: ignore[attr-defined,no-any-return]
-    given = sizes[0] if len(sizes) == 1 and not isinstance(sizes[0], int) else None
-    return self.new_empty(*sizes) if given is None else self.new_tensor(given)  # type: ignore[attr-defined,no-any-return]
+    data = sizes[0] if len(sizes) == 1 and not isinstance(sizes[0], int) else None
+    return self.new_empty(*sizes) if data is None else self.new_tensor(data)  # type: ignore[attr-defined,no-any-return]
 
 
 def new_ones(x: Tensor, *size: Any, **options: Any) -> Tensor:

@@ -110,15 +110,15 @@ def to(self: Tensor, *target: Any, dtype: DType | None = None, device: str | Dev
         CudaError: there is no such device.
     """
     result = self
-    for given in (*target, *(x for x in (dtype, device) if x is not None)):
-        if isinstance(given, Tensor):
-            result = to(result, given.device, given.dtype)  # type: ignore[attr-defined]
-        elif isinstance(given, (str, Device)):
-            result = _moved(result, named_device(given))
-        elif isinstance(given, DType):
-            result = F.cast(result, given)
+    for wanted in (*target, *(x for x in (dtype, device) if x is not None)):
+        if isinstance(wanted, Tensor):
+            result = to(result, wanted.device, wanted.dtype)  # type: ignore[attr-defined]
+        elif isinstance(wanted, (str, Device)):
+            result = _moved(result, named_device(wanted))
+        elif isinstance(wanted, DType):
+            result = F.cast(result, wanted)
         else:
-            raise fail(f"expected an element type such as flow.float32, or a device, got {given!r}")
+            raise fail(f"expected an element type such as flow.float32, or a device, got {wanted!r}")
     return result
 
 

@@ -53,8 +53,8 @@ class _Windows(Module):
         zeros, ones = (0,) * self.spatial, (1,) * self.spatial
         usual = {"padding": zeros, "output_padding": zeros, "dilation": ones, "groups": 1}
         names = ("kernel_size", "stride", "padding", "output_padding", "dilation", "groups")
-        given = {n: getattr(self, n) for n in names if hasattr(self, n)}
-        shown = {n: v for n, v in given.items() if v != usual.get(n)}
+        attributes = {n: getattr(self, n) for n in names if hasattr(self, n)}
+        shown = {n: v for n, v in attributes.items() if v != usual.get(n)}
         options = ", ".join(f"{n}={v}" for n, v in shown.items())
         return f"{self.in_channels}, {self.out_channels}, {options}"
 

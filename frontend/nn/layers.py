@@ -362,8 +362,8 @@ class _FusedBatchNorm:
 
     def forward(self, x: Any, addend: Any = None) -> Any:
         """relu(normalized x + addend)."""
-        found = super().forward(x)  # type: ignore[misc]
-        return F.relu(found if addend is None else F.add(found, addend))
+        normalized = super().forward(x)  # type: ignore[misc]
+        return F.relu(normalized if addend is None else F.add(normalized, addend))
 
 
 class FusedBatchNorm1d(_FusedBatchNorm, BatchNorm1d):

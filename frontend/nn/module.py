@@ -376,11 +376,11 @@ class Module(Stateful):
         """
         if target == (GraphModule,):
             return GraphModule(self)  # type: ignore[return-value]
-        for given in (*target, *(x for x in (dtype, device) if x is not None)):
-            if not isinstance(given, (str, Device)) and not (isinstance(given, DType) and given.is_float):
-                raise TypeError(f"expected a type of floats such as flow.float64, or a device, got {given!r}")
+        for wanted in (*target, *(x for x in (dtype, device) if x is not None)):
+            if not isinstance(wanted, (str, Device)) and not (isinstance(wanted, DType) and wanted.is_float):
+                raise TypeError(f"expected a type of floats such as flow.float64, or a device, got {wanted!r}")
             for tensor in (*self.parameters(), *self.buffers()):
-                convert(tensor, given)
+                convert(tensor, wanted)
         return self
 
     def cuda(self: Self, index: int = 0) -> Self:

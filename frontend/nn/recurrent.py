@@ -32,17 +32,17 @@ Step = Callable[[Any, Any, States], States]
 
 
 def _plain(activation: Callable[[Any], Any]) -> Step:
-    return lambda given, recurrent, states: (activation(F.add(given, recurrent)),)
+    return lambda gates, recurrent, states: (activation(F.add(gates, recurrent)),)
 
 
-def _lstm(given: Any, recurrent: Any, states: States) -> States:
-    enter, keep, new, leave = F.chunk(F.add(given, recurrent), 4, -1)
+def _lstm(gates: Any, recurrent: Any, states: States) -> States:
+    enter, keep, new, leave = F.chunk(F.add(gates, recurrent), 4, -1)
     cell = F.add(F.mul(F.sigmoid(keep), states[1]), F.mul(F.sigmoid(enter), F.tanh(new)))
     return F.mul(F.sigmoid(leave), F.tanh(cell)), cell
 
 
-def _gru(given: Any, recurrent: Any, states: States) -> States:
-    (reset, keep, new), (reset_before, keep_before, before) = (F.chunk(v, 3, -1) for v in (given, recurrent))
+def _gru(gates: Any, recurrent: Any, states: States) -> States:
+    (reset, keep, new), (reset_before, keep_before, before) = (F.chunk(v, 3, -1) for v in (gates, recurrent))
     new = F.tanh(F.add(new, F.mul(F.sigmoid(F.add(reset, reset_before)), before)))
     return (F.add(new, F.mul(F.sigmoid(F.add(keep, keep_before)), F.sub(states[0], new))),)
 
@@ -91,8 +91,8 @@ class _Recurrent(Module):
         names = ("weight_hh", "bias_hh", "weight_hr")
         weight, bias, projection = (getattr(self, f"{name}{suffix}", None) for name in names)
 
-        def next_states(given: Any, states: States) -> States:
-            states = self.step(given, F.linear(states[0], weight, bias), states)
+        def next_states(gates: Any, states: States) -> States:
+            states = self.step(gates, F.linear(states[0], weight, bias), states)
             return states if projection is None else (F.linear(states[0], projection), *states[1:])
 
         return next_states
@@ -252,8 +252,8 @@ class _Layers(_Recurrent):
         sizes = [int(n) for n in np.asarray(input.batch_sizes)]
         order, back = input.sorted_indices, input.unsorted_indices
         if hx is not None and order is not None:
-            given = hx if isinstance(hx, (tuple, list)) else (hx,)
-            hx = tuple(F.index_select(h, 1, order) for h in given)
+            initial = hx if isinstance(hx, (tuple, list)) else (hx,)
+            hx = tuple(F.index_select(h, 1, order) for h in initial)
         first = self._initial_states(F.narrow(input.data, 0, 0, sizes[0]), hx, False)
         x, ends = self._run_layers(input.data, first, sizes)
         last = [F.stack(states) for states in zip(*ends, strict=True)]
@@ -266,13 +266,13 @@ class _Layers(_Recurrent):
         if hx is None:
             sizes = (self.proj_size or self.hidden_size, self.hidden_size)[: self.states]
             return [tuple(_zero_state(step, -1, size) for size in sizes)] * count
-        given = hx if isinstance(hx, (tuple, list)) else (hx,)
+        initial = hx if isinstance(hx, (tuple, list)) else (hx,)
         wanted = 2 if unbatched else 3
-        if len(given) != self.states or any(h.dim() != wanted or h.shape[0] != count for h in given):
-            texts = [str(h.desc) for h in given]
+        if len(initial) != self.states or any(h.dim() != wanted or h.shape[0] != count for h in initial):
+            texts = [str(h.desc) for h in initial]
             raise fail(f"expected {self.states} states of {wanted} dimensions, the first of {count}, got {texts}")
-        given = [F.unsqueeze(h, 1) if unbatched else h for h in given]
-        return [tuple(F.select(h, 0, number) for h in given) for number in range(count)]
+        initial = [F.unsqueeze(h, 1) if unbatched else h for h in initial]
+        return [tuple(F.select(h, 0, number) for h in initial) for number in range(count)]
 
     def _run_layers(self, x: Any, first: Sequence[States], sizes: Sequence[int] | None) -> tuple[Any, list[States]]:
         """The last layer's states at every step, and the states of all after the last. `sizes` are the numbers of
@@ -296,11 +296,11 @@ class _Layers(_Recurrent):
         if sizes is None and _is_one_scan(gates, first):
             end, steps = scan(lambda h, at: _with_output(next_states(at, h)), first, gates, reverse=back)
             return steps, end
-        given = _steps(gates) if sizes is None else F.split(gates, sizes)
+        inputs = _steps(gates) if sizes is None else F.split(gates, sizes)
         outputs: list[Any] = []
         ended: list[States] = []
         states = first if sizes is None else tuple(F.narrow(s, 0, 0, sizes[-1 if back else 0]) for s in first)
-        for at in reversed(given) if back else given:
+        for at in reversed(inputs) if back else inputs:
             if sizes is not None:
                 states = _with_rows(states, at.shape[0], first, ended)
             states = next_states(at, states)

@@ -112,12 +112,12 @@ def pad_sequence(sequences: Sequence[Any], batch_first: bool = False, padding_va
     Raises:
         OneFlowError: there are none.
     """
-    given = [as_tensor(x) for x in sequences]
-    if not given:
+    tensors = [as_tensor(x) for x in sequences]
+    if not tensors:
         raise fail("expected at least one sequence to pad, got none")
-    longest = max(x.shape[0] for x in given)
-    ends = [F.full((longest - x.shape[0], *x.sizes()[1:]), padding_value, dtype=x.dtype) for x in given]
-    padded = [F.cat([x, end]) if end.shape[0] else x for x, end in zip(given, ends, strict=True)]
+    longest = max(x.shape[0] for x in tensors)
+    ends = [F.full((longest - x.shape[0], *x.sizes()[1:]), padding_value, dtype=x.dtype) for x in tensors]
+    padded = [F.cat([x, end]) if end.shape[0] else x for x, end in zip(tensors, ends, strict=True)]
     return F.stack(padded, 0 if batch_first else 1)
 
 

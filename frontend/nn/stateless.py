@@ -25,15 +25,15 @@ class Function(Module):
         unknown = (kwargs.keys() - set(self.options)) | (kwargs.keys() & options.keys())
         if unknown:
             raise TypeError(f"unexpected arguments {sorted(unknown)} for {type(self).__name__}")
-        self.given = dict(self.defaults) | options | kwargs
+        self.chosen = dict(self.defaults) | options | kwargs
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The function of the arguments."""
-        return type(self).function(*args, **(self.given | kwargs))
+        return type(self).function(*args, **(self.chosen | kwargs))
 
     def extra_repr(self) -> str:
         """The options."""
-        return ", ".join(f"{k}={v!r}" for k, v in self.given.items())
+        return ", ".join(f"{k}={v!r}" for k, v in self.chosen.items())
 
 
 def _layer(name: str, function: Callable[..., Any], operands: int = 1, **defaults: Any) -> type[Function]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from oneflow.frontend.functional_c import FUNCTIONS
 from oneflow.frontend.oneflow_v0 import jobs
 from oneflow.runtime import cache
-from oneflow.runtime.user_ops import guarded, library
+from oneflow.runtime.user_ops import bounds_checks, library
 
 
 def load_library(path: str | Path) -> None:
@@ -30,11 +30,11 @@ def load_functional_api(path: str | Path) -> None:
 
 
 def enable_debug_mode(on: bool = True) -> None:
-    """Runs kernels of users, in libraries and in C source, on guarded buffers.
+    """Runs kernels of users, in libraries and in C source, on buffers with red zones.
 
     A write out of bounds or to an input is an error. $ONEFLOW_DEBUG=1 turns the mode on from the start.
     """
-    guarded.guard_kernels(on)
+    bounds_checks.check_bounds(on)
 
 
 def gpu_device_num(count: int) -> None:

@@ -162,8 +162,8 @@ class CyclicLR(_Cycle):
             raise ValueError(
                 f"expected mode to be one of {', '.join(MODES)}, got {mode!r}, scale_mode {scale_mode!r}"
             )
-        given, self.scale_mode = MODES[mode] if scale_fn is None else (lambda _, i: scale_fn(i), scale_mode)
-        self.scale: Callable[[float], float] = lambda i: given(gamma, i)
+        scale, self.scale_mode = MODES[mode] if scale_fn is None else (lambda _, i: scale_fn(i), scale_mode)
+        self.scale: Callable[[float], float] = lambda i: scale(gamma, i)
         self.up = counted(step_size_up, "step_size_up")
         self.total = self.up + counted(step_size_up if step_size_down is None else step_size_down, "step_size_down")
         self.highest = of_groups(max_lr, optimizer, "max_lr")

@@ -221,5 +221,5 @@ def _minimum(a: Point, b: Point, bounds: tuple[float, float]) -> float:
         return middle
     root = float(np.sqrt(square))
     bottom = b[3] - a[3] + 2 * root
-    found = b[0] - (b[0] - a[0]) * ((b[3] + root - first) / bottom) if bottom else middle
-    return float(min(max(found, bounds[0]), bounds[1]))
+    minimum = b[0] - (b[0] - a[0]) * ((b[3] + root - first) / bottom) if bottom else middle
+    return float(min(max(minimum, bounds[0]), bounds[1]))

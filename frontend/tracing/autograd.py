@@ -144,8 +144,8 @@ def jvp(fn: Function, primals: Any, tangents: Any) -> tuple[Any, Any]:
     grads, structure = flatten((pulled,) if len(primals) == 1 else pulled)
     changes = _leaves_of_structure(tuple(tangents), structure)
     seeds = [(g, _cotangent(g, t, "a tangent")) for g, t in zip(grads, changes, strict=True) if g is not None]
-    found = iter(_pull_back(tape, seeds, probes))
-    changed = tree.unflatten([next(found) if _is_inexact(r) else None for r in results])
+    results_of_tape = iter(_pull_back(tape, seeds, probes))
+    changed = tree.unflatten([next(results_of_tape) if _is_inexact(r) else None for r in results])
     return (value, changed) if not current_builder().eager else released((value, changed), depth)
 
 

@@ -166,7 +166,7 @@ class Captures:
         rank.
         """
         replicated: ValueLayout = None, broadcast(placements.home.mesh)
-        captured: list[ValueLayout] = [layout_of(given) or replicated for given in self.inputs]
+        captured: list[ValueLayout] = [layout_of(source) or replicated for source in self.inputs]
         layouts: list[ValueLayout] = [(None, None) if v.rank else replicated for _, v in results]
         first = len(results) - len(effects.results)
         for number, state in enumerate(effects.updated, first):

@@ -373,11 +373,11 @@ def cond(pred: Any, true_fn: Function, false_fn: Function, *operands: Any) -> An
     if not isinstance(builder, TraceBuilder):
         return (true_fn if pred.item() else false_fn)(*operands)
     leaves, tree = flatten(operands)
-    given = [x for x in leaves if isinstance(x, Tensor)]
+    tensors = [x for x in leaves if isinstance(x, Tensor)]
     tracers = [BodyTracer(builder, what, is_repeated=False) for _ in range(2)]
     values, trees = [], []
     for tracer, fn in zip(tracers, (true_fn, false_fn), strict=True):
-        inside = iter([tracer.argument(x.desc) for x in given])
+        inside = iter([tracer.argument(x.desc) for x in tensors])
         arguments = tree.unflatten([next(inside) if isinstance(x, Tensor) else x for x in leaves])
         for value in tracers[0].captured:
             tracer.capture(value)
@@ -389,7 +389,7 @@ def cond(pred: Any, true_fn: Function, false_fn: Function, *operands: Any) -> An
         t.body([v for v in own if v is not None]) for t, own in zip(tracers, values, strict=True)
     )
     true_body = _extended(true_body, tracers[1], tracers[0])
-    passed = [*given, *map(builder.give, tracers[1].captured)]
+    passed = [*tensors, *map(builder.give, tracers[1].captured)]
     results = iter(dispatch_all("cond", pred, passed, true_branch=true_body, false_branch=false_body))
     return trees[0].unflatten([None if v is None else next(results) for v in values[0]])
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from oneflow.dialect._mlir import func, ir
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.tracing.capture import Captures, Effects
-from oneflow.lowering.kernels.donation import donate_arguments
+from oneflow.lowering.kernels.donated_arguments import donate_arguments
 
 
 def finish(

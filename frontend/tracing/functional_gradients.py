@@ -24,19 +24,19 @@ def vjp(func: Function, inputs: Any, v: Any = None, create_graph: bool = False, 
 
     `v` has the form of the results; it may be missing for one result of one element.
     """
-    given = _checked(inputs, strict)
-    results, pull = autograd.vjp(func, *given)
-    found = pull(_vector(results, v, "v"))
-    return _settled((results, found), create_graph, inputs)
+    checked = _checked(inputs, strict)
+    results, pull = autograd.vjp(func, *checked)
+    gradients = pull(_vector(results, v, "v"))
+    return _settled((results, gradients), create_graph, inputs)
 
 
 def jvp(func: Function, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
     """The results of a function, and the product of its Jacobian with the vector `v`, which has the form of the
     inputs; it may be missing for one input of one element.
     """
-    given = _checked(inputs, strict)
-    found = autograd.jvp(func, given, _as_tuple(_vector(inputs, v, "v")))
-    return _finished(found, create_graph)
+    checked = _checked(inputs, strict)
+    tangents = autograd.jvp(func, checked, _as_tuple(_vector(inputs, v, "v")))
+    return _finished(tangents, create_graph)
 
 
 def jacobian(
@@ -54,8 +54,8 @@ def jacobian(
     """
     if strategy != "reverse-mode":
         raise fail(f'expected strategy to be "reverse-mode", got {strategy!r}')
-    given = _checked(inputs, strict)
-    results, pull = autograd.vjp(func, *given)
+    checked = _checked(inputs, strict)
+    results, pull = autograd.vjp(func, *checked)
     several = isinstance(results, (tuple, list))
     rows = []
     for number, result in enumerate(_as_tuple(results)):
@@ -63,7 +63,7 @@ def jacobian(
         grads = [_as_tuple(pull(_at(number, pick, results))) for pick in picks]
         matrices = [
             F.reshape(F.stack(column), (*result.sizes(), *x.sizes())) if grads else _empty(result, x)
-            for x, column in zip(given, zip(*grads, strict=True) if grads else [()] * len(given), strict=True)
+            for x, column in zip(checked, zip(*grads, strict=True) if grads else [()] * len(checked), strict=True)
         ]
         rows.append(tuple(matrices) if isinstance(inputs, tuple) else matrices[0])
     return _finished(tuple(rows) if several else rows[0], create_graph)
@@ -80,8 +80,8 @@ def hessian(
     """The Hessian of a function with one element: the Jacobian of its gradient, in tuples of tuples where inputs are
     a tuple.
     """
-    given = _checked(inputs, strict)
-    gradient = autograd.grad(func, tuple(range(len(given))))
+    checked = _checked(inputs, strict)
+    gradient = autograd.grad(func, tuple(range(len(checked))))
     several = isinstance(inputs, tuple)
     return jacobian(
         gradient if several else lambda x: gradient(x)[0],
@@ -91,19 +91,19 @@ def hessian(
 
 def vhp(func: Function, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
     """The result of a function with one element, and the product of the vector `v` with its Hessian."""
-    given = _checked(inputs, strict)
-    gradient = autograd.value_and_grad(func, tuple(range(len(given))))
-    results, pull = autograd.vjp(lambda *xs: gradient(*xs), *given)
-    found = pull((None, tuple(_as_tuple(_vector(inputs, v, "v")))))
-    return _settled((results[0], found), create_graph, inputs)
+    checked = _checked(inputs, strict)
+    gradient = autograd.value_and_grad(func, tuple(range(len(checked))))
+    results, pull = autograd.vjp(lambda *xs: gradient(*xs), *checked)
+    product = pull((None, tuple(_as_tuple(_vector(inputs, v, "v")))))
+    return _settled((results[0], product), create_graph, inputs)
 
 
 def hvp(func: Function, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
     """The result of a function with one element, and the product of its Hessian with the vector `v`."""
-    given = _checked(inputs, strict)
-    gradient = autograd.value_and_grad(func, tuple(range(len(given))))
-    (value, _), (_, found) = autograd.jvp(lambda *xs: gradient(*xs), given, _as_tuple(_vector(inputs, v, "v")))
-    return _settled((value, found if len(given) > 1 else found[0]), create_graph, inputs)
+    checked = _checked(inputs, strict)
+    gradient = autograd.value_and_grad(func, tuple(range(len(checked))))
+    (value, _), (_, product) = autograd.jvp(lambda *xs: gradient(*xs), checked, _as_tuple(_vector(inputs, v, "v")))
+    return _settled((value, product if len(checked) > 1 else product[0]), create_graph, inputs)
 
 
 def _as_tuple(value: Any) -> tuple[Any, ...]:
@@ -118,11 +118,11 @@ def _checked(inputs: Any, strict: bool) -> tuple[Any, ...]:
     """
     if strict:
         raise fail("expected strict=False: a result that does not depend on an input has a gradient of zeros")
-    given = _as_tuple(inputs)
-    for x in given:
+    tensors = _as_tuple(inputs)
+    for x in tensors:
         if not isinstance(x, Tensor):
             raise fail(f"expected a tensor or a tuple of tensors as inputs, got {x!r}")
-    return given
+    return tensors
 
 
 def _vector(like: Any, v: Any, name: str) -> Any:
@@ -160,15 +160,15 @@ def _empty(result: Tensor, x: Tensor) -> Tensor:
     return F.zeros((*result.sizes(), *x.sizes()), dtype=x.dtype)
 
 
-def _settled(found: Any, create_graph: bool, inputs: Any) -> Any:
+def _settled(gradients: Any, create_graph: bool, inputs: Any) -> Any:
     """Results and a product, which is a tuple where the inputs are one."""
-    results, product = found
+    results, product = gradients
     one_in_tuple = isinstance(inputs, tuple) and not isinstance(product, tuple)
     return _finished((results, (product,) if one_in_tuple else product), create_graph)
 
 
-def _finished(found: Any, create_graph: bool) -> Any:
+def _finished(gradients: Any, create_graph: bool) -> Any:
     """Results, through which gradients flow if `create_graph`."""
-    if isinstance(found, (tuple, list)):
-        return type(found)(_finished(x, create_graph) for x in found)
-    return found if create_graph or not isinstance(found, Tensor) else found.detach()  # type: ignore[attr-defined]
+    if isinstance(gradients, (tuple, list)):
+        return type(gradients)(_finished(x, create_graph) for x in gradients)
+    return gradients if create_graph or not isinstance(gradients, Tensor) else gradients.detach()  # type: ignore[attr-defined]

@@ -46,11 +46,11 @@ def _placed(name: str) -> Callable[[Any, Value, Value, Attrs], Any]:
     def inverse(builder: Any, base: Value, value: Value, attrs: Attrs) -> Any:
         if not (base.desc.is_static and value.desc.is_static):
             return None
-        whole, part = (tuple(d or 0 for d in v.shape) for v in (base, value))
+        base_shape, part = (tuple(d or 0 for d in v.shape) for v in (base, value))
         view_fn, count = VIEW_FUNCTIONS[name](attrs, part), math.prod(part)
-        if has_overlap(view_fn(np.empty(whole, np.bool_))):
+        if has_overlap(view_fn(np.empty(base_shape, np.bool_))):
             return None
-        mask, source = np.zeros(whole, np.bool_), np.zeros(whole, np.int64)
+        mask, source = np.zeros(base_shape, np.bool_), np.zeros(base_shape, np.int64)
         view_fn(mask)[...] = True
         view_fn(source)[...] = np.arange(count).reshape(part)
         if not count:

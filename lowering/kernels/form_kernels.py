@@ -6,7 +6,6 @@ move each group into a private function with destinations, share one function am
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,10 +14,11 @@ from typing import ClassVar
 from oneflow.dialect._mlir import func, ir, passmanager, scf
 from oneflow.dialect.record import Registry
 from oneflow.lowering.kernels.access import find_any_node
-from oneflow.lowering.kernels.donation import order_after_readers
+from oneflow.lowering.kernels.donated_arguments import order_after_readers
+from oneflow.lowering.kernels.epilogue_fusion import is_epilogue
 from oneflow.lowering.kernels.graph import Graph, merge_with_producers
 from oneflow.lowering.kernels.legality import callable_names, check_is_linalg
-from oneflow.lowering.kernels.nodes import Node, Structure, Use, analyse, find_node, is_contraction, loop_size
+from oneflow.lowering.kernels.nodes import Node, Structure, analyse, find_node, is_contraction, loop_size
 from oneflow.lowering.kernels.outline import Outliner
 from oneflow.lowering.kernels.reshapes import RESHAPES, read_through
 from oneflow.lowering.linalg.emit import BARRIER
@@ -52,7 +52,7 @@ class FormKernels(Pass):
     """Outlines groups of linalg operations that become one loop nest each.
 
     With `siblings`, independent reductions of the same tensors are one loop nest too. An epilogue that costs more
-    than `epilogue` (see `should_fuse`) is a kernel of its own. With `gpu`, column reductions are fused only where
+    than `epilogue` (see `epilogue_fusion`) is a kernel of its own. With `gpu`, column reductions are fused only where
     every SM of the target has columns, and numbers that follow from full reductions are in the kernel of these
     reductions.
 
@@ -292,23 +292,15 @@ def _stays_in_entry(op: ir.Operation) -> bool:
 def should_fuse(nodes: list[Node], epilogue: int = 64, sms: int = 0) -> bool:
     """Whether nodes should become one kernel; `analyse` tells whether they can.
 
-    `epilogue` bounds the cost of the epilogue of a product: 1 for each tensor of the product's size that is read, 2
-    for each result but one. `sms` is the number of SMs of a GPU, 0 for a CPU.
+    `epilogue` bounds the cost of the epilogue of a product (see `epilogue_fusion`). `sms` is the number of SMs of a
+    GPU, 0 for a CPU.
     """
     contractions = [n for n in nodes if is_contraction(n)]
-    if any(not _accumulates_onto(other, one) for one, other in itertools.pairwise(contractions)):
-        return False
     structure = analyse(nodes)
     if structure is None:
         return False
     if contractions:
-        others = [n for n in nodes if n not in contractions]
-        loops = contractions[0].loops & set(structure.outer)
-        if sms and _has_strided_epilogue(contractions[0], others):
-            return False
-        return _epilogue_cost(nodes, others) <= epilogue and all(
-            not n.nonunit_reductions and n.loops == loops for n in others
-        )
+        return is_epilogue(nodes, contractions, set(structure.outer), epilogue, sms)
     if not structure.inner:
         return True
     if not structure.outer:
@@ -316,40 +308,6 @@ def should_fuse(nodes: list[Node], epilogue: int = 64, sms: int = 0) -> bool:
         return sms > 0 and not structure.rowwise
     enough_steps = _fills_sms(structure, sms) if sms else _fills_threads(structure)
     return _is_vectorizable(structure) and enough_steps
-
-
-def _accumulates_onto(product: Node, term: Node) -> bool:
-    """Whether a product accumulates onto another product that has no other use."""
-    (result,) = term.results
-    return product.outputs[0].value == result and is_used_once(result)
-
-
-def _epilogue_cost(nodes: list[Node], others: list[Node]) -> int:
-    """The cost of the epilogue `others` of a product, see `should_fuse`."""
-    produced, ops = {r for n in nodes for r in n.results}, [n.op for n in nodes]
-    read = {u.value for n in others for u in n.inputs if u.value not in produced and len(u.access) == len(n.loops)}
-    leaving = [r for r in produced if any(u.owner.operation not in ops for u in r.uses)]
-    return len(read) + 2 * max(len(leaving) - 1, 0)
-
-
-def _has_strided_epilogue(product: Node, others: list[Node]) -> bool:
-    """Whether the epilogue of a product reads or writes a tensor of the product's size with strides.
-
-    Neither rows nor columns of the result are contiguous in such a tensor, as in filters with channels first.
-    """
-    rows = {product.names[d] for f in product.inputs[0].access for d in f.dims}
-    ends = [
-        _innermost_loop(product, product.outputs[0], rows),
-        _innermost_loop(product, product.outputs[0], product.loops - rows),
-    ]
-    full_size = ((n, u) for n in others for u in (*n.inputs, *n.outputs) if len(u.access) == len(n.names))
-    return any(_innermost_loop(n, u, n.loops) not in ends for n, u in full_size)
-
-
-def _innermost_loop(node: Node, use: Use, loops: set[int]) -> int | None:
-    """The last dimension of a tensor that is one of `loops`."""
-    walked = [node.names[f.dim] for f in use.access if f.dim is not None]
-    return next((n for n in reversed(walked) if n in loops), None)
 
 
 def _is_vectorizable(structure: Structure) -> bool:

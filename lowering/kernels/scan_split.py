@@ -79,8 +79,8 @@ class _ScanSplit:
         kind = ir.RankedTensorType(start.type)
         (totals,) = self._scan_parts([self.combiner.identities([*kind.shape, self._parts], kind.element_type)])
         starts = self._starts(totals, start)
-        whole, _ = self._scan_parts([_empty(stream.type), starts])
-        return whole if self._covered == self.size else self._insert_remainder(whole, self._end(starts, totals))
+        scanned, _ = self._scan_parts([_empty(stream.type), starts])
+        return scanned if self._covered == self.size else self._insert_remainder(scanned, self._end(starts, totals))
 
     @property
     def _parts(self) -> int:
@@ -105,9 +105,9 @@ class _ScanSplit:
         total = ir.AffineMap.get(count + 1, 0, [*self._maps[-1].results, part])
         return self._run([self._parts, self.steps], [*moved, total], window, outs, [*self._iterators(), "parallel"])
 
-    def _insert_remainder(self, whole: ir.Value, start: ir.Value) -> ir.Value:
+    def _insert_remainder(self, scanned: ir.Value, start: ir.Value) -> ir.Value:
         """The result of the parts with the scan of the steps behind them, from `start`."""
-        count, reading, kind = len(self.node.names), self._maps[-2], ir.RankedTensorType(whole.type)
+        count, reading, kind = len(self.node.names), self._maps[-2], ir.RankedTensorType(scanned.type)
         axis = next(i for i, e in enumerate(reading.results) if ir.AffineDimExpr(e).position == self.loop)
         shape = [self.size - self._covered if i == axis else size for i, size in enumerate(kind.shape)]
         outs = [_empty(ir.RankedTensorType.get(shape, kind.element_type)), start]
@@ -115,7 +115,7 @@ class _ScanSplit:
         window = ir.AffineMap.get(count, 0, [ir.AffineExpr.get_dim(self.loop)])
         last, _ = self._run([shape[axis]], [*moved, *self._maps[-2:]], window, outs, self._iterators())
         offsets = [self._covered if i == axis else 0 for i in range(len(shape))]
-        return tensor.InsertSliceOp(last, whole, [], [], [], offsets, shape, [1] * len(shape)).result
+        return tensor.InsertSliceOp(last, scanned, [], [], [], offsets, shape, [1] * len(shape)).result
 
     def _moved(self, by: ir.AffineExpr, loops: int) -> list[ir.AffineMap]:
         """The indexing maps of the scan with `loops` loops, at the position `by` later in the loop of the scan."""

@@ -113,8 +113,8 @@ class Controls:
             operands=[*operands, *(empty[i] for i in used)],
             attributes={"callee": ir.FlatSymbolRefAttr.get(name)},
         )
-        found = dict(zip(used, created.results, strict=True))
-        return [found.get(i, value) for i, value in enumerate(empty)]
+        values = dict(zip(used, created.results, strict=True))
+        return [values.get(i, value) for i, value in enumerate(empty)]
 
     def _control(self, call: Call, bodies: Sequence[Body], used: Sequence[int]) -> Control:
         attrs = {"states": 0, "sequences": 0, "length": -1, "reverse": False, **call.attrs}

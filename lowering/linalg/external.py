@@ -134,8 +134,8 @@ def read_external(text: str, registry: Registry) -> Call:
     if short not in registry:
         raise OperatorError(registry.unknown(short))
     types = ir.FunctionType(ir.TypeAttr(fields["types"]).value)
-    given = ir.DictAttr(fields["attributes"])
-    attributes = {given[i].name: given[i].attr for i in range(len(given))}
+    dictionary = ir.DictAttr(fields["attributes"])
+    attributes = {dictionary[i].name: dictionary[i].attr for i in range(len(dictionary))}
     stated: Any = _OperationView(name, attributes, types.inputs)
     call = dialect.operand_call(stated, registry[short], from_mlir)
     return dialect.bind_results(stated, call, [from_mlir(t) for t in types.results])

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.buffers import Buffer, Liveness
-from oneflow.lowering.kernels.donation import donated_arguments, updated_argument
+from oneflow.lowering.kernels.donated_arguments import donated_arguments, updated_argument
 from oneflow.lowering.kernels.nodes import Node, Structure, Unsupported, Use, analyse, loop_size, read_node
 from oneflow.lowering.linalg.checks import CHECK_INDEX, CHECK_SIZE, SITES
 from oneflow.lowering.linalg.control import Control

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from oneflow.dialect._mlir import ir, passmanager
-from oneflow.lowering.kernels.donation import updated_argument
+from oneflow.lowering.kernels.donated_arguments import updated_argument
 from oneflow.lowering.llvm.kernel import Kernel, compute_operations
 from oneflow.lowering.llvm.writer import Index, Writer, view
 from oneflow.passes.base import PassError

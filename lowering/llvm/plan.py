@@ -255,10 +255,10 @@ class Plan:
         """A call that runs bodies."""
         size = self.writer.constant(str(self.scratch[number].offset), "i64")
         scratch = self.writer.op(f"llvm.getelementptr %workspace[{size}] : ({ADDRESS}, i64) -> {ADDRESS}, i8")
-        given, made = ([self._pointer(self.values[v].buffer) for v in part] for part in (inputs, op.results))
+        arguments, made = ([self._pointer(self.values[v].buffer) for v in part] for part in (inputs, op.results))
         external = self._slot(self.io_slots - 2 * len(self.external))
         control = self.functions.controls[callee_of(op)]
-        ControlWriter(self.writer, op, control, given, made, scratch, external, self._stop_if_failed).emit()
+        ControlWriter(self.writer, op, control, arguments, made, scratch, external, self._stop_if_failed).emit()
 
     def _external(self, number: int, values: Sequence[ir.Value]) -> None:
         """A call of an external kernel, with the addresses of all tensors in an array."""

@@ -62,11 +62,11 @@ def _widen(op: ir.Operation) -> None:
         operands.append(_widened_fill(start.owner))
         types = [op.results[0].type, operands[-1].type]
         made = ir.Operation.create("linalg.generic", types, operands, attributes, regions=1)
-        given = list(op.regions[0].blocks[0].arguments)
-        kinds = [*(a.type for a in given[:-1]), ir.F64Type.get()]
+        arguments = list(op.regions[0].blocks[0].arguments)
+        kinds = [*(a.type for a in arguments[:-1]), ir.F64Type.get()]
         block = made.regions[0].blocks.append(*kinds, arg_locs=[op.location] * len(kinds))
     with ir.InsertionPoint(block), op.location:
-        _write_body(_body(op), dict(zip(given, block.arguments, strict=True)))
+        _write_body(_body(op), dict(zip(arguments, block.arguments, strict=True)))
     op.results[0].replace_all_uses_with(made.results[0])
     op.erase()
 

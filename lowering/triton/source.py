@@ -207,16 +207,16 @@ class Source:
     @staticmethod
     def from_dict(data: Mapping[str, Any]) -> Source:
         """The source that `to_dict` described."""
-        given = dict(data)
-        given["parameters"] = tuple((name, kind) for name, kind in data["parameters"])
-        given["body"] = _statements(data["body"])
+        fields = dict(data)
+        fields["parameters"] = tuple((name, kind) for name, kind in data["parameters"])
+        fields["body"] = _statements(data["body"])
         for name in ("updates", "fills"):
-            given[name] = {int(number): value for number, value in data[name].items()}
+            fields[name] = {int(number): value for number, value in data[name].items()}
         for name in ("origins", "preamble", "unaddressed"):
-            given[name] = tuple(data.get(name, ()))
-        given["functions"] = tuple(map(Function.from_dict, data.get("functions", ())))
-        given["special"] = {arch: Source.from_dict(form) for arch, form in data.get("special", {}).items()}
-        return Source(**given)
+            fields[name] = tuple(data.get(name, ()))
+        fields["functions"] = tuple(map(Function.from_dict, data.get("functions", ())))
+        fields["special"] = {arch: Source.from_dict(form) for arch, form in data.get("special", {}).items()}
+        return Source(**fields)
 
 
 def _plain_statements(statements: Iterable[Statement]) -> list[Any]:

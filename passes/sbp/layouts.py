@@ -1,4 +1,4 @@
-"""The layouts of values in an annotated program, and those that operations require.
+"""The layouts of values in a program after layout propagation, and those that operations require.
 
 They are read from the annotations of `oneflow-infer-sbp`.
 """

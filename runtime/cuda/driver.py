@@ -117,8 +117,8 @@ class Device:
         """The name, the compute capability, the bytes of memory and the number of SMs."""
         attributes = _cuda().CUdevice_attribute
         names = ("COMPUTE_CAPABILITY_MAJOR", "COMPUTE_CAPABILITY_MINOR", "MULTIPROCESSOR_COUNT")
-        found = (getattr(attributes, f"CU_DEVICE_ATTRIBUTE_{name}") for name in names)
-        major, minor, sms = (int(call("cuDeviceGetAttribute", name, self.handle)) for name in found)
+        values = (getattr(attributes, f"CU_DEVICE_ATTRIBUTE_{name}") for name in names)
+        major, minor, sms = (int(call("cuDeviceGetAttribute", name, self.handle)) for name in values)
         text = call("cuDeviceGetName", 256, self.handle).split(b"\0")[0].decode()
         return text, major, minor, int(call("cuDeviceTotalMem", self.handle)), sms
 

@@ -196,23 +196,23 @@ class CudaExecutable:
             SizeError: sizes known only at run time do not match.
             OutOfMemoryError: the device has too little memory.
         """
-        given = bind(self.inputs, arrays, named)
-        host = not any(is_on_device(value) for value in given)
-        results = self.run(given)
+        arguments = bind(self.inputs, arrays, named)
+        host = not any(is_on_device(value) for value in arguments)
+        results = self.run(arguments)
         return [r.numpy() for r in results] if host else results
 
-    def run(self, given: Sequence[Any]) -> list[DeviceArray]:
+    def run(self, arrays: Sequence[Any]) -> list[DeviceArray]:
         """Starts the program on arguments in order and returns the results, which are computed later."""
         stream = current(self.device)
         with self._lock, stream.lock:
             self.device.use()
             self.check()
-            results = self._replay(given, stream, None)
+            results = self._replay(arrays, stream, None)
             if results is None:
-                results = self._start(given, self._arguments(enumerate(given), stream), stream)
+                results = self._start(arrays, self._arguments(enumerate(arrays), stream), stream)
             return results
 
-    def replay(self, given: Sequence[Any], seen: Any = None) -> list[DeviceArray] | None:
+    def replay(self, arrays: Sequence[Any], seen: Any = None) -> list[DeviceArray] | None:
         """As `run`, by the replay cache; None if the cache does not hold for these arguments.
 
         `seen` are arguments that the caller has compared with those of the last run.
@@ -223,14 +223,14 @@ class CudaExecutable:
                 return None
             self.device.use()
             self.check()
-            return self._replay(given, stream, seen)
+            return self._replay(arrays, stream, seen)
 
-    def _replay(self, given: Sequence[Any], stream: Stream, seen: Any) -> list[DeviceArray] | None:
+    def _replay(self, arrays: Sequence[Any], stream: Stream, seen: Any) -> list[DeviceArray] | None:
         cache = self.last_run
         if cache is None:
             return None
         seen = seen if seen is not None and seen.cache is cache else None
-        arguments = cache.arguments(given, stream, self._arguments, seen)
+        arguments = cache.arguments(arrays, stream, self._arguments, seen)
         if arguments is None:
             self.last_run = None
             return None
@@ -275,7 +275,7 @@ class CudaExecutable:
         self._scalars[number] = array, *known[1:]
         return known[2]
 
-    def _start(self, given: Sequence[Any], arguments: list[DeviceArray], stream: Stream) -> list[DeviceArray]:
+    def _start(self, arrays: Sequence[Any], arguments: list[DeviceArray], stream: Stream) -> list[DeviceArray]:
         steps = self._steps(arguments)
         if steps is None:
             return Direct(self, arguments, stream).run()
@@ -286,21 +286,21 @@ class CudaExecutable:
         addresses += self._constant_addresses
         if self.program.choices:
             self._tune(steps, addresses, stream)
-            return self._start(given, passed, stream)
+            return self._start(arrays, passed, stream)
         steps.run(addresses, stream.handle)
         if steps.use_graphs and passed is arguments and not self._is_dynamic:
-            self._update_replay_cache(steps, addresses, given, arguments, stream)
+            self._update_replay_cache(steps, addresses, arrays, arguments, stream)
         return results
 
     def _update_replay_cache(
-        self, steps: Steps, addresses: Sequence[int], given: Sequence[Any], arguments: Sequence[DeviceArray],
+        self, steps: Steps, addresses: Sequence[int], arrays: Sequence[Any], arguments: Sequence[DeviceArray],
         stream: Stream,
     ) -> None:  # fmt: skip
         """Keeps the replay cache for arguments that were the same objects in the last two runs."""
-        last, self._last_kept = self._last_kept, kept_arguments(given, arguments, stream)
+        last, self._last_kept = self._last_kept, kept_arguments(arrays, arguments, stream)
         kept = {n: same for n, same in self._last_kept.items() if last.get(n) is same}
         replays = kept and steps.donated_arguments <= kept.keys()
-        self.last_run = ReplayCache(steps, addresses, kept, given, stream) if replays else None
+        self.last_run = ReplayCache(steps, addresses, kept, arrays, stream) if replays else None
 
     def _results(self, steps: Steps, arguments: Sequence[DeviceArray], stream: Stream) -> list[DeviceArray]:
         """The result arrays, in memory of their own or of donated arguments."""

@@ -124,15 +124,15 @@ def _find_or_compile(
     sources = [s for s in program.sources.values() if s.grid != "0"]
     representatives: dict[str, Source] = {}
     shared = {s.name: representatives.setdefault(s.meaning, s) for s in sources}
-    found: dict[str, Binary | CompileError | None] = {
+    kernels: dict[str, Binary | CompileError | None] = {
         s.name: _find(s, arch) if cached else None for s in representatives.values()
     }
-    missing = [s for s in representatives.values() if found[s.name] is None]
+    missing = [s for s in representatives.values() if kernels[s.name] is None]
     for source, compiled in zip(missing, _compile(missing, arch, workers), strict=True):
-        found[source.name] = compiled
+        kernels[source.name] = compiled
         if cached and isinstance(compiled, Binary):
             _store(source, arch, compiled)
-    by_name = {name: found[source.name] for name, source in shared.items()}
+    by_name = {name: kernels[source.name] for name, source in shared.items()}
     binaries = {name: compiled for name, compiled in by_name.items() if isinstance(compiled, Binary)}
     return binaries, {name: compiled for name, compiled in by_name.items() if isinstance(compiled, CompileError)}
 

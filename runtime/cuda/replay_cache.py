@@ -26,11 +26,11 @@ Transfer = Callable[[Iterable[tuple[int, Any]], Stream], list[DeviceArray]]
 Kept = dict[int, weakref.ref[Any]]
 
 
-def kept_arguments(given: Sequence[Any], arguments: Sequence[DeviceArray], stream: Stream) -> Kept:
+def kept_arguments(arrays: Sequence[Any], arguments: Sequence[DeviceArray], stream: Stream) -> Kept:
     """The arguments that need no check when they are passed again: arrays that are already on the device and stream,
     and numbers, as long as they keep their value.
     """
-    pairs = enumerate(zip(given, arguments, strict=True))
+    pairs = enumerate(zip(arrays, arguments, strict=True))
     return {n: weakref.ref(v) for n, (v, a) in pairs if (v is a and a.stream is stream) or is_number(v)}
 
 
@@ -45,9 +45,9 @@ class IdentityCheck:
     def __init__(self, kept: Kept, count: int) -> None:
         self._is_kept, self._same = [n in kept for n in range(count)], list(kept.values())
 
-    def holds(self, given: Sequence[Any]) -> bool:
+    def holds(self, arrays: Sequence[Any]) -> bool:
         """Whether all kept arguments are the same objects."""
-        return all(map(operator.is_, itertools.compress(given, self._is_kept), map(operator.call, self._same)))
+        return all(map(operator.is_, itertools.compress(arrays, self._is_kept), map(operator.call, self._same)))
 
 
 class SeenArguments(NamedTuple):
@@ -66,14 +66,14 @@ class ReplayCache:
     """The last run of `steps`: its `addresses` hold as long as the `kept` arguments are the same objects."""
 
     def __init__(
-        self, steps: Steps, addresses: Sequence[int], kept: Kept, given: Sequence[Any], stream: Stream
+        self, steps: Steps, addresses: Sequence[int], kept: Kept, arrays: Sequence[Any], stream: Stream
     ) -> None:
         self.steps, self._stream, self._addresses = steps, stream, list(addresses)
         self.kept = kept
         self._all = IdentityCheck(kept, steps.counts[0])
-        self._numbers = [(n, given[n].tobytes()) for n in kept if is_number(given[n])]
+        self._numbers = [(n, arrays[n].tobytes()) for n in kept if is_number(arrays[n])]
         self._new = [n for n in range(steps.counts[0]) if n not in kept]
-        spans = [(addresses[ARGUMENTS + n], given[n].nbytes) for n in kept]
+        spans = [(addresses[ARGUMENTS + n], arrays[n].nbytes) for n in kept]
         self._spans = Spans((0, address, address + size) for address, size in spans)
 
     def seen(self, numbers: Sequence[int]) -> SeenArguments | None:
@@ -85,7 +85,7 @@ class ReplayCache:
         return SeenArguments(self, [self.kept[n] for n in numbers], IdentityCheck(rest, self.steps.counts[0]))
 
     def arguments(
-        self, given: Sequence[Any], stream: Stream, transfer: Transfer, seen: SeenArguments | None = None
+        self, inputs_of_run: Sequence[Any], stream: Stream, transfer: Transfer, seen: SeenArguments | None = None
     ) -> Sequence[DeviceArray] | None:
         """The arguments of a run as arrays on the device.
 
@@ -93,18 +93,18 @@ class ReplayCache:
         caller has compared (`seen`) are not compared again.
         """
         check = self._all if seen is None else seen.rest
-        if stream is not self._stream or not check.holds(given):
+        if stream is not self._stream or not check.holds(inputs_of_run):
             return None
         for number, data in self._numbers:
-            if given[number].tobytes() != data:
+            if inputs_of_run[number].tobytes() != data:
                 return None
         if not self._new:
-            return given
-        arrays = transfer(zip(self._new, map(given.__getitem__, self._new), strict=True), stream)
+            return inputs_of_run
+        arrays = transfer(zip(self._new, map(inputs_of_run.__getitem__, self._new), strict=True), stream)
         spans = [(0, a.address, a.address + a.nbytes) for a in arrays]
         if spans and (any(map(self._spans.overlaps, spans)) or any(overlapping_pairs(spans))):
             return None
-        arguments = list(given)
+        arguments = list(inputs_of_run)
         for number, array in zip(self._new, arrays, strict=True):
             arguments[number] = array
         return arguments

@@ -34,9 +34,9 @@ class SizedCudaExecutable(Sized[CudaExecutable], CudaExecutable):
 
     def __call__(self, *arrays: Any, **named: Any) -> list[Any]:
         """Runs the program for the sizes of the arguments; see `CudaExecutable`."""
-        given = bind(self.inputs, arrays, named)
-        return self._program_for(given)(*given)
+        arguments = bind(self.inputs, arrays, named)
+        return self._program_for(arguments)(*arguments)
 
-    def run(self, given: Sequence[Any]) -> list[DeviceArray]:
+    def run(self, arrays: Sequence[Any]) -> list[DeviceArray]:
         """Starts the program for the sizes of the arguments."""
-        return self._program_for(given).run(given)
+        return self._program_for(arrays).run(arrays)

@@ -325,10 +325,10 @@ class Steps:
                 return
         bases = [addresses[i] for i in self.region_order]
         self.runs += 1
-        found = self._instance_for(bases) if self.runs > 1 and self.use_graphs else None
-        if found is not None:
-            found.addresses = addresses
-            self._launch(found, stream)
+        reused = self._instance_for(bases) if self.runs > 1 and self.use_graphs else None
+        if reused is not None:
+            reused.addresses = addresses
+            self._launch(reused, stream)
             return
         self._run_one_by_one(bases, stream)
 
@@ -369,9 +369,9 @@ class Steps:
 
         None if captured external kernels would have to be updated.
         """
-        found = next((m for m in self.instances if m.bases == bases), None)
-        if found is not None:
-            return found
+        matching = next((m for m in self.instances if m.bases == bases), None)
+        if matching is not None:
+            return matching
         if len(self.instances) < MAX_INSTANCES:
             self.instances.append(self._make(bases))
             return self.instances[-1]

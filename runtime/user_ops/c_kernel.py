@@ -24,7 +24,7 @@ from oneflow.dialect.external import ExternalKernel
 from oneflow.dialect.record import Call
 from oneflow.dialect.signature import Signature
 from oneflow.runtime import cache
-from oneflow.runtime.user_ops.guarded import guarded_kernel, is_guarding
+from oneflow.runtime.user_ops.bounds_checks import bounds_checked_kernel, is_checking_bounds
 from oneflow.runtime.user_ops.tensors import check_names, named_tensors
 
 #: C types by element type; 16-bit floats are passed as their bits.
@@ -73,8 +73,8 @@ class CKernel:
         loaded.last_failure.restype = ctypes.c_char_p
         address = ctypes.cast(loaded.run, ctypes.c_void_p).value
         assert address is not None
-        if is_guarding():
-            return guarded_kernel(functools.partial(_call, loaded), op)
+        if is_checking_bounds():
+            return bounds_checked_kernel(functools.partial(_call, loaded), op)
         return ExternalKernel(address, 0, lambda: _failure(loaded), loaded)
 
     def check(self, signature: Signature) -> None:

@@ -127,13 +127,13 @@ def library_path() -> Path:
     Raises:
         FrameworkError: the library is missing.
     """
-    found = next((path for path in candidates() if path.is_file()), None)
-    if found is None:
+    library = next((path for path in candidates() if path.is_file()), None)
+    if library is None:
         raise FrameworkError(
             f"expected {NAME} in oneflow/lib or in the folder $ONEFLOW_SDK; build it with `pip install .` or "
             "`cmake -S sdk -B build/sdk && cmake --build build/sdk` in the source tree"
         )
-    return found
+    return library
 
 
 @functools.cache

@@ -305,8 +305,8 @@ def parse_function_signature(text: str, where: str = "signature") -> FunctionSig
         raise FunctionalApiError(f"{where}: expected one of {', '.join(RETURNS)} to be returned, got {returns}")
     parts = split_commas(parameters)
     star = parts.index("*") if "*" in parts else len(parts)
-    found = [_parameter(p, i > star, where) for i, p in enumerate(parts) if i != star]
-    return FunctionSignature(returns, tuple(split_commas(fields or "")), tuple(found), functor)
+    parsed = [_parameter(p, i > star, where) for i, p in enumerate(parts) if i != star]
+    return FunctionSignature(returns, tuple(split_commas(fields or "")), tuple(parsed), functor)
 
 
 def _parameter(text: str, keyword: bool, where: str) -> Parameter:

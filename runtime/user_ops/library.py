@@ -64,14 +64,14 @@ def _state(file: Path) -> tuple[int, int]:
 
 def _check_version(file: Path) -> None:
     """Refuses a library of another SDK before any of its code runs."""
-    found = {int(v) for v in _MARK.findall(file.read_bytes())}
-    if not found:
+    found_versions = {int(v) for v in _MARK.findall(file.read_bytes())}
+    if not found_versions:
         raise LibraryError(
             f"cannot load {file}: expected a library built with the SDK; include "
             '"oneflow/core/framework/framework.h" and compile with oneflow.sysconfig.get_compile_flags()'
         )
-    if found != {framework.version()}:
-        versions = ", ".join(map(str, sorted(found)))
+    if found_versions != {framework.version()}:
+        versions = ", ".join(map(str, sorted(found_versions)))
         raise LibraryError(
             f"cannot load {file}: it was built with version {versions} of the SDK, this is version "
             f"{framework.version()}; compile it again with this oneflow.sysconfig.get_compile_flags()"

@@ -14,7 +14,7 @@ from oneflow.dialect.record import Call, OperatorError
 from oneflow.dialect.sbp import Sbp, SbpSignature
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.runtime.user_ops import framework, marshal
-from oneflow.runtime.user_ops.guarded import is_guarding
+from oneflow.runtime.user_ops.bounds_checks import is_checking_bounds
 from oneflow.runtime.user_ops.operations import count_attribute
 from oneflow.runtime.user_ops.sizes import common_desc, run_for_sizes
 
@@ -188,7 +188,7 @@ class LibraryRules:
 
     def _create(self, op: Call, device: int) -> ExternalKernel:
         handle = ctypes.c_void_p()
-        guarding = int(is_guarding() and device == marshal.CPU)
+        guarding = int(is_checking_bounds() and device == marshal.CPU)
         call = ctypes.byref(self.encode(op, device))
         framework.ask("kernel_create", call, guarding, ctypes.byref(handle), failure=op.error)
         assert handle.value is not None

@@ -72,7 +72,7 @@ class TritonKernel:
         tensors = {**dict(named_tensors(op.inputs)), **dict(named_tensors(op.outputs))}
         pointers = {n: codegen.POINTERS[_element(d)] for n, d in tensors.items() if d is not None}
         values = {**dict.fromkeys(tensors), **dict(_numbers(tensors)), **op.attrs}
-        function, given = self.function, {}
+        function, constants = self.function, {}
         for parameter, default in _parameters(function):
             if parameter not in values and parameter not in pointers and default is None:
                 raise op.error(
@@ -80,12 +80,12 @@ class TritonKernel:
                     f"{', '.join(values)}"
                 )
             if parameter in pointers:
-                given[parameter] = parameter
+                constants[parameter] = parameter
             elif parameter in values:
-                given[parameter] = _literal(op, parameter, values[parameter])
+                constants[parameter] = _literal(op, parameter, values[parameter])
             else:
                 values[parameter] = ast.literal_eval(default) if default is not None else None
-        body = f"{function.name}({', '.join(f'{k}={v}' for k, v in given.items())})"
+        body = f"{function.name}({', '.join(f'{k}={v}' for k, v in constants.items())})"
         return Source(
             name, tuple(pointers.items()), self._programs(op, values), (body,), self.warps, self.stages,
             preamble=(prelude.HEAD, self._jitted()),

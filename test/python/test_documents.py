@@ -16,7 +16,8 @@ from oneflow.passes.registry import PASSES, PIPELINES
 from oneflow.tools.ranks import launcher
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("dialect", "passes", "lowering", "runtime", "frontend", "tools", "testing", "src", "test", "docs")
+SOURCES = ("dialect", "passes", "lowering", "runtime", "frontend", "tools", "testing")
+FOLDERS = (*SOURCES, "src", "test", "docs")
 
 
 def blocks(document: Path, language: str) -> list[str]:
@@ -215,14 +216,35 @@ def tasks() -> list[list[str]]:
     return [[cell.strip() for cell in row.strip("|").split(" | ")] for row in rows]
 
 
+def spelled(word: str) -> str:
+    """A word without the differences between file names and prose: case, hyphens, a plural."""
+    return re.sub(r"[\s_-]+", " ", word.lower()).rstrip("s")
+
+
+def search(word: str) -> set[str]:
+    """The best hits of a search for a word: files of that name, else files and folders with the word in their names,
+    else modules with the word in their first line, else modules that define a class of that name.
+    """
+    files = [str(path.relative_to(ROOT)) for folder in SOURCES for path in sorted((ROOT / folder).rglob("*.py"))]
+    wanted = spelled(word)
+    titles = {path: spelled((ROOT / path).read_text().partition("\n")[0]) for path in files}
+    ranks = [
+        [path for path in files if spelled(Path(path).stem) == wanted],
+        [path for path in files if wanted in spelled(path.removesuffix(".py"))],
+        [path for path in files if wanted in titles[path]],
+        [path for path in files if f"\nclass {word}" in (ROOT / path).read_text()],
+    ]
+    return set(next(filter(None, ranks), []))
+
+
 @pytest.mark.parametrize("task, words, where", tasks())
 def test_a_search_finds_where_a_task_is(task, words, where):
-    """A word to search for is in one of the files, or the glossary explains it and names one of them."""
-    files = [path for path in re.findall(r"`([\w/]+(?:\.py|/))`", where) if (ROOT / path).is_file()]
-    glossary = (ROOT / "docs/glossary.md").read_text().lower().splitlines()
-    for word in words.lower().split(", "):
-        in_files = any(word in (ROOT / path).read_text().lower() for path in files)
-        assert in_files or any(word in line and any(path in line for path in files) for line in glossary), task
+    """The files of a row exist, and a search for each word finds the first of them among at most three files."""
+    files = re.findall(r"`([\w/]+\.py)`", where)
+    assert files and all((ROOT / path).is_file() for path in files)
+    for word in words.split(", "):
+        hits = search(word)
+        assert files[0] in hits and len(hits) <= 3, f"{task}: a search for {word} finds {sorted(hits)}"
 
 
 @pytest.mark.parametrize("page", [*INDEX_PAGES, *FOLDER_PAGES], ids=str)

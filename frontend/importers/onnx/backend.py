@@ -68,14 +68,14 @@ class OneFlowBackend(Backend):
         """The results of one node for inputs."""
         values = list(inputs.values()) if isinstance(inputs, Mapping) else list(inputs)
         names = list(inputs) if isinstance(inputs, Mapping) else [name for name in node.input if name]
-        given = [
+        arrays = [
             helper.make_tensor_value_info(name, NUMBERS[np.asarray(v).dtype.name], np.shape(v))
             for name, v in zip(names, values, strict=True)
         ]
         asked = [onnx.ValueInfoProto(name=name) for name in node.output if name]
         version = int(options.pop("opset_version", onnx.defs.onnx_opset_version()))
         imports = [helper.make_opsetid(node.domain, version)]
-        model = helper.make_model(helper.make_graph([node], "node", given, asked), opset_imports=imports)
+        model = helper.make_model(helper.make_graph([node], "node", arrays, asked), opset_imports=imports)
         return cls.run_model(model, values, device, **options)
 
     @classmethod

@@ -66,8 +66,8 @@ def _reduced(function: Callable[..., Any]) -> Callable[..., Any]:
         along = None if axes is None or not np.size(axes) else tuple(int(a) for a in np.ravel(axes))
         if along is None and noop_with_empty_axes:
             return NotImplemented
-        found = function(x, axis=along, keepdims=bool(keepdims))
-        return np.asarray(found, x.dtype)
+        reduced = function(x, axis=along, keepdims=bool(keepdims))
+        return np.asarray(reduced, x.dtype)
 
     return fold
 
@@ -156,14 +156,14 @@ def fold(op: str, operands: Sequence[Any], attributes: dict[str, Any]) -> Any:
         return NotImplemented
     if not takes_sizes and any(x.dtype == object for x in operands if x is not None):
         return NotImplemented
-    given = {k: v for k, v in attributes.items() if k not in _OPERANDS.get(op, ())}
+    options = {k: v for k, v in attributes.items() if k not in _OPERANDS.get(op, ())}
     moved = [attributes.get(name) for name in _OPERANDS.get(op, ()) if name in attributes]
-    if isinstance(function, np.ufunc) and given:
+    if isinstance(function, np.ufunc) and options:
         return NotImplemented
-    found = function(*operands, *moved, **given)
-    if found is NotImplemented:
-        return found
-    return of_sizes([found]).reshape(()) if isinstance(found, Size) else np.asarray(found)
+    result = function(*operands, *moved, **options)
+    if result is NotImplemented:
+        return result
+    return of_sizes([result]).reshape(()) if isinstance(result, Size) else np.asarray(result)
 
 
 def is_small(value: Any) -> bool:

@@ -131,11 +131,11 @@ class Interpreter:
         raise OnnxError(f"expected a tensor, got {kind}")
 
     def _step(self, node: Node, scope: Scope) -> tuple[Sequence[Any], frozenset[str]]:
-        found = [scope.find(name) if name else (None, frozenset[str]()) for name in node.inputs]
-        operands = [value for value, _ in found]
+        read = [scope.find(name) if name else (None, frozenset[str]()) for name in node.inputs]
+        operands = [value for value, _ in read]
         while operands and operands[-1] is None:
             operands.pop()
-        current = CurrentNode(self, node, scope, frozenset().union(*(s for _, s in found)))
+        current = CurrentNode(self, node, scope, frozenset().union(*(s for _, s in read)))
         try:
             return self._results(current, operands), current.sources
         except (OnnxError, ValueNeeded, MemoryError):
@@ -182,15 +182,15 @@ class Interpreter:
         moved = {row.renamed.get(k, k): v for k, v in current.proto.attributes.items() if k not in row.attributes}
         last = max((i + 1 for i, name in enumerate(names) if name in moved), default=0)
         filled = [*operands, *[None] * (last - len(operands))]
-        given = []
+        entries = []
         for number, (name, value) in enumerate(zip(names, filled, strict=False)):
             if value is None and name in moved:
-                given.append(_as_operand(moved[name], name in row.known))
+                entries.append(_as_operand(moved[name], name in row.known))
             elif value is None or row.raw:
-                given.append(value)
+                entries.append(value)
             else:
-                given.append(current.known(number, value) if name in row.known else self.tensor(value))
-        return given
+                entries.append(current.known(number, value) if name in row.known else self.tensor(value))
+        return entries
 
     def _attributes(self, row: Builder, current: CurrentNode) -> dict[str, Any]:
         """Attributes as the builder takes them.
@@ -198,12 +198,12 @@ class Interpreter:
         Raises:
             OnnxError: it does not know one.
         """
-        given = {k: v for k, v in current.proto.attributes.items() if k in row.attributes}
+        attributes = {k: v for k, v in current.proto.attributes.items() if k in row.attributes}
         moved = {row.renamed.get(k, k) for k in current.proto.attributes}
         unknown = moved - row.attributes - set(row.operands) - _IGNORED
         if unknown:
             raise OnnxError(f"the attribute {min(unknown)!r} is not supported")
-        return given | ({"node": current} if row.takes_node else {})
+        return attributes | ({"node": current} if row.takes_node else {})
 
     def _expanded(self, function: Function, current: CurrentNode, operands: Sequence[Any]) -> list[Any]:
         """The results of a function's body."""
@@ -313,8 +313,8 @@ def bound(graph: Graph, attributes: Mapping[str, Any]) -> Graph:
         return bound(value, attributes) if isinstance(value, Graph) else value
 
     def node(of: Node) -> Node:
-        given = {k: filled(v) for k, v in of.attributes.items()}
-        return Node(**{**of.__dict__, "attributes": {k: v for k, v in given.items() if v is not None}})
+        attributes = {k: filled(v) for k, v in of.attributes.items()}
+        return Node(**{**of.__dict__, "attributes": {k: v for k, v in attributes.items() if v is not None}})
 
     return Graph(graph.name, graph.inputs, graph.outputs, tuple(map(node, graph.nodes)), graph.constants, graph.proto)
 

@@ -103,16 +103,16 @@ class OnnxProgram(Module):
         names = [i.name for i in self.inputs]
         if len(args) > len(names):
             raise CallError(f"expected at most {len(names)} inputs, {', '.join(names)}, got {len(args)}")
-        given = dict(zip(names, args, strict=False))
+        bound = dict(zip(names, args, strict=False))
         for name, value in named.items():
-            if name not in names or name in given:
-                wrong = "given twice" if name in given else f"not one of {', '.join(names)}"
+            if name not in names or name in bound:
+                wrong = "given twice" if name in bound else f"not one of {', '.join(names)}"
                 raise CallError(f"the input {name!r} is {wrong}")
-            given[name] = value
-        missing = [n for n in names if n not in given]
+            bound[name] = value
+        missing = [n for n in names if n not in bound]
         if missing:
             raise CallError(f"expected the input {missing[0]!r}: the model has {', '.join(names)}")
-        return {i.name: _checked(i, given[i.name]) for i in self.inputs}
+        return {i.name: _checked(i, bound[i.name]) for i in self.inputs}
 
     def run(self, feeds: Mapping[str, Any], eager: bool = False) -> list[Any]:
         """The results for the inputs by name, all of them in order.
@@ -136,7 +136,7 @@ class OnnxProgram(Module):
     def _run_eagerly(self, feeds: Mapping[str, Any]) -> list[Any]:
         as_arrays = not any(isinstance(v, Tensor) for v in feeds.values())
         results = self._interpreter(self._parameters).run({k: _eager(v) for k, v in feeds.items()})
-        return [_given(v, as_arrays) for v in results]
+        return [_as_result(v, as_arrays) for v in results]
 
     def _run_compiled(self, feeds: Mapping[str, Any]) -> list[Any]:
         """Runs the program for the feeds; inputs whose values it asks for are made part of it."""
@@ -157,7 +157,7 @@ class OnnxProgram(Module):
                 object.__setattr__(self, "_known", self._known | needed.inputs)
                 continue
             as_arrays = not any(isinstance(v, Tensor) for v in feeds.values())
-            return [_given(v, as_arrays) for v in _joined(results)]
+            return [_as_result(v, as_arrays) for v in _joined(results)]
 
     def _compile(self, names: Sequence[str], fixed: Mapping[str, Any]) -> CompiledFunction:
         def model(*tensors: Any) -> Any:
@@ -321,10 +321,10 @@ def _joined(results: Sequence[Any]) -> list[Any]:
     ]
 
 
-def _given(value: Any, as_array: bool) -> Any:
-    """A result as it is given to the caller."""
+def _as_result(value: Any, as_array: bool) -> Any:
+    """A result as the caller receives it."""
     if isinstance(value, list):
-        return [_given(v, as_array) for v in value]
+        return [_as_result(v, as_array) for v in value]
     if isinstance(value, np.ndarray) and value.dtype == object:
         value = from_array(value)
     if isinstance(value, Codes):

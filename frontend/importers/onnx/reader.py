@@ -110,7 +110,7 @@ class _Reader:
         Raises:
             OnnxError: one reads what no earlier one gives, or two give the same.
         """
-        nodes, given = [], set[str]()
+        nodes, available = [], set[str]()
         for proto in protos:
             node = self._node(proto, frozenset(known))
             for name in node.inputs:
@@ -120,9 +120,9 @@ class _Reader:
                         "expected nodes in the order of their results, without a cycle"
                     )
             for name in filter(None, node.outputs):
-                if name in given:
+                if name in available:
                     raise OnnxError(f"{node} in {what} gives {name!r}, which another node gives, too")
-                given.add(name)
+                available.add(name)
                 known.add(name)
             nodes.append(node)
         return tuple(nodes)

@@ -136,8 +136,8 @@ def encode(x: Tensor, small: SmallType, saturate: bool = True, rounding: str = "
 def _encoded_integers(x: Tensor, small: SmallType) -> Tensor:
     """Codes of the low bits of integers, floats cut towards zero; a signed code is extended to its byte."""
     bits, info = _bits(small), ml_dtypes.iinfo(small.numpy)
-    whole = F.cast(x, dtypes.int32)
-    low = F.bitwise_and(whole, (1 << bits) - 1)
+    codes = F.cast(x, dtypes.int32)
+    low = F.bitwise_and(codes, (1 << bits) - 1)
     signed = F.where(F.gt(low, int(info.max)), F.sub(low, 1 << bits), low)
     return F.cast(F.cast(signed, dtypes.int8), dtypes.uint8)
 

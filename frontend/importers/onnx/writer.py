@@ -135,9 +135,9 @@ class _Writer:
     def _results(self, entry: Any, op: ir.Operation) -> None:
         labels = _labels(entry, "res_attrs", len(op.operands))
         for number, (value, label) in enumerate(zip(op.operands, labels, strict=True)):
-            desc, given = dialect.stated_desc(value), self._values[value]
+            desc, written = dialect.stated_desc(value), self._values[value]
             name = self.name(label or f"output_{number}" if len(op.operands) > 1 else label or "output")
-            self._graph.node.append(helper.make_node("Identity", [given], [name]))
+            self._graph.node.append(helper.make_node("Identity", [written], [name]))
             sizes = [d if d is not None else f"{name}_{i}" for i, d in enumerate(desc.shape or ())]
             self._graph.output.append(helper.make_tensor_value_info(name, NUMBERS[desc.dtype.name], sizes))
 
@@ -156,11 +156,11 @@ class _Writer:
         descs = [dialect.stated_desc(v) for v in op.results]
         dialect.bind_results(op, call, descs)
         try:
-            given = row(self, call)
+            written = row(self, call)
         except OnnxError as error:
             raise OnnxError(f"{op.name} has no counterpart in ONNX: {error.text} ({op.location})") from None
         for value, name, desc in zip(
-            op.results, given if isinstance(given, tuple) else (given,), descs, strict=False
+            op.results, written if isinstance(written, tuple) else (written,), descs, strict=False
         ):
             self._values[value], self.descs[name] = name, desc
 
@@ -210,26 +210,26 @@ def _labels(entry: Any, attribute: str, count: int) -> list[str]:
     attributes = entry.operation.attributes
     if attribute not in attributes:
         return [""] * count
-    given = [ir.DictAttr(d) for d in ir.ArrayAttr(attributes[attribute])]
-    return [str(ir.StringAttr(d["oneflow.name"]).value) if "oneflow.name" in d else "" for d in given]
+    dicts = [ir.DictAttr(d) for d in ir.ArrayAttr(attributes[attribute])]
+    return [str(ir.StringAttr(d["oneflow.name"]).value) if "oneflow.name" in d else "" for d in dicts]
 
 
 def _decompose(entry: ir.Operation) -> None:
     """Writes out operators without a row, as far as their records say how."""
     pending = True
     while pending:
-        found: list[ir.Operation] = []
-        dialect.walk(entry, functools.partial(_collect, found))
-        for op in found:
+        operations: list[ir.Operation] = []
+        dialect.walk(entry, functools.partial(_collect, operations))
+        for op in operations:
             rule = dialect.record_of(op).decompose
             assert rule is not None
             replace(op, rule, REGISTRY, Recorder)
-        pending = bool(found)
+        pending = bool(operations)
 
 
-def _collect(found: list[ir.Operation], op: ir.Operation) -> None:
+def _collect(operations: list[ir.Operation], op: ir.Operation) -> None:
     if _is_decomposed(op):
-        found.append(op)
+        operations.append(op)
 
 
 def _is_decomposed(op: ir.Operation) -> bool:

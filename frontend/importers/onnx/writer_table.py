@@ -459,8 +459,8 @@ def _attention(w: Any, c: Any) -> Any:
         scores = (
             w.node("Where", c.mask, scores, scalar(w, -np.inf, c.query)) if is_bool else w.node("Add", scores, c.mask)
         )
-    found = w.node("MatMul", w.node("Softmax", scores, axis=-1), c.value)
-    return found, w.node("ReduceLogSumExp", scores, ints(w, [-1]), keepdims=0)
+    result = w.node("MatMul", w.node("Softmax", scores, axis=-1), c.value)
+    return result, w.node("ReduceLogSumExp", scores, ints(w, [-1]), keepdims=0)
 
 
 def _causal(w: Any, query: Any, key: Any) -> str:

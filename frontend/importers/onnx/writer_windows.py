@@ -13,12 +13,12 @@ from oneflow.frontend.importers.onnx.writer_table import channels_first, row
 def _conv(w: Any, c: Any) -> Any:
     channels_first(c)
     pads = list(c.attrs["padding_before"])
-    found = w.node(
+    result = w.node(
         "Conv", c.inputs["in"], c.weight, c.inputs.get("bias"), kernel_shape=list(c.attrs["kernel_size"]),
         strides=list(c.attrs["strides"]), dilations=list(c.attrs["dilation_rate"]), group=c.attrs["groups"],
         pads=[*pads, *pads],
     )  # fmt: skip
-    return found if c.inputs.get("_add_to_output") is None else w.node("Add", found, c.inputs["_add_to_output"])
+    return result if c.inputs.get("_add_to_output") is None else w.node("Add", result, c.inputs["_add_to_output"])
 
 
 @row("deconv1d", "deconv2d", "deconv3d")

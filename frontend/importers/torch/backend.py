@@ -33,14 +33,14 @@ from oneflow.frontend.methods import inplace, methods  # noqa: F401  gives tenso
 OPTIONS = {"fallback": True}
 
 
-def backend(module: fx.GraphModule, example_inputs: Sequence[Any], **given: Any) -> Callable[..., Any]:
+def backend(module: fx.GraphModule, example_inputs: Sequence[Any], **unused: Any) -> Callable[..., Any]:
     """A graph of PyTorch functions as programs: forward, and where gradients are needed backward.
 
     Raises:
         CallError: an option is unknown.
         UnsupportedError: operators have no counterpart, and the option `fallback` is false.
     """
-    options = OPTIONS | (given.get("options") or {})
+    options = OPTIONS | (unused.get("options") or {})
     if options.keys() != OPTIONS.keys():
         raise CallError(f"expected options among {sorted(OPTIONS)}, got {sorted(options.keys() - OPTIONS.keys())}")
     forward = functools.partial(compiled, fallback=options["fallback"])
@@ -91,16 +91,18 @@ class Program:
         self._boxed_call = True  # PyTorch's mark of such functions, which it looks for in the instance
         self.graph = Graph(module)
         nodes = [n for n in self.graph.nodes if n.op == "placeholder"]
-        self._used = [i for i, given in enumerate(self.graph.inputs) if given.spec is not None]
+        self._used = [i for i, source in enumerate(self.graph.inputs) if source.spec is not None]
         self._arrays: dict[int, _Kept] = {i: _Kept() for i in kept if i in self._used}
-        self._given = [_passed(x, nodes) for x in self.graph.outputs]
-        self._results = [_result(x, i < shown) for i, x in enumerate(self.graph.outputs) if self._given[i] is None]
+        self._inputs_returned = [_passed(x, nodes) for x in self.graph.outputs]
+        self._results = [
+            _result(x, i < shown) for i, x in enumerate(self.graph.outputs) if self._inputs_returned[i] is None
+        ]
         self._run = self._compile(_device_of(nodes)) if self._results else _nothing
 
     def _compile(self, device: str) -> Callable[[Sequence[Any]], list[Any]]:
         def graph(*tensors: Any) -> Any:
-            pairs = zip(self.graph.run(tensors), self._given, strict=True)
-            return [x for x, given in pairs if given is None]
+            pairs = zip(self.graph.run(tensors), self._inputs_returned, strict=True)
+            return [x for x, constant in pairs if constant is None]
 
         return CompiledFunction(graph, self.graph.specs, named_device(device)).on_arrays()
 
@@ -109,13 +111,13 @@ class Program:
         for number in self._used:
             value = inputs[number]
             arrays.append(kept[number].array(value) if number in kept else _as_array(value))
-        given = [None if get is None else get(inputs) for get in self._given]
+        values = [None if get is None else get(inputs) for get in self._inputs_returned]
         inputs.clear()
         results = [make(array) for make, array in zip(self._results, self._run(arrays), strict=True)]
-        if len(results) == len(given):
+        if len(results) == len(values):
             return results
         rest = iter(results)
-        return [next(rest) if get is None else x for get, x in zip(self._given, given, strict=True)]
+        return [next(rest) if get is None else x for get, x in zip(self._inputs_returned, values, strict=True)]
 
 
 class _Kept:

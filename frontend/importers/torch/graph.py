@@ -81,11 +81,11 @@ class Graph:
         Raises:
             UnsupportedError: an operator does not take the arguments that it is called with.
         """
-        sizes, given = Sizes(), iter(tensors)
+        sizes, rest = Sizes(), iter(tensors)
         values: dict[fx.Node, Any] = {}
         placeholders = (n for n in self.nodes if n.op == "placeholder")
         for node, known in zip(placeholders, self.inputs, strict=True):
-            values[node] = known.value if known.spec is None else _bound(node, next(given), sizes)
+            values[node] = known.value if known.spec is None else _bound(node, next(rest), sizes)
         for node in self.nodes:
             if node.op == "get_attr":
                 values[node] = as_tensor(to_array(getattr(self.module, node.target)))
@@ -97,11 +97,11 @@ class Graph:
 
 def _bound(node: fx.Node, tensor: Tensor, sizes: Sizes) -> Any:
     """An input, whose sizes are noted."""
-    given = node.meta["val"]
-    if isinstance(given, torch.SymInt):
-        sizes.bind(given, tensor.size(0))
+    value = node.meta["val"]
+    if isinstance(value, torch.SymInt):
+        sizes.bind(value, tensor.size(0))
         return tensor.size(0)
-    for at, size in enumerate(given.shape):
+    for at, size in enumerate(value.shape):
         sizes.bind(size, tensor.size(at))
     return tensor
 
@@ -136,8 +136,8 @@ def _name(node: fx.Node) -> str:
 
 def place_of(node: fx.Node) -> SourceLocation:
     """The line of the user's program that a node comes from; that of a node without a line has its name."""
-    found = _PLACE.findall(node.meta.get("stack_trace") or "")
-    return SourceLocation(found[-1][0], int(found[-1][1]), 1) if found else SourceLocation(f"<{node.name}>", 1, 1)
+    lines = _PLACE.findall(node.meta.get("stack_trace") or "")
+    return SourceLocation(lines[-1][0], int(lines[-1][1]), 1) if lines else SourceLocation(f"<{node.name}>", 1, 1)
 
 
 def _called(node: fx.Node, values: dict[fx.Node, Any], sizes: Sizes) -> Any:
@@ -154,10 +154,10 @@ def _called(node: fx.Node, values: dict[fx.Node, Any], sizes: Sizes) -> Any:
     if row.takes_result:
         kwargs["out"] = expected
     try:
-        found = row.build(*args, **kwargs)
+        result = row.build(*args, **kwargs)
     except OneFlowError as error:
         raise UnsupportedError([f"{_name(node)}: {error.text}"], user_location()) from error
-    return _checked(node, found, expected)
+    return _checked(node, result, expected)
 
 
 def _read(argument: Any, values: dict[fx.Node, Any]) -> Any:
@@ -188,21 +188,21 @@ def _known_dtype(dtype: torch.dtype) -> DType | None:
         return None
 
 
-def _checked(node: fx.Node, found: Any, expected: Any) -> Any:
+def _checked(node: fx.Node, result: Any, expected: Any) -> Any:
     """The results in the element types that PyTorch gives them.
 
     Raises:
         UnsupportedError: a result has another shape than in PyTorch.
     """
-    if isinstance(found, (list, tuple)) and isinstance(expected, list):
-        return [_checked(node, f, e) for f, e in zip(found, expected, strict=False)]
-    if not isinstance(found, Tensor) or not isinstance(expected, Result):
-        return found
-    same = len(found.shape) == len(expected.shape) and all(
-        a is None or not isinstance(b, int) or a == b for a, b in zip(found.shape, expected.shape, strict=True)
+    if isinstance(result, (list, tuple)) and isinstance(expected, list):
+        return [_checked(node, f, e) for f, e in zip(result, expected, strict=False)]
+    if not isinstance(result, Tensor) or not isinstance(expected, Result):
+        return result
+    same = len(result.shape) == len(expected.shape) and all(
+        a is None or not isinstance(b, int) or a == b for a, b in zip(result.shape, expected.shape, strict=True)
     )
     if not same:
         raise UnsupportedError(
-            [f"{_name(node)}: expected {list(expected.shape)}, built {found.desc}"], user_location()
+            [f"{_name(node)}: expected {list(expected.shape)}, built {result.desc}"], user_location()
         )
-    return found if expected.dtype is None else cast(found, expected.dtype)
+    return result if expected.dtype is None else cast(result, expected.dtype)

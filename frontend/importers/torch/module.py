@@ -53,8 +53,8 @@ def from_torch(
         UnsupportedError: the model has operators that have no counterpart; all are named.
     """
     if isinstance(model, torch.nn.Module):
-        given = tuple(args) if isinstance(args, (tuple, list)) else (args,)
-        model = torch.export.export(model, given, dict(kwargs or {}), dynamic_shapes=dynamic_shapes)
+        arguments = tuple(args) if isinstance(args, (tuple, list)) else (args,)
+        model = torch.export.export(model, arguments, dict(kwargs or {}), dynamic_shapes=dynamic_shapes)
     if not isinstance(model, ExportedProgram):
         raise CallError(f"expected a torch.nn.Module or a torch.export.ExportedProgram, got {type(model).__name__}")
     return TorchModule(model)
@@ -110,11 +110,11 @@ class TorchModule(Module):
     def _inputs(self) -> Iterator[tuple[InputKind, str, Any]]:
         """The inputs of the graph: what each is, the name of its state, and the input."""
         specs = self._exported.graph_signature.input_specs
-        return ((s.kind, s.target, given) for s, given in zip(specs, self._graph.inputs, strict=True))
+        return ((s.kind, s.target, source) for s, source in zip(specs, self._graph.inputs, strict=True))
 
     @property
     def _user_inputs(self) -> list[Any]:
-        return [given for kind, _, given in self._inputs if kind is InputKind.USER_INPUT]
+        return [source for kind, _, source in self._inputs if kind is InputKind.USER_INPUT]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if tracing():
@@ -128,8 +128,8 @@ class TorchModule(Module):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What the model computes, in the trace that is running or operator by operator."""
-        given = _present(self._flat(args, kwargs), self._user_inputs)
-        return pytree.tree_unflatten(self._results(*given), self._exported.call_spec.out_spec)
+        present = _present(self._flat(args, kwargs), self._user_inputs)
+        return pytree.tree_unflatten(self._results(*present), self._exported.call_spec.out_spec)
 
     def _flat(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
         """The arguments of a call one by one.
@@ -138,27 +138,27 @@ class TorchModule(Module):
             CallError: they are nested in another way than in the export.
         """
         leaves: list[Any]
-        leaves, found = pytree.tree_flatten((tuple(args), dict(kwargs)))
+        leaves, structure = pytree.tree_flatten((tuple(args), dict(kwargs)))
         expected = self._exported.call_spec.in_spec
-        if found != expected:
-            raise CallError(f"expected arguments as in the export, {expected}, got {found}")
-        for leaf, given in zip(leaves, self._user_inputs, strict=True):
-            if given.spec is None and leaf != given.value:
-                raise CallError(f"expected {given.name}={given.value!r} as in the export, got {leaf!r}")
+        if structure != expected:
+            raise CallError(f"expected arguments as in the export, {expected}, got {structure}")
+        for leaf, source in zip(leaves, self._user_inputs, strict=True):
+            if source.spec is None and leaf != source.value:
+                raise CallError(f"expected {source.name}={source.value!r} as in the export, got {leaf!r}")
         return leaves
 
-    def _results(self, *given: Any) -> list[Any]:
+    def _results(self, *arguments: Any) -> list[Any]:
         """The results of the model; buffers that it updates get their new values."""
         state = dict(self.named_parameters()) | dict(self.named_buffers())
-        shown, updates = self._split(self._graph.run(self._tensors(state, given)))
+        shown, updates = self._split(self._graph.run(self._tensors(state, arguments)))
         with no_grad():
             for name, value in updates.items():
                 current_builder().assign(state[name], value, "the model")
         return shown
 
-    def _tensors(self, state: Mapping[str, Any], given: Sequence[Any]) -> list[Any]:
+    def _tensors(self, state: Mapping[str, Any], arguments: Sequence[Any]) -> list[Any]:
         """The tensors that the graph takes: state by its names, constants, and those of a call."""
-        rest, tensors = iter(given), []
+        rest, tensors = iter(arguments), []
         for kind, name, known in self._inputs:
             if known.spec is None:
                 continue
@@ -197,8 +197,8 @@ class TorchModule(Module):
         state = self.arguments
         unread = {name: None for kind, name, _ in self._inputs if kind in _STATE}
 
-        def main(named: dict[str, Any], given: list[Any]) -> dict[str, Any]:
-            shown, updates = self._split(self._graph.run(self._tensors(unread | named, given)))
+        def main(named: dict[str, Any], arguments: list[Any]) -> dict[str, Any]:
+            shown, updates = self._split(self._graph.run(self._tensors(unread | named, arguments)))
             shown_names = [f"result{i}" for i in range(len(shown))] if len(shown) > 1 else ["result"]
             results = dict(zip(shown_names, shown, strict=True)) | updates
             return {name: x for name, x in results.items() if isinstance(x, Tensor)}

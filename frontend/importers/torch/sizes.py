@@ -39,18 +39,18 @@ class Sizes:
     def __init__(self) -> None:
         self._known: dict[sympy.Symbol, Any] = {}
 
-    def bind(self, given: Any, size: Any) -> None:
-        """Notes the size of a dimension that the program has as `given`."""
-        if isinstance(given, torch.SymInt) and isinstance(given.node.expr, sympy.Symbol):
-            self._known.setdefault(given.node.expr, size)
+    def bind(self, symbol: Any, size: Any) -> None:
+        """Notes the size of a dimension that the program has as `symbol`."""
+        if isinstance(symbol, torch.SymInt) and isinstance(symbol.node.expr, sympy.Symbol):
+            self._known.setdefault(symbol.node.expr, size)
 
-    def value(self, given: Any) -> Any:
+    def value(self, symbol: Any) -> Any:
         """A number of the program: an int, or a `Size`.
 
         Raises:
             UnsupportedError: the number is not computed from the sizes of the arguments.
         """
-        return self._evaluate(given.node.expr) if isinstance(given, torch.SymInt) else given
+        return self._evaluate(symbol.node.expr) if isinstance(symbol, torch.SymInt) else symbol
 
     def _evaluate(self, expr: Any) -> Any:
         if expr.is_Integer:

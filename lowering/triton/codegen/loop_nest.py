@@ -429,9 +429,9 @@ class LoopNest:
         element, position = (str(o.type) for o in outs)
         conditions: list[str] = []
         for challenger, holder, at in (("b", "a", "i"), ("a", "b", "j"))[: 1 if in_order else 2]:
-            given = {outs[0]: Value(holder, element), outs[1]: Value(at, position)}
-            given[selection.value] = Value(challenger, element)
-            conditions.append(bodies.run(node.body, node.names, given, [selection.condition])[0].name)
+            values = {outs[0]: Value(holder, element), outs[1]: Value(at, position)}
+            values[selection.value] = Value(challenger, element)
+            conditions.append(bodies.run(node.body, node.names, values, [selection.condition])[0].name)
         name = f"choose{len(self.functions)}"
         tie = f" | (({conditions[1]} == 0) & (j < i))" if len(conditions) > 1 else ""
         lines = [

@@ -157,10 +157,10 @@ class _Slice:
     @property
     def is_long(self) -> bool:
         """Whether its sizes are known, and its elements are whole cache lines of the target."""
-        sizes = [(size.static, whole.static) for size, whole in zip(self.sizes, self.target.shape, strict=True)]
+        sizes = [(size.static, full.static) for size, full in zip(self.sizes, self.target.shape, strict=True)]
         if any(None in pair for pair in sizes) or any(step != Size.of(1) for step in self.steps) or not self.ranges:
             return False
-        partial = [axis for axis, (size, whole) in enumerate(sizes) if size != whole]
+        partial = [axis for axis, (size, full) in enumerate(sizes) if size != full]
         run = math.prod(size or 0 for size, _ in sizes[max(partial, default=0) :])
         return run * bytes_of(self.target.element) >= gpu_target().cache_line_bytes
 

@@ -163,11 +163,11 @@ _BY_LANGUAGE = {TRITON: FUNCTIONS, GLUON: {**FUNCTIONS, **GLUON_FUNCTIONS}}
 
 def definitions(called: Container[str], language: str = TRITON) -> tuple[Function, ...]:
     """The functions whose names are among the `called` ones, each after those that it calls itself."""
-    found = list[Function]()
+    functions = list[Function]()
     for name, function in reversed(_BY_LANGUAGE[language].items()):
-        if name in called or any(name in other.calls for other in found):
-            found.append(function)
-    return tuple(reversed(found))
+        if name in called or any(name in other.calls for other in functions):
+            functions.append(function)
+    return tuple(reversed(functions))
 
 
 def preamble(called: Container[str]) -> tuple[str, ...]:

@@ -405,7 +405,7 @@ def choose_split_k(product: Product, loops: tuple[int, ...], warp_specialized: b
     kernel, which may be as fast as the split.
     """
     model = product.target.model
-    best, found = 0.95 * _fastest_microseconds(product, warp_specialized), (0, 1)
+    best, split = 0.95 * _fastest_microseconds(product, warp_specialized), (0, 1)
     for number, count in ((n, c) for n, loop in enumerate(loops) for c in divisors(loop, MAX_SPLIT_K)):
         batch, depth = product.batch * count, product.depth // count
         part = replace(product, batch=batch, depth=depth, epilogue_bytes=4, widest_epilogue_bytes=4)
@@ -413,8 +413,8 @@ def choose_split_k(product: Product, loops: tuple[int, ...], warp_specialized: b
         reduced = model.dependent_launch + results / model.l2_bytes
         time = microseconds(ranked_configs(part)[0], part) + reduced
         if part.depth >= MIN_SPLIT_DEPTH and time < best:
-            best, found = time, (number, count)
-    return found
+            best, split = time, (number, count)
+    return split
 
 
 def most_reduction_parts(reduced: int, kept: int, column_sums: bool, shares_kernel: bool = False) -> int:

@@ -16,7 +16,7 @@ from typing import ClassVar
 
 from oneflow.dialect._mlir import arith, func, ir, linalg, scf, tensor
 from oneflow.dialect.record import Registry
-from oneflow.lowering.kernels.donation import VIEWS, donated_arguments
+from oneflow.lowering.kernels.donated_arguments import VIEWS, donated_arguments
 from oneflow.lowering.linalg.checks import CHECK_INDEX
 from oneflow.lowering.linalg.emit import ANY_ORDER
 from oneflow.lowering.triton.fusion.sink_scalars import sink_reads

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.buffers import Buffer
 from oneflow.lowering.kernels.access import read_any_node
-from oneflow.lowering.kernels.donation import donated_arguments
+from oneflow.lowering.kernels.donated_arguments import donated_arguments
 from oneflow.lowering.kernels.nodes import Node, Unsupported, analyse, loop_size
 from oneflow.lowering.triton.launch.grouped_launches import member_of
 

@@ -117,10 +117,10 @@ class EmitTriton(Pass):
                 op.attributes[SOURCE] = _attributes(user_sources[op.sym_name.value])
 
     def _precision(self, module: ir.Module) -> str:
-        found = self.precision or precision_at(module.operation)
-        if found not in PRECISIONS:
-            raise PassError(f"expected precision to be one of {', '.join(PRECISIONS)}, got {found}")
-        return found
+        chosen = self.precision or precision_at(module.operation)
+        if chosen not in PRECISIONS:
+            raise PassError(f"expected precision to be one of {', '.join(PRECISIONS)}, got {chosen}")
+        return chosen
 
 
 def _planned(entries: Sequence[func.FuncOp]) -> list[func.FuncOp]:
@@ -165,8 +165,8 @@ def _functions(module: ir.Module) -> list[func.FuncOp]:
 
 
 def _kernels(module: ir.Module) -> dict[str, ir.Operation]:
-    found = (f for f in _functions(module) if "oneflow.kernel" in f.attributes)
-    return {f.sym_name.value: f.operation for f in found}
+    kernels = (f for f in _functions(module) if "oneflow.kernel" in f.attributes)
+    return {f.sym_name.value: f.operation for f in kernels}
 
 
 def _sources_of(
@@ -240,8 +240,8 @@ def _emitters(function: ir.Operation, deterministic: bool, precision: str) -> li
         return [lambda: emit_fill(Kernel.read(function))]
     kind = ir.StringAttr(function.attributes["oneflow.kernel"]).value
     product = functools.partial(Contraction, precision=precision)
-    found = [lambda: _emit_product(_structured(function, product))] if kind == "contraction" else []
-    return [*found, lambda: _emit_nest(_structured(function, LoopNest))]
+    emitters = [lambda: _emit_product(_structured(function, product))] if kind == "contraction" else []
+    return [*emitters, lambda: _emit_nest(_structured(function, LoopNest))]
 
 
 def _emit_product(product: Contraction) -> Source:
@@ -275,10 +275,10 @@ def candidates_of(function: ir.Operation, source: Source, precision: str = "ieee
     grouped = kind == "contraction" and is_grouped(function)
     if kind not in ("contraction", "row") or grouped or any(name == FAILURE for name, _ in source.parameters):
         return []
-    found = _product_candidates(function, precision) if kind == "contraction" else []
-    if plain not in found:
-        found = [replace(plain, warps=w) for w in (plain.warps // 2, plain.warps * 2) if 1 <= w <= MAX_WARPS]
-    return [other for other in found if other != plain]
+    candidates = _product_candidates(function, precision) if kind == "contraction" else []
+    if plain not in candidates:
+        candidates = [replace(plain, warps=w) for w in (plain.warps // 2, plain.warps * 2) if 1 <= w <= MAX_WARPS]
+    return [other for other in candidates if other != plain]
 
 
 def _product_candidates(function: ir.Operation, precision: str) -> list[Source]:

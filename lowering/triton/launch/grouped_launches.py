@@ -357,8 +357,8 @@ def _select_from_block(names: Sequence[str], first: int, block: int, count: int)
 
     The last call fills the positions of a block that has fewer calls.
     """
-    given = (f"{n}_{min(call, count - 1)}" for call in range(first, first + block) for n in names)
-    return [f"{', '.join(names)} = one_of(which{f' - {first}' if first else ''}, {', '.join(given)})"]
+    parameters = (f"{n}_{min(call, count - 1)}" for call in range(first, first + block) for n in names)
+    return [f"{', '.join(names)} = one_of(which{f' - {first}' if first else ''}, {', '.join(parameters)})"]
 
 
 def _branches(first: int, end: int, step: int, lines: Callable[[int], list[str]]) -> list[str]:

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import ir
-from oneflow.lowering.kernels.donation import order_after_readers
+from oneflow.lowering.kernels.donated_arguments import order_after_readers
 from oneflow.lowering.kernels.graph import Graph
 from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.triton.codegen.kernel import FAILURE, bytes_of

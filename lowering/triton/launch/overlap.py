@@ -35,13 +35,13 @@ def extend_lives(ops: Sequence[ir.Operation], liveness: Liveness) -> None:
 
 def _last_external_calls(ops: Sequence[ir.Operation]) -> list[int]:
     """For each operation the last call of an external kernel that it depends on, directly or not, or that it is."""
-    found: list[int] = []
+    last_calls: list[int] = []
     by_value: dict[ir.Value, int] = {}
     for number, op in enumerate(ops):
         latest = max((by_value.get(v, NONE) for v in op.operands), default=NONE)
-        found.append(number if is_external_call(op) else latest)
-        by_value.update(dict.fromkeys(op.results, found[-1]))
-    return found
+        last_calls.append(number if is_external_call(op) else latest)
+        by_value.update(dict.fromkeys(op.results, last_calls[-1]))
+    return last_calls
 
 
 def _next_external_calls(ops: Sequence[ir.Operation]) -> list[int]:

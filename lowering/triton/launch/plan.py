@@ -276,12 +276,12 @@ class Plan:
             )  # fmt: skip
             self._allocate(self.places[result])
         if callee in self.external:
-            given, made = (", ".join(map(self._extent, v)) for v in (inputs, op.results))
-            self.lines.append(f"run.host({self.external.index(callee)}, [{given}], [{made}])")
+            sources, made = (", ".join(map(self._extent, v)) for v in (inputs, op.results))
+            self.lines.append(f"run.host({self.external.index(callee)}, [{sources}], [{made}])")
             return
         if callee in self.hosts:
-            given, made = (", ".join(map(self._host_operand, v)) for v in (inputs, op.results))
-            self.lines.append(f'run.on_host("{callee}", [{given}], [{made}])')
+            sources, made = (", ".join(map(self._host_operand, v)) for v in (inputs, op.results))
+            self.lines.append(f'run.on_host("{callee}", [{sources}], [{made}])')
             return
         if callee in self.controls:
             self._control(number, op, inputs)
@@ -304,8 +304,8 @@ class Plan:
         """A call that runs bodies."""
         buffer = self.scratch[number]
         base = self._workspace_offset(buffer.offset or 0)
-        given, made = ([self._pointer(self.places[v].buffer) for v in part] for part in (inputs, op.results))
-        call = ControlWriter(number, op, self.controls[_callee(op)], given, made, base, buffer.bytes or 0)
+        arguments, made = ([self._pointer(self.places[v].buffer) for v in part] for part in (inputs, op.results))
+        call = ControlWriter(number, op, self.controls[_callee(op)], arguments, made, base, buffer.bytes or 0)
         self.lines += call.text()
 
     def _workspace_offset(self, offset: int) -> str:

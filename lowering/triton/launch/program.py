@@ -79,11 +79,11 @@ def read_program(module: ir.Module) -> Program:
     if not entries:
         raise ValueError("expected a module with a plan: run oneflow-to-triton first")
     attributes = module.operation.attributes
-    found = [_source(_name(f), f.attributes[SOURCE]) for f in functions if SOURCE in f.attributes]
+    sources = [_source(_name(f), f.attributes[SOURCE]) for f in functions if SOURCE in f.attributes]
     return Program(
         ir.StringAttr(entries[0].attributes["sym_name"]).value,
         ir.StringAttr(entries[0].attributes[PLAN]).value,
-        {s.name: s for s in found},
+        {s.name: s for s in sources},
         ir.IntegerAttr(attributes["oneflow.workspace"]).value,
         tuple(ir.StringAttr(s).value for s in attributes["oneflow.sites"]) if "oneflow.sites" in attributes else (),
         tuple(d for s in attributes["oneflow.results"] if (d := parse_desc(ir.StringAttr(s).value)) is not None),

@@ -99,8 +99,8 @@ def _write_program(name: str, block: ir.Block) -> None:
     function = func.FuncOp(name, (inputs, [v.type for v in last.operands]))
     with ir.InsertionPoint(function.add_entry_block()):
         values = {
-            a: numbers.extract_number(given, a.type)
-            for a, given in zip(block.arguments, function.arguments, strict=True)
+            a: numbers.extract_number(parameter, a.type)
+            for a, parameter in zip(block.arguments, function.arguments, strict=True)
         }
         for op in body:
             clone_with(op, values)

@@ -46,8 +46,8 @@ BLOCK = 64
 def _fits(call: Call) -> bool:
     """Whether the kernels take a call: 16-bit floats, widths that are whole vectors, no empty tensor."""
     (_, _, length, width), (_, _, size, out) = call.query.shape, call.value.shape
-    whole = all(n is not None and n % 8 == 0 and MIN_WIDTH <= n <= MAX_WIDTH for n in (width, out))
-    return is_half(call.query) and whole and 0 not in (length, size, *call.query.shape[:2])
+    fits = all(n is not None and n % 8 == 0 and MIN_WIDTH <= n <= MAX_WIDTH for n in (width, out))
+    return is_half(call.query) and fits and 0 not in (length, size, *call.query.shape[:2])
 
 
 def _shape(instance: TemplateInstance, rows: int, columns: int) -> AttentionShape:
@@ -83,10 +83,10 @@ def _add_loops(
 def _key_bounds(writer: AttentionWriter) -> list[tuple[str, str, int, bool]]:
     """The keys that the query block at `start * rows` attends to: whole blocks, then masked blocks."""
     rows, columns, size = writer.shape.query_block, writer.shape.key_block, writer.key_length
-    whole = round_down(size, columns)
+    end = round_down(size, columns)
     if not writer.causal:
-        return [("0", whole, columns, False), (whole, size, columns, True)]
-    full = f"tl.minimum(start * {rows} // {columns} * {columns}, {whole})"
+        return [("0", end, columns, False), (end, size, columns, True)]
+    full = f"tl.minimum(start * {rows} // {columns} * {columns}, {end})"
     return [("0", full, columns, False), (full, f"tl.minimum((start + 1) * {rows}, {size})", columns, True)]
 
 

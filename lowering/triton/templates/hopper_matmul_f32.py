@@ -35,8 +35,8 @@ class HopperF32Emission(HopperEmission):
     def _accumulator_layout(self, columns: int) -> str:
         """A thread loads 16 contiguous bytes of an operand at a time."""
         warps = 2, self.config.warps // 2
-        found = zip(self._present_operands(), "mn", strict=True)
-        contiguous = [axis_order(descriptor)[-1] == side for (_, descriptor), side in found]
+        operands = zip(self._present_operands(), "mn", strict=True)
+        contiguous = [axis_order(descriptor)[-1] == side for (_, descriptor), side in operands]
         each = [
             4 if is_contiguous else 8 // lanes for is_contiguous, lanes in zip(contiguous, WARP_SHAPE, strict=True)
         ]

@@ -202,9 +202,9 @@ class _Step:
 
     def _sums(self, *values: str) -> str:
         """The text of the sums of one or two values along rows, in one reduction."""
-        given, function = (values[0], "add") if len(values) == 1 else (f"({', '.join(values)})", "add_pairs")
+        operand, function = (values[0], "add") if len(values) == 1 else (f"({', '.join(values)})", "add_pairs")
         self.calls.add(function)
-        return f"tl.reduce({given}, 1, {function}, keep_dims=True)"
+        return f"tl.reduce({operand}, 1, {function}, keep_dims=True)"
 
     @property
     def _centred(self) -> bool:

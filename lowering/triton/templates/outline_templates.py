@@ -243,9 +243,9 @@ class _Outlining:
 
     def _dynamic_sizes(self, name: str) -> list[ir.Value]:
         """The dynamic sizes of a result, as values."""
-        given = dict(zip((n for n, v in self.call.inputs.items() if v is not None), self.op.operands, strict=True))
+        operands = dict(zip((n for n, v in self.call.inputs.items() if v is not None), self.op.operands, strict=True))
         unknown = [i for i, size in enumerate(self.call.outputs[name].shape) if size is None]
-        return [self.sizes.value(self.op, given[n], i) for n, i in (self.template.sizes[name][u] for u in unknown)]
+        return [self.sizes.value(self.op, operands[n], i) for n, i in (self.template.sizes[name][u] for u in unknown)]
 
     def _partial_sums_type(self, name: str, shape: Sequence[int]) -> ir.Type:
         """The type of the partial sums of a result."""

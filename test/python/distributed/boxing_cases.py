@@ -73,7 +73,7 @@ def check(world: World, mesh: Mesh, dtype: DType, device: str = "cpu") -> None:
     pieces = [cut(a, source, mesh, seed) for seed, (a, (source, _)) in enumerate(zip(arrays, pairs, strict=True))]
     made = executable.run([{p: np.ascontiguousarray(x[p]) for p in executable.programs} for x in pieces])
     for number, (array, pair) in enumerate(zip(arrays, pairs, strict=True)):
-        whole = executable.whole(number, made[number])
+        whole = executable.assemble(number, made[number])
         np.testing.assert_array_equal(whole, array, err_msg=f"{dtype.name} on {mesh}: {pair}")
 
 

@@ -13,7 +13,7 @@ from oneflow.passes.pipeline import Pipeline
 from oneflow.runtime.arguments import ArgumentError
 from oneflow.runtime.executable import KernelError, Options, compile_module
 from oneflow.runtime.sized import compile_program
-from oneflow.runtime.user_ops.guarded import guard_kernels
+from oneflow.runtime.user_ops.bounds_checks import check_bounds
 
 MIXED = """
 func.func @main(%x: tensor<3x4xf32>, %y: tensor<3x4xf32>) -> (tensor<3x4xf32>, tensor<3x4xf32>) {
@@ -132,12 +132,12 @@ def test_sizes_that_the_infer_function_refuses_at_run_time(sampler):
 
 
 def test_guards_find_writes_out_of_bounds(naughty):
-    guard_kernels(True)
+    check_bounds(True)
     try:
         with pytest.raises(KernelError, match="8 bytes after the end"):
             compiled(naughty_text("overrun"), naughty)(np.ones(2, np.float32))
     finally:
-        guard_kernels(False)
+        check_bounds(False)
 
 
 def test_triton_calls_kernels_for_the_host(sampler):

@@ -8,7 +8,7 @@ from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.reader import read_module
 from oneflow.dialect.record import OperatorError
 from oneflow.runtime.executable import compile_module
-from oneflow.runtime.user_ops.guarded import guard_kernels
+from oneflow.runtime.user_ops.bounds_checks import check_bounds
 
 X, Y = np.arange(256, dtype=np.float32), np.full(256, 10, np.float32)
 TYPE = "tensor<256xf32>"
@@ -43,14 +43,14 @@ PROGRAMS = {
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_results_share_memory_where_the_operand_ends(registry, name, guarded):
     lines, wanted, buffers = PROGRAMS[name]
-    guard_kernels(guarded)
+    check_bounds(guarded)
     try:
         made = compile_module(program(registry, *lines), "main", registry=registry)
         x = X.copy()
         np.testing.assert_array_equal(made(x, Y)[0], wanted)
         np.testing.assert_array_equal(x, X)
     finally:
-        guard_kernels(False)
+        check_bounds(False)
     assert made.memory.workspace == buffers * X.nbytes
 
 

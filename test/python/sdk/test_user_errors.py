@@ -8,7 +8,7 @@ import pytest
 import oneflow as flow
 from oneflow.dialect.numpy_builder import NumpyBuilder
 from oneflow.dialect.record import Call, OperatorError, attribute_values
-from oneflow.runtime.user_ops.guarded import guard_kernels
+from oneflow.runtime.user_ops.bounds_checks import check_bounds
 from oneflow.testing.checks import described, make_case
 from oneflow.testing.sample import Sample, t
 
@@ -22,9 +22,9 @@ def ops(naughty):
 
 @pytest.fixture
 def guarded():
-    guard_kernels(True)
+    check_bounds(True)
     yield
-    guard_kernels(False)
+    check_bounds(False)
 
 
 @pytest.mark.parametrize(

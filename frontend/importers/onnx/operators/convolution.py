@@ -32,16 +32,16 @@ def borders(
     if auto_pad == "VALID":
         return [(0, 0)] * count
     if not auto_pad.startswith("SAME"):
-        given = pads or [0] * (2 * count)
-        return list(zip(given[:count], given[count:], strict=True))
-    found = []
+        amounts = pads or [0] * (2 * count)
+        return list(zip(amounts[:count], amounts[count:], strict=True))
+    pairs = []
     for size, k, s, d in zip(sizes, kernel, strides, dilations, strict=True):
         if isinstance(size, Size) and s != 1:
             raise OnnxError(f"expected static spatial sizes for auto_pad {auto_pad} with stride {s}")
         total = d * (k - 1) if s == 1 else max((-(-size // s) - 1) * s + d * (k - 1) + 1 - size, 0)
         small = total // 2
-        found.append((small, total - small) if auto_pad == "SAME_UPPER" else (total - small, small))
-    return found
+        pairs.append((small, total - small) if auto_pad == "SAME_UPPER" else (total - small, small))
+    return pairs
 
 
 def _windows(
@@ -93,15 +93,15 @@ def _conv_transpose(
     """The whole result without padding, cut at both ends."""
     spatial, kernel, steps, spread = _windows(x, w, kernel_shape, strides, dilations)
     further = output_padding or [0] * spatial
-    whole = _TRANSPOSED[spatial](x, w, None, steps, 0, 0, group, spread)
+    result = _TRANSPOSED[spatial](x, w, None, steps, 0, 0, group, spread)
     rows = enumerate(zip(x.sizes()[2:], kernel, steps, spread, further, strict=True))
     for i, (size, k, s, d, extra) in rows:
         full = s * (size - 1) + d * (k - 1) + 1 + extra
         cut = _cut(full, i, output_shape, pads, auto_pad, size * s)
-        amounts = [(0, 0)] * whole.rank
+        amounts = [(0, 0)] * result.rank
         amounts[2 + i] = (-cut[0], extra - cut[1])
-        whole = padded(whole, amounts)
-    return whole if b is None else F.add(whole, F.reshape(b, (-1, *[1] * spatial)))
+        result = padded(result, amounts)
+    return result if b is None else F.add(result, F.reshape(b, (-1, *[1] * spatial)))
 
 
 def _cut(
@@ -174,21 +174,21 @@ def _qlinear_conv(
     *,
     options: dict[str, Any],
 ) -> Tensor:
-    found = integer_convolution(shifted(x, x_zero), shifted(w, per_filter(w_zero, w)), options)
+    product = integer_convolution(shifted(x, x_zero), shifted(w, per_filter(w_zero, w)), options)
 
     def channels(v: Tensor) -> Tensor:
         return F.reshape(v, (-1, *[1] * (x.rank - 2))) if v.rank and v.shape[0] != 1 else v
 
-    found = found if b is None else F.add(found, F.reshape(b, (-1, *[1] * (x.rank - 2))))
+    product = product if b is None else F.add(product, F.reshape(b, (-1, *[1] * (x.rank - 2))))
     factor = F.div(F.mul(x_scale, channels(w_scale)), y_scale)
-    return rounded_to(F.mul(F.cast(found, dtypes.float32), factor), y_zero)
+    return rounded_to(F.mul(F.cast(product, dtypes.float32), factor), y_zero)
 
 
 def rounded_to(x: Tensor, zero_point: Tensor) -> Tensor:
     """`x` rounded to even, plus a zero point, saturated in the type of that."""
     least, largest = limits(zero_point.dtype)
-    whole = F.add(F.rint(x), F.cast(zero_point, x.dtype))
-    return F.cast(F.clamp(whole, float(least), float(largest)), zero_point.dtype)
+    rounded = F.add(F.rint(x), F.cast(zero_point, x.dtype))
+    return F.cast(F.clamp(rounded, float(least), float(largest)), zero_point.dtype)
 
 
 @builder("DeformConv")

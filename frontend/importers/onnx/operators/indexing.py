@@ -118,8 +118,8 @@ def _compress(x: Tensor, condition: np.ndarray, *, axis: int | None = None) -> T
 
 @builder("Unique", known="x")
 def _unique(x: np.ndarray, *, axis: int | None = None, sorted: int = 1) -> tuple[Tensor, ...]:
-    found = np.unique(x, True, True, True, axis=axis)
-    values, first, inverse, counts = found
+    distinct = np.unique(x, True, True, True, axis=axis)
+    values, first, inverse, counts = distinct
     if not sorted:
         order = np.argsort(first)
         values = np.take(values, order, 0 if axis is None else axis)
@@ -168,9 +168,9 @@ def _max_unpool(
     inside = [(int(n or 0) - 1) * s + k - a - b for n, k, s, a, b in rows]
     own = (*x.shape[:2], *inside)
     flat = F.scatter(F.zeros(math.prod(own), dtype=x.dtype), 0, F.reshape(indices, (-1,)), F.reshape(x, (-1,)))
-    whole = F.reshape(flat, own)
+    unpooled = F.reshape(flat, own)
     if output_shape is None:
-        return whole
+        return unpooled
     # Positions count in the smaller result; the larger one has zeros behind it.
     after = [int(n) - m for n, m in zip(output_shape, own, strict=True)]
-    return F.pad(whole, [amount for last in reversed(after) for amount in (0, last)])
+    return F.pad(unpooled, [amount for last in reversed(after) for amount in (0, last)])

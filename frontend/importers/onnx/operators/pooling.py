@@ -84,14 +84,14 @@ class Windows:
 
     def parts(self, framed: Tensor) -> list[Tensor]:
         """For each element of a window, where it lies in all windows."""
-        found = []
+        parts = []
         if math.prod(self.kernel) > MOST_PARTS:
             raise OnnxError(f"expected windows of at most {MOST_PARTS} elements, got {list(self.kernel)}")
         for offsets in itertools.product(*map(range, self.kernel)):
             rows = zip(offsets, framed.sizes()[2:], self.kernel, self.strides, self.dilations, strict=True)
             cuts = [slice(o * d, n - (k - 1 - o) * d, s) for o, n, k, s, d in rows]
-            found.append(F.getitem(framed, (slice(None), slice(None), *cuts)))
-        return found
+            parts.append(F.getitem(framed, (slice(None), slice(None), *cuts)))
+        return parts
 
 
 @builder("MaxPool")
@@ -117,19 +117,19 @@ def _max_pool(
     options = {"stride": windows.strides, "padding": around, "dilation": windows.dilations}
     if not node.asks_for(1):
         return pool(images, windows.kernel, **options)
-    values, found = pool(images, windows.kernel, return_indices=True, **options)
-    return values, _counted(found, x, images, windows, storage_order)
+    values, positions = pool(images, windows.kernel, return_indices=True, **options)
+    return values, _counted(positions, x, images, windows, storage_order)
 
 
 def _least(x: Tensor) -> Any:
     return float("-inf") if x.dtype.is_float else limits(x.dtype)[0]
 
 
-def _counted(found: Tensor, x: Tensor, images: Tensor, windows: Windows, storage_order: int) -> Tensor:
+def _counted(positions: Tensor, x: Tensor, images: Tensor, windows: Windows, storage_order: int) -> Tensor:
     """Positions in framed images as positions in whole tensors; `storage_order` 1 counts columns first."""
     sizes, inside = x.sizes()[2:], images.sizes()[2:]
     places: list[Tensor] = []
-    rest = found
+    rest = positions
     for size in reversed(inside):
         places.insert(0, F.remainder(rest, size))
         rest = F.floor_divide(rest, size)
@@ -238,6 +238,6 @@ def _col2im(
     total = dispatch(
         "unsorted_segment_sum", flat, as_tensor(grid.reshape(-1)), axis=0, num_segments=int(np.prod(wide))
     )
-    whole = F.reshape(F.permute(total, 1, 0), (n, channels, *wide))
+    folded = F.reshape(F.permute(total, 1, 0), (n, channels, *wide))
     cuts = [(-a, -b) for a, b in zip(border[:count], border[count:], strict=True)]
-    return padded(whole, [(0, 0), (0, 0), *cuts])
+    return padded(folded, [(0, 0), (0, 0), *cuts])

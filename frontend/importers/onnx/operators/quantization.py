@@ -62,25 +62,25 @@ def _quantize(
     shift = None if zero is None else _spread(_floats(zero), tensor.sizes(), axis, block_size)
     if target.is_float:
         return encode(scaled if shift is None else F.add(scaled, shift), target, bool(saturate))
-    whole = F.rint(scaled)
-    whole = whole if shift is None else F.add(whole, shift)
-    return _saturated(whole, target)
+    rounded = F.rint(scaled)
+    rounded = rounded if shift is None else F.add(rounded, shift)
+    return _saturated(rounded, target)
 
 
 def _target(zero: Any, output_dtype: int) -> Any:
     """The type of a quantized tensor."""
     if zero is not None:
         return zero.type if isinstance(zero, Codes) else zero.dtype
-    found = type_of_number(output_dtype or 2)
-    if found is None:
+    target = type_of_number(output_dtype or 2)
+    if target is None:
         raise OnnxError(f"the element type number {output_dtype} is not supported")
-    return found
+    return target
 
 
-def _saturated(whole: Tensor, target: Any) -> Any:
+def _saturated(rounded: Tensor, target: Any) -> Any:
     """Whole numbers as elements of a type of integers."""
     info = ml_dtypes.iinfo(target.numpy)
-    bounded = F.clamp(whole, float(info.min), float(info.max))
+    bounded = F.clamp(rounded, float(info.min), float(info.max))
     return encode(bounded, target) if isinstance(target, SmallType) else F.cast(bounded, target)
 
 
@@ -95,10 +95,10 @@ def _dequantize(
     output_dtype: int = 0,
     node: Any,
 ) -> Tensor:
-    given, factor = _tensor(x, node), _tensor(scale, node)
+    codes, factor = _tensor(x, node), _tensor(scale, node)
     dtype = type_of_number(output_dtype) if output_dtype else getattr(factor, "dtype", dtypes.float32)
-    sizes = (given.tensor if isinstance(given, Codes) else given).sizes()  # type: ignore[union-attr]
-    wide = _floats(given)  # type: ignore[arg-type]
+    sizes = (codes.tensor if isinstance(codes, Codes) else codes).sizes()  # type: ignore[union-attr]
+    wide = _floats(codes)  # type: ignore[arg-type]
     if zero_point is not None:
         wide = F.sub(wide, _spread(_floats(_tensor(zero_point, node)), sizes, axis, block_size))  # type: ignore[arg-type]
     return F.cast(F.mul(wide, _spread(_floats(factor), sizes, axis, block_size)), dtype)  # type: ignore[arg-type]

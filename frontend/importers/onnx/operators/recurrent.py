@@ -40,13 +40,13 @@ def _activations(
     if unknown:
         raise OnnxError(f"expected activations among {', '.join(_ACTIVATIONS)}, got {unknown[0]!r}")
     first, second = iter(alphas or ()), iter(betas or ())
-    found = []
+    activations = []
     for name in names:
         function, alpha, beta = _ACTIVATIONS[name.lower()]
         a = next(first, alpha) if alpha else 0.0
         b = next(second, beta) if alpha or beta else 0.0
-        found.append(_clipped(function, a, b, clip))
-    return found
+        activations.append(_clipped(function, a, b, clip))
+    return activations
 
 
 def _clipped(function: Any, alpha: float, beta: float, clip: float | None) -> Activation:
@@ -102,18 +102,18 @@ def _by_transposed(x: Tensor, w: Tensor, number: int) -> Tensor:
 _DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
 
 
-def _state(given: Tensor | None, x: Tensor, directions: int, hidden: int, layout: int) -> Tensor:
+def _state(initial: Tensor | None, x: Tensor, directions: int, hidden: int, layout: int) -> Tensor:
     """The first state: what is given, or zeros."""
     batch = x.size(0 if layout else 1)
     sizes = (batch, directions, hidden) if layout else (directions, batch, hidden)
-    if given is None:
+    if initial is None:
         return F.zeros(*sizes, dtype=x.dtype)
-    fits = given.rank == 3 and all(
-        d is None or not isinstance(n, int) or d == n for d, n in zip(given.shape, sizes, strict=True)
+    fits = initial.rank == 3 and all(
+        d is None or not isinstance(n, int) or d == n for d, n in zip(initial.shape, sizes, strict=True)
     )
     if not fits:
-        raise OnnxError(f"expected a state of sizes {list(sizes)} for {x.desc}, got {given.desc}")
-    return given
+        raise OnnxError(f"expected a state of sizes {list(sizes)} for {x.desc}, got {initial.desc}")
+    return initial
 
 
 def _halves(b: Tensor | None, number: int, like: Tensor) -> tuple[Tensor | float, Tensor | float]:

@@ -107,23 +107,23 @@ def _running(run: Any, neutral: int, x: Tensor, axis: int, exclusive: int, rever
     if exclusive:
         first = F.full_like(F.narrow(y, at, 0, 1), neutral)
         y = F.cat([first, F.narrow(y, at, 0, x.size(at) - 1)], at)
-    found = run(y, at)
-    return F.flip(found, [at]) if reverse else found
+    total = run(y, at)
+    return F.flip(total, [at]) if reverse else total
 
 
 @builder("TopK", known="k", renamed={"K": "k"})
 def _top_k(x: Tensor, k: np.ndarray, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> tuple[Tensor, Tensor]:
-    found = F.topk(x, int(k.reshape(-1)[0]), axis, bool(largest), bool(sorted))
-    return found.values, found.indices
+    top = F.topk(x, int(k.reshape(-1)[0]), axis, bool(largest), bool(sorted))
+    return top.values, top.indices
 
 
 @builder("Hardmax", since=13)
 def _hardmax(x: Tensor, *, axis: int = -1) -> Tensor:
     at = axis % x.rank
-    found = F.unsqueeze(F.argmax(x, at), at)
+    position = F.unsqueeze(F.argmax(x, at), at)
     shape = [1] * x.rank
     shape[at] = -1
-    return F.cast(F.eq(found, F.reshape(F.arange(x.size(at)), shape)), x.dtype)
+    return F.cast(F.eq(position, F.reshape(F.arange(x.size(at)), shape)), x.dtype)
 
 
 @builder("Det")

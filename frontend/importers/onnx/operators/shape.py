@@ -58,8 +58,8 @@ def _size(x: Any) -> np.ndarray:
 
 @builder("Reshape", known="shape")
 def _reshape(x: Tensor, shape: np.ndarray, *, allowzero: int = 0) -> Tensor:
-    given = enumerate(as_sizes(shape))
-    sizes = [x.size(i) if isinstance(d, int) and d == 0 and not allowzero else d for i, d in given]
+    pairs = enumerate(as_sizes(shape))
+    sizes = [x.size(i) if isinstance(d, int) and d == 0 and not allowzero else d for i, d in pairs]
     return F.reshape(x, sizes)
 
 
@@ -145,8 +145,8 @@ def _slice(x: Tensor, starts: np.ndarray, ends: np.ndarray, axes: Any = None, st
 def _cut(x: Tensor, axis: int, start: Any, end: Any, step: int) -> Tensor:
     """Every `step`-th slice from `start` to `end`; a negative step counts backwards."""
     if step > 0:
-        whole = [slice(None)] * axis
-        return F.getitem(x, (*whole, slice(start, end, step)))
+        slices = [slice(None)] * axis
+        return F.getitem(x, (*slices, slice(start, end, step)))
     size = x.size(axis)
     if any(isinstance(v, Size) for v in (start, end, size)):
         raise OnnxError(f"expected sizes as numbers to slice backwards, got {x.desc}")
@@ -197,8 +197,8 @@ def _bordered(x: Tensor, axis: int, before: int, after: int, mode: str) -> Tenso
 @builder("ConstantOfShape", known="shape")
 def _constant_of_shape(shape: np.ndarray, *, value: Any = None) -> Tensor:
     filling = np.zeros(1, np.float32) if value is None else value.reshape(-1)
-    whole = F.expand(F.reshape(as_tensor(filling), (1,) * shape.size), *as_sizes(shape)) if shape.size else None
-    return F.reshape(as_tensor(filling), ()) if whole is None else whole
+    filled = F.expand(F.reshape(as_tensor(filling), (1,) * shape.size), *as_sizes(shape)) if shape.size else None
+    return F.reshape(as_tensor(filling), ()) if filled is None else filled
 
 
 @builder("Range", known="start limit delta")

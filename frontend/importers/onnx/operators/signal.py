@@ -40,8 +40,8 @@ def _real(real: Tensor, imaginary: Tensor, axis: int, length: int) -> Tensor:
     angle = 2 * np.pi * np.outer(number, np.arange(length)) / length
     weight = np.where((number == 0) | (2 * number == length), 1, 2)[:, None] / length
     cos, sin = (as_tensor((f(angle) * weight).astype(real.dtype.numpy)) for f in (np.cos, np.sin))
-    found = F.sub(F.matmul(real, cos), F.matmul(imaginary, sin))
-    return F.unsqueeze(F.movedim(found, -1, axis), -1)
+    real_part = F.sub(F.matmul(real, cos), F.matmul(imaginary, sin))
+    return F.unsqueeze(F.movedim(real_part, -1, axis), -1)
 
 
 @builder("DFT", known="dft_length axis")
@@ -51,8 +51,8 @@ def _dft(
     default = 1 if node.version < 20 else -2
     at = (default if axis is None else int(np.asarray(axis).reshape(-1)[0])) % x.rank
     size = int(x.shape[at] or 0)
-    whole = 2 * (size - 1) if inverse and onesided else size
-    length = whole if dft_length is None else int(dft_length.reshape(-1)[0])
+    count = 2 * (size - 1) if inverse and onesided else size
+    length = count if dft_length is None else int(dft_length.reshape(-1)[0])
     return _transformed(x, at, length, bool(inverse), bool(onesided))
 
 

@@ -48,12 +48,12 @@ def flash_attention(
 
 
 def _gradients(
-    grad: Any, given: Sequence[Any], result: Any, logsumexp: Any, mask: Any, options: Mapping[str, Any]
+    grad: Any, attrs: Sequence[Any], result: Any, logsumexp: Any, mask: Any, options: Mapping[str, Any]
 ) -> tuple[Any, ...]:
     """The gradients of attention by query, key and value."""
-    wide = given[0].dtype.accumulator
+    wide = attrs[0].dtype.accumulator
     delta = F.sum(F.mul(F.cast(grad, wide), F.cast(result, wide)), -1)
-    return dispatch_all("attention_grad", grad, *given, mask, None, F.cast(logsumexp, wide), delta, **options)
+    return dispatch_all("attention_grad", grad, *attrs, mask, None, F.cast(logsumexp, wide), delta, **options)
 
 
 @aten("_scaled_dot_product_flash_attention_for_cpu_backward.default")

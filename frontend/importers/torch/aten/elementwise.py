@@ -101,14 +101,14 @@ def fmin(x: Any, y: Any) -> Any:
 
 @aten("isin.Tensor_Tensor")
 def isin(x: Any, among: Any, assume_unique: bool = False, invert: bool = False) -> Any:
-    found = F.any(F.eq(F.unsqueeze(x, -1), F.reshape(among, (-1,))), -1)
-    return F.logical_not(found) if invert else found
+    matches = F.any(F.eq(F.unsqueeze(x, -1), F.reshape(among, (-1,))), -1)
+    return F.logical_not(matches) if invert else matches
 
 
 @aten("special_xlog1py.default")
 def xlog1py(x: Any, y: Any) -> Any:
-    found = F.where(F.eq(x, 0), 0.0, F.mul(x, F.log1p(y)))
-    return F.where(F.isnan(y), F.add(y, F.zeros_like(x)), found)
+    product = F.where(F.eq(x, 0), 0.0, F.mul(x, F.log1p(y)))
+    return F.where(F.isnan(y), F.add(y, F.zeros_like(x)), product)
 
 
 @aten("special_entr.default")
@@ -168,9 +168,9 @@ def nan_to_num(x: Any, nan: float | None = None, posinf: float | None = None, ne
     if not x.dtype.is_float:
         return x
     largest = float(ml_dtypes.finfo(x.dtype.numpy).max)
-    found = F.where(F.isnan(x), nan or 0.0, x)
-    found = F.where(F.eq(found, math.inf), largest if posinf is None else posinf, found)
-    return F.where(F.eq(found, -math.inf), -largest if neginf is None else neginf, found)
+    replaced = F.where(F.isnan(x), nan or 0.0, x)
+    replaced = F.where(F.eq(replaced, math.inf), largest if posinf is None else posinf, replaced)
+    return F.where(F.eq(replaced, -math.inf), -largest if neginf is None else neginf, replaced)
 
 
 @aten("copysign.Tensor", "copysign.Scalar")

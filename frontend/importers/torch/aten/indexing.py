@@ -47,9 +47,9 @@ def index_put(x: Any, indices: Any, values: Any, accumulate: bool = False) -> An
     count = len(before)
     order = [*range(count, count + len(spread)), *range(count), *range(count + len(spread), values.rank)]
     values, moved = F.permute(values, *order), F.permute(x, *axes, *rest)
-    found = _added(moved, at, values) if accumulate else _replaced(moved, at, values)
+    updated = _added(moved, at, values) if accumulate else _replaced(moved, at, values)
     inverse = [[*axes, *rest].index(d) for d in range(x.rank)]
-    return F.permute(found, *inverse)
+    return F.permute(updated, *inverse)
 
 
 def _added(x: Any, at: Any, values: Any) -> Any:
@@ -209,8 +209,8 @@ def masked_scatter(x: Any, mask: Any, source: Any) -> Any:
     x, mask = (F.expand(v, *shape) for v in (x, mask))
     at = F.sub(F.cumsum(F.reshape(mask, (-1,)), 0), 1)
     flat = F.reshape(source, (-1,))
-    found = dispatch("gather", flat, F.clamp(at, 0, flat.size(0) - 1 if isinstance(flat.size(0), int) else None))
-    return F.where(mask, F.reshape(found, shape), x)
+    taken = dispatch("gather", flat, F.clamp(at, 0, flat.size(0) - 1 if isinstance(flat.size(0), int) else None))
+    return F.where(mask, F.reshape(taken, shape), x)
 
 
 @aten("topk.default")

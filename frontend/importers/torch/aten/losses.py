@@ -56,17 +56,17 @@ def _chosen(x: Any, target: Any, weight: Any, ignored: int) -> tuple[Any, Any, i
     dim = 1 if x.rank > 1 else 0
     counts = F.ne(target, ignored)
     safe = F.where(counts, target, 0)
-    found = F.squeeze(F.gather(x, dim, F.unsqueeze(safe, dim)), dim)
+    chosen = F.squeeze(F.gather(x, dim, F.unsqueeze(safe, dim)), dim)
     weights = F.cast(counts, x.dtype)
     if weight is not None:
         weights = F.mul(weights, F.getitem(weight, safe))
-    return found, weights, dim
+    return chosen, weights, dim
 
 
 @aten("nll_loss_forward.default", "nll_loss2d_forward.default", "nll_loss_nd.default")
 def nll_loss(x: Any, target: Any, weight: Any, reduction: int, ignored: int) -> Any:
-    found, weights, _ = _chosen(x, target, weight, ignored)
-    losses, total = F.mul(F.neg(found), weights), F.sum(weights)
+    chosen, weights, _ = _chosen(x, target, weight, ignored)
+    losses, total = F.mul(F.neg(chosen), weights), F.sum(weights)
     losses = F.where(F.eq(weights, 0), 0.0, losses)
     if _REDUCTIONS[reduction] == "none":
         return [losses, F.zeros((), dtype=x.dtype)]

@@ -40,8 +40,8 @@ def expand(x: Any, *_: Any, implicit: bool = False, out: Any) -> Any:
 @aten("slice.Tensor", "slice_copy.Tensor")
 def slices(x: Any, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Any:
     dim %= x.rank
-    whole = start in (None, 0) if not isinstance(start, Size) else False
-    if whole and step == 1 and _is_end(end):
+    from_start = start in (None, 0) if not isinstance(start, Size) else False
+    if from_start and step == 1 and _is_end(end):
         return x
     return F.getitem(x, (*[slice(None)] * dim, slice(start, None if _is_end(end) else end, step)))
 
@@ -182,9 +182,9 @@ def rot90(x: Any, k: int = 1, dims: Any = (0, 1)) -> Any:
 
 @aten("block_diag.default")
 def block_diag(matrices: Any) -> Any:
-    given = [m if m.rank == 2 else F.reshape(m, (1, math.prod(m.shape))) for m in matrices]
-    width, before, rows_ = sum(m.shape[1] for m in given), 0, []
-    for m in given:
+    blocks = [m if m.rank == 2 else F.reshape(m, (1, math.prod(m.shape))) for m in matrices]
+    width, before, rows_ = sum(m.shape[1] for m in blocks), 0, []
+    for m in blocks:
         rows_.append(F.pad(m, [before, width - before - m.shape[1]]))
         before += m.shape[1]
     return F.cat(rows_, 0)

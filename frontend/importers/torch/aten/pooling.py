@@ -28,10 +28,10 @@ def _gradient(function: Callable[..., Any], name: str) -> None:
 def _max_pool(spatial: int) -> Callable[..., Any]:
     def build(x: Any, kernel: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil: bool = False) -> Any:
         images, drop_batch = as_batch(x, spatial)
-        found = dispatch_all(
+        pooled = dispatch_all(
             f"max_pool_{spatial}d", images, **_window(spatial, kernel, stride, padding, dilation, ceil)
         )
-        return list(map(drop_batch, found))
+        return list(map(drop_batch, pooled))
 
     return build
 
@@ -45,9 +45,9 @@ def _window(spatial: int, kernel: Any, stride: Any, padding: Any, dilation: Any,
 
 def _max_pool_backward(spatial: int) -> Callable[..., Any]:
     def build(grad: Any, x: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil: bool, at: Any) -> Any:
-        given, drop_batch = [as_batch(v, spatial)[0] for v in (x, at, grad)], as_batch(x, spatial)[1]
+        operands, drop_batch = [as_batch(v, spatial)[0] for v in (x, at, grad)], as_batch(x, spatial)[1]
         window = _window(spatial, kernel, stride, padding, dilation, ceil)
-        return drop_batch(dispatch(f"max_pool_{spatial}d_grad", *given, **window))
+        return drop_batch(dispatch(f"max_pool_{spatial}d_grad", *operands, **window))
 
     return build
 
@@ -95,8 +95,8 @@ def _resize(mode: str, has_corners: bool, spatial: int) -> Callable[..., Any]:
 
     def build(x: Any, size: Any, *rest: Any) -> Any:
         corners, factors = (rest if has_corners else (None, *rest)) if rest else (None, None)
-        given = {"size": size} if size is not None else {"scale_factor": factors}
-        return F.interpolate(x, **given, mode=mode, **({"align_corners": corners} if has_corners else {}))
+        target = {"size": size} if size is not None else {"scale_factor": factors}
+        return F.interpolate(x, **target, mode=mode, **({"align_corners": corners} if has_corners else {}))
 
     return build
 

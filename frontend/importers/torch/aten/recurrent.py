@@ -29,14 +29,14 @@ def _simple(activation: Callable[[Any], Any]) -> Callable[..., list[Any]]:
 def _direction(step: Any, x: list[Any], state: list[Any], weights: list[Any], reverse: bool) -> Any:
     """The results of the steps of one direction in one layer, and the last state."""
     bias = weights[2:4] if len(weights) > 2 else [None, None]
-    found: list[Any] = []
+    outputs: list[Any] = []
     for each in reversed(x) if reverse else x:
         gates, hidden = F.linear(each, weights[0], bias[0]), F.linear(state[0], weights[1], bias[1])
         state = step(gates, hidden, state)
         y = state[0] if len(weights) in (2, 4) else F.linear(state[0], weights[-1])
         state = [y, *state[1:]]
-        found.append(y)
-    return found[::-1] if reverse else found, state
+        outputs.append(y)
+    return outputs[::-1] if reverse else outputs, state
 
 
 def _layers(step: Any) -> Callable[..., Any]:
@@ -44,7 +44,7 @@ def _layers(step: Any) -> Callable[..., Any]:
         x: Any, hx: Any, params: Any, has_biases: bool, layers: int, dropout: float, train: bool,
         bidirectional: bool, batch_first: bool,
     ) -> Any:  # fmt: skip
-        given = list(hx) if isinstance(hx, list) else [hx]
+        states = list(hx) if isinstance(hx, list) else [hx]
         steps = list(F.unbind(x, 1 if batch_first else 0))
         directions = 2 if bidirectional else 1
         each = len(params) // (layers * directions)
@@ -53,9 +53,9 @@ def _layers(step: Any) -> Callable[..., Any]:
             parts = []
             for number in range(layer * directions, (layer + 1) * directions):
                 weights = params[number * each : (number + 1) * each]
-                state = [F.select(s, 0, number) for s in given]
-                found, state = _direction(step, steps, state, weights, number % directions == 1)
-                parts.append(found)
+                state = [F.select(s, 0, number) for s in states]
+                outputs, state = _direction(step, steps, state, weights, number % directions == 1)
+                parts.append(outputs)
                 last.append(state)
             steps = [F.cat(list(p), -1) for p in zip(*parts, strict=True)] if directions == 2 else parts[0]
             if train and dropout and layer < layers - 1:

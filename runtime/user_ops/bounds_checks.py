@@ -1,7 +1,7 @@
-"""Debug mode: kernels of users run on copies of their memory, with guards on either side of each.
+"""Bounds checks of users' kernels (debug mode): a kernel runs on copies of its memory with red zones on either side.
 
-What they write out of bounds, or to operands, is an error, and what they leave of results. Kernels of libraries are
-guarded by the SDK, those in C here.
+A kernel that writes out of bounds or to an operand, or that does not write all of a result, is an error. This module
+checks kernels in C; the SDK checks those of libraries.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from oneflow.dialect.external import ExternalKernel, as_array, python_kernel
 from oneflow.dialect.record import Call
 from oneflow.runtime.user_ops.tensors import named_tensors
 
-#: The number of bytes of a guard, whose values are random: no constant that a kernel writes is taken for them.
-GUARD = 1 << 22
+#: The number of bytes of a red zone, whose values are random: no constant that a kernel writes is taken for them.
+RED_ZONE = 1 << 22
 #: Tensors begin at multiples of this.
 ALIGNMENT = 64
 
-_guarding = os.environ.get("ONEFLOW_DEBUG", "0") not in ("", "0")
+_is_checking = os.environ.get("ONEFLOW_DEBUG", "0") not in ("", "0")
 
 
-def guard_kernels(on: bool) -> None:
-    """Whether kernels of users run on buffers with guards, which find writes out of bounds."""
-    global _guarding
-    _guarding = on
+def check_bounds(on: bool) -> None:
+    """Turns the checks of kernels that are made from here on on or off."""
+    global _is_checking
+    _is_checking = on
 
 
-def is_guarding() -> bool:
-    """Whether kernels that are made now are guarded."""
-    return _guarding
+def is_checking_bounds() -> bool:
+    """Whether kernels that are made now are checked."""
+    return _is_checking
 
 
-def guarded_kernel(call: Callable[[Any], None], op: Call) -> ExternalKernel:
-    """A kernel whose function `call`, of pointers to all operands and results, runs on guarded copies."""
+def bounds_checked_kernel(call: Callable[[Any], None], op: Call) -> ExternalKernel:
+    """A kernel whose function `call`, of pointers to all operands and results, runs on copies with red zones."""
     names = [n for table in (op.inputs, op.outputs) for n, desc in named_tensors(table) if desc is not None]
     return python_kernel(lambda buffers, stream: _run(call, op, names, buffers))
 
@@ -47,14 +47,14 @@ def guarded_kernel(call: Callable[[Any], None], op: Call) -> ExternalKernel:
 def _run(call: Callable[[Any], None], op: Call, names: Sequence[str], buffers: Any) -> None:
     descs = [*op.operands, *op.results]
     arrays = [as_array(buffers[i], desc).reshape(-1).view(np.uint8) for i, desc in enumerate(descs)]
-    sizes = [GUARD + -(-a.size // ALIGNMENT) * ALIGNMENT for a in arrays]
-    begins = list(itertools.accumulate(sizes, initial=GUARD))
-    memory = np.tile(_guard(), -(-begins[-1] // GUARD))[: begins[-1]]
+    sizes = [RED_ZONE + -(-a.size // ALIGNMENT) * ALIGNMENT for a in arrays]
+    begins = list(itertools.accumulate(sizes, initial=RED_ZONE))
+    memory = np.tile(_red_zone(), -(-begins[-1] // RED_ZONE))[: begins[-1]]
     count = len(op.operands)
     for array, begin in zip(arrays[:count], begins, strict=False):
         memory[begin : begin + array.size] = array
     call((ctypes.c_void_p * len(arrays))(*(memory.ctypes.data + b for b in begins[:-1])))
-    _check_guards(memory, [(b, b + a.size) for a, b in zip(arrays, begins, strict=False)], names)
+    _check_red_zones(memory, [(b, b + a.size) for a, b in zip(arrays, begins, strict=False)], names)
     for number, (array, begin) in enumerate(zip(arrays, begins, strict=False)):
         written = memory[begin : begin + array.size]
         if number >= count:
@@ -64,7 +64,7 @@ def _run(call: Callable[[Any], None], op: Call, names: Sequence[str], buffers: A
             raise ValueError(f"its kernel wrote its input {names[number]}; give what is written as an output")
 
 
-def _check_guards(memory: np.ndarray, places: Sequence[tuple[int, int]], names: Sequence[str]) -> None:
+def _check_red_zones(memory: np.ndarray, places: Sequence[tuple[int, int]], names: Sequence[str]) -> None:
     last = 0
     for begin, end in [*places, (memory.size, 0)]:
         damaged = np.flatnonzero(memory[last:begin] != _pattern(last, begin))
@@ -84,19 +84,19 @@ def _check_written(result: np.ndarray, begin: int, name: str) -> None:
 
 
 @functools.cache
-def _guard() -> np.ndarray:
-    """The bytes of a guard."""
-    return np.random.default_rng(0).integers(0, 256, GUARD, np.uint8)
+def _red_zone() -> np.ndarray:
+    """The bytes of a red zone."""
+    return np.random.default_rng(0).integers(0, 256, RED_ZONE, np.uint8)
 
 
 def _pattern(begin: int, end: int) -> np.ndarray:
-    """What memory of guards and results is before a kernel runs."""
-    return np.resize(np.roll(_guard(), -(begin % GUARD)), end - begin)
+    """The bytes of red zones and results before a kernel runs."""
+    return np.resize(np.roll(_red_zone(), -(begin % RED_ZONE)), end - begin)
 
 
 def _place(at: int, places: Sequence[tuple[int, int]], names: Sequence[str]) -> str:
     """Where a byte lies, told by the nearest tensor."""
-    found = [(b - at, f"{b - at} bytes before the begin of {n}, which has {e - b} bytes") if at < b else
+    distances = [(b - at, f"{b - at} bytes before the begin of {n}, which has {e - b} bytes") if at < b else
              (at - e, f"{at - e} bytes after the end of {n}, which has {e - b} bytes")
              for (b, e), n in zip(places, names, strict=True)]  # fmt: skip
-    return min(found)[1]
+    return min(distances)[1]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import oneflow as flow
-from oneflow.runtime.user_ops.guarded import guard_kernels
+from oneflow.runtime.user_ops.bounds_checks import check_bounds
 
 NUMBERS = itertools.count()
 X = np.arange(6, dtype=np.float32)
@@ -17,9 +17,9 @@ X = np.arange(6, dtype=np.float32)
 
 @pytest.fixture(autouse=True)
 def debug_mode() -> Iterator[None]:
-    guard_kernels(True)
+    check_bounds(True)
     yield
-    guard_kernels(False)
+    check_bounds(False)
 
 
 def operator(source: str) -> str:
