@@ -16,9 +16,9 @@ from oneflow.testing.sbp_search import calls_of, holds, missing_signatures, tell
 #: Operators of which some samples have signatures by coincidence, which others refute.
 COINCIDENCES = {
     "attributes at which the operator does nothing, or gives a constant": """
-        adadelta_update adam_update argmax clip_by_scalar ftrl_update lamb_update lars_update masked_fill
-        momentum_update moving_average_min_max_observer rmsprop_update scalar_add scalar_div scalar_floordiv
-        scalar_pow scalar_reverse_pow scalar_truncdiv sgd_update softmax var""",
+        adadelta_update adam_update argmax assign_if assign_if_not clip_by_scalar ftrl_update lamb_update lars_update
+        masked_fill momentum_update moving_average_min_max_observer rmsprop_update scalar_add scalar_div
+        scalar_floordiv scalar_pow scalar_reverse_pow scalar_truncdiv sgd_update softmax var""",
     "numbers that are never 0, never negative, infinite, or never equal": """
         abs cast floordiv hardtanh_grad kl_div_loss relu truncdiv""",
 }
