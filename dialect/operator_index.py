@@ -159,6 +159,11 @@ OPERATORS = {
     "norm": """
         layer_norm layer_norm_grad layer_norm_param_grad rms_norm rms_norm_grad rms_norm_param_grad
     """,
+    "one_embedding": """
+        embedding_gradient_shuffle embedding_shuffle id_shuffle id_shuffle_copy_out one_embedding_adagrad_update
+        one_embedding_adam_update one_embedding_ftrl_update one_embedding_gather one_embedding_momentum_update
+        one_embedding_sgd_update unique_key_value_pair
+    """,
     "optimizer": """
         adadelta_update adagrad_update adam_bias_correction_factor adam_update ftrl_update lamb_update lars_update
         momentum_update rmsprop_update sgd_update

@@ -22,7 +22,10 @@ REFUSED = {
         broadcast_inplace_greater fill_ fill_tensor_ scalar_logical_inplace_greater
     """,
     "It keeps values from run to run: pass them in, and give the new ones back.": """
-        mutable_cast_once ssp_variable_proxy
+        mutable_cast_once ssp_variable_proxy CategoricalOrdinalEncode
+    """,
+    "It writes the number of a step as an integer into a row of floats: keep the step in a tensor of its own.": """
+        one_embedding_smart_decay_sparse_adam_update
     """,
     "It orders or repeats the steps of OneFlow's runtime; a step here is one call of the program.": """
         acc acc_ctrl_tick cast_to_tick pack repeat unpack
@@ -42,12 +45,8 @@ REFUSED = {
         image_resize_to_fixed image_target_resize object_segmentation_polygon_to_mask
     """,
     "Not yet: there are no tables of embeddings outside of the program.": """
-        embedding_gradient_shuffle embedding_lookup embedding_prefetch embedding_put embedding_shuffle
-        id_shuffle id_shuffle_copy_out one_embedding_adagrad_update one_embedding_adam_update
-        one_embedding_ftrl_update one_embedding_fused_lookup one_embedding_fused_lookup_grad
-        one_embedding_fused_sgd_update_put one_embedding_gather one_embedding_momentum_update
-        one_embedding_sgd_update one_embedding_smart_decay_sparse_adam_update unique_key_value_pair
-        CategoricalOrdinalEncode
+        embedding_lookup embedding_prefetch embedding_put one_embedding_fused_lookup
+        one_embedding_fused_lookup_grad one_embedding_fused_sgd_update_put
     """,
     "Not yet: define an operator of your own (docs/user-operators.md).": """
         cublas_bias_add_relu_matmul_grad cublas_fused_mlp cublas_fused_mlp_grad cublas_matmul_bias_add_grad
