@@ -12,6 +12,9 @@ OPERATORS = {
         adaptive_avg_pool1d adaptive_avg_pool1d_grad adaptive_avg_pool2d adaptive_avg_pool2d_grad adaptive_avg_pool3d
         adaptive_avg_pool3d_grad
     """,
+    "assigning": """
+        assign assign_if assign_if_not
+    """,
     "attention": """
         attention attention_grad
     """,
@@ -101,7 +104,9 @@ OPERATORS = {
         group_norm group_norm_grad group_norm_param_grad
     """,
     "images": """
-        crop_mirror_normalize_from_uint8
+        crop_mirror_normalize_from_tensorbuffer crop_mirror_normalize_from_uint8 image_batch_align image_flip
+        image_normalize object_bbox_flip object_bbox_scale object_segmentation_polygon_flip
+        object_segmentation_polygon_scale
     """,
     "indexed_slices": """
         indexed_slices_adam_update indexed_slices_momentum_update indexed_slices_reduce_sum indexed_slices_sgd_update
@@ -154,6 +159,11 @@ OPERATORS = {
     "norm": """
         layer_norm layer_norm_grad layer_norm_param_grad rms_norm rms_norm_grad rms_norm_param_grad
     """,
+    "one_embedding": """
+        embedding_gradient_shuffle embedding_shuffle id_shuffle id_shuffle_copy_out one_embedding_adagrad_update
+        one_embedding_adam_update one_embedding_ftrl_update one_embedding_gather one_embedding_momentum_update
+        one_embedding_sgd_update unique_key_value_pair
+    """,
     "optimizer": """
         adadelta_update adagrad_update adam_bias_correction_factor adam_update ftrl_update lamb_update lars_update
         momentum_update rmsprop_update sgd_update
@@ -167,7 +177,7 @@ OPERATORS = {
     """,
     "parallel": """
         ccl_all_gather ccl_all_reduce ccl_all_to_all ccl_broadcast ccl_reduce ccl_reduce_scatter ccl_send_recv
-        hierarchical_parallel_cast hierarchical_parallel_cast_like
+        hierarchical_parallel_cast hierarchical_parallel_cast_like parallel_cast
     """,
     "passing": """
         amp_black_identity amp_white_identity cast_to_static_shape copy copy_d2h copy_h2d depend identity_buffer
@@ -256,6 +266,10 @@ OPERATORS = {
     """,
     "strided": """
         as_strided as_strided_grad diag diag_grad diagonal diagonal_grad fold unfold unfold_tensor unfold_tensor_grad
+    """,
+    "tensor_lists": """
+        gen_tensor_buffer tensor_buffer_to_list_of_tensors tensor_buffer_to_list_of_tensors_v2 tensor_buffer_to_tensor
+        tensor_to_tensor_buffer
     """,
     "tf_pool": """
         tf_avg_pool_1d tf_avg_pool_1d_grad tf_avg_pool_2d tf_avg_pool_2d_grad tf_avg_pool_3d tf_avg_pool_3d_grad

@@ -1,6 +1,6 @@
 """OneFlow's operators that the dialect does not have, by the reason.
 
-reason_for("assign")     what `oneflow-opt --show-op`, errors and `docs/coverage.md` say of the name
+reason_for("fill_")      what `oneflow-opt --show-op`, errors and `docs/coverage.md` say of the name
 """
 
 from __future__ import annotations
@@ -15,12 +15,17 @@ REFUSED = {
         _nccl_logical_reduce_scatter_noncontinuous _nccl_logical_s2s _nccl_logical_send_recv eager_b_to_s
         eager_ccl_all_gather eager_ccl_all_reduce eager_ccl_broadcast eager_ccl_reduce
         eager_ccl_reduce_scatter eager_ccl_s2s eager_ccl_touch eager_naive_s_to_s eager_p_to_b eager_p_to_s
-        eager_s_to_b eager_s_to_p eager_symmetric_s_to_p parallel_cast
+        eager_s_to_b eager_s_to_p eager_symmetric_s_to_p
     """,
     "The ranks of a program exchange tensors where placements differ: state the placements.": "recv send",
     "Tensors are values: use the new value instead of the tensor that was assigned to.": """
-        assign assign_if assign_if_not broadcast_inplace_greater fill_ fill_tensor_ mutable_cast_once
-        scalar_logical_inplace_greater ssp_variable_proxy
+        broadcast_inplace_greater fill_ fill_tensor_ scalar_logical_inplace_greater
+    """,
+    "It keeps values from run to run: pass them in, and give the new ones back.": """
+        mutable_cast_once ssp_variable_proxy CategoricalOrdinalEncode
+    """,
+    "It writes the number of a step as an integer into a row of floats: keep the step in a tensor of its own.": """
+        one_embedding_smart_decay_sparse_adam_update
     """,
     "It orders or repeats the steps of OneFlow's runtime; a step here is one call of the program.": """
         acc acc_ctrl_tick cast_to_tick pack repeat unpack
@@ -32,27 +37,16 @@ REFUSED = {
         summary_write_pb summary_write_scalar
     """,
     "It ends the program on purpose, for OneFlow's own tests.": "throw_error",
-    "Elements lie in row-major order: there is no other order to convert from or to.": "convert_memory_format",
+    "The order of dimensions in memory is no part of a type: write transpose.": "convert_memory_format",
     "Not yet: files and images are read and decoded outside of the program.": """
         COCOReader OFRecordReader ofrecord_bytes_decoder ofrecord_image_classification_reader
         ofrecord_image_decoder ofrecord_image_decoder_random_crop ofrecord_raw_decoder raw_reader
-        megatron_gpt_mmap_data_loader image_decode image_random_crop image_batch_align
-        image_resize_keep_aspect_ratio image_resize_to_fixed image_target_resize image_flip image_normalize
-        crop_mirror_normalize_from_tensorbuffer object_segmentation_polygon_flip
-        object_segmentation_polygon_scale object_segmentation_polygon_to_mask object_bbox_flip
-        object_bbox_scale
-    """,
-    "Not yet: there are no lists of tensors of different sizes.": """
-        gen_tensor_buffer tensor_buffer_to_list_of_tensors tensor_buffer_to_list_of_tensors_v2
-        tensor_buffer_to_tensor tensor_to_tensor_buffer
+        megatron_gpt_mmap_data_loader image_decode image_random_crop image_resize_keep_aspect_ratio
+        image_resize_to_fixed image_target_resize object_segmentation_polygon_to_mask
     """,
     "Not yet: there are no tables of embeddings outside of the program.": """
-        embedding_gradient_shuffle embedding_lookup embedding_prefetch embedding_put embedding_shuffle
-        id_shuffle id_shuffle_copy_out one_embedding_adagrad_update one_embedding_adam_update
-        one_embedding_ftrl_update one_embedding_fused_lookup one_embedding_fused_lookup_grad
-        one_embedding_fused_sgd_update_put one_embedding_gather one_embedding_momentum_update
-        one_embedding_sgd_update one_embedding_smart_decay_sparse_adam_update unique_key_value_pair
-        CategoricalOrdinalEncode
+        embedding_lookup embedding_prefetch embedding_put one_embedding_fused_lookup
+        one_embedding_fused_lookup_grad one_embedding_fused_sgd_update_put
     """,
     "Not yet: define an operator of your own (docs/user-operators.md).": """
         cublas_bias_add_relu_matmul_grad cublas_fused_mlp cublas_fused_mlp_grad cublas_matmul_bias_add_grad

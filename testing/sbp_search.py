@@ -64,6 +64,8 @@ class _Search:
                 pieces = _run(op, signature, p)
             except FAILURES:
                 return [[]]
+            if any(len(results) != len(expected) for results in pieces):
+                return [[]]
             kinds = [
                 [k for k in some if _gives(w, [r[i] for r in pieces], k)]
                 for i, (some, w) in enumerate(zip(kinds, expected, strict=True))

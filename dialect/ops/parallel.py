@@ -19,10 +19,10 @@ from oneflow.dialect import compute as c
 from oneflow.dialect import dtypes
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.compute import Stage
-from oneflow.dialect.nd_sbp import local_shape, problem
+from oneflow.dialect.nd_sbp import local_shape, parse_sbp, problem
 from oneflow.dialect.parts import each_part
 from oneflow.dialect.record import Call, Operator, Rule, define, no_grad, no_sbp, operator
-from oneflow.dialect.sbp import Factors
+from oneflow.dialect.sbp import Factors, Sbp
 from oneflow.dialect.shapes import expect_dim, expect_dtype, letters, same_dtype
 from oneflow.dialect.tensor_desc import Dim, TensorDesc
 
@@ -71,6 +71,43 @@ class HierarchicalParallelCast:
 
     def reference(x: Any, **layout: Any) -> Any:
         return x
+
+
+def _stated(op: Call, name: str) -> Sbp | None:
+    """The layout that an attribute states, None for none."""
+    text = op[name]
+    if not text:
+        return None
+    try:
+        stated = parse_sbp(text)
+    except ValueError:
+        stated = None
+    if stated is None or (stated.axis is not None and stated.axis >= op.in_.rank):
+        raise op.error(f"expected {name} to be S(axis) with an axis below {op.in_.rank}, B, P or empty, got {text!r}")
+    return stated
+
+
+@operator("parallel_cast(in, sbp_parallel: string, grad_sbp_parallel: string) -> out")
+class ParallelCast:
+    """`in` with the layout `sbp_parallel` on a mesh of one axis, the gradient with the layout `grad_sbp_parallel`.
+
+    A layout is S(axis), B or P; an empty one is inferred. Inference makes it a `hierarchical_parallel_cast`.
+    """
+
+    sbp = HierarchicalParallelCast.sbp
+    decompose = HierarchicalParallelCast.decompose
+    reference = HierarchicalParallelCast.reference
+
+    def types(op: Call) -> TensorDesc:
+        for name in ("sbp_parallel", "grad_sbp_parallel"):
+            _stated(op, name)
+        desc: TensorDesc = op.in_
+        return desc
+
+    def grad(ops: Builder, op: Call, dout: Value) -> dict[str, Any]:
+        if not op.grad_sbp_parallel:
+            return {"in": dout}
+        return {"in": ops.parallel_cast(dout, sbp_parallel=op.grad_sbp_parallel, grad_sbp_parallel=op.sbp_parallel)}
 
 
 @operator("hierarchical_parallel_cast_like(in, like, nd_sbp: nd_sbp, stated: bool = False) -> out")

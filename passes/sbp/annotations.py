@@ -32,7 +32,8 @@ JOINED = "oneflow.joined"
 #: Limits of a mesh; signatures and paths between layouts are enumerated over its axes.
 MOST_DEVICES, MOST_AXES = 1 << 16, 4
 ARGUMENTS, RESULTS = "arg_attrs", "res_attrs"
-#: The operations that state a layout of a tensor.
+#: The operations that state a layout of a tensor; `parallel_cast` does on a mesh of one axis.
+PLAIN_CAST = "oneflow.parallel_cast"
 PARALLEL_CAST = "oneflow.hierarchical_parallel_cast"
 PARALLEL_CAST_LIKE = "oneflow.hierarchical_parallel_cast_like"
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from oneflow.dialect import oneflow as dialect
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.ir_builder import IRBuilder
-from oneflow.dialect.nd_sbp import NdSbp, broadcast
+from oneflow.dialect.nd_sbp import NdSbp, broadcast, parse_sbp
 from oneflow.dialect.record import Registry
 from oneflow.dialect.sbp import B
 from oneflow.passes.base import PassError
@@ -57,6 +57,8 @@ class _Assignment:
     def _visit(self, op: ir.Operation) -> None:
         if op.name == notes.PARALLEL_CAST_LIKE:
             self._go_back(op)
+        elif op.name == notes.PLAIN_CAST:
+            self._plain_cast(op)
         elif op.name == notes.PARALLEL_CAST:
             self._cast(op)
         elif op.name == "func.return":
@@ -125,6 +127,24 @@ class _Assignment:
             op.operands[0] = self._bring(op, op.operands[0], place, without_partial)
             del op.attributes["placement"]
         self._set(op, place)
+
+    def _plain_cast(self, op: ir.Operation) -> None:
+        """A cast that states the layout on the one axis of the mesh."""
+        text = dialect.read_attributes(op, dialect.record_of(op, self.registry))["sbp_parallel"]
+        mesh = self.submeshes[self._at(op.operands[0])].mesh
+        if len(mesh) != 1:
+            raise PassError(
+                f"{op.name}: expected a mesh of one axis, got {list(mesh)}; write hierarchical_parallel_cast with an"
+                " SBP for each axis",
+                op.location,
+            )
+        value = op.operands[0]
+        if text:
+            ops = IRBuilder(self.registry, ir.InsertionPoint(op), op.location)
+            value = ops.hierarchical_parallel_cast(ops.wrap(value), nd_sbp=(parse_sbp(str(text)),)).handle
+            self._cast(value.owner)
+        op.results[0].replace_all_uses_with(value)
+        op.erase()
 
     def _go_back(self, op: ir.Operation) -> None:
         """Moves a gradient to the placement of the value that it is the gradient of."""

@@ -16,6 +16,8 @@ SAMPLES = [
         dtypes=FLOATS,
     ),
     Sample("hierarchical_parallel_cast_like", [t(4, 3), t(4, 3)], {"nd_sbp": ["B"]}, dtypes=ALL),
+    Sample("parallel_cast", [t(4, 3)], {"sbp_parallel": "S(0)", "grad_sbp_parallel": "B"}, dtypes=(*FLOATS, int32)),
+    Sample("parallel_cast", [t(4, 3)], {"sbp_parallel": "P", "grad_sbp_parallel": ""}),
     Sample("ccl_all_reduce", [[t(4, 3)]], ONE, dtypes=NUMBERS),
     Sample("ccl_all_reduce", [[t(4, 3), t(2), t()]], {"reduce_type": "max", **ONE}, dtypes=NUMBERS),
     Sample("ccl_reduce", [t(4, 3)], {"reduce_type": "max", **ONE}, dtypes=NUMBERS),
@@ -45,6 +47,18 @@ ONWARD = {
     "src_members": [0], "dst_mesh": [1], "dst_members": [1],
 }  # fmt: skip
 BAD = [
+    Bad(
+        "parallel_cast",
+        [t(3)],
+        {"sbp_parallel": "S(1)", "grad_sbp_parallel": ""},
+        match="an axis below 1, B, P or empty",
+    ),
+    Bad(
+        "parallel_cast",
+        [t(3)],
+        {"sbp_parallel": "", "grad_sbp_parallel": "X"},
+        match="expected grad_sbp_parallel to be",
+    ),
     Bad("hierarchical_parallel_cast_like", [t(4), t(3)], {"nd_sbp": ["B"]}, match="expected like of the type of in"),
     Bad("ccl_all_reduce", [[t(4)]], {**TWO, "ranks": [4]}, match=r"expected ranks of 2 members, got [4]"),
     Bad("ccl_send_recv", [t(4, 3)], ONWARD, match="expected in of type tensor<0xf32>"),

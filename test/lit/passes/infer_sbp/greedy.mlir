@@ -155,3 +155,19 @@ module attributes {oneflow.mesh = array<i64: 2>} {
     return %1, %2 : tensor<8x4xf32>, tensor<8x4xf32>
   }
 }
+
+// -----
+
+// A cast of OneFlow's one-dimensional meshes is the cast of the one axis; an empty layout states nothing.
+// CHECK-LABEL: func.func @plain_cast
+// CHECK: %[[C:.*]] = "oneflow.hierarchical_parallel_cast"(%arg0) {{{.*}}nd_sbp = [#sbp.split<0 : i64>]
+// CHECK-NOT: parallel_cast
+// CHECK: "oneflow.relu"(%[[C]]) {oneflow.in_nd_sbp = {{\[\[}}#sbp.split<0 : i64>{{\]\]}}
+module attributes {oneflow.mesh = array<i64: 2>} {
+  func.func @plain_cast(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
+    %0 = "oneflow.parallel_cast"(%x) {sbp_parallel = "S(0)", grad_sbp_parallel = ""} : (tensor<8x4xf32>) -> tensor<8x4xf32>
+    %1 = "oneflow.parallel_cast"(%0) {sbp_parallel = "", grad_sbp_parallel = "B"} : (tensor<8x4xf32>) -> tensor<8x4xf32>
+    %2 = "oneflow.relu"(%1) : (tensor<8x4xf32>) -> tensor<8x4xf32>
+    return %2 : tensor<8x4xf32>
+  }
+}

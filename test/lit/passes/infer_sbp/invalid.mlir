@@ -176,3 +176,13 @@ module attributes {oneflow.mesh = array<i64: 3>, oneflow.placements = {a = dense
 // expected-error@below {{oneflow.placements: expected a to be different ranks below 2, the size of the mesh, such as dense<[0, 1]> : tensor<2xi64>, got dense<[0, 2]> : tensor<2xi64>}}
 module attributes {oneflow.mesh = array<i64: 2>, oneflow.placements = {a = dense<[0, 2]> : tensor<2xi64>}} {
 }
+
+// -----
+
+module attributes {oneflow.mesh = array<i64: 2, 2>} {
+  func.func @plain_cast(%x: tensor<8xf32>) -> tensor<8xf32> {
+    // expected-error@below {{oneflow.parallel_cast: expected a mesh of one axis, got [2, 2]; write hierarchical_parallel_cast with an SBP for each axis}}
+    %0 = "oneflow.parallel_cast"(%x) {sbp_parallel = "S(0)", grad_sbp_parallel = ""} : (tensor<8xf32>) -> tensor<8xf32>
+    return %0 : tensor<8xf32>
+  }
+}

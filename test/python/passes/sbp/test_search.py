@@ -16,9 +16,9 @@ from oneflow.testing.sbp_search import calls_of, holds, missing_signatures, tell
 #: Operators of which some samples have signatures by coincidence, which others refute.
 COINCIDENCES = {
     "attributes at which the operator does nothing, or gives a constant": """
-        adadelta_update adam_update argmax clip_by_scalar ftrl_update lamb_update lars_update masked_fill
-        momentum_update moving_average_min_max_observer rmsprop_update scalar_add scalar_div scalar_floordiv
-        scalar_pow scalar_reverse_pow scalar_truncdiv sgd_update softmax var""",
+        adadelta_update adam_update argmax assign_if assign_if_not clip_by_scalar ftrl_update lamb_update lars_update
+        masked_fill momentum_update moving_average_min_max_observer rmsprop_update scalar_add scalar_div
+        scalar_floordiv scalar_pow scalar_reverse_pow scalar_truncdiv sgd_update softmax var""",
     "numbers that are never 0, never negative, infinite, or never equal": """
         abs cast floordiv hardtanh_grad kl_div_loss relu truncdiv""",
 }
@@ -34,6 +34,8 @@ UNOFFERED = {
     "distributed_partial_fc_sample_disable_boxing": "sampled_weight_diff sampled_label",
     "grid_sample_grad": "input",
     "hierarchical_parallel_cast_like": "in like",
+    "id_shuffle_copy_out": """num_unique_matrix inverse_unique_partition_indices cur_rank_num_unique
+        cur_rank_unique_ids cur_rank_unique_table_ids cur_rank_inverse_indices""",
     "multi_count_not_finite": "x",
     "multi_reduce_sum_pow_abs": "x",
     "multi_square_sum": "x",
@@ -63,6 +65,7 @@ SILENT = {
         empty floordiv_x_grad floordiv_y_grad trunc_grad truncdiv_x_grad truncdiv_y_grad zero_like""",
     "as of the operators without cuDNN's name": """
         cudnn_fused_normalization_add_relu cudnn_fused_normalization_add_relu_grad""",
+    "a count that the search always divides into 0 and the whole": "embedding_gradient_shuffle",
     "no tensor with an axis to split": "dynamic_loss_scale_schedule tensor_constant",
     "too many operands to try all layouts of axes of 3": """
         deform_conv2d_input_grad deform_conv2d_param_grad fused_get_boundding_boxes_coord
