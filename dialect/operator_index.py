@@ -79,6 +79,10 @@ OPERATORS = {
     "embedding": """
         embedding embedding_grad
     """,
+    "feature_interaction": """
+        fused_cross_feature_interaction fused_cross_feature_interaction_v1_grad
+        fused_cross_feature_interaction_v2_grad fused_dot_feature_interaction fused_dot_feature_interaction_grad
+    """,
     "fft": """
         fft_c2c fft_c2r fft_r2c fourier_of_pairs stft
     """,
@@ -91,10 +95,17 @@ OPERATORS = {
         fused_get_intersection_area fused_get_intersection_area_grad fused_get_iou fused_get_iou_grad fused_scale_tril
         fused_weighted_sum sqrt_square_sum tuple_identity
     """,
+    "fused_linear": """
+        cublas_bias_add_relu_matmul_grad cublas_fused_mlp cublas_fused_mlp_grad cublas_matmul_bias_add_grad
+        fused_matmul_bias_add_relu_dropout fused_relu_dropout_grad grouped_matmul_bias
+    """,
     "fused_softmax": """
         fused_bias_add_scale_mask_softmax_dropout fused_scale_mask_bias_softmax fused_scale_mask_bias_softmax_grad
         fused_scale_mask_softmax fused_scale_mask_softmax_dropout fused_scale_mask_softmax_dropout_grad
         fused_scale_mask_softmax_grad fused_tril_scale_softmax_mask_scale fused_tril_scale_softmax_mask_scale_grad
+    """,
+    "glu": """
+        fused_glu fused_glu_without_linear_grad
     """,
     "gradients": """
         count_not_finite dynamic_loss_scale_schedule l1_l2_regularize_gradient multi_count_not_finite multi_square_sum
@@ -102,6 +113,9 @@ OPERATORS = {
     """,
     "group_norm": """
         group_norm group_norm_grad group_norm_param_grad
+    """,
+    "groupwise": """
+        fused_linear_with_groupwise_quantized_weight groupwise_dequantize
     """,
     "images": """
         crop_mirror_normalize_from_tensorbuffer crop_mirror_normalize_from_uint8 image_batch_align image_flip

@@ -49,15 +49,9 @@ REFUSED = {
         one_embedding_fused_lookup_grad one_embedding_fused_sgd_update_put
     """,
     "Not yet: define an operator of your own (docs/user-operators.md).": """
-        cublas_bias_add_relu_matmul_grad cublas_fused_mlp cublas_fused_mlp_grad cublas_matmul_bias_add_grad
         fused_apply_rotary_emb fused_attention_concat_past_key_value fused_codegeex_qkv_reshape
-        fused_cross_feature_interaction fused_cross_feature_interaction_v1_grad
-        fused_cross_feature_interaction_v2_grad fused_dot_feature_interaction
-        fused_dot_feature_interaction_grad fused_glu fused_glu_without_linear_grad
-        fused_linear_with_groupwise_quantized_weight fused_matmul_bias_add_relu_dropout
-        fused_multi_head_attention_inference fused_relu_dropout_grad
-        fused_self_attention_query_mul_key_and_value fused_self_attention_query_mul_key_and_value_grad
-        grouped_matmul_bias groupwise_dequantize scaled_dot_product_flash_attention
+        fused_multi_head_attention_inference fused_self_attention_query_mul_key_and_value
+        fused_self_attention_query_mul_key_and_value_grad scaled_dot_product_flash_attention
         scaled_dot_product_flash_attention_grad
     """,
 }

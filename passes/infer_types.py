@@ -113,7 +113,7 @@ class _Refiner:
         for group in distribute(record.signature.outputs, pairs, None).values():
             if isinstance(group, tuple) and not isinstance(group[0], ir.Value):
                 self._refine_group(op, group)
-            else:
+            elif group is not None:
                 self._refine(*group)
 
     def _refine_group(self, op: ir.Operation, group: Sequence[tuple[ir.Value, TensorDesc]]) -> None:

@@ -16,14 +16,12 @@ from oneflow.dialect.composite import UNSPLIT, composite
 from oneflow.dialect.compute import Stage
 from oneflow.dialect.numpy_builder import run_reference
 from oneflow.dialect.ops.batch_norm import PARAMS, channel_types, gradient_stages
+from oneflow.dialect.ops.bit_masks import BITS, numpy_packed, packed_bits, words_of
 from oneflow.dialect.ops.rows import expect_type
 from oneflow.dialect.record import REGISTRY, Call, OperatorError, infer, no_sbp, operator
 from oneflow.dialect.sbp import B, P, SbpSignature
 from oneflow.dialect.scalar import Expr
 from oneflow.dialect.tensor_desc import TensorDesc
-
-#: How many elements have their bits in one element of `reserve_space`.
-BITS = 32
 
 
 def _normalization(op: Call) -> Call:
@@ -53,23 +51,15 @@ def _bits(y: Stage) -> Stage:
 
 
 def _written_bits(ops: Builder, y: Value) -> Value:
-    """`_bits` by other operators: halves of a word are combined, from single bits on."""
+    """`_bits` by other operators."""
     above = ops.call("scalar_logical_greater", y, has_float_operand=True, float_operand=0.0)[0]
     count = y.desc.element_count or 0
-    words = -(-count // BITS)
-    flat = ops.reshape(ops.cast(above, dtype=dtypes.int32), shape=(count,))
-    parts = ops.pad(flat, padding_before=(0,), padding_after=(words * BITS - count,))
-    for width in (1, 2, 4, 8, 16):
-        pairs = ops.reshape(parts, shape=(words * BITS // width // 2, 2))
-        low, high = (ops.narrow(pairs, dim=1, start=i, length=1) for i in range(2))
-        parts = low + high * (1 << width)
-    return ops.reshape(parts, shape=(words,))
+    bits = packed_bits(ops, ops.reshape(above, shape=(1, count)), BITS)
+    return ops.call("reshape", bits, shape=(words_of(count, BITS),))[0]
 
 
 def _numpy_bits(y: np.ndarray) -> np.ndarray:
-    above = np.zeros(-(-y.size // BITS) * BITS, np.bool_)
-    above[: y.size] = y.ravel() > 0
-    return np.packbits(above, bitorder="little").view("<i4").astype(np.int32)
+    return numpy_packed(y.reshape(1, y.size) > 0, BITS)[0]
 
 
 @operator(

@@ -32,7 +32,10 @@ UNOFFERED = {
     "bernoulli": "in",
     "cond": "xs",
     "distributed_partial_fc_sample_disable_boxing": "sampled_weight_diff sampled_label",
+    "cublas_fused_mlp_grad": "x weights cublas_aux hidden",
+    "fused_dot_feature_interaction_grad": "features sparse_feature",
     "grid_sample_grad": "input",
+    "grouped_matmul_bias": "xs weights biases",
     "hierarchical_parallel_cast_like": "in like",
     "id_shuffle_copy_out": """num_unique_matrix inverse_unique_partition_indices cur_rank_num_unique
         cur_rank_unique_ids cur_rank_unique_table_ids cur_rank_inverse_indices""",
