@@ -72,11 +72,11 @@ def _power(base: Expr, exponent: float) -> Expr:
 
 
 def _pow_by_exponent(y: Expr) -> Expr:
-    """a ** b * log(a), and 0 where a is 0 and b is not negative."""
+    """a ** b * log(a), and 0 where a is 0 and b is not negative, or any complex number."""
     base, exponent = y.args
     if base.kind == "const" and base.value > 0:
         return y * math.log(base.value)
-    flat = base.eq(0) & (exponent >= 0)
+    flat = base.eq(0) if base.dtype.is_complex else base.eq(0) & (exponent >= 0)
     return y * s.log(s.where(flat, 1.0, base))
 
 

@@ -17,7 +17,7 @@ from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.composite import composite
 from oneflow.dialect.numpy_kernel import numpy_kernel
 from oneflow.dialect.parts import PartsBuilder, composed
-from oneflow.dialect.record import Call, define, no_grad, no_sbp, operator
+from oneflow.dialect.record import Call, define, no_grad, operator
 from oneflow.dialect.sbp import Factors
 from oneflow.dialect.shapes import expect_dim, expect_dtype, expect_rank, letters
 from oneflow.dialect.tensor_desc import Shape, TensorDesc
@@ -195,11 +195,17 @@ def _numpy_pairs(x: Any, *, dims: Any, form: Any, forward: Any, factor: Any, siz
     return spectrum if form == "c2r" else np.stack([spectrum.real, spectrum.imag], -1)
 
 
+def _pairs_factors(op: Call) -> Factors:
+    names = " ".join(letters(op.in_.shape, (*op.dims, *((op.in_.rank - 1,) if op.form.startswith("c") else ()))))
+    result = names.rpartition(" ")[0] if op.form == "c2r" else f"{names} _" if op.form.startswith("r") else names
+    return Factors(f"{names} -> {result}", "joint")
+
+
 define(
     "fourier_of_pairs(in, dims: list_int64, form: string, forward: bool, factor: double, size: int64 = 0) -> out",
     doc="A transform whose complex numbers are pairs of reals along a last axis: what the operators above become.\n\n"
     "`form` is c2c, r2c (a half spectrum), r2c_full or c2r (of `size` elements along the last of `dims`).",
-    types=_pairs_types, sbp=no_sbp("belongs to the program of one rank"),
+    types=_pairs_types, sbp=_pairs_factors,
     grad=no_grad("is made after gradients are built"), reference=_numpy_pairs, kernel=numpy_kernel(_numpy_pairs),
 )  # fmt: skip
 
@@ -227,6 +233,15 @@ def _write_stft(ops: Builder, op: Call) -> Value:
     return spectrum if op.return_complex else ops.call("view_as_real", spectrum)[0]
 
 
+def _stft_factors(op: Call) -> Factors:
+    """Frames can be split."""
+    _, frames, _ = letters(op.input.shape, (0, 2))
+    lead = [] if op.input.shape[0] == 1 else ["_"]
+    operands = [f"_ {frames} _", *(["_"] if op.window is not None else [])]
+    result = " ".join([*lead, "_", frames, *([] if op.return_complex else ["_"])])
+    return Factors(f"{', '.join(operands)} -> {result}", "each")
+
+
 def _numpy_stft(x: Any, window: Any, *, normalized: Any, onesided: Any, return_complex: Any) -> Any:
     wide = x.astype(np.float64) * (1 if window is None else window)
     transform = np.fft.rfft if onesided else np.fft.fft
@@ -244,5 +259,7 @@ composite(
     "The spectra of the frames of signals, (signals, frames, elements), as (signals, frequencies, frames, 2), the\n"
     "last axis being the parts unless `return_complex`; without the first axis for one signal.\n\n"
     "The attributes that say how a signal is cut into frames change nothing.",
-    write=_write_stft, reference=_numpy_stft, check=_check_stft, parts=composed, traits=EXTERNAL,
+    write=_write_stft, reference=_numpy_stft, check=_check_stft, parts=composed,
+    sbp=_stft_factors, unoffered="splits of signals: a piece of one signal has no axis in the result",
+    traits=EXTERNAL,
 )  # fmt: skip

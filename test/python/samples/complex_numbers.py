@@ -71,7 +71,7 @@ SAMPLES = [
     Sample("where", [t(3, dtype=bool_), t(2, 3), t(3)], dtypes=ONE),
     Sample("masked_fill", [t(3), t(3, dtype=bool_)], {"has_float_operand": True, "float_operand": 2.0}, dtypes=ONE),
     Sample("cast", [t(3)], {"dtype": complex128}, dtypes=(complex64, float32)),
-    Sample("cast", [t(3)], {"dtype": float32}, dtypes=ONE),
+    Sample("cast", [t(3)], {"dtype": float64}, dtypes=ONE),
     Sample("cast", [v([0, 1j, 1])], {"dtype": bool_}, dtypes=ONE),
     Sample("constant", [], {"dtype": complex64, "shape": (3,), "is_complex_value": True, "complex_value": [1.0, -2]},
            dtypes=ONE),

@@ -42,6 +42,13 @@ func.func @transforms(%z: tensor<3x8xcomplex<f32>>, %frames: tensor<2x5x6xf32>) 
   return %2, %3 : tensor<*xcomplex<f32>>, tensor<*xf32>
 }
 
+// CHECK-LABEL: func.func @pairs
+// CHECK: "oneflow.fourier_of_pairs"(%{{.*}}) {{.*}} : (tensor<?x6xf32>) -> tensor<?x4x2xf32>
+func.func @pairs(%x: tensor<?x6xf32>) -> tensor<*xf32> {
+  %0 = "oneflow.fourier_of_pairs"(%x) {dims = [1 : si64], form = "r2c", forward = true, factor = 1.0 : f64} : (tensor<?x6xf32>) -> tensor<*xf32>
+  return %0 : tensor<*xf32>
+}
+
 // The gradient of a transform is the transform with the conjugate factors; that of a product has a conjugate.
 // GRAD-LABEL: func.func @spectrum_grad
 // GRAD-SAME: (%[[Z:.*]]: tensor<4xcomplex<f32>>, %[[DY:.*]]: tensor<4xcomplex<f32>>)

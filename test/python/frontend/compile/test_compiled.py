@@ -179,7 +179,7 @@ BAD = [
     (lambda f: f(np.zeros((2, 3))), "expected x of type tensor<?x3xf32>, got tensor<2x3xf64>"),
     (lambda f: f(3.0), "expected x of type tensor<?x3xf32>, got 3.0"),
     (lambda f: f([X]), "expected arguments nested as in specs, x: tensor<?x3xf32>"),
-    (lambda f: f(np.zeros(3, np.complex64)), "argument x: expected one of bool, uint8"),
+    (lambda f: f(np.zeros(3, "M8[s]")), "argument x: expected one of bool, uint8"),
     (lambda f: f(object()), "or a list, tuple, dict or dataclass of these, got object"),
     (lambda f: f(np.array(["a"])), "argument x: expected one of bool, uint8"),
 ]

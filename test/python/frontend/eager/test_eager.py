@@ -33,9 +33,9 @@ def test_tensor_from_data():
     assert flow.tensor(True).dtype == flow.bool
     assert flow.tensor(np.ones(2)).dtype == flow.float64
     assert flow.tensor([1, 2], dtype=flow.float64).dtype == flow.float64
-    with pytest.raises(TypeError, match="complex64"):
-        flow.tensor(np.ones(2, np.complex64))
-    with pytest.raises(RuntimeError, match="expected floats to require a gradient"):
+    with pytest.raises(TypeError, match="datetime64"):
+        flow.tensor(np.ones(2, "M8[s]"))
+    with pytest.raises(RuntimeError, match="expected floats or complex numbers to require a gradient"):
         flow.tensor([1], requires_grad=True)
 
 
@@ -118,7 +118,7 @@ def test_weights_of_results():
     x = flow.tensor([1.0, 2.0], requires_grad=True)
     (x * x).backward(flow.tensor([1.0, 10.0]))
     assert x.grad.tolist() == [2, 40]
-    with pytest.raises(RuntimeError, match="expected one element to call backward"):
+    with pytest.raises(RuntimeError, match="expected one real element to call backward"):
         (x * x).backward()
     with pytest.raises(RuntimeError, match=r"expected a gradient of type tensor<2xf32>"):
         (x * x).backward(flow.tensor([1.0]))
