@@ -31,12 +31,13 @@ _TOKEN = re.compile(
     rf"|#sbp\.parallel(?:<\s*(?P<parallel>{_SIDE}\s*->\s*{_SIDE})\s*>|(?P<malformed>))"
 )
 _BEGIN = "|".join(map(re.escape, COMPILED))
-_COMPILED = re.compile(rf'"(?P<quoted>{_BEGIN})[\w.]*"(?=\s*\()|{_SKIPPED}|{_ALONE}!?(?P<word>{_BEGIN})')
-_MARK = re.compile(rf"\boneflow\.(?:job|return|input|output|variable|variable_ir|user)\b|#sbp\.parallel\b|{_BEGIN}")
+_COMPILED = re.compile(rf'"(?P<quoted>{_BEGIN})[\w.]*"(?=\s*\()|{_SKIPPED}|{_ALONE}!?(?P<word>{_BEGIN})[\w.]*')
+_OWN = "conf job return system input output variable variable_ir user add_n2 normalization_infer".replace(" ", "|")
+_MARK = re.compile(rf"\boneflow\.(?:{_OWN})\b|#sbp\.parallel\b|\bdevice_tag\s*=|{_BEGIN}")
 
 
 def is_job_text(text: str) -> bool:
-    """Whether a program is, or may be, OneFlow's own."""
+    """Whether a program is, or may be, OneFlow's own: every operation there says where it runs."""
     return _MARK.search(text) is not None
 
 

@@ -18,21 +18,30 @@ tensors order them. `job_text` has made the text of jobs the text of functions.
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from oneflow.dialect._mlir import ir
+from oneflow.dialect.dtypes import bool_, int8
 from oneflow.dialect.nd_sbp import IN, MESH, ND_SBP, OUT, NdSbp, check_nd_sbp, write_nd_sbp
-from oneflow.dialect.oneflow import segments
-from oneflow.dialect.record import Registry
+from oneflow.dialect.oneflow import PREFIX, RESULT_SEGMENTS, operand_call, segments, stated_desc
+from oneflow.dialect.record import Operator, Registry, distribute, infer
 from oneflow.dialect.sbp import B, P, S
+from oneflow.dialect.tensor_desc import TensorDesc, from_mlir
 
 NAME = "oneflow.name"
 FUNCTION, RETURN = "func.func", "func.return"
-#: OneFlow's names for special cases of operators.
-ALIASES = {"add_n2": "add_n", "normalization_infer": "normalization"}
+#: Operations that have no operator.
+RUNTIME = ("oneflow.system", "oneflow.conf")
+#: OneFlow's names for special cases of operators: the operators, and the attributes that the cases are.
+ALIASES: dict[str, tuple[str, dict[str, bool]]] = {
+    "add_n2": ("add_n", {}),
+    "normalization_infer": ("normalization", {"training": False}),
+}
 #: What describes the tensors of an operation of any type; the operators' attributes are the others.
 GENERIC = ("op_type_name", "input_sizes", "output_sizes", "operand_segment_sizes", "result_segment_sizes")
 _LAYOUT = re.compile(r"\[[^\]]*\]|#sbp\.[^,]*")
@@ -61,18 +70,22 @@ def _below(root: ir.Operation) -> list[ir.Operation]:
 
 @dataclass
 class _Job:
-    """One function, and what its arguments and results are told."""
+    """One function: what its arguments and results are told, the operations that go, the arguments of variables by
+    name, and the new values of updated arguments by number.
+    """
 
     function: ir.Operation
     registry: Registry
     replaced: list[ir.Operation] = field(default_factory=list)
     variables: dict[str, int] = field(default_factory=dict)
+    updates: dict[int, ir.Value] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.block = block = self.function.regions[0].blocks[0]
-        self.result_types = list(ir.FunctionType(self.function.attributes["function_type"].value).results)
         self.arguments = _dictionaries(self.function, "arg_attrs", len(block.arguments))
-        self.results = _dictionaries(self.function, "res_attrs", len(self.result_types))
+        self.results = _dictionaries(
+            self.function, "res_attrs", len(ir.FunctionType(self.function.attributes["function_type"].value).results)
+        )
 
     def convert(self) -> None:
         """Replaces the operations that only jobs have."""
@@ -84,10 +97,12 @@ class _Job:
         }
         for op in _below(self.function)[1:]:
             try:
+                if op.name in RUNTIME:
+                    raise ValueError("expected an operator of tensors: this is a step of OneFlow's runtime")
                 if op.name in converters:
                     self._replace(op, converters[op.name](op))
-                else:
-                    self._lay_out(self._plain(op))
+                elif op.name.startswith(PREFIX):
+                    self._lay_out(self._complete(self._plain(op)))
             except ValueError as error:
                 op.location.emit_error(f"{op.name}: {error}")
                 return
@@ -100,7 +115,8 @@ class _Job:
         Raises:
             ValueError: the value is of another type.
         """
-        if value.type != op.results[0].type:
+        given, stated = from_mlir(value.type), from_mlir(op.results[0].type)
+        if given != stated and not _is_bool(given, stated):
             raise ValueError(f"expected a result of type {value.type}, got {op.results[0].type}")
         op.results[0].replace_all_uses_with(value)
         self.replaced.append(op)
@@ -117,7 +133,10 @@ class _Job:
 
     def _input(self, op: ir.Operation) -> ir.Value:
         (value,) = _data(list(op.operands), 1)
-        if isinstance(value.owner, ir.Block):
+        if _is_argument(value):
+            kind = _type_of_source(op)
+            if _is_bool(from_mlir(kind), from_mlir(value.type)):
+                value.set_type(kind)
             self._tell(self.arguments[ir.BlockArgument(value).arg_number], op, _stated(op))
         return value
 
@@ -130,7 +149,7 @@ class _Job:
 
     def _variable(self, op: ir.Operation) -> ir.Value:
         """The argument for a variable: operations of one name read one variable."""
-        name, kind = _text(op, "op_name"), op.results[0].type
+        name = _text(op, "op_name")
         if name and name in self.variables:
             return self.block.arguments[self.variables[name]]
         self.variables[name] = len(self.block.arguments)
@@ -139,7 +158,7 @@ class _Job:
         # A flat list is the layout of the one result on a mesh of several axes.
         layout = tuple(sbp for side in results for sbp in side)
         self._tell(self.arguments[-1], op, layout)
-        return self.block.add_argument(kind, op.location)
+        return self.block.add_argument(_type_of_source(op), op.location)
 
     def _plain(self, op: ir.Operation) -> ir.Operation:
         """The operation under its operator's name, without control edges; `op` itself where it is that.
@@ -148,14 +167,16 @@ class _Job:
             ValueError: no operator has the name.
         """
         generic = op.name == "oneflow.user"
-        name = _text(op, "op_type_name") if generic else ALIASES.get(op.name.removeprefix("oneflow."))
-        if name is None:
+        name, case = ALIASES.get(op.name.removeprefix(PREFIX), ("", {}))
+        name = _text(op, "op_type_name") if generic else name
+        if not name:
             return op
         record = self.registry.find(name)
         if record is None:
             raise ValueError(self.registry.unknown(name))
         operands, results = list(op.operands), list(op.results)
         attributes = {a: op.attributes[a] for a in op.attributes if not generic or a not in GENERIC}
+        attributes |= {a: ir.BoolAttr.get(value) for a, value in case.items()}
         if generic:
             operands = _data(operands, *_first_size(op, "operand_segment_sizes"))
             results = _data(results, *_first_size(op, "result_segment_sizes"))
@@ -165,12 +186,59 @@ class _Job:
             ):
                 if names in op.attributes and sum(not a.is_single for a in args) > 1:
                     attributes[spelling] = ir.DenseI32ArrayAttr.get([int(n.value) for n in op.attributes[names]])
+        return self._replaced(op, f"{PREFIX}{name}", [r.type for r in results], operands, attributes)
+
+    def _replaced(
+        self,
+        op: ir.Operation,
+        name: str,
+        kinds: Sequence[ir.Type],
+        operands: Sequence[ir.Value],
+        attributes: Mapping[str, ir.Attribute],
+    ) -> ir.Operation:
+        """Another operation in the place of `op`, with the same first results."""
         with ir.InsertionPoint(op):
-            kinds = [r.type for r in results]
-            new = ir.Operation.create(f"oneflow.{name}", kinds, operands, attributes, loc=op.location)
-        for old, value in zip(results, new.results, strict=True):
+            new = ir.Operation.create(name, kinds, operands, attributes, loc=op.location)
+        for old, value in zip(op.results, new.results, strict=False):
             old.replace_all_uses_with(value)
         self.replaced.append(op)
+        return new
+
+    def _complete(self, op: ir.Operation) -> ir.Operation:
+        """The operation with results of type bool where OneFlow writes `si8`, and with results for what it updates.
+
+        OneFlow's operators update operands in place. Here the new tensors are results, those of the function too
+        where the operands are its arguments. What an operator does not allow stays, for the verifier.
+        """
+        record = self.registry.find(op.name.removeprefix(PREFIX))
+        try:
+            if record is None or "declared" in record.traits:
+                return op
+            call = operand_call(op, record, stated_desc)
+            if any(desc.shape is None for desc in _flat(call.inputs)):
+                return op
+            descs = infer(record, call)
+            outputs = list(_names(distribute(record.signature.outputs, descs, None)))
+        except ValueError:
+            return op
+        updated = _updated(op, record, outputs[len(op.results) :])
+        if updated:
+            op = self._with_updates(op, updated, [desc.to_mlir() for desc in descs[len(op.results) :]])
+        for value, desc in zip(op.results, descs, strict=False):
+            if _is_bool(desc, from_mlir(value.type)):
+                value.set_type(desc.to_mlir())
+        return op
+
+    def _with_updates(self, op: ir.Operation, updated: Sequence[int], kinds: Sequence[ir.Type]) -> ir.Operation:
+        """The operation with further results: the new values of the operands with these numbers."""
+        operands = list(op.operands)
+        arguments = {i: ir.BlockArgument(operands[i]).arg_number for i in updated if _is_argument(operands[i])}
+        for i, number in arguments.items():
+            operands[i] = self.updates.get(number, operands[i])
+        attributes = {a: op.attributes[a] for a in op.attributes if a not in RESULT_SEGMENTS}
+        first = len(op.results)
+        new = self._replaced(op, op.name, [*(r.type for r in op.results), *kinds], operands, attributes)
+        self.updates |= {arguments[i]: new.results[first + n] for n, i in enumerate(updated) if i in arguments}
         return new
 
     def _lay_out(self, op: ir.Operation) -> None:
@@ -202,12 +270,60 @@ class _Job:
         return True
 
     def _annotate(self) -> None:
-        """Gives the function its arguments and what is known of them."""
-        kinds = [a.type for a in self.block.arguments]
-        self.function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(kinds, self.result_types))
+        """Gives the function its arguments and results, and what is known of them."""
+        last = self.block.operations[len(self.block.operations) - 1].operation
+        results = list(last.operands)
+        if self.updates:
+            results += self.updates.values()
+            self.results += [dict(self.arguments[number]) for number in self.updates]
+            with ir.InsertionPoint(last):
+                ir.Operation.create(last.name, [], results, loc=last.location)
+            last.erase()
+        kind = ir.FunctionType.get([a.type for a in self.block.arguments], [r.type for r in results])
+        self.function.attributes["function_type"] = ir.TypeAttr.get(kind)
         for name, told in (("arg_attrs", self.arguments), ("res_attrs", self.results)):
             if any(told):
                 self.function.attributes[name] = ir.ArrayAttr.get([ir.DictAttr.get(d) for d in told])
+
+
+def _is_argument(value: ir.Value) -> bool:
+    return isinstance(value.owner, ir.Block)
+
+
+def _is_bool(desc: TensorDesc | None, stated: TensorDesc | None) -> bool:
+    """Whether a tensor is a bool that OneFlow writes as an integer of 8 bits."""
+    return desc is not None and stated is not None and (desc.dtype, stated.dtype) == (bool_, int8)
+
+
+def _type_of_source(op: ir.Operation) -> ir.Type:
+    """The type of an input or a variable."""
+    kind, code = op.results[0].type, op.attributes.get("data_type", None)
+    desc = from_mlir(kind)
+    if desc is None or not isinstance(code, ir.IntegerAttr) or code.value != bool_.code:
+        return kind
+    return TensorDesc(desc.shape, bool_).to_mlir()
+
+
+def _flat(inputs: Mapping[str, Any]) -> Iterator[Any]:
+    """Operands one by one."""
+    for value in inputs.values():
+        if value is not None:
+            yield from value if isinstance(value, tuple) else (value,)
+
+
+def _names(outputs: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+    """For each result its name and its number in the group of this name."""
+    for name, value in outputs.items():
+        if value is not None:
+            yield from ((name, i) for i in range(len(value) if isinstance(value, tuple) else 1))
+
+
+def _updated(op: ir.Operation, record: Operator, missing: Sequence[tuple[str, int]]) -> list[int]:
+    """The numbers of the operands whose new values the missing results are; none where one is another result."""
+    count = itertools.count()
+    numbers = operand_call(op, record, lambda _: next(count)).inputs
+    of = {f"{name}_out": value if isinstance(value, tuple) else (value,) for name, value in numbers.items()}
+    return [of[name][i] for name, i in missing] if all(name in of for name, _ in missing) else []
 
 
 def _dictionaries(function: ir.Operation, name: str, count: int) -> list[dict[str, ir.Attribute]]:
