@@ -32,7 +32,7 @@ def run(ops: Builder, op: Call) -> list[np.ndarray]:
     return FORMS[op.record.control](apply, op)
 
 
-def _scan(apply: Apply, op: Call) -> list[np.ndarray]:
+def _steps(apply: Apply, op: Call) -> list[np.ndarray]:
     """A body for each element of the sequences in turn."""
     first = op.states + op.sequences
     states, sequences, constants = list(op.xs[: op.states]), op.xs[op.states : first], op.xs[first:]
@@ -63,4 +63,4 @@ def _branch(apply: Apply, op: Call) -> list[np.ndarray]:
     return apply(op.true_branch if op.predicate else op.false_branch, op.xs)
 
 
-FORMS: Mapping[str, Callable[[Apply, Any], list[np.ndarray]]] = {"scan": _scan, "while": _while, "branch": _branch}
+FORMS: Mapping[str, Callable[[Apply, Any], list[np.ndarray]]] = {"steps": _steps, "while": _while, "branch": _branch}

@@ -44,8 +44,7 @@ def needs_sizes(module: ir.Module, registry: Registry) -> bool:
     def visit(op: ir.Operation) -> ir.WalkResult:
         nonlocal is_needed
         name = op.name.removeprefix(PREFIX)
-        record = registry[name] if op.name.startswith(PREFIX) and name in registry else None
-        if record is not None and (_is_external(record) or record.control is not None):
+        if op.name.startswith(PREFIX) and name in registry and _needs_static(registry[name]):
             descs = [from_mlir(v.type) for v in op.operands]
             is_needed = is_needed or not all(d is not None and d.is_static for d in descs)
         return ir.WalkResult.ADVANCE
@@ -54,9 +53,9 @@ def needs_sizes(module: ir.Module, registry: Registry) -> bool:
     return is_needed
 
 
-def _is_external(record: Operator) -> bool:
-    """Whether calls run an external kernel, or are written out as ones that do."""
-    return record.kernel is not None or "external" in record.traits
+def _needs_static(record: Operator) -> bool:
+    """Whether calls run bodies or an external kernel, or are written out as ones that do."""
+    return record.kernel is not None or record.control is not None or "external" in record.traits
 
 
 class Sized(Generic[E]):

@@ -173,7 +173,7 @@ class Scan:
     types = _scan_types
     sbp, unoffered = WHOLE, UNOFFERED
     grad = _scan_grad
-    control = "scan"
+    control = "steps"
     reference = _reference("scan")
 
 

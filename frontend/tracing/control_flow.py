@@ -48,7 +48,8 @@ class BodyTracer(TraceBuilder):
     def __init__(self, outer: TraceBuilder, what: str, is_repeated: bool) -> None:
         super().__init__(outer.block, outer.inline_bytes, None, outer.chosen_device)
         self.outer, self.what, self.is_repeated = outer, what, is_repeated
-        self.placements = outer.placements
+        self.placements, self.ending = outer.placements, outer.ending
+        self.captures.guards, self.captures.owners = outer.captures.guards, outer.captures.owners
         self.recorder = BodyBuilder(self.registry)
         self.captured: list[Value] = []
         self._inside: dict[int, Tensor] = {}
@@ -151,26 +152,6 @@ class BodyTracer(TraceBuilder):
     def add_placement(self, placement: Placement | None) -> str:
         """Notes the placement of a tensor."""
         return self.outer.add_placement(placement)
-
-    def guard(self, read: Callable[[Any, Any], Any], owner: Any, key: Any) -> Any:
-        """A value from outside; the program is guarded on it."""
-        return self.outer.guard(read, owner, key)
-
-    def guard_items(self, owner: Any, name: str, keys: Sequence[int]) -> None:
-        """Guards the program on objects of a dict."""
-        self.outer.guard_items(owner, name, keys)
-
-    def at_end(self, restore: Callable[[], None]) -> None:
-        """Has `restore` called when the trace ends."""
-        self.outer.at_end(restore)
-
-    def watch(self, owner: Any) -> None:
-        """Guards the program on the facts of `owner`."""
-        self.outer.watch(owner)
-
-    def watch_hooks(self, version: Callable[[], int]) -> None:
-        """Guards the program on hooks."""
-        self.outer.watch_hooks(version)
 
     def _refuse(self, *args: Any, **kwargs: Any) -> Any:
         raise fail(f"{self.what}: gradients of leaves and hooks have no place in a body; call flow.grad in it")

@@ -1,7 +1,7 @@
 """Calls of operators of structured control flow, whose bodies are functions of the module.
 
     func.func private @oneflow_control_0(tensor<4xf32>, .., tensor<4xf32>) -> tensor<4xf32>
-        attributes {oneflow.control = {form = "scan", functions = [@step], ..}}
+        attributes {oneflow.control = {form = "steps", functions = [@step], ..}}
     %0 = call @oneflow_control_0(%x, .., %e)
 
 Operands come first, then a destination for each result that is used. The functions have the attribute `oneflow.body`;

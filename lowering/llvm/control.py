@@ -50,7 +50,7 @@ class ControlWriter:
         self.predicate, self.workspace = self._at(self.scratch, predicate), self._at(self.scratch, workspace)
         _WRITERS[self.control.form](self)
 
-    def scan(self) -> None:
+    def steps(self) -> None:
         """A block for each step. The buffers of the states are chosen so that the last step writes the results."""
         writer, length = self.writer, self.control.length
         initial = list(self.inputs[: self.states])
@@ -180,7 +180,7 @@ class ControlWriter:
 
 
 _WRITERS: Mapping[str, Callable[[ControlWriter], None]] = {
-    "scan": ControlWriter.scan,
+    "steps": ControlWriter.steps,
     "while": ControlWriter.loop_while,
     "branch": ControlWriter.branch,
 }

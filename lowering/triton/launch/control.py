@@ -52,7 +52,7 @@ class ControlWriter:
         """A name for each state."""
         return [f"{letter}{self.number}_{i}" for i in range(self.control.states)]
 
-    def scan(self) -> Iterator[str]:
+    def steps(self) -> Iterator[str]:
         """A loop over the steps. The last step writes the results."""
         length, states, step = self.control.length, self.control.states, f"i{self.number}"
         now, target = self._names("s"), self._names("t")
@@ -131,7 +131,7 @@ def _indented(lines: Sequence[str]) -> list[str]:
 
 
 _WRITERS: Mapping[str, Callable[[ControlWriter], Iterator[str]]] = {
-    "scan": ControlWriter.scan,
+    "steps": ControlWriter.steps,
     "while": ControlWriter.loop_while,
     "branch": ControlWriter.branch,
 }
