@@ -18,6 +18,10 @@ OPERATORS = {
     "attention": """
         attention attention_grad
     """,
+    "attention_forms": """
+        fused_multi_head_attention_inference scaled_dot_product_flash_attention
+        scaled_dot_product_flash_attention_grad
+    """,
     "batch_norm": """
         normalization normalization_grad
     """,
@@ -94,6 +98,10 @@ OPERATORS = {
         fused_get_ciou_result_grad fused_get_convex_diagonal_squared fused_get_convex_diagonal_squared_grad
         fused_get_intersection_area fused_get_intersection_area_grad fused_get_iou fused_get_iou_grad fused_scale_tril
         fused_weighted_sum sqrt_square_sum tuple_identity
+    """,
+    "fused_attention": """
+        fused_attention_concat_past_key_value fused_codegeex_qkv_reshape fused_self_attention_query_mul_key_and_value
+        fused_self_attention_query_mul_key_and_value_grad
     """,
     "fused_linear": """
         cublas_bias_add_relu_matmul_grad cublas_fused_mlp cublas_fused_mlp_grad cublas_matmul_bias_add_grad
@@ -234,6 +242,9 @@ OPERATORS = {
     """,
     "replacing": """
         tensor_scatter_nd_update
+    """,
+    "rotary_embedding": """
+        fused_apply_rotary_emb
     """,
     "same_padding": """
         same_padding same_padding_grad

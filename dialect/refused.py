@@ -48,12 +48,6 @@ REFUSED = {
         embedding_lookup embedding_prefetch embedding_put one_embedding_fused_lookup
         one_embedding_fused_lookup_grad one_embedding_fused_sgd_update_put
     """,
-    "Not yet: define an operator of your own (docs/user-operators.md).": """
-        fused_apply_rotary_emb fused_attention_concat_past_key_value fused_codegeex_qkv_reshape
-        fused_multi_head_attention_inference fused_self_attention_query_mul_key_and_value
-        fused_self_attention_query_mul_key_and_value_grad scaled_dot_product_flash_attention
-        scaled_dot_product_flash_attention_grad
-    """,
 }
 
 _REASONS = {name: reason for reason, names in REFUSED.items() for name in names.split()}

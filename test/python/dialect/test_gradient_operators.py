@@ -162,3 +162,21 @@ def test_gradients_of_batch_normalization_in_parts():
     by_weight, by_bias, by_x = ops.call("normalization_grad", x, dy, mean, inv, weight, axis=1, epsilon=1e-5)
     np.testing.assert_allclose(np.concatenate(slopes), by_x.handle, 1e-9, 1e-9)
     _assert_equal(totals[2:], [by_weight.handle, by_bias.handle])
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.5])
+@pytest.mark.parametrize(
+    ("is_causal", "left", "right"), [(False, -1, -1), (True, -1, -1), (True, 1, -1), (False, 0, 1)]
+)
+def test_gradients_of_flash_attention(rate, is_causal, left, right):
+    """Heads of queries share those of keys, whose gradients are the sums of what each head of a query gives."""
+    ops = NumpyBuilder()
+    query, key, value, dy = _values(ops, (1, 4, 2, 3), (1, 5, 1, 3), (1, 5, 1, 3), (1, 4, 2, 3))
+    attrs = {"softmax_scale": 0.5, "is_causal": is_causal, "window_size_left": left, "window_size_right": right}
+    attrs["p_dropout"] = rate
+    forward = {**attrs, "seed": 9}
+    wanted, results = _derived(ops, "scaled_dot_product_flash_attention", [query, key, value], forward, [dy])
+    got = ops.call("scaled_dot_product_flash_attention_grad", dy, query, key, value, *results, **attrs)
+    _assert_equal(got[:1], wanted["query"])
+    for slope, name in zip(got[1:], ("key", "value"), strict=True):
+        np.testing.assert_allclose(slope.handle.sum(2, keepdims=True), wanted[name][0], 1e-9, 1e-9)

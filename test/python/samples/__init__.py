@@ -45,6 +45,10 @@ UNEDGED = {
     "searchsorted_scalar": "as of searchsorted",
     "attention": "weights that underflow in f32 do not in the reference's f64, so that 0 * inf is NaN",
     "attention_grad": "as of attention",
+    "fused_multi_head_attention_inference": "as of attention",
+    **dict.fromkeys(
+        ("scaled_dot_product_flash_attention", "scaled_dot_product_flash_attention_grad"), "as of attention"
+    ),
     "conv_data_grad": "places between strides and beyond the image are zeros, which an infinite weight makes NaN",
     "deconv1d": "as of conv_data_grad",
     "deconv2d": "as of conv_data_grad",

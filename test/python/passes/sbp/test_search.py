@@ -28,12 +28,15 @@ LISTED = {name for names in COINCIDENCES.values() for name in names.split()}
 EACH = """model model_diff model_copy momentum_buf m v learning_rate scale_by_tensor skip_if"""
 #: Operands whose valid layouts the records leave out as unoffered.
 UNOFFERED = {
+    "scaled_dot_product_flash_attention_grad": "rng_state",
     "batch_norm_gather_stats_with_counts": "input",
     "bernoulli": "in",
     "cond": "xs",
     "distributed_partial_fc_sample_disable_boxing": "sampled_weight_diff sampled_label",
     "cublas_fused_mlp_grad": "x weights cublas_aux hidden",
     "fused_dot_feature_interaction_grad": "features sparse_feature",
+    "fused_attention_concat_past_key_value": "key value past_key past_value",
+    "fused_codegeex_qkv_reshape": "query key value",
     "grid_sample_grad": "input",
     "grouped_matmul_bias": "xs weights biases",
     "hierarchical_parallel_cast_like": "in like",
