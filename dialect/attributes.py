@@ -23,7 +23,9 @@ AttrValue = Any
 
 
 class FunctionValue:
-    """A function of tensors as the value of an attribute; see `body.Body`."""
+    """A function of tensors as the value of an attribute; see `body.Body`. `symbol` names it in its module."""
+
+    symbol: str
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,11 @@ def _check_function(value: Any) -> FunctionValue:
     if not isinstance(value, FunctionValue):
         raise ValueError(f"expected a function of tensors, got {value!r}")
     return value
+
+
+def _write_symbol(value: FunctionValue | str) -> ir.Attribute:
+    """The symbol of a function that is in the module of the operation."""
+    return ir.FlatSymbolRefAttr.get(value if isinstance(value, str) else value.symbol)
 
 
 def _read_symbol(attr: ir.Attribute) -> str:
@@ -194,7 +201,7 @@ STRING = AttrKind("string", _check_string, _read_string, lambda v: ir.StringAttr
 DATA_TYPE = AttrKind("data_type", _check_dtype, _read_dtype, _write_dtype)
 SHAPE = _list_of(INT64, "shape", lambda v: ir.DenseI64ArrayAttr.get(v))
 #: Read and written by the symbol of the function.
-FUNCTION = AttrKind("function", _check_function, _read_symbol, lambda symbol: ir.FlatSymbolRefAttr.get(symbol))
+FUNCTION = AttrKind("function", _check_function, _read_symbol, _write_symbol)
 ND_SBP = AttrKind("nd_sbp", check_nd_sbp, read_nd_sbp, write_nd_sbp)
 
 KINDS = {

@@ -16,6 +16,7 @@ import numpy as np
 from oneflow.dialect.body import Body
 from oneflow.dialect.builder import Builder
 from oneflow.dialect.record import Call
+from oneflow.dialect.tensor_desc import TensorDesc
 
 Arrays = Sequence[np.ndarray]
 #: Runs a body on arrays.
@@ -30,6 +31,15 @@ def run(ops: Builder, op: Call) -> list[np.ndarray]:
 
     assert op.record.control is not None, op.record.name
     return FORMS[op.record.control](apply, op)
+
+
+def passed(op: Call) -> list[TensorDesc]:
+    """The types of what a call on descriptions passes to its functions."""
+    if op.record.control != "steps":
+        return list(op.xs)
+    first = op.states + op.sequences
+    elements = (TensorDesc(None if d.shape is None else d.shape[1:], d.dtype) for d in op.xs[op.states : first])
+    return [*op.xs[: op.states], *elements, *op.xs[first:]]
 
 
 def _steps(apply: Apply, op: Call) -> list[np.ndarray]:

@@ -230,12 +230,12 @@ def read_body(op: ir.Operation, symbol: str) -> Body:
     return Body(inputs, outputs, lambda: _read_steps(function, symbol), symbol, module_of(op))
 
 
-def named_functions(op: ir.Operation) -> list[str]:
-    """The functions that an operator names as its bodies. Such operators have results of any types, in segments."""
+def named_functions(op: ir.Operation) -> dict[str, str]:
+    """The functions that an operator names as its bodies, by attribute. Such operators have results in segments."""
     attributes = op.attributes
     if RESULT_SEGMENTS[0] not in attributes:
-        return []
-    return [a.value for _, a in attributes.items() if isinstance(a, ir.FlatSymbolRefAttr)]
+        return {}
+    return {name: a.value for name, a in attributes.items() if isinstance(a, ir.FlatSymbolRefAttr)}
 
 
 def module_of(op: ir.Operation) -> ir.Operation | None:
@@ -341,7 +341,10 @@ class Inference:
         """
         attributes = tuple(op.attributes.items()) if len(op.attributes) else ()
         by_types = (op.name, tuple([v.type for v in op.operands]), attributes)
-        if by_types in self._by_types and not (self.casts and any(v in self.casts for v in op.operands)):
+        if any(isinstance(a, ir.FlatSymbolRefAttr) for _, a in attributes):
+            # The types of a function may change while its symbol stays.
+            inferred = self._compute(op, tuple([self.desc_of(v) for v in op.operands]))
+        elif by_types in self._by_types and not (self.casts and any(v in self.casts for v in op.operands)):
             inferred = self._by_types[by_types]
         else:
             inferred = self._described(op, by_types, attributes)

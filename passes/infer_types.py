@@ -16,12 +16,13 @@ from typing import ClassVar
 
 from oneflow.dialect import oneflow as dialect
 from oneflow.dialect._mlir import ir, tensor
+from oneflow.dialect.control import passed
 from oneflow.dialect.reader import share_types
 from oneflow.dialect.record import OperatorError, Registry, distribute
 from oneflow.dialect.tensor_desc import TensorDesc, common_type, expected_type, from_mlir
 from oneflow.passes.base import Pass, PassError
 from oneflow.passes.registry import register_pass
-from oneflow.passes.structure import Function, Join, Operand, Structure
+from oneflow.passes.structure import BodyUse, Function, Join, Operand, Structure
 
 
 @register_pass
@@ -161,12 +162,17 @@ class _Refiner:
         for use in uses:
             use.op.operands[use.index] = back
 
-    def _known(self, operands: Sequence[Operand]) -> TensorDesc | None:
-        """What all of these values are known to be; None where one is no tensor of OneFlow's."""
+    def _known(self, operands: Sequence[Operand], others: Sequence[TensorDesc] = ()) -> TensorDesc | None:
+        """What all of these values, and of `others`, are known to be; None where one is no tensor of OneFlow's."""
         values = [o.value for o in operands]
-        if not values or any(from_mlir(v.type) is None for v in values):
+        if not (values or others) or any(from_mlir(v.type) is None for v in values):
             return None
-        return common_type([self.inference.desc_of(v) for v in values])
+        return common_type([*(self.inference.desc_of(v) for v in values), *others])
+
+    def _passed_to_body(self, use: BodyUse) -> list[TensorDesc]:
+        """What an operator passes to its bodies."""
+        record = dialect.record_of(use.op, self.registry)
+        return passed(dialect.operand_call(use.op, record, self.inference.desc_of))
 
     def _join(self, join: Join) -> None:
         known = self._known(join.sources)
@@ -181,10 +187,11 @@ class _Refiner:
             known = self._known([Operand(op, number) for op in function.returns])
             if known is not None and function.refine_result(number, known, self.type_of):
                 news += [c.function for c in self.structure.calls_of(function)]
+                news += [u.function for u in self.structure.body_uses_of(function)]
         for call in self.structure.calls_of(function):
             self._return(function, call.op)
-        for call in function.calls:
-            callee = self.structure.functions.get(call.callee)
+        for symbol in (*(c.callee for c in function.calls), *(u.symbol for u in function.bodies)):
+            callee = self.structure.functions.get(symbol)
             if callee is not None and self._pass_arguments(callee):
                 news.append(callee)
         return news
@@ -196,14 +203,15 @@ class _Refiner:
                 self._refine(value, known)
 
     def _pass_arguments(self, callee: Function) -> bool:
-        """Refines the arguments of `callee` to what all calls pass; whether anything changed."""
+        """Refines the arguments of `callee` to what all calls and operators pass; whether anything changed."""
         stays = callee.name in self.structure.referenced or (self.keep_public and callee.is_public)
         if callee.is_declaration or stays:
             return False
-        calls = self.structure.calls_of(callee)
+        calls, uses = self.structure.calls_of(callee), self.structure.body_uses_of(callee)
+        by_use = [self._passed_to_body(use) for use in uses]
         news = False
         for number, argument in enumerate(callee.arguments):
-            known = self._known([Operand(c.op, number) for c in calls])
+            known = self._known([Operand(c.op, number) for c in calls], [descs[number] for descs in by_use])
             news |= known is not None and self._refine(argument, known)
         if news:
             callee.update_type()

@@ -68,7 +68,7 @@ def keep_entry(module: ir.Module, entry: str) -> None:
 def named_bodies(function: ir.Operation) -> set[str]:
     """The functions that operators of a function name as their bodies."""
     bodies: set[str] = set()
-    dialect.walk(function, lambda op: bodies.update(dialect.named_functions(op)))
+    dialect.walk(function, lambda op: bodies.update(dialect.named_functions(op).values()))
     return bodies
 
 

@@ -47,6 +47,15 @@ class CallSite:
     function: Function
 
 
+@dataclass(frozen=True)
+class BodyUse:
+    """An operator that names a function as its body; `symbol` is the function's name in the whole program."""
+
+    op: ir.Operation
+    symbol: str
+    function: Function
+
+
 @dataclass(eq=False)
 class Function:
     """One `func.func`: the dialect's operations and casts in program order, and what leaves and enters."""
@@ -56,6 +65,7 @@ class Function:
     returns: list[ir.Operation] = field(default_factory=list)
     calls: list[CallSite] = field(default_factory=list)
     joins: list[Join] = field(default_factory=list)
+    bodies: list[BodyUse] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         kind = self.op.attributes["function_type"].value
@@ -113,10 +123,15 @@ class Structure:
     referenced: set[str] = field(default_factory=set)
     fixed: dict[ir.Value, list[Operand]] = field(default_factory=lambda: defaultdict(list))
     _calls: dict[str, list[CallSite]] = field(default_factory=lambda: defaultdict(list))
+    _body_uses: dict[str, list[BodyUse]] = field(default_factory=lambda: defaultdict(list))
 
     def calls_of(self, function: Function) -> list[CallSite]:
         """Every call of a function."""
         return self._calls[function.name]
+
+    def body_uses_of(self, function: Function) -> list[BodyUse]:
+        """Every operator that names a function as its body."""
+        return self._body_uses[function.name]
 
     @classmethod
     def of(cls, root: ir.Operation) -> Structure:
@@ -158,7 +173,10 @@ class Structure:
         for op in body:
             self._add_fixed(op, joined)
             if op.name.startswith(PREFIX):
-                self.referenced.update(map(function.qualified, named_functions(op)))
+                for symbol in dict.fromkeys(named_functions(op).values()):
+                    use = BodyUse(op, function.qualified(symbol), function)
+                    function.bodies.append(use)
+                    self._body_uses[use.symbol].append(use)
             elif op.name not in FLEXIBLE:
                 symbols = (a for _, a in op.attributes.items() if isinstance(a, ir.FlatSymbolRefAttr))
                 self.referenced.update(function.qualified(a.value) for a in symbols)

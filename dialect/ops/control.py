@@ -11,7 +11,7 @@ from oneflow.dialect import dtypes
 from oneflow.dialect.body import Body, expect_arguments, write_body
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.composed import Recorder
-from oneflow.dialect.control import run
+from oneflow.dialect.control import passed, run
 from oneflow.dialect.numpy_builder import NumpyBuilder
 from oneflow.dialect.record import REGISTRY, Call, no_grad, no_sbp, operator
 from oneflow.dialect.reverse import NotDifferentiable, pull_back, zeros_like
@@ -71,11 +71,8 @@ def _stacked(length: Dim, descs: Sequence[TensorDesc]) -> list[TensorDesc]:
 
 def _scan_types(op: Call) -> list[TensorDesc]:
     _expect_counts(op, op.sequences, None)
-    first = op.states + op.sequences
-    sequences = op.xs[op.states : first]
-    length = _length(op, sequences)
-    elements = [TensorDesc((d.shape or ())[1:], d.dtype) for d in sequences]
-    expect_arguments(op, "body", [*op.xs[: op.states], *elements, *op.xs[first:]])
+    length = _length(op, op.xs[op.states : op.states + op.sequences])
+    expect_arguments(op, "body", passed(op))
     states = _check_states(op, op.body.outputs[: op.states])
     return [*states, *_stacked(length, op.body.outputs[op.states :]), *_stacked(length, states)]
 

@@ -1,6 +1,6 @@
 """Recurrent layers and cells: RNN, LSTM, GRU. Parameters have PyTorch's names, shapes and initial distributions. The
 input products of all steps are one product. In a compiled function the steps of a sequence are one `scan`, in eager
-mode a Python loop, as are those of packed sequences, of global tensors and of tensors of dynamic sizes.
+mode a Python loop, as are those of packed sequences, of global tensors and of a batch of dynamic size.
 """
 
 from __future__ import annotations
@@ -164,10 +164,15 @@ def _steps(x: Any) -> Sequence[Any]:
 
 
 def _is_one_scan(gates: Any, states: States) -> bool:
-    """Whether the steps are one operator. Automatic mixed precision changes the types of states in the first step."""
-    tensors = (gates, *states)
-    is_plain = all(x.desc.is_static and x.dtype is gates.dtype for x in tensors) and gates.shape[0] > 0
-    return is_plain and SCOPE.get().autocast is None and traces_bodies()
+    """Whether the steps are one operator, which is compiled for each set of sizes.
+
+    Steps of a static number over a dynamic batch are compiled once as a Python loop. Automatic mixed precision
+    changes the types of states in the first step.
+    """
+    length, tensors = gates.shape[0], (gates, *states)
+    is_sized = length is None or (length > 0 and all(x.desc.is_static for x in tensors))
+    is_plain = all(x.dtype is gates.dtype for x in tensors) and SCOPE.get().autocast is None
+    return is_sized and is_plain and traces_bodies()
 
 
 def _with_output(states: States) -> tuple[States, Any]:

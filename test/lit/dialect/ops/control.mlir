@@ -56,3 +56,16 @@ func.func @chosen(%p: tensor<i1>, %x: tensor<2xf32>) -> tensor<*xf32> {
   %0 = "oneflow.cond"(%p, %x) {true_branch = @sine, false_branch = @same} : (tensor<i1>, tensor<2xf32>) -> tensor<*xf32>
   return %0 : tensor<*xf32>
 }
+
+// The arguments of a body are refined to what all operators pass, and the results of the operators to its results.
+func.func private @grown(%h: tensor<?xf32>, %x: tensor<?xf32>) -> (tensor<?xf32>, tensor<?xf32>) {
+  %0 = "oneflow.broadcast_add"(%h, %x) : (tensor<?xf32>, tensor<?xf32>) -> tensor<?xf32>
+  return %0, %0 : tensor<?xf32>, tensor<?xf32>
+}
+// CHECK: func.func private @grown(%arg0: tensor<3xf32>, %arg1: tensor<3xf32>) -> (tensor<3xf32>, tensor<3xf32>)
+// CHECK-LABEL: func.func @refined
+// CHECK: "oneflow.scan"(%{{.*}}) {body = @grown, {{.*}} : (tensor<3xf32>, tensor<?x3xf32>) -> (tensor<3xf32>, tensor<?x3xf32>, tensor<?x3xf32>)
+func.func @refined(%h: tensor<3xf32>, %x: tensor<?x3xf32>) -> tensor<?x?xf32> {
+  %0:3 = "oneflow.scan"(%h, %x) {body = @grown, states = 1 : i32, sequences = 1 : i32} : (tensor<3xf32>, tensor<?x3xf32>) -> (tensor<?xf32>, tensor<?x?xf32>, tensor<?x?xf32>)
+  return %0#1 : tensor<?x?xf32>
+}

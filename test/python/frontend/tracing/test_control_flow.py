@@ -6,6 +6,7 @@ import pytest
 import oneflow as flow
 from oneflow.lowering.pipelines import pipeline_between
 from oneflow.passes.pipeline import Pipeline
+from oneflow.runtime.sized import compile_program
 
 RNG = np.random.default_rng(0)
 H, X, W = (RNG.standard_normal(s).astype(np.float32) for s in ((2, 3), (4, 2, 3), (3, 3)))
@@ -282,3 +283,27 @@ def test_a_body_is_lowered_once_for_every_step_on_a_gpu():
         Pipeline.parse(pipeline_between(None, "triton"), module.context).run(module)
     plan = next(line for line in str(module).splitlines() if "oneflow.plan" in line)
     assert "in range(9)" in plan and plan.count("run.launch") == 1
+
+
+def test_ranks_compute_bodies_on_whole_tensors():
+    """Sequences that are split are gathered, and the ranks choose the same branch."""
+    two = flow.placement("cpu", ranks=[0, 1])
+
+    def run(x, w):
+        last, ys = flow.scan(cell(w), flow.zeros(2, 3), x)
+        return last, ys, flow.cond(last.sum() > 99, lambda: last, lambda: last * 2)
+
+    split = flow.compile(lambda x, w: run(x.to_global(sbp=flow.sbp.split(1)), w), placement=two)
+    for got, want in zip(split(X, W), run(flow.tensor(X), flow.tensor(W)), strict=True):
+        np.testing.assert_allclose(np.asarray(got), want.numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_a_program_of_dynamic_sizes_is_compiled_for_each():
+    """A recurrent layer over sequences of any length: the bodies take the sizes of each call."""
+    layer = flow.nn.GRU(3, 4)
+    module = flow.trace(lambda x: layer(x)[0], flow.TensorSpec((None, None, 3)))
+    with module.context:
+        run = compile_program(module, "lambda")
+    for length, batch in ((2, 1), (3, 2)):
+        x = RNG.standard_normal((length, batch, 3)).astype(np.float32)
+        np.testing.assert_allclose(run(x)[0], layer(flow.tensor(x))[0].detach().numpy(), rtol=1e-5, atol=1e-6)
