@@ -12,7 +12,7 @@ import functools
 import statistics
 import sys
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -178,19 +178,18 @@ def _run_program(arguments: argparse.Namespace) -> int:
     if arguments.autotune:
         set_compile_option(module, AUTOTUNE, True)
     entry = find_entry(module, arguments.entry_point, text)
-    constants = {name: array for name, array in constants.items() if name in entry.inputs}
     if arguments.output is not None:
         check_output(arguments.output, entry.outputs)
     if arguments.seed is not None:
         set_seed(module, arguments.seed)
     mesh = ranks.find_mesh(module, arguments.mesh)
     if mesh is not None:
-        return _run_ranks(arguments, module, entry, mesh)
+        return _run_ranks(arguments, module, entry, mesh, constants)
     if arguments.nproc is not None or arguments.simulate:
         raise UsageError("expected a program with a mesh: the module attribute oneflow.mesh, or --mesh 2,2")
     for name in arguments.print_ir_after:
         print_after(module, name, file)
-    arrays = match_inputs(entry, {**constants, **_read_inputs(arguments.input)})
+    arrays = _match(arguments, entry, constants)
     start = time.perf_counter()
     executable = _guarded(lambda: compile_for(place, module, entry.name))
     compiled = time.perf_counter() - start
@@ -214,11 +213,13 @@ def _device(arguments: argparse.Namespace) -> Device:
         raise UsageError(f"--device: {error}") from None
 
 
-def _run_ranks(arguments: argparse.Namespace, module: ir.Module, entry: Entry, mesh: Mesh) -> int:
+def _run_ranks(
+    arguments: argparse.Namespace, module: ir.Module, entry: Entry, mesh: Mesh, constants: Mapping[str, np.ndarray]
+) -> int:
     """Runs the ranks of this process; the first rank delivers the whole results."""
     for name in arguments.print_ir_after:
         expect_known(name, ranks.STAGES, "--print-ir-after: expected a stage")
-    arrays = [] if arguments.print_ir_after else match_inputs(entry, _read_inputs(arguments.input))
+    arrays = [] if arguments.print_ir_after else _match(arguments, entry, constants)
     start = time.perf_counter()
     where = _device(arguments)
     if where.type == "cuda" and arguments.simulate:
@@ -228,7 +229,7 @@ def _run_ranks(arguments: argparse.Namespace, module: ir.Module, entry: Entry, m
     is_first = 0 in program.programs
     for name in arguments.print_ir_after if is_first else ():
         print(f"// -----// IR at stage {name} //----- //\n{_guarded(functools.partial(program.ir, name))}")
-    arrays = arrays or match_inputs(entry, _read_inputs(arguments.input))
+    arrays = arrays or _match(arguments, entry, constants)
     pieces = [program.cut(i, a) for i, a in enumerate(arrays)]
     results = _guarded(lambda: program.run(pieces))
     if arguments.time is not None:
@@ -237,6 +238,12 @@ def _run_ranks(arguments: argparse.Namespace, module: ir.Module, entry: Entry, m
     if is_first:
         _deliver(arguments.output, dict(zip(entry.outputs, logical, strict=True)))
     return 0
+
+
+def _match(arguments: argparse.Namespace, entry: Entry, constants: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+    """The arrays of an entry point: those of the command line, and else the constants of the file."""
+    own = {name: array for name, array in constants.items() if name in entry.inputs}
+    return match_inputs(entry, {**own, **_read_inputs(arguments.input)})
 
 
 def _read_inputs(inputs: Sequence[str]) -> dict[str, np.ndarray]:

@@ -139,8 +139,8 @@ class SavedGraph(Module):
         if len(inputs) != len(expected):
             raise CallError(f"expected {len(expected)} inputs, {', '.join(map(str, expected))}, got {len(inputs)}")
         state = {**self._parameters, **self._buffers}
-        given = iter(inputs)
-        values = {a: as_tensor(next(given) if name is None else state[name]) for name, a in self._arguments()}
+        remaining = iter(inputs)
+        values = {a: as_tensor(next(remaining) if name is None else state[name]) for name, a in self._arguments()}
         results = _run(self._function, values, self._file)
         shown = []
         for name, value in zip(_names(self._function, "res_attrs"), results, strict=True):
@@ -227,7 +227,7 @@ def _results(op: ir.Operation, values: Mapping[ir.Value, Any]) -> Sequence[Any]:
         array = read_dense(op)
         if array is not None:
             return [as_tensor(array)]
-    if not dialect.is_oneflow(op):
+    if not dialect.is_oneflow(op) or len(op.regions):
         raise SavedError(f"expected operators of the dialect oneflow, got {op.name} at {place_of(op.location)}")
     record = dialect.record_of(op)
     operand: Callable[[ir.Value], Any] = values.__getitem__

@@ -91,8 +91,8 @@ class _Writer:
         if kind == "variable":
             del attributes["is_dynamic"], attributes["nd_sbp"]
             attributes["parallel"] = "#sbp.parallel<[] -> [[#sbp.B]]>"
-        given = [self.names[v] for v in operands], [_type(v) for v in operands]
-        (self.names[value],) = self._line(kind, name, attributes, *given, [_type(value)])
+        named = [self.names[v] for v in operands], [_type(v) for v in operands]
+        (self.names[value],) = self._line(kind, name, attributes, *named, [_type(value)])
 
     def _operator(self, op: ir.Operation) -> None:
         record = dialect.record_of(op)
@@ -103,17 +103,17 @@ class _Writer:
             if sizes is not None:
                 attributes[other] = f"array<i32: {', '.join(map(str, sizes))}>"
         operands = [_origin(v) for v in op.operands]
-        given = [self.names[v] for v in operands], [_type(v) for v in operands]
+        named = [self.names[v] for v in operands], [_type(v) for v in operands]
         name = f"{self.name}-{record.name}_{len(self.lines)}"
-        results = self._line(record.name, name, attributes, *given, [_type(v) for v in op.results])
+        results = self._line(record.name, name, attributes, *named, [_type(v) for v in op.results])
         self.names.update(zip(op.results, results, strict=True))
 
     def _return(self, values: list[ir.Value]) -> None:
         self.results = [_origin(v) for v in values]
         for number, value in enumerate(self.results):
-            given = self.names[value]
+            operand = self.names[value]
             self.source("output", f"{self.name}-output_{number}", value, [value])
-            values[number], self.names[value] = self.names[value], given
+            values[number], self.names[value] = self.names[value], operand
         kinds = ", ".join(map(_type, self.results))
         self.lines.append(f"    oneflow.return {', '.join(values)} : {kinds}" if values else "    oneflow.return")
 

@@ -276,10 +276,10 @@ class _Maker:
             SavedError: the layer has none of this name and shape.
         """
         own = {**layer._parameters, **layer._buffers}
-        found = None if own.get(name) is None else own[name].shape
+        shape = None if own.get(name) is None else own[name].shape
         wanted = None if tensor is None else tensor.shape
-        if name not in own or found != wanted:
-            raise SavedError(f"expected {type(layer).__name__}.{name} of shape {found}, got {wanted}")
+        if name not in own or shape != wanted:
+            raise SavedError(f"expected {type(layer).__name__}.{name} of shape {shape}, got {wanted}")
         is_plain = name in layer._parameters and tensor is not None and not isinstance(tensor, Parameter)
         setattr(layer, name, _parameter(tensor.numpy()) if is_plain else tensor)
 

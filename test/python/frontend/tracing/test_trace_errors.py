@@ -153,9 +153,7 @@ def test_error_shows_the_source_line(source_lines):
     assert str(info.value).splitlines()[-1].strip() == "if y.sum() > 0:  # HERE"
 
 
-@pytest.mark.parametrize(
-    "shape,dtype,text", [((-1,), flow.float32, "expected sizes from 0"), ((1,), "M8[s]", "M8")]
-)
+@pytest.mark.parametrize("shape,dtype,text", [((-1,), flow.float32, "expected sizes from 0"), ((1,), "M8[s]", "M8")])
 def test_bad_spec(shape, dtype, text):
     with pytest.raises((ValueError, TypeError), match=text):
         flow.TensorSpec(shape, dtype)

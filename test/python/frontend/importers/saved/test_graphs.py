@@ -97,6 +97,17 @@ def test_commands_take_a_folder(folder, tmp_path, capsys):
     assert "expected 48 bytes" in capsys.readouterr().err
 
 
+def test_ranks_take_a_folder(folder):
+    """Its variables are cut for the ranks as its program says."""
+    text = PROGRAM.replace("hierarchy = [1]", "hierarchy = [2]").replace('nd_sbp = ["B"]', 'nd_sbp = ["S(0)"]')
+    (folder / "model.mlir").write_text(text.replace("-> [[#sbp.B]]", "-> [[#sbp.S<1>]]"))
+    x = np.random.default_rng(2).normal(size=(2, 3)).astype(np.float32)
+    np.save(folder / "x.npy", x)
+    given = ["--input", f"x={folder / 'x.npy'}", "--output", str(folder / "y.npz"), "--simulate"]
+    assert oneflow_run.main([str(folder), *given]) == 0
+    np.testing.assert_allclose(np.load(folder / "y.npz")["out0"], rows(x)[0], rtol=1e-5)
+
+
 NORM = """oneflow.job @Norm(%x: tensor<4x1xf32>) -> tensor<4x1xf32> {
   %m = "oneflow.variable"() {device_tag = "cpu", op_name = "mean"} : () -> tensor<1xf32>
   %v = "oneflow.variable"() {device_tag = "cpu", op_name = "variance"} : () -> tensor<1xf32>
