@@ -115,8 +115,8 @@ class _Job:
         Raises:
             ValueError: the value is of another type.
         """
-        given, stated = from_mlir(value.type), from_mlir(op.results[0].type)
-        if given != stated and not _is_bool(given, stated):
+        desc, stated = from_mlir(value.type), from_mlir(op.results[0].type)
+        if desc != stated and not _is_bool(desc, stated):
             raise ValueError(f"expected a result of type {value.type}, got {op.results[0].type}")
         op.results[0].replace_all_uses_with(value)
         self.replaced.append(op)

@@ -48,6 +48,8 @@ from oneflow.frontend.functional.random import get_rng_state, set_rng_state
 from oneflow.frontend.functional_c import FUNCTIONS as _C  # noqa: F401
 from oneflow.frontend.global_tensor import to_global
 from oneflow.frontend.importers.lazy import from_onnx, from_torch, to_onnx
+from oneflow.frontend.importers.saved.files import load, save
+from oneflow.frontend.importers.saved.graphs import load_graph
 from oneflow.frontend.methods import attributes, inplace, methods  # noqa: F401
 from oneflow.frontend.methods.attributes import new_ones
 from oneflow.frontend.methods.tensor_type import Tensor, set_default_tensor_type, typed_tensors
@@ -57,7 +59,6 @@ from oneflow.frontend.oneflow_v0.user_op_builder import user_op_builder
 from oneflow.frontend.oneflow_v0.variables import *  # noqa: F403
 from oneflow.frontend.operators import OPS as ops  # noqa: N811
 from oneflow.frontend.operators import elementwise, operator
-from oneflow.frontend.serialization import load, save
 from oneflow.frontend.tracing import autograd, control_flow
 from oneflow.frontend.tracing.autograd import *  # noqa: F403
 from oneflow.frontend.tracing.control_flow import *  # noqa: F403
@@ -126,6 +127,7 @@ __all__ = [
     "is_autocast_enabled",
     "is_grad_enabled",
     "load",
+    "load_graph",
     "long",
     "new_ones",
     "no_grad",

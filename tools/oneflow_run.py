@@ -2,6 +2,7 @@
 
 oneflow-run model.mlir --entry-point f --input x=x.npy --input weights.safetensors --output out.npz
 oneflow-run model.onnx --input x=x.npy
+oneflow-run saved_graph/ --input x=x.npy
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import functools
 import statistics
 import sys
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -36,6 +38,7 @@ from oneflow.tools.diagnostics import Source
 from oneflow.tools.entry import Entry, EntryError, find_entry, match_inputs
 from oneflow.tools.files import load_operators, read_text
 from oneflow.tools.onnx_models import SUFFIX, import_onnx
+from oneflow.tools.saved_graphs import saved_program
 from oneflow.tools.seeds import set_seed
 from oneflow.tools.target import HELP, for_targets
 
@@ -67,7 +70,7 @@ def _number(minimum: int, maximum: int) -> Callable[[str], int]:
 
 #: The arguments of `add_argument` by option.
 OPTIONS: dict[str, dict[str, Any]] = {
-    "file": {"help": "the program, or an ONNX model; - is standard input"},
+    "file": {"help": "the program, an ONNX model, or the folder of a saved graph; - is standard input"},
     "--entry-point": {"metavar": "NAME", "help": "the function to run (default: the only public one)"},
     "--input": {
         "action": "append", "default": [], "metavar": "[NAME=]FILE",
@@ -150,6 +153,15 @@ def _read_program(file: str, text: str) -> ir.Module | None:
         return None
 
 
+def _read_file(arguments: argparse.Namespace) -> tuple[str, str, dict[str, np.ndarray]]:
+    """The file of the program, its text, and the arrays of its constants by name."""
+    file: str = arguments.file
+    if file.endswith(SUFFIX):
+        return file, *import_onnx(file, _read_inputs(arguments.input))
+    file, constants = saved_program(file) if Path(file).is_dir() else (file, {})
+    return file, read_text(file), constants
+
+
 def _run(arguments: argparse.Namespace) -> int:
     with for_targets(arguments.target):
         return _run_program(arguments)
@@ -159,12 +171,8 @@ def _run_program(arguments: argparse.Namespace) -> int:
     place = _device(arguments)
     if arguments.load_ops is not None:
         load_operators(arguments.load_ops)
-    constants: dict[str, np.ndarray] = {}
-    if arguments.file.endswith(SUFFIX):
-        text, constants = import_onnx(arguments.file, _read_inputs(arguments.input))
-    else:
-        text = read_text(arguments.file)
-    module = _read_program(arguments.file, text)
+    file, text, constants = _read_file(arguments)
+    module = _read_program(file, text)
     if module is None:
         return 1
     if arguments.autotune:
@@ -176,12 +184,12 @@ def _run_program(arguments: argparse.Namespace) -> int:
         set_seed(module, arguments.seed)
     mesh = ranks.find_mesh(module, arguments.mesh)
     if mesh is not None:
-        return _run_ranks(arguments, module, entry, mesh)
+        return _run_ranks(arguments, module, entry, mesh, constants)
     if arguments.nproc is not None or arguments.simulate:
         raise UsageError("expected a program with a mesh: the module attribute oneflow.mesh, or --mesh 2,2")
     for name in arguments.print_ir_after:
-        print_after(module, name, arguments.file)
-    arrays = match_inputs(entry, {**constants, **_read_inputs(arguments.input)})
+        print_after(module, name, file)
+    arrays = _match(arguments, entry, constants)
     start = time.perf_counter()
     executable = _guarded(lambda: compile_for(place, module, entry.name))
     compiled = time.perf_counter() - start
@@ -205,11 +213,13 @@ def _device(arguments: argparse.Namespace) -> Device:
         raise UsageError(f"--device: {error}") from None
 
 
-def _run_ranks(arguments: argparse.Namespace, module: ir.Module, entry: Entry, mesh: Mesh) -> int:
+def _run_ranks(
+    arguments: argparse.Namespace, module: ir.Module, entry: Entry, mesh: Mesh, constants: Mapping[str, np.ndarray]
+) -> int:
     """Runs the ranks of this process; the first rank delivers the whole results."""
     for name in arguments.print_ir_after:
         expect_known(name, ranks.STAGES, "--print-ir-after: expected a stage")
-    arrays = [] if arguments.print_ir_after else match_inputs(entry, _read_inputs(arguments.input))
+    arrays = [] if arguments.print_ir_after else _match(arguments, entry, constants)
     start = time.perf_counter()
     where = _device(arguments)
     if where.type == "cuda" and arguments.simulate:
@@ -219,7 +229,7 @@ def _run_ranks(arguments: argparse.Namespace, module: ir.Module, entry: Entry, m
     is_first = 0 in program.programs
     for name in arguments.print_ir_after if is_first else ():
         print(f"// -----// IR at stage {name} //----- //\n{_guarded(functools.partial(program.ir, name))}")
-    arrays = arrays or match_inputs(entry, _read_inputs(arguments.input))
+    arrays = arrays or _match(arguments, entry, constants)
     pieces = [program.cut(i, a) for i, a in enumerate(arrays)]
     results = _guarded(lambda: program.run(pieces))
     if arguments.time is not None:
@@ -228,6 +238,12 @@ def _run_ranks(arguments: argparse.Namespace, module: ir.Module, entry: Entry, m
     if is_first:
         _deliver(arguments.output, dict(zip(entry.outputs, logical, strict=True)))
     return 0
+
+
+def _match(arguments: argparse.Namespace, entry: Entry, constants: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+    """The arrays of an entry point: those of the command line, and else the constants of the file."""
+    own = {name: array for name, array in constants.items() if name in entry.inputs}
+    return match_inputs(entry, {**own, **_read_inputs(arguments.input)})
 
 
 def _read_inputs(inputs: Sequence[str]) -> dict[str, np.ndarray]:

@@ -3,23 +3,26 @@
 
     oneflow-translate --import-torch model.pt2 -o model.mlir
     oneflow-translate --import-onnx model.onnx -o model.mlir
+    oneflow-translate --import-oneflow saved_graph/ -o model.mlir
     oneflow-translate --gen-op-schema ops.td -o oneflow/core/framework/op_generated.h
     oneflow-translate --import-ods ops.td -o op_generated.cpp
     oneflow-translate --gen-functional-api functional_api.yaml -o oneflow/core/functional/functional_api.yaml.h
 
-The first two commands write the program of an exported PyTorch model or of an ONNX model, and next to it
-`model.safetensors` with the constants under the names of the arguments. The first header has a class for each
-operator, whose static functions the user implements; the source registers the operators with them; the second header
-declares `functional::Name`. They are compiled, together with kernels and functors, into a library that `--load-ops`
-loads. `--load-ops ops.td` has programs verified before there is one.
+The first three commands write the program of an exported PyTorch model, of an ONNX model or of a graph that OneFlow
+saved, and next to it `model.safetensors` with the constants under the names of the arguments. The first header has a
+class for each operator, whose static functions the user implements; the source registers the operators with them; the
+second header declares `functional::Name`. They are compiled, together with kernels and functors, into a library that
+`--load-ops` loads. `--load-ops ops.td` has programs verified before there is one.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+
+import numpy as np
 
 import oneflow.dialect.ops  # noqa: F401  registers the operators
 from oneflow.dialect.record import REGISTRY, Registry
@@ -33,6 +36,7 @@ from oneflow.tools.files import make_folder, read_text, write_text
 from oneflow.tools.functional_header import functional_text
 from oneflow.tools.ods import read_ods, registration_text, schema_text
 from oneflow.tools.onnx_models import import_onnx
+from oneflow.tools.saved_graphs import import_graph
 
 HEADER = "oneflow/core/framework/op_generated.h"
 
@@ -57,7 +61,15 @@ def _gen_functional_api(file: str, arguments: argparse.Namespace) -> str:
 
 
 def _import_onnx(file: str, arguments: argparse.Namespace) -> str:
-    text, constants = import_onnx(file)
+    return _with_constants(*import_onnx(file), arguments)
+
+
+def _import_oneflow(file: str, arguments: argparse.Namespace) -> str:
+    return _with_constants(*import_graph(file), arguments)
+
+
+def _with_constants(text: str, constants: Mapping[str, np.ndarray], arguments: argparse.Namespace) -> str:
+    """The program, next to which its constants are written."""
     if arguments.output != "-" and constants:
         make_folder(Path(arguments.output).parent)
         write_arrays(str(Path(arguments.output).with_suffix(".safetensors")), constants)
@@ -83,13 +95,18 @@ WRITERS: dict[str, tuple[str, str, Callable[[str, argparse.Namespace], str]]] = 
     "gen-op-schema": ("FILE.td", "write the C++ classes whose static functions the user implements", _gen_op_schema),
     "gen-functional-api": ("FILE.yaml", "write the C++ functions of a functional_api.yaml", _gen_functional_api),
     "import-onnx": ("FILE.onnx", "write the program of a model, and its constants as .safetensors", _import_onnx),
+    "import-oneflow": (
+        "FOLDER",
+        "write the program of a saved graph, and its variables as .safetensors",
+        _import_oneflow,
+    ),
 }
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="oneflow-translate",
-        description="Programs from models (.pt2, .onnx), C++ from operators (.td) and functions (.yaml).",
+        description="Programs from models (.pt2, .onnx, folders), C++ from operators (.td) and functions (.yaml).",
         allow_abbrev=False,
     )
     what = parser.add_mutually_exclusive_group(required=True)

@@ -266,6 +266,11 @@ class CompiledFunction:
         specialization = self._latest()
         return str(specialization.traced.module) if stage == "oneflow" else specialization.executable.ir(stage)
 
+    @property
+    def traced(self) -> Traced:
+        """The program of the latest call, or of the given specs, with what it captured."""
+        return self._latest().traced
+
     def _latest(self) -> Specialization:
         if self._last is None and self._spec is not None:
             leaves, tree = self._spec

@@ -28,6 +28,7 @@ from oneflow.frontend.nn.graph_config import GraphConfig
 from oneflow.frontend.nn.module import Module
 from oneflow.frontend.optim.optimizer import Optimizer
 from oneflow.frontend.optim.schedule import LRScheduler
+from oneflow.frontend.tracing.traced import Traced
 
 _numbers = itertools.count()
 
@@ -111,6 +112,11 @@ class Graph(Stateful):
     def ir(self, stage: str = "oneflow") -> str:
         """The program of the latest call at a stage; see `CompiledFunction.ir`."""
         return self._compiled.ir(stage)
+
+    @property
+    def traced(self) -> Traced:
+        """The program of the latest call, with what it captured."""
+        return self._compiled.traced
 
     def debug(self, v_level: int = -1, *, ranks: Any = None, max_py_stack_depth: int = 2, **_: Any) -> None:
         """Taken for programs of OneFlow: `ir` shows a program at every stage, and errors name the user's line."""

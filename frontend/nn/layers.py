@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -32,9 +34,40 @@ __all__ = [
 ]  # fmt: skip
 
 
+#: How many elements new arrays of layers may have together, as the only item; None without a limit.
+_ROOM: ContextVar[list[int] | None] = ContextVar("room", default=None)
+
+
+@contextmanager
+def limited_elements(most: int) -> Iterator[None]:
+    """Within it the parameters and buffers that layers make have at most `most` elements together.
+
+    Layers of other sizes raise ValueError.
+    """
+    token = _ROOM.set([most])
+    try:
+        yield
+    finally:
+        _ROOM.reset(token)
+
+
+def new_array(shape: Sequence[int], value: float, dtype: np.dtype) -> np.ndarray:
+    """The array of a new parameter or buffer, all of one number.
+
+    Raises:
+        ValueError: it has more elements than `limited_elements` allows.
+    """
+    room = _ROOM.get()
+    if room is not None:
+        room[0] -= max(1, math.prod(shape))
+        if room[0] < 0:
+            raise ValueError(f"expected sizes of its tensors, got {list(shape)}")
+    return np.full(shape, value, dtype)
+
+
 def new_parameter(*shape: int, dtype: DType | None = None, value: float = 0.0) -> Parameter:
     """A parameter of one number."""
-    return Parameter(np.full(shape, value, (dtype or get_default_dtype()).numpy))
+    return Parameter(new_array(shape, value, (dtype or get_default_dtype()).numpy))
 
 
 class Linear(Module):
@@ -257,8 +290,8 @@ class _BatchNorm(_Affine):
         super().__init__((num_features,), affine, affine, dtype)
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
         kept = (dtype or get_default_dtype()).accumulator.numpy
-        tracked = {"running_mean": np.zeros(num_features, kept), "running_var": np.ones(num_features, kept)}
-        tracked["num_batches_tracked"] = np.zeros((), np.int64)
+        tracked = {n: new_array([num_features], v, kept) for n, v in (("running_mean", 0), ("running_var", 1))}
+        tracked["num_batches_tracked"] = new_array([], 0, np.dtype(np.int64))
         for name, array in tracked.items():
             self.register_buffer(name, wrapped(array) if track_running_stats else None)
 

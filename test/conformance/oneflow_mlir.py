@@ -57,10 +57,8 @@ def functions_of(text: str) -> list[str] | Outcome:
         try:
             module = ir.Module.parse(mlir_text(text))
         except ir.MLIRError as error:
-            found = (
-                error.error_diagnostics[0].message if error.error_diagnostics else collector.diagnostics[0].message
-            )
-            return Outcome("refused", f"MLIR's parser: {found}")
+            first = (*error.error_diagnostics, *collector.diagnostics)[0]
+            return Outcome("refused", f"MLIR's parser: {first.message}")
         return [str(f) for f in _functions(module.operation) if '"oneflow.' in str(f) or f.name == "func.func"]
 
 
@@ -123,11 +121,11 @@ def try_function(text: str) -> Outcome:
 
 def row(path: Path) -> tuple[str, str, str]:
     """A file's outcome, its count of functions, and the reasons of those that did not pass."""
-    found = functions_of(path.read_text())
-    if isinstance(found, Outcome):
-        return found.kind, "", found.detail
-    outcomes = [try_function(text) for text in found if '"oneflow.' in text]
-    others = len(found) - len(outcomes)
+    functions = functions_of(path.read_text())
+    if isinstance(functions, Outcome):
+        return functions.kind, "", functions.detail
+    outcomes = [try_function(text) for text in functions if '"oneflow.' in text]
+    others = len(functions) - len(outcomes)
     passed = sum(o.kind == "passed" for o in outcomes)
     failed = collections.Counter(f"{o.kind}: {o.detail}" for o in outcomes if o.kind != "passed")
     reasons = [f"{reason} ({count} x)" if count > 1 else reason for reason, count in failed.items()]

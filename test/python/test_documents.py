@@ -16,6 +16,7 @@ from oneflow.passes.registry import PASSES, PIPELINES
 from oneflow.tools.ranks import launcher
 
 ROOT = Path(__file__).parents[2]
+TOOLS = ("oneflow-opt", "oneflow-run", "oneflow-translate")
 SOURCES = ("dialect", "passes", "lowering", "runtime", "frontend", "tools", "testing")
 FOLDERS = (*SOURCES, "src", "test", "docs")
 
@@ -82,12 +83,25 @@ def test_programs_of_control_flow_run(tmp_path):
 
 def test_programs_of_onnx_models_run(tmp_path):
     program = tmp_path / "models.py"
-    text = (ROOT / "docs/importers.md").read_text().partition("## ONNX\n")[2]
+    text = (ROOT / "docs/importers.md").read_text().partition("## ONNX\n")[2].partition("\n## ")[0]
     program.write_text("\n".join(re.findall(r"```python\n(.*?)```", text, re.DOTALL)))
     out = run([sys.executable, str(program)], tmp_path, ROOT)
     first, second = (float(text) for text in out.splitlines()[-2].split())
     assert "tensor<?x4xf32>" in out and out.startswith("[[2. 2.]") and second < first
     assert "'Gemm'" in out or "'MatMul'" in out
+
+
+def test_programs_and_commands_of_oneflow_files_run(tmp_path):
+    text = (ROOT / "docs/importers.md").read_text().partition("## OneFlow\n")[2].partition("\n## ")[0]
+    (program,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    out = run([sys.executable, "-c", program], tmp_path, ROOT)
+    assert "True oneflow.Size([1, 2])\n" in out and "'net.0.weight'" in out
+    tools = "".join(f'{t}() {{ {sys.executable} -m oneflow.tools.{t.replace("-", "_")} "$@"; }}\n' for t in TOOLS)
+    commands = re.findall(r"```(?:sh|console)\n(.*?)```", text, re.DOTALL)
+    script = "set -e\n" + tools + re.sub(r"^\$ ", "", "".join(commands), flags=re.MULTILINE)
+    out = run(["bash", "-c", script.replace("python -c", f"{sys.executable} -c")], tmp_path, ROOT)
+    assert "oneflow.mesh = array<i64: 2>" in out and "out0: float32[3, 2]" in out
+    assert 'oneflow.name = "net.2.bias"' in (tmp_path / "classifier.mlir").read_text()
 
 
 @pytest.mark.parametrize("ranks", [1, 2])

@@ -1,0 +1,1 @@
+"""Files of OneFlow's `save`: variables in folders, pickled objects, graphs."""
