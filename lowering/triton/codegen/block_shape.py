@@ -24,6 +24,10 @@ STRIDED_BLOCK, STRIDED_WARPS, STRIDED_COLUMNS, FEW_COLUMNS, STRIDED_PROGRAMS = 2
 #: The most strided elements that an unrolled loop reduces, so that threads read contiguous elements in vectors; and
 #: the least elements of a block with such a loop.
 MAX_UNROLLED, MIN_UNROLLED_BLOCK = 16, 128
+#: The most steps of windows that are taken one after the other; the largest distance in memory, in elements, between
+#: windows that are neighbours; the bytes of a step that a thread reads where these are not aligned; the fewest
+#: positions of windows of one image for which a program stays in that image, and the candidates of its positions.
+MAX_WINDOW, MAX_WINDOW_STRIDE, WINDOW_BYTES, MIN_PLANE, PLANE_BLOCKS = 128, 4, 4, 256, (1024, 512, 256)
 #: Elements of a block that is read along one loop and written along another (a transpose), and its longest side.
 TRANSPOSE_BLOCK, MAX_SIDE = 4096, 64
 #: A tensor of more than so many times the L2 cache is streamed: its reads should not evict what has been written.
@@ -40,14 +44,14 @@ class BlockShape:
         outer, inner: elements along the outer and the inner loops.
         mode: how inner loops run: `once`, `whole`, `chunk` or `step` (see `loop_nest`).
         warps: warps of a program.
-        unrolled: whether a loop over single steps is unrolled.
+        unrolled: how many steps of a loop over single steps are unrolled; 0 leaves that to Triton.
     """
 
     outer: int
     inner: int
     mode: str
     warps: int
-    unrolled: bool = False
+    unrolled: int = 0
 
 
 def choose_block_shape(kernel: Kernel, structure: Structure, sizes: Mapping[int, Size], forms: Sequence[LinearForm],
@@ -65,11 +69,17 @@ def choose_block_shape(kernel: Kernel, structure: Structure, sizes: Mapping[int,
         return BlockShape(block, 1, "once", warps_for(block // ELEMENTS_PER_THREAD))
     strided = is_strided(structure, forms)
     short = inner is not None and inner <= MAX_UNROLLED and not structure.rowwise
-    if short and (strided or not associative):
+    moves = _moves(structure) if inner is not None and inner <= MAX_WINDOW and not structure.rowwise else []
+    windows = moves and _are_neighbours(structure, structure.outer, forms)
+    if windows or (short and (strided or not associative)):
         sms = gpu_target().sms
         per_sm = power_of_two((outer or POINTWISE_BLOCK * sms) // sms or 1)
         block = min(POINTWISE_BLOCK, outer_block, max(per_sm, MIN_UNROLLED_BLOCK))
-        return BlockShape(block, 1, "step", warps_for(block // ELEMENTS_PER_THREAD), True)
+        unrolled = max(n for n in range(1, MAX_UNROLLED + 1) if (inner or 1) % n == 0)
+        # Windows begin at any element, so that threads read single elements: neighbouring threads read neighbours.
+        is_unaligned = bool(moves) and _are_neighbours(structure, moves, forms)
+        per_thread = max(WINDOW_BYTES // element_bytes(kernel), 1) if is_unaligned else ELEMENTS_PER_THREAD
+        return BlockShape(block, 1, "step", warps_for(block // per_thread), unrolled)
     if not associative:
         block = min(128, outer_block)
         return BlockShape(block, 1, "step", warps_for(block // 16))
@@ -151,6 +161,38 @@ def is_strided(structure: Structure, forms: Sequence[LinearForm]) -> bool:
         and all(f.loops.get(last) != one for f in reduced)
         and any(f.loops.get(n) == one for f in reduced for n in structure.outer)
     )
+
+
+def _are_neighbours(structure: Structure, loops: Sequence[int], forms: Sequence[LinearForm]) -> bool:
+    """Whether reduced elements at neighbouring positions along one of some outer loops are neighbours in memory."""
+    reduced = [f for f in forms if structure.inner[-1] in f.loops and not f.computed]
+    steps = (f.loops[n].static for f in reduced for n in loops if n in f.loops)
+    return any(step is not None and 0 < step <= MAX_WINDOW_STRIDE for step in steps)
+
+
+def _moves(structure: Structure) -> list[int]:
+    """The outer loops that move windows over a tensor."""
+    outer, inner = set(structure.outer), set(structure.inner)
+    positions = [{node.names[d] for d in form.dims} for node in structure.nodes for use in node.inputs
+                 for form in use.access]  # fmt: skip
+    found = set().union(*(p & outer for p in positions if p & inner))
+    return [n for n in structure.outer if n in found]
+
+
+def plane_loops(
+    structure: Structure, sizes: Mapping[int, Size], forms: Sequence[LinearForm]
+) -> tuple[list[int], int]:
+    """The innermost outer loops, which move windows over an image, and a program's positions; none for small images.
+
+    What does not depend on these loops, such as the filters of a depthwise convolution, is one number for a program.
+    """
+    moves = [n for n in _moves(structure) if sizes[n] != Size.of(1)]
+    outer = [n for n in structure.outer if sizes[n] != Size.of(1)]
+    size = product(sizes[n] for n in moves).static
+    is_shared = any(f.loops_used & set(structure.inner) and not f.loops_used & set(moves) for f in forms)
+    if not moves or size is None or size < MIN_PLANE or not is_shared or outer[-len(moves) :] != moves:
+        return [], 0
+    return moves, min(PLANE_BLOCKS, key=lambda block: -(-size // block) * block)
 
 
 def warps_for(threads: int) -> int:

@@ -2,9 +2,10 @@
 
     tl.make_tensor_descriptor(p0, [4096, 768], [768, 1], [128, 64])
 
-Each group of loops that walks a tensor is a dimension of its descriptor. The last dimension is contiguous; strides of
-others are multiples of 16 bytes. Out-of-range elements read as 0 and are not written. A dimension may be cut into
-parts of whole blocks, such as those of a split-K product.
+Each group of loops that walks a tensor is a dimension of its descriptor, those with one position in a block first. The
+last dimension is contiguous; strides of others are multiples of 16 bytes. Out-of-range elements read as 0 and are not
+written. A dimension may be cut into parts, such as those of a split-K product: parts of whole blocks are positions
+along one dimension, others have a dimension of their own, at whose end a block ends too.
 """
 
 from __future__ import annotations
@@ -42,9 +43,10 @@ class Dimension:
 
 
 def describe_dimensions(tile: Tile, tensor: Tensor, form: LinearForm, axes: Sequence[Axis]) -> list[Dimension] | None:
-    """The dimensions of a tensor's descriptor by descending stride; None where TMA cannot read the tensor.
+    """The dimensions of a tensor's descriptor; None where TMA cannot read the tensor.
 
-    Every axis but scalar ones has to be one dimension.
+    Every axis but scalar ones has to be one dimension. Dimensions of scalar axes come first, so that a block is
+    contiguous in shared memory; then dimensions have descending strides.
     """
     if form.computed or form.constant.terms or tensor.element in ("i1", "f64", "i64"):
         return None
@@ -59,7 +61,8 @@ def describe_dimensions(tile: Tile, tensor: Tensor, form: LinearForm, axes: Sequ
             if size is None or stride is None or (not stride and not axis.scalar):
                 return None
             dimensions += [Dimension(axis, tuple(group), size, stride)] if stride else []
-    ordered = _merge_scalars(sorted(dimensions, key=lambda d: -d.stride))
+    merged = _merge_scalars(sorted(dimensions, key=lambda d: -d.stride))
+    ordered = sorted(merged, key=lambda d: not d.axis.scalar)
     missing = {n for n in form.loops if tile.sizes[n] != Size.of(1)} - {n for d in dimensions for n in d.loops}
     if missing or not 2 <= len(ordered) <= MAX_RANK:
         return None

@@ -10,7 +10,7 @@ A program computes a block of the outer loops. The mode of a kernel says how its
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.kernels.nodes import Node, Structure, Use
@@ -19,6 +19,7 @@ from oneflow.lowering.triton.codegen.block_shape import (
     BlockShape,
     choose_block_shape,
     eviction_policy,
+    plane_loops,
     transpose_sides,
     transposed_loops,
     warps_for,
@@ -82,6 +83,8 @@ class LoopNest:
         self.row = Axis("r", self.structure.inner, self.blocks.inner, scalar=self.blocks.mode == "step")
         start = f"{program_id(self.kernel)} * {self.blocks.outer}"
         self.columns = [Axis("x", self.structure.outer, self.blocks.outer, start)]
+        if self.blocks.unrolled:
+            self._separate_images(*plane_loops(self.structure, self.sizes, forms))
         axes = [*self.columns, self.row] if self.blocks.mode != "once" else self.columns
         self.tile = Tile(self.kernel, self.writer, axes, self.sizes, forms, indexed_loops(nodes))
         transposed = transposed_loops(self.structure, self.sizes, forms) if self.blocks.mode == "once" else None
@@ -98,6 +101,19 @@ class LoopNest:
 
     def _is_associative(self) -> bool:
         return all(f is not None or op in self.selections for op, f in self.folds.items())
+
+    def _separate_images(self, moves: list[int], block: int) -> None:
+        """Makes blocks positions in one image each, where these are enough for a program."""
+        if not moves:
+            return
+        rest = [n for n in self.structure.outer if n not in moves]
+        count = -(-(product(self.sizes[n] for n in moves).static or 0) // block)
+        threads = 32 * self.blocks.warps * block // self.blocks.outer
+        self.blocks = replace(self.blocks, outer=block, warps=warps_for(threads))
+        self.columns = [
+            Axis("b", rest, 1, f"{program_id(self.kernel)} // {count}", scalar=True),
+            Axis("x", moves, block, f"{program_id(self.kernel)} % {count} * {block}"),
+        ]
 
     def _transpose(self, along: int, across: int) -> None:
         """Makes blocks two-dimensional: results are contiguous along one loop, an operand along the other."""
@@ -246,7 +262,7 @@ class LoopNest:
     def _sweep_header(self, begin: int, end: int | Size) -> str:
         """The line that begins a loop over blocks of the row."""
         step = f", {self.blocks.inner}" if self.blocks.inner > 1 else ""
-        unrolled = f", loop_unroll_factor={self.row.size}" if self.blocks.unrolled else ""
+        unrolled = f", loop_unroll_factor={self.blocks.unrolled}" if self.blocks.unrolled else ""
         return f"for r_at in {self._sweep_kind(begin, end)}{range_text(begin, end, step + unrolled)}:"
 
     def _sweep_kind(self, begin: int, end: int | Size) -> str:

@@ -7,9 +7,10 @@ leave elements of a fill, are a pass over the destination.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.kernels.nodes import Unsupported
@@ -27,16 +28,16 @@ BLOCK_AXES = frozenset({"x"})
 
 
 class FlatBlock:
-    """A program's block of the flattened positions of a shape; `separate` keeps the dimensions' loops apart."""
+    """A program's block of the flattened positions of a shape; loops of the dimensions `separate` are kept apart."""
 
     def __init__(
-        self, kernel: Kernel, shape: Sequence[Size], forms: Sequence[LinearForm], separate: bool = False
+        self, kernel: Kernel, shape: Sequence[Size], forms: Sequence[LinearForm], separate: Set[int] = frozenset()
     ) -> None:
         count = product(shape)
         self.size = POINTWISE_BLOCK if count.static is None else min(POINTWISE_BLOCK, power_of_two(count.static))
         axis = Axis("x", list(range(len(shape))), self.size, f"{program_id(kernel)} * {self.size}")
         self.writer, sizes = Writer(), dict(enumerate(shape))
-        self.tile = Tile(kernel, self.writer, [axis], sizes, forms, set(sizes) if separate else set())
+        self.tile = Tile(kernel, self.writer, [axis], sizes, forms, set(separate))
         self.tile.place(axis)
         self.grid = f"cdiv({count}, {self.size})" if count.static is None else str(-(-count.static // self.size))
 
@@ -171,6 +172,21 @@ class _Slice:
         known = [(begin, begin + size) for begin, size in pairs if begin is not None and size is not None]
         return known if len(known) == len(pairs) else []
 
+    @functools.cached_property
+    def partial_axes(self) -> set[int]:
+        """The target's dimensions of which the slice is a part, or may be."""
+        moves = zip(self.offsets, self.sizes, self.steps, self.target.shape, strict=True)
+        return {
+            axis
+            for axis, (offset, size, step, whole) in enumerate(moves)
+            if offset != Size() or step != Size.of(1) or size != whole
+        }
+
+    @property
+    def source_form(self) -> LinearForm:
+        """The offset of the source's elements over the target's dimensions."""
+        return LinearForm({a: s for a, s in zip(self.axes, self.source.strides, strict=True) if s.terms})
+
     def fill_value(self, block: FlatBlock) -> Value | None:
         """The value of the source's elements, where the source is a fill of the kernel."""
         return None if self.fill is None else initial_value(BodyEmitter(block.tile), self.fill)
@@ -208,8 +224,8 @@ def _sizes(kernel: Kernel, op: ir.Operation, name: str, dynamic: Sequence[ir.Val
 def _insert_all(kernel: Kernel, into: ir.Value, slices: Sequence[_Slice]) -> FlatBlock:
     """A pass over the destination: each element is that of the last slice that covers it, else the old one."""
     target = slices[0].target
-    form = identity(target)
-    block = FlatBlock(kernel, target.shape, [form], separate=True)
+    form, partial = identity(target), {axis for part in slices for axis in part.partial_axes}
+    block = FlatBlock(kernel, target.shape, [form, *(part.source_form for part in slices)], partial)
     updated = isinstance(into, ir.BlockArgument)
     value, written = None if updated else initial_value(BodyEmitter(block.tile), into), []
     for part in slices:
@@ -228,17 +244,22 @@ def _insert_all(kernel: Kernel, into: ir.Value, slices: Sequence[_Slice]) -> Fla
 def _slice_elements(block: FlatBlock, part: _Slice) -> tuple[Value, Value]:
     """Whether positions of the destination are in a slice, and the source's elements there."""
     tile, writer = block.tile, block.writer
-    inside, parts = [tile.mask(BLOCK_AXES) or "True"], []
+    covered = tile.mask(BLOCK_AXES)
+    inside, parts = [covered] if covered else [], []
     strides = dict(zip(part.axes, part.source.strides, strict=True))
     for axis, (offset, size, step) in enumerate(zip(part.offsets, part.sizes, part.steps, strict=True)):
         position = tile.positions.get(axis)
+        if axis not in part.partial_axes:
+            parts += [f"{position.name} * {strides[axis].factor}"] if position is not None and axis in strides else []
+            continue
         at = f"{position.name if position else 0} - {offset.atom}"
         local = writer.define(f"({at}) // {step.atom}" if step != Size.of(1) else at, "position", BLOCK_AXES, "j")
         inside.append(f"({local.name} >= 0) & ({local.name} < {size.atom})")
         inside += [f"(({at}) % {step.atom} == 0)"] if step != Size.of(1) else []
         if axis in strides:
             parts.append(f"{local.name} * {strides[axis].factor}")
-    mask = writer.define(" & ".join(f"({i})" for i in inside), "i1", BLOCK_AXES, "inside")
+    text = " & ".join(f"({i})" for i in inside) or tile.full("True", "i1", tile.shape)
+    mask = writer.define(text, "i1", BLOCK_AXES, "inside")
     number = part.fill_value(block)
     if number is not None:
         return mask, number

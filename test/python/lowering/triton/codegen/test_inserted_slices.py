@@ -7,6 +7,8 @@ from test_hopper_attention import program_of
 import oneflow as flow
 from oneflow.testing.triton_interpreter import interpret_program
 
+F = flow.nn.functional
+
 
 def normal(*shape):
     return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
@@ -62,3 +64,12 @@ def test_slices_into_a_tensor():
     want[:, 32:96], want[:, 128:160] = a, b
     got = interpret_program(program, x, a, b)
     np.testing.assert_allclose(got[0], want, 1e-6)
+
+
+def test_whole_dimensions_have_no_masks():
+    """Images and channels of a padded tensor are walked as one; rows and columns are compared with the border."""
+    program, x = program_of(lambda x: F.pad(x, (1, 2, 3, 0)), [(2, 3, 5, 70)], flow.float32), normal(2, 3, 5, 70)
+    (line,) = [line for line in program.text.splitlines() if "inside" in line.split(" = ")[0]]
+    assert line.count(">=") == 2
+    want = np.pad(x, [(0, 0), (0, 0), (3, 0), (1, 2)])
+    np.testing.assert_array_equal(interpret_program(program, x)[0], want)

@@ -190,16 +190,18 @@ def test_split_k(flip):
     np.testing.assert_allclose(got.view(ml_dtypes.bfloat16).astype(np.float32), want, 1e-2, 0.5)
 
 
-@pytest.mark.parametrize(("parts", "described"), [(4, True), (5, False)])
-def test_split_k_by_descriptors(parts, described, monkeypatch):
-    """Parts of whole blocks are read by descriptors; other parts by pointers."""
+@pytest.mark.parametrize(
+    ("depth", "parts", "described"),
+    [(1024, 4, "(p0, [64, 1024], [1024, 1]"), (1000, 5, "(p0, [5, 64, 200], [200, 1000, 1]"), (1000, 8, "")],
+)
+def test_split_k_by_descriptors(depth, parts, described, monkeypatch):
+    """Parts of whole blocks are positions of a descriptor, others have a dimension; unaligned parts have neither."""
     monkeypatch.setattr(split_reductions, "choose_split_k", lambda *product, warp_specialized=True: (0, parts))
     monkeypatch.setattr(matmul, "ranked_configs", lambda product: [TMA_CONFIGS[-1], POINTER_CONFIGS[3]])
-    depth = 1024 if described else 1000
     a, b = normal(64, depth).astype(np.float16), normal(depth, 128).astype(np.float16)
     program = lower(call("matmul", [f"64x{depth}xf16", f"{depth}x128xf16"], "", "64x128xf16"))
-    assert (f"(p0, [64, {depth}], [{depth}, 1]" in program.text) == described
-    assert (f"b1 * {depth // parts} + k_at" in program.text) == described == ("tor(p0" in program.text)
+    assert described in program.text and ("tor(p0" in program.text) == bool(described)
+    assert (f"b1 * {depth // parts} + k_at" in program.text) == (depth == 1024)
     (got,) = interpret_program(program, a, b)
     np.testing.assert_allclose(got.astype(np.float32), a.astype(np.float32) @ b.astype(np.float32), 1e-2, 0.1)
 
