@@ -143,6 +143,8 @@ class Operator:
     traits: frozenset[str] = frozenset()
     family: str = ""
     where: str = ""
+    #: Whether it is defined in a notebook or typed into an interpreter.
+    is_interactive: bool = False
 
     @property
     def name(self) -> str:
@@ -316,6 +318,8 @@ class Registry:
         self._families, self._index = families, index
         self._is_complete = not families
         self._loading = Lock(reentrant=True)
+        #: Called with the name of an operator whose record was replaced, by what keeps programs of operators.
+        self.on_replacement: list[Callable[[str], None]] = []
 
     @property
     def operators(self) -> dict[str, Operator]:
@@ -351,19 +355,26 @@ class Registry:
         """The operators that the index does not name, as far as they are loaded: those of users."""
         return [record for name, record in list(self._loaded.items()) if name not in self._index]
 
-    def add(self, record: Operator) -> Operator:
+    def add(self, record: Operator, replace: bool = False) -> Operator:
         """Registers an operator.
+
+        A definition replaces the operator that a user defined at the same place before: a definition that runs again.
+        With `replace` it replaces any operator of a user; so does one in a notebook an earlier one of the notebook.
 
         Raises:
             SignatureError: the name is taken, both places are named; or its names are none that MLIR takes.
         """
         check_names(record.signature)
         registered = self._load(record.name)
-        if registered is not None:
+        is_ours = record.name in self._index
+        if registered is not None and (is_ours or not (replace or _is_redefined(registered, record))):
+            remedy = "rename the second" if is_ours else "rename one, or give the second replace=True"
             raise SignatureError(
-                f"operator {record.name} is defined twice: at {registered.where} and at {record.where}; rename one"
+                f"operator {record.name} is defined twice: at {registered.where} and at {record.where}; {remedy}"
             )
         self._loaded[record.name] = record
+        for forget in self.on_replacement if registered is not None else ():
+            forget(record.name)
         return record
 
     def __getitem__(self, name: str) -> Operator:
@@ -389,6 +400,11 @@ class Registry:
         return f"unknown operator oneflow.{name}{suggestion(name, self.operators, 'oneflow.')}"
 
 
+def _is_redefined(old: Operator, new: Operator) -> bool:
+    """Whether a definition runs again: at the same place, or in another cell of the same notebook."""
+    return old.where == new.where or (old.is_interactive and new.is_interactive)
+
+
 def suggestion(name: str, names: Any, prefix: str = "") -> str:
     """`; did you mean ..?` for the nearest of `names`, or nothing."""
     near = difflib.get_close_matches(name, list(names), 1)
@@ -399,13 +415,16 @@ def suggestion(name: str, names: Any, prefix: str = "") -> str:
 REGISTRY = Registry(families="oneflow.dialect.ops", index=FAMILY_OF)
 
 
-def define(signature: str, *, registry: Registry = REGISTRY, depth: int = 1, **slots: Any) -> Operator:
+def define(
+    signature: str, *, registry: Registry = REGISTRY, depth: int = 1, replace: bool = False, **slots: Any
+) -> Operator:
     """Registers one operator from its signature line and slots.
 
     Args:
         signature: the line that `signature.parse_signature` reads.
         registry: where it is added.
         depth: how many callers up the definition stands, for `where`.
+        replace: whether it replaces an operator that a user defined elsewhere.
         slots: `doc`, the slots of `Operator`, and `laws`, `pure`, `traits`.
 
     Raises:
@@ -413,10 +432,11 @@ def define(signature: str, *, registry: Registry = REGISTRY, depth: int = 1, **s
     """
     frame = sys._getframe(depth)
     slots.setdefault("where", f"{frame.f_code.co_filename}:{frame.f_lineno}")
+    slots.setdefault("is_interactive", "__file__" not in frame.f_globals)
     slots.setdefault("family", frame.f_globals.get("__name__", "").rpartition(".")[2])
     parsed = parse_signature(signature)
     _check_slots(parsed.name, slots)
-    return registry.add(Operator(parsed, **slots))
+    return registry.add(Operator(parsed, **slots), replace)
 
 
 def operator(signature: str, *, registry: Registry = REGISTRY, **options: Any) -> Callable[[type], Operator]:

@@ -37,12 +37,16 @@ from oneflow.runtime.user_ops.operations import operation_name
 from oneflow.runtime.user_ops.triton_kernel import TritonKernel
 
 
-def operator(signature: str, *, registry: Registry = REGISTRY, **options: Any) -> Callable[[type], Operator]:
+def operator(
+    signature: str, *, registry: Registry = REGISTRY, replace: bool = False, **options: Any
+) -> Callable[[type], Operator]:
     """Registers the operator that a class defines: a decorator.
 
     Args:
         signature: its operands, attributes and results: `"clip(x, limit: float = 1.0) -> y"`.
         registry: where it is added.
+        replace: whether it replaces an operator of this name that was defined elsewhere. A definition that runs
+            again, and one in another cell of a notebook, replaces the operator in any case.
         options: slots that are not in the class, such as `pure=False`.
 
     The class has the slots as members: `types` (a function of the call, or the name of the operand whose type the
@@ -57,16 +61,18 @@ def operator(signature: str, *, registry: Registry = REGISTRY, **options: Any) -
         slots = {k: v for k, v in vars(body).items() if not k.startswith("__")} | options
         slots = current_names(SLOTS, slots)
         doc = inspect.getdoc(body) or f"A user's operator, {body.__name__}."
-        return define(signature, registry=registry, depth=2, doc=doc, **_with_defaults(signature, registry, slots))
+        filled = _with_defaults(signature, registry, slots)
+        return define(signature, registry=registry, depth=2, replace=replace, doc=doc, **filled)
 
     return wrap
 
 
-def elementwise(signature: str, **options: Any) -> Callable[[Callable[..., Any]], Operator]:
+def elementwise(signature: str, *, replace: bool = False, **options: Any) -> Callable[[Callable[..., Any]], Operator]:
     """Registers the element-wise operator that a function of scalars defines: a decorator.
 
     Args:
         signature: its operands, attributes and result: `"softclip(x, limit: float = 1.0) -> y"`.
+        replace: as for `operator`.
         options: as for `dialect.elementwise.elementwise`: `reference`, `allowed`, `result`, `linear`, slots.
 
     The function is the body, over one `flow.scalar` expression per operand, with attributes as keyword-only
@@ -83,7 +89,7 @@ def elementwise(signature: str, **options: Any) -> Callable[[Callable[..., Any]]
         doc = inspect.getdoc(body) or f"A user's operator, {name}."
         slots = current_names(SLOTS, options)
         scalar, slots = guard(name, "scalar", body), slots | _guarded(parsed, slots)
-        return rows.elementwise(signature, doc, scalar=scalar, depth=2, **slots)
+        return rows.elementwise(signature, doc, scalar=scalar, depth=2, replace=replace, **slots)
 
     return wrap
 

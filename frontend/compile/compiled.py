@@ -17,6 +17,7 @@ import numpy as np
 from oneflow.dialect import dtypes
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.locks import Lock
+from oneflow.dialect.record import REGISTRY
 from oneflow.frontend.compile.ahead_of_time_backward import make_pullback, recorded_call, recorder
 from oneflow.frontend.compile.guarded_call import FastPath
 from oneflow.frontend.compile.specialization import Specialization, no_fast_path
@@ -55,6 +56,18 @@ from oneflow.runtime.global_array import Placement
 STATIC_TYPES = (bool, int, float, complex, str, bytes, type(None), dtypes.DType, Stateful)
 
 
+#: All compiled functions.
+_functions: weakref.WeakSet[CompiledFunction] = weakref.WeakSet()
+
+
+def _forget_programs(name: str) -> None:
+    for function in list(_functions):
+        function.forget()
+
+
+REGISTRY.on_replacement.append(_forget_programs)
+
+
 class CompiledFunction:
     """A Python function that runs as compiled code, with one program for each input signature.
 
@@ -89,6 +102,13 @@ class CompiledFunction:
         self._last: Specialization | None = None
         self._fast: tuple[Any, FastPath] = None, no_fast_path  # the settings of the latest call, and its fast path
         self._lock, self._updating = Lock(), Lock(reentrant=True)
+        _functions.add(self)
+
+    def forget(self) -> None:
+        """Drops all programs of the function, so that the next call traces it again."""
+        with self._lock.held():
+            self._specializations, self._by_signature = {}, {}
+            self._last, self._fast = None, (None, no_fast_path)
 
     def __get__(self, instance: Any, owner: type | None = None) -> CompiledFunction:
         """The function as a method of `instance`; every instance has programs of its own."""

@@ -39,6 +39,12 @@ class EagerBuilder(Builder):
         super().__init__()
         self._kernels: dict[Any, Kernel] = {}
         self._shared = SharedKernels()
+        self.registry.on_replacement.append(self._forget)
+
+    def _forget(self, name: str) -> None:
+        """Drops the kernels of an operator that is another one now."""
+        self._kernels = {key: kernel for key, kernel in self._kernels.items() if key[1] != name}
+        self._shared = SharedKernels()
 
     def call(self, name: str, *operands: Any, **attrs: Any) -> tuple[Value, ...]:
         """The results of operator `name`; see `Builder.call`.
