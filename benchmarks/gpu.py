@@ -11,6 +11,7 @@ clock, at least 20 ms of them in a row.
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 import statistics
 import subprocess
@@ -26,7 +27,8 @@ from typing import Any
 import gpu_models as models
 import torch
 from gpu_row import COMPILED, COPY, Action, Row
-from gpu_rows import COLUMNS, GROUPS, PEERS, adamw, next_token, tokens, training
+from gpu_rows import COLUMNS, GROUPS, PEERS, adamw, next_token, tokens
+from steps import step_of
 
 import oneflow as flow
 from oneflow.runtime.cuda import executable
@@ -133,7 +135,7 @@ def compile_seconds() -> list[str]:
 def first_call() -> None:
     """Prints how long the first call takes, and its parts: the rest is tracing and the first run."""
     model = models.gpt2(flow).to(flow.bfloat16).to("cuda")
-    step = flow.compile(training(flow, model, next_token, adamw(flow, model)))
+    step = flow.compile(step_of(functools.partial(next_token, flow, model), adamw(flow, model)))
     tensors = [flow.from_numpy(a) for a in tokens(8)]
     spent: dict[str, float] = {}
     for name in ("find_program", "compile_for_arch", "CudaExecutable", "record", "Steps"):

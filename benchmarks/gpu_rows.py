@@ -6,6 +6,7 @@ A row is made when it is measured, so that one that fails leaves the others alon
 from __future__ import annotations
 
 import copy
+import functools
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -15,6 +16,7 @@ import gpu_models as models
 import torch
 from gpu_bandwidth import long_rows, pointwise, rows
 from gpu_row import COMPILED, COPY, CUDNN, DTYPES, EAGER, FLASH, Action, Row, both, compare, compiled, normal
+from steps import step_of
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import oneflow as flow
@@ -135,19 +137,6 @@ def by(library: SDPBackend, action: Action) -> Action:
     return run
 
 
-def training(lib: Any, model: Any, loss: Callable[..., Any], optimizer: Any) -> Callable[..., Any]:
-    """One step of training."""
-
-    def step(*arrays: Any) -> Any:
-        value = loss(lib, model, *arrays)
-        value.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        return value
-
-    return step
-
-
 def step_row(name: str, make: Callable[[Any], Any], loss: Callable[..., Any], arrays: Sequence[torch.Tensor],
              dtype: str, optimizer: Callable[[Any, Any], Any] | None, mode: str) -> Row:  # fmt: skip
     """A model's step of training, or its forward pass where there is no optimizer."""
@@ -161,8 +150,8 @@ def step_row(name: str, make: Callable[[Any], Any], loss: Callable[..., Any], ar
         mine.eval(), theirs.eval()
         ours, slow = (lambda *a: loss(flow, mine, *a)), (lambda *a: loss(torch, theirs, *a))
     else:
-        ours = training(flow, mine, loss, optimizer(flow, mine))
-        slow = training(torch, theirs, loss, optimizer(torch, theirs))
+        ours = step_of(functools.partial(loss, flow, mine), optimizer(flow, mine))
+        slow = step_of(functools.partial(loss, torch, theirs), optimizer(torch, theirs))
     ours = flow.compile(ours)
     begin = time.perf_counter()
     first = ours(*tensors)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import os
 import statistics
 import subprocess
@@ -23,6 +24,7 @@ from typing import Any
 
 import gpu_models as models
 import numpy as np
+from steps import step_of
 
 import oneflow as flow
 from oneflow.runtime.collectives import mpi, nccl
@@ -116,16 +118,7 @@ def reduce(rank: Rank) -> Iterator[str]:
 
 def training(model: Any, optimizer: Any, loss: Callable[..., Any]) -> Any:
     """A compiled step of training."""
-
-    @flow.compile
-    def step(*arrays: Any) -> Any:
-        value = loss(model, *arrays)
-        value.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        return value
-
-    return step
+    return flow.compile(step_of(functools.partial(loss, model), optimizer))
 
 
 def steps(rank: Rank, make: Action, loss: Callable[..., Any], batch: Callable[[int], list[np.ndarray]], layout: Any,

@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from steps import step_of
 from zoo_models import Model, zoo
 
 import oneflow as flow
@@ -116,16 +117,9 @@ def check(case: Case) -> str:
 
 def step(lib: ModuleType, model: Any) -> Callable[..., Any]:
     """A step of training with AdamW."""
-    optimizer = lib.optim.AdamW(model.parameters(), lr=1e-4)
-
-    def run(labels: Any, *inputs: Any) -> Any:
-        value = loss(lib, model, labels, inputs)
-        value.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        return value
-
-    return run
+    return step_of(
+        lambda labels, *inputs: loss(lib, model, labels, inputs), lib.optim.AdamW(model.parameters(), lr=1e-4)
+    )
 
 
 def times(case: Case, compiled: bool) -> dict[str, float]:

@@ -353,6 +353,29 @@ def guarded_call(
     return call
 
 
+def unguarded_call(
+    classes: Sequence[type], replay: Callable[[Sequence[Data]], list[Data] | None], rebuild: Callable[[Any], Any]
+) -> FastPath:
+    """The warm call of a program on the host that depends on its arguments alone, for arguments of these classes."""
+    wanted = tuple(classes)
+
+    def call(args: Sequence[Any]) -> Any:
+        if tuple(map(type, args)) != wanted:
+            return NotImplemented
+        arrays = []
+        for argument in args:
+            if type(argument) is EagerTensor:
+                variable: Any = argument.handle
+                if argument.view_meta is not None or variable.node is not None or variable.leaf is not None:
+                    return NotImplemented
+                argument = variable.handle
+            arrays.append(argument)
+        results = replay(arrays)
+        return NotImplemented if results is None else rebuild(results)
+
+    return call
+
+
 def rebuild_tensors(traced: Traced, descs: Sequence[TensorDesc | None]) -> Callable[[Sequence[Data]], Any]:
     """What a function returns for the arrays of its result tensors, whose types are `descs`."""
     kind, leaves = traced.outputs.kind, traced.leaves

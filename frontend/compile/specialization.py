@@ -26,6 +26,7 @@ from oneflow.frontend.compile.guarded_call import (
     rebuild_tensors,
     settings_hold,
     tensor_of,
+    unguarded_call,
 )
 from oneflow.frontend.core.arrays import Data, device_of, is_on_device, is_on_host, ranks_of, to_array, to_host
 from oneflow.frontend.core.devices import Device
@@ -172,8 +173,11 @@ class Specialization:
         if classes and set(classes) <= {self.executable.array, EagerTensor} and self.executable.is_remote:
             return self._guarded_call(leaves, name, record)
         if not self.executable.is_remote and set(classes) <= {np.ndarray, EagerTensor}:
-            plain = self._host_call is not None and EagerTensor not in classes
-            return self._host_arrays_fast_path if plain else self._guarded_call(leaves, name, record)
+            if self._host_call is None:
+                return self._guarded_call(leaves, name, record)
+            if EagerTensor in classes:
+                return unguarded_call(classes, self._host_call, self._rebuild_tensors)
+            return self._host_arrays_fast_path
         return self._foreign_arrays_fast_path(classes) if all(map(is_on_host, leaves)) else no_fast_path
 
     @functools.cached_property

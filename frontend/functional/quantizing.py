@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from oneflow.frontend.core.dispatch import as_tensor, dispatch, dispatch_all
 from oneflow.frontend.core.tensor import Tensor
+from oneflow.frontend.functional.rules import describe
 
 __all__ = ["fake_quantization", "min_max_observer", "quantization"]
 
@@ -28,32 +30,23 @@ def min_max_observer(
     return dispatch_all("min_max_observer", as_tensor(input), **options, **numbers)
 
 
-def _quantized(name: str, operands: tuple[Any, ...], formula: str, bit: int, scheme: str) -> Tensor:
-    options = {"quantization_formula": formula, "quantization_bit": bit, "quantization_scheme": scheme}
-    return dispatch(name, *map(as_tensor, operands), **options)
+def _quantizer(name: str, doc: str) -> Callable[..., Tensor]:
+    def function(
+        input: Any,
+        scale: Any,
+        zero_point: Any,
+        quantization_formula: str = "google",
+        quantization_bit: int = 8,
+        quantization_scheme: str = "symmetric",
+    ) -> Tensor:
+        options = {"quantization_formula": quantization_formula, "quantization_scheme": quantization_scheme}
+        operands = map(as_tensor, (input, scale, zero_point))
+        return dispatch(name, *operands, **options, quantization_bit=quantization_bit)
+
+    return describe(function, name, doc)
 
 
-def quantization(
-    input: Any,
-    scale: Any,
-    zero_point: Any,
-    quantization_formula: str = "google",
-    quantization_bit: int = 8,
-    quantization_scheme: str = "symmetric",
-) -> Tensor:
-    """A tensor as whole numbers of a few bits, in its own element type."""
-    operands = input, scale, zero_point
-    return _quantized("quantization", operands, quantization_formula, quantization_bit, quantization_scheme)
-
-
-def fake_quantization(
-    input: Any,
-    scale: Any,
-    zero_point: Any,
-    quantization_formula: str = "google",
-    quantization_bit: int = 8,
-    quantization_scheme: str = "symmetric",
-) -> Tensor:
-    """What `quantization` keeps of a tensor. The gradient is that of the identity."""
-    operands = input, scale, zero_point
-    return _quantized("fake_quantization", operands, quantization_formula, quantization_bit, quantization_scheme)
+quantization = _quantizer("quantization", "A tensor as whole numbers of a few bits, in its own element type.")
+fake_quantization = _quantizer(
+    "fake_quantization", "What `quantization` keeps of a tensor. The gradient is that of the identity."
+)

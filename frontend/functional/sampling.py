@@ -87,6 +87,17 @@ def interpolate_like(input: Any, like: Any, mode: str = "nearest", align_corners
     return interpolate(input, as_tensor(like).sizes()[2:], None, mode, align_corners)
 
 
+def written_at(write: Callable[..., Tensor], x: Tensor, indices: Tensor, sizes: Sequence[Any]) -> Tensor:
+    """The elements of `x` at the positions `indices` of images of these sizes, zeros elsewhere.
+
+    `write(zeros, dim, positions, elements)` is `scatter`, or `scatter_add` where positions repeat.
+    """
+    lead = x.sizes()[: x.rank - len(sizes)]
+    flat = zeros(*lead, math.prod(sizes), dtype=x.dtype)
+    elements, positions = (reshape(v, (*lead, -1)) for v in (x, indices))
+    return reshape(write(flat, len(lead), positions, elements), (*lead, *sizes))
+
+
 def _unpool(spatial: int) -> Callable[..., Tensor]:
     def function(
         x: Any,
@@ -106,14 +117,12 @@ def _unpool(spatial: int) -> Callable[..., Tensor]:
             per_dimension(value, spatial, name)
             for name, value in (("kernel_size", kernel_size), ("stride", stride or kernel_size), ("padding", padding))
         )
-        lead, sizes = x.sizes()[:-spatial], x.sizes()[-spatial:]
+        sizes = x.sizes()[-spatial:]
         usual = [(n - 1) * s - 2 * p + k for n, s, p, k in zip(sizes, steps, borders, kernel, strict=True)]
         target = usual if output_size is None else list(output_size)[-spatial:]
         if any(abs(n - u) >= s for n, u, s in zip(target, usual, steps, strict=True)):
             raise fail(f"expected an output_size less than {list(steps)} from {usual}, got {output_size}")
-        flat = zeros(*lead, math.prod(target), dtype=x.dtype)
-        values, places = (reshape(v, (*lead, -1)) for v in (x, indices))
-        return reshape(scatter(flat, -1, places, values), (*lead, *target))
+        return written_at(scatter, x, indices, target)
 
     return describe(
         function,

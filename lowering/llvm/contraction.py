@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from oneflow.lowering.kernels.nodes import Structure, Unsupported
 from oneflow.lowering.llvm import sums
@@ -47,16 +48,18 @@ def emit_contraction(kernel: Kernel, structure: Structure) -> str:
     return Contraction(kernel, in_result_order(structure), "column").emit()
 
 
-def register_tiles(target: CpuTarget) -> dict[int, int]:
+def register_tiles(target: CpuTarget, reloads_sums: bool = False) -> dict[int, int]:
     """The register tiles of a target: rows by the number of vectors in a row, widest first.
 
     Accumulators fill at most three quarters of the registers. The others hold the right operand's vectors and, unless
     an instruction broadcasts from memory, an element of the left operand; a single row reads both operands from
-    memory.
+    memory. A tile that reloads its sums for every few steps has a row less on targets without fused instructions,
+    whose products need registers before they are added.
     """
     registers, tiles = target.vector_registers, {}
     for vectors in (16, 8, 4, 2, 1):
         rows = min(registers * 3 // 4, registers - vectors - (not target.has_masks)) // vectors
+        rows -= reloads_sums and not target.has_fma
         if rows > 1 or vectors <= registers // 2:
             tiles[vectors] = min(max(rows, 1), MAX_TILE_ROWS)
     return tiles
@@ -71,6 +74,9 @@ def best_tile(tiles: Mapping[int, int]) -> int:
 class Contraction(PackedContraction):
     """The emission of one contraction."""
 
+    #: Whether a tile loads and stores its sums for every few steps of the depth.
+    reloads_sums: ClassVar[bool] = False
+
     def __post_init__(self) -> None:
         super().__post_init__()
         self.row_loops = self._find_row_loops()
@@ -78,7 +84,7 @@ class Contraction(PackedContraction):
         self.rows = Loop(names, self.writer.product([loop.size for loop in self.row_loops]))
         bits = element_bits(self.operands.element)
         self.width = self.kernel.target.vector_bits // bits
-        self.tiles = register_tiles(self.kernel.target)
+        self.tiles = register_tiles(self.kernel.target, self.reloads_sums)
         self.vectors = self._vectors()
         self.tile = self.tiles[self.vectors]
         if isinstance(self.rows.size, int):

@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from oneflow.lowering.kernels.nodes import Structure, Unsupported
 from oneflow.lowering.llvm import sums
@@ -58,6 +59,8 @@ def emit_few_rows(kernel: Kernel, structure: Structure) -> str:
 @dataclass
 class FewRows(Contraction):
     """The emission of one such contraction."""
+
+    reloads_sums: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -144,9 +147,7 @@ class FewRows(Contraction):
         """Adds steps of the depth to the partial sums of a tile of columns, in groups of rows."""
         rows = self.rows.size
         assert isinstance(rows, int)
-        # Without fused instructions, a product has a register of its own before it is added.
-        most = self.tiles[self.vectors] if self.kernel.target.has_fma else max(self.tiles[self.vectors] - 1, 1)
-        count = math.ceil(rows / most)
+        count = math.ceil(rows / self.tiles[self.vectors])
         group = math.ceil(rows / count)
         if count <= MAX_GROUPS:
             for begin in range(0, rows, group):

@@ -121,9 +121,9 @@ def test_public_functions_are_documented():
 
 #: The folders of `lowering` that may name operators.
 NAMING = ("lowering/triton/fusion/", "lowering/triton/templates/")
-#: Names of operators that are names of functions of numbers, or of kinds of memory, as well.
+#: Names of operators that are names of functions of numbers, kinds of memory, or forms of control flow, as well.
 WORDS = frozenset(
-    """abs atan2 cast ceil constant cos expm1 floor floordiv log1p pow reciprocal rint rsqrt sin sqrt tan
+    """abs atan2 cast ceil constant cos expm1 floor floordiv log1p pow reciprocal rint rsqrt scan sin sqrt tan
     trunc""".split()
 )
 

@@ -17,7 +17,8 @@ from oneflow.passes.registry import PASSES, PIPELINES
 from oneflow.tools import oneflow_run
 from oneflow.tools.arguments import FLAGS
 
-LIT = Path(__file__).parents[2] / "lit"
+ROOT = Path(__file__).parents[3]
+LIT = ROOT / "test/lit"
 RUNS = [line for p in LIT.rglob("*.mlir") for line in re.findall(r"// RUN:(.*)", p.read_text())]
 #: The operators in the programs of the suite, without its comments.
 PROGRAMS = frozenset(
@@ -65,3 +66,13 @@ def test_flag_is_given(command, flag):
 @pytest.mark.parametrize("name", [r.name for r in REGISTRY if "dialect/ops/" in r.where])
 def test_operator_is_in_a_program(name):
     assert f"oneflow.{name}" in PROGRAMS, f"no program in {LIT} has oneflow.{name}"
+
+
+def test_lit_folders_mirror_the_folders_of_lowering():
+    """Every folder is one of `lowering`, and the file of a pass is in the folder of the module of the pass."""
+    modules = [p.__module__.split(".")[1:] for p in OWN.values()]
+    folders = {module[-1]: "/".join(module[:-1]) for module in modules if module[0] == "lowering"}
+    files = {p.stem: str(p.parent.relative_to(LIT)) for p in (LIT / "lowering").rglob("*.mlir")}
+    assert all((ROOT / folder / "__init__.py").is_file() for folder in files.values())
+    elsewhere = {stem: folder for stem, folder in files.items() if folders.get(stem, folder) != folder}
+    assert not elsewhere, f"lit files outside of the folders of their passes: {elsewhere}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +9,7 @@ from oneflow.frontend import functional as F  # noqa: N812
 from oneflow.frontend.core.dispatch import dispatch, dispatch_all
 from oneflow.frontend.functional.images import per_dimension
 from oneflow.frontend.functional.padding import as_batch
+from oneflow.frontend.functional.sampling import written_at
 from oneflow.frontend.importers.torch.aten.gradients import pulled_back, wanted
 from oneflow.frontend.importers.torch.aten.indexing import scatter, scatter_add
 from oneflow.frontend.importers.torch.table import aten, rows
@@ -56,18 +56,10 @@ def _average_pool(spatial: int) -> Callable[..., Any]:
     return lambda x, kernel, stride=(), *rest: _AVERAGE[spatial](x, kernel, stride or None, *rest)
 
 
-def _placed(write: Callable[..., Any], x: Any, at: Any, size: Any) -> Any:
-    """Elements at positions in images of a size, which are zero elsewhere."""
-    lead = x.sizes()[: x.rank - len(size)]
-    flat_x, flat_at = (F.reshape(v, (*lead, -1)) for v in (x, at))
-    zeros = F.zeros((*lead, math.prod(size)), dtype=x.dtype)
-    return F.reshape(write(zeros, len(lead), flat_at, flat_x), (*lead, *size))
-
-
-aten("max_unpool2d.default", "max_unpool3d.default")(lambda x, at, size, *_: _placed(scatter, x, at, size))
+aten("max_unpool2d.default", "max_unpool3d.default")(lambda x, at, size, *_: written_at(scatter, x, at, size))
 for _spatial in (2, 3):
     aten(f"adaptive_max_pool{_spatial}d_backward.default")(
-        lambda grad, x, at, _n=_spatial: _placed(scatter_add, grad, at, x.sizes()[x.rank - _n :])
+        lambda grad, x, at, _n=_spatial: written_at(scatter_add, grad, at, x.sizes()[x.rank - _n :])
     )
 for _spatial in (1, 2, 3):
     aten(f"max_pool{_spatial}d_with_indices.default")(_max_pool(_spatial))

@@ -1,0 +1,19 @@
+"""Steps of training, of this package and of PyTorch alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+
+def step_of(loss: Callable[..., Any], optimizer: Any) -> Callable[..., Any]:
+    """A step of training: the loss of its arguments, the backward pass, the update."""
+
+    def step(*arguments: Any) -> Any:
+        value = loss(*arguments)
+        value.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        return value
+
+    return step
