@@ -36,6 +36,7 @@ from oneflow.frontend.functional import (
     spectra,
     stacking,
     statistics,
+    tensor_lists,
 )
 from oneflow.frontend.functional.activation import *  # noqa: F403
 from oneflow.frontend.functional.algebra import *  # noqa: F403
@@ -69,6 +70,7 @@ from oneflow.frontend.functional.source import *  # noqa: F403
 from oneflow.frontend.functional.spectra import *  # noqa: F403
 from oneflow.frontend.functional.stacking import *  # noqa: F403
 from oneflow.frontend.functional.statistics import *  # noqa: F403
+from oneflow.frontend.functional.tensor_lists import *  # noqa: F403
 
 __all__ = ["cast", "clone", "getitem"]
 __all__ += activation.__all__
@@ -100,6 +102,7 @@ __all__ += source.__all__
 __all__ += spectra.__all__
 __all__ += stacking.__all__
 __all__ += statistics.__all__
+__all__ += tensor_lists.__all__
 
 for _name in __all__:
     _function = globals()[_name]

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from oneflow.frontend.core.dispatch import as_tensor, dispatch, dispatch_all
+from oneflow.frontend.core.dispatch import as_tensor, current_builder, dispatch, dispatch_all
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.functional.rules import describe
 
-__all__ = ["fake_quantization", "min_max_observer", "quantization"]
+__all__ = ["fake_quantization", "min_max_observer", "moving_average_min_max_observer", "quantization"]
 
 
 def min_max_observer(
@@ -28,6 +28,36 @@ def min_max_observer(
     options = {"quantization_formula": quantization_formula, "quantization_scheme": quantization_scheme}
     numbers = {"quantization_bit": quantization_bit, "per_layer_quantization": per_layer_quantization}
     return dispatch_all("min_max_observer", as_tensor(input), **options, **numbers)
+
+
+def moving_average_min_max_observer(
+    input: Any,
+    current_train_step: Any,
+    moving_max: Any,
+    moving_min: Any,
+    training: bool,
+    stop_update_after_iters: int,
+    quantization_formula: str = "google",
+    quantization_bit: int = 8,
+    quantization_scheme: str = "symmetric",
+    momentum: float = 0.95,
+) -> tuple[Tensor, ...]:
+    """The scale and the zero point for running averages of the range of a tensor.
+
+    In training, up to the step `stop_update_after_iters`, the averages are updated in place; an average of 0 has not
+    begun. The symmetric scheme and the formula "cambricon" average the largest magnitude.
+    """
+    name = "moving_average_min_max_observer"
+    averages = as_tensor(moving_max), as_tensor(moving_min)
+    scale, zero_point, *moved = dispatch_all(
+        name, as_tensor(input), as_tensor(current_train_step), *averages, training=training,
+        stop_update_after_iters=stop_update_after_iters, quantization_formula=quantization_formula,
+        quantization_bit=quantization_bit, quantization_scheme=quantization_scheme, momentum=momentum,
+    )  # fmt: skip
+    if training:
+        for old, new in zip(averages, moved, strict=True):
+            current_builder().assign(old, new, name)
+    return scale, zero_point
 
 
 def _quantizer(name: str, doc: str) -> Callable[..., Tensor]:

@@ -23,3 +23,21 @@ def test_one_number_is_kept_by_the_affine_scheme():
     np.testing.assert_allclose(
         flow.fake_quantization(x, scale, zero, quantization_scheme="affine").numpy(), 3.0, 1e-6
     )
+
+
+def test_running_averages_of_a_range():
+    """They move in training up to a step, also in compiled functions, and stay otherwise."""
+    observer, x = flow.nn.MovingAverageMinMaxObserver(5, momentum=0.75), flow.tensor([1.0, -4.0])
+    first, later = (flow.tensor([step], dtype=flow.int64) for step in (5, 6))
+    compiled = flow.compile(lambda x, step: observer(x, step))
+
+    for call, values, step, average in (
+        (observer, x, first, 4.0), (observer, 2 * x, later, 4.0), (compiled, 2 * x, first, 5.0),
+        (observer.eval(), 3 * x, first, 5.0),
+    ):  # fmt: skip
+        observer.train(call is compiled or average == 4.0)
+        scale, zero = call(values, step)
+        np.testing.assert_allclose([scale.item() * 127, zero.item()], [average, 0.0], 1e-6)
+        assert observer.moving_max.item() == observer.moving_min.item() == average
+    observer.reset_running_stats()
+    assert observer.moving_max.item() == 0

@@ -1,0 +1,125 @@
+"""Modules of data programs: mirrored, cut and normalized batches of decoded images, and the coins for them.
+
+Images are (batch, height, width, channels).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from oneflow.dialect import dtypes
+from oneflow.dialect.dtypes import DType
+from oneflow.frontend.core.devices import tensor_factory
+from oneflow.frontend.core.dispatch import as_tensor, dispatch
+from oneflow.frontend.functional.random import Generator, random_offset
+from oneflow.frontend.nn.module import Module
+
+__all__ = ["CoinFlip", "CropMirrorNormalize"]
+
+
+class CoinFlip(Module):
+    """`batch_size` coins (int8): 1 with `probability`, else 0.
+
+    Coins with a `random_seed` are drawn from it, others from the generator of the thread.
+    """
+
+    def __init__(
+        self,
+        batch_size: int = 1,
+        random_seed: int | None = None,
+        probability: float = 0.5,
+        device: Any = None,
+        placement: Any = None,
+        sbp: Any = None,
+    ) -> None:
+        super().__init__()
+        self.batch_size, self.probability = batch_size, probability
+        self.place = {"device": device, "placement": placement, "sbp": sbp}
+        self.generator = None if random_seed is None else Generator().manual_seed(random_seed)
+
+    def forward(self) -> Any:
+        """The coins."""
+
+        @tensor_factory
+        def flipped() -> Any:
+            options = {"batch_size": self.batch_size, "probability": self.probability}
+            return dispatch("coin_flip", random_offset(self.generator), **options)
+
+        return flipped(**self.place)
+
+    def extra_repr(self) -> str:
+        """The options."""
+        return f"batch_size={self.batch_size}, probability={self.probability}"
+
+
+class CropMirrorNormalize(Module):
+    """A part of each image of uint8, mirrored where `mirror` says so, less `mean`, over `std`.
+
+    The part is crop_h x crop_w, the whole image where one of them is 0; crop_pos_x and crop_pos_y say where it lies,
+    from 0 to 1. The result has the layout NCHW or NHWC.
+    """
+
+    def __init__(
+        self,
+        color_space: str = "BGR",
+        output_layout: str = "NCHW",
+        crop_h: int = 0,
+        crop_w: int = 0,
+        crop_pos_y: float = 0.5,
+        crop_pos_x: float = 0.5,
+        mean: Sequence[float] = (0.0,),
+        std: Sequence[float] = (1.0,),
+        output_dtype: DType = dtypes.float32,
+    ) -> None:
+        super().__init__()
+        self.options: dict[str, Any] = {
+            "color_space": color_space, "output_layout": output_layout, "crop_h": crop_h, "crop_w": crop_w,
+            "crop_pos_x": crop_pos_x, "crop_pos_y": crop_pos_y, "mean": list(mean), "std": list(std),
+            "output_dtype": output_dtype,
+        }  # fmt: skip
+
+    def forward(self, input: Any, mirror: Any = None) -> Any:
+        """The parts of the images; `mirror` has an int8 for each image."""
+        operands = [as_tensor(input), *([] if mirror is None else [as_tensor(mirror)])]
+        return dispatch("crop_mirror_normalize_from_uint8", *operands, **self.options)
+
+    def extra_repr(self) -> str:
+        """The options."""
+        return ", ".join(f"{k}={v!r}" for k, v in self.options.items())
+
+
+class ImageFlip(Module):
+    """Mirrored images: from left to right where bit 0 of the code (int8) of an image is set, upside down by bit 1."""
+
+    def forward(self, images: Any, flip_code: Any) -> Any:
+        """The images."""
+        return dispatch("image_flip", as_tensor(images), as_tensor(flip_code))
+
+
+class ImageNormalize(Module):
+    """Images less `mean`, over `std`: one number of each for every channel."""
+
+    def __init__(self, std: Sequence[float], mean: Sequence[float]) -> None:
+        super().__init__()
+        self.std, self.mean = list(std), list(mean)
+
+    def forward(self, input: Any) -> Any:
+        """The images."""
+        return dispatch("image_normalize", as_tensor(input), std=self.std, mean=self.mean)
+
+
+class ImageBatchAlign(Module):
+    """Images with zeros behind them, up to the next multiples of `alignment`.
+
+    `shape` are the height, the width and the channels of the result.
+    """
+
+    def __init__(self, shape: Sequence[int], dtype: DType, alignment: int) -> None:
+        super().__init__()
+        self.shape, self.dtype, self.alignment = list(shape), dtype, alignment
+
+    def forward(self, input: Any) -> Any:
+        """The images."""
+        options = {"shape": self.shape, "data_type": self.dtype, "alignment": self.alignment}
+        return dispatch("image_batch_align", as_tensor(input), **options)
