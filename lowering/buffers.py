@@ -91,7 +91,7 @@ class Liveness:
                 if isinstance(result.type, ir.RankedTensorType):
                     self._make("temporary", result, number)
             return
-        if op.name == "tensor.empty" and any(u.owner.operation.name != "func.call" for u in op.results[0].uses):
+        if op.name == "tensor.empty" and any(map(self._is_read, op.results[0].uses)):
             self._make("temporary", op.results[0], number)
             return
         if op.name in ("tensor.empty", "tensor.from_elements") or not len(op.results):
@@ -100,6 +100,16 @@ class Liveness:
             self._make("constant", op.results[0], number)
         elif isinstance(op.results[0].type, ir.RankedTensorType):
             self.buffer_of[op.results[0]] = self.buffer_of[op.operands[0]]
+
+    def _is_read(self, use: ir.OpOperand) -> bool:
+        """Whether a use of an empty tensor is no destination: an operation reads its type, or an external kernel
+        takes the address of a tensor without elements.
+        """
+        op = use.owner.operation
+        if op.name != "func.call":
+            return True
+        is_destination = use.operand_number >= len(op.operands) - len(op.results)
+        return not is_destination and ir.FlatSymbolRefAttr(op.attributes["callee"]).value not in self.kernels
 
     def share_in_place(self, ops: Sequence[ir.Operation], proposed: Mapping[str, Sequence[tuple[int, int]]]) -> None:
         """Lets a result take the memory of an operand that dies: in pointwise kernels, and for `proposed` pairs."""

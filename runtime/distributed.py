@@ -18,7 +18,7 @@ from oneflow.dialect._mlir import ir
 from oneflow.dialect.lazy import lazy
 from oneflow.dialect.nd_sbp import Mesh, NdSbp, broadcast, devices, group, local_region, local_shape
 from oneflow.dialect.record import REGISTRY, Registry
-from oneflow.dialect.tensor_desc import TensorDesc
+from oneflow.dialect.tensor_desc import TensorDesc, from_mlir
 from oneflow.lowering.linalg.checks import location_text
 from oneflow.passes.inline import functions_of, keep_entry
 from oneflow.passes.pipeline import Pipeline
@@ -171,7 +171,7 @@ def compile_distributed(
         dialect.declare(boxed.context, registry)
 
     def load(place: int) -> CpuExecutable | CudaExecutable:
-        sites = [location_text(op.location) for op in collectives_of(programs[place], registry)]
+        sites = [text for op in collectives_of(programs[place], registry) for text in _sites(op)]
         kernels = Collectives(world, mesh, ranks, place, sites, gpu_group)
         if gpu_group is not None:
             return cuda.compile_cuda(programs[place], entry, options, registry, gpu_group.device.number, kernels)
@@ -180,6 +180,13 @@ def compile_distributed(
     executables = world.run([functools.partial(load, p) for p in places])
     ranked = {p: Program(programs[p], e) for p, e in zip(places, executables, strict=True)}
     return DistributedExecutable(boxed, world, mesh, ranks, inputs, layouts, results, ranked)
+
+
+def _sites(op: ir.Operation) -> list[str]:
+    """The locations of the collectives that one becomes: of complex numbers one for each part."""
+    descs = [from_mlir(v.type) for v in op.operands]
+    is_complex = any(d is not None and d.dtype.is_complex for d in descs)
+    return [location_text(op.location)] * (2 if is_complex else 1)
 
 
 def _layouts(

@@ -40,7 +40,7 @@ def _resized(shape: Shape, axis: int, size: int) -> Shape:
 
 def _expect_sizes(op: Call, axes: Sequence[int], sizes: Shape) -> None:
     """Checks that the transformed axes have elements."""
-    transformed_sizes = [sizes[a] for a in axes]
+    transformed_sizes = [sizes[op.normalize_axis(a, len(sizes))] for a in axes]
     if None in transformed_sizes or 0 in transformed_sizes:
         raise op.error(f"expected static sizes of at least 1 along axes {list(axes)}, got {op.operands[0]}")
 

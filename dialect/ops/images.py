@@ -229,7 +229,7 @@ def _check_align(op: Call) -> None:
     expect_dtype(op, "in", op.in_, (dtypes.uint8, *dtypes.FLOATS))
     expect_dtype(op, "data_type", TensorDesc((), op.data_type), (dtypes.uint8, *dtypes.FLOATS))
     if None in op.in_.shape[1:]:
-        raise op.error(f"expected images of static sizes, got {op.in_}")
+        raise op.error(f"expected static sizes of images, got {op.in_}")
     if op.alignment < 0 or op.alignment & (op.alignment - 1):
         raise op.error(f"expected an alignment of 0 or a power of 2, got {op.alignment}")
     *sizes, channels = op.in_.shape[1:]

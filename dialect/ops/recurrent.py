@@ -31,6 +31,8 @@ def _check(state: str, gates: int) -> Rule:
                 continue
             expect_dtype(op, name, op[name], (op[state].dtype,))
             expect_rank(op, name, op[name], 2 if "gates" in name else 1)
+            if op[name].shape[-1] is None:
+                raise op.error(f"expected a static last axis of {name}, got {op[name]}")
             expect_dim(op, f"the last axis of {name}", op[name].shape[-1], gates * size)
             if "gates" in name:
                 expect_dim(op, f"the rows of {name}", op[name].shape[0], batch)

@@ -154,6 +154,48 @@ func.func @"drop-amp_black_identity"(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
   return %0 : tensor<2x3xf32>
 }
 
+// CHECK-LABEL: func.func @"drop-copy"
+// CHECK-NEXT: return %arg0
+func.func @"drop-copy"(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  %0 = "oneflow.copy"(%x) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  return %0 : tensor<2x3xf32>
+}
+
+// CHECK-LABEL: func.func @"drop-copy_d2h"
+// CHECK-NEXT: return %arg0
+func.func @"drop-copy_d2h"(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  %0 = "oneflow.copy_d2h"(%x) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  return %0 : tensor<2x3xf32>
+}
+
+// CHECK-LABEL: func.func @"drop-copy_h2d"
+// CHECK-NEXT: return %arg0
+func.func @"drop-copy_h2d"(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  %0 = "oneflow.copy_h2d"(%x) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  return %0 : tensor<2x3xf32>
+}
+
+// CHECK-LABEL: func.func @"drop-pinned_identity"
+// CHECK-NEXT: return %arg0
+func.func @"drop-pinned_identity"(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  %0 = "oneflow.pinned_identity"(%x) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  return %0 : tensor<2x3xf32>
+}
+
+// CHECK-LABEL: func.func @"drop-to_contiguous"
+// CHECK-NEXT: return %arg0
+func.func @"drop-to_contiguous"(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  %0 = "oneflow.to_contiguous"(%x) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  return %0 : tensor<2x3xf32>
+}
+
+// CHECK-LABEL: func.func @"drop-cast_to_static_shape"
+// CHECK-NEXT: return %arg0
+func.func @"drop-cast_to_static_shape"(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  %0 = "oneflow.cast_to_static_shape"(%x) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  return %0 : tensor<2x3xf32>
+}
+
 // CHECK-LABEL: func.func @"drop-identity_buffer"
 // CHECK-NEXT: return %arg0
 func.func @"drop-identity_buffer"(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {

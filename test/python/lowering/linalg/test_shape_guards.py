@@ -41,7 +41,7 @@ from oneflow.testing.backend import compile_call
 from oneflow.testing.sample import Sample
 
 #: External kernels and calls of bodies are made for the sizes of each call.
-SIZED = {r.name for r in REGISTRY if r.kernel is not None or r.control is not None}
+SIZED = {r.name for r in REGISTRY if r.kernel is not None or r.control is not None or "external" in r.traits}
 WITH_OPERANDS = [s for s in SAMPLES if flatten(s.operands) and s.op not in SIZED]
 #: The first two samples of every operator.
 BY_OPERATOR = groupby(sorted(WITH_OPERANDS, key=lambda s: s.op), lambda s: s.op)
