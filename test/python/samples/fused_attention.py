@@ -43,7 +43,7 @@ SAMPLES = [
     Sample(INFERENCE, [t(1, 2, 1, 2), t(1, 2, 2), t(1, 2, 2)], {**PLAIN, "query_layout": "BMHK",
            "query_head_size": 2, "scale": 0.5, "attn_mask_type": "causal_from_top_left"}, gradient=False,
            why="as of the other sample"),
-    Sample(FLASH, [t(2, 3, 2, 2), t(2, 3, 2, 2), t(2, 3, 2, 2)], WINDOW, dtypes=HALVES, **FEWER),
+    Sample(FLASH, [t(2, 3, 2, 2), t(2, 3, 2, 2), t(2, 3, 2, 2)], {**WINDOW, "seed": 5}, dtypes=HALVES, **FEWER),
     Sample(FLASH, [t(1, 2, 2, 1), t(1, 3, 1, 1), t(1, 3, 1, 1)], NEAR, **FEWER),
     Sample(FLASH, [t(1, 2, 1, 1)] * 3, {**WINDOW, "is_causal": True, "p_dropout": 0.25, "seed": 5}, **FEWER),
     Sample(f"{FLASH}_grad", [t(2, 3, 2, 1)] * 5 + [t(2, 2, 3, low=1.0), STATE], WINDOW, **FEWER),
