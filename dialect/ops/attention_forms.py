@@ -14,6 +14,7 @@ from oneflow.dialect.composite import composite
 from oneflow.dialect.ops.attention_layouts import (
     INDEX,
     LAYOUTS,
+    PACKED,
     Sizes,
     expect_layout,
     layout_factors,
@@ -24,6 +25,7 @@ from oneflow.dialect.ops.attention_layouts import (
     sizes_of,
     unpacked,
 )
+from oneflow.dialect.ops.interpolation import numbered
 from oneflow.dialect.ops.random import RANDOM, numpy_mask
 from oneflow.dialect.ops.rows import expect_type
 from oneflow.dialect.ops.softmax import widen
@@ -35,8 +37,8 @@ from oneflow.dialect.tensor_desc import TensorDesc
 
 MASKS = ("none", "causal_from_top_left", "causal_from_bottom_right")
 #: The layouts of queries: none holds keys and values alone.
-QUERIES = tuple(layout for layout in LAYOUTS if "2" not in layout)
-SEQUENCES = ("query_seq_start", "key_seq_start", "key_seq_len")
+QUERIES = tuple(layout for layout in (*LAYOUTS, *PACKED) if "2" not in layout)
+STARTS = ("query_seq_start", "key_seq_start")
 
 
 def _attention_sizes(op: Call) -> dict[str, Sizes]:
@@ -52,23 +54,40 @@ def _attention_sizes(op: Call) -> dict[str, Sizes]:
             f" head size) of {query}, {key} and {value}"
         )
     for name, sizes in (("query", query), ("key", key)):
-        if op[f"{name}_max_seq_len"] not in (0, sizes[1]):
+        if not _is_packed(op) and op[f"{name}_max_seq_len"] not in (0, sizes[1]):
             raise op.error(f"expected {name}_max_seq_len 0 or {sizes[1]}, got {op[f'{name}_max_seq_len']}")
     return {"query": query, "key": key, "value": value}
 
 
-def _check_attention(op: Call) -> None:
-    given = [name for name in SEQUENCES if op[name] is not None]
-    if given:
-        raise op.error(
-            f"expected no {given[0]}: sequences of several lengths are not packed; pad them and mask the padding by"
-            " attn_bias"
-        )
+def _is_packed(op: Call) -> bool:
+    """Whether sequences of several lengths follow each other in one axis."""
+    return op.query_layout in PACKED
+
+
+def _expect_layouts(op: Call) -> None:
+    """Checks the layouts, of which all or none are packed, and where sequences begin, which packed ones state."""
     for name in ("query", "key", "value"):
-        allowed = LAYOUTS if name != "query" else QUERIES
-        expect_layout(op, f"{name}_layout", allowed)
+        expect_layout(op, f"{name}_layout", QUERIES if name == "query" else PACKED if _is_packed(op) else LAYOUTS)
+    expect_layout(op, "output_layout", ("(BM)(HK)",) if _is_packed(op) else ("BM(HK)", "MB(HK)"))
+    for name in (*STARTS, "key_seq_len"):
+        if op[name] is not None and not _is_packed(op):
+            raise op.error(f"expected {name} with layouts {', '.join(PACKED)} alone: mask padding by attn_bias")
+    if not _is_packed(op):
+        return
+    if None in (op.query_seq_start, op.key_seq_start) or op.attn_bias is not None:
+        raise op.error(f"expected query_seq_start and key_seq_start, and no attn_bias, with {op.query_layout}")
+    expect_rank(op, "query_seq_start", op.query_seq_start, 1)
+    count = op.query_seq_start.shape[0]
+    if count is None or count < 2:
+        raise op.error(f"expected a static size of query_seq_start of at least 2, got {op.query_seq_start}")
+    for name, size in (*((n, count) for n in STARTS), ("key_seq_len", count - 1)):
+        expect_type(op, name, TensorDesc((size,), dtypes.int32))
+
+
+def _check_attention(op: Call) -> None:
+    _expect_layouts(op)
+    for name in ("query", "key", "value"):
         expect_dtype(op, name, op[name], dtypes.FLOATS if name == "query" else (op.query.dtype,))
-    expect_layout(op, "output_layout", ("BM(HK)", "MB(HK)"))
     if op.attn_mask_type not in MASKS or op.causal_diagonal_offset < 0:
         raise op.error(
             f"expected attn_mask_type {', '.join(MASKS)} and causal_diagonal_offset of at least 0, got"
@@ -118,23 +137,70 @@ def _diagonal(op: Call, rows: int, columns: int) -> int:
     return int(op.causal_diagonal_offset + from_right)
 
 
+def _members(ops: Builder, begin: Value, end: Value, count: int) -> Value:
+    """Which of `count` positions each sequence has, (positions, sequences), as bools."""
+    at = ops.reshape(ops.arange(dtype=dtypes.int64, integer_delta=1, integer_limit=count), shape=[count, 1])
+    low, high = (ops.expand_dims(x, axis=0) for x in (begin, end))
+    inside: Value = ops.broadcast_logical_and(ops.broadcast_greater_equal(at, low), ops.broadcast_less(at, high))
+    return inside
+
+
+def _own_sequences(ops: Builder, op: Call, rows: int, columns: int) -> Value:
+    """The mask of packed sequences: queries see keys of their own sequence, as `attn_mask_type` says."""
+    starts = [ops.cast(op[name], dtype=dtypes.int64) for name in STARTS]
+    count = op.query_seq_start.shape[0] - 1
+    begins, ends = ([ops.narrow(x, dim=0, start=i, length=count) for x in starts] for i in (0, 1))
+    if op.key_seq_len is not None:
+        ends[1] = begins[1] + ops.cast(op.key_seq_len, dtype=dtypes.int64)
+    of_rows, of_columns = (
+        _members(ops, begin, end, size) for begin, end, size in zip(begins, ends, (rows, columns), strict=True)
+    )
+    shared = ops.matmul(*(ops.cast(m, dtype=dtypes.float32) for m in (of_rows, of_columns)), transpose_b=True)
+    seen = ops.cast(shared, dtype=dtypes.bool_)
+    if op.attn_mask_type != "none":
+        edges = ends if op.attn_mask_type == MASKS[2] else begins
+        last = ops.expand_dims(edges[1] - edges[0], axis=0) + op.causal_diagonal_offset
+        bound = ops.reduce_sum(ops.cast(of_rows, dtype=dtypes.int64) * last, axis=[1], keepdims=True)
+        distance = numbered(ops, (rows, columns), 1) - numbered(ops, (rows, columns), 0)
+        seen = ops.broadcast_logical_and(seen, ops.broadcast_less_equal(distance, bound))
+    zeros = triangle(ops, op.query.dtype, rows, columns, None, None)
+    hidden: Value = ops.masked_fill(zeros, ops.logical_not(seen), has_float_operand=True, float_operand=-math.inf)
+    return hidden
+
+
 def _write_attention(ops: Builder, op: Call) -> Value:
     sizes = _attention_sizes(op)
     parts = (unpacked(ops, op[n], op[f"{n}_layout"], s, INDEX[n]) for n, s in sizes.items())
     query, key, value = (ops.transpose(x, perm=[0, 2, 1, 3]) for x in parts)
     rows, columns = sizes["query"][1], sizes["key"][1]
     mask = None if op.attn_bias is None else _bias(ops, op.attn_bias, rows, columns)
-    diagonal = None if op.attn_mask_type == "none" else _diagonal(op, rows, columns)
-    if diagonal:
+    diagonal = None if op.attn_mask_type == "none" or _is_packed(op) else _diagonal(op, rows, columns)
+    if _is_packed(op):
+        mask = _own_sequences(ops, op, rows, columns)
+    elif diagonal:
         causal = triangle(ops, op.query.dtype, rows, columns, None, diagonal)
         mask = causal if mask is None else mask + causal
     out = ops.call("attention", query, key, value, mask, scale=op.scale, causal=diagonal == 0)[0]
     return packed(ops, ops.transpose(out, perm=[0, 2, 1, 3]), op.output_layout)
 
 
+def _numpy_own_sequences(sequences: Any, rows: int, columns: int, kind: str, offset: int) -> Any:
+    """Which keys queries see, sequence by sequence."""
+    starts, key_starts, lengths = sequences
+    seen = np.zeros((rows, columns), np.bool_)
+    for i in range(len(starts) - 1):
+        own = slice(starts[i], starts[i + 1])
+        end = key_starts[i + 1] if lengths is None else key_starts[i] + lengths[i]
+        keys = slice(key_starts[i], end)
+        block = np.ones(seen[own, keys].shape, np.bool_)
+        shift = block.shape[1] - block.shape[0] if kind == MASKS[2] else 0
+        seen[own, keys] = block if kind == "none" else np.tril(block, offset + shift)
+    return seen
+
+
 def _numpy_attention(
-    query: Any, key: Any, value: Any, bias: Any, *_: Any, query_head_size: Any, scale: Any, attn_mask_type: Any,
-    causal_diagonal_offset: Any, output_layout: Any, **layouts: Any,
+    query: Any, key: Any, value: Any, bias: Any, *sequences: Any, query_head_size: Any, scale: Any,
+    attn_mask_type: Any, causal_diagonal_offset: Any, output_layout: Any, **layouts: Any,
 ) -> Any:  # fmt: skip
     first = numpy_sizes(query, layouts["query_layout"], head_size=query_head_size)
     q, k = (
@@ -151,7 +217,10 @@ def _numpy_attention(
     if bias is not None:
         wide_bias = np.broadcast_to(bias, (1,) * (4 - bias.ndim) + bias.shape).astype(np.float64)
         scores = scores + wide_bias[:, :, : rows if wide_bias.shape[2] > 1 else 1, :columns]
-    if attn_mask_type != "none":
+    if sequences[0] is not None:
+        seen = _numpy_own_sequences(sequences, rows, columns, attn_mask_type, causal_diagonal_offset)
+        scores = np.where(seen, scores, -np.inf)
+    elif attn_mask_type != "none":
         offset = causal_diagonal_offset + (columns - rows if attn_mask_type == MASKS[2] else 0)
         scores = np.where(np.tril(np.ones((rows, columns), np.bool_), offset), scores, -np.inf)
     most = scores.max(-1, keepdims=True, initial=-np.inf)
@@ -172,6 +241,7 @@ def _attention_factors(op: Call) -> Factors:
     if shape:
         of_heads = f"h*{heads}" if heads > 1 else "_"
         names.append(" ".join(["b", of_heads, positions, "_"][4 - len(shape) :]))
+    names += ["_" for name in (*STARTS, "key_seq_len") if op[name] is not None]
     factors = Factors(f"{', '.join(names)} -> {layout_factors(op.output_layout, heads, positions)}")
     return factors.linear_in(op, "value")
 
@@ -182,7 +252,8 @@ composite(
     " causal_diagonal_offset: int64 = 0, attn_mask_type: string = 'none', query_layout: string, key_layout: string,"
     " value_layout: string, output_layout: string) -> out",
     "`attention` of query, key and value in layouts of their own. A causal mask leaves the diagonal, which is shifted"
-    " by `causal_diagonal_offset`, and what is left of it, counted from the first or from the last position.",
+    " by `causal_diagonal_offset`, and what is left of it, counted from the first or from the last position. Packed"
+    " sequences begin at the positions `*_seq_start`, which end with that of a next one, and attend to themselves.",
     write=_write_attention, reference=_numpy_attention, check=_check_attention, sbp=_attention_factors,
 )  # fmt: skip
 

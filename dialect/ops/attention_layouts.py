@@ -1,11 +1,12 @@
 """OneFlow's names of layouts of attention: B is the batch, M positions, H heads and K the vector of a head.
 
 Letters in parentheses are one axis: BM(H3K) has queries, keys and values of a head after each other in its last axis,
-BM(H2K) keys and values.
+BM(H2K) keys and values. In (BM)(HK) sequences of several lengths follow each other.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -18,6 +19,8 @@ from oneflow.dialect.tensor_desc import TensorDesc
 #: The layouts of one tensor, and those that hold several.
 SINGLE = ("BMHK", "BHMK", "MBHK", "BM(HK)", "MB(HK)")
 LAYOUTS = (*SINGLE, "BM(H2K)", "MB(H2K)", "BM(H3K)", "MB(H3K)")
+#: The layouts in which sequences of several lengths follow each other in one axis.
+PACKED = ("(BM)HK", "(BM)(HK)", "(BM)(H2K)", "(BM)(H3K)")
 #: The places of tensors in layouts that hold several.
 INDEX = {"query": 0, "key": 1, "value": 2}
 #: The sizes of the batch, of positions, of heads and of a head.
@@ -54,8 +57,8 @@ def sizes_of(op: Call, name: str, layout: str, *, head_size: int = 0, heads: int
     for letters, size in zip(groups, x.shape or (), strict=True):
         if size is None:
             raise op.error(f"expected static sizes of {name}, got {x}")
-        sizes[letters] = size
-    joined = next((g for g in groups if len(g) > 1), None)
+        sizes |= {"B": 1, "M": size} if letters == "BM" else {letters: size}
+    joined = next((g for g in groups if "H" in g and len(g) > 1), None)
     if joined is not None:
         divisor = count_of(joined) * (head_size or heads)
         if divisor < 1 or sizes[joined] % divisor:
@@ -94,17 +97,20 @@ def packed(ops: Builder, x: Value, layout: str) -> Value:
     groups = axes_of(layout)
     order = ["BMHK".index(n) for n in "".join(groups)]
     x = x if order == [0, 1, 2, 3] else ops.transpose(x, perm=order)
-    if len(groups) == 4:
-        return x
-    first, second, heads, size = (d or 0 for d in x.shape)
-    joined: Value = ops.reshape(x, shape=[first, second, heads * size])
-    return joined
+    shape = _joined_shape(groups, [d or 0 for d in x.shape])
+    return x if len(groups) == 4 else ops.reshape(x, shape=shape)
+
+
+def _joined_shape(groups: Sequence[str], sizes: Sequence[int]) -> list[int]:
+    """The sizes of axes whose letters have `sizes`."""
+    rest = iter(sizes)
+    return [math.prod(next(rest) for _ in letters) for letters in groups]
 
 
 def layout_factors(layout: str, heads: int, positions: str = "_") -> str:
     """Factors of a layout: the batch b, whole heads h, and the axis of positions."""
     whole_heads = f"h*{heads}" if heads > 1 else "_"
-    names = {"B": "b", "M": positions, "K": "_"}
+    names = {"B": "b", "M": positions, "K": "_", "BM": "_"}
     return " ".join(whole_heads if "H" in letters else names[letters] for letters in axes_of(layout))
 
 
@@ -122,14 +128,14 @@ def numpy_packed(x: Any, layout: str) -> Any:
     """`packed` in NumPy."""
     groups = axes_of(layout)
     moved = x.transpose(["BMHK".index(n) for n in "".join(groups)])
-    return moved if len(groups) == 4 else moved.reshape(*moved.shape[:2], moved.shape[2] * moved.shape[3])
+    return moved.reshape(_joined_shape(groups, moved.shape))
 
 
 def numpy_sizes(x: Any, layout: str, *, heads: int = 0, head_size: int = 0) -> Sizes:
     """The sizes of an array of so many heads, or of heads of a size."""
     groups = axes_of(layout)
-    batch, length = (x.shape[groups.index(n)] for n in "BM")
-    if len(groups) == 4:
-        return batch, length, x.shape[groups.index("H")], x.shape[3]
-    other = x.shape[2] // (count_of(groups[2]) * (heads or head_size))
+    batch, length = (1, x.shape[0]) if "BM" in groups else (x.shape[groups.index(n)] for n in "BM")
+    if "H" in groups:
+        return batch, length, x.shape[groups.index("H")], x.shape[-1]
+    other = x.shape[-1] // (count_of(groups[-1]) * (heads or head_size))
     return batch, length, heads or other, head_size or other

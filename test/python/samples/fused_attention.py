@@ -9,6 +9,14 @@ SELF, FLASH = "fused_self_attention_query_mul_key_and_value", "scaled_dot_produc
 PAST, ROTARY = "fused_attention_concat_past_key_value", "fused_apply_rotary_emb"
 INFERENCE = "fused_multi_head_attention_inference"
 PLAIN = {f"{name}_layout": "BM(HK)" for name in ("query", "key", "value", "output")}
+SEQUENCES = {
+    "query_layout": "(BM)(HK)",
+    "key_layout": "(BM)HK",
+    "value_layout": "(BM)(H2K)",
+    "output_layout": "(BM)(HK)",
+    "query_head_size": 2,
+    "scale": 0.5,
+}
 WINDOW = {"softmax_scale": 0.5, "window_size_left": -1, "window_size_right": -1}
 NEAR = {**WINDOW, "is_causal": True, "window_size_left": 1}
 HEADS = {"x_layout": "BMHK", "output_layout": "BMHK"}
@@ -43,7 +51,13 @@ SAMPLES = [
     Sample(INFERENCE, [t(1, 2, 1, 2), t(1, 2, 2), t(1, 2, 2)], {**PLAIN, "query_layout": "BMHK",
            "query_head_size": 2, "scale": 0.5, "attn_mask_type": "causal_from_top_left"}, gradient=False,
            why="as of the other sample"),
-    Sample(FLASH, [t(2, 3, 2, 2), t(2, 3, 2, 2), t(2, 3, 2, 2)], WINDOW, dtypes=HALVES, **FEWER),
+    *[Sample(INFERENCE, [t(3, 2), t(4, 1, 2), t(4, 4), None, v([0, 2, 3], int32), v([0, 3, 4], int32), lengths],
+             {**SEQUENCES, "attn_mask_type": kind}, **FEWER)
+      for kind, lengths in (("none", v([2, 1], int32)), ("causal_from_bottom_right", None))],
+    Sample(INFERENCE, [t(2, 2), t(2, 1, 2), t(2, 2), None, v([0, 2], int32), v([0, 2], int32)],
+           {**SEQUENCES, "value_layout": "(BM)(HK)", "attn_mask_type": "causal_from_top_left"},
+           gradient=False, why="as of the other samples"),
+    Sample(FLASH, [t(2, 3, 2, 2), t(2, 3, 2, 2), t(2, 3, 2, 2)], {**WINDOW, "seed": 5}, dtypes=HALVES, **FEWER),
     Sample(FLASH, [t(1, 2, 2, 1), t(1, 3, 1, 1), t(1, 3, 1, 1)], NEAR, **FEWER),
     Sample(FLASH, [t(1, 2, 1, 1)] * 3, {**WINDOW, "is_causal": True, "p_dropout": 0.25, "seed": 5}, **FEWER),
     Sample(f"{FLASH}_grad", [t(2, 3, 2, 1)] * 5 + [t(2, 2, 3, low=1.0), STATE], WINDOW, **FEWER),
@@ -60,9 +74,10 @@ BAD = [
     Bad(ROTARY, [t(2, 2, 3, 4)], {"k_size": 4, "rotary_size": 3}, match="rotary_size of 0 to 4, a multiple of 2"),
     Bad(ROTARY, [t(2, 2, 3, 4)], {"mode": "spiral"}, match="plane or interval, got 'spiral'"),
     Bad(INFERENCE, [t(2, 3, 4)] * 3 + [None, v([0, 3], int32)], {**PLAIN, "query_head_size": 2, "scale": 0.5},
-        match="expected no query_seq_start"),
+        match="expected query_seq_start with layouts (BM)HK"),
     Bad(INFERENCE, [t(2, 3, 4)] * 3, {**PLAIN, "query_layout": "(BM)(HK)", "query_head_size": 2, "scale": 0.5},
-        match="got '(BM)(HK)'"),
+        match="expected key_layout (BM)HK"),
+    Bad(INFERENCE, [t(3, 2), t(4, 1, 2), t(4, 4)], SEQUENCES, match="expected query_seq_start and key_seq_start"),
     Bad(FLASH, [t(1, 2, 3, 1), t(1, 2, 2, 1), t(1, 2, 2, 1)], WINDOW, match="of key that divides 3, got 2"),
     Bad(FLASH, [t(1, 2, 1, 1), t(1, 2, 1, 1), t(1, 3, 1, 1)], WINDOW, match="value of type tensor<1x2x1x1xf32>"),
 ]  # fmt: skip

@@ -9,13 +9,14 @@ X, WEIGHTS, BIASES = t(3, 2), [t(2, 2), t(1, 2)], [t(2), t(1)]
 MASK = v([[1, 0, 0, 0], [3, 0, 0, 0], [-2, 0, 0, 0]], int32)
 HIDDEN = [t(3, 2), t(3, 1)]
 SMALL = v([[2, 0, 0, 0], [1, 0, 0, 0]], int32)
-RATES = {"dropout_rate_list": [0.25, 0.5], "seed": 5}
+RATES = {"dropout_rate_list": [0.25, 0.25], "seed": 5}
 
 SAMPLES = [
     Sample("cublas_fused_mlp", [X, WEIGHTS, BIASES], dtypes=HALVES, **FEWER),
     Sample("cublas_fused_mlp", [X, [t(2, 2)], [t(2)]], {"skip_final_activation": True}, **FEWER),
     Sample("cublas_fused_mlp", [t(1, 1), [t(140, 1)], [t(140)]], gradient=False, why="bits of several words"),
-    Sample("fused_matmul_bias_add_relu_dropout", [X, WEIGHTS, BIASES], RATES, **FEWER),
+    Sample("fused_matmul_bias_add_relu_dropout", [X, [t(2, 2), t(4, 2)], [t(2, low=0.5), t(4, low=0.5)]], RATES,
+           **FEWER),
     Sample("fused_matmul_bias_add_relu_dropout", [t(2, 2), WEIGHTS, BIASES], {"dropout_rate_list": [0.0, 0.5],
            "skip_final_activation": True, "seed": 3}, gradient=False, why="as of the other sample"),
     Sample("fused_relu_dropout_grad", [t(3, 2), MASK], {"scale": 1.5}, dtypes=HALVES),
