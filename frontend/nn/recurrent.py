@@ -13,14 +13,12 @@ import numpy as np
 
 from oneflow.dialect.dtypes import DType
 from oneflow.frontend import functional as F  # noqa: N812
-from oneflow.frontend.core.ambient import SCOPE
-from oneflow.frontend.core.dispatch import dispatch_all
 from oneflow.frontend.core.errors import fail
 from oneflow.frontend.nn import init
 from oneflow.frontend.nn.layers import new_parameter
 from oneflow.frontend.nn.module import Module
 from oneflow.frontend.nn.rnn_packing import PackedSequence
-from oneflow.frontend.tracing.control_flow import scan, traces_bodies
+from oneflow.frontend.tracing.control_flow import run_steps
 
 __all__ = [
     "GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNCell",
@@ -155,30 +153,6 @@ class GRUCell(_Cell):
     gates, step = 3, staticmethod(_gru)
 
 
-def _steps(x: Any) -> Sequence[Any]:
-    """The steps of a sequence by one operator, whose gradient is one too."""
-    if x.shape[0] is None:
-        raise fail(f"expected a sequence of static length, got {x.desc}")
-    steps: Sequence[Any] = dispatch_all("stack_grad", x, [F.select(x, 0, 0)] * x.shape[0], axis=0)
-    return steps
-
-
-def _is_one_scan(gates: Any, states: States) -> bool:
-    """Whether the steps are one operator, which is compiled for each set of sizes.
-
-    Steps of a static number over a dynamic batch are compiled once as a Python loop. Automatic mixed precision
-    changes the types of states in the first step.
-    """
-    length, tensors = gates.shape[0], (gates, *states)
-    is_sized = length is None or (length > 0 and all(x.desc.is_static for x in tensors))
-    is_plain = all(x.dtype is gates.dtype for x in tensors) and SCOPE.get().autocast is None
-    return is_sized and is_plain and traces_bodies()
-
-
-def _with_output(states: States) -> tuple[States, Any]:
-    return states, states[0]
-
-
 def _with_rows(states: States, rows: int, first: States, ended: list[States]) -> States:
     """The states of the sequences that a step has: those that end before it are added to `ended`, those that begin
     with it, going back, have their first states.
@@ -279,11 +253,13 @@ class _Layers(_Recurrent):
         initial = [F.unsqueeze(h, 1) if unbatched else h for h in initial]
         return [tuple(F.select(h, 0, number) for h in initial) for number in range(count)]
 
-    def _run_layers(self, x: Any, first: Sequence[States], sizes: Sequence[int] | None) -> tuple[Any, list[States]]:
+    def _run_layers(
+        self, x: Any, first: Sequence[States], sizes: Sequence[int] | None
+    ) -> tuple[Any, list[Sequence[Any]]]:
         """The last layer's states at every step, and the states of all after the last. `sizes` are the numbers of
         sequences at each step of packed sequences.
         """
-        ends: list[States] = []
+        ends: list[Sequence[Any]] = []
         for layer in range(self.num_layers):
             both = []
             for direction in self._directions:
@@ -295,24 +271,23 @@ class _Layers(_Recurrent):
                 x = F.dropout(x, self.dropout, self.training)
         return x, ends
 
-    def _run_direction(self, x: Any, suffix: str, first: States, sizes: Sequence[int] | None) -> tuple[Any, States]:
+    def _run_direction(
+        self, x: Any, suffix: str, first: States, sizes: Sequence[int] | None
+    ) -> tuple[Any, Sequence[Any]]:
         """The states of one direction of a layer at every step, and those after the last."""
         gates, back, next_states = self.input_gates(suffix, x), suffix.endswith("_reverse"), self.stepper(suffix)
-        if sizes is None and _is_one_scan(gates, first):
-            end, steps = scan(lambda h, at: _with_output(next_states(at, h)), first, gates, reverse=back)
-            return steps, end
-        inputs = _steps(gates) if sizes is None else F.split(gates, sizes)
+        if sizes is None:
+            return run_steps(lambda states, given: next_states(given, states), first, gates, back)
+        given = F.split(gates, sizes)
         outputs: list[Any] = []
         ended: list[States] = []
-        states = first if sizes is None else tuple(F.narrow(s, 0, 0, sizes[-1 if back else 0]) for s in first)
-        for at in reversed(inputs) if back else inputs:
-            if sizes is not None:
-                states = _with_rows(states, at.shape[0], first, ended)
-            states = next_states(at, states)
+        states = tuple(F.narrow(s, 0, 0, sizes[-1 if back else 0]) for s in first)
+        for at in reversed(given) if back else given:
+            states = next_states(at, _with_rows(states, at.shape[0], first, ended))
             outputs.append(states[0])
         if ended:
             states = tuple(F.cat(parts) for parts in zip(states, *reversed(ended), strict=True))
-        return (F.stack if sizes is None else F.cat)(outputs[::-1] if back else outputs), states
+        return F.cat(outputs[::-1] if back else outputs), states
 
     def extra_repr(self) -> str:
         """Sizes."""

@@ -20,6 +20,7 @@ from oneflow.dialect.dtypes import DType
 from oneflow.dialect.record import Call, distribute
 from oneflow.dialect.reverse import Renamed
 from oneflow.dialect.tensor_desc import TensorDesc
+from oneflow.frontend.core.ambient import SCOPE
 from oneflow.frontend.core.arrays import to_array
 from oneflow.frontend.core.devices import Device
 from oneflow.frontend.core.dispatch import as_tensor, current_builder, dispatch_all, use_builder
@@ -163,12 +164,6 @@ class BodyTracer(TraceBuilder):
         return self.recorder.body(values)
 
 
-def traces_bodies() -> bool:
-    """Whether functions become bodies of operators that keep their layouts: in a trace without global tensors."""
-    builder = current_builder()
-    return isinstance(builder, TraceBuilder) and not builder.placements.known
-
-
 def _traced(tracer: BodyTracer, fn: Function, *args: Any) -> tuple[list[Any], Tree]:
     """The leaves that `fn` returns as values of the tracer, None where it returns None, and their structure."""
     with use_builder(tracer):
@@ -280,6 +275,41 @@ def _eager_scan(
 def _elements(x: Tensor) -> Sequence[Tensor]:
     """The elements of a sequence by one operator, whose gradient is one too."""
     return dispatch_all("stack_grad", x, [select(x, 0, 0)] * (x.shape[0] or 0), axis=0)
+
+
+def run_steps(step: Function, states: Sequence[Any], xs: Any, reverse: bool = False) -> tuple[Any, Sequence[Any]]:
+    """Runs `states = step(states, x)` for each element of `xs`: the first state after every step, the last states.
+
+    `xs` is a tensor, or nested lists, tuples and dicts of tensors. The steps are one `scan` where they can be, else a
+    Python loop: in eager mode, for global tensors, and where the first step changes the types of states, as in
+    automatic mixed precision. Steps of a static number over tensors of dynamic sizes are a loop too, so that one
+    program serves all sizes.
+    """
+    sequences, tree = flatten(xs)
+    length = sequences[0].shape[0]
+    if _is_one_scan(length, [*states, *sequences]):
+        last, outputs = scan(lambda now, x: _with_output(step(now, x)), tuple(states), xs, reverse=reverse)
+        return outputs, last
+    if length is None:
+        raise fail(f"expected a sequence of static length, got {sequences[0].desc}")
+    parts = [_elements(x) for x in sequences]
+    results: list[Any] = [None] * length
+    for number in reversed(range(length)) if reverse else range(length):
+        states = step(states, tree.unflatten([part[number] for part in parts]))
+        results[number] = states[0]
+    return stack(results), states
+
+
+def _is_one_scan(length: int | None, tensors: Sequence[Tensor]) -> bool:
+    builder = current_builder()
+    is_sized = length is None or (length > 0 and all(x.desc.is_static for x in tensors))
+    kinds = {x.dtype for x in tensors if x.dtype.is_float}
+    is_traced = isinstance(builder, TraceBuilder) and not builder.placements.known
+    return is_traced and is_sized and len(kinds) == 1 and SCOPE.get().autocast is None
+
+
+def _with_output(states: Sequence[Any]) -> tuple[Any, Any]:
+    return tuple(states), states[0]
 
 
 def while_loop(cond: Function, body: Function, state: Any) -> Any:

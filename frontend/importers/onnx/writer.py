@@ -6,7 +6,8 @@ Operators that are in no row are written out by the decomposition in their recor
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,13 @@ from onnx import ModelProto, helper, numpy_helper
 import oneflow
 from oneflow.dialect import oneflow as dialect
 from oneflow.dialect._mlir import ir
+from oneflow.dialect.body import Body
 from oneflow.dialect.record import REGISTRY
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.core.arrays import is_array, to_array
 from oneflow.frontend.core.spec import TensorSpec
 from oneflow.frontend.eager.tensor import EagerTensor
-from oneflow.frontend.importers.onnx import writer_windows  # noqa: F401  adds rows to the table
+from oneflow.frontend.importers.onnx import writer_control, writer_windows  # noqa: F401  add rows to the table
 from oneflow.frontend.importers.onnx.errors import OnnxError
 from oneflow.frontend.importers.onnx.program import OnnxProgram
 from oneflow.frontend.importers.onnx.types import NUMBERS
@@ -32,6 +34,7 @@ from oneflow.frontend.tracing.callables import Callee, bind, entry_name
 from oneflow.frontend.tracing.trace import trace_call
 from oneflow.frontend.tracing.traced import Traced
 from oneflow.passes.decompose import Recorder, replace
+from oneflow.passes.inline import functions_of
 
 #: The operator set that is written.
 OPSET = 21
@@ -77,6 +80,23 @@ def _names_of(fn: Any) -> dict[int, str]:
     return {id(v.array): name for name, v in state.items()}
 
 
+class _Inner:
+    """A graph inside a node: its inputs by name, and its results."""
+
+    def __init__(self, writer: _Writer, kinds: Sequence[TensorDesc]) -> None:
+        self._writer, self.proto = writer, onnx.GraphProto(name=writer.name("body"))
+        self.inputs = [writer.name(f"{self.proto.name}_input") for _ in kinds]
+        writer.descs.update(zip(self.inputs, kinds, strict=True))
+        self.proto.input.extend(map(writer.info, self.inputs))
+
+    def finish(self, results: Sequence[str]) -> None:
+        """Gives the graph its results, each with a name of its own."""
+        for result in results:
+            name = self._writer.node("Identity", result)
+            self._writer.descs[name] = self._writer.desc(result)
+            self.proto.output.append(self._writer.info(name))
+
+
 class _Writer:
     """Writes the nodes of one program."""
 
@@ -85,6 +105,7 @@ class _Writer:
         self._graph = onnx.GraphProto(name=traced.entry)
         self._values: dict[Any, str] = {}
         self._taken: set[str] = set()
+        self._unused: set[int] = set()
         self.descs: dict[str, TensorDesc] = {}
 
     def write(self) -> ModelProto:
@@ -96,7 +117,9 @@ class _Writer:
         module = self._traced.module
         with module.context:
             entry = next(op for op in module.body.operations if op.operation.name == "func.func")
-            _decompose(entry.operation)
+            self._functions = functions_of(module)
+            for function in self._functions.values():
+                _decompose(function)
             self._inputs(entry)
             for op in entry.regions[0].blocks[0].operations:
                 if op.operation.name == "func.return":
@@ -120,8 +143,8 @@ class _Writer:
             desc = dialect.stated_desc(value)
             if number < first:
                 name = self.name(label or f"input_{number}")
-                sizes = [d if d is not None else f"{name}_{i}" for i, d in enumerate(desc.shape or ())]
-                self._graph.input.append(helper.make_tensor_value_info(name, NUMBERS[desc.dtype.name], sizes))
+                self.descs[name] = desc
+                self._graph.input.append(self.info(name))
             else:
                 array = self._captured(self._traced.captured[number - first])
                 name = self.constant(array, self._names.get(id(array), f"constant_{number - first}"))
@@ -154,6 +177,7 @@ class _Writer:
             raise OnnxError(f"{op.name} has no counterpart in ONNX ({op.location})")
         call = dialect.operand_call(op, record, self._values.__getitem__)
         descs = [dialect.stated_desc(v) for v in op.results]
+        self._unused = {n for n, v in enumerate(op.results) if next(iter(v.uses), None) is None}
         dialect.bind_results(op, call, descs)
         try:
             written = row(self, call)
@@ -163,6 +187,37 @@ class _Writer:
             op.results, written if isinstance(written, tuple) else (written,), descs, strict=False
         ):
             self._values[value], self.descs[name] = name, desc
+
+    def is_used(self, number: int) -> bool:
+        """Whether anything reads a result of the operator that is written."""
+        return number not in self._unused
+
+    @contextmanager
+    def graph(self, kinds: Sequence[TensorDesc]) -> Iterator[_Inner]:
+        """Within it nodes are those of a graph inside a node, which has inputs of these types."""
+        outer, inner, unused = self._graph, _Inner(self, kinds), self._unused
+        self._graph = inner.proto
+        try:
+            yield inner
+        finally:
+            self._graph, self._unused = outer, unused
+
+    def inlined(self, body: Body, operands: Sequence[str]) -> list[str]:
+        """The results of a body whose arguments have these names, written out."""
+        unused = self._unused
+        block = self._functions[body.symbol].regions[0].blocks[0]
+        *operations, last = [o.operation for o in block.operations]
+        self._values.update(zip(block.arguments, operands, strict=True))
+        for op in operations:
+            self._operation(op)
+        self._unused = unused
+        return [self._values[v] for v in last.operands]
+
+    def info(self, name: str) -> onnx.ValueInfoProto:
+        """The type of a value as ONNX has it."""
+        desc = self.descs[name]
+        sizes = [d if d is not None else f"{name}_{i}" for i, d in enumerate(desc.shape or ())]
+        return helper.make_tensor_value_info(name, NUMBERS[desc.dtype.name], sizes)
 
     def _literal(self, op: ir.Operation) -> str:
         dense, desc = op.attributes["value"], dialect.stated_desc(op.results[0])

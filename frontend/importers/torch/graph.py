@@ -42,6 +42,12 @@ class Input:
     spec: TensorSpec | None
 
 
+def _function(module: fx.GraphModule, node: fx.Node) -> fx.GraphModule | None:
+    """The graph that a node names, which a higher-order operator runs."""
+    value = getattr(module, node.target) if node.op == "get_attr" and hasattr(module, node.target) else None
+    return value if isinstance(value, fx.GraphModule) else None
+
+
 def size_spec(name: str) -> TensorSpec:
     """A size as an argument: it is the first dimension of a tensor without elements."""
     return TensorSpec((None, 0), dtype_of(torch.int8), name)
@@ -62,13 +68,14 @@ class Graph:
         if missing:
             raise UnsupportedError(missing)
         names = names or {}
+        self.functions = {n.target: Graph(f) for n in self.nodes if (f := _function(module, n)) is not None}
         self.inputs = [_input(n, names.get(n.name, n.name)) for n in self.nodes if n.op == "placeholder"]
 
     @property
     def outputs(self) -> Sequence[Any]:
         """The nodes, numbers and None that the graph returns."""
-        returned: Sequence[Any] = self.nodes[-1].args[0]
-        return returned
+        returned: Any = self.nodes[-1].args[0]
+        return returned if isinstance(returned, (list, tuple)) else [returned]
 
     @property
     def specs(self) -> list[TensorSpec]:
@@ -87,7 +94,9 @@ class Graph:
         for node, known in zip(placeholders, self.inputs, strict=True):
             values[node] = known.value if known.spec is None else _bound(node, next(rest), sizes)
         for node in self.nodes:
-            if node.op == "get_attr":
+            if node.op == "get_attr" and node.target in self.functions:
+                values[node] = self.functions[node.target].run
+            elif node.op == "get_attr":
                 values[node] = as_tensor(to_array(getattr(self.module, node.target)))
             elif node.op == "call_function":
                 with located(place_of(node)):

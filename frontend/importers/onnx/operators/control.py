@@ -1,21 +1,27 @@
-"""Control flow: branches are chosen and loops are unrolled while a model is imported or runs in eager mode."""
+"""Control flow. A branch is chosen while a model is imported where its condition is known, and a loop is unrolled
+where its length is. In a trace other branches and loops are operators, as are loops of many steps over tensors.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from oneflow.frontend import functional as F  # noqa: N812
 from oneflow.frontend.core.dispatch import as_tensor
+from oneflow.frontend.core.errors import OneFlowError
+from oneflow.frontend.core.mode import tracing
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.importers.onnx.errors import OnnxError, ValueNeeded
 from oneflow.frontend.importers.onnx.graph import Graph
 from oneflow.frontend.importers.onnx.table import builder
 from oneflow.frontend.importers.onnx.types import SmallType, spelled, type_of_number
+from oneflow.frontend.tracing import control_flow
 
-#: The most iterations of a loop.
-MOST_ITERATIONS = 10_000
+#: The most iterations of a loop that is unrolled, and the fewest of a loop over tensors that is an operator.
+MOST_ITERATIONS, FEWEST_SCANNED = 10_000, 8
 
 
 @builder("If", raw=True)
@@ -23,31 +29,94 @@ def _if(condition: Any, *, then_branch: Graph, else_branch: Graph, node: Any) ->
     try:
         chosen = then_branch if bool(node.known(0, condition).reshape(-1)[0]) else else_branch
     except ValueNeeded as needed:
-        if needed.inputs:
-            raise
-        return _selected(condition, (then_branch, else_branch), node, needed)
+        return _as_operator(lambda: _branched(condition, (then_branch, else_branch), node), needed)
     return tuple(node.call(chosen))
 
 
-def _selected(condition: Tensor, branches: tuple[Graph, Graph], node: Any, needed: ValueNeeded) -> Any:
-    """The results of both branches, selected element by element.
+def _as_operator(build: Callable[[], Any], needed: ValueNeeded) -> Any:
+    """What `build` gives.
 
     Raises:
-        ValueNeeded: they have several types, so that one branch has to be chosen.
+        ValueNeeded: graphs give several types or other values than tensors, so that `needed` has to be known.
     """
     try:
-        then, other = ([node.tensor(v) for v in node.call(branch)] for branch in branches)
-    except OnnxError:
+        results: tuple[Tensor, ...] = build()
+    except OneFlowError:
         raise needed from None
-    if any(a.desc != b.desc or None in a.shape for a, b in zip(then, other, strict=True)):
+    if not all(result.desc.is_static for result in results):
         raise needed
-    return tuple(F.where(F.reshape(condition, ()), a, b) for a, b in zip(then, other, strict=True))
+    return results
+
+
+def _tensors(node: Any, graph: Graph, *operands: Any) -> list[Tensor]:
+    """The results of a graph inside a node as tensors."""
+    return [node.tensor(v) for v in node.call(graph, *operands)]
+
+
+def _branched(condition: Tensor, branches: tuple[Graph, Graph], node: Any) -> Any:
+    then, other = branches
+    return tuple(control_flow.cond(condition, lambda: _tensors(node, then), lambda: _tensors(node, other)))
 
 
 @builder("Loop", raw=True)
 def _loop(count: Any = None, condition: Any = None, *state: Any, body: Graph, node: Any) -> Any:
-    trips = None if count is None else int(node.known(0, count).reshape(-1)[0])
-    goes_on = condition is None or bool(node.known(1, condition).reshape(-1)[0])
+    try:
+        trips = None if count is None else int(node.known(0, count).reshape(-1)[0])
+        goes_on = condition is None or bool(node.known(1, condition).reshape(-1)[0])
+        if trips is not None and trips >= FEWEST_SCANNED and condition is None:
+            found = _scanned_loop(trips, state, body, node)
+            if found is not None:
+                return found
+        return _unrolled(trips, goes_on, condition is not None, state, body, node)
+    except ValueNeeded as needed:
+        return _as_operator(lambda: _looped(count, condition, state, body, node), needed)
+
+
+def _looped(count: Any, condition: Any, state: Sequence[Any], body: Graph, node: Any) -> Any:
+    """A loop whose length depends on values of the run; what its iterations collect has no size before."""
+    if len(body.outputs) > 1 + len(state):
+        raise OnnxError("a loop of unknown length that collects results is no operator")
+    most = None if count is None else F.reshape(node.tensor(count), ())
+    first = as_tensor(np.array(True)) if condition is None else F.reshape(node.tensor(condition), ())
+    carried = (as_tensor(np.array(0, np.int64)), first, *map(node.tensor, state))
+
+    def goes_on(now: Sequence[Tensor]) -> Tensor:
+        return now[1] if most is None else F.logical_and(now[1], F.lt(now[0], most))
+
+    def step(now: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        further, *after = _tensors(node, body, *now)
+        return F.add(now[0], 1), F.reshape(further, ()), *after
+
+    return tuple(control_flow.while_loop(goes_on, step, carried))[2:]
+
+
+def _scanned_loop(trips: int, state: Sequence[Any], body: Graph, node: Any) -> Any:
+    """A loop over tensors as one operator; None where its iterations are not alike, or the host needs its values."""
+    if not tracing() or not all(isinstance(x, Tensor) for x in state):
+        return None
+
+    def step(now: Sequence[Tensor], number: Tensor) -> tuple[list[Tensor], list[Tensor]]:
+        further, *after = node.call(body, number, np.array(True), *now)
+        if not _is_true(further):
+            raise OnnxError("the iterations have a condition")
+        tensors = list(map(node.tensor, after))
+        return tensors[: len(state)], tensors[len(state) :]
+
+    return _scanned(step, state, as_tensor(np.arange(trips)))
+
+
+def _scanned(step: Any, state: Sequence[Any], xs: Any) -> Any:
+    """The results of a scan; None where the steps are not alike."""
+    try:
+        last, ys = control_flow.scan(step, list(state), xs)
+    except (OneFlowError, ValueNeeded):
+        return None
+    return *last, *ys
+
+
+def _unrolled(
+    trips: int | None, goes_on: bool, has_condition: bool, state: Sequence[Any], body: Graph, node: Any
+) -> Any:
     carried, collected, number = list(state), [], 0
     while goes_on and (trips is None or number < trips):
         if number == MOST_ITERATIONS:
@@ -56,7 +125,7 @@ def _loop(count: Any = None, condition: Any = None, *state: Any, body: Graph, no
         carried, scanned = results[: len(carried)], results[len(carried) :]
         collected.append(scanned)
         number += 1
-        if trips is None or condition is not None or not _is_true(further):
+        if trips is None or has_condition or not _is_true(further):
             what = f"{body.outputs[0].name!r}, the condition of a loop"
             goes_on = bool(node.array_of(further, what).reshape(-1)[0])
     scans = _stacked(node, body, len(carried), collected)
@@ -101,9 +170,14 @@ def _scan(
     carried, scanned = list(operands[:first]), [node.tensor(x) for x in operands[first:]]
     axes = scan_input_axes or [0] * num_scan_inputs
     length = scanned[0].shape[axes[0]]
+    backwards = scan_input_directions or [0] * num_scan_inputs
+    collected_ways = scan_output_axes, scan_output_directions
+    if tracing() and (length is None or length >= FEWEST_SCANNED):
+        found = _scan_as_operator(carried, scanned, axes, backwards, collected_ways, body, node)
+        if found is not None:
+            return found
     if length is None:
         raise OnnxError(f"expected a static size along axis {axes[0]} to scan, got {scanned[0].desc}")
-    backwards = scan_input_directions or [0] * num_scan_inputs
     collected = []
     for step in range(length):
         items = zip(scanned, axes, backwards, strict=True)
@@ -116,6 +190,30 @@ def _scan(
     reversed_ = scan_output_directions or [0] * len(columns)
     stacks = [F.stack(c[::-1] if r else c, a) for c, a, r in zip(columns, out_axes, reversed_, strict=True)]
     return (*carried, *stacks)
+
+
+def _scan_as_operator(
+    carried: Sequence[Any], sequences: Sequence[Tensor], axes: Sequence[int], backwards: Sequence[int],
+    ways: tuple[Sequence[int] | None, Sequence[int] | None], body: Graph, node: Any,
+) -> Any:  # fmt: skip
+    """A scan of tensors as one operator; None where its steps are not alike, or the host needs its values."""
+    if not all(isinstance(x, Tensor) for x in carried):
+        return None
+    count = len(carried)
+
+    def step(now: Sequence[Tensor], elements: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+        results = _tensors(node, body, *now, *elements)
+        return results[:count], results[count:]
+
+    moved = (F.movedim(x, a, 0) for x, a in zip(sequences, axes, strict=True))
+    xs = [F.flip(x, [0]) if back else x for x, back in zip(moved, backwards, strict=True)]
+    found = _scanned(step, carried, xs)
+    if found is None:
+        return None
+    ys = found[count:]
+    out_axes, reversed_ = (way or [0] * len(ys) for way in ways)
+    turned = (F.flip(y, [0]) if back else y for y, back in zip(ys, reversed_, strict=True))
+    return *found[:count], *(F.movedim(y, 0, a) for y, a in zip(turned, out_axes, strict=True))
 
 
 @builder("Scan", raw=True)

@@ -1,4 +1,4 @@
-"""Recurrent layers, unrolled over static lengths."""
+"""Recurrent layers, by steps."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from oneflow.frontend.importers.onnx.errors import OnnxError
 from oneflow.frontend.importers.onnx.operators.products import shifted
 from oneflow.frontend.importers.onnx.operators.quantization import dynamic_quantized
 from oneflow.frontend.importers.onnx.table import builder
+from oneflow.frontend.tracing.control_flow import run_steps
 
 Activation = Callable[[Tensor], Tensor]
 
@@ -53,8 +54,8 @@ def _clipped(function: Any, alpha: float, beta: float, clip: float | None) -> Ac
     return lambda x: function(x if clip is None else F.clamp(x, -clip, clip), alpha, beta)
 
 
-def _unrolled(
-    step: Callable[[int, list[Tensor], Tensor], list[Tensor]],
+def _run(
+    step: Callable[[int, Sequence[Tensor], Tensor], list[Tensor]],
     inputs: Sequence[Tensor],
     states: Sequence[Tensor],
     lengths: Tensor | None,
@@ -66,26 +67,30 @@ def _unrolled(
 
     The first state is the result of a step. States of sequences that have ended stay.
     """
-    count = inputs[0].shape[0]
-    if count is None:
-        raise OnnxError(f"expected a static length of sequences, got {inputs[0].desc}")
+    alive = [] if lengths is None else [_alive(inputs[0], lengths)]
+
+    def masked(number: int) -> Callable[..., list[Tensor]]:
+        def run(now: Sequence[Tensor], given: Sequence[Tensor]) -> list[Tensor]:
+            after = step(number, now, given[0])
+            return [F.where(given[1], a, b) for a, b in zip(after, now, strict=True)] if alive else after
+
+        return run
+
     results, ends = [], []
     for number, backwards in enumerate(_DIRECTIONS[direction]):
-        now = [F.select(s, 1 if layout else 0, number) for s in states]
-        outputs: list[Tensor] = [now[0]] * count
-        for time in reversed(range(count)) if backwards else range(count):
-            after = step(number, now, F.select(inputs[number], 0, time))
-            output = after[0]
-            if lengths is not None:
-                alive = F.unsqueeze(F.gt(F.cast(lengths, dtypes.int64), time), 1)
-                after = [F.where(alive, a, b) for a, b in zip(after, now, strict=True)]
-                output = F.where(alive, output, 0.0)
-            now, outputs[time] = after, output
-        results.append(F.stack(outputs, 0))
-        ends.append(now)
+        first = [F.select(s, 1 if layout else 0, number) for s in states]
+        outputs, last = run_steps(masked(number), first, [inputs[number], *alive], backwards)
+        results.append(F.where(alive[0], outputs, 0.0) if alive else outputs)
+        ends.append(last)
     y = F.stack(results, 1)
-    last = [F.stack(list(column), 1 if layout else 0) for column in zip(*ends, strict=True)]
-    return (F.permute(y, 2, 0, 1, 3) if layout else y, *last)
+    stacked = [F.stack(list(column), 1 if layout else 0) for column in zip(*ends, strict=True)]
+    return (F.permute(y, 2, 0, 1, 3) if layout else y, *stacked)
+
+
+def _alive(inputs: Tensor, lengths: Tensor) -> Tensor:
+    """Whether each sequence has each step, (steps, batch, 1)."""
+    times = F.unsqueeze(F.arange(inputs.size(0)), 1)
+    return F.unsqueeze(F.gt(F.unsqueeze(F.cast(lengths, dtypes.int64), 0), times), 2)
 
 
 def _of_inputs(x: Tensor, w: Tensor, directions: int, layout: int, product: Any = None) -> list[Tensor]:
@@ -176,7 +181,7 @@ def _lstm_of(
 ) -> tuple[Tensor, ...]:
     """The layer, with the products of inputs, and of states by a function."""
 
-    def step(number: int, states: list[Tensor], part: Tensor) -> list[Tensor]:
+    def step(number: int, states: Sequence[Tensor], part: Tensor) -> list[Tensor]:
         before, cell = states
         gate, squash, out = functions[3 * number : 3 * number + 3]
         gates = F.add(part, of_state(before, number))
@@ -193,7 +198,7 @@ def _lstm_of(
         return [F.mul(o, out(cell)), cell]
 
     states = [_state(v, x, len(inputs), hidden_size, layout) for v in (h, c)]
-    return _unrolled(step, inputs, states, lengths, direction, layout)
+    return _run(step, inputs, states, lengths, direction, layout)
 
 
 @builder("DynamicQuantizeLSTM", domain="com.microsoft")
@@ -264,7 +269,7 @@ def _gru(
     directions = len(_DIRECTIONS[direction])
     functions = _activations("Sigmoid Tanh", directions, activations, activation_alpha, activation_beta, clip)
 
-    def step(number: int, states: list[Tensor], part: Tensor) -> list[Tensor]:
+    def step(number: int, states: Sequence[Tensor], part: Tensor) -> list[Tensor]:
         before = states[0]
         gate, squash = functions[2 * number : 2 * number + 2]
         first, second = _halves(b, number, w)
@@ -285,7 +290,7 @@ def _gru(
         return [F.add(F.mul(F.sub(1.0, z), candidate), F.mul(z, before))]
 
     states = [_state(h, x, directions, hidden_size, layout)]
-    return _unrolled(step, _of_inputs(x, w, directions, layout), states, lengths, direction, layout)
+    return _run(step, _of_inputs(x, w, directions, layout), states, lengths, direction, layout)
 
 
 @builder("RNN")
@@ -309,11 +314,11 @@ def _rnn(
     directions = len(_DIRECTIONS[direction])
     functions = _activations("Tanh", directions, activations, activation_alpha, activation_beta, clip)
 
-    def step(number: int, states: list[Tensor], part: Tensor) -> list[Tensor]:
+    def step(number: int, states: Sequence[Tensor], part: Tensor) -> list[Tensor]:
         first, second = _halves(b, number, w)
         of_part = F.add(part, first)
         of_state = F.add(F.matmul(states[0], F.t(F.select(r, 0, number))), second)
         return [functions[number](F.add(of_part, of_state))]
 
     states = [_state(h, x, directions, hidden_size, layout)]
-    return _unrolled(step, _of_inputs(x, w, directions, layout), states, lengths, direction, layout)
+    return _run(step, _of_inputs(x, w, directions, layout), states, lengths, direction, layout)

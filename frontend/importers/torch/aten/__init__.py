@@ -3,6 +3,7 @@
 from oneflow.frontend.importers.torch.aten import (
     activations,
     attention,
+    control,
     convolutions,
     elementwise,
     indexing,
@@ -18,6 +19,6 @@ from oneflow.frontend.importers.torch.aten import (
 )
 
 __all__ = [
-    "activations", "attention", "convolutions", "elementwise", "indexing", "losses", "movement", "normalization",
-    "pooling", "products", "random", "recurrent", "reductions", "sources",
+    "activations", "attention", "control", "convolutions", "elementwise", "indexing", "losses", "movement",
+    "normalization", "pooling", "products", "random", "recurrent", "reductions", "sources",
 ]  # fmt: skip

@@ -7,6 +7,7 @@ from typing import Any
 
 from oneflow.frontend import functional as F  # noqa: N812
 from oneflow.frontend.importers.torch.table import aten
+from oneflow.frontend.tracing.control_flow import run_steps
 
 
 def _lstm(gates: Any, hidden: Any, state: list[Any]) -> list[Any]:
@@ -26,17 +27,16 @@ def _simple(activation: Callable[[Any], Any]) -> Callable[..., list[Any]]:
     return lambda gates, hidden, state: [activation(F.add(gates, hidden))]
 
 
-def _direction(step: Any, x: list[Any], state: list[Any], weights: list[Any], reverse: bool) -> Any:
+def _direction(step: Any, x: Any, state: list[Any], weights: list[Any], reverse: bool) -> Any:
     """The results of the steps of one direction in one layer, and the last state."""
     bias = weights[2:4] if len(weights) > 2 else [None, None]
-    outputs: list[Any] = []
-    for each in reversed(x) if reverse else x:
-        gates, hidden = F.linear(each, weights[0], bias[0]), F.linear(state[0], weights[1], bias[1])
-        state = step(gates, hidden, state)
-        y = state[0] if len(weights) in (2, 4) else F.linear(state[0], weights[-1])
-        state = [y, *state[1:]]
-        outputs.append(y)
-    return outputs[::-1] if reverse else outputs, state
+    is_projected = len(weights) not in (2, 4)
+
+    def next_state(state: Any, gates: Any) -> list[Any]:
+        after = step(gates, F.linear(state[0], weights[1], bias[1]), state)
+        return [F.linear(after[0], weights[-1]), *after[1:]] if is_projected else after
+
+    return run_steps(next_state, state, F.linear(x, weights[0], bias[0]), reverse)
 
 
 def _layers(step: Any) -> Callable[..., Any]:
@@ -45,7 +45,7 @@ def _layers(step: Any) -> Callable[..., Any]:
         bidirectional: bool, batch_first: bool,
     ) -> Any:  # fmt: skip
         states = list(hx) if isinstance(hx, list) else [hx]
-        steps = list(F.unbind(x, 1 if batch_first else 0))
+        x = F.transpose(x, 0, 1) if batch_first else x
         directions = 2 if bidirectional else 1
         each = len(params) // (layers * directions)
         last: list[list[Any]] = []
@@ -54,13 +54,13 @@ def _layers(step: Any) -> Callable[..., Any]:
             for number in range(layer * directions, (layer + 1) * directions):
                 weights = params[number * each : (number + 1) * each]
                 state = [F.select(s, 0, number) for s in states]
-                outputs, state = _direction(step, steps, state, weights, number % directions == 1)
+                outputs, state = _direction(step, x, state, weights, number % directions == 1)
                 parts.append(outputs)
                 last.append(state)
-            steps = [F.cat(list(p), -1) for p in zip(*parts, strict=True)] if directions == 2 else parts[0]
+            x = F.cat(parts, -1) if directions == 2 else parts[0]
             if train and dropout and layer < layers - 1:
-                steps = list(F.unbind(F.dropout(F.stack(steps), dropout), 0))
-        return [F.stack(steps, 1 if batch_first else 0), *[F.stack(list(s)) for s in zip(*last, strict=True)]]
+                x = F.dropout(x, dropout)
+        return [F.transpose(x, 0, 1) if batch_first else x, *[F.stack(list(s)) for s in zip(*last, strict=True)]]
 
     return build
 

@@ -146,3 +146,46 @@ def test_arguments_that_do_not_fit_are_refused(cnn):
 def test_importing_the_package_does_not_import_pytorch():
     check = "import sys, oneflow as flow; flow.from_torch; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", check], check=False).returncode == 0
+
+
+class Chosen(nn.Module):
+    def forward(self, x):
+        return torch.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x * 2, (x,))
+
+
+class Counted(nn.Module):
+    def forward(self, i, x):
+        step = lambda i, x: (i + 1, x * 2)  # noqa: E731
+        return torch._higher_order_ops.while_loop(lambda i, x: i < 4, step, (i, x))
+
+
+class Scanned(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.eye(3) / 2)
+
+    def forward(self, h, xs):
+        step = lambda h, x: ((h @ self.weight + x).tanh(), h * 3)  # noqa: E731
+        return torch._higher_order_ops.scan(step, h, xs)
+
+
+X = torch.arange(24.0).reshape(4, 2, 3) / 24
+HIGHER_ORDER = {
+    "cond": (Chosen(), (X,), "oneflow.cond"),
+    "cond not": (Chosen(), (-X,), "oneflow.cond"),
+    "while_loop": (Counted(), (torch.tensor(0), X), "oneflow.while_loop"),
+    "scan": (Scanned(), (torch.ones(2, 3), X), "oneflow.scan"),
+    "lstm": (nn.LSTM(3, 4), (X,), "oneflow.scan"),
+    "gru backwards too": (nn.GRU(3, 4, bidirectional=True, batch_first=True), (X,), "oneflow.scan"),
+}
+
+
+@pytest.mark.parametrize("name", HIGHER_ORDER)
+def test_control_flow_is_one_operator(name):
+    """The functions of PyTorch's higher-order operators, and the steps of recurrent layers, become bodies."""
+    model, inputs, operator = HIGHER_ORDER[name]
+    program = flow.from_torch(torch.export.export(model, inputs))
+    wanted, found = (torch.utils._pytree.tree_leaves(f(*inputs)) for f in (model, program))
+    assert len(found) == len(wanted) and f'"{operator}"' in str(program.module)
+    for one, other in zip(found, wanted, strict=True):
+        torch.testing.assert_close(one, other.detach(), rtol=1e-5, atol=1e-6)

@@ -158,6 +158,57 @@ def test_branches_and_loops():
     np.testing.assert_array_equal(every, [2 * x, 3 * x, 4 * x])
 
 
+def test_branches_and_loops_of_tensors_are_operators():
+    """One program serves every value of a condition, and its size does not follow that of a loop."""
+
+    def graph(nodes, results, given=()):
+        return model(nodes, given, results).graph
+
+    kind = ("z", F32, [2])
+    branches = {
+        name: graph([node(op, "x x", "z")], [kind]) for name, op in (("then_branch", "Add"), ("else_branch", "Mul"))
+    }
+    chosen = [
+        node("ReduceSum", "x", "s", keepdims=0),
+        node("Greater", "s zero", "p"),
+        node("If", "p", "y", **branches),
+    ]
+    program = flow.from_onnx(model(chosen, [("x", F32, [2])], [("y", F32, [2])], {"zero": np.float32(0)}))
+    assert '"oneflow.cond"' in str(program.trace())
+    for x in (np.array([3, 4], np.float32), np.array([-3, -4], np.float32)):
+        np.testing.assert_array_equal(program(x), x + x if x.sum() > 0 else x * x)
+
+    given = [("i", I64, []), ("c", TensorProto.BOOL, []), ("a", F32, [2])]
+    grown = [node("Add", "a a", "b"), node("ReduceSum", "b", "s", keepdims=0), node("Less", "s x", "go")]
+    doubled = graph(grown, [("go", TensorProto.BOOL, []), ("b", F32, [2])], given)
+    loop = helper.make_node("Loop", ["", "", "v"], ["y"], body=doubled)
+    program = flow.from_onnx(model([loop], [("v", F32, [2]), ("x", F32, [])], [("y", F32, [2])]))
+    assert '"oneflow.while_loop"' in str(program.trace())
+    for most, last in ((30.0, [16, 16]), (1.0, [2, 2])):
+        np.testing.assert_array_equal(program(np.ones(2, np.float32), np.float32(most)), last)
+
+    counted = [node("Identity", "c", "go"), node("Add", "a v", "b"), node("Identity", "a", "scan")]
+    body = graph(counted, [("go", TensorProto.BOOL, []), ("b", F32, [2]), ("scan", F32, [2])], given)
+    loop = helper.make_node("Loop", ["n", "", "v"], ["y", "all"], body=body)
+    results = [("y", F32, [2]), ("all", F32, [9, 2])]
+    program = flow.from_onnx(model([loop], [("v", F32, [2])], results, {"n": np.array(9)}))
+    assert str(program.trace()).count('"oneflow.scan"') == 1
+    y, every = program(np.array([1, 2], np.float32))
+    assert y.tolist() == [10, 20] and every[:, 0].tolist() == list(range(1, 10))
+
+    sums = [node("Add", "a e", "b"), node("Identity", "b", "scan")]
+    body = graph(sums, [("b", F32, [2]), ("scan", F32, [2])], [("a", F32, [2]), ("e", F32, [2])])
+    turned = {"scan_input_axes": [1], "scan_input_directions": [1], "scan_output_axes": [1]}
+    scan = helper.make_node("Scan", ["v", "x"], ["y", "all"], body=body, num_scan_inputs=1, **turned)
+    given = [("v", F32, [2]), ("x", F32, [2, 8])]
+    program = flow.from_onnx(model([scan], given, [("y", F32, [2]), ("all", F32, [2, 8])]))
+    assert str(program.trace()).count('"oneflow.scan"') == 1
+    x = np.arange(16, dtype=np.float32).reshape(2, 8)
+    y, every = program(np.zeros(2, np.float32), x)
+    np.testing.assert_array_equal(y, x.sum(1))
+    np.testing.assert_array_equal(every, np.cumsum(x[:, ::-1], 1))
+
+
 def test_local_functions_with_attributes():
     leaky = helper.make_node("LeakyRelu", ["a"], ["b"])
     leaky.attribute.append(onnx.AttributeProto(name="alpha", ref_attr_name="slope", type=onnx.AttributeProto.FLOAT))

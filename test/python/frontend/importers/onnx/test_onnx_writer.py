@@ -139,3 +139,32 @@ def test_windows_of_dynamic_sizes_are_refused_where_counts_may_differ():
 
     with pytest.raises(flow.OneFlowError, match=r"no ceil_mode of ONNX gives .*test_onnx_writer\.py"):
         flow.to_onnx(function, flow.TensorSpec((1, 1, None, 5), np.float32))
+
+
+class Loops(nn.Module):
+    """A recurrent layer in both directions, a loop, a scan without sequences, and a branch."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.GRU(3, 2, bidirectional=True)
+
+    def forward(self, x):
+        y, _ = self.layer(x)
+        grown = flow.while_loop(lambda v: v.sum() < 50, lambda v: v * 2, flow.exp(y))
+        _, counted = flow.scan(lambda n, _: (n + 1, n), y.sum(), length=3)
+        return flow.cond(x.sum() > 0, lambda: grown, lambda: grown * 0 - y), counted
+
+
+def test_loops_and_branches_are_nodes_with_graphs():
+    flow.manual_seed(0)
+    module = Loops()
+    x = RNG.normal(size=(4, 2, 3)).astype(np.float32)
+    model = flow.to_onnx(module, x)
+    kinds = [n.op_type for n in model.graph.node]
+    assert [kinds.count(kind) for kind in ("Scan", "Loop", "If")] == [3, 1, 1]
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    for given in (x, -x, np.abs(x)):
+        wanted = [y.detach().numpy() for y in module(flow.tensor(given))]
+        for found in (session.run(None, {model.graph.input[0].name: given}), flow.from_onnx(model)(given)):
+            for one, other in zip(found, wanted, strict=True):
+                np.testing.assert_allclose(np.asarray(one), other, rtol=1e-5, atol=1e-6)
