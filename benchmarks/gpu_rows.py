@@ -15,6 +15,7 @@ from typing import Any
 import gpu_models as models
 import torch
 from gpu_bandwidth import long_rows, pointwise, rows
+from gpu_layers import columns, convolutions, other_products, tf32
 from gpu_row import COMPILED, COPY, CUDNN, DTYPES, EAGER, FLASH, Action, Row, both, compare, compiled, normal
 from steps import step_of
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -265,5 +266,6 @@ PEERS = (EAGER, COMPILED, COPY)
 
 GROUPS: dict[str, Callable[[], Iterator[Callable[[], Row]]]] = {
     "launches": launches, "rows": rows, "long rows": long_rows, "pointwise": pointwise, "matmul": matmul,
-    "attention": attention, "steps": steps, "images": images,
+    "attention": attention, "steps": steps, "images": images, "columns": columns, "convolutions": convolutions,
+    "tf32": tf32, "other products": other_products,
 }  # fmt: skip
