@@ -106,7 +106,7 @@ def weight_gradients_row(count: int, m: int, n: int, k: int) -> Row:
 def attention() -> Iterator[Callable[[], Row]]:
     """Attention, and with it its gradients."""
     shapes = [(1024, 64, True), (4096, 64, True), (4096, 64, False), (1024, 128, True), (4096, 128, True),
-              (4096, 128, False), (16384, 128, True)]  # fmt: skip
+              (4096, 128, False), (16384, 128, True), (4096, 256, True), (4096, 256, False)]  # fmt: skip
     for size, head, causal in shapes:
         yield lambda t=size, d=head, c=causal: attention_row(t, d, c, False)
         yield lambda t=size, d=head, c=causal: attention_row(t, d, c, True)
