@@ -15,6 +15,7 @@ from typing import Any
 import gpu_models as models
 import torch
 from gpu_bandwidth import long_rows, pointwise, rows
+from gpu_layers import columns, convolutions, other_products, tf32
 from gpu_row import COMPILED, COPY, CUDNN, DTYPES, EAGER, FLASH, Action, Row, both, compare, compiled, normal
 from steps import step_of
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -105,7 +106,7 @@ def weight_gradients_row(count: int, m: int, n: int, k: int) -> Row:
 def attention() -> Iterator[Callable[[], Row]]:
     """Attention, and with it its gradients."""
     shapes = [(1024, 64, True), (4096, 64, True), (4096, 64, False), (1024, 128, True), (4096, 128, True),
-              (4096, 128, False), (16384, 128, True)]  # fmt: skip
+              (4096, 128, False), (16384, 128, True), (4096, 256, True), (4096, 256, False)]  # fmt: skip
     for size, head, causal in shapes:
         yield lambda t=size, d=head, c=causal: attention_row(t, d, c, False)
         yield lambda t=size, d=head, c=causal: attention_row(t, d, c, True)
@@ -265,5 +266,6 @@ PEERS = (EAGER, COMPILED, COPY)
 
 GROUPS: dict[str, Callable[[], Iterator[Callable[[], Row]]]] = {
     "launches": launches, "rows": rows, "long rows": long_rows, "pointwise": pointwise, "matmul": matmul,
-    "attention": attention, "steps": steps, "images": images,
+    "attention": attention, "steps": steps, "images": images, "columns": columns, "convolutions": convolutions,
+    "tf32": tf32, "other products": other_products,
 }  # fmt: skip

@@ -46,6 +46,10 @@ class Buffer:
         return self.kind == "temporary" and self.bytes is None and self.result is None
 
 
+#: A buffer in the workspace: the offset, the aligned end, and the first and the last operation of the lifetime.
+Placed = tuple[int, int, int, int]
+
+
 class Kernel(Protocol):
     """A kernel of any backend."""
 
@@ -181,16 +185,17 @@ def assign_offsets(buffers: Sequence[Buffer], disjoint: bool = False) -> int:
     for buffer in aliased:
         root = _root(buffer)
         root.last = max(root.last, buffer.last)
-    buckets: dict[int, list[Buffer]] = {}
+    buckets: dict[int, set[Placed]] = {}
     top = 0
     fixed = [b for b in buffers if b.kind == "temporary" and b.bytes is not None and b.result is None]
     for buffer in sorted((b for b in fixed if b.aliases is None), key=lambda b: -(b.bytes or 0)):
         lifetime = range(buffer.first // BUCKET, buffer.last // BUCKET + 1)
-        others = {id(other): other for bucket in lifetime for other in buckets.get(bucket, ())}
-        buffer.offset = top if disjoint else _first_fit(buffer, sorted(others.values(), key=_interval))
-        top = max(top, _end(buffer))
+        others = set[Placed]().union(*(buckets.get(bucket, ()) for bucket in lifetime))
+        buffer.offset = top if disjoint else _first_fit(buffer, sorted(others))
+        end = _aligned(buffer.offset + (buffer.bytes or 0))
+        top = max(top, end)
         for bucket in lifetime:
-            buckets.setdefault(bucket, []).append(buffer)
+            buckets.setdefault(bucket, set()).add((buffer.offset, end, buffer.first, buffer.last))
     for buffer in aliased:
         buffer.offset = _root(buffer).offset
     return top
@@ -217,24 +222,11 @@ def _root(buffer: Buffer) -> Buffer:
     return buffer
 
 
-def _end(buffer: Buffer) -> int:
-    """The aligned end of a buffer in the workspace."""
-    assert buffer.offset is not None and buffer.bytes is not None
-    return -(-(buffer.offset + buffer.bytes) // ALIGNMENT) * ALIGNMENT
-
-
-def _interval(buffer: Buffer) -> tuple[int, int]:
-    """The begin and the end of a buffer in the workspace."""
-    assert buffer.offset is not None
-    return buffer.offset, _end(buffer)
-
-
-def _first_fit(buffer: Buffer, placed: Sequence[Buffer]) -> int:
+def _first_fit(buffer: Buffer, placed: Sequence[Placed]) -> int:
     """The first offset where a buffer fits between placed buffers, sorted by offset, with overlapping lifetimes."""
     offset, size, first, last = 0, buffer.bytes or 0, buffer.first, buffer.last
-    for other in placed:
-        begin, end = _interval(other)
-        if end > offset and first <= other.last and other.first <= last:
+    for begin, end, born, died in placed:
+        if end > offset and first <= died and born <= last:
             if offset + size <= begin:
                 break
             offset = end

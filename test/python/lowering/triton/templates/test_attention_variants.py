@@ -1,15 +1,20 @@
 """Attention of every head width, with masks of every type and shape, grouped-query attention, and dropout."""
 
+from dataclasses import replace
+
 import ml_dtypes
 import numpy as np
 import pytest
+from test_hopper_attention import assembled, program_of, spilled
 
 import oneflow as flow
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.record import REGISTRY
 from oneflow.lowering.pipelines import pipeline_between
+from oneflow.lowering.targets.choice import gpu_target, using_gpu
 from oneflow.lowering.triton.launch.program import read_program
 from oneflow.passes.pipeline import Pipeline
+from oneflow.runtime.cuda.compiler import compile_source
 from oneflow.testing.triton_interpreter import interpret_program
 
 BATCH, HEADS, LENGTH, SIZE = 2, 4, 70, 75
@@ -133,3 +138,32 @@ def test_numbers_of_masks(number):
     later = np.triu(np.ones((LENGTH, SIZE), np.bool_), 1)
     hidden = lambda q, k, v: masked_fill(number)(q, k, v, flow.from_numpy(later))  # noqa: E731
     check(hidden, given, expected(*given, LATER))
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_blocks_of_more_queries_for_wide_heads(causal):
+    """Where they fill the SMs and shared memory holds them; the last block ends within its queries and keys."""
+    rng = np.random.default_rng(1)
+    q, k, v = (rng.standard_normal((1, 1, n, 200)).astype(np.float16) for n in (150, 170, 170))
+
+    def attend(q, k, v):
+        return F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+
+    def lowered(**target):
+        with using_gpu(replace(gpu_target(), sms=1, **target)):
+            return program_of(attend, [x.shape for x in (q, k, v)], flow.float16)
+
+    programs = lowered(), lowered(block_shared_bytes=163 << 10)
+    tall, low = (source for program in programs for source in program.sources.values())
+    assert [(s.grid, s.warps, s.stages) for s in (tall, low)] == [("2", 8, 2), ("3", 4, 2)]
+    if causal:
+        binary = compile_source(tall)
+        assert binary.shared <= gpu_target().block_shared_bytes and not spilled(assembled(binary.ptx))
+        assert 2 * compile_source(low).shared <= gpu_target().sm_shared_bytes
+    scores = np.einsum("bhqd,bhkd->bhqk", q.astype(np.float64), k) / np.sqrt(200)
+    scores = np.where(np.tri(150, 170, dtype=bool), scores, -np.inf) if causal else scores
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    want = np.einsum("bhqk,bhkd->bhqd", weights / weights.sum(-1, keepdims=True), v)
+    for program in programs:
+        got = interpret_program(program, q, k, v)[0].astype(np.float64)
+        np.testing.assert_allclose(got, want, 2e-2, 4e-3)
