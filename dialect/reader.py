@@ -78,11 +78,20 @@ class Collector:
 
 def convert_diagnostic(diagnostic: ir.Diagnostic, name: str = "-") -> Diagnostic:
     """An MLIR diagnostic, or the plain form that `MLIRError` carries, as ours."""
-    severity = str(diagnostic.severity).rpartition(".")[2].lower()
+    severity, place = str(diagnostic.severity).rpartition(".")[2].lower(), place_of(diagnostic.location, name)
+    custom = _CUSTOM_FORM.search(str(diagnostic.message))
+    if custom is not None:
+        return Diagnostic(severity, _GENERIC_FORM.format(custom[1]), place)
     notes = tuple(convert_diagnostic(n, name) for n in diagnostic.notes)
-    return Diagnostic(severity, str(diagnostic.message), place_of(diagnostic.location, name), notes)
+    return Diagnostic(severity, str(diagnostic.message), place, notes)
 
 
+#: What MLIR says of an operator that is written without quotes, and what to write.
+_CUSTOM_FORM = re.compile(r"for custom op '(oneflow\.\w+)'")
+_GENERIC_FORM = (
+    "expected an operator in the generic form, its name in quotes and a type for each operand and result: "
+    '"{}"(%x) {{name = value}} : (tensor<..>) -> tensor<..>'
+)
 _FILE_LOC = re.compile(r'"(?P<file>[^"]*)":(?P<line>\d+):(?P<col>\d+)')
 
 

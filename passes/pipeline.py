@@ -273,11 +273,18 @@ def _stem(watch: Watch, program: ir.Operation) -> str:
 
 
 def _definitions(text: str, registry: Registry) -> str:
-    """The files that define operators of a program which are no part of the package, as `--load-ops` takes them."""
-    names = [n for n in dict.fromkeys(re.findall(r"oneflow\.(\w+)", text)) if n in registry]
-    files = dict.fromkeys(registry[name].where.rpartition(":")[0] for name in names)
+    """The files that define operators of a program which are no part of the package, as `--load-ops` takes them.
+
+    Of a Python file, which may be a whole script, the names of the operators say how far it is run.
+    """
+    files: dict[str, list[str]] = {}
+    for name in dict.fromkeys(re.findall(r"oneflow\.(\w+)", text)):
+        if name in registry:
+            files.setdefault(registry[name].where.rpartition(":")[0], []).append(name)
     own = Path(record.__file__).resolve().parent
-    return ",".join(f for f in files if f.endswith((".py", ".td")) and own not in Path(f).resolve().parents)
+    loaded = [f for f in files if Path(f).is_file() and own not in Path(f).resolve().parents]
+    named = [":".join([f, *files[f]]) if f.endswith(".py") else f for f in loaded if f.endswith((".py", ".td"))]
+    return ",".join(named)
 
 
 def _write_reproducer(step: Step, text: str, watch: Watch, load: str, stem: str) -> str:

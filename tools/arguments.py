@@ -17,6 +17,7 @@ from oneflow.passes.registry import PASSES, PIPELINES, check_names
 from oneflow.passes.upstream import UPSTREAM
 from oneflow.tools import target
 from oneflow.tools.command import UsageError
+from oneflow.tools.files import LOAD_HELP
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,11 @@ FLAGS = {
         ),
         Flag("gpu-arch", "ARCH", "the GPU to choose and compile kernels for (default: sm_90)", check=_check_arch),
         Flag("autotune", None, "keep several ways to compute each kernel of the triton stage, for a device to time"),
-        Flag("load-ops", "FILE", "load operators first: a .py, .so or .td file, or several with commas"),
+        Flag(
+            "load-ops",
+            "FILE",
+            LOAD_HELP,
+        ),
         Flag("split-input-file", "MARKER", "process the parts between lines `// -----` one by one", optional=True),
         Flag(
             "verify-diagnostics",

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import ast
+import contextlib
 import re
 import runpy
 import sys
 import traceback
+import types
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
 from oneflow.dialect.lazy import lazy
+from oneflow.dialect.record import REGISTRY
 from oneflow.tools.command import CommandError
 
 framework = lazy("oneflow.runtime.user_ops.framework")
 library = lazy("oneflow.runtime.user_ops.library")
 declared = lazy("oneflow.tools.declared")
 ods = lazy("oneflow.tools.ods")
+#: The help of `--load-ops`.
+LOAD_HELP = "load operators first: a .py, .so or .td file, or several with commas; FILE.py:NAME stops behind NAME"
 _COMMENT = re.compile(r"//.*")
 
 
@@ -95,7 +102,8 @@ def _reason(error: OSError | ValueError) -> str:
 def load_operators(path: str) -> None:
     """Loads operators: runs a Python file, loads a library, or declares the operators of an ODS file.
 
-    `path` may be several, with commas between them.
+    `path` may be several, with commas between them. `FILE.py:one:other` runs the statements of a Python file up to
+    the definitions of the operators `one` and `other`: what a script does after that stays out.
 
     Raises:
         FileError: it is none of these, or it fails; the message names its line.
@@ -105,6 +113,11 @@ def load_operators(path: str) -> None:
 
 
 def _load_one(path: str) -> None:
+    if ".py:" in path and not Path(path).exists():
+        path, *names = path.split(":")
+        _check_file(path)
+        _run_until_defined(path, names)
+        return
     loaders = {".py": _run_python, ".so": _load_library, ".td": _declare}
     loader = loaders.get(Path(path).suffix)
     if loader is None:
@@ -112,9 +125,13 @@ def _load_one(path: str) -> None:
             f"cannot load {path or 'a file without name'}: expected a Python file (.py), a library (.so) "
             "or an ODS file (.td) that defines operators"
         )
+    _check_file(path)
+    loader(path)
+
+
+def _check_file(path: str) -> None:
     if not Path(path).is_file():
         raise FileError(f"cannot load {path}: {'is a directory' if Path(path).is_dir() else 'no such file'}")
-    loader(path)
 
 
 def _load_library(path: str) -> None:
@@ -129,8 +146,35 @@ def _declare(path: str) -> None:
 
 
 def _run_python(path: str) -> None:
-    try:
+    with _errors_of(path):
         runpy.run_path(path, run_name=Path(path).stem)
+
+
+def _run_until_defined(path: str, names: Sequence[str]) -> None:
+    """Runs the statements of a Python file one by one, until it has defined the operators."""
+    module = types.ModuleType(Path(path).stem)
+    module.__file__ = path
+    sys.modules[module.__name__] = module
+    with _errors_of(path):
+        statements = ast.parse(Path(path).read_bytes(), path).body
+        futures = [s for s in statements if isinstance(s, ast.ImportFrom) and s.module == "__future__"]
+        for statement in statements:
+            exec(compile(ast.Module([*futures, statement], []), path, "exec"), module.__dict__)
+            if not _undefined(path, names):
+                return
+    raise FileError(f"cannot load {path}: expected definitions of {', '.join(_undefined(path, names))}, got none")
+
+
+def _undefined(path: str, names: Sequence[str]) -> list[str]:
+    defined = {o.name for o in REGISTRY.additions() if o.where.rpartition(":")[0] == path}
+    return [name for name in names if name not in defined]
+
+
+@contextlib.contextmanager
+def _errors_of(path: str) -> Iterator[None]:
+    """Makes errors of a Python file those of its loading, with the line."""
+    try:
+        yield
     except (Exception, SystemExit) as error:
         frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == path]
         line = error.lineno if isinstance(error, SyntaxError) else frames[-1].lineno if frames else None

@@ -36,7 +36,7 @@ from oneflow.tools.command import Parser, UsageError, run_command
 from oneflow.tools.describe import version_text
 from oneflow.tools.diagnostics import Source
 from oneflow.tools.entry import Entry, EntryError, find_entry, match_inputs
-from oneflow.tools.files import load_operators, read_text
+from oneflow.tools.files import LOAD_HELP, load_operators, read_text
 from oneflow.tools.onnx_models import SUFFIX, import_onnx
 from oneflow.tools.saved_graphs import saved_program
 from oneflow.tools.seeds import set_seed
@@ -88,7 +88,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--seed": {
         "type": _number(-(2**63), 2**63 - 1), "metavar": "N", "help": "the seed of random operators that have none",
     },
-    "--load-ops": {"metavar": "FILE", "help": "load operators first: a .py, .so or .td file, or several with commas"},
+    "--load-ops": {"metavar": "FILE", "help": LOAD_HELP},
     "--nproc": {
         "type": _number(1, 65536), "metavar": "N", "help": "run as N ranks, which are started by mpiexec",
     },

@@ -307,7 +307,7 @@ class CompiledFunction:
         specs, given_tree = self._spec
         if tree != given_tree:
             raise CallError(f"{self.__name__}: expected arguments nested as in specs, {_describe(specs, given_tree)}")
-        return [_checked_spec(s, v, path) for s, v, path in zip(specs, values, paths, strict=True)]
+        return [checked_spec(s, v, path) for s, v, path in zip(specs, values, paths, strict=True)]
 
     def _specialize(
         self, arguments: inspect.BoundArguments, specs: list[Any], tree: Tree, device: Device | None
@@ -398,7 +398,7 @@ def _spec_of(array: Data) -> TensorSpec:
     return TensorSpec(array.shape, dtype_of(array), placement=placement, sbp=nd)
 
 
-def _checked_spec(spec: Any, value: Any, path: str) -> Any:
+def checked_spec(spec: Any, value: Any, path: str) -> Any:
     """The spec that a value has to fit; the value itself where the spec is a static value."""
     if not isinstance(spec, TensorSpec):
         if is_data(value):

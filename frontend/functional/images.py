@@ -11,7 +11,7 @@ from oneflow.frontend.core.dispatch import as_tensor, dispatch, dispatch_all
 from oneflow.frontend.core.errors import fail
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.functional.padding import as_batch, pad
-from oneflow.frontend.functional.rules import as_common, describe
+from oneflow.frontend.functional.rules import as_common, check_parameters, describe
 
 __all__ = [
     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
@@ -47,6 +47,8 @@ def _convolution(spatial: int) -> Callable[..., Tensor]:
         data_format: str = "channels_first",
     ) -> Tensor:
         x, w = as_common(input, weight)
+        if bias is not None:
+            check_parameters(f"conv{spatial}d", x, input, weight, bias)
         if w.rank != spatial + 2 or None in w.shape:
             raise fail(f"expected a weight of {spatial + 2} static dimensions for conv{spatial}d, got {w.desc}")
         kernel = w.shape[2:] if data_format == "channels_first" else w.shape[1:-1]

@@ -14,7 +14,7 @@ from oneflow.frontend.eager.tape import no_grad
 from oneflow.frontend.functional import elementwise as e
 from oneflow.frontend.functional import reduction
 from oneflow.frontend.functional.padding import pad
-from oneflow.frontend.functional.rules import accumulated, cast, describe
+from oneflow.frontend.functional.rules import accumulated, cast, check_parameters, describe
 from oneflow.frontend.functional.shape import axis, narrow, on_vector, transpose
 from oneflow.frontend.functional.source import full, zeros_like
 
@@ -62,6 +62,8 @@ def layer_norm(
     """
     x = as_tensor(x)
     begin = _begin(x, normalized_shape, "layer_norm")
+    if weight is not None and bias is not None:
+        check_parameters("layer_norm", x, x, weight, bias)
     axes = {"begin_norm_axis": begin, "begin_params_axis": begin}
     affine = {"center": bias is not None, "scale": weight is not None}
     return dispatch_all("layer_norm", x, bias, weight, **axes, **affine, epsilon=eps)[0]

@@ -9,7 +9,7 @@ from oneflow.frontend.core.errors import fail
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.functional import shape as sh
 from oneflow.frontend.functional.elementwise import add, mul
-from oneflow.frontend.functional.rules import as_common
+from oneflow.frontend.functional.rules import as_common, check_parameters
 
 __all__ = [
     "addmm", "bmm", "dot", "linear", "matmul", "mm",
@@ -66,6 +66,8 @@ def addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1
 def linear(input: Any, weight: Any, bias: Any = None) -> Tensor:
     """input @ transpose(weight) + bias: `(.., in)` by `(out, in)` gives `(.., out)`."""
     x, w = as_common(input, weight)
+    if bias is not None:
+        check_parameters("linear", x, input, weight, bias)
     if x.rank == 1:
         return sh.squeeze(linear(sh.unsqueeze(x, 0), w, bias), 0)
     product = dispatch("matmul" if x.rank == 2 else "broadcast_matmul", x, w, transpose_b=True)

@@ -18,7 +18,7 @@ import numpy as np
 from oneflow.dialect import dtypes, ops  # noqa: F401  (registers the operators)
 from oneflow.dialect.dtypes import DType
 from oneflow.dialect.record import REGISTRY
-from oneflow.frontend.core.ambient import get_default_dtype
+from oneflow.frontend.core.ambient import SCOPE, get_default_dtype
 from oneflow.frontend.core.arrays import is_array
 from oneflow.frontend.core.dispatch import as_tensor, current_builder, dispatch
 from oneflow.frontend.core.errors import fail
@@ -195,3 +195,18 @@ def as_common(*values: Any) -> list[Tensor]:
 
 def _fitting(number: Any, dtype: DType) -> Tensor:
     return constant(fitting(as_number(number), dtype), dtype)
+
+
+def check_parameters(name: str, common: Tensor, input: Any, weight: Any, bias: Any) -> None:
+    """Refuses a bias of another type than `common`, that of the input and the weight together, outside of autocast.
+
+    Raises:
+        OneFlowError: the types differ; the message has those of all tensors.
+    """
+    types = {"input": as_tensor(input).dtype, "weight": as_tensor(weight).dtype, "bias": as_tensor(bias).dtype}
+    if SCOPE.get().autocast is None and types["bias"] != common.dtype:
+        got = ", ".join(f"{operand} of {dtype.name}" for operand, dtype in types.items())
+        raise fail(
+            f"expected tensors of one element type for {name}, got {got}; convert the input, as in"
+            f" input.to(flow.{types['weight'].name}), or the module, as in module.to(flow.{types['input'].name})"
+        )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from oneflow.frontend.importers.onnx.graph import Graph, Input, Model, Node
 from oneflow.frontend.importers.onnx.host import MOST_ELEMENTS
 from oneflow.frontend.importers.onnx.interpreter import Interpreter, from_array
 from oneflow.frontend.importers.onnx.reader import read_model
+from oneflow.frontend.importers.onnx.table import find_builder
 from oneflow.frontend.importers.onnx.types import (
     SMALL,
     Codes,
@@ -67,7 +68,8 @@ class OnnxProgram(Module):
         super().__init__()
         graph = _with_constants(model.graph)
         object.__setattr__(self, "model", Model(graph, model.functions, model.opsets))
-        parameters = {name: array for name, array in graph.constants.items() if _is_parameter(array)}
+        on_host = set(_read_on_the_host(graph.nodes))
+        parameters = {n: a for n, a in graph.constants.items() if _is_parameter(a) and n not in on_host}
         for name, array in parameters.items():
             self.register_parameter(name, Parameter(np.require(array, requirements="W"), requires_grad=False))
         object.__setattr__(self, "_device", device)
@@ -231,6 +233,17 @@ def _with_constants(graph: Graph) -> Graph:
 def _is_constant(node: Node) -> bool:
     value = node.attributes.get("value")
     return node.op == "Constant" and not node.domain and len(node.outputs) == 1 and isinstance(value, np.ndarray)
+
+
+def _read_on_the_host(nodes: Iterable[Node]) -> Iterator[str]:
+    """The names of operands that builders take as arrays, such as the scales of Resize: no gradient reaches them."""
+    for node in nodes:
+        row = find_builder(node.domain, node.op, node.version)
+        operands = () if row is None else zip(node.inputs, row.operands, strict=False)
+        yield from (name for name, operand in operands if row is not None and operand in row.known)
+        for attribute in node.attributes.values():
+            if isinstance(attribute, Graph):
+                yield from _read_on_the_host(attribute.nodes)
 
 
 def _is_parameter(array: np.ndarray) -> bool:

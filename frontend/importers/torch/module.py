@@ -16,7 +16,7 @@ from torch.export.graph_signature import InputKind, OutputKind
 from torch.utils import _pytree as pytree
 
 from oneflow.dialect._mlir import ir
-from oneflow.frontend.compile.compiled import CompiledFunction
+from oneflow.frontend.compile.compiled import CompiledFunction, checked_spec
 from oneflow.frontend.core.arrays import is_array
 from oneflow.frontend.core.dispatch import as_tensor, current_builder
 from oneflow.frontend.core.errors import CallError
@@ -121,7 +121,12 @@ class TorchModule(Module):
             return super().__call__(*args, **kwargs)
         flat = self._flat(args, kwargs)
         arrays = [to_array(x) if isinstance(x, torch.Tensor) else x for x in flat]
-        results = self.program(*_present(arrays, self._user_inputs))
+        present = _present(arrays, self._user_inputs)
+        try:
+            results = self.program(*present)
+        except CallError:
+            self._check(present)
+            raise
         if any(isinstance(x, torch.Tensor) for x in flat):
             results = [to_tensor(np.asarray(x)) if is_array(x) else x for x in results]
         return pytree.tree_unflatten(results, self._exported.call_spec.out_spec)
@@ -141,11 +146,23 @@ class TorchModule(Module):
         leaves, structure = pytree.tree_flatten((tuple(args), dict(kwargs)))
         expected = self._exported.call_spec.in_spec
         if structure != expected:
-            raise CallError(f"expected arguments as in the export, {expected}, got {structure}")
+            names = [source.name for source in self._user_inputs]
+            wanted, got = _written(names, expected), _written([_kind(x) for x in leaves], structure)
+            raise CallError(f"expected arguments as in the export, {wanted}, got {got}")
         for leaf, source in zip(leaves, self._user_inputs, strict=True):
             if source.spec is None and leaf != source.value:
                 raise CallError(f"expected {source.name}={source.value!r} as in the export, got {leaf!r}")
         return leaves
+
+    def _check(self, present: Sequence[Any]) -> None:
+        """Compares the tensors of a call with those of the export.
+
+        Raises:
+            CallError: one has another type; the argument is named.
+        """
+        specs = [(source.spec, source.name) for source in self._user_inputs if source.spec is not None]
+        for value, (spec, name) in zip(present, specs, strict=True):
+            checked_spec(spec, value, name)
 
     def _results(self, *arguments: Any) -> list[Any]:
         """The results of the model; buffers that it updates get their new values."""
@@ -209,6 +226,24 @@ class TorchModule(Module):
     @property
     def __signature__(self) -> inspect.Signature:
         return inspect.signature(self._results)
+
+
+def _written(leaves: Sequence[str], structure: Any) -> str:
+    """Arguments as a call writes them, with names in place of values."""
+    args, kwargs = pytree.tree_unflatten(leaves, structure)
+    return f"({', '.join([*map(_text, args), *(f'{k}={_text(v)}' for k, v in kwargs.items())])})"
+
+
+def _kind(value: Any) -> str:
+    return "None" if value is None else type(value).__name__
+
+
+def _text(nested: Any) -> str:
+    if isinstance(nested, dict):
+        return f"{{{', '.join(f'{k!r}: {_text(v)}' for k, v in nested.items())}}}"
+    if isinstance(nested, (list, tuple)):
+        return f"[{', '.join(map(_text, nested))}]"
+    return str(nested)
 
 
 def _present(leaves: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:

@@ -98,6 +98,15 @@ def test_in_eager_mode(name, kind):
     check(kind, name, FUNCTIONS[name](flow, x))
 
 
+@pytest.mark.parametrize("name", ["norm", "var", "rms_norm", "layer_norm", "normalize", "mse_loss"])
+@pytest.mark.parametrize("scale", [1e30, 1e-30])
+def test_squares_of_bf16_beyond_the_range_of_f32_are_those_of_f32(name, scale):
+    """bf16 has the range of f32 and is computed in it: where f32 overflows or underflows, so does bf16."""
+    x = flow.tensor(rows("zero") + scale).to(flow.bfloat16)
+    results = [FUNCTIONS[name](flow, y).to(flow.float32).numpy() for y in (x, x.to(flow.float32))]
+    np.testing.assert_allclose(*results, 1e-2, 1e-30)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_on_a_device(kind, tmp_path, monkeypatch):
     """All functions in one program of kernels, which Triton's interpreter runs."""

@@ -160,6 +160,29 @@ def test_failure(how: str, message: str, singly: bool, context: ir.Context, tmp_
     assert len(seen) == (2 if how == "operator" else 1)
 
 
+SCRIPT = """
+import oneflow as flow
+
+for name in ("of_a_script", "of_it_too"):
+    flow.elementwise(f"{name}(x) -> y")(lambda x: x + 1.0)
+"""
+
+
+def test_reproducers_run_scripts_up_to_their_operators(tmp_path: Path) -> None:
+    """The command names the operators of the program: what their script does otherwise is not repeated."""
+    script = tmp_path / "train.py"
+    script.write_text(SCRIPT)
+    exec(compile(SCRIPT, str(script), "exec"), {})
+    context = create_context()
+    kind = "tensor<2xf32>"
+    call = f'%0 = "oneflow.of_it_too"(%x) : ({kind}) -> {kind}'
+    module = read_module(f"func.func @f(%x: {kind}) -> {kind} {{ {call} return %0 : {kind} }}", context)
+    with pytest.raises(PipelineFailure, match=re.escape(f"--load-ops={script}:of_it_too --pass-pipeline=")):
+        Pipeline.parse("builtin.module(test-spoil{how=raise})", context).run(
+            module, watch=Watch(reproducers=tmp_path)
+        )
+
+
 def test_failure_of_upstream_in_a_run_is_found(context: ir.Context, tmp_path: Path) -> None:
     """The pass that fails is named, also where MLIR ran several at once."""
     text = "builtin.module(cse,canonicalize,one-shot-bufferize,cse)"

@@ -250,6 +250,23 @@ def test_a_failing_pass_of_an_operator_that_was_loaded(run: Runner) -> None:
     assert "my ops.py" in registered
 
 
+def test_a_script_is_run_up_to_the_operators(run: Runner) -> None:
+    """What a script does after the definitions does not happen when it is loaded for an operator."""
+    header = "from __future__ import annotations\nimport oneflow as flow\n"
+    Path("train.py").write_text(
+        header + DEFINED.partition("import oneflow as flow\n")[2] + "\nraise SystemExit('trained')\n"
+    )
+    status, out, err = run("--load-ops=train.py:twice_and_wrong", "--show-op=twice_and_wrong")
+    assert status == 0 and "twice_and_wrong" in out, err
+    del REGISTRY.operators["twice_and_wrong"]
+    _, _, err = run("--load-ops=train.py", "--show-op=twice_and_wrong")
+    assert "cannot load train.py: line" in err and "trained" in err
+    REGISTRY.operators.pop("twice_and_wrong", None)
+    Path("other.py").write_text("x = 1\n")
+    _, _, err = run("--load-ops=other.py:one:other", "--show-op=relu")
+    assert "cannot load other.py: expected definitions of one, other, got none" in err
+
+
 DIAGNOSED = """
 func.func @f(%x: tensor<2x3xf32>) {
   // expected-error@below {{unknown operator oneflow.rely}}

@@ -224,3 +224,11 @@ func.func @segments_of_results(%x: tensor<4xf32>) {
   %0 = "oneflow.relu"(%x) {resultSegmentSizes = array<i32: 2, 2>} : (tensor<4xf32>) -> tensor<4xf32>
   return
 }
+
+// -----
+
+func.func @custom_form(%a: tensor<2xf32>) {
+  // expected-error@below {{expected an operator in the generic form, its name in quotes and a type for each operand and result: "oneflow.gelu"(%x)}}
+  %0 = oneflow.gelu %a : tensor<2xf32>
+  return
+}
