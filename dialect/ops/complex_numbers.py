@@ -101,7 +101,7 @@ def _as_real_grad(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
 
 def _to_pairs(ops: PartsBuilder, op: Call) -> Value:
     pairs = op.x.handle.pairs
-    return ops.stack(list(ops.parts(op.x)), axis=op.x.rank) if pairs is None else pairs  # type: ignore[no-any-return]
+    return ops.stack(list(ops.parts(op.x)), axis=op.x.rank) if pairs is None else pairs
 
 
 def _as_real_types(op: Call) -> TensorDesc:

@@ -15,9 +15,11 @@ from oneflow.frontend.importers.torch.aten import (
     recurrent,
     reductions,
     sources,
+    spectra,
 )
 
 __all__ = [
     "activations", "attention", "convolutions", "elementwise", "indexing", "losses", "movement", "normalization",
     "pooling", "products", "random", "recurrent", "reductions", "sources",
+    "spectra",
 ]  # fmt: skip
