@@ -30,10 +30,11 @@ from oneflow.dialect.tensor_desc import TensorDesc
 
 @dataclass(frozen=True)
 class Parts:
-    """The handle of a complex value: its real and its imaginary part."""
+    """The handle of a complex value: its parts, and the pairs of reals that these are read from."""
 
     re: Value
     im: Value
+    pairs: Value | None = None
 
 
 class PartsBuilder(Builder):
@@ -43,9 +44,9 @@ class PartsBuilder(Builder):
         super().__init__(reals.registry)
         self.reals = reals
 
-    def pair(self, re: Value, im: Value) -> Value:
-        """The complex value with two parts of one type."""
-        return Value(self, Parts(re, im), TensorDesc(re.desc.shape, re.dtype.complex))
+    def pair(self, re: Value, im: Value, pairs: Value | None = None) -> Value:
+        """The complex value with two parts of one type, which may be read from `pairs`."""
+        return Value(self, Parts(re, im, pairs), TensorDesc(re.desc.shape, re.dtype.complex))
 
     def parts(self, value: Value) -> tuple[Value, Value]:
         """The parts of a complex value."""
@@ -67,6 +68,8 @@ class PartsBuilder(Builder):
         """`value` as a tensor of type `desc`."""
         if not value.dtype.is_complex:
             return self.reals.retype(value, desc)
+        if value.desc == desc:
+            return value
         part = TensorDesc(desc.shape, desc.dtype.part)
         return self.pair(*(self.reals.retype(v, part) for v in self.parts(value)))
 

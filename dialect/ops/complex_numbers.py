@@ -87,7 +87,8 @@ def _pairs_types(op: Call) -> TensorDesc:
 def _of_pairs(ops: PartsBuilder, op: Call) -> Value:
     axis = op.x.rank - 1
     rows = (ops.narrow(op.x, dim=axis, start=k, length=1) for k in (0, 1))
-    return ops.pair(*(ops.squeeze(row, axes=[axis]) for row in rows))
+    re, im = (ops.squeeze(row, axes=[axis]) for row in rows)
+    return ops.pair(re, im, op.x)
 
 
 def _as_complex_grad(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
@@ -96,6 +97,11 @@ def _as_complex_grad(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
 
 def _as_real_grad(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
     return {"x": lambda: ops.view_as_complex(dy)}
+
+
+def _to_pairs(ops: PartsBuilder, op: Call) -> Value:
+    pairs = op.x.handle.pairs
+    return ops.stack(list(ops.parts(op.x)), axis=op.x.rank) if pairs is None else pairs
 
 
 def _as_real_types(op: Call) -> TensorDesc:
@@ -121,6 +127,6 @@ define(
 define(
     "view_as_real(x) -> y", doc="Complex numbers as pairs of reals along a new last axis.", types=_as_real_types,
     sbp=_as_real_sbp, grad=_as_real_grad,
-    parts=lambda ops, op: ops.stack(list(ops.parts(op.x)), axis=op.x.rank),
+    parts=_to_pairs,
     reference=lambda x: np.stack([x.real, x.imag], -1),
 )  # fmt: skip

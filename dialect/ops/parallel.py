@@ -18,9 +18,10 @@ from typing import Any
 from oneflow.dialect import compute as c
 from oneflow.dialect import dtypes
 from oneflow.dialect.builder import Builder, Value
+from oneflow.dialect.composed import mapped
 from oneflow.dialect.compute import Stage
 from oneflow.dialect.nd_sbp import local_shape, parse_sbp, problem
-from oneflow.dialect.parts import each_part
+from oneflow.dialect.parts import PartsBuilder, each_part
 from oneflow.dialect.record import Call, Operator, Rule, define, no_grad, no_sbp, operator
 from oneflow.dialect.sbp import Factors, Sbp
 from oneflow.dialect.shapes import expect_dim, expect_dtype, letters, same_dtype
@@ -217,7 +218,7 @@ def _sizes_of(op: Call, number: int) -> Sequence[int]:
 
 def _expect_reduced(op: Call, desc: TensorDesc, name: str = "in") -> TensorDesc:
     """Checks what is summed, or of which the maximum is taken."""
-    expect_dtype(op, name, desc, dtypes.NUMERIC)
+    expect_dtype(op, name, desc, dtypes.NUMERIC, only_real=op.reduce_type != "sum")
     if op.reduce_type not in REDUCE_TYPES:
         raise op.error(f"expected reduce_type to be one of {', '.join(REDUCE_TYPES)}, got {op.reduce_type!r}")
     return desc
@@ -307,6 +308,17 @@ def _same_memory(op: Call) -> list[tuple[int, int]]:
     return [(i, i) for i in range(len(op.operands))]
 
 
+def _on_pairs(ops: PartsBuilder, op: Call) -> list[Value]:
+    """The collective on pairs of reals along a last axis, so that both parts are sent at once."""
+    rank = op.operands[0].rank
+    attrs = {k: v % rank if k.endswith("axis") else v for k, v in op.attrs.items()}
+    if "shape" in attrs:
+        attrs["shape"] = (*attrs["shape"], 2)
+    pairs = {k: mapped(lambda x: ops.call("view_as_real", x)[0], x) for k, x in op.inputs.items()}
+    results = ops.call(op.record.name, *pairs.values(), **attrs)
+    return [ops.call("view_as_complex", r)[0] for r in results]
+
+
 def _collective(attrs: str, doc: str, types: Rule, count: str = "", in_place: Rule | None = None) -> Operator:
     """Registers the collective `ccl` + the name of `types`; `count` is "+" where it may be of several tensors."""
 
@@ -318,7 +330,7 @@ def _collective(attrs: str, doc: str, types: Rule, count: str = "", in_place: Ru
         f"ccl{types.__name__}(in{count}, {attrs}{GROUP}) -> out{count}",
         depth=2, doc=doc, types=checked, sbp=no_sbp("belongs to the program of one rank"), compute=_group_of_one,
         pure=False, grad=no_grad("is inserted after gradients are built"), reference=_group_of_one_reference,
-        traits=frozenset({"collective"}), in_place=in_place, parts=each_part,
+        traits=frozenset({"collective"}), in_place=in_place, parts=_on_pairs,
     )  # fmt: skip
 
 

@@ -134,9 +134,12 @@ def _use(op: ir.Operation, registry: Registry) -> _OperatorUse:
     try:
         call = dialect.operand_call(op, record, dialect.desc_of)
         stated = tuple(dialect.desc_of(v) for v in op.results)
-        return _OperatorUse(op, call, infer(record, call), stated)
+        results = infer(record, call)
     except OperatorError as error:
         raise PassError(str(error), op.location) from None
+    if any(d.dtype.is_complex for d in (*call.operands, *results)):
+        raise PassError(f"{op.name}: expected operators on reals; run oneflow-expand-complex first", op.location)
+    return _OperatorUse(op, call, results, stated)
 
 
 def _retype_unsigned(root: ir.Operation) -> None:

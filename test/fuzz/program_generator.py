@@ -39,13 +39,14 @@ FUSING = frozenset("unary binary scalar_ops reduce movement slicing padding soft
 
 
 def _by_operator() -> dict[str, list[Sample]]:
-    """The calls of programs: without layouts, and of whole tensors, not of one device's piece."""
+    """The calls of programs: without layouts and bodies, and of whole tensors, not of one device's piece."""
     found = defaultdict(list)
     for sample in SAMPLES:
         record = REGISTRY[sample.op]
         lies = any(a.kind is ND_SBP for a in record.signature.attrs)
         piece = any(name.startswith("logical_") and value for name, value in sample.attrs.items())
-        if record.traits.isdisjoint(("collective", "barrier")) and not lies and not piece:
+        whole = record.traits.isdisjoint(("collective", "barrier")) and record.control is None
+        if whole and not lies and not piece:
             found[sample.op].append(sample)
     return found
 

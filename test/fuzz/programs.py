@@ -18,6 +18,7 @@ from noise import Expected
 from program import Input, Program, Step
 from program_generator import ERRORS_OF_VALUES, Generator
 
+from oneflow.dialect import dtypes
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.nd_sbp import write_nd_sbp
 from oneflow.dialect.oneflow import create_context
@@ -152,7 +153,8 @@ def context() -> ir.Context:
 
 def read(case: str) -> Program:
     """The program of a case."""
-    return eval(case, {"Program": Program, "Input": Input, "Step": Step, "nan": np.nan, "inf": np.inf})
+    numbers = {"nan": np.nan, "inf": np.inf, "nanj": complex(0, np.nan), "infj": complex(0, np.inf)}
+    return eval(case, {"Program": Program, "Input": Input, "Step": Step, "oneflow": dtypes, **numbers})
 
 
 class Programs:

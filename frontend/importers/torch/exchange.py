@@ -34,7 +34,7 @@ def to_array(tensor: torch.Tensor) -> Data:
         return to_data(tensor.contiguous())
     if tensor.dtype is torch.bfloat16:  # NumPy's own exchange does not know the type
         return tensor.view(torch.int16).numpy().view(_BFLOAT16) if tensor.dim() else _scalar(tensor)
-    array: np.ndarray = tensor.numpy()
+    array: np.ndarray = tensor.resolve_conj().resolve_neg().numpy()  # complex tensors may be lazy conjugates
     return array
 
 

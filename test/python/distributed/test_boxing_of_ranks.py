@@ -15,13 +15,13 @@ def test_simulated_ranks_move_tensors_between_layouts(mesh: Mesh, dtype: DType) 
     boxing_cases.check(ThreadWorld(devices(mesh)), mesh, dtype)
 
 
-@pytest.mark.parametrize("dtype", boxing_cases.CARRIED, ids=lambda d: d.name)
+@pytest.mark.parametrize("dtype", boxing_cases.REAL, ids=lambda d: d.name)
 def test_simulated_ranks_reduce_to_a_root_and_broadcast_from_it(dtype: DType) -> None:
     world = ThreadWorld(3)
     boxing_cases.check_roots(world, dtype, boxing_cases.on_host(world))
 
 
-@pytest.mark.parametrize("dtype", boxing_cases.CARRIED, ids=lambda d: d.name)
+@pytest.mark.parametrize("dtype", boxing_cases.REAL, ids=lambda d: d.name)
 def test_simulated_ranks_transfer_several_tensors_at_once(dtype: DType) -> None:
     world = ThreadWorld(3)
     boxing_cases.check_several(world, dtype, boxing_cases.on_host(world))

@@ -16,9 +16,11 @@ from oneflow.frontend.importers.torch.aten import (
     recurrent,
     reductions,
     sources,
+    spectra,
 )
 
 __all__ = [
     "activations", "attention", "control", "convolutions", "elementwise", "indexing", "losses", "movement",
     "normalization", "pooling", "products", "random", "recurrent", "reductions", "sources",
+    "spectra",
 ]  # fmt: skip

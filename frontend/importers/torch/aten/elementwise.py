@@ -18,7 +18,7 @@ rows({
     F.erfc: "erfc", F.exp: "exp", F.exp2: "exp2", F.expm1: "expm1", F.floor: "floor", F.isfinite: "isfinite",
     F.isinf: "isinf", F.isnan: "isnan", F.log: "log", F.log10: "log10", F.log1p: "log1p", F.log2: "log2",
     F.logical_not: "logical_not", F.neg: "neg", F.reciprocal: "reciprocal", F.rint: "round", F.rsqrt: "rsqrt",
-    F.sigmoid: "sigmoid special_expit", F.sign: "sign sgn", F.sin: "sin", F.sinh: "sinh", F.sqrt: "sqrt",
+    F.sigmoid: "sigmoid special_expit", F.sign: "sign", F.sin: "sin", F.sinh: "sinh", F.sqrt: "sqrt",
     F.square: "square", F.tan: "tan", F.tanh: "tanh", F.trunc: "trunc",
     F.logical_and: "logical_and", F.logical_or: "logical_or", F.logical_xor: "logical_xor",
     F.maximum: "maximum max.other", F.minimum: "minimum min.other", F.atan2: "atan2",

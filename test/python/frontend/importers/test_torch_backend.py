@@ -129,3 +129,21 @@ def test_the_backend_is_found_by_name():
     assert "oneflow" in torch._dynamo.list_backends()
     x = torch.ones(2)
     check(torch.compile(lambda v: v + 1, backend="oneflow")(x), x + 1)
+
+
+def _spectra(x, y):
+    z = torch.fft.rfft(x, norm="ortho") * torch.view_as_complex(y)
+    real = torch.fft.irfft(z.conj() + 1j, n=8, norm="forward")
+    return real, torch.fft.fft2(z), z.real, torch.stft(x[0], 4, window=y[0, :4, 0], return_complex=True)
+
+
+def test_complex_numbers_and_fourier_transforms():
+    """Values, and the gradient through complex numbers; no graph runs in eager PyTorch."""
+    x, y = torch.randn(3, 8), torch.randn(3, 5, 2)
+    leaves = [x.clone().requires_grad_() for _ in range(2)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        check(_spectra(x, y), torch.compile(_spectra, backend=backend)(x, y))
+        for leaf, function in zip(leaves, (_spectra, torch.compile(_spectra, backend=backend)), strict=True):
+            sum(r.abs().sum() for r in function(leaf, y)).backward()
+    check(leaves[0].grad, leaves[1].grad)
