@@ -30,6 +30,7 @@ from oneflow.dialect.operator_index import FAMILY_OF
 from oneflow.dialect.refused import reason_for
 from oneflow.dialect.sbp import Factors, SbpSignature, all_broadcast, has_partial_bools, with_partial_shape_operands
 from oneflow.dialect.signature import (
+    MOST_MIXED,
     ArgDef,
     AttrDef,
     Signature,
@@ -272,7 +273,7 @@ def distribute(args: Sequence[ArgDef], values: Sequence[Any], sizes: Sequence[in
     named: dict[str, Any] = {}
     start = 0
     for arg, size in zip(args, counts, strict=True):
-        if size < arg.least or (arg.most is not None and size > arg.most):
+        if size < arg.least or size > (MOST_MIXED if arg.mixed else size if arg.most is None else arg.most):
             raise ValueError(f"expected {expected_count(arg)} for {arg.name}, got {size}")
         group = tuple(values[start : start + size])
         named[arg.name] = group if arg.is_variadic else (group[0] if group else None)

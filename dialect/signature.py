@@ -250,6 +250,8 @@ def _total(args: Sequence[ArgDef]) -> str:
 
 def expected_count(arg: ArgDef) -> str:
     """How many values a name may have, in words."""
+    if arg.mixed:
+        return f"at most {MOST_MIXED}"
     if arg.most is None:
         return f"at least {arg.least}"
     return str(arg.least) if arg.least == arg.most else f"{arg.least} or {arg.most}"

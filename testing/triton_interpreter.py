@@ -143,6 +143,9 @@ class _Run:
     def at(self, offset: int, size: int) -> int:
         return self.workspace + offset
 
+    def part(self, address: int, offset: int) -> int:
+        return address + offset
+
     def shape(self, number: int, shape: tuple[int, ...]) -> None:
         self.results[number] = self.results[number].reshape(shape)
 

@@ -15,6 +15,7 @@ from oneflow.dialect.control import passed, run
 from oneflow.dialect.numpy_builder import NumpyBuilder
 from oneflow.dialect.record import REGISTRY, Call, no_grad, no_sbp, operator
 from oneflow.dialect.reverse import NotDifferentiable, pull_back, zeros_like
+from oneflow.dialect.signature import MOST_MIXED
 from oneflow.dialect.tensor_desc import Dim, TensorDesc
 
 WHOLE = no_sbp("its functions compute with whole tensors")
@@ -74,7 +75,10 @@ def _scan_types(op: Call) -> list[TensorDesc]:
     length = _length(op, op.xs[op.states : op.states + op.sequences])
     expect_arguments(op, "body", passed(op))
     states = _check_states(op, op.body.outputs[: op.states])
-    return [*states, *_stacked(length, op.body.outputs[op.states :]), *_stacked(length, states)]
+    results = [*states, *_stacked(length, op.body.outputs[op.states :]), *_stacked(length, states)]
+    if len(results) > MOST_MIXED:
+        raise op.error(f"expected at most {MOST_MIXED} results, got {len(results)}; stack tensors of one type")
+    return results
 
 
 def _scan_grad(ops: Builder, op: Call, *cotangents: Value | None) -> dict[str, Any]:

@@ -162,6 +162,15 @@ class Recorder:
         self.extents[self.region_address("workspace") + offset] = size
         return self.region_address("workspace") + offset
 
+    def part(self, address: int, offset: int) -> int:
+        """A part of memory. Its size is not noted: accesses extend to the end of the region.
+
+        The size of an earlier temporary that started at the same address is forgotten.
+        """
+        if offset:
+            self.extents.pop(address + offset, None)
+        return address + offset
+
     def temporary(self, size: int) -> int:
         """A temporary whose size was not known at compile time; it lives until `release`."""
         number, now = len(self.buffers), len(self.commands)

@@ -3,7 +3,7 @@
     s0 = b2
     for step in range(5):
         n0 = b3 if step % 2 == 0 else b7
-        body(run, 256, s0, in1 + 24 * step, n0)
+        body(run, 256, s0, run.part(in1, step * 24), n0)
         s0 = n0
 
 A scan issues the same commands at every run. A condition is read from the device.
@@ -44,8 +44,9 @@ class ControlWriter:
         scratch = f"c{self.number}"
         self.result_of = dict(zip(self.control.results, self.results, strict=True))
         self.final = [self.result_of[i] for i in range(states)]
-        self.spare = [f"{scratch} + {offset}" for offset in spare]
-        self.predicate, self.workspace = f"{scratch} + {predicate}", f"{self.base} + {workspace}"
+        self.spare = [f"run.part({scratch}, {offset})" for offset in spare]
+        self.predicate = f"run.part({scratch}, {predicate})"
+        self.workspace = f"{self.base} + {workspace}"
         return [f"{scratch} = run.at({self.base}, {self.size})", *_WRITERS[self.control.form](self)]
 
     def _names(self, letter: str) -> list[str]:
@@ -118,7 +119,7 @@ class ControlWriter:
 
     def _element(self, address: str, stacked: ir.Type, at: str) -> str:
         """The address of an element of a sequence."""
-        return f"{address} + {at} * {self._element_bytes(stacked)}"
+        return f"run.part({address}, {at} * {self._element_bytes(stacked)})"
 
 
 def _assigned(names: Sequence[str], values: Sequence[str]) -> list[str]:

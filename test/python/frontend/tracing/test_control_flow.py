@@ -231,6 +231,14 @@ def test_branches_of_different_types_are_refused():
         )
 
 
+def test_too_many_tensors_from_outside_are_refused():
+    weights = [flow.tensor(float(n)) for n in range(64)]
+    with pytest.raises(flow.OneFlowError, match="expected at most 64 for xs, got 66"):
+        flow.compile(lambda x: flow.scan(lambda h, x: (sum(weights, h + x), None), flow.tensor(0.0), x)[0])(
+            flow.ones(2)
+        )
+
+
 def test_a_loop_has_no_gradient():
     def run(x):
         return flow.while_loop(lambda s: s.sum() < 9, lambda s: s * 2, x).sum()

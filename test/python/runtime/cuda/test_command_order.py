@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from oneflow.runtime.cuda.script import OFFSET_MASK, dependencies_of
+from oneflow.runtime.cuda.script import OFFSET_MASK, Recorder, dependencies_of
 
 
 def conflict(a, b):
@@ -39,3 +39,12 @@ def test_the_number_of_dependencies_is_linear():
 
 def test_accesses_of_nothing_wait_for_nothing():
     assert dependencies_of([[(0, 0, 8, True)], [(0, 4, 4, True)], [(0, 0, 8, False)]]) == ((), (), (0,))
+
+
+def test_parts_do_not_have_the_sizes_of_earlier_temporaries():
+    """A step of a loop writes a part of a tensor at an address where a smaller temporary was before."""
+    run = Recorder(None, {})
+    run.at(64, 16)
+    run.copy(run.part(run.at(0, 256), 64), run.region_address("argument"), 128)
+    run.copy(run.region_address("result"), run.at(128, 64), 64)
+    assert dependencies_of(run.accessed) == ((), (0,))
