@@ -175,7 +175,9 @@ class _Job:
         if record is None:
             raise ValueError(self.registry.unknown(name))
         operands, results = list(op.operands), list(op.results)
-        attributes = {a: op.attributes[a] for a in op.attributes if not generic or a not in GENERIC}
+        # The results of a special case are not those of its operator, whose sizes it may still state.
+        left_out = GENERIC if generic else RESULT_SEGMENTS
+        attributes = {a: op.attributes[a] for a in op.attributes if a not in left_out}
         attributes |= {a: ir.BoolAttr.get(value) for a, value in case.items()}
         if generic:
             operands = _data(operands, *_first_size(op, "operand_segment_sizes"))

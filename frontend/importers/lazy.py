@@ -75,3 +75,13 @@ def read_torch(path: str) -> Any:
         OneFlowError: the file is not such a file, or the model has operators that have no counterpart.
     """
     return _member("torch.module", "read_torch", "torch")(path)
+
+
+def load_torch(path: Any) -> Any:
+    """The contents of a file of `torch.save`: see `importers.torch.state.load_state`.
+
+    Raises:
+        ImportError: PyTorch is not installed.
+        OneFlowError: the file is malformed, or has other objects than tensors and plain values.
+    """
+    return _member("torch.state", "load_state", "torch")(path)

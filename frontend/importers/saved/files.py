@@ -7,16 +7,21 @@ from pathlib import Path
 from typing import Any
 
 from oneflow.frontend import serialization
+from oneflow.frontend.core.tensor import Tensor
+from oneflow.frontend.core.tree import flatten
 from oneflow.frontend.eager.tensor import wrapped
+from oneflow.frontend.importers.lazy import load_torch
 from oneflow.frontend.importers.saved.graphs import PROGRAM, load_graph, save_graph
 from oneflow.frontend.importers.saved.pickles import read_pickle
 from oneflow.frontend.importers.saved.variables import read_variables
+from oneflow.frontend.methods.methods import to
 from oneflow.frontend.nn.graph import Graph
+from oneflow.frontend.nn.module import Module
 
 #: What a folder of OneFlow has: a pickle whose tensors are in folders, or the mark of a finished snapshot.
 PICKLE, SNAPSHOT = "pickled_data", "snapshot_done"
-#: The first byte of a pickle.
-_PICKLED = b"\x80"
+#: How a pickle begins, and an archive of `torch.save`.
+_PICKLED, _ARCHIVED = b"\x80", b"PK"
 
 
 def save(value: Any, path: str | os.PathLike[str]) -> None:
@@ -35,11 +40,16 @@ def save(value: Any, path: str | os.PathLike[str]) -> None:
         serialization.save(value, path)
 
 
-def load(path: str | os.PathLike[str]) -> Any:
+def load(path: str | os.PathLike[str], map_location: Any = None) -> Any:
     """The contents of a file that `save` wrote, of another safetensors file, or of what OneFlow's `save` wrote.
 
     OneFlow's files are pickles, which are read without running anything in them, and folders: graphs (see
-    `load_graph`), pickles whose tensors are in folders, and snapshots of variables, which are dicts by name.
+    `load_graph`), pickles whose tensors are in folders, and snapshots of variables, which are dicts by name. Files of
+    `torch.save` are read where PyTorch is installed.
+
+    Args:
+        path: the file or the folder.
+        map_location: the device of the tensors, or a function of a tensor and the device where it was ("cpu").
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -47,14 +57,25 @@ def load(path: str | os.PathLike[str]) -> Any:
         ValueError: it is no such file, is malformed, or was cut off.
     """
     path = Path(path)
-    if path.is_dir():
-        return _load_folder(path)
-    if path.is_file():
-        with open(path, "rb") as file:
-            if file.read(1) == _PICKLED:
-                file.seek(0)
-                return read_pickle(file.read())
-    return serialization.load(path)
+    content = _load_folder(path) if path.is_dir() else _load_file(path)
+    return content if map_location is None else _moved(content, map_location)
+
+
+def _load_file(path: Path) -> Any:
+    with open(path, "rb") as file:
+        begin = file.read(2)
+    if begin.startswith(_PICKLED):
+        return read_pickle(path.read_bytes())
+    return load_torch(path) if begin == _ARCHIVED else serialization.load(path)
+
+
+def _moved(content: Any, place: Any) -> Any:
+    """The content with its tensors and modules on a device, or as a function says."""
+    if isinstance(content, Module):
+        return content.to(place)
+    leaves, tree = flatten(content)
+    move = place if callable(place) else lambda x, _: to(x, place)
+    return tree.unflatten([move(x, "cpu") if isinstance(x, Tensor) else x for x in leaves])
 
 
 def _load_folder(path: Path) -> Any:

@@ -93,6 +93,30 @@ def test_structures_of_tensors_and_values(tmp_path):
     assert loaded["tags"] == ("a", None, True, {"x"}, b"y", 2.0)
 
 
+def test_tensors_are_moved(tmp_path):
+    (tmp_path / "state").write_bytes(dumped({"w": tensor(np.ones(2, np.float32), 2), "step": 3}))
+    places = []
+    moved = flow.load(tmp_path / "state", map_location=lambda x, place: places.append(place) or x * 2)
+    assert moved["w"].tolist() == [2, 2] and moved["step"] == 3 and places == ["cpu"]
+    assert flow.load(tmp_path / "state", map_location="cpu")["w"].device.type == "cpu"
+    (tmp_path / "layer").write_bytes(dumped(conv()))
+    assert isinstance(flow.load(tmp_path / "layer", map_location=flow.device("cpu")), nn.Conv2d)
+
+
+def test_files_of_pytorch(tmp_path):
+    torch = pytest.importorskip("torch", reason="PyTorch is an extra")
+    state = OrderedDict(
+        w=torch.arange(6.0).reshape(2, 3).T, h=torch.tensor(2.5, dtype=torch.bfloat16), steps=[1, "a"]
+    )
+    torch.save(state, tmp_path / "state.pt")
+    loaded = flow.load(tmp_path / "state.pt")
+    assert loaded["w"].tolist() == [[0, 3], [1, 4], [2, 5]] and loaded["steps"] == [1, "a"]
+    assert loaded["h"].dtype == flow.bfloat16 and loaded["h"].item() == 2.5
+    torch.save(torch.nn.Linear(2, 2), tmp_path / "module.pt")
+    with pytest.raises(flow.OneFlowError, match=r"expected a file of torch\.save, got Weights only load failed"):
+        flow.load(tmp_path / "module.pt")
+
+
 def test_tensors_in_folders_and_snapshots(tmp_path):
     for name in ("tensor_3", "tensor_4"):
         (tmp_path / name).mkdir()
