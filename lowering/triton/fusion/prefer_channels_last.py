@@ -10,6 +10,7 @@ removes most of the transposes.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -31,6 +32,8 @@ MIN_RANK = 3
 CHANNEL_MULTIPLE = 8
 #: The operands whose channels may be padded.
 PADDED = frozenset({"in", "weight", "x", "filter", "x_like"})
+#: The operands that are filters: their second dimension is the channels of a group.
+FILTERS = frozenset({"weight", "filter"})
 #: The operand whose first dimension is the channels of a padded operand, by operator.
 REDUCED = {f"deconv{n}d": "weight" for n in (1, 2, 3)}
 
@@ -39,6 +42,8 @@ REDUCED = {f"deconv{n}d": "weight" for n in (1, 2, 3)}
 @dataclass(frozen=True)
 class PreferChannelsLast(Pass):
     """Computes channels-first convolutions channels-last; numbers of channels are multiples of 8, or padded to such.
+
+    Convolutions in groups are rewritten where the channels of each group are multiples of 8.
 
     %y = "oneflow.conv2d"(%x, %w) {data_format = "channels_first"}
       ->   %a = "oneflow.transpose"(%x) ; %b = "oneflow.transpose"(%w)
@@ -65,12 +70,22 @@ def _is_image(value: Value) -> bool:
 
 
 def _fits(op: ir.Operation, registry: Registry) -> bool:
-    """Whether channels come first, in one group, and their numbers are multiples of 8 or can be padded."""
+    """Whether channels come first, and their numbers are multiples of 8 in each group, or can be padded."""
     call = _call(op, IRBuilder(registry))
     images = {n: v.shape for n, v in call.inputs.items() if v is not None and _is_image(v)}
     known = all(None not in shape and shape[0] * shape[1] > 0 for shape in images.values())
     is_aligned = known and all(shape[1] % CHANNEL_MULTIPLE == 0 for n, shape in images.items() if n not in PADDED)
-    return is_aligned and len(images) > 1 and call.data_format == "channels_first" and call.groups == 1
+    is_fitting = is_aligned and len(images) > 1 and call.data_format == "channels_first"
+    return is_fitting and (call.groups == 1 or _has_whole_groups(call, images))
+
+
+def _has_whole_groups(call: Call, images: Mapping[str, Sequence[int | None]]) -> bool:
+    """Whether the channels of a group are multiples of 8 in all images and filters: they are not padded."""
+    channels = CHANNEL_MULTIPLE * call.groups
+    multiples = ((shape, (channels, CHANNEL_MULTIPLE) if name in FILTERS else (1, channels))
+                 for name, shape in images.items())  # fmt: skip
+    is_whole = all((shape[axis] or 0) % n == 0 for shape, pair in multiples for axis, n in enumerate(pair))
+    return is_whole and call.record.name not in REDUCED
 
 
 def _rewrite(op: ir.Operation, registry: Registry) -> None:

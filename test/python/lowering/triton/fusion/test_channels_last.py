@@ -168,3 +168,15 @@ def test_grouped_convolutions_are_rounded_in_their_epilogue():
     shapes = [(2, 16, 6, 5), (24, 4, 3, 3), (24,)]
     program = check(traced(lambda x, w, b: F.conv2d(x, w, b, groups=4), shapes), *arrays(shapes), atol=1e-4)
     assert program.plan.count("run.launch") == 1
+
+
+@pytest.mark.parametrize(("channels", "made"), [(16, 32), (12, 24)], ids=["whole vectors", "parts of vectors"])
+def test_grouped_convolutions_and_their_gradients(channels, made):
+    """Channels last where the channels of a group are whole vectors."""
+    shapes = [(2, channels, 7, 6), (made, channels // 2, 3, 3), (made,)]
+
+    def gradients(x, w, b):
+        return flow.value_and_grad(lambda *a: (F.conv2d(*a, padding=1, groups=2) ** 2).sum(), (0, 1, 2))(x, w, b)
+
+    program = check(traced(gradients, shapes), *arrays(shapes), rtol=5e-4, atol=2e-3)
+    assert ("oneflow.transpose" in "".join(s.text for s in program.sources.values())) == (channels == 16)
