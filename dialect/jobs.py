@@ -92,27 +92,35 @@ class _Job:
 
     def convert(self) -> None:
         """Replaces the operations that only jobs have."""
+        for op in _below(self.function)[1:]:
+            try:
+                self._convert(op)
+            except ValueError as error:
+                op.location.emit_error(f"{op.name}: {error}")
+                return
+        self._erase()
+        self._annotate()
+
+    def _convert(self, op: ir.Operation) -> None:
+        """Replaces one operation, where only jobs have it.
+
+        Raises:
+            ValueError: it cannot be a part of a function.
+        """
         converters: dict[str, Callable[[ir.Operation], ir.Value]] = {
             "oneflow.input": self._input,
             "oneflow.output": self._output,
             "oneflow.variable": self._variable,
             "oneflow.variable_ir": _constant,
         }
-        for op in _below(self.function)[1:]:
-            try:
-                if op.name in RUNTIME:
-                    raise ValueError("expected an operator of tensors: this is a step of OneFlow's runtime")
-                if op.name in converters:
-                    if not len(op.results):
-                        raise ValueError("expected a tensor as its result, got none")
-                    self._replace(op, converters[op.name](op))
-                elif op.name.startswith(PREFIX):
-                    self._lay_out(self._complete(self._plain(op)))
-            except ValueError as error:
-                op.location.emit_error(f"{op.name}: {error}")
-                return
-        self._erase()
-        self._annotate()
+        if op.name in RUNTIME:
+            raise ValueError("expected an operator of tensors: this is a step of OneFlow's runtime")
+        if op.name in converters and not len(op.results):
+            raise ValueError("expected a tensor as its result, got none")
+        if op.name in converters:
+            self._replace(op, converters[op.name](op))
+        elif op.name.startswith(PREFIX):
+            self._lay_out(self._complete(self._plain(op)))
 
     def _replace(self, op: ir.Operation, value: ir.Value) -> None:
         """Gives the users of an operation, which is erased later, the value of its tensor.
