@@ -28,7 +28,7 @@ from typing import Any
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.dtypes import bool_, int8
 from oneflow.dialect.nd_sbp import IN, MESH, ND_SBP, OUT, NdSbp, check_nd_sbp, write_nd_sbp
-from oneflow.dialect.oneflow import PREFIX, RESULT_SEGMENTS, operand_call, segments, stated_desc
+from oneflow.dialect.oneflow import PREFIX, RESULT_SEGMENTS, operand_call, stated_desc
 from oneflow.dialect.record import Operator, Registry, distribute, infer
 from oneflow.dialect.sbp import B, P, S
 from oneflow.dialect.tensor_desc import TensorDesc, from_mlir
@@ -50,10 +50,13 @@ _WHOLE = {"B": B, "P": P}
 
 
 def convert_jobs(root: ir.Operation, registry: Registry) -> None:
-    """Makes functions of the jobs below `root`, whose context takes any operation; emits an error where it cannot."""
-    functions = [op for op in _below(root) if op.name == FUNCTION and op.regions[0].blocks]
-    for function in functions:
-        _Job(function, registry).convert()
+    """Makes functions of the jobs of one block below `root`; emits an error where it cannot.
+
+    The context takes any operation.
+    """
+    for function in [op for op in _below(root) if op.name == FUNCTION]:
+        if len(function.regions[0].blocks) == 1:
+            _Job(function, registry).convert()
 
 
 def _below(root: ir.Operation) -> list[ir.Operation]:
@@ -89,25 +92,35 @@ class _Job:
 
     def convert(self) -> None:
         """Replaces the operations that only jobs have."""
+        for op in _below(self.function)[1:]:
+            try:
+                self._convert(op)
+            except ValueError as error:
+                op.location.emit_error(f"{op.name}: {error}")
+                return
+        self._erase()
+        self._annotate()
+
+    def _convert(self, op: ir.Operation) -> None:
+        """Replaces one operation, where only jobs have it.
+
+        Raises:
+            ValueError: it cannot be a part of a function.
+        """
         converters: dict[str, Callable[[ir.Operation], ir.Value]] = {
             "oneflow.input": self._input,
             "oneflow.output": self._output,
             "oneflow.variable": self._variable,
             "oneflow.variable_ir": _constant,
         }
-        for op in _below(self.function)[1:]:
-            try:
-                if op.name in RUNTIME:
-                    raise ValueError("expected an operator of tensors: this is a step of OneFlow's runtime")
-                if op.name in converters:
-                    self._replace(op, converters[op.name](op))
-                elif op.name.startswith(PREFIX):
-                    self._lay_out(self._complete(self._plain(op)))
-            except ValueError as error:
-                op.location.emit_error(f"{op.name}: {error}")
-                return
-        self._erase()
-        self._annotate()
+        if op.name in RUNTIME:
+            raise ValueError("expected an operator of tensors: this is a step of OneFlow's runtime")
+        if op.name in converters and not len(op.results):
+            raise ValueError("expected a tensor as its result, got none")
+        if op.name in converters:
+            self._replace(op, converters[op.name](op))
+        elif op.name.startswith(PREFIX):
+            self._lay_out(self._complete(self._plain(op)))
 
     def _replace(self, op: ir.Operation, value: ir.Value) -> None:
         """Gives the users of an operation, which is erased later, the value of its tensor.
@@ -187,7 +200,7 @@ class _Job:
                 (record.signature.outputs, "output_sizes", "resultSegmentSizes"),
             ):
                 if names in op.attributes and sum(not a.is_single for a in args) > 1:
-                    attributes[spelling] = ir.DenseI32ArrayAttr.get([int(n.value) for n in op.attributes[names]])
+                    attributes[spelling] = ir.DenseI32ArrayAttr.get(_integers(op, names))
         return self._replaced(op, f"{PREFIX}{name}", [r.type for r in results], operands, attributes)
 
     def _replaced(
@@ -262,7 +275,7 @@ class _Job:
         Raises:
             ValueError: the module has another mesh.
         """
-        mesh = [int(n.value) for n in op.attributes["hierarchy"]] if "hierarchy" in op.attributes else []
+        mesh = _integers(op, "hierarchy") if "hierarchy" in op.attributes else []
         if math.prod(mesh) == 1:
             return False
         module, attribute = self.function.parent, ir.DenseI64ArrayAttr.get(mesh)
@@ -273,7 +286,7 @@ class _Job:
 
     def _annotate(self) -> None:
         """Gives the function its arguments and results, and what is known of them."""
-        last = self.block.operations[len(self.block.operations) - 1].operation
+        last = list(self.block.operations)[-1].operation
         results = list(last.operands)
         if self.updates:
             results += self.updates.values()
@@ -356,6 +369,30 @@ def _text(op: ir.Operation, name: str) -> str:
     return str(attribute.value)
 
 
+def _list(op: ir.Operation, name: str) -> list[Any]:
+    """The elements of an attribute that is a list.
+
+    Raises:
+        ValueError: it is none.
+    """
+    attribute = op.attributes[name]
+    if not isinstance(attribute, (ir.ArrayAttr, ir.DenseI32ArrayAttr, ir.DenseI64ArrayAttr)):
+        raise ValueError(f"expected {name} to be a list, got {attribute}")
+    return list(attribute)
+
+
+def _integers(op: ir.Operation, name: str) -> list[int]:
+    """The elements of an attribute that is a list of integers.
+
+    Raises:
+        ValueError: it is none.
+    """
+    values = [getattr(a, "value", a) for a in _list(op, name)]
+    if not all(isinstance(value, int) for value in values):
+        raise ValueError(f"expected {name} to be a list of integers, got {op.attributes[name]}")
+    return values
+
+
 def _data(values: list[ir.Value], count: int | None = None) -> list[ir.Value]:
     """The first `count` values, which are tensors; the others are control edges.
 
@@ -369,8 +406,7 @@ def _data(values: list[ir.Value], count: int | None = None) -> list[ir.Value]:
 
 def _first_size(op: ir.Operation, name: str) -> list[int]:
     """The number of tensors that the segment sizes of an operation state; nothing without sizes."""
-    sizes = segments(op.attributes, [name])
-    return sizes[:1] if sizes is not None else []
+    return _integers(op, name)[:1] if name in op.attributes else []
 
 
 def _stated(op: ir.Operation) -> NdSbp:
@@ -381,7 +417,7 @@ def _stated(op: ir.Operation) -> NdSbp:
     """
     if "nd_sbp" not in op.attributes:
         return ()
-    texts = [str(getattr(a, "value", a)) for a in op.attributes["nd_sbp"]]
+    texts = [str(getattr(a, "value", a)) for a in _list(op, "nd_sbp")]
     return check_nd_sbp(texts) if all(texts) else ()
 
 

@@ -78,3 +78,27 @@ oneflow.job @system() {
   %0 = "oneflow.system"() {device_tag = "cpu", op_type_case = 1 : i32} : () -> tensor<4xf32>
   oneflow.return
 }
+
+// -----
+
+// CHECK: :[[# @LINE + 2]]:8: error: oneflow.input: expected nd_sbp to be a list, got 1 : i64
+oneflow.job @no_list(%x: tensor<4xf32>) {
+  %0 = "oneflow.input"(%x) {device_tag = "cpu", hierarchy = [2], nd_sbp = 1} : (tensor<4xf32>) -> tensor<4xf32>
+  oneflow.return
+}
+
+// -----
+
+// CHECK: :[[# @LINE + 2]]:8: error: oneflow.user: expected input_sizes to be a list of integers, got ["a"]
+oneflow.job @no_integers(%x: tensor<4xf32>) {
+  %0 = "oneflow.user"(%x) {device_tag = "cpu", input_sizes = ["a"], op_type_name = "layer_norm"} : (tensor<4xf32>) -> tensor<4xf32>
+  oneflow.return
+}
+
+// -----
+
+// CHECK: :[[# @LINE + 2]]:3: error: oneflow.variable: expected a tensor as its result, got none
+oneflow.job @no_result() {
+  "oneflow.variable"() {device_tag = "cpu", op_name = "v"} : () -> ()
+  oneflow.return
+}
