@@ -11,7 +11,6 @@ import numpy as np
 
 from oneflow.dialect import ops  # noqa: F401
 from oneflow.dialect._mlir import func, ir
-from oneflow.dialect.attributes import DATA_TYPE
 from oneflow.dialect.dtypes import BY_NAME, DType
 from oneflow.dialect.ir_builder import IRBuilder
 from oneflow.dialect.numpy_builder import run_reference
@@ -71,8 +70,9 @@ class Step:
 
     def attributes(self) -> dict[str, Any]:
         """The attributes as the record takes them; element types are names here."""
-        kinds = {a.name: a.kind for a in REGISTRY[self.op].signature.attrs}
-        return {k: BY_NAME[v] if kinds.get(k) is DATA_TYPE else v for k, v in self.attrs.items()}
+        kinds = {a.name: a.kind.name for a in REGISTRY[self.op].signature.attrs}
+        read = {"data_type": BY_NAME.__getitem__, "list_data_type": lambda names: [BY_NAME[n] for n in names]}
+        return {k: read.get(kinds.get(k, ""), lambda v: v)(v) for k, v in self.attrs.items()}
 
     def call(self, values: Mapping[str, Any]) -> Call:
         """The call on what `values` has under the names."""

@@ -6,6 +6,7 @@ convert the values to those of the sample; real programs have such operators, to
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import itertools
 import random
@@ -39,15 +40,16 @@ FUSING = frozenset("unary binary scalar_ops reduce movement slicing padding soft
 
 
 def _by_operator() -> dict[str, list[Sample]]:
-    """The calls of programs: without layouts and bodies, and of whole tensors, not of one device's piece."""
+    """The calls of programs: without layouts and bodies, of whole tensors, not of one device's piece, of reals."""
     found = defaultdict(list)
     for sample in SAMPLES:
         record = REGISTRY[sample.op]
         lies = any(a.kind is ND_SBP for a in record.signature.attrs)
         piece = any(name.startswith("logical_") and value for name, value in sample.attrs.items())
         whole = record.traits.isdisjoint(("collective", "barrier")) and record.control is None
-        if whole and not lies and not piece:
-            found[sample.op].append(sample)
+        real = dataclasses.replace(sample, dtypes=[d for d in sample.dtypes if not d.is_complex])
+        if whole and not lies and not piece and real.dtypes:
+            found[sample.op].append(real)
     return found
 
 
@@ -61,6 +63,13 @@ ERRORS_OF_VALUES = (IndexError, np.linalg.LinAlgError)
 
 class Refused(Exception):
     """A call that is not made: the operator or its reference refuses it, or it is too large."""
+
+
+def _named(attribute: Any) -> Any:
+    """An attribute with names in place of element types."""
+    if isinstance(attribute, (list, tuple)):
+        return [_named(v) for v in attribute]
+    return attribute.name if isinstance(attribute, DType) else attribute
 
 
 def stated(of: T, dtype: DType) -> np.ndarray:
@@ -120,7 +129,13 @@ class Generator:
         return name
 
     def input(self, shape: Sequence[int], dtype: DType, of: T | None = None) -> str:
-        """A new argument; with the interval or the values that a sample's operand has."""
+        """A new argument; with the interval or the values that a sample's operand has.
+
+        Raises:
+            Refused: it is complex, or not finite where all has to be.
+        """
+        if dtype.is_complex:
+            raise Refused("complex numbers")
         seed = self.draw.randrange(1 << 30)
         if of is not None and of.values is not None:
             made = given_input(stated(of, dtype))
@@ -145,7 +160,7 @@ class Generator:
         try:
             call = step.call(self.values)
             results = described(call).results
-            if sum(int(np.prod(d.shape)) for d in results) > LARGEST:
+            if sum(int(np.prod(d.shape)) for d in results) > LARGEST or any(d.dtype.is_complex for d in results):
                 raise Refused
             arrays = [np.asarray(x) for x in run_reference(call)]
         except (OperatorError, *ERRORS_OF_VALUES) as error:
@@ -160,7 +175,7 @@ class Generator:
         """Adds a call of an operator."""
         while True:
             sample = self.draw.choice(CALLS[self.draw.choice(FUSED if self.draw.random() < 0.5 else list(CALLS))])
-            attributes = {k: v.name if isinstance(v, DType) else v for k, v in sample.attrs.items()}
+            attributes = {k: _named(v) for k, v in sample.attrs.items()}
             for way in (self.as_they_are, self.as_they_are, self.fitted):
                 before = (dict(self.inputs), list(self.steps), dict(self.values))
                 try:
