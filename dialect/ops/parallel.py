@@ -310,8 +310,7 @@ def _same_memory(op: Call) -> list[tuple[int, int]]:
 
 def _on_pairs(ops: PartsBuilder, op: Call) -> list[Value]:
     """The collective on pairs of reals along a last axis, so that both parts are sent at once."""
-    rank = op.operands[0].rank
-    attrs = {k: v % rank if k.endswith("axis") else v for k, v in op.attrs.items()}
+    attrs = {k: v - 1 if k.endswith("axis") and v < 0 else v for k, v in op.attrs.items()}
     if "shape" in attrs:
         attrs["shape"] = (*attrs["shape"], 2)
     pairs = {k: mapped(lambda x: ops.call("view_as_real", x)[0], x) for k, x in op.inputs.items()}
