@@ -63,7 +63,7 @@ def _loop(count: Any = None, condition: Any = None, *state: Any, body: Graph, no
     try:
         trips = None if count is None else int(node.known(0, count).reshape(-1)[0])
         goes_on = condition is None or bool(node.known(1, condition).reshape(-1)[0])
-        if trips is not None and trips >= FEWEST_SCANNED and condition is None:
+        if trips is not None and FEWEST_SCANNED <= trips <= MOST_ITERATIONS and condition is None:
             found = _scanned_loop(trips, state, body, node)
             if found is not None:
                 return found
