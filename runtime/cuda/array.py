@@ -54,7 +54,7 @@ class Memory(Owner):
         cached = stream.take_cached(size) if pooled is None and is_recyclable else None
         self.address = pooled or cached or stream.allocate(size)
 
-    def __del__(self, driver: Any = driver) -> None:
+    def __del__(self, driver: Any = driver, at_exit: Any = driver.AT_EXIT) -> None:
         try:
             pool = self.pool if self.pool is not None and len(self.pool.addresses) < MAX_FREE_BLOCKS else None
             # Most results of eager mode take this way, which calls no driver.
@@ -66,7 +66,7 @@ class Memory(Owner):
                     self._free(driver, pool is None)
             if pool is not None:
                 pool.addresses.append(self.address)
-        except (driver.CudaError, AttributeError, TypeError):
+        except at_exit:
             return
 
     def _free(self, driver: Any, leaves_pool: bool) -> None:
@@ -88,12 +88,12 @@ class BorrowedMemory(Owner):
         self.holder = holder
         stream.release_completed()
 
-    def __del__(self, driver: Any = driver) -> None:
+    def __del__(self, driver: Any = driver, at_exit: Any = driver.AT_EXIT) -> None:
         try:
             with driver.within(self.stream.device.context):
                 self._wait_for_users(driver)
                 self.stream.release_after_use(self.holder, driver)
-        except (driver.CudaError, AttributeError, TypeError):
+        except at_exit:
             return
 
 

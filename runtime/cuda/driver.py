@@ -33,6 +33,11 @@ class OutOfMemoryError(CudaError, MemoryError):
     """The device has less memory than requested."""
 
 
+#: What fails where memory is freed while the process ends: the context, or modules, may be gone. A method `__del__`
+#: takes it as a default, since the names of modules may be gone too.
+AT_EXIT = (CudaError, AttributeError, TypeError)
+
+
 @functools.cache
 def _cuda() -> Any:
     try:

@@ -164,11 +164,11 @@ class Stream:
             driver.free(self._workspace, self.handle)
         self._workspace, self._workspace_bytes = 0, 0
 
-    def __del__(self, driver: Any = driver) -> None:
+    def __del__(self, driver: Any = driver, at_exit: Any = driver.AT_EXIT) -> None:
         try:
             with driver.within(self.device.context):
                 self._free_all(driver)
-        except (driver.CudaError, TypeError, AttributeError):
+        except at_exit:
             return
 
     def __repr__(self) -> str:
@@ -246,10 +246,10 @@ class ResultPool:
             while (address := self.take()) is not None:
                 driver.free(address, self.stream.handle)
 
-    def __del__(self, driver: Any = driver) -> None:
+    def __del__(self, driver: Any = driver, at_exit: Any = driver.AT_EXIT) -> None:
         try:
             self.clear(driver)
-        except (driver.CudaError, AttributeError, TypeError):
+        except at_exit:
             return
 
 
