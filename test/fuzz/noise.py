@@ -178,12 +178,19 @@ class Expected:
         return self._noisy(range(RUNS))
 
     def _noisy(self, seeds: Sequence[int]) -> list[list[np.ndarray]]:
-        return [run(self.function, self.arrays, Noise(np.random.default_rng(k), self.absolute)) for k in seeds]
+        return [r for k in seeds for r in self._run(Noise(np.random.default_rng(k), self.absolute))]
+
+    def _run(self, noise: Noise) -> list[list[np.ndarray]]:
+        """One run with noise; none where an operator refuses values that have moved, such as weights below 0."""
+        try:
+            return [run(self.function, self.arrays, noise)]
+        except IndexError:
+            return []
 
     @functools.cached_property
     def _many(self) -> list[list[np.ndarray]]:
         by_meaning = Noise(np.random.default_rng(0), by_meaning=True)
-        return [*self._noisy(range(MORE_RUNS)), run(self.function, self.arrays, by_meaning)]
+        return [*self._noisy(range(MORE_RUNS)), *self._run(by_meaning)]
 
     def check(self, got: Sequence[np.ndarray], names: Sequence[str]) -> None:
         """Compares results, which are called `names` in messages.
@@ -205,7 +212,7 @@ def _wrong(got: np.ndarray, want: np.ndarray, runs: Sequence[np.ndarray]) -> np.
     if not is_float(want):
         return (got != want) & np.all([r == want for r in runs], axis=0)
     one, other = got.astype(np.float64), want.astype(np.float64)
-    others = np.stack([r.astype(np.float64) for r in runs])
+    others = np.stack([r.astype(np.float64) for r in (want, *runs)])
     with np.errstate(all="ignore"):
         steady = np.all(_class(others) == _class(other), axis=0)
         spread = np.max(np.abs(others - other), axis=0, initial=0.0)
