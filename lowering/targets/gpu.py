@@ -6,7 +6,60 @@ A GPU that no parameters were fitted on has those of the H100, scaled by its own
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+
+
+@dataclass(frozen=True)
+class MatmulTile:
+    """A tile of a matrix product and how a kernel computes it.
+
+    Attributes:
+        rows, columns, depth: the block of a step; rows x columns is the tile.
+        warps: of a program; of its consumer warp groups where these are specialized.
+        stages: the depth of the software pipeline.
+        efficiency: the share of an SM's peak arithmetic that the block reaches.
+        tma: whether blocks are read by TMA descriptors.
+        epilogue_slices: how many slices of columns the epilogue takes one after the other.
+        persistent: whether there is one program per SM, which takes tile after tile. The loads of the next tile
+            overlap the epilogue, so that both need shared memory at the same time.
+        per_lane_accumulators: whether the kernel accumulates without `tl.dot`, with a partial sum for each position
+            of a step's depth, and adds these up at the end.
+        ping_pong: whether two consumer warp groups have a tile each: one computes its epilogue while the other
+            multiplies.
+    """
+
+    rows: int
+    columns: int
+    depth: int
+    warps: int
+    stages: int
+    efficiency: float
+    tma: bool = False
+    epilogue_slices: int = 1
+    persistent: bool = False
+    per_lane_accumulators: bool = False
+    ping_pong: bool = False
+
+
+@dataclass(frozen=True)
+class MatmulTiles:
+    """The tiles among which the cost model chooses, by the kind of kernel.
+
+    Attributes:
+        tma: 16-bit operands read by TMA descriptors: persistent kernels, which need several tiles per SM, and others.
+        pointer: 16-bit operands read by pointers.
+        warp_specialized: 16-bit operands in warp-specialized kernels, whose consumer warp groups have 64 rows each.
+        f32: f32 operands, without tensor cores.
+        warp_specialized_f32: the same where a producer warp loads the blocks.
+        per_lane: f32 operands whose last dimension is the depth.
+    """
+
+    tma: tuple[MatmulTile, ...]
+    pointer: tuple[MatmulTile, ...]
+    warp_specialized: tuple[MatmulTile, ...]
+    f32: tuple[MatmulTile, ...]
+    warp_specialized_f32: tuple[MatmulTile, ...]
+    per_lane: tuple[MatmulTile, ...]
 
 
 @dataclass(frozen=True)
@@ -36,6 +89,9 @@ class MatmulModel:
         overlap_share: share of the smaller of compute and transfer time that adds to the larger.
         warp_group_delay: time by which each further consumer warp group ends later.
         shared_tile_slowdown: factor on the time of epilogues where warp groups share a tile.
+        grouping_slowdown, grouped_product_slowdown: factor on the time of a grouped launch, and what each of its
+            products adds to the factor.
+        tiles: the tiles, with the efficiency that each reaches; no part of the hash, which every look-up computes.
     """
 
     tensor_fma: float
@@ -63,6 +119,9 @@ class MatmulModel:
     overlap_share: float
     warp_group_delay: float
     shared_tile_slowdown: float
+    grouping_slowdown: float
+    grouped_product_slowdown: float
+    tiles: MatmulTiles = field(hash=False)
 
     def fma(self, width: int, on_tensor_cores: bool) -> float:
         """The rate of multiply-adds in one SM on operands of `width` bytes; that of tensor cores is by bytes."""
@@ -123,13 +182,98 @@ class GpuTarget:
     cache_line_bytes: int = 128
 
 
+# fmt: off
+#: The tiles and their efficiencies, measured on an H100 and an H200.
+HOPPER_TILES = MatmulTiles(
+    tma=(
+        MatmulTile(128, 256, 64, 8, 4, 0.745, True, epilogue_slices=2, persistent=True),
+        MatmulTile(128, 128, 64, 8, 5, 0.81, True, persistent=True),
+        MatmulTile(128, 256, 64, 8, 4, 0.755, True),
+        MatmulTile(128, 128, 64, 4, 6, 0.82, True),
+        MatmulTile(128, 128, 64, 8, 3, 0.83, True),
+        MatmulTile(64, 128, 64, 4, 3, 0.73, True),
+        MatmulTile(64, 128, 64, 4, 4, 0.73, True),
+        MatmulTile(64, 128, 128, 4, 4, 0.73, True),
+        MatmulTile(128, 64, 128, 4, 4, 0.57, True),
+        MatmulTile(64, 32, 128, 4, 8, 0.40, True),
+        MatmulTile(64, 64, 128, 4, 6, 0.57, True),
+    ),
+    pointer=(
+        MatmulTile(128, 256, 64, 8, 3, 0.73),
+        MatmulTile(128, 128, 64, 8, 3, 0.73),
+        MatmulTile(64, 128, 64, 4, 4, 0.73),
+        MatmulTile(64, 64, 64, 4, 4, 0.57),
+        MatmulTile(64, 32, 128, 4, 5, 0.40),
+        MatmulTile(32, 64, 128, 4, 4, 0.29),
+        MatmulTile(32, 32, 128, 4, 5, 0.20),
+        MatmulTile(16, 64, 128, 4, 5, 0.14),
+        MatmulTile(16, 32, 256, 4, 4, 0.10),
+        MatmulTile(64, 16, 128, 4, 5, 0.25),
+        MatmulTile(16, 16, 128, 4, 4, 0.06),
+    ),
+    warp_specialized=(
+        MatmulTile(192, 256, 64, 12, 3, 0.707, True, epilogue_slices=2, persistent=True),
+        MatmulTile(192, 192, 64, 12, 3, 0.655, True, persistent=True),
+        MatmulTile(192, 128, 64, 12, 4, 0.765, True, persistent=True),
+        MatmulTile(192, 96, 64, 12, 5, 0.65, True, persistent=True),
+        MatmulTile(128, 192, 64, 8, 4, 0.76, True, persistent=True),
+        MatmulTile(128, 160, 64, 8, 5, 0.69, True, persistent=True),
+        MatmulTile(128, 144, 64, 8, 5, 0.68, True, persistent=True),
+        MatmulTile(64, 128, 64, 4, 8, 0.79, True, persistent=True),
+        MatmulTile(64, 96, 64, 4, 8, 0.73, True, persistent=True),
+        MatmulTile(128, 128, 64, 8, 6, 0.85, True, persistent=True, ping_pong=True),
+        MatmulTile(128, 192, 64, 8, 4, 0.76, True, persistent=True, ping_pong=True),
+    ),
+    f32=(
+        MatmulTile(64, 64, 16, 4, 4, 0.76),
+        MatmulTile(128, 64, 16, 4, 4, 0.73),
+        MatmulTile(32, 32, 32, 4, 4, 0.53),
+        MatmulTile(16, 32, 64, 4, 3, 0.37),
+        MatmulTile(16, 16, 64, 4, 3, 0.26),
+    ),
+    warp_specialized_f32=(
+        MatmulTile(128, 128, 16, 4, 6, 0.80, True),
+        MatmulTile(64, 128, 16, 4, 6, 0.76, True),
+    ),
+    per_lane=(
+        MatmulTile(8, 32, 32, 2, 3, 0.44, per_lane_accumulators=True),
+        MatmulTile(8, 32, 64, 4, 3, 0.38, per_lane_accumulators=True),
+        MatmulTile(16, 16, 64, 4, 3, 0.35, per_lane_accumulators=True),
+        MatmulTile(8, 16, 64, 4, 3, 0.22, per_lane_accumulators=True),
+        MatmulTile(8, 8, 64, 2, 3, 0.21, per_lane_accumulators=True),
+    ),
+)
+# fmt: on
 #: The parameters fitted on an H100 and an H200.
 HOPPER = MatmulModel(
-    tensor_fma=5.26e6, f32_fma=0.20e6, tensor_busy_warps=4, f32_busy_warps=6, epilogue_ops=1.6e5,
-    sm_load_bytes=4.98e5, load_bytes=1.855e7, store_bytes=4.1e4, tma_store_bytes=1.6e5, pointer_store_bytes=1.2e5,
-    dram_bytes=5.0e6, l2_bytes=5.2e6, prologue=0.98, load_latency=0.72, launch=4.0, dependent_launch=3.0,
-    gather_slowdown=8, unaligned_slowdown=18, split_line_slowdown=2.8, strided_tf32_slowdown=3.7,
-    smooth_max_exponent=3.1, exposed_share=0.68, overlap_share=0.60, warp_group_delay=0.09, shared_tile_slowdown=2,
+    tensor_fma=5.26e6,
+    f32_fma=0.20e6,
+    tensor_busy_warps=4,
+    f32_busy_warps=6,
+    epilogue_ops=1.6e5,
+    sm_load_bytes=4.98e5,
+    load_bytes=1.855e7,
+    store_bytes=4.1e4,
+    tma_store_bytes=1.6e5,
+    pointer_store_bytes=1.2e5,
+    dram_bytes=5.0e6,
+    l2_bytes=5.2e6,
+    prologue=0.98,
+    load_latency=0.72,
+    launch=4.0,
+    dependent_launch=3.0,
+    gather_slowdown=8,
+    unaligned_slowdown=18,
+    split_line_slowdown=2.8,
+    strided_tf32_slowdown=3.7,
+    smooth_max_exponent=3.1,
+    exposed_share=0.68,
+    overlap_share=0.60,
+    warp_group_delay=0.09,
+    shared_tile_slowdown=2,
+    grouping_slowdown=1.05,
+    grouped_product_slowdown=0.002,
+    tiles=HOPPER_TILES,
 )  # fmt: skip
 _KIB, _MIB = 1 << 10, 1 << 20
 _AMPERE = HOPPER.scaled(tensor=0.385, f32=0.385, clock=0.77, dram=0.61, sms=108 / 132)

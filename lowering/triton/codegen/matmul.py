@@ -45,9 +45,9 @@ from oneflow.lowering.triton.codegen.symbolic_sizes import Size, product
 from oneflow.lowering.triton.codegen.tile import Axis, Tile, indexed_loops, linear_form
 from oneflow.lowering.triton.codegen.writer import Value, Writer
 from oneflow.lowering.triton.cost.matmul_configurations import (
-    TMA_CONFIGS,
     Config,
     Product,
+    configs_of,
     grouped_launch_sizes,
     operand_reuse,
     ranked_configs,
@@ -168,7 +168,7 @@ class Contraction:
         """Whether both operands can be read by descriptors of small blocks."""
         if len(set(self.elements)) > 1:
             return False
-        return self._fits(TMA_CONFIGS[-1])
+        return self._fits(configs_of(gpu_target().model.tiles.tma)[-1])
 
     def _fits(self, config: Config) -> bool:
         """Whether a configuration suits the operands. Persistent kernels need one loop over all terms."""

@@ -3,8 +3,8 @@
     ranked_configs(Product(1, 4096, 4096, 4096, 2, True))[0]   the best by the model; the rest follow in order
 
 The model counts waves of tiles over the SMs of the target. A step of a tile takes as long as arithmetic, loads and
-the exposed load latency; pipeline stages and the epilogue share the shared memory of an SM. The parameters are those
-of `targets.gpu`. `python benchmarks/gpu.py --groups matmul` measures how well they meet, and
+the exposed load latency; pipeline stages and the epilogue share the shared memory of an SM. The tiles and the
+parameters are those of `targets.gpu`. `python benchmarks/gpu.py --groups matmul` measures how well they meet, and
 `benchmarks/gpu_autotune.py` what the choice loses.
 """
 
@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 
 from oneflow.lowering.kernels.reduction_split import divisors
 from oneflow.lowering.targets.choice import gpu_target
-from oneflow.lowering.targets.gpu import GpuTarget, MatmulModel
+from oneflow.lowering.targets.gpu import GpuTarget, MatmulModel, MatmulTile
 
 
 @dataclass(frozen=True)
@@ -61,35 +61,8 @@ class Product:
 
 
 @dataclass(frozen=True)
-class Config:
-    """A configuration of a product's kernel.
-
-    Attributes:
-        rows, columns, depth: the block of a step; rows x columns is the tile.
-        warps: of a program; of its consumer warp groups where these are specialized.
-        stages: the depth of the software pipeline.
-        efficiency: the share of an SM's peak arithmetic that the block reaches.
-        tma: whether blocks are read by TMA descriptors.
-        epilogue_slices: how many slices of columns the epilogue takes one after the other.
-        persistent: whether there is one program per SM, which takes tile after tile. The loads of the next tile
-            overlap the epilogue, so that both need shared memory at the same time.
-        per_lane_accumulators: whether the kernel accumulates without `tl.dot`, with a partial sum for each position
-            of a step's depth, and adds these up at the end.
-        ping_pong: whether two consumer warp groups have a tile each: one computes its epilogue while the other
-            multiplies.
-    """
-
-    rows: int
-    columns: int
-    depth: int
-    warps: int
-    stages: int
-    efficiency: float
-    tma: bool = False
-    epilogue_slices: int = 1
-    persistent: bool = False
-    per_lane_accumulators: bool = False
-    ping_pong: bool = False
+class Config(MatmulTile):
+    """A configuration of a product's kernel: a tile of the target, with the shared memory that the kernel needs."""
 
     def stage_bytes(self, product: Product) -> int:
         """The shared memory of one pipeline stage."""
@@ -114,78 +87,18 @@ class Config:
         return replace(self, stages=min(self.stages, left // self.stage_bytes(product)))
 
 
+def configs_of(tiles: Iterable[MatmulTile]) -> list[Config]:
+    """The configurations for tiles of a target."""
+    return [Config(**vars(tile)) for tile in tiles]
+
+
 def _shared_bytes(product: Product) -> int:
     """The shared memory that a program can use."""
     return product.target.block_shared_bytes - product.target.reserved_shared_bytes
 
 
-# fmt: off
-#: 16-bit operands read by TMA descriptors: persistent kernels, which need several tiles per SM, and others.
-TMA_CONFIGS = (
-    Config(128, 256, 64, 8, 4, 0.745, True, epilogue_slices=2, persistent=True),
-    Config(128, 128, 64, 8, 5, 0.81, True, persistent=True),
-    Config(128, 256, 64, 8, 4, 0.755, True),
-    Config(128, 128, 64, 4, 6, 0.82, True),
-    Config(128, 128, 64, 8, 3, 0.83, True),
-    Config(64, 128, 64, 4, 3, 0.73, True),
-    Config(64, 128, 64, 4, 4, 0.73, True),
-    Config(64, 128, 128, 4, 4, 0.73, True),
-    Config(128, 64, 128, 4, 4, 0.57, True),
-    Config(64, 32, 128, 4, 8, 0.40, True),
-    Config(64, 64, 128, 4, 6, 0.57, True),
-)
-#: 16-bit operands read by pointers.
-POINTER_CONFIGS = (
-    Config(128, 256, 64, 8, 3, 0.73),
-    Config(128, 128, 64, 8, 3, 0.73),
-    Config(64, 128, 64, 4, 4, 0.73),
-    Config(64, 64, 64, 4, 4, 0.57),
-    Config(64, 32, 128, 4, 5, 0.40),
-    Config(32, 64, 128, 4, 4, 0.29),
-    Config(32, 32, 128, 4, 5, 0.20),
-    Config(16, 64, 128, 4, 5, 0.14),
-    Config(16, 32, 256, 4, 4, 0.10),
-    Config(64, 16, 128, 4, 5, 0.25),
-    Config(16, 16, 128, 4, 4, 0.06),
-)
 #: Columns that the epilogue of a warp-specialized kernel stores at a time; their shared memory is double-buffered.
 EPILOGUE_COLUMNS = 64
-#: 16-bit operands on Hopper: warp-specialized kernels, whose consumer warp groups have 64 rows each.
-HOPPER_CONFIGS = (
-    Config(192, 256, 64, 12, 3, 0.707, True, epilogue_slices=2, persistent=True),
-    Config(192, 192, 64, 12, 3, 0.655, True, persistent=True),
-    Config(192, 128, 64, 12, 4, 0.765, True, persistent=True),
-    Config(192, 96, 64, 12, 5, 0.65, True, persistent=True),
-    Config(128, 192, 64, 8, 4, 0.76, True, persistent=True),
-    Config(128, 160, 64, 8, 5, 0.69, True, persistent=True),
-    Config(128, 144, 64, 8, 5, 0.68, True, persistent=True),
-    Config(64, 128, 64, 4, 8, 0.79, True, persistent=True),
-    Config(64, 96, 64, 4, 8, 0.73, True, persistent=True),
-    Config(128, 128, 64, 8, 6, 0.85, True, persistent=True, ping_pong=True),
-    Config(128, 192, 64, 8, 4, 0.76, True, persistent=True, ping_pong=True),
-)
-#: f32 operands, without tensor cores.
-F32_CONFIGS = (
-    Config(64, 64, 16, 4, 4, 0.76),
-    Config(128, 64, 16, 4, 4, 0.73),
-    Config(32, 32, 32, 4, 4, 0.53),
-    Config(16, 32, 64, 4, 3, 0.37),
-    Config(16, 16, 64, 4, 3, 0.26),
-)
-#: The same on Hopper, where a producer warp loads the blocks.
-HOPPER_F32_CONFIGS = (
-    Config(128, 128, 16, 4, 6, 0.80, True),
-    Config(64, 128, 16, 4, 6, 0.76, True),
-)
-#: f32 operands whose last dimension is the depth.
-PER_LANE_CONFIGS = (
-    Config(8, 32, 32, 2, 3, 0.44, per_lane_accumulators=True),
-    Config(8, 32, 64, 4, 3, 0.38, per_lane_accumulators=True),
-    Config(16, 16, 64, 4, 3, 0.35, per_lane_accumulators=True),
-    Config(8, 16, 64, 4, 3, 0.22, per_lane_accumulators=True),
-    Config(8, 8, 64, 2, 3, 0.21, per_lane_accumulators=True),
-)
-# fmt: on
 #: Registers of a thread besides those of its accumulators.
 OTHER_REGISTERS = 64
 #: The most parts of a split-K, and the least depth of one part.
@@ -194,8 +107,6 @@ MAX_SPLIT_K, MIN_SPLIT_DEPTH = 64, 256
 PROGRAMS_PER_SM, COLUMNS_PER_PROGRAM, MIN_SPLIT_ELEMENTS = 8, 64, 1 << 17
 #: The most products of one grouped launch: their operands stay allocated until the last of them can begin.
 MAX_GROUPED_PRODUCTS = 12
-#: The factor on the time of a grouped launch, and what each of its products adds to the factor.
-GROUPING_OVERHEAD, GROUPING_OVERHEAD_PER_PRODUCT = 1.05, 0.002
 
 
 @functools.cache
@@ -213,9 +124,10 @@ def ranked_configs(product: Product) -> list[Config]:
 
 def _space(product: Product) -> Sequence[Config]:
     """The configurations for operands of a product's kind."""
+    tiles = product.target.model.tiles
     if product.uses_tensor_cores:
-        return _of_width((*(TMA_CONFIGS if product.tma_readable else ()), *POINTER_CONFIGS), product)
-    return PER_LANE_CONFIGS if product.contiguous_depth and product.precision == "ieee" else F32_CONFIGS
+        return _of_width(configs_of((*(tiles.tma if product.tma_readable else ()), *tiles.pointer)), product)
+    return configs_of(tiles.per_lane if product.contiguous_depth and product.precision == "ieee" else tiles.f32)
 
 
 def _of_width(configs: Iterable[Config], product: Product) -> list[Config]:
@@ -232,10 +144,11 @@ def _in_shared_memory(configs: Iterable[Config], product: Product) -> list[Confi
 @functools.cache
 def hopper_config(product: Product) -> Config | None:
     """The best warp-specialized configuration; None where another kernel is expected to be as fast."""
+    tiles = product.target.model.tiles
     if not product.tma_readable or product.batch != 1:
         return None
     best = min(
-        (c.fit_stages(product) for c in _of_width(HOPPER_CONFIGS, product)),
+        (c.fit_stages(product) for c in _of_width(configs_of(tiles.warp_specialized), product)),
         key=lambda c: _hopper_microseconds(c, product),
     )
     return best if _hopper_microseconds(best, product) < microseconds(ranked_configs(product)[0], product) else None
@@ -246,7 +159,7 @@ def hopper_f32_config(product: Product) -> Config | None:
     """The best warp-specialized configuration of an exact f32 product; None where the plain kernel is as fast."""
     if product.element_bytes != 4 or product.precision != "ieee" or product.batch != 1 or product.gathered:
         return None
-    best = min(HOPPER_F32_CONFIGS, key=lambda c: microseconds(c, product))
+    best = min(configs_of(product.target.model.tiles.warp_specialized_f32), key=lambda c: microseconds(c, product))
     return best if microseconds(best, product) < microseconds(ranked_configs(product)[0], product) else None
 
 
@@ -381,7 +294,8 @@ def grouped_launch_sizes(product: Product, count: int) -> tuple[int, ...]:
     The last wave of one product often leaves SMs idle; the tiles of several products fill it.
     """
     several = range(2, min(count, MAX_GROUPED_PRODUCTS) + 1)
-    factors = [1.0, *(GROUPING_OVERHEAD + n * GROUPING_OVERHEAD_PER_PRODUCT for n in several)]
+    model = product.target.model
+    factors = [1.0, *(model.grouping_slowdown + n * model.grouped_product_slowdown for n in several)]
     costs = [_grouped_microseconds(product, n) * factor for n, factor in enumerate(factors, start=1)]
     best: list[tuple[float, tuple[int, ...]]] = [(0.0, ())]
     for n in range(1, count + 1):

@@ -248,14 +248,14 @@ class HopperEmission(Emission):
 
     def _consumer_lines(self) -> list[str]:
         """A consumer warp group: accumulates its rows of each tile, and computes the epilogue."""
-        finish = self._epilogue_lines()
+        epilogue = self._epilogue_lines()
         steps = f"for k_at in range(0, {self._axis('ka').size}, {self.config.depth}):"
         lines = [
             *self._tile_position_lines(),
             *(f"{name} = tl.zeros(({self.rows}, {columns}), tl.float32, {self._accumulator_layout(columns)})"
               for name, columns in zip(self.accumulators, self.columns, strict=True)),
             *self._ordered([steps, *nested(self._step_lines())]),
-            *finish,
+            *epilogue,
         ]  # fmt: skip
         return [
             *map(str, self.writer.scopes[0].lines),

@@ -8,7 +8,7 @@ from test_hopper_attention import program_of
 
 import oneflow as flow
 from oneflow.lowering.targets.choice import gpu_target, gpu_target_named, using_gpu
-from oneflow.lowering.targets.gpu import GPU_TARGETS
+from oneflow.lowering.targets.gpu import GPU_TARGETS, MatmulTile
 from oneflow.lowering.triton.cost.matmul_configurations import Product, most_reduction_parts, ranked_configs
 from oneflow.runtime.cuda.compiler import compile_source
 
@@ -44,6 +44,16 @@ def test_configurations_fit_the_shared_memory_of_a_target(arch, width):
     product = Product(1, 4096, 4096, 4096, width, target.has_tma, target=target)
     most = target.block_shared_bytes - target.reserved_shared_bytes
     assert all(c.stages * c.stage_bytes(product) <= most for c in found)
+
+
+def test_products_have_the_tiles_of_the_target():
+    target = gpu_target_named("sm_90")
+    tiles = replace(target.model.tiles, tma=(MatmulTile(64, 64, 64, 4, 2, 0.5, True),), pointer=())
+    small = replace(target, model=replace(target.model, tiles=tiles))
+    for each in (target, small, target):
+        with using_gpu(each):
+            chosen = {(c.rows, c.columns) for c in ranked_configs(Product(1, 4096, 4096, 4096, 2, True))}
+            assert chosen == {(64, 64)} if each is small else len(chosen) > 3
 
 
 def test_a_reduction_is_split_for_the_sms_of_the_target():

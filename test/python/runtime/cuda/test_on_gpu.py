@@ -23,7 +23,8 @@ from oneflow.dialect._mlir import ir
 from oneflow.dialect.numpy_builder import run_reference
 from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.record import REGISTRY, flatten
-from oneflow.lowering.triton.cost.matmul_configurations import HOPPER_CONFIGS
+from oneflow.lowering.targets.gpu import HOPPER_TILES
+from oneflow.lowering.triton.cost.matmul_configurations import configs_of
 from oneflow.lowering.triton.templates import hopper_forms
 from oneflow.runtime.cuda import driver
 from oneflow.runtime.cuda.array import DeviceArray
@@ -31,6 +32,8 @@ from oneflow.runtime.cuda.executable import compile_cuda
 from oneflow.runtime.executable import Options, PositionError
 from oneflow.testing.backend import call_module
 from oneflow.testing.checks import assert_close, make_call
+
+HOPPER_CONFIGS = configs_of(HOPPER_TILES.warp_specialized)
 
 FIRST, EVERY = map(int, os.environ.get("ONEFLOW_TEST_SHARD", "0/1").split("/"))
 CASES = [(s, d) for s in SAMPLES for d in s.dtypes][FIRST::EVERY]

@@ -5,15 +5,18 @@ import numpy as np
 import pytest
 
 import oneflow as flow
+from oneflow.lowering.targets.gpu import HOPPER_TILES
 from oneflow.lowering.triton.codegen import matmul
 from oneflow.lowering.triton.codegen.prelude import preamble
-from oneflow.lowering.triton.cost.matmul_configurations import TMA_CONFIGS
+from oneflow.lowering.triton.cost.matmul_configurations import configs_of
 from oneflow.lowering.triton.source import Source, TensorDescriptor
 from oneflow.runtime.cuda import driver
 from oneflow.runtime.cuda.array import DeviceArray
 from oneflow.runtime.cuda.compiler import compile_source
 from oneflow.runtime.cuda.tensor_maps import TensorMap, lift
 from oneflow.testing.host_cuda import host_cuda
+
+TMA_CONFIGS = configs_of(HOPPER_TILES.tma)
 
 SOURCE = Source(
     "copy", (("n", "i32"), ("p0", "*bf16"), ("p1", "*bf16")), "1",

@@ -9,13 +9,16 @@ import oneflow as flow
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.record import REGISTRY
 from oneflow.lowering.pipelines import pipeline_between
+from oneflow.lowering.targets.gpu import HOPPER_TILES
 from oneflow.lowering.triton.codegen import matmul
-from oneflow.lowering.triton.cost import matmul_configurations
+from oneflow.lowering.triton.cost.matmul_configurations import configs_of
 from oneflow.lowering.triton.fusion import join_products
 from oneflow.lowering.triton.launch import horizontal_fusion
 from oneflow.lowering.triton.launch.program import read_program
 from oneflow.passes.pipeline import Pipeline
 from oneflow.testing.triton_interpreter import interpret_program
+
+TMA_CONFIGS = configs_of(HOPPER_TILES.tma)
 
 ROWS, COLUMNS, DEPTH = 2 * 24, 40, 64
 PAIR = [(2, ROWS // 2, DEPTH), (DEPTH, COLUMNS)]
@@ -87,7 +90,7 @@ def test_one_loop_through_all_terms(name, persistent, monkeypatch):
     """Where the depth of each term is whole steps read by TMA; only then can the kernel be persistent."""
     shapes, dots = ONE_LOOP[name]
     kinds = (True, False) if persistent else (False,)
-    configs = [replace(matmul_configurations.TMA_CONFIGS[-1], persistent=kind) for kind in kinds]
+    configs = [replace(TMA_CONFIGS[-1], persistent=kind) for kind in kinds]
     monkeypatch.setattr(matmul, "ranked_configs", lambda product: configs)
     arrays = normal(*shapes)
     check(SUMS["of three"], arrays, 1, [dots])
@@ -96,7 +99,7 @@ def test_one_loop_through_all_terms(name, persistent, monkeypatch):
 
 
 def test_terms_of_different_layouts_have_separate_loops(monkeypatch):
-    monkeypatch.setattr(matmul, "ranked_configs", lambda product: [matmul_configurations.TMA_CONFIGS[-1]])
+    monkeypatch.setattr(matmul, "ranked_configs", lambda product: [TMA_CONFIGS[-1]])
     check(lambda a, b, c, d: a @ b.T + c @ d, normal((64, 256), (128, 256), (64, 256), (256, 128)), 1, [2])
 
 

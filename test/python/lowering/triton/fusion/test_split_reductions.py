@@ -13,12 +13,12 @@ from oneflow.dialect import ops  # noqa: F401
 from oneflow.lowering.kernels.reduction_split import ALIGNED_STEPS, even_parts
 from oneflow.lowering.kernels.scan_split import steps_of_parts
 from oneflow.lowering.targets.choice import gpu_target
+from oneflow.lowering.targets.gpu import HOPPER_TILES
 from oneflow.lowering.triton.codegen import matmul
 from oneflow.lowering.triton.cost.matmul_configurations import (
-    POINTER_CONFIGS,
-    TMA_CONFIGS,
     Product,
     choose_split_k,
+    configs_of,
     microseconds,
     most_reduction_parts,
     operand_reuse,
@@ -27,6 +27,9 @@ from oneflow.lowering.triton.cost.matmul_configurations import (
 from oneflow.lowering.triton.fusion import split_reductions
 from oneflow.runtime.cuda.compiler import compile_source
 from oneflow.testing.triton_interpreter import interpret_program
+
+TMA_CONFIGS = configs_of(HOPPER_TILES.tma)
+POINTER_CONFIGS = configs_of(HOPPER_TILES.pointer)
 
 #: A filter gradient of 3 x 3, channels last.
 THREE = (

@@ -8,13 +8,16 @@ from lowered import lower
 
 import oneflow as flow
 from oneflow.dialect import ops  # noqa: F401
+from oneflow.lowering.targets.gpu import HOPPER_TILES
 from oneflow.lowering.triton.codegen import matmul
-from oneflow.lowering.triton.cost.matmul_configurations import TMA_CONFIGS, Product, grouped_launch_sizes
+from oneflow.lowering.triton.cost.matmul_configurations import Product, configs_of, grouped_launch_sizes
 from oneflow.lowering.triton.launch import grouped_launches
 from oneflow.lowering.triton.launch.grouped_launches import grouped
 from oneflow.lowering.triton.source import Source
 from oneflow.runtime.cuda.compiler import compile_source
 from oneflow.testing.triton_interpreter import interpret_program
+
+TMA_CONFIGS = configs_of(HOPPER_TILES.tma)
 
 
 def updates(count, extra="", kind="tensor<40x50xf32>"):

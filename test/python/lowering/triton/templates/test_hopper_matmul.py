@@ -13,16 +13,19 @@ from test_hopper_attention import assembled, program_of
 
 import oneflow as flow
 from oneflow.lowering.targets.choice import gpu_target, using_gpu
+from oneflow.lowering.targets.gpu import HOPPER_TILES
 from oneflow.lowering.triton.cost.matmul_configurations import (
-    HOPPER_CONFIGS,
     Product,
     choose_split_k,
+    configs_of,
     hopper_config,
 )
 from oneflow.lowering.triton.launch.emit_triton import MAX_CANDIDATES
 from oneflow.lowering.triton.templates import hopper_forms
 from oneflow.runtime.cuda.compiler import compile_source
 from oneflow.testing.triton_interpreter import interpret_program
+
+HOPPER_CONFIGS = configs_of(HOPPER_TILES.warp_specialized)
 
 F = flow.nn.functional
 

@@ -11,10 +11,13 @@ from test_hopper_attention import FEW, assembled, program_of, spilled
 
 import oneflow as flow
 from oneflow.lowering.targets.choice import gpu_target, using_gpu
-from oneflow.lowering.triton.cost.matmul_configurations import HOPPER_F32_CONFIGS, Product, hopper_f32_config
+from oneflow.lowering.targets.gpu import HOPPER_TILES
+from oneflow.lowering.triton.cost.matmul_configurations import Product, configs_of, hopper_f32_config
 from oneflow.lowering.triton.templates import hopper_forms
 from oneflow.runtime.cuda.compiler import compile_source
 from oneflow.testing.triton_interpreter import interpret_program
+
+HOPPER_F32_CONFIGS = configs_of(HOPPER_TILES.warp_specialized_f32)
 
 of_every_tile = pytest.mark.parametrize("config", HOPPER_F32_CONFIGS, ids=lambda c: f"{c.rows}x{c.columns}")
 of_every_form = pytest.mark.parametrize("form", ["nn", "nt", "tn", "tt"])

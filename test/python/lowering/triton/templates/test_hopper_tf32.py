@@ -9,10 +9,11 @@ from lowered import lower
 from test_hopper_attention import assembled, spilled
 
 from oneflow.lowering.targets.choice import gpu_target, using_gpu
+from oneflow.lowering.targets.gpu import HOPPER_TILES
 from oneflow.lowering.triton.cost import matmul_configurations
 from oneflow.lowering.triton.cost.matmul_configurations import (
-    HOPPER_CONFIGS,
     Product,
+    configs_of,
     hopper_config,
     is_transposition_worthwhile,
     ranked_configs,
@@ -21,6 +22,8 @@ from oneflow.lowering.triton.fusion import transpose_operands
 from oneflow.lowering.triton.templates import hopper_forms
 from oneflow.runtime.cuda.compiler import compile_source
 from oneflow.testing.triton_interpreter import interpret_program
+
+HOPPER_CONFIGS = configs_of(HOPPER_TILES.warp_specialized)
 
 #: A cooperative tile with several accumulators, and a ping-pong tile, with the depth of 4-byte operands.
 TILES = [replace(HOPPER_CONFIGS[4], depth=32), replace(HOPPER_CONFIGS[9], depth=32)]
