@@ -18,7 +18,7 @@ from oneflow.runtime.executable import PositionError
 from oneflow.testing.host_cuda import host_cuda
 from oneflow.testing.triton_interpreter import interpret_program
 
-KERNELS = Path(__file__).parents[3] / "lit" / "lowering" / "triton" / "host_kernels.mlir"
+KERNELS = Path(__file__).parents[3] / "lit" / "lowering" / "triton" / "launch" / "host_kernels.mlir"
 
 
 @pytest.fixture
