@@ -32,20 +32,18 @@ def gather_named(root: ir.Operation, names: Collection[str]) -> list[ir.Operatio
     """The operations that have one of the names, in program order; those in the body of a `linalg.generic`, which
     compute elements, are left out.
     """
-    operations: list[ir.Operation] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        name = op.name
-        if name in names:
-            operations.append(op)
-        return ir.WalkResult.SKIP if name == "linalg.generic" else ir.WalkResult.ADVANCE
-
-    root.walk(visit, ir.WalkOrder.PRE_ORDER)
-    return operations
+    return _gather_named(root, names, lambda name: name != "linalg.generic")
 
 
 def gather_direct(function: ir.Operation, names: Collection[str]) -> list[ir.Operation]:
-    """The operations of a function's own block that have one of the names, in program order.
+    """The operations of a function's own block that have one of the names, in program order."""
+    return _gather_named(function, names, lambda name: name == "func.func")
+
+
+def _gather_named(
+    root: ir.Operation, names: Collection[str], is_entered: Callable[[str], bool]
+) -> list[ir.Operation]:
+    """The operations that have one of the names, within those whose name `is_entered` allows.
 
     The walk holds no object for the other operations: objects of all operations of a large block leave the caches.
     """
@@ -55,9 +53,9 @@ def gather_direct(function: ir.Operation, names: Collection[str]) -> list[ir.Ope
         name = op.name
         if name in names:
             operations.append(op)
-        return ir.WalkResult.ADVANCE if name == "func.func" else ir.WalkResult.SKIP
+        return ir.WalkResult.ADVANCE if is_entered(name) else ir.WalkResult.SKIP
 
-    function.walk(visit, ir.WalkOrder.PRE_ORDER)
+    root.walk(visit, ir.WalkOrder.PRE_ORDER)
     return operations
 
 

@@ -39,7 +39,7 @@ def check_backend(
     op = make_call(sample, sample.arrays(dtype), sample.attributes(dtype), registry)
     executable = compile_call(op, dynamic=dynamic, options=options, registry=registry)
     text = f"{sample} {dtype}{' dynamic' if dynamic else ''}"
-    _check_results(executable, op, sample.tolerance(dtype), text)
+    _check_calls(executable, [op], [text], [sample.tolerance(dtype)])
 
 
 def check_backend_cases(
@@ -53,8 +53,7 @@ def check_backend_cases(
         AssertionError: a result differs.
     """
     calls = [make_call(s, s.arrays(d), s.attributes(d), registry) for s, d in cases]
-    with _context(registry, len(registry)), ir.Location.unknown():
-        executable = compile_program(calls_module(calls, registry), "main", Options(cached=False), registry)
+    executable = _compile_calls(calls, False, None, registry)
     texts = [f"{s} {d}" for s, d in cases]
     _check_calls(executable, calls, texts, [s.tolerance(d) for s, d in cases])
     for seed in range(3) if edged else ():
@@ -70,28 +69,28 @@ def _check_calls(
     executable: CpuExecutable, calls: Sequence[Call], texts: Sequence[str], tolerances: Sequence[tuple[float, float]]
 ) -> None:
     """Compares the results of a program of several calls with the references."""
-    got = iter(executable(*(x for op in calls for x in flatten(op.inputs.values()))))
-    for op, text, tolerance in zip(calls, texts, tolerances, strict=True):
-        for number, want in enumerate(run_reference(op)):
-            assert_close(next(got), np.asarray(want), tolerance, f"{text} result {number}")
-    assert next(got, None) is None
-
-
-def _check_results(executable: CpuExecutable, op: Call, tolerance: tuple[float, float], text: str) -> None:
-    """Compares the results of a compiled call with the reference."""
-    got = executable(*flatten(op.inputs.values()))
-    want = [np.asarray(r) for r in run_reference(op)]
-    assert len(got) == len(want), f"{text}: expected {len(want)} results, got {len(got)}"
-    for number, (one, other) in enumerate(zip(got, want, strict=True)):
-        assert_close(one, other, tolerance, f"{text} result {number}")
+    results = executable(*(x for op in calls for x in flatten(op.inputs.values())))
+    references = [[np.asarray(r) for r in run_reference(op)] for op in calls]
+    count = sum(map(len, references))
+    assert len(results) == count, f"{texts[0]}: expected {count} results, got {len(results)}"
+    got = iter(results)
+    for wanted, text, tolerance in zip(references, texts, tolerances, strict=True):
+        for number, want in enumerate(wanted):
+            assert_close(next(got), want, tolerance, f"{text} result {number}")
 
 
 def compile_call(
     op: Call, *, dynamic: bool = False, options: Options | None = None, registry: Registry = REGISTRY
 ) -> CpuExecutable:
     """Compiles a call on arrays as a program of one operator."""
+    return _compile_calls([op], dynamic, options, registry)
+
+
+def _compile_calls(
+    calls: Sequence[Call], dynamic: bool, options: Options | None, registry: Registry
+) -> CpuExecutable:
     with _context(registry, len(registry)), ir.Location.unknown():
-        module = call_module(op, dynamic, registry)
+        module = calls_module(calls, registry, dynamic)
         return compile_program(module, "main", options or Options(cached=False), registry)
 
 

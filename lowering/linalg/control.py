@@ -18,6 +18,7 @@ from oneflow.dialect.attributes import FUNCTION
 from oneflow.dialect.body import Body
 from oneflow.dialect.record import Call, OperatorError
 from oneflow.dialect.tensor_desc import TensorDesc
+from oneflow.lowering.linalg.declared_calls import call_declared
 from oneflow.lowering.linalg.emit import Emitter, Value
 from oneflow.passes.base import PassError
 from oneflow.passes.inline import functions_of
@@ -105,15 +106,8 @@ class Controls:
         name = f"{PREFIX}{self.count}"
         self.count += 1
         control = self._control(call, bodies, used)
-        types = [empty[i].type for i in used]
-        self._declare(name, [*(v.type for v in operands), *types], types, control.write())
-        created = ir.Operation.create(
-            "func.call",
-            results=types,
-            operands=[*operands, *(empty[i] for i in used)],
-            attributes={"callee": ir.FlatSymbolRefAttr.get(name)},
-        )
-        values = dict(zip(used, created.results, strict=True))
+        made_values = call_declared(self.module, name, operands, [empty[i] for i in used], CONTROL, control.write())
+        values = dict(zip(used, made_values, strict=True))
         return [values.get(i, value) for i, value in enumerate(empty)]
 
     def _control(self, call: Call, bodies: Sequence[Body], used: Sequence[int]) -> Control:
@@ -129,18 +123,6 @@ class Controls:
             call.record.control, tuple(b.symbol for b in bodies), attrs["states"], attrs["sequences"], length,
             len(bodies[-1].outputs), attrs["reverse"], tuple(used),
         )  # fmt: skip
-
-    def _declare(
-        self, name: str, inputs: Sequence[ir.Type], results: Sequence[ir.Type], control: ir.Attribute
-    ) -> None:
-        attributes = {
-            "sym_name": ir.StringAttr.get(name),
-            "function_type": ir.TypeAttr.get(ir.FunctionType.get(inputs, results)),
-            "sym_visibility": ir.StringAttr.get("private"),
-            CONTROL: control,
-        }
-        end = ir.InsertionPoint(self.module.body)
-        ir.Operation.create("func.func", attributes=attributes, regions=1, ip=end, loc=ir.Location.unknown())
 
 
 def read_controls(module: ir.Module) -> dict[str, Control]:

@@ -20,6 +20,7 @@ from oneflow.dialect._mlir import ir
 from oneflow.dialect.record import Call, OperatorError, Registry
 from oneflow.dialect.tensor_desc import TensorDesc, from_mlir
 from oneflow.lowering.linalg.checks import location_text
+from oneflow.lowering.linalg.declared_calls import call_declared
 from oneflow.lowering.linalg.emit import Emitter, Value
 
 EXTERNAL = "oneflow.external"
@@ -53,28 +54,8 @@ class Externals:
         empty = [self.e.op("tensor.empty", self.e.tensor(d.shape or (), d.dtype), ()) for d in results]
         name = f"{PREFIX}{self.count}"
         self.count += 1
-        types = [v.type for v in empty]
         description = _description(op, dialect.bind_results(op, call, results))
-        self._declare(name, [*(v.type for v in operands), *types], types, description)
-        created = ir.Operation.create(
-            "func.call",
-            results=types,
-            operands=[*operands, *empty],
-            attributes={"callee": ir.FlatSymbolRefAttr.get(name)},
-        )
-        return list(created.results)
-
-    def _declare(
-        self, name: str, inputs: Sequence[ir.Type], results: Sequence[ir.Type], description: ir.Attribute
-    ) -> None:
-        attributes = {
-            "sym_name": ir.StringAttr.get(name),
-            "function_type": ir.TypeAttr.get(ir.FunctionType.get(inputs, results)),
-            "sym_visibility": ir.StringAttr.get("private"),
-            EXTERNAL: description,
-        }
-        end = ir.InsertionPoint(self.module.body)
-        ir.Operation.create("func.func", attributes=attributes, regions=1, ip=end, loc=ir.Location.unknown())
+        return call_declared(self.module, name, operands, empty, EXTERNAL, description)
 
 
 def _description(op: ir.Operation, call: Call) -> ir.Attribute:
