@@ -152,9 +152,32 @@ def _declare(text: str, context: ir.Context, registry: Registry) -> None:
 def _parse(text: str, name: str) -> ir.Module:
     """The module of `text`, through the file `name` where that is its source, so that locations name it."""
     try:
-        return ir.Module.parseFile(name) if _is_content(text, name) else ir.Module.parse(text)
+        module = ir.Module.parseFile(name) if _is_content(text, name) else ir.Module.parse(text)
     except ir.MLIRError as error:
         raise ProgramError([convert_diagnostic(d, name) for d in error.error_diagnostics]) from None
+    if "complex<" in text:
+        _refuse_complex_elements(module.operation, name)
+    return module
+
+
+def _refuse_complex_elements(root: ir.Operation, name: str) -> None:
+    """Refuses attributes that list complex elements, whose values MLIR's Python bindings do not give."""
+    refused: list[Diagnostic] = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        try:
+            op.attributes.values()
+        except TypeError:
+            message = f"{op.name}: expected no attribute that lists complex elements; {_COMPLEX_REMEDY}"
+            refused.append(Diagnostic("error", message, place_of(op.location, name)))
+        return ir.WalkResult.ADVANCE
+
+    root.walk(visit)
+    if refused:
+        raise ProgramError(refused)
+
+
+_COMPLEX_REMEDY = "list the real and the imaginary parts, and join the two with oneflow.view_as_complex"
 
 
 def _is_content(text: str, name: str) -> bool:

@@ -89,10 +89,13 @@ class EmitTriton(Pass):
         user_sources = _user_sources(external, registry)
         on_device = {name: f for name, f in names.items() if name not in hosts}
         bodies, planned = bodies_in_order(module), _planned(entries)
+        uncalled = set(sources) - _called(module)
         for entry in planned:
-            _drop_calls_without_effect(entry, sources)
+            _erase_calls_without_effect(entry, sources)
             group_calls(module, entry.operation, on_device, sources, lambda f: _product(f, precision))
             fuse_horizontally(module, entry.operation, on_device, sources)
+        for name in set(sources) - _called(module) - uncalled:
+            del sources[name]
         for source in sources.values() if planned else ():
             announce(source)
         host = ["" if name in user_sources else name for name in external]
@@ -200,13 +203,18 @@ def _write(
     return sources, reasons
 
 
-def _drop_calls_without_effect(entry: func.FuncOp, sources: dict[str, Source]) -> None:
+def _called(module: ir.Module) -> set[str]:
+    """The names of the functions that any function of a module calls."""
+    bodies = [b for f in _functions(module) for region in f.operation.regions for b in region.blocks]
+    return {o.callee.value for body in bodies for o in body.operations if isinstance(o, func.CallOp)}
+
+
+def _erase_calls_without_effect(entry: func.FuncOp, sources: Mapping[str, Source]) -> None:
     """Erases calls without results and run-time checks: what such a kernel asserts, its users assert as well."""
     calls = [o for o in entry.entry_block.operations if isinstance(o, func.CallOp) and not o.operation.results]
     without_effect = {name for name, s in sources.items() if all(p != FAILURE for p, _ in s.parameters)}
     for call in calls:
         if call.callee.value in without_effect:
-            sources.pop(call.callee.value, None)
             call.erase()
 
 

@@ -54,7 +54,7 @@ SMALL = {
 
 def group_calls(module: ir.Module, entry: ir.Operation, functions: dict[str, ir.Operation],
                 sources: dict[str, Source], read: Callable[[ir.Operation], Contraction | None]) -> None:  # fmt: skip
-    """Merges calls in an entry; adds the functions and sources of the merged calls, drops sources without a call.
+    """Merges calls in an entry; adds the functions and sources of the merged calls.
 
     `read` gives the matrix product that a kernel computes, None if the kernel is no product.
     """
@@ -70,8 +70,6 @@ def group_calls(module: ir.Module, entry: ir.Operation, functions: dict[str, ir.
         launches = [launch for g in _groups_of(calls[name], end, max_calls) for launch in _launches(g, grouping)]
         for launch in launches:
             _merge(module, launch, functions, sources, grouping)
-        if len(calls[name]) == sum(map(len, launches)):
-            del sources[name]
 
 
 @dataclass(frozen=True)

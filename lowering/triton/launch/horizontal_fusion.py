@@ -39,20 +39,15 @@ MAX_WARPS = 4
 def fuse_horizontally(
     module: ir.Module, entry: ir.Operation, functions: dict[str, ir.Operation], sources: dict[str, Source]
 ) -> None:
-    """Fuses calls in a short entry; adds the functions and sources of fused calls, drops sources without a call."""
+    """Fuses calls in a short entry; adds the functions and sources of fused calls."""
     if sum(o.operation.name == "func.call" for o in entry.regions[0].blocks[0].operations) > MAX_CALLS:
         return
-    merged = set[str]()
     while (group := _next_group(entry, functions, sources)) is not None:
         members = [callee_of(call) for call in group.calls]
         name = "_".join([members[0], *(m.removeprefix(_common_prefix(members)) for m in members[1:])])
         sources[name] = fused([sources[m] for m in members], name, [_input_count(call) for call in group.calls])
         ops = [o.operation for o in entry.regions[0].blocks[0].operations]
         merge_calls(module, group.calls, name, functions, ops[group.lower] if group.lower >= 0 else None)
-        merged.update(members)
-    called = {callee_of(o.operation) for o in entry.regions[0].blocks[0].operations}
-    for name in merged - called:
-        del sources[name]
 
 
 def _common_prefix(names: Sequence[str]) -> str:

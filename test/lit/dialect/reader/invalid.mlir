@@ -232,3 +232,11 @@ func.func @custom_form(%a: tensor<2xf32>) {
   %0 = oneflow.gelu %a : tensor<2xf32>
   return
 }
+
+// -----
+
+func.func @complex_elements() -> tensor<2xcomplex<f32>> {
+  // expected-error@below {{arith.constant: expected no attribute that lists complex elements; list the real and the imaginary parts}}
+  %0 = arith.constant dense<(1.0, 2.0)> : tensor<2xcomplex<f32>>
+  return %0 : tensor<2xcomplex<f32>>
+}
