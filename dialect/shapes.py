@@ -86,6 +86,17 @@ def expect_rank(op: Call, name: str, desc: TensorDesc, least: int, most: int | N
         raise op.error(f"expected {name} of rank {wanted}, got {desc}")
 
 
+def expect_pairs(op: Call, name: str, desc: TensorDesc) -> None:
+    """Checks that an operand lists complex numbers as pairs of reals along its last axis.
+
+    Raises:
+        OperatorError: the last axis has another size than 2.
+    """
+    expect_rank(op, name, desc, 1, -1)
+    if desc.shape[-1] != 2:
+        raise op.error(f"expected {name} to have a static size of 2 along the last axis, the two parts, got {desc}")
+
+
 def expect_dim(op: Call, name: str, got: Dim, wanted: Dim) -> Dim:
     """Checks that two dimensions can be equal, and gives what is known of both.
 

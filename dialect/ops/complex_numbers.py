@@ -12,7 +12,7 @@ from oneflow.dialect.dtypes import DType
 from oneflow.dialect.parts import PartsBuilder
 from oneflow.dialect.record import Call, Operator, Rule, define
 from oneflow.dialect.sbp import Factors
-from oneflow.dialect.shapes import expect_dtype, expect_rank, letters
+from oneflow.dialect.shapes import expect_dtype, expect_pairs, letters
 from oneflow.dialect.tensor_desc import TensorDesc
 
 
@@ -78,9 +78,7 @@ _operator(
 
 def _pairs_types(op: Call) -> TensorDesc:
     expect_dtype(op, "x", op.x, dtypes.PARTS, only_real=True)
-    expect_rank(op, "x", op.x, 1, -1)
-    if op.x.shape[-1] != 2:
-        raise op.error(f"expected a static size of 2 along the last axis, the two parts, got {op.x}")
+    expect_pairs(op, "x", op.x)
     return TensorDesc(op.x.shape[:-1], op.x.dtype.complex)
 
 

@@ -19,11 +19,13 @@ from oneflow.dialect.numpy_kernel import numpy_kernel
 from oneflow.dialect.parts import PartsBuilder, composed
 from oneflow.dialect.record import Call, define, no_grad, operator
 from oneflow.dialect.sbp import Factors
-from oneflow.dialect.shapes import expect_dim, expect_dtype, expect_rank, letters
-from oneflow.dialect.tensor_desc import Shape, TensorDesc
+from oneflow.dialect.shapes import expect_dim, expect_dtype, expect_pairs, expect_rank, letters
+from oneflow.dialect.tensor_desc import Dim, Shape, TensorDesc
 
 #: The operators become calls of an external kernel.
 EXTERNAL = frozenset({"external"})
+#: What `fourier_of_pairs` computes, each way with a spectrum of its own.
+FORMS = ("c2c", "r2c", "r2c_full", "c2r")
 
 
 def _axes(op: Call, rank: int) -> tuple[int, ...]:
@@ -43,6 +45,11 @@ def _expect_sizes(op: Call, axes: Sequence[int], sizes: Shape) -> None:
     transformed_sizes = [sizes[op.normalize_axis(a, len(sizes))] for a in axes]
     if None in transformed_sizes or 0 in transformed_sizes:
         raise op.error(f"expected static sizes of at least 1 along axes {list(axes)}, got {op.operands[0]}")
+
+
+def _expect_half(op: Call, name: str, got: Dim, axis: int, size: int) -> None:
+    """Checks the size of a half spectrum, of which a transform to reals makes `size` elements."""
+    expect_dim(op, f"axis {axis} of {name}, half of a spectrum of {size},", got, size // 2 + 1)
 
 
 def _factors(op: Call) -> Factors:
@@ -156,8 +163,7 @@ class FftC2r:
         axes = _axes(op, op.input.rank)
         shape = _resized(op.input.shape, axes[-1], op.last_dim_size)
         _expect_sizes(op, axes, shape)
-        wanted, got = op.last_dim_size // 2 + 1, op.input.shape[axes[-1]]
-        expect_dim(op, f"axis {axes[-1]} of input, half of last_dim_size {op.last_dim_size},", got, wanted)
+        _expect_half(op, "input", op.input.shape[axes[-1]], axes[-1], op.last_dim_size)
         return TensorDesc(shape, op.input.dtype.part)
 
     def grad(ops: Builder, op: Call, dout: Value) -> dict[str, Any]:
@@ -178,25 +184,36 @@ class FftC2r:
 
 
 def _pairs_types(op: Call) -> TensorDesc:
-    expect_dtype(op, "in", op.in_, dtypes.PARTS)
-    shape = op.in_.shape[:-1] if op.form.startswith("c") else op.in_.shape
-    _expect_sizes(op, op.dims, shape)
-    last = op.dims[-1]
+    expect_dtype(op, "in", op.in_, dtypes.PARTS, only_real=True)
+    if op.form not in FORMS:
+        raise op.error(f"expected form to be one of {', '.join(FORMS)}, got {op.form!r}")
+    shape = op.in_.shape
+    if op.form.startswith("c"):
+        expect_pairs(op, "in", op.in_)
+        shape = shape[:-1]
+    axes = _axes(op, len(shape))
+    last = axes[-1]
+    if op.form == "c2r":
+        _expect_half(op, "in", shape[last], last, op.size)
+        shape = _resized(shape, last, op.size)
+    _expect_sizes(op, axes, shape)
+    if op.form == "c2r":
+        return TensorDesc(shape, op.in_.dtype)
     if op.form == "r2c":
         shape = _resized(shape, last, shape[last] // 2 + 1)
-    if op.form == "c2r":
-        return TensorDesc(_resized(shape, last, op.size), op.in_.dtype)
     return TensorDesc((*shape, 2), op.in_.dtype)
 
 
 def _numpy_pairs(x: Any, *, dims: Any, form: Any, forward: Any, factor: Any, size: Any) -> Any:
-    numbers = x.view(np.result_type(x, np.complex64))[..., 0] if form.startswith("c") else x
+    numbers = np.ascontiguousarray(x).view(np.result_type(x, np.complex64))[..., 0] if form.startswith("c") else x
     spectrum = transformed(numbers, form, dims, forward, factor, size)
     return spectrum if form == "c2r" else np.stack([spectrum.real, spectrum.imag], -1)
 
 
 def _pairs_factors(op: Call) -> Factors:
-    names = " ".join(letters(op.in_.shape, (*op.dims, *((op.in_.rank - 1,) if op.form.startswith("c") else ()))))
+    parts = 1 if op.form.startswith("c") else 0
+    whole = (*_axes(op, op.in_.rank - parts), *range(op.in_.rank - parts, op.in_.rank))
+    names = " ".join(letters(op.in_.shape, whole))
     result = names.rpartition(" ")[0] if op.form == "c2r" else f"{names} _" if op.form.startswith("r") else names
     return Factors(f"{names} -> {result}", "joint")
 

@@ -50,10 +50,7 @@ def read_submeshes(module: ir.Operation) -> dict[str, Submesh]:
 
 
 def _read_submesh(named: ir.NamedAttribute, count: int, location: ir.Location) -> Submesh:
-    try:
-        ranks = np.array(ir.DenseIntElementsAttr(named.attr))
-    except (TypeError, ValueError):
-        ranks = np.array(-1)
+    ranks = _ranks_of(named.attr, count)
     members = tuple(int(r) for r in ranks.reshape(-1))
     if not ranks.ndim or len(set(members)) < len(members) or not all(0 <= r < count for r in members):
         raise PassError(
@@ -64,6 +61,15 @@ def _read_submesh(named: ir.NamedAttribute, count: int, location: ir.Location) -
     if named.name == WHOLE:
         raise PassError(f"{notes.PLACEMENTS}: expected other names than {WHOLE}, which are all ranks", location)
     return Submesh(named.name, notes.check_mesh(ranks.shape, str(named.attr)), members)
+
+
+def _ranks_of(attribute: ir.Attribute, count: int) -> np.ndarray:
+    """The integers of an attribute, of at most `count`; a scalar if the attribute is another one."""
+    try:
+        dense = ir.DenseIntElementsAttr(attribute)
+    except (TypeError, ValueError):
+        return np.array(-1)
+    return np.array(dense) if len(dense) <= count else np.array(-1)
 
 
 def write_submeshes(module: ir.Operation, submeshes: Mapping[str, np.ndarray]) -> None:

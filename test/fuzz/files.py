@@ -18,6 +18,7 @@ from pathlib import Path
 from common import main, without_lines
 
 from oneflow.dialect import ops  # noqa: F401  registers the operators
+from oneflow.dialect._mlir import ir
 from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.reader import ProgramError, read_module
 from oneflow.dialect.record import REGISTRY
@@ -192,7 +193,8 @@ class Files:
     """Mutated programs through all stages."""
 
     suffix = ".mlir"
-    limit = 20.0
+    #: A case may have many functions, for each of which the stage `auto` searches for seconds.
+    limit = 60.0
 
     def make(self, random: random.Random) -> str:
         """A program of the repository with one to four changes."""
@@ -209,11 +211,12 @@ class Files:
             file.flush()
             try:
                 text = read_text(file.name)
-                read_module(text, create_context(REGISTRY), file.name)
+                context = create_context(REGISTRY)
+                read_module(text, context, file.name)
             except (FileError, ProgramError) as error:
                 return _unplaced("read", error)
         for name, pipeline in STAGES.items():
-            fault, failed = _stage(name, text, pipeline)
+            fault, failed = _stage(name, text, pipeline, context)
             if fault is not None:
                 return fault
             if failed and name == "oneflow":
@@ -227,9 +230,8 @@ class Files:
             yield case[: match.start()] + case[match.end() :]
 
 
-def _stage(name: str, text: str, pipeline: str) -> tuple[str | None, bool]:
+def _stage(name: str, text: str, pipeline: str, context: ir.Context) -> tuple[str | None, bool]:
     """The fault that a program shows on one way, and whether the way ended with an error."""
-    context = create_context(REGISTRY)
     module = read_module(text, context)
     try:
         Pipeline.parse(pipeline, context).run(module, REGISTRY, Watch(reproducers=None))

@@ -30,8 +30,10 @@ from oneflow.testing.checks import described, run_meaning
 #: Operations on scalars that give the same bits everywhere.
 EXACT = frozenset(
     "const size arg load select cast checked at_least neg abs not ceil floor trunc rint add sub mul div sqrt floordiv"
-    " rem max min and or xor shl shr shru eq ne lt le gt ge".split()
+    " rem and or xor shl shr shru eq ne lt le gt ge".split()
 )
+#: Operations that are exact but for the sign of a zero, where the operands are zeros of both signs.
+EXTREMES = frozenset(("max", "min"))
 #: How many units in the last place an operator may be off, and how many times as far as the runs a result may be.
 UNITS, FACTOR = 3, 8
 #: Runs with noise: at first, and before a result is called wrong.
@@ -64,7 +66,16 @@ class Noise:
         wide = array.astype(np.float64)
         by = self.rng.uniform(-1, 1, array.shape) * unit
         added = self.rng.uniform(-1, 1, array.shape) * unit * self.absolute
-        return np.asarray((wide * (1 + by) + added).astype(array.dtype))
+        lost = (np.abs(wide) < unit * self.absolute) & (self.rng.random(array.shape) < 0.5)
+        return np.asarray(np.where(lost, 0.0, wide * (1 + by) + added).astype(array.dtype))
+
+    def sign_zeros(self, array: np.ndarray, operands: Sequence[np.ndarray]) -> np.ndarray:
+        """The array with another sign at some of the zeros where operands are zeros of both signs."""
+        if not is_float(array):
+            return array
+        one, other = (np.asarray(x, array.dtype) for x in operands)
+        either = (one == 0) & (other == 0) & (np.signbit(one) != np.signbit(other))
+        return np.asarray(np.where(either & (self.rng.random(array.shape) < 0.5), -array, array))
 
 
 def run(function: ir.Operation, arrays: Sequence[np.ndarray], noise: Noise | None = None) -> list[np.ndarray]:
@@ -121,6 +132,8 @@ class _NoisyScalars(Scalars):
 
     def _node(self, node: s.Expr, args: list[np.ndarray]) -> np.ndarray:
         made = super()._node(node, args)
+        if node.kind in EXTREMES:
+            return self.noise.sign_zeros(made, args)
         return made if node.kind in EXACT else self.noise.move(made)
 
 
