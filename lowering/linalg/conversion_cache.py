@@ -43,18 +43,19 @@ class ConversionCache:
         self._known: dict[Hashable, Conversion | None] = {}
 
     def convert(self, key: Hashable, operands: Sequence[Value], convert: Convert) -> Sequence[Value]:
-        """The results of the call `key` on operands. Equal keys have equal operands at the same positions."""
-        if key not in self._known:
-            self._known[key] = self._record(operands, convert)
-        conversion = self._known[key]
+        """The results of the call `key` on operands. Operands that are one value may be read once."""
+        first_uses = tuple(operands.index(v) for v in operands)
+        recorded = (key, first_uses)
+        if recorded not in self._known:
+            self._known[recorded] = self._record(operands, first_uses, convert)
+        conversion = self._known[recorded]
         return convert(operands) if conversion is None else conversion.clone(operands)
 
-    def _record(self, operands: Sequence[Value], convert: Convert) -> Conversion | None:
+    def _record(self, operands: Sequence[Value], first_uses: Sequence[int], convert: Convert) -> Conversion | None:
         """A recorded conversion; None where it has calls, such as checks, which depend on the location."""
         types = [v.type for v in operands]
         function = func.FuncOp("template", (types, []), ip=ir.InsertionPoint(self.module.body))
         block = function.add_entry_block()
-        first_uses = [operands.index(v) for v in operands]
         with ir.InsertionPoint(block):
             outputs = convert([block.arguments[i] for i in first_uses])
         ops = [o.operation for o in block.operations]

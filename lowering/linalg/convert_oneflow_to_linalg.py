@@ -118,13 +118,11 @@ def _uses(ops: Sequence[ir.Operation], registry: Registry) -> list[_OperatorUse 
 
 
 def _conversion_key(op: ir.Operation) -> Hashable:
-    """The key of a conversion on static tensors: operator, attributes, types, and which operands are equal."""
-    operands = list(op.operands)
-    types = [v.type for v in (*operands, *op.results)]
+    """The key of a conversion on static tensors: operator, attributes and types."""
+    types = [v.type for v in (*op.operands, *op.results)]
     if not all(isinstance(t, ir.RankedTensorType) and t.has_static_shape for t in types):
         return None
-    attributes = tuple(op.attributes.items())
-    return op.name, attributes, tuple(types), tuple(map(operands.index, operands))
+    return op.name, tuple(op.attributes.items()), tuple(types)
 
 
 def _use(op: ir.Operation, registry: Registry) -> _OperatorUse:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import random
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import CodeType, ModuleType
 from typing import Any
@@ -127,8 +128,26 @@ def execute(code: str | CodeType, library: ModuleType, names: Names) -> Names:
     """Runs lines on `names`, which get what the lines make."""
     names.setdefault("lib", library)
     names.setdefault("given", lambda *arguments: given(library, *arguments))
-    exec(code, names)
+    if library is torch and isinstance(code, str):
+        for line in code.splitlines():
+            exec(line, names)
+            order_memory(names)
+    else:
+        exec(code, names)
     return names
+
+
+def order_memory(names: Names) -> None:
+    """Moves tensors of memory of their own to memory in the order of their elements.
+
+    PyTorch gives the result of an element-wise function the strides of its operand, and `contiguous` then copies
+    the result; here, as in OneFlow, results are contiguous.
+    """
+    tensors = {n: x for n, x in names.items() if isinstance(x, torch.Tensor)}
+    places = Counter(x.untyped_storage().data_ptr() for x in tensors.values())
+    for name, x in tensors.items():
+        if not x.is_contiguous() and places[x.untyped_storage().data_ptr()] == 1 and x._base is None:
+            names[name] = x.contiguous()
 
 
 def values(names: Names, library: ModuleType) -> dict[str, np.ndarray]:

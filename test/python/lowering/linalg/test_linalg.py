@@ -224,6 +224,18 @@ def test_functions_call_each_other(context):
     assert got.view(np.uint8).tolist() == [1, 200] and not failures
 
 
+def test_calls_whose_operands_become_one_value_are_converted_apart(context):
+    """The reshaped tensor is the tensor itself: only the first of two equal calls squares."""
+    text = """func.func @f(%a: tensor<2xf32>, %b: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>) {
+      %0 = "oneflow.reshape_like"(%a, %b) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+      %1 = "oneflow.broadcast_mul"(%a, %0) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+      %2 = "oneflow.broadcast_mul"(%b, %a) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+      return %1, %2 : tensor<2xf32>, tensor<2xf32>
+    }"""
+    results, _ = run_text(text, context, np.array([2, 3], np.float32), np.array([5, 7], np.float32))
+    assert [x.tolist() for x in results] == [[4, 9], [10, 21]]
+
+
 def test_results_keep_the_stated_type(context):
     text = """func.func @f(%a: tensor<4xf32>) -> tensor<?xf32> {
       %0 = "oneflow.tanh"(%a) : (tensor<4xf32>) -> tensor<?xf32>
