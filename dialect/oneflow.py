@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import functools
 import types as python_types
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -403,7 +404,7 @@ def disagreement(op: ir.Operation, results: Sequence[TensorDesc] | None) -> str 
             return f"{op.name}: expected result {number} of type {results[number]}, got {stated}"
         for desc in (stated, *([results[number]] if results is not None else [])):
             if desc.is_too_large:
-                return f"{op.name}: result {number} has more than 2^63 - 1 elements: {desc}"
+                return f"{op.name}: result {number} has more than 2^63 - 1 bytes: {desc}"
     return None
 
 
@@ -437,6 +438,7 @@ class Verifier:
     def verify(self, root: ir.Operation) -> bool:
         """Emits an error at each operation that breaks its operator's rules; whether none does."""
         ok = True
+        with_bodies: list[ir.Operation] = []
 
         def visit(op: ir.Operation) -> ir.WalkResult:
             nonlocal ok
@@ -444,6 +446,8 @@ class Verifier:
             if name == CAST:
                 self.inference.casts[op.results[0]] = op.operands[0]
             elif name.startswith(PREFIX):
+                if named_functions(op):
+                    with_bodies.append(op)
                 message = self.check(op)
                 if message is not None:
                     ok = False
@@ -453,7 +457,35 @@ class Verifier:
 
         self.inference.casts.clear()
         root.walk(visit, ir.WalkOrder.PRE_ORDER)
+        for op in _recursive(with_bodies):
+            ok = False
+            op.location.emit_error(f"{op.name}: expected a body that does not run the function around the operator")
         return ok
+
+
+#: A module and the symbol of a function in it.
+_Symbol: TypeAlias = tuple[ir.Operation | None, str]
+
+
+def _recursive(ops: Sequence[ir.Operation]) -> list[ir.Operation]:
+    """The operators, of those with bodies, whose bodies run the function around the operator."""
+    bodies = {op: {(module_of(op), symbol) for symbol in named_functions(op).values()} for op in ops}
+    runs: dict[_Symbol, set[_Symbol]] = defaultdict(set)
+    for op, names in bodies.items():
+        runs[_function_around(op)] |= names
+    for _ in range(len(runs)):
+        for names in runs.values():
+            names.update(*(runs[name] for name in tuple(names) if name in runs))
+    return [op for op in ops if _function_around(op) in bodies[op].union(*(runs.get(b, ()) for b in bodies[op]))]
+
+
+def _function_around(op: ir.Operation) -> _Symbol:
+    """The function that has an operation."""
+    around = op.parent
+    while around is not None and around.operation.name != "func.func":
+        around = around.operation.parent
+    name = "" if around is None else str(ir.StringAttr(around.operation.attributes["sym_name"]).value)
+    return module_of(op), name
 
 
 def verify(root: ir.Operation, registry: Registry = REGISTRY) -> bool:

@@ -55,9 +55,9 @@ class TensorDesc:
 
     @property
     def is_too_large(self) -> bool:
-        """Whether the known sizes alone make more elements than 64 bits count; unknown ones are not taken to be 0."""
+        """Whether the known sizes alone make more bytes than 64 bits count; unknown sizes are not taken to be 0."""
         known = [d for d in self.shape or () if d is not None]
-        return math.prod(known) >= 2**63
+        return math.prod(known) * self.dtype.numpy.itemsize >= 2**63
 
     def refines(self, other: TensorDesc) -> bool:
         """Whether this says everything `other` says, and possibly more."""

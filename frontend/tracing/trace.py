@@ -91,7 +91,7 @@ class TraceBuilder(IRBuilder, TensorBuilder):
         self.loc = location(user_location())
         for desc in results:
             if desc.is_too_large:
-                raise fail(f"oneflow.{op.record.name}: a result has more than 2^63 - 1 elements: {desc}")
+                raise fail(f"oneflow.{op.record.name}: a result has more than 2^63 - 1 bytes: {desc}")
         tensors = [Tensor(self, v.handle, v.desc) for v in super().emit(op, results)]
         if MODE.recording and (self.tapes or self.captures.leaves):
             outputs = distribute(op.record.signature.outputs, tensors, None)

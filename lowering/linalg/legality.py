@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from oneflow.dialect import oneflow as dialect
@@ -12,9 +13,12 @@ from oneflow.passes.walk import gather
 #: Operations that take functions as values.
 _FUNCTIONS = frozenset({"func.constant", "func.call_indirect"})
 
+#: 64 bits count the bytes of fewer elements, whatever their type.
+MOST_ELEMENTS = 1 << 59
+
 
 def check_legal(module: ir.Module) -> None:
-    """Refuses nested modules, functions as values, encodings of tensors, and operators on unranked tensors.
+    """Refuses nested modules, functions as values, operators on unranked tensors, encodings, and too large tensors.
 
     Raises:
         PassError: the program has one, at the location of the error.
@@ -32,8 +36,15 @@ def _problem(op: ir.Operation, root: ir.Operation) -> str | None:
     if op.name.startswith(dialect.PREFIX) and any(map(_is_unranked, op.operands)):
         return f"{op.name}: operand of unknown rank; run oneflow-infer-types first"
     kinds = (v.type for v in _values(op))
-    encoded = next((k for k in kinds if isinstance(k, ir.RankedTensorType) and k.encoding is not None), None)
-    return None if encoded is None else f"{op.name}: expected tensors without an encoding, got {encoded}"
+    reasons = (_tensor_problem(k) for k in kinds if isinstance(k, ir.RankedTensorType))
+    return next((f"{op.name}: {reason}" for reason in reasons if reason is not None), None)
+
+
+def _tensor_problem(kind: ir.RankedTensorType) -> str | None:
+    if kind.encoding is not None:
+        return f"expected tensors without an encoding, got {kind}"
+    elements = math.prod(n for n in kind.shape if n >= 0)
+    return f"expected tensors of less than 2^59 elements, got {kind}" if elements >= MOST_ELEMENTS else None
 
 
 def _is_unranked(value: ir.Value) -> bool:

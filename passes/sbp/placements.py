@@ -108,6 +108,8 @@ class _Assignment:
 
     def _bring(self, op: ir.Operation, value: ir.Value, place: str, nd: NdSbp) -> ir.Value:
         """`value` on another placement, before `op`."""
+        if not isinstance(value.type, ir.RankedTensorType):
+            raise PassError(f"{op.name}: operand of unknown rank; run oneflow-infer-types first", op.location)
         if (value, place) not in self.brought:
             ops = IRBuilder(self.registry, ir.InsertionPoint(op), op.location)
             cast = ops.hierarchical_parallel_cast(ops.wrap(value), nd_sbp=nd, placement=place).handle

@@ -67,9 +67,9 @@ def _ranks_of(attribute: ir.Attribute, count: int) -> np.ndarray:
     """The integers of an attribute, of at most `count`; a scalar if the attribute is another one."""
     try:
         dense = ir.DenseIntElementsAttr(attribute)
+        return np.array(dense) if len(dense) <= count else np.array(-1)
     except (TypeError, ValueError):
         return np.array(-1)
-    return np.array(dense) if len(dense) <= count else np.array(-1)
 
 
 def write_submeshes(module: ir.Operation, submeshes: Mapping[str, np.ndarray]) -> None:

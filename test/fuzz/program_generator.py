@@ -54,6 +54,8 @@ def _by_operator() -> dict[str, list[Sample]]:
 
 
 CALLS = _by_operator()
+#: Operators whose gradient is another function than the slope, by what their samples say.
+WITHOUT_SLOPE = frozenset(sample.op for sample in SAMPLES if not sample.gradient)
 FUSED = sorted(name for name in CALLS if REGISTRY[name].family in FUSING)
 
 

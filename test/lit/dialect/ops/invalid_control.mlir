@@ -57,3 +57,20 @@ func.func @f(%h: tensor<f32>) -> tensor<f32> {
   %0:2 = "oneflow.scan"(%h) {body = @loops, states = 1 : i32, sequences = 0 : i32, length = 2 : i64} : (tensor<f32>) -> (tensor<f32>, tensor<2xf32>)
   return %0#0 : tensor<f32>
 }
+
+// -----
+
+func.func private @f(%h: tensor<2xf32>) -> tensor<2xf32> {
+  // expected-error@below {{oneflow.scan: expected a body that does not run the function around the operator}}
+  %0:2 = "oneflow.scan"(%h) {body = @g, states = 1 : i32, sequences = 0 : i32, length = 3 : i64} : (tensor<2xf32>) -> (tensor<2xf32>, tensor<3x2xf32>)
+  return %0#0 : tensor<2xf32>
+}
+func.func private @g(%h: tensor<2xf32>) -> tensor<2xf32> {
+  // expected-error@below {{oneflow.scan: expected a body that does not run the function around the operator}}
+  %0:2 = "oneflow.scan"(%h) {body = @f, states = 1 : i32, sequences = 0 : i32, length = 3 : i64} : (tensor<2xf32>) -> (tensor<2xf32>, tensor<3x2xf32>)
+  return %0#0 : tensor<2xf32>
+}
+func.func @main(%h: tensor<2xf32>) -> tensor<2xf32> {
+  %0:2 = "oneflow.scan"(%h) {body = @g, states = 1 : i32, sequences = 0 : i32, length = 3 : i64} : (tensor<2xf32>) -> (tensor<2xf32>, tensor<3x2xf32>)
+  return %0#0 : tensor<2xf32>
+}

@@ -153,7 +153,7 @@ func.func @axis_twice(%x: tensor<2x3xf32>) {
 // -----
 
 func.func @too_large() {
-  // expected-error@below {{has more than 2^63 - 1 elements}}
+  // expected-error@below {{has more than 2^63 - 1 bytes}}
   %0 = "oneflow.constant"() {dtype = f32, shape = [4294967296, 4294967296]} : () -> tensor<4294967296x4294967296xf32>
   return
 }

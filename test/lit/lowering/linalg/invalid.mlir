@@ -38,3 +38,11 @@ module {
     }
   }
 }
+
+// -----
+
+func.func @beyond_memory(%x: tensor<64x4611686018427387904xf32>) -> tensor<64x4611686018427387904xf32> {
+  // expected-error@below {{tensor.empty: expected tensors of less than 2^59 elements, got tensor<64x4611686018427387904xf32>}}
+  %0 = tensor.empty() : tensor<64x4611686018427387904xf32>
+  return %0 : tensor<64x4611686018427387904xf32>
+}

@@ -1,13 +1,14 @@
 // RUN: oneflow-opt %s --oneflow-to-llvm --split-input-file --verify-diagnostics
 
 // expected-error@below {{expected bodies that do not run themselves, got again -> again}}
-func.func private @again(%h: tensor<2xf32>) -> tensor<2xf32> {
-  %0:2 = "oneflow.scan"(%h) {body = @again, states = 1 : i32, sequences = 0 : i32, length = 3 : i64} : (tensor<2xf32>) -> (tensor<2xf32>, tensor<3x2xf32>)
-  return %0#0 : tensor<2xf32>
+func.func private @again(%h: tensor<2xf32>) -> tensor<2xf32> attributes {oneflow.body} {
+  %0 = tensor.empty() : tensor<2xf32>
+  %1 = call @oneflow_control_0(%h, %0) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+  return %1 : tensor<2xf32>
 }
+func.func private @oneflow_control_0(tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32> attributes {oneflow.control = {form = "steps", functions = [@again], length = 3 : i64, outputs = 1 : i64, results = array<i64: 0>, reverse = false, sequences = 0 : i64, states = 1 : i64}}
 func.func @main(%h: tensor<2xf32>) -> tensor<2xf32> {
-  %0:2 = "oneflow.scan"(%h) {body = @again, states = 1 : i32, sequences = 0 : i32, length = 3 : i64} : (tensor<2xf32>) -> (tensor<2xf32>, tensor<3x2xf32>)
-  return %0#0 : tensor<2xf32>
+  return %h : tensor<2xf32>
 }
 
 // -----

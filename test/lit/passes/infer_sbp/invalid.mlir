@@ -186,3 +186,25 @@ module attributes {oneflow.mesh = array<i64: 2, 2>} {
     return %0 : tensor<8xf32>
   }
 }
+
+// -----
+
+module attributes {oneflow.mesh = array<i64: 2>, oneflow.placements = {back = dense<1> : tensor<1xi64>}} {
+  func.func @unknown_rank(%x: tensor<*xf32>) -> tensor<*xf32> {
+    // expected-error@below {{oneflow.hierarchical_parallel_cast: operand of unknown rank; run oneflow-infer-types first}}
+    %0 = "oneflow.hierarchical_parallel_cast"(%x) {nd_sbp = [#sbp.partial_sum], placement = "back"} : (tensor<*xf32>) -> tensor<*xf32>
+    return %0 : tensor<*xf32>
+  }
+}
+
+// -----
+
+// expected-error@below {{oneflow.placements: expected back to be different ranks below 2, the size of the mesh, such as dense<[0, 1]> : tensor<2xi64>, got dense<1> : tensor<2147483647xi64>}}
+module attributes {oneflow.mesh = array<i64: 2>, oneflow.placements = {back = dense<1> : tensor<2147483647xi64>}} {
+}
+
+// -----
+
+// expected-error@below {{expected back to be different ranks below 2, the size of the mesh, such as dense<[0, 1]> : tensor<2xi64>, got dense<1> : tensor<1xi3>}}
+module attributes {oneflow.mesh = array<i64: 2>, oneflow.placements = {back = dense<1> : tensor<1xi3>}} {
+}

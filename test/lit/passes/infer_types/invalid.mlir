@@ -51,7 +51,7 @@ func.func private @callee(%x: tensor<*xf32>) -> tensor<*xf32> {
 // -----
 
 func.func @more_elements_than_a_dimension_can_have(%x: tensor<4611686018427387904x4xf32>) -> tensor<*xf32> {
-  // expected-error@below {{oneflow.reshape: result 0 has more than 2^63 - 1 elements: tensor<18446744073709551616xf32>}}
+  // expected-error@below {{oneflow.reshape: result 0 has more than 2^63 - 1 bytes: tensor<18446744073709551616xf32>}}
   %0 = "oneflow.reshape"(%x) {shape = [-1]} : (tensor<4611686018427387904x4xf32>) -> tensor<*xf32>
   return %0 : tensor<*xf32>
 }
@@ -60,7 +60,7 @@ func.func @more_elements_than_a_dimension_can_have(%x: tensor<461168601842738790
 
 // Also where a size is unknown: a program for none of its sizes but 0 is no use.
 func.func @more_elements_beside_an_unknown_size(%x: tensor<1x1x?xf32>) -> tensor<*xf32> {
-  // expected-error@below {{oneflow.expand: result 0 has more than 2^63 - 1 elements: tensor<1099511627776x1099511627776x?xf32>}}
+  // expected-error@below {{oneflow.expand: result 0 has more than 2^63 - 1 bytes: tensor<1099511627776x1099511627776x?xf32>}}
   %0 = "oneflow.expand"(%x) {expand_shape = [1099511627776, 1099511627776, -1]} : (tensor<1x1x?xf32>) -> tensor<*xf32>
   return %0 : tensor<*xf32>
 }
