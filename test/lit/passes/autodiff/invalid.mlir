@@ -61,7 +61,7 @@ func.func @f(%x: tensor<f32>) -> tensor<f32> {
 func.func @f(%x: tensor<f32>) -> tensor<f32> {
   return %x : tensor<f32>
 }
-// expected-error@below {{oneflow-autodiff: there is a function @f_grad already; rename it}}
+// expected-error@below {{oneflow-autodiff: expected no function @f_grad, got one; rename that function}}
 func.func @f_grad(%x: tensor<f32>) -> tensor<f32> {
   return %x : tensor<f32>
 }
