@@ -109,7 +109,7 @@ def test_flags_nest_where_mlir_wants_a_function(context: ir.Context) -> None:
         ("builtin.module(test-spoil{times=x})", "option times: expected int, got 'x'"),
         ("builtin.module(oneflow-decompose{a=1})", "unknown option 'a'; the pass has no options"),
         ("builtin.module(cse{a=1})", "pass cse: no such option a"),
-        ("builtin.module(func.func(oneflow-infer-types))", "runs on the module"),
+        ("builtin.module(func.func(oneflow-infer-types))", "expected the pass at the module"),
         ("builtin.module(func.func(cse)", "expected as many ( as ) in a pipeline, got 2 and 1"),
         ("builtin.module(func.func(oneflow-to-llvm))", "expected no options and no nesting"),
         ("builtin.module(oneflow-infer-types{keep-public=1 keep-public=0})", "given twice"),
