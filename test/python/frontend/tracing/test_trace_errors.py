@@ -114,7 +114,7 @@ REFUSED = [
     (lambda x: x.argmin(), EMPTY, "expected at least one element for argmin, got tensor<0x3xf32>"),
     (lambda x: x + 300, flow.TensorSpec((2,), flow.int8), "expected a number in [-128, 127]"),
     (lambda x: x + np.zeros(2, "M8[s]"), X, "got dtype datetime64"),
-    (lambda x: None, X, "returned no tensor; return what it computes"),
+    (lambda x: None, X, "returned no tensor; return a computed tensor"),
     (lambda x: "abc", X, "returned no tensor; it returned 'abc': strings and numbers that it is called with are no"),
 ]  # fmt: skip
 
