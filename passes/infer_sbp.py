@@ -51,14 +51,13 @@ class InferSbp(Pass):
     included: `bandwidth` (GB/s a device receives at), `latency` (microseconds a collective waits), `compute` (giga
     multiply-adds per second) and `memory` (gigabytes of a device for all tensors, 0 for no limit) are the cost
     model, and `time-limit` is how many seconds the solver may take for a function. `explain` prints candidates,
-    costs and choices on standard error; `view` names the HTML file for a drawing of the program with costs and
-    choices.
+    costs and choices on standard error; `view` names an HTML file that is written with a drawing of them.
 
     The module attribute `oneflow.placements` names parts of the mesh, each with a mesh of its own. Arguments lie on
-    the placement that their `oneflow.placement` names, a `hierarchical_parallel_cast` with `placement` moves a
-    tensor, and an operator has the placement of its operands. Values without annotation are on all ranks, and are
-    moved to the ranks of their readers. Signatures are chosen for each placement by itself; the transfer of a tensor
-    to another placement is counted at its source.
+    the one that their `oneflow.placement` says, a `hierarchical_parallel_cast` with `placement` takes a tensor there,
+    and an operator has the placement of its operands. Values without annotation are on all ranks, and are moved where
+    they are needed. Signatures are chosen for each placement by itself; the transfer of a tensor to another placement
+    is counted at its source.
     """
 
     name: ClassVar[str] = "oneflow-infer-sbp"
@@ -118,7 +117,7 @@ class InferSbp(Pass):
             raise PassError(f"option view: {error}") from None
 
     def _write_mesh(self, module: ir.Operation) -> None:
-        """Sets the mesh of the option on the module."""
+        """States the mesh that the option gives."""
         if self.mesh:
             text = ",".join(self.mesh)
             sizes = tuple(int(n) if n.isdigit() else 0 for n in self.mesh)
@@ -180,12 +179,12 @@ def _decompose(function: Function, nodes: list[Node], reader: GraphReader) -> No
 
 
 def _title(function: Function, reader: GraphReader) -> str:
-    """The title of a drawing: the function, and the placement where there are several."""
+    """What a drawing shows: a function, and on which placement where there are several."""
     return function.name if len(reader.submeshes) == 1 else f"{function.name}, {reader.submeshes[reader.place]},"
 
 
 def callees_first(structure: Structure) -> Iterator[Function]:
-    """The functions of a program, callees before callers."""
+    """The functions of a program, each after those it calls."""
     done: set[str] = set()
 
     def visit(function: Function) -> Iterator[Function]:
@@ -202,7 +201,7 @@ def callees_first(structure: Structure) -> Iterator[Function]:
 
 
 def write_choice(function: Function, graph: Graph, choice: Choice, reader: GraphReader) -> None:
-    """Annotates a function, and its operators, with the choice on a placement."""
+    """Annotates a function, and its operators, with what was chosen on a placement."""
     arguments: list[NdSbp] = []
     results: list[NdSbp] = []
     for node in graph.nodes:

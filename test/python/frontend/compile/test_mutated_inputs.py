@@ -120,7 +120,7 @@ def test_what_is_refused():
         add(frozen, X)
     for other in (x, x[1], x.detach().numpy()):
         with pytest.raises(
-            CallError, match=r"test_mutated_inputs.py:\d+: .*which it updates, not to share memory with"
+            CallError, match=r"test_mutated_inputs.py:\d+: .*which the function updates, not to share memory with"
         ):
             add(x, other)
     nested = flow.compile(lambda given, y: given["w"][0].add_(y))

@@ -206,7 +206,7 @@ ERRORS = {
     "pair": (lambda h, x: h, "expected f to return a pair"),
     "in place": (add_in_place, "is an argument or from outside; return the new value"),
     "outside": (write_outside, "is an argument or from outside; return the new value"),
-    "random": (draw, "would draw the same numbers in every step; draw the numbers"),
+    "random": (draw, "would give the same numbers in every step; draw the numbers"),
 }
 
 
