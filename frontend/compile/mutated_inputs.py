@@ -28,7 +28,7 @@ def check(traced: Traced, arguments: Sequence[Any], arrays: Sequence[Data], name
     if MODE.recording and (is_recorded or any(isinstance(x, EagerTensor) and x.requires_grad for x in arguments)):
         raise refuse(
             f"{name} updates arguments in place, and a gradient flows to its operands: call the function "
-            "within flow.no_grad(), or have it return what it computes of x.clone()"
+            "within flow.no_grad(), or compute the result from x.clone()"
         )
     for number in traced.effects.mutated_numbers:
         array, path = arrays[number], traced.names[number]
@@ -41,8 +41,7 @@ def check(traced: Traced, arguments: Sequence[Any], arrays: Sequence[Data], name
         if any(_share_elements(arguments[number], array, x) for x in (*others, *((t, None) for t in outside))):
             raise CallError(
                 f"{name}: expected argument {path}, which the function updates, not to share memory with other "
-                f"inputs; "
-                f"pass {path}.clone()",
+                f"inputs; pass {path}.clone()",
                 user_location(),
             )
 

@@ -127,7 +127,7 @@ def test_what_is_refused():
     with pytest.raises(CallError, match=r'expected argument given\["w"\]\[0\] to be writable'):
         nested({"w": [frozen]}, X)
     with pytest.raises(
-        CallError, match=r'argument given\["w"\]\[0\], which it updates.* pass given\["w"\]\[0\].clone'
+        CallError, match=r'argument given\["w"\]\[0\], which the function updates.* pass given\["w"\]\[0\].clone'
     ):
         nested({"w": [x]}, x)
     outside = flow.compile(lambda given: x.add_(given["w"][1]))
