@@ -136,7 +136,7 @@ def test_what_is_refused():
     ):
         outside({"w": [X, x[0]]})
     used = flow.compile(lambda y: y.add_(x))
-    with pytest.raises(CallError, match="which it updates, not to share memory with"):
+    with pytest.raises(CallError, match="which the function updates, not to share memory with"):
         used(x)
     for args in ((w, X), (flow.tensor(X), w), (w * 1, X)):
         with pytest.raises(RuntimeError, match=r"updates arguments in place.*flow.no_grad\(\)"):
