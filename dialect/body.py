@@ -3,7 +3,7 @@
     body = write_body(lambda ops, h, x: [ops.tanh(h + x)], [TensorDesc((4,), float32)] * 2)
     body.build(ops, h, x)               the calls of the body, built again with any builder
 
-A body takes nothing from outside: whatever it computes with is an argument. In a module a body is a private function,
+A body reads no values from outside: every operand is an argument. In a module a body is a private function,
 and the attribute is the function's symbol.
 """
 
@@ -52,7 +52,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Steps:
-    """The steps of a body in order, and the values that the body gives."""
+    """The steps of a body in order, and the results of the body."""
 
     steps: tuple[Step, ...]
     returned: tuple[Number, ...]
@@ -104,7 +104,7 @@ class Body(FunctionValue):
         return hash(self.name)
 
     def with_inputs(self, more: Iterable[TensorDesc]) -> Body:
-        """The body with further arguments, which it does not read."""
+        """The body with further, unused arguments."""
         return Body([*self.inputs, *more], self.outputs, self._read)
 
     def build(
@@ -132,7 +132,7 @@ def _built(ops: Builder, step: Step, values: Mapping[Number, Value]) -> Sequence
 
 
 def _key(step: Step) -> Any:
-    """What distinguishes a step from others, as text or a number."""
+    """The key of a step, as text or a number."""
     attrs = {k: x.tobytes() if isinstance(x, np.ndarray) else x for k, x in step.attrs.items()}
     return step.name, step.operands, repr(sorted(attrs.items())), step.results
 
@@ -173,7 +173,7 @@ class BodyBuilder(Builder):
         return [Value(self, first + i, desc) for i, desc in enumerate(results)]
 
     def body(self, results: Sequence[Value]) -> Body:
-        """The body that gives `results`."""
+        """The body with the results `results`."""
         steps = Steps(tuple(self.steps), tuple(v.handle for v in results))
         return Body(self.inputs, [v.desc for v in results], lambda: steps)
 
@@ -196,7 +196,7 @@ def expect_arguments(op: Call, name: str, wanted: Sequence[TensorDesc]) -> None:
     """Checks the types of the arguments of the body `name` of a call.
 
     Raises:
-        OperatorError: they are not what the call passes.
+        OperatorError: the types differ from the types that the call passes.
     """
     body: Body = op[name]
     if len(body.inputs) != len(wanted):

@@ -1,4 +1,4 @@
-"""Operators that are compositions of others: a decomposition and a reference say everything of them.
+"""Operators that are compositions of others: a decomposition and a reference define an operator.
 
     composite("frob(x, y) -> z", "..", write=lambda ops, op: ops.exp(op.x) * op.y, reference=..)
     adjoint("frob_grad(dz, x, y) -> dx, dy", "..", of="frob", seeds=("dz",))
@@ -62,11 +62,11 @@ def composite(
 
     Args:
         signature: as for `define`.
-        doc: what it computes.
-        write: the decomposition: `write(ops, op)` gives the results.
+        doc: the description.
+        write: the decomposition: `write(ops, op)` returns the results.
         reference: the NumPy form.
-        check: what a call has to be; it raises OperatorError.
-        depth: how many callers up the definition stands.
+        check: the check of a call; raises OperatorError.
+        depth: how many stack frames above the caller the definition is.
         slots: slots to state otherwise than derived (`types`, `grad`, `sbp`).
     """
     derived = composed_types(write)
@@ -96,12 +96,12 @@ def adjoint(
     finite differences.
 
     Args:
-        signature: as for `define`; operands and attributes that `of` has too are found by their names.
-        doc: what it computes.
+        signature: as for `define`; operands and attributes are matched with those of `of` by name.
+        doc: the description.
         of: the operator.
         seeds: the operands that are the cotangents of `of`'s results, "" for a result without one.
         wanted: the operands of `of` that the results belong to; all of them by default.
-        names: operands of `of` and what they are called here, where that is another name.
+        names: operands of `of` and their names here, where the names differ.
         slots: slots to state otherwise than derived.
     """
     own_name = parse_signature(signature).name
@@ -127,7 +127,7 @@ def composed_reference(name: str, write: Rule) -> Rule:
 
 
 def gradient_operator(name: str, *wanted: str) -> Rule:
-    """The gradient slot of a composition whose results keep what operator `name` needs.
+    """The gradient slot of a composition whose results save the operands of operator `name`.
 
     The results of `name` are the gradients of the operands `wanted`. Its operands and attributes are those of the
     composition, and its results, under the same names; other operands are the cotangents of the first results. Where

@@ -57,7 +57,7 @@ class Stage:
 
 @dataclass(frozen=True, eq=False)
 class Input(Stage):
-    """An operand of the operator: the `number`-th tensor it was called with."""
+    """An operand of the operator: the `number`-th tensor of the call."""
 
     number: int
 
@@ -85,7 +85,7 @@ class Fold(Stage):
 class Reduction:
     """For every position of `shape`: accumulators begin as `inits` and become `bodies` at each step.
 
-    Steps run in row-major order over `extents`. `accumulators` are the `arg` nodes that stand for the
+    Steps run in row-major order over `extents`. `accumulators` are the `arg` nodes for the
     values so far in `bodies`; the backends may reorder only what `associative` allows.
     """
 
@@ -115,7 +115,7 @@ class Scan(Stage):
 class Scatter(Stage):
     """`base`, then for every step in row-major order: element `index` becomes `body`.
 
-    `any_order` says that another order gives the same.
+    `any_order` says that another order has the same result.
     """
 
     base: Stage
@@ -153,7 +153,7 @@ class Reshape(Stage):
 
 @dataclass
 class _Names:
-    """Numbers for position nodes, distinct over a process so that bodies never mix them up."""
+    """Numbers for position nodes, distinct over a process so that bodies never confuse positions."""
 
     next: int = field(default=0)
 
@@ -209,7 +209,7 @@ def larger(a: Size, b: Size) -> Size:
 
 
 def _combine(kind: str, a: Any, b: Any) -> Any:
-    """Combines two sizes by the method of the one that is no number."""
+    """Combines two sizes by the method of the size that is no number."""
     return (b if isinstance(a, int) else a).combine(kind, a, b)
 
 
@@ -241,9 +241,9 @@ def fold(
     *,
     associative: bool = False,
 ) -> tuple[Stage, ...]:
-    """One tensor per accumulator: `step(position, reduction position, accumulators)` gives the next ones.
+    """One tensor per accumulator: `step(position, reduction position, accumulators)` returns the next accumulators.
 
-    Results have the accumulators' types; `sum_`, `max_` and their like wrap this for one accumulator.
+    Results have the accumulators' types; `sum_`, `max_` and similar functions wrap this function for one accumulator.
     """
     positions, steps = _names.positions(len(shape)), _names.positions(len(extents))
     accumulators = _names.args([i.dtype for i in inits])
@@ -269,7 +269,7 @@ def reduce_(
     element: Callable[..., Expr],
     dtype: DType | None = None,
 ) -> Stage:
-    """A reduction with one accumulator; `element(*position, *reduction position)` is what is combined.
+    """A reduction with one accumulator; `element(*position, *reduction position)` is the combined value.
 
     The accumulator has the type of the elements; the result is converted to `dtype`.
     """

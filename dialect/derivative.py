@@ -1,7 +1,7 @@
 """Derivatives of scalar bodies, and scalar expressions as operators.
 
-An element-wise operator needs no gradient of its own: its body is differentiated here, and the derivative is
-built out of the registered element-wise operators, so it is differentiable again.
+An element-wise operator needs no gradient of its own: the body is differentiated here, and the derivative is
+built out of the registered element-wise operators, so that the gradient is differentiable again.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ UNARY_RULES: dict[str, Partial] = {
     "erf": lambda y: TWO_OVER_SQRT_PI * s.exp(-(y.args[0] * y.args[0])),
     "erfc": lambda y: -TWO_OVER_SQRT_PI * s.exp(-(y.args[0] * y.args[0])),
 }
-#: Nodes whose derivative is zero wherever it exists.
+#: Nodes whose derivative is zero wherever the derivative exists.
 FLAT = frozenset("ceil floor trunc rint not".split()) | s.COMPARE
 
 
@@ -112,7 +112,7 @@ BINARY_RULES: dict[str, tuple[Partial | None, Partial | None]] = {
 
 
 def derivative(root: Expr, wrt: Expr) -> Expr | None:
-    """d `root` / d `wrt`, or None where it is zero everywhere.
+    """d `root` / d `wrt`, or None where the derivative is zero everywhere.
 
     Sources: the rules of calculus; at the edges (ties, |x| at 0, zero bases) PyTorch's choices.
 
@@ -161,7 +161,7 @@ def _is_const(node: Expr, *values: float) -> bool:
 
 
 def times(a: Expr, b: Expr) -> Expr:
-    """a * b without products by 0, 1 and -1; a choice by 0 or 1 stays a choice, so that it masks NaN."""
+    """a * b without products by 0, 1 and -1; a selection by 0 or 1 stays a selection, so that NaN is masked."""
     for one, other in ((a, b), (b, a)):
         if _is_const(one, 0, 1):
             return other if one.value else one
@@ -195,7 +195,7 @@ OPERATORS: dict[str, str] = {
     "atan2": "atan2",
     "select": "where",
 }
-#: The operators that take a number on the right.
+#: The operators whose right operand may be a number.
 WITH_NUMBER: dict[str, str] = {
     **{k: f"scalar_{k}" for k in ("add", "mul", "div", "pow", "floordiv")},
     "rem": "scalar_fmod",
@@ -215,7 +215,9 @@ Plan = tuple[Expr, ...]
 
 
 def plan(root: Expr, known: Collection[Expr] = ()) -> Plan:
-    """How `root` is built where the values of the leaves and of `known` are there; kept, it is built again faster."""
+    """The steps that build `root` from the values of the leaves and of `known`; cached, since repeated builds are
+    faster.
+    """
     nodes = s.walk([root])
     needed = {root}
     for node in reversed(nodes):
@@ -225,7 +227,7 @@ def plan(root: Expr, known: Collection[Expr] = ()) -> Plan:
 
 
 def build(ops: Builder, steps: Plan, env: Mapping[Expr, Value]) -> Value:
-    """An expression computed on tensors: `env` gives the value of each leaf."""
+    """An expression computed on tensors: `env` has the value of each leaf."""
     values: dict[Expr, Value] = dict(env)
     for node in steps:
         if node not in values and node.kind != "const":

@@ -42,13 +42,13 @@ def elementwise(
 
     Args:
         signature: as for `define`; one result.
-        doc: what it computes.
-        scalar: the body: one `Expr` per operand, attributes it names as keyword-only parameters.
+        doc: the description.
+        scalar: the body: one `Expr` per operand, attributes as keyword-only parameters.
         reference: the NumPy form, called in the same way with arrays.
         allowed: the element types of the operands, which have to be equal.
         result: the element type of the result; None: that of the operands.
         linear: whether partial sums pass through, as in `Factors`; or a function of the call that says so.
-        depth: how many callers up the definition stands.
+        depth: how many stack frames above the caller the definition is.
         slots: slots to state otherwise than derived (`grad`, `types`, `sbp`, `laws`).
     """
     slots.setdefault("types", _types(allowed, result))
@@ -105,7 +105,8 @@ SEEDS = {d: s.arg(-1, d) for d in (*dtypes.FLOATS, *dtypes.COMPLEX)}
 
 @dataclass(frozen=True)
 class Instance:
-    """A scalar body on leaves: `nodes` are its operands, `slopes` its derivative by each, None where it is zero.
+    """A scalar body on leaves: `nodes` are its operands, `slopes` the derivative by each operand, None where the
+    derivative is zero.
 
     `result` is the body where the call's result is its value, so that slopes read that, else None. `finite` says
     whether the body is finite for all operands.
@@ -129,7 +130,7 @@ def instance(op: Call) -> Instance:
 def _instance(
     scalar: Rule, attrs: Any, types: tuple[DType, ...], results: tuple[DType, ...], maybe_nonfinite: frozenset[int]
 ) -> Instance:
-    """`attrs` have the text of each value, which tells 0.0 from -0.0 and 1 from True."""
+    """`attrs` have the text of each value, which distinguishes 0.0 from -0.0 and 1 from True."""
     nodes = tuple(s.arg(i, d.accumulator) for i, d in enumerate(types))
     body: Expr = call_rule(scalar, nodes, {name: value for name, _, value in attrs})
     result = body if results == (body.dtype,) else None
@@ -230,7 +231,7 @@ def idempotent(name: str) -> Law:
 
 
 def involution(name: str, holds: Callable[[Value], bool] = lambda x: True) -> Law:
-    """The law f(f(x)) = x of the operator `name`, for operands that it `holds` for."""
+    """The law f(f(x)) = x of the operator `name`, for operands that satisfy `holds`."""
 
     def apply(ops: Any, op: Call) -> Value | None:
         inner = ops.producer(op.operands[0], name)
@@ -249,7 +250,9 @@ def neutral(name: str, text: str, holds: Callable[[Call], bool]) -> Law:
 
 
 def in_double(function: Rule) -> Rule:
-    """A reference that computes in f64 or complex128 and rounds once, so that it is better than what it judges."""
+    """A reference that computes in f64 or complex128 and rounds once, so that the reference is more accurate than the
+    tested result.
+    """
 
     @functools.wraps(function)
     def reference(*arrays: np.ndarray, **attrs: Any) -> Any:

@@ -1,4 +1,4 @@
-"""External kernels, which compiled programs call between their own: the `kernel` slot of a record."""
+"""External kernels, which compiled programs call: the `kernel` slot of a record."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ class ExternalKernel:
     """A kernel made for one call whose operands and results are static.
 
     `function` is the address of a `Launch` function, `context` its first argument; `error()` is the text of the
-    thread's last failure. `owner` keeps the context alive. A kernel `on_device` takes memory of a device and
-    gives its work to the stream; after the results it gets `workspace` bytes of scratch memory. A kernel that may be
-    `recorded` does nothing else than giving work to the stream, so that the work may be repeated without the kernel.
+    thread's last failure. `owner` keeps the context alive. A kernel `on_device` accepts memory of a device and
+    enqueues its work on the stream; after the results it receives `workspace` bytes of scratch memory. A kernel that
+    may be `recorded` does nothing else than giving work to the stream, so that the work may be repeated without the
+    kernel.
     """
 
     function: int
@@ -40,7 +41,7 @@ class ExternalKernel:
 
 
 class _Failure(threading.local):
-    """What a kernel in Python has raised in this thread."""
+    """The exception of a kernel in Python in this thread."""
 
     text = ""
 
@@ -79,7 +80,7 @@ def as_array(address: int | None, desc: TensorDesc) -> np.ndarray:
 
 
 def map_operands(inputs: Mapping[str, Any], convert: Callable[[Any], Any]) -> dict[str, Any]:
-    """Operands by name with `convert` applied to every tensor, groups and missing ones kept."""
+    """Operands by name with `convert` applied to every tensor, with groups and missing operands."""
     return {
         k: tuple(map(convert, x)) if isinstance(x, tuple) else None if x is None else convert(x)
         for k, x in inputs.items()
@@ -107,7 +108,7 @@ def launch(kernel: ExternalKernel, arrays: list[np.ndarray], op: Call) -> None:
     """Runs a kernel on contiguous arrays of all operands and results.
 
     Raises:
-        OperatorError: it fails.
+        OperatorError: the kernel fails.
     """
     buffers = (ctypes.c_void_p * len(arrays))(*(a.ctypes.data for a in arrays))
     if Launch(kernel.function)(kernel.context, buffers, None) != 0:

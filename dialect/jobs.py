@@ -13,7 +13,7 @@ becomes
 
 Where operations name several devices (`hierarchy = [2, 2]`), the mesh is theirs, and arguments, results and
 operations get the layouts that `nd_sbp` and `parallel` state. Control edges, which order operations, are left out:
-tensors order them. `job_text` has made the text of jobs the text of functions.
+tensors order them. `job_text` has rewritten the text of jobs as text of functions.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ ALIASES: dict[str, tuple[str, dict[str, bool]]] = {
     "add_n2": ("add_n", {}),
     "normalization_infer": ("normalization", {"training": False}),
 }
-#: What describes the tensors of an operation of any type; the operators' attributes are the others.
+#: The attributes that describe the tensors of an operation of any type; all other attributes belong to the operator.
 GENERIC = ("op_type_name", "input_sizes", "output_sizes", "operand_segment_sizes", "result_segment_sizes")
 _LAYOUT = re.compile(r"\[[^\]]*\]|#sbp\.[^,]*")
 _SBP = re.compile(r"#sbp\.(?:S<\s*(\d+)\s*>|(B|P|Any))")
@@ -50,9 +50,9 @@ _WHOLE = {"B": B, "P": P}
 
 
 def convert_jobs(root: ir.Operation, registry: Registry) -> None:
-    """Makes functions of the jobs of one block below `root`; emits an error where it cannot.
+    """Rewrites the jobs of one block below `root` as functions; emits an error where that is impossible.
 
-    The context takes any operation.
+    The context accepts any operation.
     """
     for function in [op for op in _below(root) if op.name == FUNCTION]:
         if len(function.regions[0].blocks) == 1:
@@ -73,8 +73,8 @@ def _below(root: ir.Operation) -> list[ir.Operation]:
 
 @dataclass
 class _Job:
-    """One function: what its arguments and results are told, the operations that go, the arguments of variables by
-    name, and the new values of updated arguments by number.
+    """One function: the attributes of its arguments and results, the operations to remove, the arguments of variables
+    by name, and the new values of updated arguments by number.
     """
 
     function: ir.Operation
@@ -102,10 +102,10 @@ class _Job:
         self._annotate()
 
     def _convert(self, op: ir.Operation) -> None:
-        """Replaces one operation, where only jobs have it.
+        """Replaces an operation that exists only in jobs.
 
         Raises:
-            ValueError: it cannot be a part of a function.
+            ValueError: the operation cannot be a part of a function.
         """
         converters: dict[str, Callable[[ir.Operation], ir.Value]] = {
             "oneflow.input": self._input,
@@ -123,7 +123,7 @@ class _Job:
             self._lay_out(self._complete(self._plain(op)))
 
     def _replace(self, op: ir.Operation, value: ir.Value) -> None:
-        """Gives the users of an operation, which is erased later, the value of its tensor.
+        """Replaces uses of an operation, which is erased later, by the value of its tensor.
 
         Raises:
             ValueError: the value is of another type.
@@ -135,7 +135,7 @@ class _Job:
         self.replaced.append(op)
 
     def _erase(self) -> None:
-        """Erases what was replaced, users first; control edges between such operations end with them."""
+        """Erases the replaced operations with their control edges, users first."""
         for op in reversed(self.replaced):
             if any(True for result in op.results for _ in result.uses):
                 op.location.emit_error(
@@ -174,7 +174,7 @@ class _Job:
         return self.block.add_argument(_type_of_source(op), op.location)
 
     def _plain(self, op: ir.Operation) -> ir.Operation:
-        """The operation under its operator's name, without control edges; `op` itself where it is that.
+        """The operation under its operator's name, without control edges; `op` itself where nothing changes.
 
         Raises:
             ValueError: no operator has the name.
@@ -188,7 +188,8 @@ class _Job:
         if record is None:
             raise ValueError(self.registry.unknown(name))
         operands, results = list(op.operands), list(op.results)
-        # The results of a special case are not those of its operator, whose sizes it may still state.
+        # The results of a special case differ from the results of its operator; the segment sizes of that operator
+        # may be left.
         left_out = GENERIC if generic else RESULT_SEGMENTS
         attributes = {a: op.attributes[a] for a in op.attributes if a not in left_out}
         attributes |= {a: ir.BoolAttr.get(value) for a, value in case.items()}
@@ -220,10 +221,10 @@ class _Job:
         return new
 
     def _complete(self, op: ir.Operation) -> ir.Operation:
-        """The operation with results of type bool where OneFlow writes `si8`, and with results for what it updates.
+        """The operation with results of type bool where OneFlow writes `si8`, and with results for updated operands.
 
-        OneFlow's operators update operands in place. Here the new tensors are results, those of the function too
-        where the operands are its arguments. What an operator does not allow stays, for the verifier.
+        OneFlow's operators update operands in place. Here the new tensors are results, results of the function too
+        where the operands are its arguments. Illegal operators stay, for the verifier.
         """
         record = self.registry.find(op.name.removeprefix(PREFIX))
         try:
@@ -265,7 +266,7 @@ class _Job:
                 op.attributes[name] = ir.ArrayAttr.get([write_nd_sbp(nd) for nd in layouts])
 
     def _tell(self, attributes: dict[str, ir.Attribute], op: ir.Operation, layout: NdSbp) -> None:
-        """States the layout that an operation gives an argument or a result, where it runs on several devices."""
+        """Annotates an argument or a result with the layout of an operation, where it runs on several devices."""
         if layout and self._is_spread(op):
             attributes[ND_SBP] = write_nd_sbp(layout)
 
@@ -285,7 +286,7 @@ class _Job:
         return True
 
     def _annotate(self) -> None:
-        """Gives the function its arguments and results, and what is known of them."""
+        """Sets the arguments and results of the function, and their attributes."""
         last = list(self.block.operations)[-1].operation
         results = list(last.operands)
         if self.updates:
@@ -373,7 +374,7 @@ def _list(op: ir.Operation, name: str) -> list[Any]:
     """The elements of an attribute that is a list.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the value is none.
     """
     attribute = op.attributes[name]
     if not isinstance(attribute, (ir.ArrayAttr, ir.DenseI32ArrayAttr, ir.DenseI64ArrayAttr)):
@@ -385,7 +386,7 @@ def _integers(op: ir.Operation, name: str) -> list[int]:
     """The elements of an attribute that is a list of integers.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the value is none.
     """
     values = [getattr(a, "value", a) for a in _list(op, name)]
     if not all(isinstance(value, int) for value in values):
@@ -397,7 +398,7 @@ def _data(values: list[ir.Value], count: int | None = None) -> list[ir.Value]:
     """The first `count` values, which are tensors; the others are control edges.
 
     Raises:
-        ValueError: there are fewer.
+        ValueError: there are fewer values.
     """
     if count is not None and not 0 <= count <= len(values):
         raise ValueError(f"expected at least {count} tensors, got {len(values)}")
@@ -410,10 +411,10 @@ def _first_size(op: ir.Operation, name: str) -> list[int]:
 
 
 def _stated(op: ir.Operation) -> NdSbp:
-    """The layout in `nd_sbp`; no layout where it is open.
+    """The layout in `nd_sbp`; no layout where the program leaves the layout open.
 
     Raises:
-        ValueError: it is no list of SBPs.
+        ValueError: the attribute is no list of SBPs.
     """
     if "nd_sbp" not in op.attributes:
         return ()

@@ -2,8 +2,8 @@
 
 Each record becomes an operation of IRDL. MLIR's verifier then checks counts of operands; everything
 else is checked by `verify`, one walk over a module that costs little and runs after reading and after every
-pass. MLIR wants all tensors of one repeated operand to have one type, so a list of different shapes is cast to
-the type they share (`tensor.cast` to `tensor<?x3xf32>`), and descriptions look through the cast.
+pass. MLIR requires one type for all tensors of a repeated operand, so a list of different shapes is cast to
+the common type (`tensor.cast` to `tensor<?x3xf32>`), and descriptions look through the cast.
 """
 
 from __future__ import annotations
@@ -47,22 +47,22 @@ BOOKKEEPING = frozenset(
 
 
 def create_context(registry: Registry = REGISTRY, operators: Iterable[str] | None = None) -> ir.Context:
-    """A context that knows operators of the registry: those named, or all as the registry stands now.
+    """A context that knows operators of the registry: the named operators, or all operators that are registered now.
 
-    Readers and builders declare the other operators when they meet them (`declare`).
+    Readers and builders declare the other operators at their first use (`declare`).
     """
     context = ir.Context()
     has_no_module("oneflow")
     with _loading.held(), context, ir.Location.unknown():
         sbp = _sbp_dialect()
         sbp.load()
-        sbp._mlir_module = None  # it holds the context, and nothing would ever free both
+        sbp._mlir_module = None  # the module holds the context, so that neither would ever be freed
     declare(context, list(registry) if operators is None else [registry[name] for name in operators])
     return context
 
 
 def declare(context: ir.Context, records: Iterable[Operator]) -> None:
-    """Makes the operations of records known to a context, where they are not."""
+    """Declares the operations of records in a context, once."""
     new = [record for record in records if not context.is_registered_operation(PREFIX + record.name)]
     if not new:
         return
@@ -86,7 +86,7 @@ def _definition(record: Operator) -> str:
 
 
 def _slots(args: Sequence[ArgDef]) -> list[ArgDef]:
-    """Operands or results as IRDL has them: mixed ones, of a type each, are optional ones by number."""
+    """Operands or results in IRDL: mixed operands, each of its own type, are numbered optional operands."""
     return [
         ArgDef(f"{a.name}_{i}", 0, 1) if a.mixed else a for a in args for i in range(MOST_MIXED if a.mixed else 1)
     ]
@@ -296,7 +296,7 @@ def stated_desc(value: ir.Value) -> TensorDesc:
     """The description of a value's type.
 
     Raises:
-        OperatorError: it is not a tensor of a type OneFlow has.
+        OperatorError: the value is not a tensor of a type that OneFlow has.
     """
     desc = from_mlir(value.type)
     if desc is None:
@@ -305,10 +305,10 @@ def stated_desc(value: ir.Value) -> TensorDesc:
 
 
 def desc_of(value: ir.Value) -> TensorDesc:
-    """The description of a value: of its type, or of what it was cast from.
+    """The description of a value: of its type, or of the source of its cast.
 
     Raises:
-        OperatorError: it is not a tensor of a type OneFlow has.
+        OperatorError: the value is not a tensor of a type that OneFlow has.
     """
     desc = stated_desc(value)
     if desc.is_static or isinstance(value.owner, ir.Block) or value.owner.name != CAST:
@@ -325,7 +325,7 @@ def before_cast(desc: TensorDesc, source: ir.Value) -> TensorDesc:
 class Inference:
     """Infers results by the operators' rules; equal calls are computed once.
 
-    `casts` are the operands of the casts met so far, by their results: asking a value for its owner is slow.
+    `casts` are the operands of the casts met so far, by their results: the owner of a value is slow to query.
     """
 
     def __init__(self, registry: Registry = REGISTRY) -> None:
@@ -372,7 +372,7 @@ class Inference:
         """As the function, through `casts`.
 
         Raises:
-            OperatorError: it is not a tensor of a type OneFlow has.
+            OperatorError: a value is not a tensor of a type that OneFlow has.
         """
         desc = stated_desc(value)
         if desc.is_static or value not in self.casts:
@@ -397,7 +397,7 @@ def _missing_updates(record: Operator, numbers: range) -> str:
 
 
 def disagreement(op: ir.Operation, results: Sequence[TensorDesc] | None) -> str | None:
-    """The message where the stated results cannot be what was inferred, or None."""
+    """The message where the stated results contradict the inferred results, or None."""
     for number, value in enumerate(op.results):
         stated = stated_desc(value)
         if results is not None and not stated.compatible(results[number]):

@@ -1,11 +1,11 @@
 """Complex numbers as pairs of reals: the slot `parts` of a record, and the builder that applies it.
 
-    parts = each_part           the operator on the real and on the imaginary parts alone: it moves or adds elements
-    parts = by_body             the scalar body on complex numbers, split by `complex_bodies`
+    parts = each_part           the operator on the real and on the imaginary parts alone, for operators that move or
+    add elements parts = by_body             the scalar body on complex numbers, split by `complex_bodies`
     parts = bilinear            a product of the first two operands
-    parts = composed            the decomposition, whose operators have the slot too
-    parts = function(ops, op)   gives the results: `ops.pair(re, im)` makes a complex one of two real values, and
-                                `ops.parts(x)` gives the two of a complex operand
+    parts = composed            the decomposition, whose operators have the slot
+    parts = function(ops, op)   returns the results: `ops.pair(re, im)` is a complex value of two real values, and
+                                `ops.parts(x)` are the two parts of a complex operand
 
 Programs have complex tensors up to the pass `oneflow-expand-complex`; all that follows computes with reals. Gradients
 are those of PyTorch: by z = a + bi the gradient of a real number L is dL/da + i dL/db, so that the gradient of a
@@ -53,7 +53,7 @@ class PartsBuilder(Builder):
         return value.handle.re, value.handle.im
 
     def emit(self, op: Call, results: Sequence[TensorDesc]) -> list[Value]:
-        """Builds a call on reals as it is, one on complex numbers by the slot `parts`."""
+        """Builds calls on reals directly, and calls on complex numbers by the slot `parts`."""
         if not any(v.desc.dtype.is_complex for v in op.operands) and not any(d.dtype.is_complex for d in results):
             return self.reals.emit(op, results)
         assert op.record.parts is not None, op.record.name
@@ -102,7 +102,7 @@ def _part(ops: PartsBuilder, value: Value, number: int) -> Value:
 
 
 def by_real_part(ops: PartsBuilder, op: Call) -> Value:
-    """The operator on the real parts alone: one that reads nothing but sizes."""
+    """The operator on the real parts alone: for operators that read only sizes."""
     operands = (mapped(lambda v: _part(ops, v, 0), x) for x in op.inputs.values())
     return ops.call(op.record.name, *operands, **op.attrs)[0]
 
@@ -128,7 +128,7 @@ def composed(ops: PartsBuilder, op: Call) -> Any:
 
 
 def by_body(ops: PartsBuilder, op: Call) -> Value:
-    """The scalar body, its complex nodes split into real ones."""
+    """The scalar body, with complex nodes split into real nodes."""
     nodes = [s.arg(i, v.dtype) for i, v in enumerate(op.operands)]
     leaves: dict[Expr, complex_bodies.Pair] = {}
     values: dict[Expr, Value] = {}
@@ -158,7 +158,7 @@ def _built(ops: PartsBuilder, body_value: Expr | complex_bodies.Pair, values: di
 def of_pair(
     re: Callable[[complex_bodies.Pair], Expr], im: Callable[[complex_bodies.Pair], Expr] | None = None
 ) -> Callable[[PartsBuilder, Call], Value]:
-    """The slot `parts` of an operator on one complex operand: functions of its parts give the result's."""
+    """The slot `parts` of an operator on one complex operand: functions of its parts are the parts of the result."""
 
     def rule(ops: PartsBuilder, op: Call) -> Value:
         operand = op.operands[0]

@@ -1,8 +1,8 @@
-"""Text that would end the process inside MLIR's parser, refused before it is parsed.
+"""Refuses text that would end the process inside MLIR's parser, before the text is parsed.
 
-There are three kinds: strings whose escapes are no UTF-8, which MLIR's bindings cannot give to Python; nesting that
-leaves no stack for the parser; and sizes for which operations take memory while they are parsed. A program with
-such sizes is parsed in a process of its own first.
+There are three kinds: strings whose escapes are no UTF-8, which MLIR's bindings cannot convert to Python strings;
+nesting that leaves no stack for the parser; and sizes for which the parser allocates memory. A program with
+such sizes is parsed in a separate process first.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ with ir.Context() as context:
 
 @dataclass(frozen=True)
 class Unreadable:
-    """What is wrong with a text, and where."""
+    """The fault of a text, and its position."""
 
     message: str
     line: int
@@ -57,7 +57,7 @@ def unreadable(text: str) -> Unreadable | None:
 
 
 def unreadable_at(text: str, message: str, place: int) -> Unreadable:
-    """What is wrong with a text at a position."""
+    """The fault of a text at a position."""
     before = text[:place]
     return Unreadable(message, before.count("\n") + 1, place - before.rfind("\n"))
 
@@ -98,9 +98,8 @@ def _too_large(text: str) -> tuple[str, int] | None:
         return None
     first_error = next((line for line in trial.stderr.splitlines() if "ERROR" in line), "")
     why = first_error or signal.Signals(-trial.returncode).name
-    return f"expected tensors that MLIR's parser can take, but they end it ({why}); the first large one is here", (
-        large.start()
-    )
+    problem = f"expected tensors that MLIR's parser can parse, got tensors that end the parser ({why})"
+    return f"{problem}; the first large one is here", large.start()
 
 
 def _elements(shape: str) -> int:

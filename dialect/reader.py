@@ -1,6 +1,6 @@
 """Reading programs: text to a verified module in normal form.
 
-Text that MLIR's own verifier takes is read straight into a context with the dialect. Where it does not
+Text that MLIR's own verifier accepts is read directly into a context with the dialect. Otherwise
 (an unknown operator, a missing `operandSegmentSizes`, a list of different shapes, OneFlow's spellings), the
 text is read once more where `oneflow` is not registered, brought into normal form, checked by the records so
 that messages speak of operands by name, and read again.
@@ -48,9 +48,9 @@ class ProgramError(ValueError):
 
 @dataclass
 class Collector:
-    """Collects what a context diagnoses, as a context manager.
+    """A context manager that collects the diagnostics of a context.
 
-    `name` is the file the program came from; `report` is told each diagnostic as it comes.
+    `name` is the file of the program; `report` receives each diagnostic at once.
     """
 
     context: ir.Context
@@ -64,14 +64,14 @@ class Collector:
 
     def __exit__(self, *_: object) -> None:
         self._handler.detach()
-        del self._handler  # it holds us, and through us the context
+        del self._handler  # the handler holds this object, and thereby the context
 
     def _collect(self, diagnostic: ir.Diagnostic) -> bool:
         self.add(convert_diagnostic(diagnostic, self.name))
         return True
 
     def add(self, diagnostic: Diagnostic) -> None:
-        """Takes one more diagnostic."""
+        """Appends a diagnostic."""
         self.diagnostics.append(diagnostic)
         self.report(diagnostic)
 
@@ -86,7 +86,7 @@ def convert_diagnostic(diagnostic: ir.Diagnostic, name: str = "-") -> Diagnostic
     return Diagnostic(severity, str(diagnostic.message), place, notes)
 
 
-#: What MLIR says of an operator that is written without quotes, and what to write.
+#: MLIR's message about an operator without quotes, and the correct form.
 _CUSTOM_FORM = re.compile(r"for custom op '(oneflow\.\w+)'")
 _GENERIC_FORM = (
     "expected an operator in the generic form, its name in quotes and a type for each operand and result: "
@@ -113,7 +113,7 @@ def read_module(
     """The module that `text` writes, in normal form and verified.
 
     Args:
-        text: a program; `name` is the file it came from, for messages.
+        text: a program; `name` is its file, for messages.
         context: one made by `create_context`.
         registry: the operators of that context.
         verify: whether to check the operators' rules.
@@ -150,7 +150,9 @@ def _declare(text: str, context: ir.Context, registry: Registry) -> None:
 
 
 def _parse(text: str, name: str) -> ir.Module:
-    """The module of `text`, through the file `name` where that is its source, so that locations name it."""
+    """The module of `text`, through the file `name` where that file is the source, so that locations name the
+    file.
+    """
     try:
         module = ir.Module.parseFile(name) if _is_content(text, name) else ir.Module.parse(text)
     except ir.MLIRError as error:
@@ -161,7 +163,7 @@ def _parse(text: str, name: str) -> ir.Module:
 
 
 def _refuse_complex_elements(root: ir.Operation, name: str) -> None:
-    """Refuses attributes that list complex elements, whose values MLIR's Python bindings do not give."""
+    """Refuses attributes that list complex elements, whose values MLIR's Python bindings cannot read."""
     refused: list[Diagnostic] = []
 
     def visit(op: ir.Operation) -> ir.WalkResult:
@@ -187,9 +189,10 @@ def _is_content(text: str, name: str) -> bool:
 
 
 def _normal_text(text: str, name: str, registry: Registry, failure: ProgramError | None) -> str:
-    """The program in normal form, by way of a context that takes any operation.
+    """The program in normal form, by a context that accepts any operation.
 
-    `failure` is why the text could not be read as it is; None for OneFlow's own programs, which are not tried.
+    `failure` is why the text could not be read directly; None for OneFlow's own programs, which are not read
+    directly.
 
     Raises:
         ProgramError: the program is wrong, not merely spelt otherwise.
@@ -235,7 +238,7 @@ def normalize(root: ir.Operation, registry: Registry = REGISTRY) -> bool:
     for op in operations:
         record = registry[op.name[len(dialect.PREFIX) :]]
         changed |= _canonical_attributes(op, record)
-        # What does not fit the signature stays as it is; verification says so.
+        # Operations that violate the signature stay: verification reports them.
         with contextlib.suppress(ValueError):
             changed |= _segment_sizes(op, record)
             changed |= share_types(op, record)
@@ -247,7 +250,7 @@ _SIGNED = re.compile(r"(?:(?<=x)|\b)si(8|16|32|64)\b")
 
 
 def _signless_types(root: ir.Operation) -> None:
-    """Turns OneFlow's signed integers into signless ones, in values and in function types."""
+    """Converts OneFlow's signed integers to signless integers, in values and in function types."""
 
     def visit(op: ir.Operation) -> ir.WalkResult:
         arguments = [a for region in op.regions for block in region for a in block.arguments]
@@ -281,9 +284,9 @@ def _canonical_attributes(op: ir.Operation, record: Operator) -> bool:
 
 
 def _segment_sizes(op: ir.Operation, record: Operator) -> bool:
-    """Spells segment sizes MLIR's way, and adds them where the record can tell them from the count.
+    """Spells segment sizes MLIR's way, and adds missing sizes where the record determines the sizes from the count.
 
-    Optional operands and results that OneFlow does not have are the last: sizes of its programs go without.
+    Optional operands and results that OneFlow lacks are the last: the sizes in its programs omit these.
     """
     changed = False
     pairs = (
@@ -309,7 +312,7 @@ def _segment_sizes(op: ir.Operation, record: Operator) -> bool:
 
 
 def share_types(op: ir.Operation, record: Operator) -> bool:
-    """Casts the tensors of a repeated operand, or result, to the type they share."""
+    """Casts the tensors of a repeated operand, or result, to their common type."""
     if not any(a.is_variadic for a in (*record.signature.inputs, *record.signature.outputs)):
         return False
     changed = False
@@ -338,7 +341,7 @@ def _repeated(op: ir.Operation, names: Sequence[str], args: Sequence[ArgDef], co
 
 
 def _widen_result(op: ir.Operation, result: ir.Value, target: ir.Type) -> None:
-    """Gives a result the type `target` and its users a cast back to what it was."""
+    """Gives a result the type `target` and its users a cast back to the previous type."""
     stated = result.type
     if stated == target:
         return

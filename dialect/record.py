@@ -6,10 +6,10 @@
         types = same_as("in")
         sbp = grad = compute = reference = ...
 
-Slots: `types` (result shapes and dtypes), `sbp` (how it may be split), `grad` (its gradient, built of other
+Slots: `types` (result shapes and dtypes), `sbp` (how a call may be split), `grad` (the gradient, built of other
 operators), one meaning (`scalar`, `compute`, `decompose`, `kernel` or `control`), `reference` (NumPy, for tests) and
-`laws` (rewrites). Each is filled or says why not (`no_grad(..)`, `no_sbp(..)`). A `Call` is what rules see of one use
-of an operator.
+`laws` (rewrites). Each slot is filled or states the reason (`no_grad(..)`, `no_sbp(..)`). A `Call` is the view of
+rules on one use of an operator.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from oneflow.dialect.tensor_desc import TensorDesc
 
 
 class OperatorError(ValueError):
-    """A call that an operator does not allow: what was expected and what was given."""
+    """An illegal call of an operator: the text states what was expected and what was given."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Law:
     """A rewrite of one operator that canonicalization applies.
 
     `apply(ops, op)` returns the replacement values (or one value), or None where the law does not hold.
-    `op` is a `Call` whose operands are `Value`s; `name` is what passes and tests call it.
+    `op` is a `Call` whose operands are `Value`s; `name` identifies the law for passes and tests.
     """
 
     name: str
@@ -108,13 +108,13 @@ class Operator:
     - `in_place(op)`: pairs of numbers, of a result and of the operand whose memory the kernel wants for the result.
     - `nd_sbp(op, mesh, products)`: the signatures on a mesh, instead of `products`, the combinations of `sbp`'s.
     - `complexity(op)`: the multiply-adds of a call, where the results and the summed sizes do not determine them.
-    - `local(op, shard)`: the attributes of the call that one device makes, for operators with sizes among their
-      attributes (`reshape`); without this slot they are the logical ones.
+    - `local(op, shard)`: the attributes of the call on one device, for operators with sizes among their
+      attributes (`reshape`); without this slot these are the logical attributes.
     - `shapes_of`: operands of which only the shape is read, so that they may be partial sums.
     - `unoffered`: which valid signatures `sbp` does not offer, and why.
     - `pure`: whether calls may be removed, merged and reordered.
-    - `traits`: words that mechanisms ask for (`"random"`; `"barrier"`: users of the result wait for all operands;
-      `"external"`: it is written out as operators with external kernels).
+    - `traits`: properties that mechanisms query (`"random"`; `"barrier"`: users of the result wait for all operands;
+      `"external"`: the operator is expanded into operators with external kernels).
     - `where`: the file and line of the definition.
     """
 
@@ -144,7 +144,7 @@ class Operator:
     traits: frozenset[str] = frozenset()
     family: str = ""
     where: str = ""
-    #: Whether it is defined in a notebook or typed into an interpreter.
+    #: Whether the definition is in a notebook or an interactive interpreter.
     is_interactive: bool = False
 
     @property
@@ -178,12 +178,12 @@ class Operator:
 
 
 class Call:
-    """One use of an operator, as its rules see it.
+    """One use of an operator, as rules see the use.
 
     Operands and results are `TensorDesc`s (types, sbp), `Value`s (grad, decompose) or `Stage`s (compute), by name:
     `op.x`, or `op["in"]` for a Python keyword. A missing optional operand is None, a repeated one a tuple. Attributes
-    are Python values. `maybe_nonfinite` numbers the operands that may not be finite, `wanted` those whose gradient is
-    needed, None for all (see `dialect.reverse`).
+    are Python values. `maybe_nonfinite` are the numbers of operands that may not be finite, `wanted` the numbers of
+    operands whose gradient is needed, None for all (see `dialect.reverse`).
     """
 
     __slots__ = ("attrs", "inputs", "maybe_nonfinite", "outputs", "record", "wanted")
@@ -214,7 +214,7 @@ class Call:
 
     @property
     def operands(self) -> list[Any]:
-        """All operands in order, repeated ones spread, missing ones left out."""
+        """All operands in order: repeated operands are flattened, missing operands omitted."""
         return flatten(self.inputs.values())
 
     @property
@@ -230,7 +230,7 @@ class Call:
         """`axis` counted from the front.
 
         Raises:
-            OperatorError: it is outside `[-rank, rank)`.
+            OperatorError: the axis is outside `[-rank, rank)`.
         """
         if not -rank <= axis < rank:
             raise self.error(f"expected {name} in [{-rank}, {rank}), got {axis}")
@@ -282,9 +282,9 @@ def distribute(args: Sequence[ArgDef], values: Sequence[Any], sizes: Sequence[in
 
 
 def call_rule(rule: Rule, args: Sequence[Any], attrs: Mapping[str, AttrValue]) -> Any:
-    """`rule(*args)` with those attributes that its parameters name, all of them for `**attrs`.
+    """`rule(*args)` with the attributes that its parameters name, all of them for `**attrs`.
 
-    Scalar bodies and references are called with it.
+    Scalar bodies and references are called by this function.
     """
     names = _keywords_of(rule)
     return rule(*args, **(attrs if names is None else {name: attrs[name] for name in names if name in attrs}))
@@ -319,7 +319,7 @@ class Registry:
         self._families, self._index = families, index
         self._is_complete = not families
         self._loading = Lock(reentrant=True)
-        #: Called with the name of an operator whose record was replaced, by what keeps programs of operators.
+        #: Called with the name of an operator whose record was replaced, for caches of programs.
         self.on_replacement: list[Callable[[str], None]] = []
 
     @property
@@ -353,23 +353,24 @@ class Registry:
         return self._load(name) or self.operators.get(name)
 
     def additions(self) -> list[Operator]:
-        """The operators that the index does not name, as far as they are loaded: those of users."""
+        """The loaded operators that the index does not name: operators of users."""
         return [record for name, record in list(self._loaded.items()) if name not in self._index]
 
     def add(self, record: Operator, replace: bool = False) -> Operator:
         """Registers an operator.
 
         A definition replaces the operator that a user defined at the same place before: a definition that runs again.
-        With `replace` it replaces any operator of a user; so does one in a notebook an earlier one of the notebook.
+        With `replace` the new operator replaces any operator of a user. A definition in a notebook replaces an
+        earlier definition of the notebook.
 
         Raises:
-            SignatureError: the name is taken, both places are named; or its names are none that MLIR takes.
+            SignatureError: the name is taken (the text names both places), or MLIR does not accept a name.
         """
         check_names(record.signature)
         registered = self._load(record.name)
         is_ours = record.name in self._index
         if registered is not None and (is_ours or not (replace or _is_redefined(registered, record))):
-            remedy = "rename the second" if is_ours else "rename one, or give the second replace=True"
+            remedy = "rename the second" if is_ours else "rename one, or pass replace=True to the second"
             raise SignatureError(
                 f"operator {record.name} is defined twice: at {registered.where} and at {record.where}; {remedy}"
             )
@@ -423,9 +424,9 @@ def define(
 
     Args:
         signature: the line that `signature.parse_signature` reads.
-        registry: where it is added.
-        depth: how many callers up the definition stands, for `where`.
-        replace: whether it replaces an operator that a user defined elsewhere.
+        registry: the registry that the operator is added to.
+        depth: how many stack frames above the caller the definition is, for `where`.
+        replace: whether the operator replaces an operator that a user defined elsewhere.
         slots: `doc`, the slots of `Operator`, and `laws`, `pure`, `traits`.
 
     Raises:
@@ -459,10 +460,12 @@ def _check_slots(name: str, slots: dict[str, Any]) -> None:
     if len(filled) != 1 and not (not filled and slots.get("parts")):
         raise SignatureError(f"operator {name}: expected exactly one of {', '.join(MEANINGS)}, got {filled}")
     if slots.get("launch") is not None and filled != ["kernel"]:
-        raise SignatureError(f"operator {name}: a launch on a device goes with a kernel, got one with {filled[0]}")
+        raise SignatureError(
+            f"operator {name}: expected a kernel with a launch on a device, got a launch with {filled[0]}"
+        )
     for slot in ("doc", "types", "sbp", "grad", "reference"):
         if not slots.get(slot):
-            raise SignatureError(f"operator {name}: the slot {slot} is empty; fill it or say why not")
+            raise SignatureError(f"operator {name}: the slot {slot} is empty; fill the slot or state the reason")
 
 
 def attribute_values(record: Operator, attributes: Mapping[str, Any]) -> dict[str, AttrValue]:

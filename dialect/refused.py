@@ -1,11 +1,11 @@
 """OneFlow's operators that the dialect does not have, by the reason.
 
-reason_for("fill_")      what `oneflow-opt --show-op`, errors and `docs/coverage.md` say of the name
+reason_for("fill_")      the text of `oneflow-opt --show-op`, errors and `docs/coverage.md` about the name
 """
 
 from __future__ import annotations
 
-#: Names under the reason that they share.
+#: Names under their common reason.
 REFUSED = {
     "The compiler inserts the collectives: state the layouts by hierarchical_parallel_cast.": """
         _nccl_logical_2D_same_dim0_all2all _nccl_logical_2D_same_dim0_all_gather
@@ -21,22 +21,23 @@ REFUSED = {
     "Tensors are values: use the new value instead of the tensor that was assigned to.": """
         broadcast_inplace_greater fill_ fill_tensor_ scalar_logical_inplace_greater
     """,
-    "It keeps values from run to run: pass them in, and give the new ones back.": """
+    "The operator keeps values between runs: pass the values as arguments, and return the new values.": """
         mutable_cast_once ssp_variable_proxy CategoricalOrdinalEncode
     """,
-    "It writes the number of a step as an integer into a row of floats: keep the step in a tensor of its own.": """
+    "The operator writes the number of a step as an integer into a row of floats: keep the step in a separate "
+    "tensor.": """
         one_embedding_smart_decay_sparse_adam_update
     """,
-    "It orders or repeats the steps of OneFlow's runtime; a step here is one call of the program.": """
+    "The operator orders or repeats steps of OneFlow's runtime; a step here is one call of the program.": """
         acc acc_ctrl_tick cast_to_tick pack repeat unpack
     """,
-    "OneFlow's own compiler makes it: compile the program that it came from.": "kernel_launch mlir_jit",
+    "OneFlow's own compiler creates the operator: compile the original program.": "kernel_launch mlir_jit",
     "A profiler marks the kernels of a program by their names.": "nvtx_end nvtx_start",
-    "It writes files while the program runs: write them from the results.": """
+    "The operator writes files while the program runs: write files from the results.": """
         create_summary_writer flush_summary_writer summary_write_histogram summary_write_image
         summary_write_pb summary_write_scalar
     """,
-    "It ends the program on purpose, for OneFlow's own tests.": "throw_error",
+    "The operator ends the program on purpose, for OneFlow's own tests.": "throw_error",
     "The order of dimensions in memory is no part of a type: write transpose.": "convert_memory_format",
     "Not yet: files and images are read and decoded outside of the program.": """
         COCOReader OFRecordReader ofrecord_bytes_decoder ofrecord_image_classification_reader
@@ -44,7 +45,7 @@ REFUSED = {
         megatron_gpt_mmap_data_loader image_decode image_random_crop image_resize_keep_aspect_ratio
         image_resize_to_fixed image_target_resize object_segmentation_polygon_to_mask
     """,
-    "Not yet: there are no tables of embeddings outside of the program.": """
+    "Not implemented: tables of embeddings outside of the program.": """
         embedding_lookup embedding_prefetch embedding_put one_embedding_fused_lookup
         one_embedding_fused_lookup_grad one_embedding_fused_sgd_update_put
     """,

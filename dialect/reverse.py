@@ -1,11 +1,11 @@
 """Reverse mode: from the cotangents of some values of a program to the gradients of others.
 
 A program is a list of entries in order: calls of operators on `Value`s, `Segment`s that are computed again instead of
-kept, and `Opaque`s through which no gradient flows. `pull_back` goes over it backwards with the records' gradient
-slots; what it builds goes into any `Builder`.
+kept, and `Opaque`s through which no gradient flows. `pull_back` walks the list backwards with the records' gradient
+slots; a `Builder` of any kind receives the new calls.
 
-Only entries between the inputs and what has a cotangent are visited, and only the gradients that lead to an input
-are built. Cotangents of a value used several times are added as they come, so that at most two are kept.
+Only entries between the inputs and the values with a cotangent are visited, and only the gradients that lead to an
+input are built. Cotangents of a value used several times are added at once, so that at most two are kept.
 
 Which values may be infinite or NaN while the inputs are finite is followed through the program, up to operators
 that combine elements; element-wise gradients mask products with those (see `elementwise.scalar_gradient`).
@@ -35,7 +35,7 @@ class NotDifferentiable(OperatorError):
 
 @dataclass(frozen=True, eq=False)
 class Opaque:
-    """Something that reads and gives values and is no operator: `name` is what messages call it."""
+    """A step that reads and produces values and is no operator: `name` is its name in messages."""
 
     name: str
     operands: tuple[Value, ...]
@@ -44,7 +44,7 @@ class Opaque:
 
 @dataclass(frozen=True, eq=False)
 class Renamed:
-    """The elements of another value as a value of its own, possibly of another type."""
+    """A value with the elements of another value, possibly of another type."""
 
     operands: tuple[Value]
     results: tuple[Value]
@@ -57,9 +57,9 @@ class Updated(Renamed):
 
 @dataclass(frozen=True, eq=False)
 class Segment:
-    """A part of the program that the backward part computes again: nothing inside is kept for it.
+    """A part of the program that the backward part computes again: no inner value is saved.
 
-    `inputs` are the arguments; the entries may read further values from outside, and give `results`.
+    `inputs` are the arguments; the entries may read further values from outside, and produce `results`.
     """
 
     entries: tuple[Entry, ...]
@@ -83,7 +83,7 @@ Places = dict[int, Value]
 
 
 def name_of(entry: Entry) -> str:
-    """What messages call an entry; nothing where it only renames."""
+    """The name of an entry in messages; empty where the entry only renames."""
     if isinstance(entry, Renamed):
         return ""
     return f"oneflow.{entry.record.name}" if isinstance(entry, Call) else entry.name
@@ -115,25 +115,25 @@ def pull_back(
     before: Callable[[Entry], None] = lambda entry: None,
     finalize: Finalize = _unchanged,
 ) -> list[Value | None]:
-    """The gradient by each of `wrt` of what has the cotangents `seeds`: None where nothing depends on it.
+    """The gradients by `wrt` of the values with the cotangents `seeds`: None for a value without influence.
 
     Args:
         ops: builds the gradients.
         entries: the program, in order.
         seeds: values and their cotangents, of one type each.
-        wrt: values, of floats or complex numbers, that no entry gives.
+        wrt: values, of floats or complex numbers, that no entry produces.
         before: called with each entry whose gradient is about to be built.
-        finalize: called with each value of the program and its complete cotangent; gives the cotangent that is used.
+        finalize: called with each value of the program and its complete cotangent; returns the cotangent to use.
 
     Raises:
         NotDifferentiable: a path leads through an operator without a gradient.
-        OperatorError: a gradient rule gives what is no gradient of its operands.
+        OperatorError: a gradient rule returns values that are no gradients of its operands.
     """
     return _Reverse(ops, entries, wrt, before, finalize=finalize).run(seeds)
 
 
 def shortened(path: Sequence[str]) -> str:
-    """A path as messages show it."""
+    """A path, shortened for messages."""
     return " -> ".join(path if len(path) <= 12 else [*path[:6], "..", *path[-6:]])
 
 
@@ -159,7 +159,9 @@ class _Reverse:
         self.active = [e for e in entries if self._enter(e)]
 
     def _enter(self, entry: Entry) -> bool:
-        """Notes what depends on the inputs and what may not be finite; whether this entry depends on them."""
+        """Records which values depend on the inputs and which may not be finite; returns whether this entry depends
+        on the inputs.
+        """
         self._track_nonfinite(entry)
         if not any(id(v) in self.producers for v in entry.operands):
             return False
@@ -213,7 +215,7 @@ class _Reverse:
         return grad
 
     def _forget(self, entry: Entry) -> None:
-        """Frees the cotangents of results: earlier entries do not add to them."""
+        """Frees the cotangents of results: earlier entries do not add to these cotangents."""
         for result in entry.results:
             if id(result) in self.grads and self.producers.get(id(result)) is not None:
                 self.grads[id(result)] = None
@@ -237,7 +239,7 @@ class _Reverse:
         elif isinstance(entry, Segment):
             self._visit_segment(entry, cotangents)
         else:
-            raise self._refused(entry, "it is no operator of the dialect")
+            raise self._refused(entry, "the entry is no operator of the dialect")
 
     def _visit_call(self, op: Call, cotangents: Sequence[Value | None]) -> None:
         if isinstance(op.record.grad, Absent):
@@ -246,7 +248,7 @@ class _Reverse:
         named = op.record.grad(self.ops, op, *cotangents)
         unknown = named.keys() - op.inputs.keys()
         if unknown:
-            raise op.error(f"the gradient rule gives gradients of {sorted(unknown)}, which are no operands")
+            raise op.error(f"expected gradients of operands, got gradients of {sorted(unknown)}")
         for name, grad in named.items():
             for operand, part in _pairs(op, name, grad):
                 self._add_forced(op, operand, part)
@@ -254,14 +256,14 @@ class _Reverse:
             self._mark_zero_path(op)
 
     def _add_forced(self, op: Call, operand: Value, grad: Any) -> None:
-        """Adds a gradient, computing it only where it leads to an input."""
+        """Adds a gradient, computed only where the gradient leads to an input."""
         if id(operand) not in self.producers:
             return
         value = grad() if callable(grad) else grad
         if value is None:
             return
         if not value.desc.compatible(operand.desc):
-            raise op.error(f"the gradient rule gives {value.desc} for an operand of type {operand.desc}")
+            raise op.error(f"expected a gradient of type {operand.desc}, got {value.desc}")
         self._add(operand, value, op)
 
     def _visit_segment(self, segment: Segment, cotangents: Sequence[Value | None]) -> None:
@@ -281,7 +283,7 @@ class _Reverse:
     def _refused(self, entry: Entry, reason: str) -> NotDifferentiable:
         """The error for an entry without a gradient, with the path from an input to a result."""
         path = [name for name in (*self._from_input(entry), *self._to_result(entry)) if name]
-        text = f"{name_of(entry)} has no gradient: {reason}; the path that needs it is {shortened(path)}"
+        text = f"{name_of(entry)} has no gradient: {reason}; the gradient is required along {shortened(path)}"
         return NotDifferentiable(text, entry)
 
     def _from_input(self, entry: Entry) -> list[str]:
@@ -350,7 +352,9 @@ def _replayed(ops: Builder, entry: Entry, places: Places) -> Entry:
         entries = tuple(replay(ops, entry.entries, places))
         replayed = Segment(entries, placed(entry.inputs, places), placed(entry.results, places))
     else:
-        raise NotDifferentiable(f"{name_of(entry)} cannot be computed again: it is no operator of the dialect", entry)
+        raise NotDifferentiable(
+            f"{name_of(entry)} cannot be computed again: the entry is no operator of the dialect", entry
+        )
     places.update((id(old), new) for old, new in zip(entry.results, replayed.results, strict=True))
     return replayed
 

@@ -1,14 +1,14 @@
 """SBP: the layout of a tensor on the devices of one mesh axis, and the combinations that an operator allows.
 
 `S(axis)` splits a tensor, `B` repeats it, `P` keeps partial sums of it, and `M` partial maxima, the result of a
-maximum over a split axis, which have to be reduced before they are used. A signature gives one of these to every
+maximum over a split axis, which must be reduced before use. A signature assigns one of these to every
 operand and result of a call. Most operators state theirs as factors, one letter per dimension:
 
-    "m k, k n -> m n"      splitting m, n or k gives  S0,B->S0   B,S1->S1   S1,S0->P
+    "m k, k n -> m n"      split along m, n or k:  S0,B->S0   B,S1->S1   S1,S0->P
 
 A factor on both sides stays split, a factor only on the left is summed over and leaves partial sums, and a
 tensor without the factor is repeated. `_` stands for a dimension that cannot be split; `g*4` for one whose 4
-groups stay together: it is split over devices whose number divides 4. `linear` adds the
+groups stay together: the factor is split over devices whose number divides 4. `linear` adds the
 signatures of partial sums: "each" for maps linear in every operand alone (products), "joint" for maps
 linear in all operands together (sums, movement). The all-broadcast signature always exists.
 
@@ -89,12 +89,12 @@ class Shard:
     output_begins: tuple[int, ...]
 
 
-#: What a rule gives for a call: signatures beyond the all-broadcast one.
+#: The result of a rule for a call: signatures besides the all-broadcast signature.
 SbpRule = Callable[..., Sequence[SbpSignature]]
 
 
 class NamedOperands(Protocol):
-    """A call, of which combinators of factors read the operands by name: one, a tuple of them, or None."""
+    """A call whose operands combinators of factors read by name: one operand, a tuple, or None."""
 
     @property
     def inputs(self) -> Mapping[str, Any]:
@@ -152,7 +152,7 @@ class Factors:
         return ins, outs
 
     def signatures(self, shapes: Sequence[Shape] | None = None) -> list[SbpSignature]:
-        """Every signature these factors give, for operands of `shapes` where they are known.
+        """Every signature of these factors, for operands of `shapes` where the shapes are known.
 
         A dimension of size 1 is broadcast, hence repeated, where another dimension of the same factor is larger.
 
@@ -243,7 +243,7 @@ def balanced_ranges(size: int, parts: int) -> list[tuple[int, int]]:
 
 
 def common_axes(tensors: Sequence[TensorDesc]) -> list[str]:
-    """Factors of tensors that are split along the same axis: an axis that each of them has, larger than 1."""
+    """Factors of tensors that are split along the same axis: an axis larger than 1 that each tensor has."""
     shapes = [t.shape or () for t in tensors]
     shared = [all(i < len(s) and s[i] != 1 for s in shapes) for i in range(max(map(len, shapes)))]
     return [" ".join(f"d{i}" if shared[i] else "_" for i in range(len(s))) for s in shapes]

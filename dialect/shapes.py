@@ -1,6 +1,6 @@
 """Arithmetic on shapes that may hold unknown dimensions.
 
-Sizes are ints or None (`?`); a result is None exactly where it cannot be decided.
+Sizes are ints or None (`?`); a result is None exactly where the size cannot be decided.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from oneflow.dialect.tensor_desc import Dim, Shape, TensorDesc, count, format_sh
 
 
 def broadcast_dims(a: Dim, b: Dim) -> Dim:
-    """The size of two broadcast dimensions; ValueError where they do not fit.
+    """The size of two broadcast dimensions; ValueError where the sizes are incompatible.
 
     An unknown size has to equal a known one other than 1; two unknown sizes have to be equal.
     """
@@ -32,7 +32,7 @@ def broadcast_shapes(op: Call, shapes: Sequence[Shape]) -> Shape:
     """The common shape of operands aligned at their last dimensions, as NumPy broadcasts.
 
     Raises:
-        OperatorError: they do not fit.
+        OperatorError: the shapes are incompatible.
     """
     rank = max((len(s) for s in shapes), default=0)
     result: list[Dim] = [1] * rank
@@ -50,7 +50,7 @@ def same_dtype(op: Call, descs: Sequence[TensorDesc]) -> None:
     """Checks that operands have one element type.
 
     Raises:
-        OperatorError: they differ.
+        OperatorError: the shapes differ.
     """
     for desc in descs[1:]:
         if desc.dtype != descs[0].dtype:
@@ -64,7 +64,7 @@ def expect_dtype(op: Call, name: str, desc: TensorDesc, allowed: Sequence[object
     complex numbers too, unless `only_real`.
 
     Raises:
-        OperatorError: it is not one of `allowed`.
+        OperatorError: the type is not one of `allowed`.
     """
     if desc.dtype in allowed:
         return
@@ -98,7 +98,7 @@ def expect_pairs(op: Call, name: str, desc: TensorDesc) -> None:
 
 
 def expect_dim(op: Call, name: str, got: Dim, wanted: Dim) -> Dim:
-    """Checks that two dimensions can be equal, and gives what is known of both.
+    """Checks that two dimensions can be equal, and returns the known size of both.
 
     Raises:
         OperatorError: both are known and differ.
@@ -109,10 +109,10 @@ def expect_dim(op: Call, name: str, got: Dim, wanted: Dim) -> Dim:
 
 
 def expect_fill(op: Call, value: float, dtype: DType) -> None:
-    """Checks that a value can fill a tensor of `dtype`: integers and bools take finite ones only.
+    """Checks that a value can fill a tensor of `dtype`: integers and bools accept finite values only.
 
     Raises:
-        OperatorError: it cannot.
+        OperatorError: the value cannot fill the tensor.
     """
     if not dtype.is_inexact and not math.isfinite(value):
         raise op.error(f"expected a finite fill value for {dtype}, got {value}")
@@ -121,7 +121,7 @@ def expect_fill(op: Call, value: float, dtype: DType) -> None:
 def solve_reshape(op: Call, source: Shape, target: Sequence[int]) -> Shape:
     """The result shape of a reshape; one -1 in `target` is solved from the element count.
 
-    It stays unknown while the count is: `?x4` to `(-1, 2)` is `?x2`, but `?x0` to `(-1, 2)` is `0x2`.
+    The size stays unknown while the count is: `?x4` to `(-1, 2)` is `?x2`, but `?x0` to `(-1, 2)` is `0x2`.
 
     Raises:
         OperatorError: counts differ, or more than one -1 is given.
@@ -147,7 +147,7 @@ def _solve_free(op: Call, source: Shape, target: Sequence[int]) -> Shape:
 
 
 def _can_count(source: Shape, wanted: int) -> bool:
-    """Whether `source`, its unknown sizes chosen freely, can have `wanted` elements."""
+    """Whether `source`, with freely chosen unknown sizes, can have `wanted` elements."""
     known = known_count(source)
     if None not in source:
         return known == wanted
@@ -177,10 +177,10 @@ def solve_like(op: Call, source: Shape, like: Shape) -> Shape:
 
 
 def paired_axes(source: Shape, target: Shape) -> list[tuple[int, int]]:
-    """Axes (of source, of target) that a reshape leaves as they are, those of size 1 left out.
+    """Axes (of source, of target) that a reshape preserves, without axes of size 1.
 
     Two axes correspond where two of these are known to agree: the elements before them, their sizes, the
-    elements after them; the third then agrees as well, dynamic dimensions included.
+    elements after them; the third then agrees too, dynamic dimensions included.
     """
 
     def agree(i: int, j: int) -> bool:
@@ -193,8 +193,9 @@ def paired_axes(source: Shape, target: Shape) -> list[tuple[int, int]]:
 
 
 def leading_axes(source: Shape, target: Shape) -> list[tuple[int, int, int]]:
-    """Axes (of source, of target) that begin what a reshape joins or cuts, and into how many equal pieces both can be
-    cut so that these hold the same elements: numbers that divide the one given. Those of dynamic shapes are left out.
+    """Axes (of source, of target) that begin joined or divided axes of a reshape, and into how many equal pieces both
+    can be cut so that these hold the same elements: numbers that divide the one given. Those of dynamic shapes are
+        left out.
     """
     if None in source or None in target or 0 in source:
         return []
@@ -221,5 +222,5 @@ def letters(shape: Shape, unsplit: Sequence[int] = (), letter: str = "d") -> lis
 
 
 def as_target(shape: Shape) -> tuple[int, ...]:
-    """A shape as sizes of a `shape` attribute: -1 for what is unknown."""
+    """A shape as sizes of a `shape` attribute: -1 for unknown sizes."""
     return tuple(-1 if d is None else d for d in shape)

@@ -3,7 +3,7 @@
     matmul(a, b, _add_to_output?, transpose_a: bool = False, alpha: double = 1.0) -> out
 
 A name alone is an operand; `?` makes it optional, `*` repeated, `+` repeated at least once and `+2` at
-least twice; `**` is repeated with an element type and a rank of its own each time. A name with a kind is an
+least twice; `**` is repeated with an element type and a rank for each value. A name with a kind is an
 attribute, mandatory unless a default follows. Names after the arrow are results.
 """
 
@@ -38,7 +38,8 @@ MOST_MIXED = 64
 class ArgDef:
     """One operand or result: `least` to `most` tensors (`most` None: any number).
 
-    Repeated tensors share an element type and a rank unless they are `mixed`; mixed ones are at most `MOST_MIXED`.
+    Repeated tensors share an element type and a rank unless the tensors are `mixed`; there are at most `MOST_MIXED`
+    mixed tensors.
     """
 
     name: str
@@ -81,7 +82,7 @@ class AttrDef:
 
     @property
     def is_mandatory(self) -> bool:
-        """Whether a program has to give it."""
+        """Whether programs must state the attribute."""
         return self.default is MANDATORY
 
     def __str__(self) -> str:
@@ -114,9 +115,9 @@ _ARG = re.compile(r"([A-Za-z_]\w*)(\?|\*\*?|\+(\d*))?", re.ASCII)
 _ATTR = re.compile(r"([A-Za-z_]\w*)\s*:\s*(\w+)\s*(?:=\s*(.+))?", re.DOTALL | re.ASCII)
 
 
-#: Names of operations that MLIR takes.
+#: Names of operations that MLIR accepts.
 _NAME = re.compile(r"[a-z0-9]+(_[a-z0-9]+)*_?")
-#: Names of operands and results that it takes.
+#: Names of operands and results that MLIR accepts.
 _OPERAND = re.compile(r"[a-z_][a-z0-9_]*")
 
 
@@ -124,7 +125,7 @@ def check_names(signature: Signature) -> None:
     """Checks the names of an operator, its operands, results and attributes.
 
     Raises:
-        SignatureError: MLIR refuses one; it would then refuse all operators of the registry.
+        SignatureError: MLIR refuses a name; MLIR would then refuse all operators of the registry.
     """
     if not _NAME.fullmatch(signature.name):
         raise SignatureError(
@@ -221,7 +222,9 @@ def parse_signature(text: str) -> Signature:
 
 
 def counts_of(args: Sequence[ArgDef], total: int) -> list[int]:
-    """How many values each name gets: the rest goes to repeated ones evenly, or to open ones in order."""
+    """The number of values of each name: the rest is divided evenly among repeated names, or assigned to open names
+    in order.
+    """
     least = sum(a.least for a in args)
     spare, counts = total - least, []
     repeated = sum(a.is_variadic for a in args)
@@ -240,7 +243,7 @@ def counts_of(args: Sequence[ArgDef], total: int) -> list[int]:
 
 
 def _total(args: Sequence[ArgDef]) -> str:
-    """How many values there are under all names together, in words."""
+    """The number of values under all names together, in words."""
     least, most = sum(a.least for a in args), [a.most for a in args]
     if None in most:
         return f"at least {least}"

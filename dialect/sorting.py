@@ -1,6 +1,6 @@
 """Sorting in the compute algebra: the one mechanism of all operators that order elements.
 
-    sorted_positions(x, axis)              where in `x` each element of the sorted rows stands
+    sorted_positions(x, axis)              the position in `x` of each element of the sorted rows
     take(x, positions, axis)               the elements at these positions
     insertion_point(size, goes_before)     a binary search, written out
 
@@ -51,7 +51,7 @@ def along(at: Sequence[Any], axis: int, position: Any) -> tuple[Any, ...]:
 
 
 def comes_before(a: Expr, b: Expr, descending: bool = False) -> Expr:
-    """Whether `a` has to stand before `b`; false for equal elements."""
+    """Whether `a` precedes `b`; false for equal elements."""
     if descending:
         a, b = b, a
     less = a < b
@@ -59,7 +59,7 @@ def comes_before(a: Expr, b: Expr, descending: bool = False) -> Expr:
 
 
 def insertion_point(size: int, goes_before: Callable[[Expr], Expr], limit: Expr | None = None) -> Expr:
-    """How many of the first `size` elements, or of `limit` of them, go before a point: these are the first ones.
+    """How many of the first `size` (or `limit`) elements precede a point.
 
     `goes_before(k)` says so of element k, which is at most `size - 1`.
     """
@@ -85,18 +85,20 @@ class _Rows:
         self.size: Size = x.shape[axis]
 
     def before(self, x: Stage, at: Sequence[Any], first: Any, second: Any) -> Expr:
-        """Whether the element at `first` of the row through `at` has to stand before the one at `second`."""
+        """Whether the element at `first` of the row through `at` precedes the element at `second`."""
         a, b = (x[along(at, self.axis, self._inside(p))] for p in (first, second))
         return comes_before(a, b, self.descending)
 
     def _inside(self, position: Any) -> Any:
-        """A position that may lie beyond the ends of a row, where its element is not used."""
+        """A position that may be outside of a row; the element of such a position is not used."""
         if not isinstance(self.size, int) or position.kind == "index":
             return position
         return s.maximum(s.minimum(position, self.size - 1), 0)
 
     def counted(self, width: Size) -> Stage:
-        """Positions that bring runs of `width` elements into order: an element's rank is how many go before it."""
+        """Positions that bring runs of `width` elements into order: the rank of an element is the number of elements
+        before the element.
+        """
         is_complete = width == self.size
         x, axis = self.x, self.axis
 

@@ -1,6 +1,6 @@
 """The static description of a tensor: shape and element type.
 
-`TensorDesc` is OneFlow's word. It is independent of any MLIR context; `from_mlir` and `to_mlir` cross
+`TensorDesc` is OneFlow's term. A description is independent of any MLIR context; `from_mlir` and `to_mlir` cross
 the border.
 """
 
@@ -17,7 +17,7 @@ from oneflow.dialect import dtypes
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.dtypes import DType
 
-#: One dimension: its size, or None where it is only known at run time (`?`).
+#: One dimension: its size, or None where the size is known at run time only (`?`).
 Dim = int | None
 Shape = tuple[Dim, ...]
 
@@ -55,7 +55,7 @@ class TensorDesc:
 
     @property
     def is_too_large(self) -> bool:
-        """Whether the known sizes alone make more bytes than 64 bits count; unknown sizes are not taken to be 0."""
+        """Whether the bytes of the known sizes alone exceed 64 bits; unknown sizes are not assumed to be 0."""
         known = [d for d in self.shape or () if d is not None]
         return math.prod(known) * self.dtype.numpy.itemsize >= 2**63
 
@@ -80,7 +80,7 @@ class TensorDesc:
         )
 
     def meet(self, other: TensorDesc) -> TensorDesc:
-        """The description that has the known sizes of two compatible ones."""
+        """The description with the known sizes of two compatible descriptions."""
         if self.shape is None or other.shape is None:
             return other if self.shape is None else self
         pairs = zip(self.shape, other.shape, strict=True)
@@ -124,9 +124,9 @@ def count(shape: Sequence[Dim]) -> int | None:
 
 @functools.lru_cache(maxsize=4096)
 def parse_desc(text: str) -> TensorDesc | None:
-    """The description in the text of an MLIR type, or None where it is not a tensor of a known type.
+    """The description in the text of an MLIR type, or None where the type is not a tensor of a known type.
 
-    Signed integers (`si64`) are read as signless ones; `ui8` is OneFlow's uint8, and so on.
+    Signed integers (`si64`) are read as signless integers; `ui8` is OneFlow's uint8, and so on.
     """
     if not (text.startswith("tensor<") and text.endswith(">")) or "," in text:
         return None
@@ -140,7 +140,7 @@ def parse_desc(text: str) -> TensorDesc | None:
 
 
 def _split_type(text: str) -> tuple[list[str], str]:
-    """The sizes and the element type of `2x?xf32`; the word `complex` has an x of its own."""
+    """The sizes and the element type of `2x?xf32`; the word `complex` contains an x."""
     match = re.fullmatch(r"((?:[\d?*]+x)*)(.*)", text)
     assert match is not None
     sizes, element = match.groups()
@@ -148,7 +148,7 @@ def _split_type(text: str) -> tuple[list[str], str]:
 
 
 def expected_type(mlir_type: ir.Type) -> str:
-    """What is expected in place of a type that `from_mlir` knows no description of."""
+    """The expected types, for the message about a type without a description."""
     if not isinstance(mlir_type, (ir.RankedTensorType, ir.UnrankedTensorType)):
         return "expected a tensor"
     if "," in str(mlir_type):

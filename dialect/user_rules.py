@@ -1,6 +1,7 @@
-"""The slots that users give: whatever a function raises or gives is an error of its operator, slot and place.
+"""The slots that users give: an exception or a wrong result of a function is an error with its operator, slot and
+place.
 
-Rules of built-in operators are called as they are; those of users go through `guard`, so that an error in one
+Rules of built-in operators are called directly; rules of users are called by `guard`, so that an error in a rule
 is reported with the user's operator, slot and place.
 """
 
@@ -24,7 +25,7 @@ from oneflow.dialect.scalar import Expr
 from oneflow.dialect.signature import Signature, SignatureError
 from oneflow.dialect.tensor_desc import TensorDesc
 
-#: How often an operator may stand in its own decomposition: one that counts an attribute down does.
+#: How often an operator may occur in its own decomposition, for example with an attribute that is counted down.
 DEEPEST = 24
 
 
@@ -44,7 +45,7 @@ _path = _Path()
 
 @dataclass(frozen=True)
 class UserRule:
-    """Which function of which operator is called, for the errors of it."""
+    """The function that is called and its operator, for error messages."""
 
     name: str
     slot: str
@@ -55,14 +56,14 @@ class UserRule:
         return OperatorError(f"oneflow.{self.name}: its slot {self.slot} ({self.place}): {text}")
 
     def expected(self, what: str, value: Any) -> OperatorError:
-        """The error of a rule that gives something else than it should."""
+        """The error of a rule with an unexpected result."""
         return self.error(f"expected {what}, got {_described_value(value)}")
 
     def call(self, function: Callable[..., Any], *args: Any, **attrs: Any) -> Any:
         """Calls the function.
 
         Raises:
-            OperatorError: it raises anything; one of the call that it is about stays as it is.
+            OperatorError: the rule raises; an `OperatorError` about the call itself is not wrapped.
         """
         try:
             return function(*args, **attrs)
@@ -75,10 +76,10 @@ class UserRule:
 
     @contextlib.contextmanager
     def nested(self) -> Iterator[None]:
-        """Within it the operator is being decomposed.
+        """A context in which the operator is being decomposed.
 
         Raises:
-            EndlessError: it is the decomposition of its own decomposition, too often for one that ends.
+            EndlessError: the operator occurs in its own decomposition too often for a decomposition that ends.
         """
         if _path.names.count(self.name) == DEEPEST:
             cycle = [self.name, *_path.names[len(_path.names) - _path.names[::-1].index(self.name) :], self.name]
@@ -93,7 +94,7 @@ class UserRule:
 
 
 def guard(name: str, slot: str, function: Rule) -> Rule:
-    """The function of a slot, one of those with a check, with its errors told as the user's."""
+    """The function of a slot with a check, whose errors are reported as the user's."""
     rule, check = UserRule(name, slot, _place(function)), _CHECKS[slot]
     inside = rule.nested if slot == "decompose" else contextlib.nullcontext
 
@@ -109,7 +110,7 @@ def _all_of(kind: type, value: Any) -> bool:
     return isinstance(value, (tuple, list, frozenset, set)) and all(isinstance(x, kind) for x in value)
 
 
-#: What slots that are no rules of a call have to be: in words, and the test.
+#: The requirements of slots that are no rules of a call: the text and the test.
 _OTHERS: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
     "reference": ("a function of NumPy arrays", lambda x: callable(x) or isinstance(x, Absent)),
     "laws": ("a tuple of laws", lambda x: _all_of(Law, x)),
@@ -127,7 +128,7 @@ def check_slots(name: str, slots: Mapping[str, Any]) -> None:
     """Checks the slots that are not guarded.
 
     Raises:
-        SignatureError: one is not what it has to be.
+        SignatureError: a slot violates its requirement.
     """
     for slot, (wanted, fits) in _OTHERS.items():
         if slots.get(slot) is not None and not fits(slots[slot]):
@@ -140,7 +141,7 @@ def check_factors(signature: Signature, factors: Factors) -> Factors:
     """`factors`.
 
     Raises:
-        SignatureError: they do not speak of the operands and results of the signature.
+        SignatureError: the names differ from the operands and results of the signature.
     """
     try:
         ins, outs = factors.sides()
@@ -194,7 +195,7 @@ def _check_count(rule: UserRule, op: Call, count: int, result: Any) -> None:
 
 
 def _checked_desc(rule: UserRule, desc: TensorDesc) -> TensorDesc:
-    """`desc` with sizes that are plain integers, for which those of NumPy are taken as well."""
+    """`desc` with sizes that are plain integers, which may be NumPy's integers."""
     try:
         shape = None if desc.shape is None else tuple(None if d is None else operator.index(d) for d in desc.shape)
     except TypeError:
@@ -238,7 +239,7 @@ def _gradients(rule: UserRule, name: str, operand: Any, grad: Any) -> Any:
 
 
 def _gradient(rule: UserRule, name: str, operand: Any, grad: Any) -> Any:
-    """A gradient, or what gives it later, whose errors are then the rule's as well."""
+    """A gradient or a deferred gradient; errors of a deferred gradient are errors of the rule."""
     if callable(grad):
         return lambda: _gradient(rule, name, operand, rule.call(grad))
     if grad is not None and not isinstance(grad, Value):

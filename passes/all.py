@@ -1,4 +1,4 @@
-"""Declares every pass of this package, so that it is known by name."""
+"""Declares every pass of this package, so that pipelines find each pass by name."""
 
 from oneflow.passes.registry import PASSES
 

@@ -1,6 +1,6 @@
 """`oneflow-autodiff`: functions that compute the gradients of others.
 
-The gradient is IR like any other: the operators' gradient slots build it, over a copy of the function.
+The gradient is ordinary IR: the gradient slots of the operators build the gradient on a copy of the function.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Autodiff(Pass):
 
     `func` may be left out where the module has one function. `wrt` are the numbers of the arguments to
     differentiate by, all floats by default; there is one result for each, of the argument's type. With
-    `value-and-grad` the results of `@<func>` come first. The one float result, of one element, is differentiated
+    `value-and-grad` the results of `@<func>` come first. A single float result of one element is differentiated
     as it is. Several float results, complex numbers, or more elements, or `cotangents`: a cotangent of each such
     result follows the arguments. Calls are inlined first. The added function can be differentiated again.
     """
@@ -63,7 +63,9 @@ class Autodiff(Pass):
         source = self._source(module, functions)
         name = f"{source.attributes['sym_name'].value}_grad"
         if name in functions:
-            raise PassError(f"{self.name}: there is a function @{name} already; rename it", functions[name].location)
+            raise PassError(
+                f"{self.name}: expected no function @{name}, got one; rename that function", functions[name].location
+            )
         body_of(source)
         copy = source.clone(ip=ir.InsertionPoint.after(source)).operation
         try:
@@ -98,7 +100,7 @@ class _Program:
     places: dict[int, ir.Location] = field(default_factory=dict)
 
     def add(self, op: ir.Operation, registry: Registry) -> None:
-        """Adds an operation after those before it."""
+        """Appends an operation to the list."""
         self.at = op.location
         entry = self._entry(op, registry)
         self.entries.append(entry)
@@ -115,7 +117,7 @@ class _Program:
         return reverse.Opaque(op.name, operands, tuple(self._define(r) for r in results))
 
     def value(self, handle: ir.Value) -> Value:
-        """The value of a handle; what a region reads of its own is defined when it is met."""
+        """The value of a handle; a value that a region reads from outside is defined at its first use."""
         return self.values[handle] if handle in self.values else self._define(handle)
 
     def _define(self, handle: ir.Value, source: Value | None = None) -> Value:
@@ -244,7 +246,7 @@ class _Gradient:
             raise PassError(str(error), place) from None
 
     def _name(self, results: int, cotangents: Sequence[int]) -> None:
-        """Names what is added: `x.grad` after the argument x, `y.cotangent` after the result y."""
+        """Names the added values: `x.grad` after the argument x, `y.cotangent` after the result y."""
         arguments = _attributes(self.function, "arg_attrs", len(self.arguments))
         attributes = _attributes(self.function, "res_attrs", results)
         kept = attributes if self.options.value_and_grad else []
@@ -265,7 +267,7 @@ class _Gradient:
         self.function.attributes["function_type"] = ir.TypeAttr.get(kind)
 
     def _remove_unused(self) -> None:
-        """Removes what nothing needs: forward operations too, where only the gradient is returned."""
+        """Removes operations without uses: also forward operations, where only the gradient is returned."""
         for op in reversed(_top_level(self.function)):
             removable = op.name in REMOVABLE or (dialect.is_oneflow(op) and dialect.record_of(op, self.registry).pure)
             if removable and all(next(iter(r.uses), None) is None for r in op.results):

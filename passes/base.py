@@ -1,17 +1,17 @@
-"""What a pass is: a frozen dataclass whose fields are its options.
+"""The base class of passes: a frozen dataclass whose fields are the options of the pass.
 
     @register_pass
     @dataclass(frozen=True)
     class FoldThings(Pass):
-        '''Folds things into one.
+        '''Folds nested scales.
 
-            %0 = "oneflow.thing"(%x)      ->   %0 = "oneflow.one"(%x)
+            %0 = "oneflow.scale"(%x)      ->   %0 = "oneflow.mul"(%x)
         '''
-        name: ClassVar[str] = "oneflow-fold-things"
+        name: ClassVar[str] = "oneflow-fold-scales"
         limit: int = 8
         def run(self, module, registry): ...
 
-On the command line it is `--oneflow-fold-things="limit=4"`.
+The command line option of this pass is `--oneflow-fold-scales="limit=4"`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from oneflow.dialect.record import Registry, suggestion
 
 
 class PassError(Exception):
-    """A pass that cannot do its work: what was expected, what was given, and where in the program."""
+    """The failure of a pass: the text states what was expected, what was given, and where in the program."""
 
     def __init__(self, message: str, location: ir.Location | None = None) -> None:
         super().__init__(message)
@@ -46,10 +46,10 @@ _BOOLS = {"true": True, "1": True, "": True, "false": False, "0": False}
 
 
 def parse_bool(text: str) -> bool:
-    """What an option of two values says; without a value it is true.
+    """The value of a boolean option; an option without a value is true.
 
     Raises:
-        PipelineError: it is neither.
+        PipelineError: the text is neither `true` nor `false`.
     """
     if text.lower() not in _BOOLS:
         raise PipelineError(f"expected true or false, got {text!r}")
@@ -69,7 +69,7 @@ class Option:
         """The value that `text` writes.
 
         Raises:
-            PipelineError: it is not a value of the option's type.
+            PipelineError: the text is not a value of the option's type.
         """
         if self.type is bool:
             return self._named(parse_bool, text)
@@ -91,18 +91,18 @@ class Option:
 
     @property
     def required(self) -> bool:
-        """Whether a pass cannot do without it."""
+        """Whether a pass requires the option."""
         return self.default is dataclasses.MISSING
 
     @property
     def default_text(self) -> str:
-        """What lists of options say of the default."""
+        """The text for the default in lists of options."""
         if self.required:
             return "required"
         return f"default {text}" if (text := self.format(self.default)) else "optional"
 
     def format(self, value: Any) -> str:
-        """`value` as `parse` reads it."""
+        """The text of `value` that `parse` reads."""
         if isinstance(value, bool):
             return str(value).lower()
         return ",".join(value) if isinstance(value, (tuple, list)) else str(value)
@@ -122,7 +122,7 @@ class Pass(ABC):
         """Transforms `module` in place; its context is current.
 
         Raises:
-            PassError: the work cannot be done. A pass that has emitted diagnostics raises it as well.
+            PassError: the pass fails. A pass that has emitted diagnostics raises `PassError` too.
         """
 
     @classmethod
@@ -143,7 +143,7 @@ class Pass(ABC):
             current = current_name(f"option of {cls.name}", name.replace("_", "-"))
             option = options.get(current)
             if option is None:
-                known = f"; it has {', '.join(options)}" if options else "; it has none"
+                known = f"; expected one of {', '.join(options)}" if options else "; the pass has no options"
                 raise PipelineError(f"pass {cls.name}: unknown option {name!r}{suggestion(name, options) or known}")
             try:
                 values[option.field] = option.parse(text)
@@ -171,7 +171,7 @@ class Pass(ABC):
 
 @functools.cache
 def _options(cls: type[Pass]) -> dict[str, Option]:
-    """The options of a pass, read from its annotations, which takes as long as a short pass."""
+    """The options of a pass, read from the annotations of the class; reading takes as long as a short pass."""
     types = typing.get_type_hints(cls)
     fields = dataclasses.fields(cls)
     options = [Option(f.name.replace("_", "-"), f.name, types[f.name], _default(f)) for f in fields]

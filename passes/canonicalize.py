@@ -27,7 +27,7 @@ FOLDING = "constant-folding"
 CONSTANT = "arith.constant"
 #: OneFlow's bookkeeping that says where an operation runs; laws apply only within one placement.
 PLACEMENT = ("device_tag", "device_name")
-#: What a replacement takes over from the operation it replaces.
+#: The attributes that a replacement copies from the replaced operation.
 INHERITED = (*PLACEMENT, "hierarchy", "scope_symbol_id")
 
 
@@ -42,7 +42,7 @@ class Canonicalize(Pass):
     becomes
         return %x
 
-    Pure operations without uses are removed. `laws` restricts the pass to the laws it names;
+    Pure operations without uses are removed. `laws` restricts the pass to the named laws;
     `constant-folding` is one of them. No law applies across operations of different placement.
     """
 
@@ -53,7 +53,7 @@ class Canonicalize(Pass):
         """Rewrites in place.
 
         Raises:
-            PassError: `laws` names an unknown law, or a law gives something else than what it replaces.
+            PassError: `laws` names an unknown law, or a law returns values of other types than the replaced results.
         """
         known = law_names(registry)
         for name in self.laws:
@@ -68,7 +68,7 @@ def law_names(registry: Registry) -> frozenset[str]:
 
 
 class LawBuilder(IRBuilder):
-    """Builds replacements, and answers what laws ask of values.
+    """Builds replacements, and answers the queries of laws about values.
 
     `owners` has the operation of each value, kept up to date by the rewriter: MLIR's own answer is slow.
     """
@@ -85,7 +85,7 @@ class LawBuilder(IRBuilder):
         self._inherited = {n: op.attributes[n] for n in INHERITED if n in op.attributes}
 
     def emit(self, op: Call, results: Sequence[TensorDesc]) -> list[Value]:
-        """Creates the operation with the placement of the one that is replaced."""
+        """Creates the operation with the placement of the replaced operation."""
         values = super().emit(op, results)
         for value in values:
             self._adopt(value.handle.owner.operation)
@@ -105,14 +105,14 @@ class LawBuilder(IRBuilder):
         self.owners.update((result, op) for result in op.results)
 
     def owner(self, value: ir.Value) -> ir.Operation | None:
-        """The operation that gives a value, casts looked through; None for a block argument."""
+        """The operation that defines a value, through casts; None for a block argument."""
         op = self.owners.get(value)
         while op is not None and op.name == dialect.CAST:
             op = self.owners.get(op.operands[0])
         return op
 
     def producer(self, value: Value, name: str) -> Call | None:
-        """The call of operator `name` that gives `value`, if one does and has the same placement."""
+        """The call of operator `name` that defines `value`, if there is such a call of the same placement."""
         op = self.owner(value.handle)
         if op is None or op.name != dialect.PREFIX + name:
             return None
@@ -138,9 +138,9 @@ class LawBuilder(IRBuilder):
 
 
 class _Rewriter:
-    """A worklist of operations by their first result; those that a rewrite touches come back.
+    """A worklist of operations by their first result; operations that a rewrite touches are added again.
 
-    Operations are no keys: MLIR hashes them by what they hold, which rewriting changes.
+    Operations are no keys: MLIR hashes operations by their content, which rewriting changes.
     """
 
     def __init__(self, registry: Registry, laws: frozenset[str]) -> None:
@@ -193,7 +193,7 @@ class _Rewriter:
         return all(o is not None and not o.operands for o in owners)
 
     def _fold(self, call: Call) -> list[Value] | None:
-        """The results of a call whose operands are known, if they are small enough to write."""
+        """The results of a call whose operands are known, if the results are small enough to write."""
         if not constants.can_evaluate(call.record):
             return None
         arrays = {k: self._arrays(v) for k, v in call.inputs.items()}
@@ -230,7 +230,7 @@ class _Rewriter:
         return replacements
 
     def _converted(self, value: Value, result: ir.Value) -> ir.Value:
-        """`value` with the type of the result it replaces."""
+        """`value` with the type of the replaced result."""
         if value.handle.type == result.type:
             return value.handle
         cast = tensor.CastOp(result.type, value.handle, ip=self.ops.ip, loc=self.ops.loc)
@@ -256,7 +256,7 @@ class _Rewriter:
 
 
 def _is_ours(op: ir.Operation) -> bool:
-    """Whether the pass looks at an operation: it gives values by an operator, a cast or a constant."""
+    """Whether the pass visits an operation: an operator, a cast or a constant."""
     return bool(op.results) and (dialect.is_oneflow(op) or op.name in (dialect.CAST, CONSTANT))
 
 

@@ -21,7 +21,7 @@ class CheckCollectives(Pass):
     """Checks that all ranks issue the same collectives in the same order; changes nothing.
 
     The module is a program with layouts and boxing, of which the programs of all ranks are written, or holds these
-    programs as modules of its own:
+    programs as nested modules:
 
         module attributes {oneflow.mesh = array<i64: 2>} {
           module attributes {oneflow.rank = 0 : i64} { func.func @main(..) .. }

@@ -1,4 +1,4 @@
-"""Constants in programs: known values, and the operations that write them.
+"""Constants in programs: known values, and the operations that define constants.
 
 A known value is the result of an `arith.constant` or of a pure operator without operands. An array of one
 repeated value is written as the `constant` operator, another small one as `arith.constant dense<..>`.
@@ -29,7 +29,7 @@ def can_evaluate(record: Operator) -> bool:
 
 
 def read_dense(op: ir.Operation) -> np.ndarray | None:
-    """The array of an `arith.constant`; None where it is too large or of a type that cannot be read."""
+    """The array of an `arith.constant`; None where the array is too large or has a type that cannot be read."""
     desc = from_mlir(op.results[0].type)
     attr = op.attributes["value"]
     is_readable = isinstance(attr, ir.DenseElementsAttr) and desc is not None and not desc.dtype.is_complex
@@ -44,7 +44,9 @@ def read_dense(op: ir.Operation) -> np.ndarray | None:
 
 
 def evaluate_call(op: Call) -> list[np.ndarray] | None:
-    """The results of a call on arrays; None where they are too large or cannot be computed, such as without SciPy."""
+    """The results of a call on arrays; None where the results are too large or cannot be computed, for example
+    without SciPy.
+    """
     try:
         described = Call(op.record, {k: _described(x) for k, x in op.inputs.items()}, op.attrs)
         if any((d.element_count or 0) > MOST_COMPUTED for d in infer(op.record, described)):

@@ -47,7 +47,7 @@ class Decompose(Pass):
 
 
 class Recorder(IRBuilder):
-    """Records the calls that it builds, so that those without users can be removed."""
+    """Records the calls that are built, so that calls without users can be removed."""
 
     def __init__(self, registry: Registry, ip: ir.InsertionPoint, loc: ir.Location) -> None:
         super().__init__(registry, ip, loc)
@@ -68,7 +68,7 @@ class Recorder(IRBuilder):
 
 
 class Writer(Recorder):
-    """Emits what operators decompose into, and what that decomposes into, in place of the operators."""
+    """Emits the decompositions of operators, recursively, in place of the operators."""
 
     def emit(self, op: Call, results: Sequence[TensorDesc]) -> list[Value]:
         """Emits the call, or its decomposition."""
@@ -92,7 +92,7 @@ def _decomposable(module: ir.Module, registry: Registry) -> list[ir.Operation]:
 
 
 def replace(op: ir.Operation, rule: Rule, registry: Registry, builder: type[Recorder] = Recorder) -> None:
-    """Replaces an operation by what `rule` builds with a `builder`; the rule is a slot such as `decompose`.
+    """Replaces an operation by the calls that `rule` builds with a `builder`; the rule is a slot such as `decompose`.
 
     Raises:
         PassError: the rank of an operand is unknown, or the rule makes a call that is not allowed.

@@ -16,14 +16,14 @@ from oneflow.passes.decompose import Writer
 from oneflow.passes.registry import register_pass
 from oneflow.passes.walk import gather
 
-#: Operations of other dialects that pass tensors on, whatever their elements are.
+#: Operations of other dialects that pass tensors on, for any element type.
 PASSING = ("func.", "scf.", "tensor.cast", "tensor.dim")
 
 
 @register_pass
 @dataclass(frozen=True)
 class ExpandComplex(Pass):
-    """Writes out operators on complex numbers by their slot `parts`; complex tensors get a last axis of two reals.
+    """Expands operators on complex numbers by their slot `parts`; complex tensors get a last axis of two reals.
 
         func.func @f(%x: tensor<4xcomplex<f32>>) -> tensor<4xf32> {
           %0 = "oneflow.real"(%x) : (tensor<4xcomplex<f32>>) -> tensor<4xf32>
@@ -166,7 +166,7 @@ class _Expansion:
         return ops.retype(value, desc)
 
     def _joined(self, ops: PartsBuilder, value: Value) -> ir.Value:
-        """The handle of a result; of a complex one that of the pairs, whose parts are remembered."""
+        """The handle of a result. For a complex result it is the handle of the pairs, whose parts are cached."""
         if not value.dtype.is_complex:
             return value.handle
         joined = ops.call("view_as_real", value)[0]

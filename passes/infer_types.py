@@ -1,9 +1,9 @@
 """`oneflow-infer-types`: shapes to a fixpoint, within functions, through calls and control flow.
 
-Types are only refined: `tensor<*xf32>` and `?` become what the operators' rules say, never the other way. An
-operation of another dialect that needs the old type gets a `tensor.cast` back to it. Values that have to have
+Types are only refined: `tensor<*xf32>` and `?` become the types of the operators' rules, never the reverse. An
+operation of another dialect that needs the old type gets a `tensor.cast` back to that type. Values that must have
 one type (the two yields of an `scf.if`, what callers pass and a function takes) are refined to what all of
-them agree on, and cast to it.
+these values agree on, and are cast to that type.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from oneflow.passes.structure import BodyUse, Function, Join, Operand, Structure
 @register_pass
 @dataclass(frozen=True)
 class InferTypes(Pass):
-    """Refines the types of results, function arguments and function results to what is known.
+    """Refines the types of results, function arguments and function results to the known types.
 
         %0 = "oneflow.relu"(%x) : (tensor<2x3xf32>) -> tensor<*xf32>
     becomes
@@ -140,7 +140,7 @@ class _Refiner:
         return cast.result
 
     def _refine(self, value: ir.Value, known: TensorDesc) -> bool:
-        """Gives `value` the type that it and `known` say together; whether anything changed."""
+        """Refines the type of `value` by `known`; returns whether the type changed."""
         stated = from_mlir(value.type)
         if stated is None or stated == known or not stated.compatible(known):
             return False
@@ -153,7 +153,7 @@ class _Refiner:
         return True
 
     def _cast_back(self, value: ir.Value, old: ir.Type) -> None:
-        """Gives users of other dialects the type they had."""
+        """Gives users of other dialects the previous type."""
         uses = self.structure.fixed.pop(value, None)
         if not uses:
             return
@@ -163,14 +163,16 @@ class _Refiner:
             use.op.operands[use.index] = back
 
     def _known(self, operands: Sequence[Operand], others: Sequence[TensorDesc] = ()) -> TensorDesc | None:
-        """What all of these values, and of `others`, are known to be; None where one is no tensor of OneFlow's."""
+        """The known type of all of these values and of `others`; None where one of the values is no tensor of
+        OneFlow's.
+        """
         values = [o.value for o in operands]
         if not (values or others) or any(from_mlir(v.type) is None for v in values):
             return None
         return common_type([*(self.inference.desc_of(v) for v in values), *others])
 
     def _passed_to_body(self, use: BodyUse) -> list[TensorDesc]:
-        """What an operator passes to its bodies."""
+        """The values that an operator passes to its bodies."""
         record = dialect.record_of(use.op, self.registry)
         return passed(dialect.operand_call(use.op, record, self.inference.desc_of))
 
@@ -181,7 +183,9 @@ class _Refiner:
                 self.changed |= self._refine(target, known)
 
     def _across_calls(self, function: Function) -> list[Function]:
-        """Refines what `function` returns and passes on; the functions that change by it."""
+        """Refines the results of `function` and the values that it passes to bodies; returns the functions that
+        change.
+        """
         news = []
         for number in range(0 if function.name in self.structure.referenced else len(function.results)):
             known = self._known([Operand(op, number) for op in function.returns])
@@ -203,7 +207,7 @@ class _Refiner:
                 self._refine(value, known)
 
     def _pass_arguments(self, callee: Function) -> bool:
-        """Refines the arguments of `callee` to what all calls and operators pass; whether anything changed."""
+        """Refines the arguments of `callee` to what all calls and operators pass; returns whether a type changed."""
         stays = callee.name in self.structure.referenced or (self.keep_public and callee.is_public)
         if callee.is_declaration or stays:
             return False
@@ -218,7 +222,7 @@ class _Refiner:
         return news
 
     def _settle(self) -> None:
-        """Casts what has to have a given type, and the tensors of repeated operands to a shared one."""
+        """Casts values to their required types, and the tensors of repeated operands to a shared type."""
         for function in self.structure.functions.values():
             for op in function.operations:
                 if op.name != dialect.CAST:

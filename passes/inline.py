@@ -1,4 +1,4 @@
-"""Calls replaced by the bodies of the functions they call.
+"""Inlining: calls replaced by the bodies of the called functions.
 
 MLIR's own `inline` leaves operations of dialects defined in Python alone.
 """
@@ -25,7 +25,7 @@ def body_of(function: ir.Operation) -> ir.Block:
     """The one block of a function.
 
     Raises:
-        PassError: it is a declaration, or has branches.
+        PassError: the function is a declaration, or has branches.
     """
     blocks = list(function.regions[0].blocks)
     if len(blocks) != 1:
@@ -36,7 +36,7 @@ def body_of(function: ir.Operation) -> ir.Block:
 
 
 def inline_calls(function: ir.Operation, functions: Mapping[str, ir.Operation], kept: Collection[str] = ()) -> None:
-    """Replaces every call in `function`, and every call in what replaces it, but those of functions in `kept`.
+    """Replaces every call in `function` recursively, except calls of functions in `kept`.
 
     Raises:
         PassError: a function called has no body, several blocks, or calls itself.
@@ -76,7 +76,7 @@ def refuse_function_values(root: ir.Operation) -> None:
     """Refuses functions that are taken as values, whose types passes cannot change.
 
     Raises:
-        PassError: there is one.
+        PassError: there is a call cycle.
     """
     for constant in _operations_named(root, CONSTANT):
         raise PassError("expected calls of functions by name, got one taken as a value", constant.location)
@@ -116,9 +116,10 @@ def _expand(
 
 
 def clone_with(op: ir.Operation, values: dict[ir.Value, ir.Value], inside: bool = True) -> ir.Operation:
-    """A copy of `op` at the insertion point, on `values` for operands that it names; its results are added.
+    """A copy of `op` at the insertion point, with the operands of `values`; the results of the copy are added to
+    `values`.
 
-    Without `inside` nothing in its regions reads any of them.
+    Without `inside` no operation in its regions reads any of these values.
     """
     copy = op.clone(ir.InsertionPoint.current).operation
 

@@ -1,4 +1,4 @@
-"""`oneflow-insert-boxing`: casts between the layouts that operators give and take, which become collectives."""
+"""`oneflow-insert-boxing`: casts between the layouts of results and operands, which become collectives."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class InsertBoxing(Pass):
         %1 = "oneflow.hierarchical_parallel_cast"(%0) {nd_sbp = [#sbp.broadcast], ..}
         %2 = "oneflow.relu"(%1) {oneflow.in_nd_sbp = [[#sbp.broadcast]], ..}
 
-    The path that moves the fewest bytes is taken, from the tensor as produced or as an earlier cast left it.
+    The path that moves the fewest bytes is chosen, from the layout of the producer or of an earlier cast.
     """
 
     name: ClassVar[str] = "oneflow-insert-boxing"
@@ -98,7 +98,9 @@ class _Boxer:
         return value
 
     def _box(self, op: ir.Operation, value: ir.Value, target: NdSbp) -> ir.Value:
-        """`value` as `target` says, before `op`; earlier versions of it are reused where they are visible."""
+        """`value` in the layout `target`, before `op`; earlier casts of the value are reused where these are
+        visible.
+        """
         versions = self.versions.setdefault((op.block, value), {self.layouts.values[value]: value})
         if target not in versions:
             steps = min((self._path(op, value, nd, target) for nd in versions), key=_effort)

@@ -20,7 +20,7 @@ from oneflow.passes.sbp.layouts import Layouts
 from oneflow.passes.sbp.submeshes import crosses, read_submeshes
 from oneflow.passes.structure import Function, Structure, operands_of
 
-#: Steps whose results are no larger than their operands: they run as soon as the operand is computed.
+#: Steps whose results are no larger than their operands: these steps run as soon as the operand is computed.
 EARLY = ("all_reduce", "all_max", "reduce_scatter")
 
 
@@ -39,8 +39,8 @@ class JoinBoxing(Pass):
         %2 = "oneflow.sgd_update"(%v, %1, %rate) {..}
         %4 = "oneflow.sgd_update"(%w, %3, %rate) {..}
 
-    Reductions move to where the last of their operands is computed, so that they overlap with what follows. One
-    collective has several tensors of at most `bytes` on a rank together, or one larger tensor: the first of many
+    Reductions move to where the last of their operands is computed, so that the reductions overlap with later work.
+    One collective has several tensors of at most `bytes` on a rank together, or one larger tensor: the first of many
     gradients are reduced while the last are computed. Logical shapes decide, so that all ranks join the same casts.
     """
 
@@ -109,7 +109,7 @@ def _axis(step: Step) -> int | None:
 
 @dataclass
 class _Bucket:
-    """Casts that move to the position of the last of them."""
+    """Casts that move to the position of the last cast."""
 
     casts: list[_Cast] = field(default_factory=list)
 
@@ -154,7 +154,9 @@ class _Joiner:
         self.home[op.results[0]] = cast.key
 
     def _close(self, key: Hashable) -> None:
-        """Moves the casts of a bucket to its last, and marks them if they are several."""
+        """Moves the casts of a bucket to the position of the last cast, and marks the casts of buckets with
+        several.
+        """
         *others, last = self.open.pop(key).casts
         for cast in (*others, last):
             del self.home[cast.op.results[0]]

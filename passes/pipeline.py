@@ -4,7 +4,7 @@
 
 MLIR's pass manager gets maximal runs of its own passes; when passes are timed or printed, each pass alone.
 On failure the pipeline is replayed on a copy to find the pass that failed, the program before that pass is
-written to a file, and the error ends with the command that reproduces it.
+written to a file, and the error ends with the command that reproduces the failure.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ tempfile = lazy("tempfile")
 
 
 class PipelineFailure(PassError):
-    """A pass that failed: its name, what was diagnosed, and the command that reproduces it.
+    """A failed pass: its name, the diagnostics, and the command that reproduces the failure.
 
-    The text has the places of what was diagnosed, `message` has none.
+    The text has the locations of the diagnostics, `message` has none.
     """
 
     def __init__(self, step: Step, diagnostics: Sequence[Diagnostic], reproduce: str) -> None:
@@ -50,14 +50,14 @@ class PipelineFailure(PassError):
 
 @dataclass
 class Watch:
-    """What is observed of a run.
+    """The observers of a run.
 
     `verify_each` verifies after each pass. Of a program that is `lowered`, which has no operators any more, a run of
     MLIR's passes is verified at its end. `before` and `after` name passes to print the program at (`*` for all), on
-    `stream` by `show`. `report` gets each diagnostic as it comes. `seconds` fills up with the time of each pass when
+    `stream` by `show`. `report` receives each diagnostic at once. `seconds` fills up with the time of each pass when
     `timing`, by `clock`. `reproducers` is the folder for the program before a failing pass; None writes none. `load`
-    are files that a reproducer needs; where it names none they are those that define the program's operators.
-    `flags` are what else its command line needs.
+    are files that a reproducer loads; the default is the files that define the program's operators.
+    `flags` are further arguments of its command line.
     """
 
     verify_each: bool = True
@@ -90,7 +90,7 @@ class Watch:
 def without_garbage_collection() -> Iterator[None]:
     """Turns garbage collection off: passes make many objects and few cycles, and each collection visits all objects.
 
-    Where collection is off already, its owner turns it on again: another thread may run passes too.
+    Where garbage collection is off already, the caller that turned collection off turns it on again.
     """
     enabled = gc.isenabled()
     if enabled:
@@ -104,7 +104,7 @@ def without_garbage_collection() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Pipeline:
-    """Passes in the order in which they run."""
+    """Passes in the order of execution."""
 
     steps: tuple[Step, ...]
 
@@ -212,7 +212,7 @@ def _run(
 
 
 def _run_ours(ours: Pass, module: ir.Module, registry: Registry) -> None:
-    """Runs one of our passes; what it does not expect of a program is an error of the pass as well."""
+    """Runs a pass of this package; an unexpected exception is reported as an error of the pass."""
     try:
         ours.run(module, registry)
     except Exception as error:
@@ -246,7 +246,7 @@ def _verifies(module: ir.Module) -> bool:
 
 
 class UpstreamError(PassError):
-    """What MLIR diagnosed itself."""
+    """The diagnostics of MLIR."""
 
     def __init__(self, error: ir.MLIRError) -> None:
         super().__init__(str(error))
@@ -265,7 +265,9 @@ def _emit(error: PassError, collector: Collector) -> None:
 
 
 def _stem(watch: Watch, program: ir.Operation) -> str:
-    """What files about a program begin with: its own file's name, which its place tells where the watch does not."""
+    """The start of the names of files about a program: the name of the program's own file, or that of its
+    location.
+    """
     file = re.sub(r":\d+:\d+$", "", place_of(program.location)) if watch.file == "-" else watch.file
     if file in ("-", "<stdin>"):
         return "stdin"
@@ -273,9 +275,9 @@ def _stem(watch: Watch, program: ir.Operation) -> str:
 
 
 def _definitions(text: str, registry: Registry) -> str:
-    """The files that define operators of a program which are no part of the package, as `--load-ops` takes them.
+    """The files outside of the package that define operators of a program, as arguments of `--load-ops`.
 
-    Of a Python file, which may be a whole script, the names of the operators say how far it is run.
+    A Python file may be a whole script: the names of the operators state how far the script is run.
     """
     files: dict[str, list[str]] = {}
     for name in dict.fromkeys(re.findall(r"oneflow\.(\w+)", text)):
@@ -288,7 +290,7 @@ def _definitions(text: str, registry: Registry) -> str:
 
 
 def _write_reproducer(step: Step, text: str, watch: Watch, load: str, stem: str) -> str:
-    """Writes the program before `step`; the command that runs it, or why there is none."""
+    """Writes the program before `step`; returns the command that runs the step, or why there is no such command."""
     if watch.reproducers is None:
         return ""
     path = watch.reproducers / f"{stem}.{step.name}.reproducer.mlir"

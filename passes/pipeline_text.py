@@ -1,7 +1,7 @@
 """Pipelines as text: `builtin.module(func.func(canonicalize,cse),oneflow-infer-types{keep-public=false})`.
 
-The grammar is mlir-opt's; our passes and MLIR's stand in one list. Reading gives `Step`s, one per pass, with
-the operations it is nested in.
+The grammar is mlir-opt's; one list holds passes of this package and of MLIR. The reader returns `Step`s, one per
+pass, with the operations that the pass is nested in.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from oneflow.passes.registry import PASSES, PIPELINES, lookup_pass
 from oneflow.passes.upstream import UPSTREAM
 
 ROOT = "builtin.module"
-#: The most parentheses that a pipeline may have: it is read by functions that call themselves.
+#: The most parentheses that a pipeline may have: the reader is recursive.
 DEEPEST = 200
 _PART = re.compile(r"(?P<name>[\w.-]+)\s*(?:\((?P<nested>.*)\)|\{(?P<options>.*)\})?", re.DOTALL)
 _RESTRICTED = re.compile(r"restricted to '([\w.]+)'")
@@ -28,7 +28,9 @@ _RESTRICTED = re.compile(r"restricted to '([\w.]+)'")
 
 @dataclass(frozen=True)
 class Step:
-    """One pass of a pipeline: the operations it is nested in below the module, its name and its options."""
+    """One pass of a pipeline: the operations below the module that the pass is nested in, its name and its
+    options.
+    """
 
     name: str
     options: str = ""
@@ -36,7 +38,7 @@ class Step:
 
     @property
     def ours(self) -> Pass | None:
-        """The pass, where it is one of ours."""
+        """The pass, where the pass belongs to this package."""
         return PASSES[self.name].from_options(split_options(self.options)) if self.name in PASSES else None
 
     @property
@@ -94,10 +96,10 @@ def _parse_list(text: str, anchors: tuple[str, ...]) -> Iterator[Step]:
 
 
 def expand(step: Step) -> Iterator[Step]:
-    """The steps that a step stands for: those of a registered pipeline, or itself under today's name.
+    """The expansion of a step: the steps of a registered pipeline, or the step under its present name.
 
     Raises:
-        PipelineError: a pipeline is given options, or stands inside an operation.
+        PipelineError: a pipeline has options, or is nested in an operation.
     """
     step = replace(step, name=current_name("pass", step.name))
     if step.name not in PIPELINES:
@@ -119,7 +121,7 @@ def parse_flag(name: str, options: str) -> list[Step]:
 
 
 def check_step(step: Step) -> Step:
-    """`step`, nested in the operation that MLIR wants where it says so.
+    """`step`, nested in the operation that the pass of MLIR requires.
 
     Raises:
         PipelineError: the pass or an option is unknown, or one of our passes is not on the module.
@@ -129,7 +131,10 @@ def check_step(step: Step) -> Step:
     if step.name in PASSES:
         if step.anchors:
             inside = "(".join(step.anchors)
-            raise PipelineError(f"pass {step.name}: runs on the module, got it inside {inside}(..); write it outside")
+            raise PipelineError(
+                f"pass {step.name}: expected the pass at the module, got the pass inside "
+                f"{inside}(..); move the pass outside"
+            )
         PASSES[step.name].from_options(split_options(step.options))
         return step
     try:

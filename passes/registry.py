@@ -18,7 +18,7 @@ P = TypeVar("P", bound=type[Pass])
 
 
 class PassTable(MutableMapping[str, type[Pass]]):
-    """Passes by their command-line names; a pass that is only declared is the name of its module."""
+    """Passes by their command-line names; a declared pass that is not imported is the name of its module."""
 
     def __init__(self) -> None:
         self._passes: dict[str, type[Pass] | str] = {}
@@ -66,7 +66,7 @@ class PassTable(MutableMapping[str, type[Pass]]):
 
 #: Every pass by its command-line name.
 PASSES = PassTable()
-#: Named pipelines: the text each stands for, as `--pass-pipeline` takes it inside `builtin.module(..)`.
+#: Named pipelines: the text of each, as in `--pass-pipeline` inside `builtin.module(..)`.
 PIPELINES: dict[str, str] = {}
 _SUMMARIES: dict[str, str] = {}
 
@@ -75,7 +75,7 @@ def register_pass(cls: P) -> P:
     """Makes a pass known by its name; a class decorator.
 
     Raises:
-        ValueError: the name is taken, or the pass says nothing of what it does.
+        ValueError: the name is taken, or the pass has no docstring.
     """
     registered = PASSES.module_of(cls.name)
     is_declared = registered == cls.__module__ and cls.name not in PASSES.loaded()
@@ -83,13 +83,13 @@ def register_pass(cls: P) -> P:
         other = registered or "a pipeline"
         raise ValueError(f"pass {cls.name} is registered twice: in {other} and in {cls.__module__}; rename one")
     if not cls.summary():
-        raise ValueError(f"pass {cls.name}: expected a docstring that says what it does")
+        raise ValueError(f"pass {cls.name}: expected a docstring that states what the pass does")
     PASSES[cls.name] = cls
     return cls
 
 
 def register_pipeline(name: str, text: str, summary: str) -> None:
-    """Makes `--name` stand for the pipeline `text`.
+    """Registers the pipeline `text` as `--name`.
 
     Raises:
         ValueError: the name is taken.
@@ -100,7 +100,7 @@ def register_pipeline(name: str, text: str, summary: str) -> None:
 
 
 def pipeline_summary(name: str) -> str:
-    """What a registered pipeline does, in one line."""
+    """The summary of a registered pipeline, in one line."""
     return _SUMMARIES.get(name, "")
 
 
@@ -108,7 +108,7 @@ def lookup_pass(name: str) -> type[Pass]:
     """The pass called `name`.
 
     Raises:
-        PipelineError: there is none; the nearest name is suggested.
+        PipelineError: there is no such pass; the nearest name is suggested.
     """
     if name not in PASSES:
         raise PipelineError(f"unknown pass {name}{suggestion(name, [*PASSES, *PIPELINES])}")
@@ -123,6 +123,6 @@ def check_names(names: Iterable[str]) -> None:
     """
     for name in names:
         if name in PIPELINES:
-            raise PipelineError(f"expected passes, got {name}, which stands for several; name one of them")
+            raise PipelineError(f"expected passes, got the pipeline {name}; name one of its passes")
         if name not in PASSES and name not in UPSTREAM:
             raise PipelineError(f"expected passes, got {name!r}{suggestion(name, [*PASSES, *UPSTREAM])}")

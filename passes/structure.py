@@ -13,7 +13,8 @@ from oneflow.dialect._mlir import ir
 from oneflow.dialect.oneflow import CAST, PREFIX, named_functions
 from oneflow.dialect.tensor_desc import TensorDesc, from_mlir
 
-#: Operations whose operands may change their type; besides those of the dialect and those that joins name.
+#: Operations whose operands may change their type; in addition to operations of the dialect and operations that joins
+#: name.
 FLEXIBLE = frozenset({CAST, "tensor.dim", "func.return", "func.call"})
 
 
@@ -26,13 +27,13 @@ class Operand:
 
     @property
     def value(self) -> ir.Value:
-        """The value it is now."""
+        """The current value."""
         return self.op.operands[self.index]
 
 
 @dataclass(frozen=True)
 class Join:
-    """Values that have one type: control flow takes the sources to the targets."""
+    """Values that have one type: control flow passes the sources to the targets."""
 
     targets: tuple[ir.Value, ...]
     sources: tuple[Operand, ...]
@@ -40,7 +41,7 @@ class Join:
 
 @dataclass(frozen=True)
 class CallSite:
-    """A call and the function that makes it; `callee` is the symbol, as the function's module knows it."""
+    """A call and its caller; `callee` is the symbol in the module of the caller."""
 
     op: ir.Operation
     callee: str
@@ -58,7 +59,7 @@ class BodyUse:
 
 @dataclass(eq=False)
 class Function:
-    """One `func.func`: the dialect's operations and casts in program order, and what leaves and enters."""
+    """One `func.func`: the dialect's operations and casts in program order, and the values that enter and leave."""
 
     op: ir.Operation
     operations: list[ir.Operation] = field(default_factory=list)
@@ -73,7 +74,7 @@ class Function:
 
     @property
     def name(self) -> str:
-        """The symbol, after those of the modules around it but for the outermost: `@a::@f` is `a::f`."""
+        """The symbol after the symbols of all enclosing modules except the outermost: `@a::@f` is `a::f`."""
         return self.qualified(str(self.op.attributes["sym_name"].value))
 
     def qualified(self, symbol: str) -> str:
@@ -82,12 +83,12 @@ class Function:
 
     @property
     def is_declaration(self) -> bool:
-        """Whether there is no body."""
+        """Whether the function has no body."""
         return not self.op.regions[0].blocks
 
     @property
     def is_public(self) -> bool:
-        """Whether other modules may call it."""
+        """Whether other modules may call the function."""
         attributes = self.op.attributes
         return "sym_visibility" not in attributes or attributes["sym_visibility"].value == "public"
 
@@ -97,7 +98,7 @@ class Function:
         return [] if self.is_declaration else list(self.op.regions[0].blocks[0].arguments)
 
     def refine_result(self, number: int, known: TensorDesc, type_of: Callable[[TensorDesc], ir.Type]) -> bool:
-        """States what is known of a result; whether anything changed."""
+        """Records the known type of a result; returns whether the type changed."""
         stated = from_mlir(self.results[number])
         if stated is None or not stated.compatible(known) or stated.meet(known) == stated:
             return False
@@ -116,7 +117,7 @@ class Function:
 class Structure:
     """The functions of a program by name, the calls of each, and the values whose users need their type.
 
-    `referenced` are the functions that another operation than a call names: their types have to stay.
+    `referenced` are the functions that operations other than calls name: the types of these functions must stay.
     """
 
     functions: dict[str, Function] = field(default_factory=dict)
@@ -190,7 +191,7 @@ class Structure:
 
 
 def operands_of(op: ir.Operation) -> list[ir.Value]:
-    """The operands of an operation, and what everything nested in it takes from outside."""
+    """The operands of an operation, and the values from outside that nested operations read."""
     if not len(op.regions):
         return list(op.operands)
     operands, defined = list[ir.Value](), set[ir.Value]()
@@ -207,7 +208,7 @@ def operands_of(op: ir.Operation) -> list[ir.Value]:
 
 
 def _scope(op: ir.Operation) -> list[str]:
-    """The modules around an operation but for the outermost, outside first: their symbols, else positions."""
+    """The enclosing modules of an operation except the outermost, outside first: their symbols, else positions."""
     module = op.parent
     if module is None or module.parent is None:
         return []
@@ -227,7 +228,7 @@ def _if_joins(op: ir.Operation) -> list[Join]:
 
 
 def _for_joins(op: ir.Operation) -> list[Join]:
-    """Bounds and step come before the initial values, the position before the carried arguments."""
+    """Bounds and step precede the initial values, the position precedes the carried arguments."""
     (last,) = _yields(op)
     carried = list(op.regions[0].blocks[0].arguments)[1:]
     return [
@@ -240,7 +241,7 @@ _JOINS = {"scf.if": _if_joins, "scf.for": _for_joins}
 
 
 def _successors(op: ir.Operation) -> list[tuple[ir.Block, int]]:
-    """The blocks a branch goes to, and the number of the first operand it hands to each."""
+    """The successors of a branch, and the number of the first operand that is passed to each."""
     blocks = list(op.successors)
     if op.name == "cf.br":
         return [(blocks[0], 0)]

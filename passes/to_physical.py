@@ -45,8 +45,8 @@ class ToPhysical(Pass):
         %1 = "oneflow.ccl_all_gather"(%0) {axis = 0, sizes = array<i64: 4, 4>, mesh_axes = array<i32: 0>, ..}
 
     Casts with one number `oneflow.joined` become one collective of several tensors.
-    A rank has the operators of its placements alone; a tensor that goes from one placement to another is a
-    `ccl_send_recv` between the ranks of both, and what lies on other ranks is an empty tensor.
+    A rank has the operators of its placements alone; a tensor that moves from one placement to another is a
+    `ccl_send_recv` between the ranks of both, and a tensor of other ranks is an empty tensor.
     Arguments and results keep `oneflow.nd_sbp` and get `oneflow.logical_shape`. `check` writes the programs of all
     ranks and makes sure that they issue the same collectives in the same order.
     """
@@ -59,7 +59,7 @@ class ToPhysical(Pass):
         """Rewrites the program for `rank`.
 
         Raises:
-            PassError: there is no such rank, the program is not annotated and boxed, a function is a value, or
+            PassError: the rank does not exist, the program is not annotated and boxed, a function is a value, or
                 (`check`) ranks would wait for each other for ever.
         """
         mesh = notes.read_mesh(module.operation)
@@ -75,7 +75,7 @@ def physical(module: ir.Module, rank: int, registry: Registry) -> ir.Module:
     """The program of `rank`, as a new module; `module` is annotated and boxed.
 
     Raises:
-        PassError: it is not.
+        PassError: the program is not annotated and boxed.
     """
     with module.context:
         copy = ir.Module.parse(module.operation.get_asm(enable_debug_info=True, assume_verified=True))
@@ -87,7 +87,7 @@ def lower_to_rank(module: ir.Module, rank: int, registry: Registry) -> None:
     """Rewrites an annotated and boxed program in place.
 
     Raises:
-        PassError: it is not annotated and boxed.
+        PassError: the program is not annotated and boxed.
     """
     submeshes, structure = read_submeshes(module.operation), Structure.of(module.operation)
     boxing = {name: Boxing(s.mesh) for name, s in submeshes.items()}
@@ -104,7 +104,7 @@ def lower_to_rank(module: ir.Module, rank: int, registry: Registry) -> None:
 
 @dataclass(frozen=True)
 class _Local:
-    """What an operator becomes on one rank: attributes (None for those at their defaults), and types of results."""
+    """An operator on one rank: attributes (None for those at their defaults), and types of results."""
 
     record: Operator
     attributes: Mapping[str, ir.Attribute | None]
@@ -120,7 +120,7 @@ def _attributes_of(local: Call) -> dict[str, ir.Attribute | None]:
 
 
 class _Lowering:
-    """One function, first read as it is, then rewritten for one rank."""
+    """One function, first read, then rewritten for one rank."""
 
     def __init__(self, function: Function, boxing: Mapping[str, Boxing], layouts: Layouts, rank: int) -> None:
         self.function, self.boxing, self.layouts, self.rank = function, boxing, layouts, rank
@@ -230,7 +230,7 @@ class _Lowering:
         adjacent = not joined.ops or self.before == joined.ops[-1]
         if not alike or not adjacent or (joined.ops and not _same_collective(joined.places[0], places[0])):
             raise PassError(
-                f"{op.name}: expected casts of one {notes.JOINED}, {number}, to stand side by side and to be the same"
+                f"{op.name}: expected casts of one {notes.JOINED}, {number}, to be adjacent and of the same"
                 f" collective, one of {', '.join(JOINED)}; got {', '.join(p.step.kind for p in places) or 'nothing'}",
                 op.location,
             )
@@ -239,7 +239,7 @@ class _Lowering:
         return joined.write
 
     def _rank(self, place: Submesh) -> int:
-        """This rank's number in a placement that has it."""
+        """This rank's number in a placement that contains the rank."""
         rank = place.place(self.rank)
         assert rank is not None
         return rank
@@ -277,7 +277,7 @@ class _Lowering:
 
     @staticmethod
     def _drop(op: ir.Operation) -> None:
-        """Removes a cast; the operation that needs it casts again, to a local type."""
+        """Removes a cast; the reader casts again, to a local type."""
         op.results[0].replace_all_uses_with(op.operands[0])
         op.erase()
 
@@ -363,7 +363,7 @@ def local_desc(desc: TensorDesc, nd: NdSbp, place: Submesh, rank: int) -> Tensor
 
 
 def _check_local(op: ir.Operation, local: Call) -> None:
-    """Checks that the operator, called on one rank's operands, gives what its signature says.
+    """Checks that the operator, called on one rank's operands, has results of its signature.
 
     Raises:
         PassError: the record's signature or its `local` attributes are wrong.

@@ -1,4 +1,4 @@
-"""The operations of a program that a pass looks for, before it changes any."""
+"""Walks: the operations of a program that a pass rewrites, gathered before the first change."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def gather(
 ) -> list[ir.Operation]:
     """The selected operations among `root` and all in its regions, in program order.
 
-    An operation comes after the operations in its regions, or with `ir.WalkOrder.PRE_ORDER` before them.
+    An operation follows the operations in its regions, or with `ir.WalkOrder.PRE_ORDER` before them.
     """
     operations: list[ir.Operation] = []
 
@@ -65,5 +65,5 @@ def is_used_once(value: ir.Value) -> bool:
 
 
 def returned_values(block: ir.Block) -> list[ir.Value]:
-    """What a function's block returns."""
+    """The returned values of a function's block."""
     return list(block.operations[len(block.operations) - 1].operands)

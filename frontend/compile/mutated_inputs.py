@@ -17,28 +17,31 @@ from oneflow.runtime.spans import overlap
 
 
 def check(traced: Traced, arguments: Sequence[Any], arrays: Sequence[Data], name: str) -> None:
-    """Checks the arguments of a call that updates some of them.
+    """Checks the arguments of a call that updates arguments.
 
     Raises:
         RuntimeError: one requires grad, or the call is recorded for gradients.
-        CallError: one that is updated is not writable, or in the memory of another tensor that the call reads.
+        CallError: an updated argument is not writable, or shares memory with another tensor that the call reads.
     """
     outside = [c for c in traced.captured if isinstance(c, EagerTensor)]
     is_recorded = bool(traced.activity) and not traced.effects.sets_leaves
     if MODE.recording and (is_recorded or any(isinstance(x, EagerTensor) and x.requires_grad for x in arguments)):
         raise refuse(
-            f"{name} updates arguments in place, and a gradient flows to what it reads: call it "
-            "within flow.no_grad(), or have it return what it computes of x.clone()"
+            f"{name} updates arguments in place, and a gradient flows to its operands: call the function "
+            "within flow.no_grad(), or compute the result from x.clone()"
         )
     for number in traced.effects.mutated_numbers:
         array, path = arrays[number], traced.names[number]
         if isinstance(array, np.ndarray) and not array.flags.writeable:
-            raise CallError(f"{name}: expected argument {path} to be writable, as it is updated", user_location())
+            raise CallError(
+                f"{name}: expected argument {path} to be writable, since the function updates the argument",
+                user_location(),
+            )
         others = [x for i, x in enumerate(zip(arguments, arrays, strict=True)) if i != number]
         if any(_share_elements(arguments[number], array, x) for x in (*others, *((t, None) for t in outside))):
             raise CallError(
-                f"{name}: expected argument {path}, which it updates, not to share memory with its other inputs; "
-                f"pass {path}.clone()",
+                f"{name}: expected argument {path}, which the function updates, not to share memory with other "
+                f"inputs; pass {path}.clone()",
                 user_location(),
             )
 

@@ -21,9 +21,9 @@ class Scope(NamedTuple):
     """The settings of contexts.
 
     Attributes:
-        autocast: what converts the operands of operators, None outside of `flow.autocast`.
+        autocast: the conversion of the operands of operators, None outside of `flow.autocast`.
         global_mode: the placement and SBP layout of tensors that functions make, None for tensors of this process.
-        loss_scale: gives the factor of the gradient that `backward` begins with, None for 1.
+        loss_scale: returns the factor of the initial gradient of `backward`, None for 1.
     """
 
     autocast: Any = None
@@ -46,7 +46,7 @@ def set_default_dtype(d: DType) -> None:
     """Sets the element type of tensors made of Python floats, and of layers.
 
     Raises:
-        TypeError: it is no type of floats.
+        TypeError: the type is no type of floats.
     """
     if not isinstance(d, DType) or not d.is_float:
         raise TypeError(f"expected a type of floats such as flow.float64, got {d!r}")
@@ -64,5 +64,5 @@ def within(scope: Scope) -> Iterator[None]:
 
 
 def loss_scale(get: Callable[[], float] | None) -> AbstractContextManager[None]:
-    """A context in which `backward` of one element begins with the number that `get` gives, not with 1."""
+    """A context in which `backward` of one element begins with the number `get()`, not with 1."""
     return within(SCOPE.get()._replace(loss_scale=get))

@@ -29,13 +29,13 @@ class SourceLocation:
         return f"{self.file}:{self.line}"
 
 
-#: The position in a foreign program that an importer is at; it stands for the position of the user's frame.
+#: The position in a foreign program that an importer has reached, in place of the position of the user's frame.
 _IMPORTED: ContextVar[SourceLocation | None] = ContextVar("imported", default=None)
 
 
 @contextmanager
 def located(place: SourceLocation | None) -> Iterator[None]:
-    """Within it the user's position is `place`, a position in a program that is imported."""
+    """A context in which the user's position is `place`, a position in an imported program."""
     token = _IMPORTED.set(place)
     try:
         yield
@@ -44,7 +44,7 @@ def located(place: SourceLocation | None) -> Iterator[None]:
 
 
 class OneFlowError(ValueError):
-    """An error at a line of the user's program: what was expected, what came, and what to write instead."""
+    """An error at a line of the user's program: what was expected, what was given, and a remedy."""
 
     def __init__(self, text: str, location: SourceLocation | None = None) -> None:
         source = getline(location.file, location.line).strip() if location else ""
@@ -57,7 +57,7 @@ class TraceError(OneFlowError):
 
 
 class CallError(OneFlowError):
-    """A compiled function was called with arguments that it does not take."""
+    """A compiled function was called with illegal arguments."""
 
 
 def fail(text: str, location: SourceLocation | None = None) -> OneFlowError:
@@ -68,7 +68,9 @@ def fail(text: str, location: SourceLocation | None = None) -> OneFlowError:
 
 
 def refuse(text: str) -> RuntimeError:
-    """The error to raise for what eager tensors do not allow, at the user's line: `raise refuse("expected ..")`."""
+    """The error to raise for illegal operations on eager tensors, at the user's line: `raise refuse("expected
+    ..")`.
+    """
     return RuntimeError(f"{user_location()}: {text}")
 
 

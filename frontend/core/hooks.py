@@ -1,4 +1,4 @@
-"""Hooks: functions that users register on tensors and modules, and the handles that remove them."""
+"""Hooks: functions that users register on tensors and modules, and the handles that remove hooks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Hook = Callable[..., Any]
 
 
 class Hooks:
-    """Hooks in the order in which they are called.
+    """Hooks in the order of their calls.
 
     `version` counts the changes of these hooks, `changes` those of all hooks and of all attributes of modules.
     """
@@ -24,7 +24,7 @@ class Hooks:
         self.version = 0
 
     def add(self, function: Hook, *, prepend: bool = False, with_kwargs: bool = False) -> Handle:
-        """Adds a hook after the others, or before them; the handle removes it.
+        """Adds a hook after the others, or before the others; the handle removes the hook.
 
         Raises:
             TypeError: `function` is not callable.
@@ -38,11 +38,11 @@ class Hooks:
 
     @staticmethod
     def invalidate_guards() -> None:
-        """Has the guards of all programs compare their versions again: attributes of a module have changed."""
+        """Makes the guards of all programs compare their versions again: attributes of a module have changed."""
         Hooks.changes += 1
 
     def discard(self, handle: Handle) -> None:
-        """Removes a hook, if it is there."""
+        """Removes a hook, if the hook is registered."""
         if handle in self._functions:
             self._functions.remove(handle)
             self._changed()
@@ -55,12 +55,12 @@ class Hooks:
         """A gradient, as a tensor, after all hooks.
 
         Raises:
-            RuntimeError: a hook gives something else than a gradient or None.
+            RuntimeError: a hook returns a value that is neither a gradient nor None.
         """
         for hook in self:
             changed = hook.function(grad)
             if changed is not None and getattr(changed, "desc", None) != grad.desc:
-                raise refuse(f"expected a hook to give a gradient of type {grad.desc} or None, got {changed!r}")
+                raise refuse(f"expected a hook to return a gradient of type {grad.desc} or None, got {changed!r}")
             grad = grad if changed is None else changed
         return grad
 
@@ -72,7 +72,7 @@ class Hooks:
 
 
 class Handle:
-    """One hook: `remove()`, or the end of a `with`, removes it."""
+    """One hook: `remove()`, or the end of a `with`, removes the hook."""
 
     def __init__(self, hooks: Hooks, function: Hook, with_kwargs: bool) -> None:
         self._hooks, self.function, self.with_kwargs = hooks, function, with_kwargs

@@ -21,8 +21,8 @@ ValueLayout = tuple[Placement | None, NdSbp | None]
 class ProgramPlacements:
     """The placements of a program.
 
-    `home` is that of the mesh of the program, and of everything without a placement; `named` are parts of it, by the
-    names that the program has for them.
+    `home` is the placement of the mesh of the program, and of values without a placement; `named` are parts of the
+    mesh, by the names in the program.
     """
 
     home: Placement
@@ -39,7 +39,7 @@ class ProgramPlacements:
 
 @dataclass
 class PlacementCollector:
-    """The placements that come up while a function is traced; `default` is that of tensors without one."""
+    """The placements that occur while a function is traced; `default` is the placement of tensors without one."""
 
     default: Placement | None
     known: list[Placement] = field(default_factory=list)
@@ -62,7 +62,7 @@ class PlacementCollector:
         return f"p{self.known.index(placement)}"
 
     def with_axes_of(self, sbp: object) -> Placement | None:
-        """A placement whose mesh has as many axes as a layout; else any placement, None if there is none."""
+        """A placement whose mesh has as many axes as a layout; else any placement, None without placements."""
         axes = len(sbp) if isinstance(sbp, Sequence) else 1
         return next((p for p in self.known if len(p.mesh) == axes), next(iter(self.known), None))
 
@@ -104,7 +104,7 @@ def _layout_attributes(
 
 
 def _name_placements(entry: ir.Operation, program_placements: ProgramPlacements) -> None:
-    """Removes the placement of casts where there is only one, and gives casts to the home its fixed name."""
+    """Removes the placement of casts where there is only one, and sets the fixed name on casts to the home."""
 
     def visit(op: ir.Operation) -> ir.WalkResult:
         if crosses(op) and placement_of(op) not in program_placements.named:

@@ -1,4 +1,4 @@
-"""A probe of gradient rules: which values a rule reads, found by running it on types alone."""
+"""A probe of gradient rules: which values a rule reads, found by a run of the rule on types alone."""
 
 from __future__ import annotations
 

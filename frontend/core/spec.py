@@ -1,4 +1,4 @@
-"""Specs: what a function is traced for, shapes, element types and layouts of its arguments."""
+"""Specs: the shapes, element types and layouts of arguments that a function is traced for."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class TensorSpec:
         shape: sizes; None for a dimension that is only known at run time.
         dtype: the element type; a NumPy dtype or its name is taken too.
         name: the argument's name in the program; None: that of the Python parameter.
-        placement: the ranks that it lies on; None where it lies on none, or on those that the function says.
-        sbp: how it lies there, one SBP for each mesh axis; None leaves it open.
+        placement: the ranks of the tensor; None for a tensor without ranks, or for the ranks of the function.
+        sbp: the layout on the placement, one SBP for each mesh axis; None for a layout to be inferred.
     """
 
     shape: tuple[int | None, ...]
@@ -55,7 +55,7 @@ class TensorSpec:
         )
 
     def layout_on(self, home: Placement) -> tuple[Placement | None, NdSbp | None]:
-        """The placement, None for `home`, and the layout, None where it is open.
+        """The placement, None for `home`, and the layout, None for a layout to be inferred.
 
         Raises:
             ValueError: the layout does not fit the placement.
@@ -86,7 +86,7 @@ def _size(size: Any, shape: tuple[Any, ...]) -> int | None:
 
 
 def _dtype(dtype: Any) -> DType:
-    """An element type of ours, or what stands for one."""
+    """The element type for a dtype or a name of one."""
     if isinstance(dtype, DType):
         return dtype
     try:

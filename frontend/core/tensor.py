@@ -1,7 +1,7 @@
 """The tensor of a trace: a shape and an element type, and no values.
 
-`methods.py` adds operators and methods, which are those of the functional API; this module has what a tensor knows of
-itself, and what a trace refuses.
+`methods.py` adds operators and methods, which are those of the functional API; this module has the attributes of a
+tensor itself, and the operations that a trace refuses.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Tensor(Value):
 
     @property
     def shape(self) -> tuple[Any, ...]:
-        """The shape. To users a dynamic size is a `Size`, a number of the program; within this package it is None."""
+        """The shape. To users a dynamic size is a `Size`, a number of the program; within this package None."""
         known = super().shape
         if None not in known:
             return Shape(known)
@@ -52,7 +52,7 @@ class Tensor(Value):
         """The shape, or the size of one dimension, a `Size` where it is dynamic.
 
         Raises:
-            OneFlowError: there is no such dimension.
+            OneFlowError: the dimension does not exist.
         """
         sizes = self.sizes()
         if dim is None:
@@ -106,20 +106,20 @@ class Tensor(Value):
         )
 
     def __int__(self) -> NoReturn:
-        raise _no_value("int()", "keep it a tensor, x.to(flow.int64), or pass a Python int as an argument")
+        raise _no_value("int()", "keep a tensor, x.to(flow.int64), or pass a Python int as an argument")
 
     def __index__(self) -> NoReturn:
         raise _no_value("an index or size", "index with flow.gather, or pass a Python int as an argument")
 
     def __float__(self) -> NoReturn:
-        raise _no_value("float()", "keep it a tensor, x.float(), or pass a Python float as an argument")
+        raise _no_value("float()", "keep a tensor, x.float(), or pass a Python float as an argument")
 
     def __format__(self, spec: str) -> str:
         """The tensor as text; with a `spec` such as ".3f", its one value."""
         return format(self.item(), spec) if spec else str(self)
 
     def __complex__(self) -> NoReturn:
-        raise _no_value("complex()", "keep it a tensor")
+        raise _no_value("complex()", "keep a tensor")
 
     def item(self) -> NoReturn:
         """Refused: the value is not known in a trace."""
@@ -131,7 +131,7 @@ class Tensor(Value):
 
     def numpy(self) -> NoReturn:
         """Refused: the values are not known in a trace."""
-        raise _no_value("numpy()", "return the tensor; the compiled function gives NumPy arrays")
+        raise _no_value("numpy()", "return the tensor; the compiled function returns NumPy arrays")
 
     def __array__(self, *_: Any, **__: Any) -> NoReturn:
         raise _no_value("a NumPy array", "use the functions of oneflow in place of NumPy's")
@@ -144,7 +144,7 @@ class Tensor(Value):
         return f"Tensor({self.desc})"
 
 
-#: What sizes are computed by, and the operators that do the same to tensors.
+#: The functions on sizes, and the corresponding operators on tensors.
 _OPERATORS = {
     "+": "broadcast_add", "-": "broadcast_sub", "*": "broadcast_mul", "//": "floordiv", "%": "broadcast_floor_mod",
     "min": "broadcast_minimum", "max": "broadcast_maximum",
@@ -154,7 +154,7 @@ _OPERATORS = {
 class Size(Tensor):
     """A dynamic size: that of a dimension, or one computed from such sizes and integers.
 
-    It becomes a tensor of one int64 when it is first used as a tensor. `kind` is "" for dimension `b` of the tensor
+    The size becomes a tensor of one int64 at its first use as a tensor. `kind` is "" for dimension `b` of the tensor
     `a`, else the operation that combines `a` and `b`.
     """
 
@@ -192,11 +192,11 @@ class Size(Tensor):
         return [d for x in (self.a, self.b) if isinstance(x, Size) for d in x.dimensions()]
 
     def is_of(self, x: Tensor, at: int) -> bool:
-        """Whether it is the size of dimension `at` of `x`."""
+        """Whether the size is the size of dimension `at` of `x`."""
         return not self.kind and self.a is x and self.b == at
 
     def to_text(self, name: Callable[[Tensor, int], str]) -> str:
-        """The size as text, with names for dimensions as `name` gives them."""
+        """The size as text, with the names of dimensions from `name`."""
         if not self.kind:
             return name(self.a, self.b)
         a, b = (x.to_text(name) if isinstance(x, Size) else str(x) for x in (self.a, self.b))
@@ -224,13 +224,14 @@ class Size(Tensor):
 
     def _unknown(self, what: str) -> Exception:
         return fail(
-            f"expected {what}, got {self}, which is only known at run time; compute with it as with a tensor, pass "
+            f"expected {what}, got {self}, which is only known at run time; compute with the size as with a tensor, "
+            f"pass "
             "it on as a size, write -1 in reshape and expand, or give the dimension a static size"
         )
 
 
 def _arithmetic(kind: str, name: str, swapped: bool) -> Callable[[Size, Any], Any]:
-    """A Python operator of sizes: with a size or an integer it gives a size, with anything else a tensor."""
+    """A Python operator of sizes: the result with a size or an integer is a size, with other operands a tensor."""
 
     def method(self: Size, other: Any) -> Any:
         if isinstance(other, Size):

@@ -20,7 +20,7 @@ class Tree:
     children: tuple[Tree, ...] = ()
 
     def paths(self, prefix: str = "") -> Iterator[str]:
-        """The name of each leaf: the keys that lead to it, joined by dots."""
+        """The name of each leaf: the keys on the path to the leaf, joined by dots."""
         if self.kind is None:
             yield prefix
         for key, child in zip(self.keys, self.children, strict=True):

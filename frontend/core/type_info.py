@@ -18,7 +18,7 @@ class finfo:  # noqa: N801 (NumPy's name)
     `smallest_normal`, `resolution`, `dtype`.
 
     Raises:
-        TypeError: it is no type of floats.
+        TypeError: the type is no type of floats.
     """
 
     def __init__(self, type: DType | None = None) -> None:
@@ -41,7 +41,7 @@ class iinfo:  # noqa: N801 (NumPy's name)
     """The numbers of a type of integers: `bits`, `max`, `min`, `dtype`.
 
     Raises:
-        TypeError: it is no type of integers.
+        TypeError: the type is no type of integers.
     """
 
     def __init__(self, type: DType) -> None:

@@ -2,7 +2,7 @@
 
 An operator is compiled once for its attributes and operand types (`kernels.py`); its operands and results are
 recorded for gradients (`tape.py`), which the same builder computes. Operators on global tensors run on the ranks of
-these; a local tensor among them has to be the full tensor, and the same, on every rank.
+these tensors; a local tensor among the operands must be the same full tensor on every rank.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class EagerBuilder(Builder):
 
         Raises:
             OperatorError: the operator is unknown or does not allow the call.
-            OneFlowError: it cannot be compiled.
-            RuntimeError: an operand was updated in place after it was kept for a gradient, or the run fails.
+            OneFlowError: the operator cannot be compiled.
+            RuntimeError: an operand was updated in place after it was saved for a gradient, or the run fails.
         """
         return self._call(name, operands, attrs)
 
@@ -104,7 +104,7 @@ class EagerBuilder(Builder):
     def _device_or_ranks(
         self, name: str, operands: Sequence[Any], operand_variables: Sequence[Variable]
     ) -> str | Ranks | None:
-        """The device of the tensors among the operands, or the ranks of the global ones; None for the host.
+        """The device of the tensors among the operands, or the ranks of global operands; None for the host.
 
         Raises:
             RuntimeError: the tensors are in different places.
@@ -150,7 +150,7 @@ class EagerBuilder(Builder):
             raise fail(error.message) from None
 
     def _counted(self, key: Any, kernel: Kernel) -> Kernel:
-        """A kernel for all sizes after one more call; the last of these calls gets a kernel for its sizes."""
+        """A kernel for all sizes after one more call; the last of these calls uses a kernel for its sizes."""
         kernel.calls_left -= 1
         if kernel.calls_left:
             return kernel
@@ -182,7 +182,7 @@ class EagerBuilder(Builder):
 
 
 def _type_key(slot: Any) -> Any:
-    """What distinguishes the types of an operand slot; descriptions are interned."""
+    """The key for the types of an operand slot; descriptions are interned."""
     if type(slot) is tuple:
         return tuple([id(v.desc) for v in slot])
     return 0 if slot is None else id(slot.desc)

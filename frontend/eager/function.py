@@ -43,7 +43,7 @@ OPERANDS, RESULTS = "x", "y"
 SIGNATURE = parse_signature(f"function({OPERANDS}*) -> {RESULTS}*")
 
 
-#: The operator that stands for a `backward` which can be differentiated only once.
+#: The operator in place of a `backward` that can be differentiated only once.
 _ONCE_DIFFERENTIABLE = Operator(
     SIGNATURE, "A backward part that is differentiable once.", lambda op: (), no_sbp("is Python"),
     no_gradient("its backward is once_differentiable"), no_reference("is Python"),
@@ -51,7 +51,7 @@ _ONCE_DIFFERENTIABLE = Operator(
 
 
 class Context:
-    """What `forward` keeps for `backward`; users may set other attributes."""
+    """The context that `forward` passes to `backward`; users may set other attributes."""
 
     def __init__(self, name: str, needs: Sequence[bool]) -> None:
         self.needs_input_grad = tuple(needs)
@@ -64,7 +64,7 @@ class Context:
         self._results: tuple[Any, ...] = ()
 
     def set_materialize_grads(self, value: bool) -> None:
-        """Whether `backward` gets zeros (the default) or None for results without a gradient."""
+        """Whether `backward` receives zeros (the default) or None for results without a gradient."""
         self.materializes_grads = value
 
     def mark_non_differentiable(self, *tensors: Any) -> None:
@@ -72,16 +72,16 @@ class Context:
         self.non_differentiable = tensors
 
     def mark_dirty(self, *tensors: Any) -> None:
-        """Declares arguments that are updated in place; they are results too."""
+        """Declares arguments that are updated in place and are results too."""
         self.dirty = tensors
 
     def save_for_backward(self, *tensors: Any) -> None:
-        """Keeps tensors; `saved_tensors` detects updates of them in place."""
+        """Saves tensors; `saved_tensors` detects updates in place of these tensors."""
         self._saved = tuple(_saved_value(t) for t in tensors)
         self._result_numbers = (None,) * len(tensors)
 
     def link_results(self, args: Sequence[Any], outputs: Sequence[Any]) -> None:
-        """Notes which saved tensors are results: their gradients flow through the function itself."""
+        """Records which saved tensors are results: their gradients flow through the function itself."""
         fixed = [a for a in args if not _is_in(self.dirty, a)]
         positions = {id(t): i for i, t in enumerate(outputs) if not _is_in(fixed, t)}
         self._result_numbers = tuple(
@@ -90,7 +90,7 @@ class Context:
 
     @contextmanager
     def with_results(self, results: Sequence[Any]) -> Iterator[None]:
-        """Within it the variables of the results are known, which saved results stand for."""
+        """A context in which the variables of the results are known, which saved results refer to."""
         self._results = tuple(results)
         try:
             yield
@@ -122,16 +122,17 @@ class Context:
         self._saved = tuple((None, instead.get(id(t), t)) for _, t in self._saved)
 
     def _as_gradients_see_it(self, variable: Variable | None, position: int | None) -> Variable | None:
-        """A saved variable, or the result of the recorded call that it is."""
+        """A saved variable, or the corresponding result of the recorded call."""
         return variable if position is None or not self._results else self._results[position]
 
 
 class Function:
-    """A function with a gradient of its own: static methods `forward(ctx, *args)` and `backward(ctx, *grads)`, called
-    by `apply`.
+    """A function with a user-defined gradient: static methods `forward(ctx, *args)` and `backward(ctx, *grads)`,
+    called by `apply`.
 
-    With a static method `setup_context(ctx, inputs, output)`, `forward` takes no `ctx`. `backward` gets the
-    gradient of each result: zeros where there is none (None after `ctx.set_materialize_grads(False)`), and None for a
+    With a static method `setup_context(ctx, inputs, output)`, `forward` takes no `ctx`. `backward` receives the
+    gradient of each result: zeros where a result has none (None after `ctx.set_materialize_grads(False)`), and None
+        for a
     result that is no tensor. It returns the gradient by each argument, None for an argument that is no tensor.
     """
 
@@ -147,15 +148,15 @@ class Function:
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        """Keeps what `backward` needs, where `forward` takes no `ctx`."""
+        """Saves the operands of `backward`, where `forward` takes no `ctx`."""
 
     @classmethod
     def apply(cls, *args: Any) -> Any:
         """Calls the function.
 
         Raises:
-            RuntimeError: it updates a leaf that requires grad.
-            TraceError: in a function that is being traced it updates arguments, or is part of a checkpoint.
+            RuntimeError: the function updates a leaf that requires grad.
+            TraceError: in a traced function, the function updates arguments, or is part of a checkpoint.
         """
         if not current_builder().eager:
             return cls._traced(current_builder(), args)
@@ -177,7 +178,9 @@ class Function:
     def _traced(cls, builder: Any, args: tuple[Any, ...]) -> Any:
         """A call in a traced function: `backward` is called when the gradient is built."""
         if builder.in_checkpoint:
-            raise fail(f"{cls.__name__}: expected no autograd.Function within flow.checkpoint; call it outside")
+            raise fail(
+                f"{cls.__name__}: expected no autograd.Function within flow.checkpoint; call the function outside"
+            )
         tensors = [a for a in args if isinstance(a, Tensor)]
         operands = tuple(map(builder.read, tensors))
         ctx = Context(cls.__name__, [isinstance(a, Tensor) and a.dtype.is_inexact for a in args])
@@ -199,7 +202,9 @@ class Function:
         """The tensors among the results."""
         tensors = [t for t in _results(returned) if isinstance(t, Tensor)]
         if not tensors:
-            raise fail(f"{cls.__name__}: expected forward to give a tensor or a tuple with tensors, got {returned!r}")
+            raise fail(
+                f"{cls.__name__}: expected forward to return a tensor or a tuple with tensors, got {returned!r}"
+            )
         return tensors
 
     @classmethod
@@ -212,7 +217,7 @@ class Function:
 
     @classmethod
     def _read(cls, ctx: Context, tensor: EagerTensor, before: Variable) -> Variable:
-        """An argument as the gradient sees it: as it was before the function updated it."""
+        """An argument for the gradient: its value before the function updated the argument."""
         if not _is_in(ctx.dirty, tensor):
             return tensor.variable
         if before.leaf is not None and before.node is None:
@@ -255,7 +260,7 @@ def _results(returned: Any) -> tuple[Any, ...]:
 
 
 def _with_tensors(returned: Any, tensors: Sequence[Any]) -> Any:
-    """The results of a function with other tensors in place of its own."""
+    """The results of a function with other tensors in place of the function's tensors."""
     remaining = iter(tensors)
     replaced = tuple(next(remaining) if isinstance(t, Tensor) else t for t in _results(returned))
     return replaced if isinstance(returned, tuple) else replaced[0]
@@ -274,7 +279,7 @@ def _fitted(ops: Any, grad: Any, operand: Value) -> Value | None:
 
 
 def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
-    """A decorator of `backward`: nothing in it is recorded, and a gradient of what it returns is an error."""
+    """A decorator of `backward`: no call in `backward` is recorded, and a gradient of its results is an error."""
 
     @functools.wraps(backward)
     def function(ctx: Any, *grads: Any) -> Any:
@@ -308,10 +313,10 @@ class Move(Function):
 
 
 def to_device(self: EagerTensor, target: str | Device) -> EagerTensor:
-    """The tensor itself if it is on that device, else a copy there, through which gradients flow.
+    """The tensor itself if the tensor is on that device, else a copy there, through which gradients flow.
 
     Raises:
-        CudaError: there is no such device.
+        CudaError: the device does not exist.
         ValueError: that is no device.
     """
     wanted = device(target)
@@ -334,7 +339,7 @@ def _result_tensor(ctx: Context, tensor: EagerTensor, result: Variable) -> Eager
 
 
 def _saved_value(value: Any) -> tuple[Variable | None, Any]:
-    """What `save_for_backward` keeps: a tensor with its variable, in a trace its present value."""
+    """A tensor of `save_for_backward`: the tensor with its variable; in a trace, its present value."""
     builder: Any = current_builder()
     if not isinstance(value, Tensor):
         return None, value
@@ -342,7 +347,7 @@ def _saved_value(value: Any) -> tuple[Variable | None, Any]:
 
 
 def _materialized(ops: Any, result: Any, cotangent: Value | None) -> Tensor:
-    """The gradient of a result, zeros where there is none."""
+    """The gradient of a result, zeros where the result has none."""
     if cotangent is not None:
         tensor: Tensor = ops.give(cotangent)
         return tensor

@@ -1,4 +1,4 @@
-"""Tensors as text, as PyTorch prints them, with OneFlow's suffixes; `set_printoptions`."""
+"""Tensors as text, in PyTorch's format, with OneFlow's suffixes; `set_printoptions`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Options:
-    """What `set_printoptions` sets.
+    """The options of `set_printoptions`.
 
     Attributes:
         precision: digits after the point.
@@ -45,7 +45,7 @@ def set_printoptions(
     profile: str | None = None,
     sci_mode: bool | None = None,
 ) -> None:
-    """Sets how tensors are printed; None keeps an option, for `sci_mode` it leaves the choice to the numbers.
+    """Sets how tensors are printed; None keeps an option, for `sci_mode` None leaves the choice to the numbers.
 
     Raises:
         ValueError: `profile` is none of "default", "short", "full".
@@ -107,7 +107,7 @@ class _Numbers:
 
 
 def _ends(size: int) -> tuple[range, range]:
-    """The positions of a dimension that a summary shows; the second range is empty where it shows all."""
+    """The positions of a dimension that a summary shows; the second range is empty where the summary shows all."""
     edge = _options[0].edgeitems
     return (range(edge), range(size - edge, size)) if size > 2 * edge else (range(size), range(0))
 

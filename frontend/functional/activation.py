@@ -37,7 +37,7 @@ def glu(x: Any, dim: int = -1) -> Tensor:
 
 
 def prelu(x: Any, weight: Any) -> Tensor:
-    """x where it is positive, else weight * x; `weight` has one element, or one for each channel, dimension 1."""
+    """x where x is positive, else weight * x; `weight` has one element, or one for each channel, dimension 1."""
     x, weight = as_tensor(x), as_tensor(weight)
     count, channels = weight.desc.element_count, x.shape[1] if x.rank > 1 else 1
     if count != 1 and (weight.rank != 1 or count != channels):

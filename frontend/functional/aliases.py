@@ -1,4 +1,4 @@
-"""Further names of functions, as NumPy and PyTorch have them."""
+"""Further names of functions, from NumPy and PyTorch."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from oneflow.frontend.functional import elementwise, shape
 #: The modules in which functions are looked up.
 _MODULES = (elementwise, shape)
 
-#: Each name, and the function that it is.
+#: The functions by their further names.
 ALIASES = {
     "absolute": "abs", "arccos": "acos", "arccosh": "acosh", "arcsin": "asin", "arcsinh": "asinh", "arctan": "atan",
     "arctan2": "atan2", "arctanh": "atanh", "concat": "cat", "concatenate": "cat",

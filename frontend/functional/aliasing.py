@@ -1,7 +1,7 @@
 """Aliasing of results: whether a result shares the memory of an operand.
 
 `ALIASES` names the functions whose results may be updated with an operand, as PyTorch documents; results of other
-functions never share memory, whatever the function folds to. `separated` enforces it.
+functions never share memory, whatever the function folds to. `separated` enforces this rule.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ __all__ = ["clone"]
 
 
 class Alias(Enum):
-    """What the result of a function shares with its operand."""
+    """The memory that the result of a function shares with its operand."""
 
     #: The operand's memory, always.
     VIEW = "view"
-    #: The operand's memory where the operand already has what is asked for, else memory of its own.
+    #: The operand's memory where the operand already has the requested form, else new memory.
     MAYBE = "maybe"
-    #: Nothing: memory of its own.
+    #: No memory: new memory.
     COPY = "copy"
 
 
@@ -38,7 +38,7 @@ _VIEWS = """
     as_strided broadcast_tensors broadcast_to chunk diagonal dsplit expand expand_as hsplit meshgrid moveaxis movedim
     narrow permute select slice split squeeze swapaxes swapdims t tensor_split transpose unbind unsqueeze vsplit
 """.split()
-#: `getitem` copies where the index has positions or masks; dropout gives its operand where it drops nothing.
+#: `getitem` copies where the index has positions or masks; dropout returns its operand where no element is dropped.
 _MAYBE = """
     atleast_1d atleast_2d atleast_3d cast dropout dropout1d dropout2d dropout3d flatten getitem reshape reshape_as
     slice_update to view
@@ -49,7 +49,7 @@ ALIASES = dict.fromkeys(_VIEWS, Alias.VIEW) | dict.fromkeys(_MAYBE, Alias.MAYBE)
 
 
 def clone(x: Any) -> Tensor:
-    """A copy in memory of its own; gradients flow through."""
+    """A copy in new memory; gradients flow through."""
     x = as_tensor(x)
     if isinstance(x, EagerTensor) and current_builder().eager and not (MODE.recording and x.requires_grad):
         return wrapped(x.storage.copy())
@@ -64,7 +64,7 @@ def alias_of(name: str, function: Callable[..., Any]) -> Alias:
 
 def separated(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function whose results are copied where they would share memory with an operand. With `out`, a tensor or a
-    tuple of them for several results, the results are written there.
+    tuple of tensors for several results, the results are written there.
     """
 
     @functools.wraps(function)
@@ -81,8 +81,8 @@ def _written(name: str, out: Any, result: Any) -> Any:
     """The tensors `out`, with the values of a result.
 
     Raises:
-        OneFlowError: their shapes or element types do not take the values.
-        RuntimeError: a gradient would flow to them.
+        OneFlowError: the shapes or element types of `out` cannot hold the values.
+        RuntimeError: a gradient would flow to `out`.
     """
     if isinstance(result, tuple) and isinstance(out, (tuple, list)) and len(out) == len(result):
         parts = [_written(name, target, part) for target, part in zip(out, result, strict=True)]

@@ -1,6 +1,6 @@
 """Complex numbers: their parts, conjugates and angles, and complex tensors made of reals.
 
-The results are tensors of their own, also those of the `view_as_` functions.
+The results are new tensors, also of the `view_as_` functions.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def view_as_complex(input: Any) -> Tensor:
 
 
 def complex(real: Any, imag: Any) -> Tensor:
-    """Complex numbers with these parts, of one type, float32 or float64; they broadcast.
+    """Complex numbers with these parts, of one type, float32 or float64; the parts broadcast.
 
     Raises:
         OneFlowError: the parts have other types.

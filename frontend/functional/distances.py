@@ -1,4 +1,4 @@
-"""Distances and similarities of vectors, and the losses made of them. Formulas are PyTorch's. `reduction` is "mean",
+"""Distances and similarities of vectors, and losses of distances. Formulas are PyTorch's. `reduction` is "mean",
 "sum" or "none".
 """
 
@@ -34,7 +34,7 @@ def normalize(input: Any, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> T
 def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """The cosine of the angle between vectors along `dim`, whose lengths count as at least `eps`; floats.
 
-    Gradients take no notice of `eps`.
+    Gradients ignore `eps`.
     """
     pair = as_common(x1, x2)
     units = [e.div(v, _at_least(r.norm(v, 2.0, dim, keepdim=True), eps)) for v in pair]
@@ -79,7 +79,8 @@ def triplet_margin_loss(
 ) -> Tensor:
     """max(0, distance(anchor, positive) - distance(anchor, negative) + margin).
 
-    With `swap` the distance between `positive` and `negative` takes the place of the latter where it is smaller.
+    With `swap` the distance between `positive` and `negative` replaces the distance between `anchor` and `negative`
+    where it is smaller.
     """
     if margin <= 0:
         raise fail(f"expected margin above 0, got {margin}")
@@ -100,7 +101,7 @@ def margin_ranking_loss(
 
 @accumulated
 def hinge_embedding_loss(input: Any, target: Any, margin: float = 1.0, reduction: str = "mean") -> Tensor:
-    """`input` where `target` is 1, max(0, margin - input) where it is -1."""
+    """`input` where `target` is 1, max(0, margin - input) where `target` is -1."""
     x, target = as_tensor(input), as_tensor(target)
     hinge = e.where(e.ne(target, 1), e.clamp(e.sub(margin, x), min=0), zeros_like(x))
     return reduced(e.add(hinge, e.where(e.ne(target, -1), x, zeros_like(x))), reduction)
@@ -141,7 +142,7 @@ def gaussian_nll_loss(
 ) -> Tensor:
     """Minus the log-density of `target` in normal distributions around `input`, of the variances `var`.
 
-    A variance counts as at least `eps`, which its gradient takes no notice of; `full` adds log(2 * pi) / 2. Variances
+    A variance counts as at least `eps`, which its gradient ignores; `full` adds log(2 * pi) / 2. Variances
     without the last dimension hold for all along that.
     """
     x, y, v = as_common(input, target, var)

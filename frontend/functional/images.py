@@ -118,8 +118,8 @@ def _transposed_convolution(spatial: int) -> Callable[..., Tensor]:
 
     doc = f"""Transposed convolution over {spatial} dimension{"s"[: spatial - 1]}, plus a number of `bias` per filter.
 
-    The result is as large as what `conv{spatial}d` saw that gave images like `input`, and `output_padding` elements
-    larger, fewer than `stride`. `weight` is (channels, filters / groups, kernel..)."""
+    The result is as large as the operand of a `conv{spatial}d` whose result has the sizes of `input`, plus
+    `output_padding` elements, fewer than `stride`. `weight` is (channels, filters / groups, kernel..)."""
     return describe(function, f"conv_transpose{spatial}d", doc)
 
 
@@ -154,9 +154,9 @@ def _max_pool(spatial: int) -> Callable[..., Any]:
         values, indices = _pool("max", spatial, x, kernel_size, stride, return_indices=return_indices, **options)
         return (values, indices) if return_indices else values
 
-    doc = """The largest element of each window; windows are `stride` (their own size unless given) apart.
+    doc = """The largest element of each window; windows are `stride` apart (by default the size of a window).
 
-    With `return_indices` also where it is (int64), counted over the spatial dimensions; the first of equals."""
+    With `return_indices` also its position (int64) over the spatial dimensions; the first of equal elements."""
     return describe(function, f"max_pool{spatial}d", doc)
 
 
@@ -175,7 +175,7 @@ def _avg_pool(spatial: int) -> Callable[..., Tensor]:
         divisor = {"count_include_pad": count_include_pad, "divisor_override": divisor_override or 0}
         return _pool("avg", spatial, x, kernel_size, stride, **options, **divisor)[0]
 
-    doc = """The mean of each window; windows are `stride` (their own size unless given) apart.
+    doc = """The mean of each window; windows are `stride` apart (by default the size of a window).
 
     Padding counts unless `count_include_pad` is false; `divisor_override` is divided by in place of the count."""
     return describe(function, f"avg_pool{spatial}d", doc)
@@ -193,7 +193,7 @@ def _adaptive(spatial: int) -> Callable[..., Tensor]:
 
 
 def _parts(output_size: Kept, inside: Sequence[int | None]) -> list[int]:
-    """How many parts of each dimension there are to be.
+    """The number of parts of each dimension.
 
     Raises:
         TraceError: all are to stay of a size that is known at run time only.
@@ -217,7 +217,7 @@ def _adaptive_max(spatial: int) -> Callable[..., Any]:
 
     doc = """The largest elements of windows that cut each dimension into `output_size` parts of nearly one size.
 
-    With `return_indices` also where they are (int64), counted over the spatial dimensions; the first of equals."""
+    With `return_indices` also their positions (int64) over the spatial dimensions; the first of equal elements."""
     return describe(function, f"adaptive_max_pool{spatial}d", f"{doc} {_KEPT}")
 
 

@@ -85,7 +85,7 @@ def slice_bounds(part: slice, sizes: bool) -> tuple[Any, Any, Any]:
     """Start, stop and step of a slice, integers; with `sizes` the bounds may be sizes of a run.
 
     Raises:
-        OneFlowError: one of them is of another kind.
+        OneFlowError: a part is of another kind.
     """
     for bound in (part.start, part.stop, part.step):
         is_size = sizes and isinstance(bound, Size) and bound is not part.step
@@ -97,7 +97,7 @@ def slice_bounds(part: slice, sizes: bool) -> tuple[Any, Any, Any]:
 
 
 def known_positions(x: Tensor, axis: int, array: np.ndarray) -> np.ndarray:
-    """Positions in a dimension of a static size; negative ones are counted from the end.
+    """Positions in a dimension of a static size; negative positions count from the end.
 
     Raises:
         OneFlowError: the array is not of integers, or a position is out of range.

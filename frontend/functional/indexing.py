@@ -31,8 +31,8 @@ _FULL = (None, None, None)
 def getitem(x: Tensor, key: Any) -> Tensor:
     """`x[key]`: integers and slices as NumPy indexes, then tensors of positions.
 
-    Slices have positive steps. The dimensions of a tensor of positions take the place of its dimension; several
-    broadcast, and their dimensions come first where others are between theirs.
+    Slices have positive steps. The dimensions of a tensor of positions replace its dimension; several tensors
+    broadcast, and their dimensions come first where other dimensions separate them.
 
     Raises:
         OneFlowError: the index is out of range, or the result's shape would depend on values.

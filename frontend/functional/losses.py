@@ -26,7 +26,7 @@ def reduced(loss: Tensor, reduction: str) -> Tensor:
     """A loss as `reduction` says.
 
     Raises:
-        TraceError: that is none of those there are.
+        TraceError: the reduction is unknown.
     """
     reducers: dict[str, Callable[[Any], Tensor]] = {"mean": r.mean, "sum": r.sum, "none": as_tensor}
     if reduction not in reducers:
@@ -46,7 +46,7 @@ def _alike(input: Any, *others: Any) -> list[Any]:
 def nll_loss(
     input: Any, target: Any, weight: Any = None, ignore_index: int = -100, reduction: str = "mean"
 ) -> Tensor:
-    """Minus the log-probability that `input` gives to each class in `target`.
+    """Minus the log-probability of each class in `target` by `input`.
 
     `input` is (n, classes, ..), `target` (n, ..) integers; `weight` is one number per class. Targets that are
     `ignore_index` count nothing; the mean is over the weights of the others.
@@ -70,7 +70,7 @@ def cross_entropy(
     """`nll_loss` of `log_softmax(input, 1)`; targets may also be probabilities in the shape of `input`.
 
     `input` is (n, classes, ..), or (classes,) alone; `weight` is one number per class. `label_smoothing` is the share
-    of a target that all classes get alike.
+    of a target that is divided equally among all classes.
     """
     x, target = as_tensor(input), as_tensor(target)
     if not 0 <= label_smoothing <= 1:
@@ -102,7 +102,7 @@ def _weights_of(target: Tensor, weight: Any, counts: Tensor) -> Tensor:
 
 
 def _weighed(logs: Tensor, weight: Any, dim: int) -> Tensor:
-    """Values along the classes, each times its class's weight if there are such."""
+    """Values along the classes, each times the weight of its class, if there are weights."""
     return logs if weight is None else e.mul(logs, sh.reshape(weight, (-1, *[1] * (logs.rank - 1 - dim))))
 
 

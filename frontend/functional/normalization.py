@@ -72,7 +72,8 @@ def layer_norm(
 def rms_norm(x: Any, normalized_shape: int | Sequence[int], weight: Any = None, eps: float | None = None) -> Tensor:
     """x / sqrt(mean(x * x) + eps) * weight, over the last dimensions, which are `normalized_shape`; floats.
 
-    Without `eps` it is the distance from 1 to the next number of the type that is computed in: f32 for f16 and bf16.
+    The default of `eps` is the distance from 1 to the next number of the type of the computation: f32 for f16 and
+    bf16.
     """
     x = as_tensor(x)
     if eps is None:
@@ -108,8 +109,9 @@ def instance_norm(
 ) -> Tensor:
     """(x - mean) / sqrt(variance + eps) * weight + bias, over each channel, dimension 1, of each image of a batch.
 
-    The statistics are those of `x`, and the running ones move by the share `momentum` towards their means over the
-    batch, in place (None where there are none); without `use_input_stats` they are the running ones. Floats.
+    The statistics are those of `x`, and the running statistics move by the share `momentum` towards the means over
+    the batch, in place (None without running statistics); without `use_input_stats` the statistics are the running
+    statistics. Floats.
     """
     x = as_tensor(x)
     if not use_input_stats:
@@ -144,9 +146,9 @@ def batch_norm(
 ) -> Tensor:
     """(x - mean) / sqrt(variance + eps) * weight + bias, per channel, dimension 1.
 
-    The statistics are the running ones, in training those of the batch. In training the running statistics (None:
-    there are none) are updated in place: (1 - momentum) * running + momentum * batch. With f16 and bf16 statistics
-    and parameters may have that type or f32; they are computed with in f32.
+    The statistics are the running statistics, in training those of the batch. In training the running statistics
+    (None: there are none) are updated in place: (1 - momentum) * running + momentum * batch. With f16 and bf16
+    statistics and parameters may have that type or f32; computations are in f32.
     """
     x = as_tensor(x)
     channels, dtype = _channels(x, "batch_norm"), x.dtype.accumulator
@@ -161,7 +163,7 @@ def batch_norm(
 def _by_batch(x: Tensor, running: Sequence[Any], gamma: Tensor, beta: Tensor, momentum: Any, eps: float) -> Tensor:
     """By the statistics of a batch, towards which the running ones move; those take the variance without bias."""
     attrs = {"axis": 1, "epsilon": eps, "training": True}
-    if running[0] is None or 0 in x.shape:  # an empty batch leaves the running statistics as they are
+    if running[0] is None or 0 in x.shape:  # an empty batch does not change the running statistics
         return dispatch_all("normalization", x, None, None, gamma, beta, **attrs)[0]
     if x.numel() == _channels(x, "batch_norm"):
         raise fail(f"expected more than one element per channel to train batch_norm, got {x.desc}")

@@ -32,13 +32,13 @@ def scatter_nd(index: Any, update: Any, shape: Sequence[int]) -> Tensor:
 
 
 def tensor_scatter_nd_update(tensor: Any, indices: Any, updates: Any) -> Tensor:
-    """`tensor` with `updates` in place of what `gather_nd` would take; for equal positions the last one stays."""
+    """`tensor` with `updates` at the positions that `gather_nd` reads; for equal positions the last update wins."""
     tensor = as_tensor(tensor)
     return dispatch("tensor_scatter_nd_update", tensor, cast(updates, tensor.dtype), as_tensor(indices))
 
 
 def slice_update(input: Any, update: Any, slice_tup_list: Sequence[Sequence[Any]]) -> Tensor:
-    """Writes `update` into `input`, in place of what `flow.slice` would take; gives the tensor."""
+    """Writes `update` into `input`, at the positions that `flow.slice` reads; returns the tensor."""
     x = as_tensor(input)
     bounds = [slice(*part).indices(size) for part, size in zip(slice_tup_list, x.shape, strict=False)]
     bounds += [(0, size, 1) for size in x.shape[len(bounds) :]]

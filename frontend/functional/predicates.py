@@ -34,7 +34,7 @@ def is_nonzero(input: Any) -> bool:
     """Whether the one element of a tensor is not 0.
 
     Raises:
-        OneFlowError: it has another number of elements.
+        OneFlowError: the tensor has another number of elements.
     """
     x: Any = as_tensor(input)
     if x.numel() != 1:

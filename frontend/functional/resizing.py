@@ -37,13 +37,14 @@ def interpolate(
     align_corners: bool | None = None,
     recompute_scale_factor: bool | None = None,
 ) -> Tensor:
-    """Images (batch, channels, spatial dimensions..) in the spatial sizes `size`, or `scale_factor` times their own.
+    """Images (batch, channels, spatial dimensions..) in the spatial sizes `size`, or `scale_factor` times the sizes
+    of the images.
 
     `mode` is "nearest", or "nearest-exact", which takes the element at the centre of a pixel; "linear",
-    "bilinear" or "trilinear" as there are dimensions, which take neighbours in proportion; "bicubic" for two, which
-    takes four each way; or "area", the means of windows. With `align_corners` the outermost elements lie in each
-    other, otherwise the borders of the images do. With `recompute_scale_factor` positions follow from the sizes, not
-    from the factor.
+    "bilinear" or "trilinear" by the number of dimensions, which interpolate between neighbours; "bicubic" for two
+    dimensions, which reads four neighbours along each; or "area", the means of windows. With `align_corners` the
+    outermost elements lie in each other, otherwise the borders of the images do. With `recompute_scale_factor`
+    positions follow from the sizes, not from the factor.
     """
     x = as_tensor(input)
     spatial = x.rank - 2
@@ -57,7 +58,7 @@ def interpolate(
     if (size is None) == (scale_factor is None):
         raise fail(f"expected size or scale_factor for interpolate, got {size} and {scale_factor}")
     if align_corners is not None and mode not in smooth:
-        raise fail(f"expected no align_corners for mode {mode!r}: it is for {' and '.join(smooth)}")
+        raise fail(f"expected no align_corners for mode {mode!r}: align_corners is for {' and '.join(smooth)}")
     scales = [0.0] * spatial if scale_factor is None else _factors(scale_factor, spatial)
     sizes = [] if size is None else list(per_dimension(size, spatial, "size"))
     if size is None and (recompute_scale_factor or mode == "area"):
@@ -103,7 +104,9 @@ def pixel_unshuffle(input: Any, downscale_factor: int) -> Tensor:
 
 
 def channel_shuffle(input: Any, groups: int) -> Tensor:
-    """Channels, dimension 1, in the order of their place in their group: `(n, g * c, ..)` seen as `(n, c, g, ..)`."""
+    """Channels, dimension 1, in the order of their position in their group: `(n, g * c, ..)` seen as `(n, c, g,
+    ..)`.
+    """
     x = as_tensor(input)
     batch, channels, *inside = x.sizes()
     parts = reshape(x, (batch, groups, channels // groups, *inside))
@@ -125,12 +128,12 @@ class _Blocks:
         return cls(*(per_dimension(value, 2, name) for name, value in numbers.items()))
 
     def counts(self, sizes: Sequence[Any]) -> list[Any]:
-        """How many blocks there are along each dimension of padded images."""
+        """The number of blocks along each dimension of padded images."""
         rows = zip(sizes, self.kernel, self.dilation, self.stride, strict=True)
         return [(n - d * (k - 1) - 1) // s + 1 for n, k, d, s in rows]
 
     def slices(self, counts: Sequence[Any]) -> list[list[tuple[Any, Any, int]]]:
-        """For each element of a block, where it lies in all of them: (start, stop, step) along each dimension."""
+        """For each element of a block, its positions in all blocks: (start, stop, step) along each dimension."""
         rows = [range(0, k * d, d) for k, d in zip(self.kernel, self.dilation, strict=True)]
         return [
             [(b, b + (n - 1) * s + 1, s) for b, n, s in zip(begins, counts, self.stride, strict=True)]
@@ -138,13 +141,13 @@ class _Blocks:
         ]
 
     def border(self, sign: int) -> list[int]:
-        """The padding as `pad` takes it."""
+        """The padding in the form of `pad`."""
         height, width = (sign * p for p in self.padding)
         return [width, width, height, height]
 
 
 def unfold(input: Any, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0, stride: Sizes = 1) -> Tensor:
-    """Blocks that slide over images, as columns: `(n, c, h, w)` gives `(n, c * elements of a block, blocks)`."""
+    """Blocks that slide over images, as columns: from `(n, c, h, w)` to `(n, c * elements of a block, blocks)`."""
     blocks = _Blocks.of(kernel_size, dilation, padding, stride)
     x, drop_batch = as_batch(as_tensor(input), 2)
     x = pad(x, blocks.border(1))
@@ -162,7 +165,7 @@ def fold(
     padding: Sizes = 0,
     stride: Sizes = 1,
 ) -> Tensor:
-    """Images of the sizes `output_size` that are the sums of blocks, which are columns as `unfold` gives them."""
+    """Images of the sizes `output_size` that are the sums of blocks, which are columns as from `unfold`."""
     blocks = _Blocks.of(kernel_size, dilation, padding, stride)
     x = as_tensor(input)
     x, drop_batch = as_batch(x, 1)

@@ -1,8 +1,8 @@
-"""Type promotion: element-wise functions bring their operands to one element type and call an operator.
+"""Type promotion: element-wise functions convert their operands to one element type and call an operator.
 
-`elementwise.py` has a row per function; `unary` and `binary` make it. Rows say how operands are promoted: `SAME`
-keeps what it is given, `FLOAT` makes integers float32, `NUMBER` is for arithmetic, `COMPARE` and `LOGIC` give bool,
-`BITS` takes integers. Operands are tensors, arrays or Python numbers and broadcast as in NumPy.
+`elementwise.py` has a row per function; `unary` and `binary` build the functions. Rows say how operands are promoted:
+`SAME` keeps the type, `FLOAT` converts integers to float32, `NUMBER` is for arithmetic, `COMPARE` and `LOGIC` have
+bool results, `BITS` takes integers. Operands are tensors, arrays or Python numbers and broadcast as in NumPy.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ SAME, FLOAT, NUMBER, COMPARE, LOGIC, BITS = "same", "float", "number", "compare"
 _DTYPE_TEXT = {
     SAME: "The result has the element type of `x`.",
     FLOAT: "Integers and bools are converted to float32; other types are kept.",
-    NUMBER: "Operands are brought to their common element type, which the result has.",
-    COMPARE: "Operands are brought to their common element type; the result is bool.",
+    NUMBER: "Operands are converted to their common element type, which is that of the result.",
+    COMPARE: "Operands are converted to their common element type; the result is bool.",
     LOGIC: "Any element type, zero being false; the result is bool.",
-    BITS: "Integers or bools, brought to their common element type.",
+    BITS: "Integers or bools, converted to their common element type.",
 }
 
 
 def cast(x: Any, dtype: DType) -> Tensor:
     """`x` with its elements converted to `dtype`; `x` itself where it has that type.
 
-    Floats are cut towards zero when they become integers; everything but zero is true.
+    Floats are truncated towards zero in the conversion to integers; all numbers except zero are true.
     """
     x = as_tensor(x)
     own = x.dtype
@@ -101,7 +101,7 @@ def unary(op: str, kind: str, name: str | None = None) -> Callable[[Any], Tensor
 
 
 def describe(function: Function, name: str, doc: str) -> Function:
-    """`function` with a name and a docstring of its own."""
+    """`function` with its own name and docstring."""
     function.__name__ = function.__qualname__ = name
     function.__doc__ = doc
     return function
@@ -118,7 +118,7 @@ class BinaryRule:
     Attributes:
         op: the operator of two tensors.
         kind: the promotion.
-        scalar: the operator of a tensor and a number on its right; "" where there is none.
+        scalar: the operator of a tensor and a number on its right; "" without such an operator.
         reverse: the operator for a number on the left.
         bools: the operator that replaces `op` between bools.
     """

@@ -127,8 +127,8 @@ def _unpool(spatial: int) -> Callable[..., Tensor]:
     return describe(
         function,
         f"max_unpool{spatial}d",
-        f"The elements of `max_pool{spatial}d` where `indices` say that they were, zeros elsewhere.\n\n"
-        "`output_size` are the sizes before the pooling, where the sizes after it leave a choice.",
+        f"The elements of `max_pool{spatial}d` at the positions `indices`, zeros elsewhere.\n\n"
+        "`output_size` are the sizes before the pooling, where the sizes after the pooling are ambiguous.",
     )
 
 

@@ -33,7 +33,7 @@ REDUCTIONS = {
 
 
 def _source(x: Tensor, index: Tensor, src: Any) -> Tensor:
-    """What is scattered, in the element type of `x`; a number stands everywhere."""
+    """The scattered values in the element type of `x`; a number is scattered to all positions."""
     if not is_number(src):
         return as_tensor(src)
     return sh.expand_as(constant(fitting(as_number(src), x.dtype), x.dtype), index)
@@ -42,7 +42,7 @@ def _source(x: Tensor, index: Tensor, src: Any) -> Tensor:
 def scatter(input: Any, dim: int, index: Any, src: Any, *, reduce: str | None = None) -> Tensor:
     """`input` with `src`, a tensor or a number, at `index` along `dim`: out[i][index[i][j]] = src[i][j] for dim 1.
 
-    The last of several wins. `reduce` "add" adds to what is there, "multiply" multiplies.
+    The last of several updates wins. `reduce` "add" adds to the elements, "multiply" multiplies.
 
     Raises:
         OneFlowError: `reduce` is another word, or shapes or element types do not fit.
@@ -80,7 +80,7 @@ def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, incl
 
 
 def _neutral(reduce: str, x: Tensor) -> float | int:
-    """The number that a combination leaves every element as it is with."""
+    """The neutral element of a combination."""
     if reduce in ("amax", "amin"):
         lowest, highest = bounds(x.dtype)
         return lowest if reduce == "amax" else highest
@@ -111,7 +111,7 @@ def diagonal(x: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
 def as_strided(x: Any, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = 0) -> Tensor:
     """A view of the memory that `x` shares: the elements from `storage_offset` on, with strides, in the shape `size`.
 
-    If `x` is a view itself, the memory is that of the tensor that it is a view of, as in OneFlow and PyTorch;
+    If `x` is a view itself, the memory is that of the root of the view, as in OneFlow and PyTorch;
     `storage_offset` None begins at the first element of `x`. An argument of a compiled function has its own memory.
     """
     x = as_tensor(x)
@@ -132,11 +132,11 @@ def unfold_dimension(x: Any, dimension: int, size: int, step: int) -> Tensor:
 def repeat_interleave(input: Any, repeats: Any, dim: int | None = None, *, output_size: int | None = None) -> Tensor:
     """Each slice along `dim`, or each element, `repeats` times in a row: a number, or a tensor of one for each.
 
-    `output_size` is taken for programs of PyTorch: it is the sum of `repeats`.
+    `output_size` is accepted for programs of PyTorch and must be the sum of `repeats`.
 
     Raises:
         TraceError: a function is being traced and `repeats` is a tensor: the shape depends on its values.
-        OneFlowError: a number is negative, or there are more or fewer than slices.
+        OneFlowError: a number is negative, or the number of `repeats` differs from the number of slices.
     """
     x = as_tensor(input)
     x = sh.reshape(x, (-1,)) if dim is None else x

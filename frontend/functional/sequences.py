@@ -1,4 +1,4 @@
-"""Losses and decoders of sequences of labels, and the choice of boxes. They run on the host."""
+"""Losses and decoders of sequences of labels, and the choice of boxes. These operators run on the host."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ REDUCTIONS = ("none", "mean", "sum")
 
 
 def _lengths(lengths: Any) -> Tensor:
-    """Lengths as a tensor of int64: they may be a list."""
+    """Lengths, which may be a list, as a tensor of int64."""
     return cast(as_tensor(lengths if isinstance(lengths, Tensor) else np.asarray(lengths)), dtypes.int64)
 
 
@@ -42,7 +42,7 @@ def ctc_loss(
 
     Raises:
         OneFlowError: the reduction is another word, or shapes do not fit.
-        TraceError: a function is being traced and targets stand one after the other.
+        TraceError: a function is being traced and targets are concatenated.
     """
     if reduction not in REDUCTIONS:
         raise fail(f"expected reduction to be one of {', '.join(REDUCTIONS)}, got {reduction!r}")
@@ -51,7 +51,7 @@ def ctc_loss(
         longest = labels.shape[1]
     else:
         known_lengths = values_of(
-            lengths, "ctc_loss(log_probs, targets, ..)", "give targets of static shape (batch, length)"
+            lengths, "ctc_loss(log_probs, targets, ..)", "pass targets of static shape (batch, length)"
         )
         longest = int(known_lengths[1].max(initial=0))
     attrs = {"max_target_length": longest, "blank": blank, "zero_infinity": zero_infinity}
@@ -71,7 +71,7 @@ def ctc_greedy_decoder(log_probs: Any, input_lengths: Any, merge_repeated: bool 
 def nms(boxes: Any, scores: Any, iou_threshold: float) -> Tensor:
     """The positions (int32) of the boxes that are kept: those that overlap no better one by more than the threshold.
 
-    Boxes are left, top, right and bottom. The best come first.
+    Boxes are left, top, right and bottom. The best boxes come first.
 
     Raises:
         TraceError: a function is being traced: the shape depends on values.

@@ -32,7 +32,7 @@ def axis(x: Tensor, dim: Any, scalar: bool = False) -> int:
     """`dim` counted from the front; with `scalar`, a scalar has the dimension of a vector of one element.
 
     Raises:
-        OneFlowError: it is no dimension of `x`.
+        OneFlowError: `x` has no such dimension.
     """
     count = max(x.rank, int(scalar))
     dim = sz.as_size(dim)
@@ -63,7 +63,7 @@ def reshape(x: Any, shape: Sequence[Dim | Size]) -> Tensor:
     One size may be -1, which is solved. None stands for a dynamic dimension of `x`, in their order.
 
     Raises:
-        OneFlowError: the number of elements does not fit, or two sizes cannot be told.
+        OneFlowError: the number of elements does not fit, or two sizes are unknown.
     """
     x = as_tensor(x)
     sizes = [sz.as_size(d) for d in shape]
@@ -74,13 +74,15 @@ def reshape(x: Any, shape: Sequence[Dim | Size]) -> Tensor:
         sizes = plain
     target = _solve(x, sizes)
     if target.count(-1) > 1:
-        advice = "give all but one as numbers, or write reshape_as"
-        raise fail(f"cannot tell more than one size of {list(shape)} for {x.desc}; {advice}")
+        advice = "pass all sizes but one as numbers, or write reshape_as"
+        raise fail(f"expected at most one unknown size for {x.desc}, got {list(shape)}; {advice}")
     return dispatch("reshape", x, shape=target)
 
 
 def _plain(x: Tensor, sizes: Sequence[Any]) -> list[Any] | None:
-    """None in place of a size that only the run knows, where just that of `x` can stand there; else nothing."""
+    """None in place of a size that is known at run time only, where the size can only be that of `x`; else an empty
+    list.
+    """
     own = [d for d in sizes if isinstance(d, Size)]
     if len(own) != 1 or x.shape.count(None) != 1 or not own[0].is_of(x, x.shape.index(None)):
         return None
@@ -93,7 +95,7 @@ def _known(shape: Sequence[Dim]) -> int:
 
 
 def _filled(x: Tensor, sizes: Sequence[Any]) -> list[Any]:
-    """Sizes with what stands for -1, and for None, which are the dynamic dimensions of `x` in their order."""
+    """Sizes with solved values of -1, and of None, which are the dynamic dimensions of `x` in their order."""
     dynamic = (d for d in x.sizes() if isinstance(d, Size))
     filled = [next(dynamic, -1) if d is None else d for d in sizes]
     free = [i for i, d in enumerate(filled) if isinstance(d, int) and d == -1]
@@ -161,7 +163,7 @@ def transpose(x: Any, dim0: int, dim1: int) -> Tensor:
 
 
 def t(x: Any) -> Tensor:
-    """A matrix transposed; vectors and scalars as they are."""
+    """A matrix transposed; vectors and scalars are returned."""
     x = as_tensor(x)
     if x.rank > 2:
         raise fail(f"expected at most 2 dimensions for t, got {x.desc}; write x.transpose(-1, -2)")
@@ -169,7 +171,7 @@ def t(x: Any) -> Tensor:
 
 
 def movedim(x: Any, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
-    """`x` with dimensions `source` moved to `destination`; the others keep their order."""
+    """`x` with dimensions `source` moved to `destination`; other dimensions keep their order."""
     x = as_tensor(x)
     pair = [[axis(x, d, scalar=True) for d in as_list(dim)] for dim in (source, destination)]
     if any(len(set(dims)) < len(dims) for dims in pair) or len(pair[0]) != len(pair[1]):
@@ -194,7 +196,7 @@ def squeeze(x: Any, dim: int | Sequence[int] | None = None) -> Tensor:
 
 
 def expand(x: Any, *sizes: Any) -> Tensor:
-    """`x` repeated along dimensions of size 1 and new leading ones; -1 or None keeps a dimension."""
+    """`x` repeated along dimensions of size 1 and new leading dimensions; -1 or None keeps a dimension."""
     requested = spread(sizes)
     if any(isinstance(d, Size) for d in requested):
         return _expanded(as_tensor(x), requested)
@@ -202,7 +204,7 @@ def expand(x: Any, *sizes: Any) -> Tensor:
 
 
 def _expanded(x: Tensor, requested: Sequence[Any]) -> Tensor:
-    """`expand` to sizes that only the run knows; those of `x` itself are kept."""
+    """`expand` to sizes that are known at run time only; sizes of `x` itself are kept."""
     new = len(requested) - x.rank
     kept = [-1 if d is None or (isinstance(d, Size) and d.is_of(x, i)) else d for i, d in enumerate(requested, -new)]
     if not any(isinstance(d, Size) for d in kept):
@@ -223,7 +225,7 @@ def expand_as(x: Any, other: Any) -> Tensor:
 
 
 def repeat(x: Any, *sizes: int) -> Tensor:
-    """`x` repeated `sizes[i]` times along each dimension; more sizes than dimensions add leading ones."""
+    """`x` repeated `sizes[i]` times along each dimension; more sizes than dimensions add leading dimensions."""
     out, times = as_tensor(x), spread(sizes)
     if len(times) < out.rank:
         raise fail(f"expected at least {out.rank} numbers of repetitions for {out.desc}, got {list(times)}")
@@ -270,7 +272,7 @@ def _static(x: Tensor, dim: int, what: str) -> int:
     size: int | None = x.shape[dim]
     if size is None:
         raise fail(
-            f"{what} needs a static size, got dimension {dim} of {x.desc}: how many pieces there are depends on it; "
+            f"{what} needs a static size, got dimension {dim} of {x.desc}: the number of pieces depends on the size; "
             "give a list of sizes, which x.shape may be in, or trace with a static one"
         )
     return size

@@ -14,7 +14,7 @@ from oneflow.frontend.core.tensor import Size, Tensor
 
 
 def as_size(size: Any) -> Any:
-    """A size as an integer or a `Size`: integer tensors with values and NumPy integers give their number.
+    """A size as an integer or a `Size`: integer tensors with values and NumPy integers become their number.
 
     Raises:
         TraceError: a traced tensor has none yet.
@@ -25,7 +25,7 @@ def as_size(size: Any) -> Any:
 
 
 def shaped(sizes: Sequence[Any]) -> Tensor:
-    """A tensor (int64) whose shape are numbers and sizes of the run, 0, 1, 2, .. in it if there are such."""
+    """A tensor (int64) with the elements 0, 1, 2, .. whose shape has numbers and sizes of the run."""
     dims = dict.fromkeys(d for size in sizes if isinstance(size, Size) for d in size.dimensions())
     if not dims:
         return dispatch("constant", dtype=dtypes.int64, shape=list(sizes))
@@ -72,7 +72,7 @@ def limited(size: Any, least: Any, most: Any) -> Any:
 
 
 def bound(position: Any, size: Any) -> Any:
-    """A bound of a slice as Python reads it: negative ones count from the end, all are clipped."""
+    """A bound of a slice as Python reads it: negative bounds count from the end, and bounds are clipped."""
     if isinstance(position, Size) and not _is_natural(position):
         negative = limited(-position, 0, 1)
         return limited(position, 0, size) + negative * larger(position + size, 0)
@@ -82,7 +82,7 @@ def bound(position: Any, size: Any) -> Any:
 
 
 def _is_natural(size: Any) -> bool:
-    """Whether a size cannot be negative, as far as it shows."""
+    """Whether a size cannot be negative, as far as its expression shows."""
     if not isinstance(size, Size):
         return bool(size >= 0)
     if size.kind == "max":

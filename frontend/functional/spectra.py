@@ -31,11 +31,11 @@ def stft(
     Args:
         input: the signals: (length) or (batch, length).
         n_fft: the elements of a frame.
-        hop_length: how far apart frames begin; a quarter of a frame by default.
-        win_length: the elements of `window`, which stands in the middle of a frame; a frame by default.
-        window: what frames are multiplied by; ones by default.
+        hop_length: the distance between the starts of frames; a quarter of a frame by default.
+        win_length: the elements of `window`, which is in the middle of a frame; the length of a frame by default.
+        window: the factors of frames; ones by default.
         center: whether the signals are padded at both ends, so that frame t has its middle at t * hop_length.
-        pad_mode: how they are padded, as in `nn.functional.pad`.
+        pad_mode: the mode of padding, as in `nn.functional.pad`.
         normalized: whether the result is divided by sqrt(n_fft).
         onesided: whether the first n_fft // 2 + 1 frequencies are kept alone.
         return_complex: whether the result is complex; else its parts are a last dimension of 2.
@@ -67,7 +67,7 @@ def stft(
 
 
 def _window(window: Any, size: int, n_fft: int, frames: Tensor) -> Tensor | None:
-    """The window in the middle of a frame, None where it is one of ones."""
+    """The window in the middle of a frame, None for a window of ones."""
     if window is None and size == n_fft:
         return None
     values = ones(size, dtype=frames.dtype) if window is None else as_tensor(window)

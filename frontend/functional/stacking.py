@@ -1,4 +1,4 @@
-"""Functions that join and cut tensors along the dimensions that their names say, and broadcast several tensors."""
+"""Functions that join and split tensors along the dimensions in their names, and broadcast several tensors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ __all__ = [
 
 
 def _with_rank(rank: int, new_axes: dict[int, tuple[int, ...]]) -> Callable[..., Any]:
-    """The function that gives tensors at least `rank` dimensions; `new_axes` says where they go, by the rank."""
+    """The function that gives tensors at least `rank` dimensions; `new_axes` has the positions of new axes by the
+    rank.
+    """
 
     def function(*tensors: Any) -> Any:
         operands = list(tensors[0]) if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else list(tensors)
@@ -69,7 +71,7 @@ row_stack = vstack
 
 
 def dstack(tensors: Sequence[Any]) -> Tensor:
-    """Tensors joined along dimension 2, which is added where it is missing."""
+    """Tensors joined along dimension 2, which is added where missing."""
     return sh.cat([_unsqueezed(x, {0: (0, 0, 0), 1: (0, 2), 2: (2,)}) for x in _several(tensors, "dstack")], 2)
 
 
@@ -79,7 +81,7 @@ def column_stack(tensors: Sequence[Any]) -> Tensor:
 
 
 def tensor_split(x: Any, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
-    """`x` cut along `dim` into a number of pieces, the first ones larger by one, or before each of a list of
+    """`x` split along `dim` into a number of pieces, the first ones larger by one, or before each of a list of
     positions.
     """
     x = as_tensor(x)
@@ -130,7 +132,7 @@ def broadcast_shapes(*shapes: Any) -> tuple[Any, ...]:
     """The shape that shapes broadcast to.
 
     Raises:
-        OneFlowError: they do not.
+        OneFlowError: the shapes are incompatible.
     """
     sizes = [tuple(s) if isinstance(s, (tuple, list)) else (s,) for s in shapes]
     broadcast = broadcast_sizes(sizes or [()])

@@ -19,7 +19,7 @@ from oneflow.frontend.functional.rules import cast, constant, to_float
 
 __all__ = ["quantile", "roc_auc_score"]
 
-#: Where a quantile that lies between two elements is taken, by its place among the ordered elements.
+#: The value of a quantile between two elements, by its position among the ordered elements.
 _PLACES: dict[str, Callable[[Tensor], Tensor]] = {
     "linear": lambda place: place,
     "lower": e.floor,
@@ -32,13 +32,13 @@ _PLACES: dict[str, Callable[[Tensor], Tensor]] = {
 def quantile(
     input: Any, q: Any, dim: int | None = None, keepdim: bool = False, interpolation: str = "linear"
 ) -> Tensor:
-    """The elements below which the shares `q` of those along `dim`, or of all, lie; NaN where one is NaN.
+    """The quantiles `q` of the elements along `dim`, or of all elements; NaN where an element is NaN.
 
     `q` is a number or a vector; its dimension is then the first. `interpolation` between two elements is "linear",
     "lower", "higher", "midpoint" or "nearest".
 
     Raises:
-        OneFlowError: a share is not from 0 to 1, there are no elements, or elements are no floats.
+        OneFlowError: a share is not from 0 to 1, the tensor is empty, or elements are no floats.
     """
     x = as_tensor(input)
     if interpolation not in _PLACES:
@@ -77,10 +77,10 @@ def roc_auc_score(label: Any, pred: Any) -> Tensor:
 
     `label` has 1 for positives, else 0; `pred` are scores, of which equal ones count half.
 
-    Labels of one class give NaN in a traced function.
+    For labels of one class the result of a traced function is NaN.
 
     Raises:
-        OneFlowError: sizes differ, or there is only one class.
+        OneFlowError: sizes differ, or all labels are of one class.
     """
     labels: Any = as_tensor(label)
     if current_builder().eager and len({bool(value) for value in labels.array.reshape(-1)}) < 2:

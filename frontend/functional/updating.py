@@ -1,4 +1,4 @@
-"""Functions whose result may take the place of their first argument: those with a parameter `inplace`."""
+"""Functions whose result may overwrite their first argument: those with a parameter `inplace`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def updated(x: Any, result: Tensor, writer: str) -> Tensor:
     """`x` updated in place by a result.
 
     Raises:
-        OneFlowError: it is none.
+        OneFlowError: the argument is no tensor.
     """
     if not isinstance(x, Tensor):
         raise fail(f"expected a tensor to update in place, got {type(x).__name__}; write flow.tensor(x)")

@@ -1,1 +1,1 @@
-"""Models of other frameworks as programs of this one."""
+"""Models of other frameworks as programs of this library."""

@@ -10,7 +10,7 @@ def _member(module: str, name: str, package: str) -> Any:
     """A function of a module that needs a package.
 
     Raises:
-        ImportError: the package is not installed; the message says how to install it.
+        ImportError: the package is not installed; the message states how to install the package.
     """
     try:
         importlib.import_module(package)
@@ -30,7 +30,8 @@ def from_onnx(model: Any, *, device: Any = None) -> Any:
 
     Raises:
         ImportError: the package `onnx` is not installed.
-        OneFlowError: the model is malformed, or uses what is not supported; the node and its operator are named.
+        OneFlowError: the model is malformed, or uses unsupported features; the message names the node and its
+            operator.
     """
     return _member("onnx.program", "from_onnx", "onnx")(model, device=device)
 
@@ -39,14 +40,14 @@ def to_onnx(fn: Any, *arguments: Any, path: Any = None) -> Any:
     """The ONNX model of a function, a module or an imported model, as a `ModelProto`.
 
     Args:
-        fn: a function of tensors, a module, or what `flow.compile` or `flow.from_onnx` gives.
-        arguments: what it is called with: `TensorSpec`s, whose None are dynamic sizes, or arrays and tensors, whose
-            shapes and types are taken. An imported model has the inputs of its file without them.
+        fn: a function of tensors, a module, or the result of `flow.compile` or `flow.from_onnx`.
+        arguments: its arguments: `TensorSpec`s, whose None are dynamic sizes, or arrays and tensors, of whose
+            shapes and types the specs are made. The default for an imported model is the inputs of its file.
         path: a file that the model is written to.
 
     Raises:
         ImportError: the package `onnx` is not installed.
-        OneFlowError: an operator has no counterpart in ONNX; it is named with its line.
+        OneFlowError: an operator has no counterpart in ONNX; the message names the operator and its line.
     """
     return _member("onnx.writer", "to_onnx", "onnx")(fn, *arguments, path=path)
 
@@ -58,7 +59,7 @@ def from_torch(model: Any, args: Any = (), kwargs: Any = None, *, dynamic_shapes
         model: a `torch.nn.Module`, or a `torch.export.ExportedProgram`, which needs no further arguments.
         args: example arguments; sizes of 2 and more may be dynamic.
         kwargs: example arguments by name.
-        dynamic_shapes: the dynamic dimensions, as `torch.export.export` takes them.
+        dynamic_shapes: the dynamic dimensions, in the form of `torch.export.export`.
 
     Raises:
         ImportError: PyTorch is not installed.
@@ -68,7 +69,7 @@ def from_torch(model: Any, args: Any = (), kwargs: Any = None, *, dynamic_shapes
 
 
 def read_torch(path: str) -> Any:
-    """A file that `torch.export.save` wrote, as `from_torch` gives it.
+    """A file that `torch.export.save` wrote, as from `from_torch`.
 
     Raises:
         ImportError: PyTorch is not installed.

@@ -27,11 +27,11 @@ def scaled_dot_product_attention(
     is_causal: bool = False,
     scale: float | None = None,
 ) -> Any:
-    """softmax(query @ key^T * scale + attn_mask) @ value; `scale` is 1 / sqrt(width) where it is not given.
+    """softmax(query @ key^T * scale + attn_mask) @ value; `scale` is 1 / sqrt(width) by default.
 
-    `query` is (.., l, width), `key` (.., s, width), `value` (.., s, n). A mask of bools keeps where it is true, one
-    of floats is added; with `is_causal` positions see none after them. Weights are dropped with `dropout_p`. What
-    sees nothing is 0.
+    `query` is (.., l, width), `key` (.., s, width), `value` (.., s, n). A mask of bools keeps scores where true, a
+    mask of floats is added; with `is_causal` a position attends to no later position. Weights are dropped with
+    `dropout_p`. What sees nothing is 0.
     """
     query, key, value = (as_tensor(x) for x in (query, key, value))
     added = _mask(query, key, attn_mask, False)
@@ -77,7 +77,7 @@ def _attended(
 
 
 def _mask(query: Any, key: Any, mask: Any, causal: bool) -> Any:
-    """What is added to the scores, or None."""
+    """The mask to add to the scores, or None."""
     if causal:
         seen = F.tril(F.ones(*(as_tensor(x).size(-2) for x in (query, key))))
         mask = F.gt(seen, 0) if mask is None else F.logical_and(mask, seen)
@@ -162,8 +162,8 @@ class MultiheadAttention(Module):
     ) -> tuple[Any, Any]:
         """The attention of `query` to `key` with the values `value`, and its weights or None.
 
-        In masks true means: not looked at (PyTorch's rule for this layer). `key_padding_mask` is (batch, length),
-        `attn_mask` (queries, keys) or (batch * heads, queries, keys); `is_causal` without it makes one.
+        True in a mask means masked (PyTorch's rule for this layer). `key_padding_mask` is (batch, length),
+        `attn_mask` (queries, keys) or (batch * heads, queries, keys); `is_causal` without `attn_mask` makes the mask.
         """
         operands = [as_tensor(x) for x in (query, key, value)]
         single = operands[0].rank == 2
@@ -203,7 +203,7 @@ class MultiheadAttention(Module):
         return F.permute(shaped, 0, 2, 1, 3)
 
     def _extended(self, keys: Any, values: Any, added: Any) -> tuple[Any, Any, Any]:
-        """Keys and values with the learned ones and those of zeros after them, which every mask leaves visible."""
+        """Keys and values, followed by learned keys and values and by zeros, which no mask hides."""
         shape = (keys.size(0), self.num_heads, 1, keys.shape[3])
         pairs = []
         if self.bias_k is not None:
@@ -217,7 +217,9 @@ class MultiheadAttention(Module):
         return keys, values, added
 
     def _attention_bias(self, heads: list[Any], mask: Any, padding: Any, causal: bool) -> Any:
-        """What is added to the scores, (batch, heads, queries, keys) or what broadcasts to it; None for nothing."""
+        """The mask to add to the scores, (batch, heads, queries, keys) or a shape that broadcasts to it; None without
+        masks.
+        """
         query, key = heads[0], heads[1]
         terms = []
         if mask is not None:
@@ -234,7 +236,7 @@ class MultiheadAttention(Module):
 
 
 def _hidden(mask: Any, dtype: DType) -> Any:
-    """-inf where a mask of bools is true; a mask of floats as it is."""
+    """-inf where a mask of bools is true; a mask of floats is returned."""
     if mask.dtype != dtypes.bool_:
         return mask
     return F.masked_fill(F.zeros_like(mask, dtype=dtype), mask, -math.inf)

@@ -101,7 +101,7 @@ class ModuleDict(Module):
 
 
 class _Parameters(Module):
-    """The base of what holds parameters."""
+    """The base of containers of parameters."""
 
     def extra_repr(self) -> str:
         """The parameters' names, element types and sizes."""
@@ -149,7 +149,7 @@ class ParameterDict(_Parameters):
         self.update(parameters or {})
 
     def update(self, parameters: Mapping[str, Any] | Iterable[tuple[str, Any]]) -> None:
-        """Adds parameters, a mapping or pairs, or puts them in the place of others."""
+        """Adds parameters, a mapping or pairs, or replaces parameters of the same names."""
         for name, value in dict(parameters).items():
             self[name] = value
 

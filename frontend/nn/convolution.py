@@ -1,4 +1,4 @@
-"""Convolutions and transposed ones."""
+"""Convolutions and transposed convolutions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Sizes = int | Sequence[int]
 
 
 class _Windows(Module):
-    """What convolutions have: a weight, a bias, and how windows move over `spatial` dimensions."""
+    """The base of convolutions: a weight, a bias, and the windows over `spatial` dimensions."""
 
     spatial: int
     function: Callable[..., Any]
@@ -62,7 +62,7 @@ class _Windows(Module):
 class _Convolution(_Windows):
     """A convolution over `spatial` dimensions; see `flow.nn.functional.conv2d`.
 
-    `padding_mode` is "zeros", or "reflect", "replicate" or "circular" as `flow.nn.functional.pad` has them.
+    `padding_mode` is "zeros", or "reflect", "replicate" or "circular" as in `flow.nn.functional.pad`.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class _Convolution(_Windows):
         return type(self).function(x, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
 
     def _border(self) -> list[int]:
-        """What `padding` is before and after each dimension, the last one first."""
+        """The `padding` before and after each dimension, the last dimension first."""
         rows = list(zip(self.kernel_size, self.dilation, strict=True))
         if self.padding == "valid":
             pairs = [(0, 0) for _ in rows]
@@ -127,13 +127,13 @@ class _ConvTranspose(_Windows):
         self.make(in_channels, out_channels // groups, bias, dtype)
 
     def forward(self, x: Any, output_size: Sequence[int] | None = None) -> Any:
-        """The transposed convolution of images; those that it gives have the sizes `output_size`, if given."""
+        """The transposed convolution of images; the results have the sizes `output_size`, if given."""
         more = self.output_padding if output_size is None else self._more(x, output_size)
         numbers = (self.stride, self.padding, more, self.groups, self.dilation)
         return type(self).function(x, self.weight, self.bias, *numbers)
 
     def _more(self, x: Any, output_size: Sequence[int]) -> list[int]:
-        """The output padding that gives images of the sizes `output_size`.
+        """The output padding for images of the sizes `output_size`.
 
         Raises:
             ValueError: none does.

@@ -65,7 +65,7 @@ def _hint(name: str) -> Any:
     def method(self: GraphConfig, value: Any = True) -> None:
         self.hints[name] = value
 
-    method.__name__, method.__doc__ = name, "A hint to OneFlow's compiler, which changes no result; it is kept alone."
+    method.__name__, method.__doc__ = name, "A hint to OneFlow's compiler, stored without effect on results."
     return method
 
 

@@ -1,4 +1,4 @@
-"""Functions that run when a module is called and when gradients go back through it.
+"""Functions that run when a module is called and when gradients flow back through the module.
 
     handle = layer.register_forward_hook(lambda module, args, result: print(result.shape))
 
@@ -20,7 +20,7 @@ from oneflow.frontend.functional import zeros_like
 
 
 class ModuleHooks:
-    """The hooks of one module: before `forward`, after it, on gradients, and before `state_dict`."""
+    """The hooks of one module: before `forward`, after `forward`, on gradients, and before `state_dict`."""
 
     def __init__(self) -> None:
         self.before, self.after, self.backward, self.reading = Hooks(), Hooks(), Hooks(), Hooks()
@@ -55,7 +55,7 @@ class ModuleHooks:
             elif isinstance(changed, tuple) and len(changed) == 2:
                 args, kwargs = changed
             else:
-                raise refuse(f"expected a forward_pre_hook with_kwargs to give (args, kwargs), got {changed!r}")
+                raise refuse(f"expected a forward_pre_hook with_kwargs to return (args, kwargs), got {changed!r}")
         return args, kwargs
 
 
@@ -90,7 +90,7 @@ class HookedCall:
         return tree.unflatten(leaves)
 
     def all_gradients(self, places: list[int], grads: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The gradients of all arguments: zeros for tensors without one, None for what is no tensor."""
+        """The gradients of all arguments: zeros for tensors without one, None for arguments that are no tensors."""
         by_place = dict(zip(places, grads, strict=True))
         others = (zeros_like(x) if isinstance(x, Tensor) else None for x in self.args)
         return tuple(by_place.get(i, other) for i, other in enumerate(others))
@@ -118,7 +118,7 @@ def _flows_to(value: Any) -> bool:
 
 
 class ArgumentGradients(Function):
-    """The arguments of a module: their gradients come out of the module."""
+    """The arguments of a module: their gradients leave the module."""
 
     @staticmethod
     def forward(ctx: Any, hooked: HookedCall, places: list[int], *tensors: Any) -> Any:
@@ -128,7 +128,7 @@ class ArgumentGradients(Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        """The gradients that the hooks give."""
+        """The gradients that the hooks return."""
         argument_grads = ctx.hooked.run_hooks(ctx.hooked.all_gradients(ctx.places, grads))
         return None, None, *(argument_grads[i] for i in ctx.places)
 

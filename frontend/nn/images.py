@@ -1,4 +1,5 @@
-"""Modules of data programs: mirrored, cut and normalized batches of decoded images, and the coins for them.
+"""Modules of data programs: mirrored, cut and normalized batches of decoded images, and the random coins of
+mirroring.
 
 Images are (batch, height, width, channels).
 """
@@ -21,7 +22,7 @@ __all__ = ["CoinFlip", "CropMirrorNormalize"]
 class CoinFlip(Module):
     """`batch_size` coins (int8): 1 with `probability`, else 0.
 
-    Coins with a `random_seed` are drawn from it, others from the generator of the thread.
+    Coins with a `random_seed` are drawn from the seed, others from the generator of the thread.
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class CoinFlip(Module):
 class CropMirrorNormalize(Module):
     """A part of each image of uint8, mirrored where `mirror` says so, less `mean`, over `std`.
 
-    The part is crop_h x crop_w, the whole image where one of them is 0; crop_pos_x and crop_pos_y say where it lies,
+    The part is crop_h x crop_w, the whole image where one of them is 0; crop_pos_x and crop_pos_y state its position,
     from 0 to 1. The result has the layout NCHW or NHWC.
     """
 

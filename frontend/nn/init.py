@@ -10,7 +10,7 @@ import numpy as np
 from oneflow.frontend.eager.tensor import EagerTensor
 from oneflow.frontend.functional.random import numpy_generator
 
-#: What the deviation is multiplied with after a function, so that activations keep theirs.
+#: The factor of the deviation after a function, so that activations keep their deviation.
 GAINS = {
     "linear": 1.0, "conv1d": 1.0, "conv2d": 1.0, "conv3d": 1.0, "sigmoid": 1.0, "tanh": 5 / 3,
     "relu": math.sqrt(2), "selu": 0.75,
@@ -82,7 +82,7 @@ def normal_(tensor: EagerTensor, mean: float = 0.0, std: float = 1.0) -> EagerTe
 def trunc_normal_(
     tensor: EagerTensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0
 ) -> EagerTensor:
-    """Drawn from the part of a normal distribution that lies in [a, b]; what falls outside is drawn again."""
+    """Drawn from the part of a normal distribution in [a, b]; values outside are drawn again."""
     generator, shape = numpy_generator(), tensor.array.shape
     values = generator.normal(mean, std, shape)
     while (outside := (values < a) | (values > b)).any():
@@ -91,7 +91,7 @@ def trunc_normal_(
 
 
 def _over(variance: float, fan: int) -> float:
-    """The deviation sqrt(variance / fan); 0 where there is nothing to draw."""
+    """The deviation sqrt(variance / fan); 0 for an empty tensor."""
     return math.sqrt(variance / fan) if fan else 0.0
 
 
@@ -130,10 +130,11 @@ def kaiming_normal_(
 
 
 def orthogonal_(tensor: EagerTensor, gain: float = 1.0) -> EagerTensor:
-    """A matrix with orthonormal rows, or columns if there are fewer, times gain; further dimensions count as columns.
+    """A matrix with orthonormal rows, or columns for fewer columns than rows, times gain; further dimensions count as
+    columns.
 
     Raises:
-        ValueError: there are fewer than two dimensions.
+        ValueError: the tensor has fewer than two dimensions.
     """
     shape = tensor.array.shape
     if len(shape) < 2:

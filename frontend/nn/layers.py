@@ -40,7 +40,7 @@ _ROOM: ContextVar[list[int] | None] = ContextVar("room", default=None)
 
 @contextmanager
 def limited_elements(most: int) -> Iterator[None]:
-    """Within it the parameters and buffers that layers make have at most `most` elements together.
+    """A context in which the parameters and buffers of new layers have at most `most` elements together.
 
     Layers of other sizes raise ValueError.
     """
@@ -55,7 +55,7 @@ def new_array(shape: Sequence[int], value: float, dtype: np.dtype) -> np.ndarray
     """The array of a new parameter or buffer, all of one number.
 
     Raises:
-        ValueError: it has more elements than `limited_elements` allows.
+        ValueError: the tensor has more elements than `limited_elements` allows.
     """
     room = _ROOM.get()
     if room is not None:
@@ -71,7 +71,7 @@ def new_parameter(*shape: int, dtype: DType | None = None, value: float = 0.0) -
 
 
 class Linear(Module):
-    """x @ weight^T + bias: `(.., in_features)` gives `(.., out_features)`."""
+    """x @ weight^T + bias: from `(.., in_features)` to `(.., out_features)`."""
 
     def __init__(self, in_features: int, out_features: int, bias: bool = True, *, dtype: DType | None = None) -> None:
         super().__init__()
@@ -107,9 +107,9 @@ def draw(weight: Any, bias: Any) -> None:
 
 
 class Embedding(Module):
-    """The rows of `weight` at integers: `(..)` gives `(.., embedding_dim)`. Row `padding_idx` is 0 and stays so.
+    """The rows of `weight` at integers: from `(..)` to `(.., embedding_dim)`. Row `padding_idx` is and stays 0.
 
-    With `max_norm` rows whose `norm_type`-norm is larger are scaled to it when they are taken.
+    With `max_norm` rows whose `norm_type`-norm is larger are scaled to `max_norm` at their use.
     """
 
     def __init__(
@@ -166,7 +166,9 @@ class Embedding(Module):
 
 
 class PReLU(Module):
-    """x where it is positive, else `weight` * x, learned for all channels alike or for `num_parameters` of them."""
+    """x where x is positive, else `weight` * x; one weight is learned for all channels, or `num_parameters`
+    weights.
+    """
 
     def __init__(self, num_parameters: int = 1, init: float = 0.25, *, dtype: DType | None = None) -> None:
         super().__init__()
@@ -191,7 +193,7 @@ class _Affine(Module):
         self.register_parameter("bias", new_parameter(*shape, dtype=dtype) if bias else None)
 
     def reset_parameters(self) -> None:
-        """Ones and zeros again."""
+        """Resets the weight to ones and the bias to zeros."""
         for parameter, fill in ((self.weight, init.ones_), (self.bias, init.zeros_)):
             if parameter is not None:
                 fill(parameter)
@@ -271,10 +273,10 @@ class GroupNorm(_Affine):
 class _BatchNorm(_Affine):
     """Normalization of each channel, dimension 1, over the batch; in evaluation by running statistics.
 
-    `momentum` is the share of the newest batch in those; None averages all batches alike.
+    `momentum` is the share of the newest batch in these statistics; None averages all batches equally.
     """
 
-    #: The numbers of dimensions that it is for.
+    #: The supported numbers of dimensions.
     ranks: tuple[int, ...] = ()
 
     def __init__(
@@ -299,7 +301,7 @@ class _BatchNorm(_Affine):
         """`x` normalized; in training mode the running statistics move.
 
         Raises:
-            OneFlowError: it has other dimensions.
+            OneFlowError: the tensor has another number of dimensions.
         """
         if (rank := as_tensor(x).rank) not in self.ranks:
             ranks = " or ".join(map(str, self.ranks))
@@ -338,7 +340,7 @@ class BatchNorm3d(_BatchNorm):
 class _InstanceNorm(_BatchNorm):
     """Normalization of each channel, dimension 1, of each image; see `flow.nn.functional.instance_norm`.
 
-    With `track_running_stats` evaluation takes running statistics.
+    With `track_running_stats` evaluation uses running statistics.
     """
 
     spatial: int
@@ -424,7 +426,7 @@ class SyncBatchNorm(_BatchNorm):
         """`x` normalized; in training mode the running statistics move.
 
         Raises:
-            OneFlowError: in training mode every process of a job has a tensor of its own.
+            OneFlowError: in training mode every process of a job has its own tensor.
         """
         local = current_builder().eager and not as_tensor(x).is_global  # type: ignore[attr-defined]
         if self.training and local and env.get_world_size() > 1:
@@ -434,7 +436,7 @@ class SyncBatchNorm(_BatchNorm):
 
     @classmethod
     def convert_sync_batchnorm(cls, module: Any, process_group: Any = None) -> Any:
-        """A module whose batch norms are of this class; they keep their parameters and buffers."""
+        """A module whose batch norms are of this class; its parameters and buffers are kept."""
         if isinstance(module, _BatchNorm) and not isinstance(module, (cls, _InstanceNorm)):
             affine, tracked = module.weight is not None, module.running_mean is not None
             made = cls(module.num_features, module.eps, module.momentum, affine, tracked)
@@ -447,7 +449,7 @@ class SyncBatchNorm(_BatchNorm):
 
 
 class FusedMLP(Module):
-    """Linear maps with relu between them: `weight_0`, `bias_0`, and so on. A compiled function fuses them.
+    """Linear maps with relu between them: `weight_0`, `bias_0`, and so on. A compiled function fuses the layers.
 
     `hidden_dropout_rate` has a probability for each hidden layer, `out_dropout_rate` is that of the result. Without
     `skip_final_activation` the last map ends with a relu too.
@@ -530,7 +532,7 @@ class MovingAverageMinMaxObserver(Module):
 
 
 class RReLU(Module):
-    """x where it is positive, else x times a slope: in training mode drawn evenly from [lower, upper) for each
+    """x where x is positive, else x times a slope: in training mode drawn evenly from [lower, upper) for each
     element, otherwise their mean.
 
     Raises:

@@ -1,7 +1,7 @@
 """Modules: trees of layers that hold parameters and buffers, under PyTorch's names.
 
-A module is called like a function, in eager mode or while a function is traced; a compiled function that uses one
-takes its parameters as inputs at every run.
+A module is called like a function, in eager mode or while a function is traced; a compiled function that uses a
+module reads the parameters as inputs at every run.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ Self = TypeVar("Self", bound="Module")
 
 
 class Parameter(EagerTensor):
-    """A tensor that a module learns: a leaf that requires grad, unless told otherwise.
+    """A tensor that a module learns: a leaf that requires grad by default.
 
     Args:
-        data: a tensor or array of values, whose memory it shares.
+        data: a tensor or array of values, whose memory the parameter shares.
         requires_grad: whether its gradient is added up.
     """
 
@@ -50,13 +50,15 @@ class Parameter(EagerTensor):
         return f"Parameter containing:\n{super().__repr__()}"
 
 
-#: The package whose layers take `device` beside `dtype`.
+#: The package whose layers take `device` in addition to `dtype`.
 _LAYERS = __name__.rpartition(".")[0]
 _DEVICE = inspect.Parameter("device", inspect.Parameter.KEYWORD_ONLY, default=None)
 
 
 def with_device(init: Callable[..., None]) -> Callable[..., None]:
-    """The `__init__` of a layer that takes `dtype`, which takes `device` too, to which the layer is moved."""
+    """The `__init__` of a layer with the parameter `dtype`, extended by `device`: the layer is moved to the
+    device.
+    """
     plain = inspect.signature(init)
     if "dtype" not in plain.parameters or "device" in plain.parameters:
         return init
@@ -72,9 +74,9 @@ def with_device(init: Callable[..., None]) -> Callable[..., None]:
 
 
 class Module(Stateful):
-    """The base of every layer: `forward` says what it computes.
+    """The base of every layer: `forward` defines the computation.
 
-    Parameters, modules and buffers (`register_buffer`) have the names of the attributes that hold them.
+    Parameters, modules and buffers (`register_buffer`) have the names of their attributes.
     """
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -90,7 +92,7 @@ class Module(Stateful):
         object.__setattr__(self, "_hooks", None)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """What the module computes."""
+        """The computation of the module."""
         raise NotImplementedError(f"expected {type(self).__name__} to have a method forward")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -102,7 +104,7 @@ class Module(Stateful):
         return self.forward(*args, **kwargs) if hooks is None else hooks.call(self, args, kwargs)
 
     def facts(self) -> dict[Any, Any]:
-        """Its settings, and which parameters, buffers and modules it has; `training` is asked for on its own."""
+        """The settings, and the names of parameters, buffers and modules; `training` is queried separately."""
         parts = {(name,): value for table in self._tables() for name, value in table.items()}
         return {k: v for k, v in simple_attributes(self).items() if k != "_training"} | parts
 
@@ -116,23 +118,24 @@ class Module(Stateful):
         return hooks
 
     def register_forward_pre_hook(self, hook: Hook, *, prepend: bool = False, with_kwargs: bool = False) -> Handle:
-        """Has `hook(module, args)` called before `forward`; what it gives, if not None, are the arguments.
+        """Registers `hook(module, args)`, called before `forward`; a result other than None replaces the arguments.
 
-        `with_kwargs` it is `hook(module, args, kwargs)`, which may give both.
+        `with_kwargs`: `hook(module, args, kwargs)`, which may return both.
         """
         return self._hung().before.add(hook, prepend=prepend, with_kwargs=with_kwargs)
 
     def register_forward_hook(self, hook: Hook, *, prepend: bool = False, with_kwargs: bool = False) -> Handle:
-        """Has `hook(module, args, result)` called after `forward`; what it gives, if not None, is the result.
+        """Registers `hook(module, args, result)`, called after `forward`; a result other than None replaces the
+        result.
 
-        `with_kwargs` it is `hook(module, args, kwargs, result)`.
+        `with_kwargs`: `hook(module, args, kwargs, result)`.
         """
         return self._hung().after.add(hook, prepend=prepend, with_kwargs=with_kwargs)
 
     def register_full_backward_hook(self, hook: Hook, prepend: bool = False) -> Handle:
         """Has `hook(module, grad_input, grad_output)` called when the gradients of the arguments are known.
 
-        Both are tuples, None for what has no gradient; what it gives, if not None, stands for `grad_input`. For eager
+        Both are tuples, None for values without gradient; a result other than None replaces `grad_input`. For eager
         mode.
         """
         return self._hung().backward.add(hook, prepend=prepend)
@@ -192,7 +195,7 @@ class Module(Stateful):
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
     def _watched(self, part: Any) -> None:
-        """Makes the program depend on this module and a part of it as they are."""
+        """Guards the program on this module and a part of this module."""
         for owner in (self, part):
             if isinstance(owner, Module):
                 current_builder().watch(owner)
@@ -210,7 +213,7 @@ class Module(Stateful):
         self._place(self._tables()[0], name, parameter)
 
     def register_buffer(self, name: str, tensor: Any, persistent: bool = True) -> None:
-        """Adds a tensor that is part of the state but is not learned; `persistent` puts it into `state_dict`."""
+        """Adds a tensor that is part of the state but is not learned; a `persistent` buffer is in `state_dict`."""
         self._place(self._tables()[1], name, tensor)
         (self._transient.discard if persistent else self._transient.add)(name)
 
@@ -219,7 +222,7 @@ class Module(Stateful):
         self._place(self._tables()[2], name, module)
 
     def named_modules(self, prefix: str = "") -> Iterator[tuple[str, Module]]:
-        """This module and all below it, each once, with their dotted names."""
+        """This module and all its descendants, each once, with their dotted names."""
         yield from self._walk(prefix, set())
 
     def _walk(self, prefix: str, seen: set[int]) -> Iterator[tuple[str, Module]]:
@@ -231,27 +234,27 @@ class Module(Stateful):
             yield from module._walk(f"{prefix}.{name}" if prefix else name, seen)
 
     def modules(self) -> Iterator[Module]:
-        """This module and all below it, each once."""
+        """This module and all its descendants, each once."""
         return (m for _, m in self.named_modules())
 
     def get_submodule(self, target: str) -> Module:
         """The module of a dotted name.
 
         Raises:
-            AttributeError: there is none.
+            AttributeError: there is no such module.
         """
         module = self
         for name in filter(None, target.split(".")):
             module = getattr(module, name)
         if not isinstance(module, Module):
-            raise AttributeError(f"{type(self).__name__}: expected {target} to be a module, it is {module!r}")
+            raise AttributeError(f"{type(self).__name__}: expected {target} to be a module, got {module!r}")
         return module
 
     def get_parameter(self, target: str) -> Parameter:
         """The parameter of a dotted name.
 
         Raises:
-            AttributeError: there is none.
+            AttributeError: there is no such parameter.
         """
         parameter = dict(self.named_parameters()).get(target)
         if parameter is None:
@@ -308,7 +311,7 @@ class Module(Stateful):
     ) -> IncompatibleKeys:
         """Copies values into the parameters and buffers of the same names; the missing and the unexpected names.
 
-        With `assign` these take the memory, the element types and the devices of the values instead.
+        With `assign` the tensors adopt the memory, the element types and the devices of the values.
 
         Raises:
             RuntimeError: a shape differs, or, if `strict`, a name is missing or unexpected.
@@ -321,7 +324,7 @@ class Module(Stateful):
         return unmatched
 
     def _stored(self) -> dict[str, EagerTensor]:
-        """The tensors themselves by the names of `state_dict`, those that are shared under each of their names."""
+        """The tensors themselves by the names of `state_dict`, shared tensors under each of their names."""
         return {
             (f"{path}.{name}" if path else name): value
             for path, module in self._paths("")
@@ -359,7 +362,7 @@ class Module(Stateful):
         return self
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forgets the gradients of all parameters, or sets them to zero."""
+        """Removes the gradients of all parameters, or sets the gradients to zero."""
         for parameter in self.parameters():
             if set_to_none or parameter.grad is None:
                 parameter.grad = None
@@ -371,7 +374,7 @@ class Module(Stateful):
         `nn.graph.GraphModule` the options of the module in a graph.
 
         Raises:
-            CudaError: there is no such device.
+            CudaError: the device does not exist.
             TypeError: a target is neither a type of floats nor a device.
         """
         if target == (GraphModule,):
@@ -384,15 +387,16 @@ class Module(Stateful):
         return self
 
     def cuda(self: Self, index: int = 0) -> Self:
-        """Moves it to a CUDA device."""
+        """Moves the module to a CUDA device."""
         return self.to(Device("cuda", index))
 
     def cpu(self: Self) -> Self:
-        """Moves it to the host."""
+        """Moves the module to the host."""
         return self.to(Device("cpu"))
 
     def to_global(self: Self, placement: Placement, sbp: Any) -> Self:
-        """Moves parameters and buffers to the ranks of a placement; itself. All ranks take those of rank 0.
+        """Moves parameters and buffers to the ranks of a placement; returns the module. All ranks receive the values
+        of rank 0.
 
         Args:
             placement: the ranks.
@@ -428,7 +432,7 @@ class Module(Stateful):
         return self.to(dtypes.float64)
 
     def extra_repr(self) -> str:
-        """What its representation says between the brackets."""
+        """The text between the brackets of the representation."""
         return ""
 
     def __repr__(self) -> str:

@@ -33,7 +33,7 @@ class DistributedDataParallel(Module):
         self.module = module.to_global(self.placement, B)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """What the module computes, from pieces of the tensors among its arguments."""
+        """The computation of the module, on pieces of the tensors among its arguments."""
         tensors = [x for x in (*args, *kwargs.values()) if isinstance(x, Tensor) and x.rank]
         results = self.module(*map(self._split, args), **{k: self._split(v) for k, v in kwargs.items()})
         batches = {x.shape[0] for x in tensors}
@@ -44,7 +44,7 @@ class DistributedDataParallel(Module):
         return to_global(value, self.placement, S(0)) if isinstance(value, Tensor) and value.rank else value
 
     def _keep(self, value: Any, batches: set[Any]) -> Any:
-        """A result split along the batch; its gradient is split likewise, so that no activations move."""
+        """A result split along the batch; its gradient is split in the same way, so that no activations move."""
         if not isinstance(value, Tensor) or not value.rank or value.shape[0] not in batches:
             return value
         return to_global(value, self.placement, S(0), grad_sbp=S(0))

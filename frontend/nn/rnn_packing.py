@@ -20,8 +20,8 @@ __all__ = [
 class PackedSequence(NamedTuple):
     """The elements of sequences of falling lengths: step 0 of all, step 1 of those that have one, and so on.
 
-    `batch_sizes` says how many sequences have each step. `sorted_indices` is the order of the sequences in a batch
-    that was not sorted by length, and `unsorted_indices` the way back; None where it was sorted.
+    `batch_sizes` is the number of sequences at each step. `sorted_indices` is the order of the sequences in a batch
+    that was not sorted by length, and `unsorted_indices` its inverse; None for a sorted batch.
     """
 
     data: Any
@@ -62,7 +62,7 @@ def pack_padded_sequence(
 ) -> PackedSequence:
     """Padded sequences `(length, batch, ..)`, or `(batch, length, ..)` with `batch_first`, packed.
 
-    `lengths` are those of the sequences; with `enforce_sorted` they fall.
+    `lengths` are the lengths of the sequences, in descending order with `enforce_sorted`.
 
     Raises:
         OneFlowError: lengths are not those of such a batch.
@@ -110,7 +110,7 @@ def pad_sequence(sequences: Sequence[Any], batch_first: bool = False, padding_va
     """Sequences `(length, ..)` as one tensor `(longest, batch, ..)`, or `(batch, longest, ..)` with `batch_first`.
 
     Raises:
-        OneFlowError: there are none.
+        OneFlowError: there are no sequences.
     """
     tensors = [as_tensor(x) for x in sequences]
     if not tensors:
@@ -129,7 +129,7 @@ def unpad_sequence(padded_sequences: Any, lengths: Any, batch_first: bool = Fals
 
 
 def pack_sequence(sequences: Sequence[Any], enforce_sorted: bool = True) -> PackedSequence:
-    """Sequences `(length, ..)` packed; with `enforce_sorted` their lengths fall."""
+    """Sequences `(length, ..)` packed; with `enforce_sorted` their lengths are in descending order."""
     lengths = [as_tensor(x).shape[0] for x in sequences]
     return pack_padded_sequence(pad_sequence(sequences), lengths, enforce_sorted=enforce_sorted)
 

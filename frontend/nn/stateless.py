@@ -11,7 +11,7 @@ from oneflow.frontend.nn.module import Module
 
 
 class Function(Module):
-    """A module that calls a function with options of its own."""
+    """A module that calls a function with stored options."""
 
     function: Callable[..., Any]
     options: tuple[str, ...] = ()
@@ -181,7 +181,7 @@ class _Padding(Module):
 
 
 def _padding(name: str, spatial: int, mode: str) -> type[_Padding]:
-    """The class of one kind of border, which has no value unless it is made of one."""
+    """The class of one kind of border, which has a value only for constant padding."""
     members: dict[str, Any] = {"spatial": spatial, "mode": mode, "__doc__": _Padding.__doc__, "__module__": __name__}
     if not name.startswith("Constant"):
         members["__init__"] = lambda self, padding: _Padding.__init__(self, padding)
@@ -212,7 +212,7 @@ class Dropout(Module):
         self.p, self.inplace = p, inplace
 
     def forward(self, x: Any, addend: Any = None) -> Any:
-        """`x` with elements dropped, or as it is in evaluation; `addend` is added to the result."""
+        """`x` with elements dropped, or unchanged in evaluation; `addend` is added to the result."""
         result = type(self).function(x, self.p, self.training, self.inplace)
         return result if addend is None else F.add(result, addend)
 
@@ -222,19 +222,19 @@ class Dropout(Module):
 
 
 class Dropout1d(Dropout):
-    """Zeros in place of whole channels of `(batch, channels, length)`, as `Dropout` has them of elements."""
+    """Zeros in place of whole channels of `(batch, channels, length)`, like `Dropout` of elements."""
 
     function = staticmethod(F.dropout1d)
 
 
 class Dropout2d(Dropout):
-    """Zeros in place of whole channels of images, as `Dropout` has them of elements."""
+    """Zeros in place of whole channels of images, like `Dropout` of elements."""
 
     function = staticmethod(F.dropout2d)
 
 
 class Dropout3d(Dropout):
-    """Zeros in place of whole channels of volumes, as `Dropout` has them of elements."""
+    """Zeros in place of whole channels of volumes, like `Dropout` of elements."""
 
     function = staticmethod(F.dropout3d)
 

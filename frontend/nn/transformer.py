@@ -1,5 +1,5 @@
 """Transformers: encoders and decoders of layers with attention. Modules, parameters and their first values are
-PyTorch's; so are masks: true means masked.
+PyTorch's. Masks follow PyTorch's rule: true means masked.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _activation(activation: Activation) -> Callable[[Any], Any]:
 
 
 class _Layer(Module):
-    """A layer of residual blocks, each with a norm before it or after the sum."""
+    """A layer of residual blocks, each with a norm before the block or after the sum."""
 
     #: The names of the parts with attention, in order.
     attentions: tuple[str, ...]
@@ -66,7 +66,7 @@ class _Layer(Module):
         self.norm_first, self.activation = norm_first, _activation(activation)
 
     def residual(self, x: Any, number: int, part: Callable[[Any], Any]) -> Any:
-        """The sum of `x` and a part of it."""
+        """The sum of `x` and a block applied to `x`."""
         norm, dropout = getattr(self, f"norm{number}"), getattr(self, f"dropout{number}")
         if self.norm_first:
             return F.add(x, dropout(part(norm(x))))
@@ -78,7 +78,7 @@ class _Layer(Module):
 
 
 class TransformerEncoderLayer(_Layer):
-    """Attention of a sequence to itself, then two linear maps with `activation` between them."""
+    """Attention of a sequence to itself, then two linear maps with `activation` between these."""
 
     attentions = ("self_attn",)
 
@@ -94,7 +94,7 @@ class TransformerEncoderLayer(_Layer):
 
 
 class TransformerDecoderLayer(_Layer):
-    """Attention of a sequence to itself and to `memory`, then two linear maps with `activation` between them."""
+    """Attention of a sequence to itself and to `memory`, then two linear maps with `activation` between these."""
 
     attentions = ("self_attn", "multihead_attn")
 
@@ -122,7 +122,7 @@ class TransformerDecoderLayer(_Layer):
 
 
 class _Stack(Module):
-    """`num_layers` copies of a layer, one after the other, and `norm` after them."""
+    """`num_layers` copies of a layer, one after the other, and `norm` after the layers."""
 
     def __init__(self, layer: Module, num_layers: int, norm: Module | None) -> None:
         super().__init__()
@@ -234,5 +234,5 @@ class Transformer(Module):
 
     @staticmethod
     def generate_square_subsequent_mask(sz: int, *, dtype: DType | None = None) -> Any:
-        """A mask of floats by which positions see none after them."""
+        """A mask of floats by which a position attends to no later position."""
         return F.masked_fill(F.zeros(sz, sz, dtype=dtype), F.eq(F.tril(F.ones(sz, sz)), 0), float("-inf"))

@@ -14,7 +14,9 @@ from oneflow.frontend.optim.schedule import LRScheduler, counted, of_groups
 
 
 class _Cycle(LRScheduler):
-    """The base: `momentum(epoch, number)` is that of group `number` after `epoch` steps, None where it stays."""
+    """The base: `momentum(epoch, number)` is that of group `number` after `epoch` steps, None for a constant
+    momentum.
+    """
 
     def __init__(self, optimizer: Optimizer, firsts: Sequence[float], cycles: bool, last_epoch: int) -> None:
         self.cycles = cycles
@@ -49,8 +51,9 @@ def _give(group: Group, momentum: float) -> None:
 class OneCycleLR(_Cycle):
     """From `max_lr` / `div_factor` up to `max_lr` in the share `pct_start` of all steps, then far down.
 
-    It ends at the first rate over `final_div_factor`; with `three_phase` it goes down to the first rate as fast as it
-    rose before. Momentum goes from `max_momentum` to `base_momentum` while the rate rises, and back.
+    The rate ends at the first rate over `final_div_factor`; with `three_phase` the rate falls to the first rate as
+    fast as it rose before. Momentum falls from `max_momentum` to `base_momentum` while the rate rises, and then rises
+    again.
 
     Args:
         optimizer: whose rates are set.
@@ -103,9 +106,7 @@ class OneCycleLR(_Cycle):
         """
         total = int(self.ends[-1]) + 1
         if epoch > total:
-            raise ValueError(
-                f"expected at most {total} steps of OneCycleLR, got one more; give it a larger total_steps"
-            )
+            raise ValueError(f"expected at most {total} steps of OneCycleLR, got one more; pass a larger total_steps")
         return self._along([level[number] for level in self.levels], epoch)
 
     def momentum(self, epoch: int, number: int) -> float:
@@ -134,9 +135,9 @@ MODES: dict[str, tuple[Callable[[float, float], float], str]] = {
 class CyclicLR(_Cycle):
     """Up from `base_lr` to `max_lr` in `step_size_up` steps and down in `step_size_down`, repeatedly.
 
-    `mode` "triangular" repeats the cycle, "triangular2" halves its height each time, "exp_range" takes it times
-    `gamma` at each step; `scale_fn` gives the height in place of a mode, of the number of the cycle from 1 on, or of
-    the step where `scale_mode` is "iterations". Momentum falls from `max_momentum` as the rate rises.
+    `mode` "triangular" repeats the cycle, "triangular2" halves its height each time, "exp_range" multiplies the
+    height by `gamma` at each step; `scale_fn` replaces the mode: a function of the number of the cycle from 1 on, or
+    of the step where `scale_mode` is "iterations". Momentum falls from `max_momentum` as the rate rises.
 
     Raises:
         ValueError: `mode` or `scale_mode` is another one.
@@ -180,7 +181,7 @@ class CyclicLR(_Cycle):
         return most - (most - least) * self._height(epoch)
 
     def _height(self, epoch: int) -> float:
-        """How far up it is, of 1."""
+        """The height of the rate in the cycle, from 0 to 1."""
         cycle = 1 + epoch // self.total
         x, turn = epoch / self.total - (cycle - 1), self.up / self.total
         part = x / turn if x <= turn else (x - 1) / (turn - 1)

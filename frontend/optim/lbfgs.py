@@ -27,7 +27,7 @@ SMALLEST = 1e-9
 
 
 class LBFGS(Optimizer):
-    """L-BFGS with the history of `history_size` changes; `step` takes a closure that computes the loss again.
+    """L-BFGS with the history of `history_size` changes; `step` requires a closure that computes the loss again.
 
     Args:
         params: one group of parameters.
@@ -40,7 +40,7 @@ class LBFGS(Optimizer):
         line_search_fn: "strong_wolfe", or None for steps of the length `lr`.
 
     Raises:
-        ValueError: there are several groups, or another line search.
+        ValueError: the parameters have several groups, or the line search is unknown.
     """
 
     def __init__(
@@ -67,10 +67,10 @@ class LBFGS(Optimizer):
         self._last: tuple[np.ndarray, np.ndarray] | None = None
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Takes up to `max_iter` steps; the loss before the first.
+        """Takes up to `max_iter` steps; returns the loss before the first step.
 
         Raises:
-            OneFlowError: there is no closure, or a function is being traced.
+            OneFlowError: `closure` is missing, or a function is being traced.
         """
         if closure is None or not current_builder().eager:
             raise fail("expected a closure that computes the loss again for LBFGS, outside of compiled functions")
@@ -175,7 +175,7 @@ class _Search:
         return abs(point[3]) <= -SLOPE * self.first[3]
 
     def run(self, length: float) -> Point:
-        """The first point that fulfils the conditions, or the best one that was found."""
+        """The first point that fulfils the conditions, or the best point found."""
         before = self.first
         for number in range(SEARCHES):
             point = self.at(length)
@@ -208,9 +208,9 @@ class _Search:
 
 
 def _minimum(a: Point, b: Point, bounds: tuple[float, float]) -> float:
-    """Where the cubic through two points with their slopes is least, within bounds, in the middle if nowhere.
+    """The minimum of the cubic through two points with their slopes, within bounds; the middle without a minimum.
 
-    There is no such cubic where a loss or a slope is not finite.
+    A loss or a slope that is not finite has no such cubic.
     """
     if a[0] > b[0]:
         a, b = b, a

@@ -13,7 +13,7 @@ def counted(value: int | None, name: str) -> int:
     """A number of steps.
 
     Raises:
-        ValueError: it is none of at least 1.
+        ValueError: the number is not an int of at least 1.
     """
     if not isinstance(value, int) or value < 1:
         raise ValueError(f"expected {name} to be a number of steps of at least 1, got {value!r}")
@@ -23,9 +23,9 @@ def counted(value: int | None, name: str) -> int:
 class LRScheduler:
     """The base of schedules: `rate(base, epoch)` is the rate after `epoch` steps of a group that began with `base`.
 
-    Several schedules of one optimizer multiply their factors, as PyTorch's do.
-    `last_epoch` -1 starts anew, from the groups' `initial_lr`, which is their `lr` when the first schedule is made;
-    another number goes on after that many steps.
+    Several schedules of one optimizer multiply their factors, like PyTorch's.
+    `last_epoch` -1 restarts, from the groups' `initial_lr`, which is their `lr` when the first schedule is made;
+    another number continues after that many steps.
     """
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
@@ -34,7 +34,7 @@ class LRScheduler:
             if last_epoch < 0:
                 group.setdefault("initial_lr", group["lr"])
             elif "initial_lr" not in group:
-                raise ValueError("expected initial_lr in every group to go on after last_epoch")
+                raise ValueError("expected initial_lr in every group to continue after last_epoch")
         self.base_lrs = [group["initial_lr"] for group in optimizer.param_groups]
         self._latest = self.base_lrs if last_epoch < 0 else self.get_last_lr()
         self._set()
@@ -44,21 +44,22 @@ class LRScheduler:
         raise NotImplementedError(f"expected {type(self).__name__} to have a method rate")
 
     def step(self) -> None:
-        """Goes one step on.
+        """Takes one step.
 
         Raises:
-            TraceError: in a function that is traced, where it would act once.
+            TraceError: in a traced function, where the step would be taken once only.
         """
         if tracing():
             raise fail(
-                f"{type(self).__name__}.step() within a compiled function would act once, when that is traced: call "
+                f"{type(self).__name__}.step() within a compiled function would be taken once only, during tracing: "
+                f"call "
                 "it after the function, or give the schedule to nn.Graph.add_optimizer"
             )
         self.last_epoch += 1
         self._set()
 
     def _set(self) -> None:
-        """Sets the rates; what others have made of a rate since stays in proportion."""
+        """Sets the rates; changes of a rate by other schedules are kept as factors."""
         latest, self._latest = self._latest, self.rates(self.last_epoch)
         for group, before, rate in zip(self.optimizer.param_groups, latest, self._latest, strict=True):
             group["lr"] = rate if group["lr"] == before or not before else group["lr"] * rate / before
@@ -72,11 +73,11 @@ class LRScheduler:
         return [group["lr"] for group in self.optimizer.param_groups]
 
     def state_dict(self) -> dict[str, Any]:
-        """What `load_state_dict` needs to go on."""
+        """The state for `load_state_dict`."""
         return {"last_epoch": self.last_epoch, "base_lrs": list(self.base_lrs), "_last_lr": self.get_last_lr()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on from a state."""
+        """Restores a state."""
         self.last_epoch, self.base_lrs = state["last_epoch"], list(state["base_lrs"])
         self._latest = self.rates(self.last_epoch)
         for group, rate in zip(self.optimizer.param_groups, state.get("_last_lr", self._latest), strict=True):
@@ -93,7 +94,7 @@ def of_groups(value: Any, optimizer: Optimizer, name: str) -> list[float]:
     """A number for each group of an optimizer, given as one for all or one by one.
 
     Raises:
-        ValueError: there are more or fewer.
+        ValueError: the number of values differs.
     """
     count = len(optimizer.param_groups)
     values = list(value) if isinstance(value, (list, tuple)) else [value] * count

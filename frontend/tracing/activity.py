@@ -1,4 +1,6 @@
-"""Activity analysis: which results of a trace a gradient may flow from, and which captured tensors it may flow to."""
+"""Activity analysis: which results of a trace a gradient may flow from, and which captured tensors the gradient may
+flow to.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,8 @@ from oneflow.frontend.tracing.states import MemoryState
 class Activity:
     """Activity analysis: the values of one program that a gradient depends on.
 
-    `tensors` are the captured tensors, one for each memory and leaf. `needs_grad` says which of them get a gradient,
-    `updated` which of them the program updates, `results` from which of the result tensors a gradient may flow.
+    `tensors` are the captured tensors, one for each memory and leaf. `needs_grad` says which tensors get a gradient,
+    `updated` which tensors the program updates, `results` from which result tensors a gradient may flow.
     """
 
     tensors: tuple[EagerTensor, ...]
@@ -60,7 +62,9 @@ class Activity:
 
 
 def propagate(seen: set[int], tape: Iterable[Entry]) -> None:
-    """Adds to `seen`, identities of values, every value of the tape that depends on one of them differentiably."""
+    """Adds to `seen`, identities of values, every value of the tape that depends differentiably on a value in
+    `seen`.
+    """
     for entry in tape:
         if _is_differentiable(entry) and any(id(v) in seen for v in entry.operands):
             seen.update(id(r) for r in entry.results if r.dtype.is_inexact)

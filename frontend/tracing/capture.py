@@ -1,7 +1,7 @@
-"""Captures: what a traced function takes from outside its arguments.
+"""Captures: values that a traced function reads from outside its arguments.
 
 Arrays are copied. A number that changes (a learning rate, a seed) is read at every run. An eager tensor is an input
-that is passed at every run. Where the function updates the tensor, its new value is a further result, written back
+that every run passes. Where the function updates the tensor, its new value is a further result, written back
 after the run, and the input has the attribute `oneflow.donated = n`: result n may take the memory of the input.
 Anything else that the function depends on is a guard (`guards.py`).
 """
@@ -51,7 +51,8 @@ def layout_of(captured: Any) -> Any:
 class LeafGradient:
     """The gradient of a leaf while a function is traced: None, a tensor from outside, or a tensor of the trace.
 
-    `before` is `UNREAD` where the function sets the gradient without reading it first; it is then set in any case.
+    `before` is `UNREAD` where the function sets the gradient without reading the gradient first; the gradient is then
+    set in any case.
     """
 
     leaf: Leaf
@@ -59,16 +60,16 @@ class LeafGradient:
     current: Any
 
 
-#: Stands for the earlier gradient where the function has not read it.
+#: Stands for the earlier gradient where the function has not read the gradient.
 UNREAD = object()
 HOST = device("cpu")
 
 
 @dataclass
 class Captures:
-    """Everything that one trace takes from outside.
+    """All captures of one trace.
 
-    `bind` makes a program input of a type. `inputs` are arrays, tensors and functions that give a number, in the
+    `bind` makes a program input of a type. `inputs` are arrays, tensors and functions that return a number, in the
     order of the program inputs. `leaves` are tensors of the trace whose gradients are accumulated outside, with their
     leaves. The program holds while the `guards` do.
     """
@@ -91,7 +92,8 @@ class Captures:
         variable = tensor.variable
         if MODE.recording and (variable.node is not None or _is_part_of_leaf(tensor)):
             raise fail(
-                f"{variable.desc} from outside was computed and has a gradient: write x.detach(), or pass it in"
+                f"{variable.desc} from outside was computed and has a gradient: write x.detach(), or pass the tensor "
+                f"as an argument"
             )
         known = self.states.get(key := key_of(tensor)) or self._add_state(key, tensor)
         self.guards.aliases.watch(tensor, known.outside)
@@ -110,7 +112,7 @@ class Captures:
         return self.states.add(key, MemoryState(tensor, argument, value, key, overlapping))
 
     def present(self, tensor: EagerTensor) -> Tensor:
-        """The current value of a captured tensor in the trace; for a leaf an object of its own, by which gradients
+        """The current value of a captured tensor in the trace; for a leaf a separate object, by which gradients
         are asked for.
         """
         state, leaf = self.state(tensor), tensor.variable.leaf
@@ -124,7 +126,9 @@ class Captures:
 
     @contextmanager
     def substituted(self, values: Sequence[tuple[EagerTensor, Tensor]]) -> Iterator[None]:
-        """Within it captured tensors have other values, and updates of them have no effect outside."""
+        """A context in which captured tensors have other values, and updates of these tensors have no effect
+        outside.
+        """
         outer, self.states = self.states, MemoryStates()
         try:
             for tensor, value in values:
@@ -195,7 +199,7 @@ class Captures:
             state.write_unrecorded(value)
 
     def gradient(self, leaf: Leaf, read: bool = True) -> LeafGradient:
-        """The gradient of a leaf; once it is read, the program is guarded on its presence."""
+        """The gradient of a leaf; after a read, the program is guarded on the presence of the gradient."""
         known = self.gradients.get(id(leaf))
         if known is None:
             gradient_outside = None if leaf.grad is None else GradientOf(leaf)
@@ -207,14 +211,14 @@ class Captures:
         return known
 
     def accumulate(self, builder: Any, gradients: Sequence[tuple[Leaf, Tensor]], create_graph: bool) -> None:
-        """Adds gradients to those of leaves: in place, unless they can be differentiated again (`create_graph`)."""
+        """Adds gradients to those of leaves: in place, unless the gradients are differentiable (`create_graph`)."""
         for leaf, grad in gradients:
             self.guards.add_version(leaf.hook_changes)
             grad = leaf.hooks.apply(grad) if leaf.hooks else grad
             accumulated = self.gradient(leaf)
             total = grad if accumulated.current is None else dispatch("broadcast_add", accumulated.current, grad)
             if accumulated.current is None:
-                # Each leaf needs a value of its own: its gradient is updated in place later.
+                # Each leaf needs a separate value: its gradient is updated in place later.
                 accumulated.current = total if create_graph else builder.renamed(total)
             elif create_graph and not isinstance(accumulated.current, EagerTensor):
                 accumulated.current = total
@@ -222,8 +226,8 @@ class Captures:
                 builder.assign(accumulated.current, total, "backward")
 
     def effects(self, builder: Any, mutated_arguments: Sequence[tuple[int, Tensor]]) -> Effects:
-        """What a run changes outside. `mutated_arguments` are the arguments that the function updates, with their new
-        values.
+        """The effects of a run outside of the function. `mutated_arguments` are the arguments that the function
+        updates, with their new values.
         """
         updated = changed_states(self.states.values())
         for state in updated:
@@ -257,7 +261,7 @@ def _check_view(tensor: EagerTensor, writer: str) -> None:
 
 @dataclass(frozen=True)
 class Effects:
-    """What a run changes outside.
+    """The effects of a run outside of the function.
 
     `updated` are captured tensors that get other values, `new_gradients` gradients that are results of the program,
     `replaced_gradients` leaves whose gradient becomes another tensor or None, `mutated_arguments` the numbers of
@@ -280,7 +284,7 @@ class Effects:
 
     @functools.cached_property
     def count(self) -> int:
-        """How many further results there are."""
+        """The number of further results."""
         return len(self.updated) + len(self.new_gradients) + len(self.mutated_arguments)
 
     @functools.cached_property
@@ -295,7 +299,7 @@ class Effects:
 
     @functools.cached_property
     def changed(self) -> list[MemoryState]:
-        """The states that get other values: those that are updated, and those that overlap them."""
+        """The states that get other values: the updated states, and states that overlap these."""
         return list(dict.fromkeys(s for updated in self.updated for s in (updated, *updated.overlapping)))
 
     @functools.cached_property
@@ -340,7 +344,7 @@ def default_device(captured: Sequence[Any]) -> Device:
 
 
 def device_of_captures(captured: Sequence[Any]) -> str | None:
-    """The device of the captured tensors; None where there are none, or they are on the host.
+    """The device of the captured tensors; None where there are no captured tensors, or all are on the host.
 
     Captured tensors that have dimensions decide: tensors without dimensions may be elsewhere.
     """

@@ -1,4 +1,4 @@
-"""Eager mode for `flow.grad` and its like: inputs of their own, gradients, recomputation."""
+"""Eager mode of `flow.grad` and related functions: separate inputs, gradients, recomputation."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def level() -> int:
 
 @contextmanager
 def deeper() -> Iterator[None]:
-    """Within it operators are recorded, and the nesting level is one higher."""
+    """A context in which operators are recorded, and the nesting level is one higher."""
     MODE.depth += 1
     try:
         with enable_grad():
@@ -60,7 +60,7 @@ def deeper() -> Iterator[None]:
 
 
 def own(tensor: EagerTensor) -> EagerTensor:
-    """The same values as an input to take gradients by; gradients flow on to what `tensor` was computed from."""
+    """The same values as an input to differentiate by; gradients flow on to the operands of `tensor`."""
     outside = tensor.variable
     inside = outside.alias()
     if outside.requires_grad:
@@ -100,14 +100,14 @@ def _released(tensor: EagerTensor, depth: int) -> EagerTensor:
 
 
 def recomputed(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """What `fn` gives for arguments, computed again for the gradient.
+    """The value of `fn` for arguments, computed again for the gradient.
 
     Tensors that `fn` reads besides its arguments are found on the tape. Random numbers are the same in both runs;
-    what `fn` reads has to be the same.
+    the tensors that `fn` reads must not change.
     """
     state, scope = get_rng_state(), SCOPE.get()
     argument_leaves, call = flatten((args, kwargs))
-    # The variables as they are now: a view gets another one when its root is updated.
+    # The current variables: a view gets another variable when its root is updated.
     argument_leaves = [v.variable if isinstance(v, EagerTensor) else v for v in argument_leaves]
     value = fn(*args, **kwargs)
     leaves, tree = flatten(value)
@@ -161,7 +161,7 @@ def _read(passed: Sequence[Variable], nodes: Sequence[Node]) -> list[Variable]:
 
 
 def _check_versions(read: Sequence[Variable]) -> None:
-    """Checks that no variable was updated since it was read.
+    """Checks that no variable was updated after it was read.
 
     Raises:
         RuntimeError: one was updated in place.
@@ -179,8 +179,8 @@ def _operator(recompute: Callable[..., list[Value | None]]) -> Operator:
     return Operator(_CHECKPOINT, "A part that is computed again.", lambda op: (), reasons[0], grad, reasons[1])
 
 
-class restored(no_grad):  # noqa: N801 (a context like the one it extends)
-    """Within it random numbers start from a given state; afterwards they go on as before."""
+class restored(no_grad):  # noqa: N801 (a context, like its base class)
+    """A context in which random numbers start from a given state; afterwards the previous sequence continues."""
 
     def __init__(self, state: tuple[int, int]) -> None:
         super().__init__()

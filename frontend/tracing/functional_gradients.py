@@ -1,7 +1,7 @@
 """`flow.autograd.functional`: products with Jacobians and Hessians, and these matrices, of functions of tensors.
 
-Inputs and vectors are one tensor, or a tuple of them; results have the same form. Without `create_graph` no gradient
-flows through results.
+Inputs and vectors are one tensor, or a tuple of tensors; results have the same form. Without `create_graph` no
+gradient flows through results.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Function = Callable[..., Any]
 def vjp(func: Function, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
     """The results of a function, and the product of the vector `v` with its Jacobian.
 
-    `v` has the form of the results; it may be missing for one result of one element.
+    `v` has the form of the results; `v` may be missing for one result of one element.
     """
     checked = _checked(inputs, strict)
     results, pull = autograd.vjp(func, *checked)
@@ -32,7 +32,7 @@ def vjp(func: Function, inputs: Any, v: Any = None, create_graph: bool = False, 
 
 def jvp(func: Function, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
     """The results of a function, and the product of its Jacobian with the vector `v`, which has the form of the
-    inputs; it may be missing for one input of one element.
+    inputs; `v` may be missing for one input of one element.
     """
     checked = _checked(inputs, strict)
     tangents = autograd.jvp(func, checked, _as_tuple(_vector(inputs, v, "v")))
@@ -129,7 +129,7 @@ def _vector(like: Any, v: Any, name: str) -> Any:
     """The vector of a product, in the form of `like`.
 
     Raises:
-        OneFlowError: it is missing although there are several elements, or has another form.
+        OneFlowError: the vector is missing although there are several elements, or has another form.
     """
     targets = _as_tuple(like)
     if v is None:

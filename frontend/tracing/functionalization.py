@@ -1,7 +1,7 @@
 """Functionalization: updates in place and views in a trace become values.
 
-An update gives a tensor another value, so that programs stay functions of values. A view is computed again, when it
-is read, from the current value of its base; an update of a view updates its base by the view inverse.
+An update assigns another value to a tensor, so that programs stay functions of values. A view is computed again, when
+it is read, from the current value of its base; an update of a view updates its base by the view inverse.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from oneflow.frontend.tracing.view_inverses import VIEW_INVERSES
 
 #: Operators that copy an operand that is not contiguous.
 RESHAPES = frozenset(("reshape", "reshape_like"))
-#: Operators that give a contiguous result for a contiguous operand.
+#: Operators whose result is contiguous for a contiguous operand.
 DENSE = RESHAPES | {"squeeze", "expand_dims", "stop_gradient"}
 
 
@@ -64,7 +64,7 @@ class Functionalization:
         self._views.pop(id(result), None)
 
     def values(self) -> Iterator[Tensor]:
-        """The values of updated tensors, and of views as they were read last."""
+        """The values of updated tensors, and of views at their last read."""
         yield from (now for _, now in self._updated.values())
         yield from (view.value for view in self._views.values())
 
@@ -83,10 +83,10 @@ class Functionalization:
         return view.value
 
     def assign(self, tensor: Tensor, value: Tensor, writer: str) -> None:
-        """Gives a tensor of the trace another value, and its base if the tensor is a view.
+        """Assigns another value to a tensor of the trace, and to its base if the tensor is a view.
 
         Raises:
-            TraceError: the value has another type, or it shows elements several times.
+            TraceError: the value has another type, or the tensor is a view with repeated elements.
         """
         if not value.desc.compatible(tensor.desc):
             raise fail(f"{writer} gives {value.desc}, which does not fit into {tensor.desc}")
@@ -102,7 +102,7 @@ class Functionalization:
         base, builder = view.operands[0], self._builder
         if MODE.recording and not view.recorded and builder.flows_to(value):
             raise fail(
-                f"{writer} would give a gradient to a view that was made by detach() or within flow.no_grad(); "
+                f"{writer} would connect a gradient to a view that was made by detach() or within flow.no_grad(); "
                 "update the tensor that it is of, as in x[0] = value"
             )
         recorded = MODE.recording and view.recorded
@@ -118,7 +118,9 @@ class Functionalization:
             view.read, view.value = builder.read(base), value
 
     def _view(self, tensor: Tensor) -> TracedView | None:
-        """The view that a tensor is; None for a tensor with elements of its own, as a reshape that copies gives."""
+        """The view of a tensor; None for a tensor with its own elements, such as the result of a reshape that
+        copies.
+        """
         view = self._views.get(id(tensor))
         if view is None or id(tensor) in self._confirmed:
             return view
@@ -185,7 +187,7 @@ class Functionalization:
         )
 
     def _is_dense(self, tensor: Any) -> bool:
-        """Whether a tensor would be contiguous in eager mode whatever its sizes are."""
+        """Whether a tensor would be contiguous in eager mode for all sizes."""
         view = None if isinstance(tensor, EagerTensor) else self._view(tensor)
         return view is None or (view.name in DENSE and self._is_dense(view.operands[0]))
 

@@ -1,4 +1,4 @@
-"""Guards: what a traced program depends on besides its arguments, gathered as data while a function is traced.
+"""Guards: the conditions besides its arguments that a traced program depends on, collected as data during tracing.
 
 `compile/guarded_call.py` compares these data before each run; where a guard fails, the function is traced again.
 """
@@ -22,7 +22,7 @@ Read = Callable[[Any, Any], Any]
 
 
 class GuardedValue(NamedTuple):
-    """The guard that `read(owner, key)` gives `value`."""
+    """The guard that `read(owner, key)` returns `value`."""
 
     read: Read
     owner: Any
@@ -46,8 +46,8 @@ class Guards:
     Attributes:
         values: settings that were read, such as training mode.
         items: objects that were read from nested dicts, such as the states of an optimizer.
-        versions: functions of no argument, with the values that they gave: versions of hooks, and facts of modules.
-            They are called again only when hooks or attributes of any module change.
+        versions: functions without arguments, with their values: versions of hooks, and facts of modules.
+            These functions are called again only when hooks or attributes of any module change.
         changes_compared: `Hooks.changes` when the versions were compared last.
         gradients: leaves whose gradient was read, and whether there was none.
         recording: whether operators were recorded for gradients; None where the program does not depend on that.
@@ -63,7 +63,7 @@ class Guards:
     aliases: AliasGuard = field(default_factory=AliasGuard)
 
     def add_value(self, read: Read, owner: Any, key: Any) -> Any:
-        """Adds the guard that `read(owner, key)` keeps its value, and gives that value, which is no tensor."""
+        """Adds the guard that `read(owner, key)` keeps its value, and returns that value, which is no tensor."""
         value = read(owner, key)
         self.values.append(GuardedValue(read, owner, key, value))
         return value
@@ -99,6 +99,6 @@ def differs(now: Any, then: Any) -> bool:
 
 
 def _keeps_facts(owner: Stateful, facts: dict[Any, Any], names: Any) -> bool:
-    """Whether `owner` has facts of these names, and these facts among them."""
+    """Whether `owner` has facts of these names, including these facts."""
     now = owner.facts()
     return now.keys() == names and not any(differs(now[k], v) for k, v in facts.items())

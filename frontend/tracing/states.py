@@ -1,8 +1,8 @@
 """The values of captured memory in a trace, whichever tensors update it.
 
-Tensors with the same elements share one state, unless gradients tell them apart. States that overlap are synchronized
-when they are read: each takes the values of later updates where elements are in common, and the gradients where its
-family knows them. States that do not overlap cost nothing, however many parts of one buffer there are.
+Tensors with the same elements share one state, unless gradients distinguish the tensors. States that overlap are
+synchronized when they are read: each state receives the values of later updates of common elements, and the gradients
+of states of its family. States that do not overlap cost nothing, however many parts of one buffer there are.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _updates = itertools.count(1)
 
 
 class Key(NamedTuple):
-    """What distinguishes states: the region of their elements, and the family of tensors that gradients connect."""
+    """The key of a state: the region of its elements, and the family of tensors that gradients connect."""
 
     region: Region
     gradient_family: int
@@ -36,7 +36,7 @@ class Key(NamedTuple):
 
 def key_of(tensor: EagerTensor) -> Key:
     """The key of a tensor. Gradients connect a view with its base, unless the view was made by `detach()` or within
-    `no_grad`; they connect no other tensors that share memory.
+    `no_grad`; gradients connect no other tensors that share memory.
     """
     held: Any = tensor.present if isinstance(tensor, GradientOf) else tensor
     return Key(region_of(tensor), id(held.view_meta.root if held.is_view and held.view_meta.recorded else held))
@@ -51,9 +51,9 @@ def with_gradient_of(old: Tensor, value: Tensor) -> Tensor:
 
 
 class MemoryState:
-    """Captured elements: a tensor that holds them, the program input, and the current value in the trace.
+    """Captured elements: a tensor with these elements, the program input, and the current value in the trace.
 
-    Each leaf in that memory has the value as an object of its own in `views`, which gradients distinguish from the
+    Each leaf in that memory has the value as a separate object in `views`, which gradients distinguish from the
     other leaves and from tensors that require no grad. `overlapping` are the states that share elements with this
     one. `last_update` is the number of the last update of this state, `synchronized_at` that of the last update, of
     this or an overlapping state, that the value includes.
@@ -72,18 +72,18 @@ class MemoryState:
             state.overlapping.append(self)
 
     def write(self, value: Tensor) -> None:
-        """Gives the state another value."""
+        """Sets the value of the state."""
         self.current = value
         self.views.clear()
         self.last_update = self.synchronized_at = next(_updates)
 
     def write_unrecorded(self, value: Tensor) -> None:
-        """Gives the state another value whose gradient flows on to the current one, as in eager mode."""
+        """Sets the value of the state to one whose gradient flows on to the current value, as in eager mode."""
         self.synchronize()
         self.write(with_gradient_of(self.current, value))
 
     def synchronize(self) -> None:
-        """Takes the values of later updates of overlapping states.
+        """Applies the values of later updates of overlapping states.
 
         Raises:
             TraceError: an overlapping state has elements of another type or at other offsets.
@@ -95,7 +95,7 @@ class MemoryState:
             self._take_values(list(states), is_known)
 
     def _take_values(self, others: Sequence[MemoryState], is_known: bool) -> None:
-        """Puts values of overlapping states into this one; gradients flow to them if they are of the same family."""
+        """Writes values of overlapping states into this state; gradients flow to states of the same family."""
         for state in others:
             self._check_fits(state)
         with enable_grad() if is_known else no_grad():
@@ -107,7 +107,7 @@ class MemoryState:
     def _check_fits(self, other: MemoryState) -> None:
         if not self.region.is_element_aligned(other.region):
             raise fail(
-                "expected captured tensors that share memory to have the same elements in it, got "
+                "expected captured tensors that share memory to have the same elements in that memory, got "
                 f"{self.input.desc}, which is read or updated after {other.input.desc} in its memory was updated: "
                 "use one of the two alone in the function, or a copy (clone()) of one made outside of it"
             )
@@ -125,7 +125,7 @@ class MemoryStates(dict[Key, MemoryState]):
         return [s for s in self._placed.find(region.span) if region.overlaps(s.region)]
 
     def add(self, key: Key, state: MemoryState) -> MemoryState:
-        """Adds a state and gives it back."""
+        """Adds a state and returns the state."""
         self._placed.add(state.region.span, state)
         self[key] = state
         return state
@@ -142,7 +142,9 @@ def changed_states(states: Iterable[MemoryState]) -> list[MemoryState]:
 
 
 def _combined(state: MemoryState, later: Sequence[MemoryState]) -> Tensor:
-    """The value of a state with the values of others where they share elements, later updates over earlier ones."""
+    """The value of a state with the values of other states in common elements; later updates replace earlier
+    updates.
+    """
     positions = state.region.positions()
     chosen, count = np.arange(positions.size), positions.size
     for other in later:

@@ -2,7 +2,7 @@
 
     flow.trace(fn, flow.TensorSpec((None, 64), flow.float32))
 
-Arrays that the function captures are copied when they are first used. `trace` writes them into the program;
+Arrays that the function captures are copied at their first use. `trace` writes them into the program;
 `compile` makes those above `INLINE_BYTES` inputs, so that weights are not part of the program's text.
 """
 
@@ -56,12 +56,12 @@ INLINE_BYTES = 1024
 
 
 class TraceBuilder(IRBuilder, TensorBuilder):
-    """Emits the operations of one function, each at the line of the user's program that asked for it.
+    """Emits the operations of one function, each at its line of the user's program.
 
-    Every operation is noted on each of `tapes`, for gradients. `in_checkpoint` says that the operations are part of a
-    checkpoint, whose gradient builds them again. `owned` are the tensors by which `flow.grad` and its like take
-    gradients, `arguments` those that the function is called with. `assumed_device` is what the function was told of
-    the device on which it runs.
+    Every operation is recorded on each of `tapes`, for gradients. `in_checkpoint` says that the operations are part
+    of a checkpoint, whose gradient builds these operations again. `owned` are the tensors by which `flow.grad` and
+    related functions take gradients, `arguments` the tensors that the function is called with. `assumed_device` is
+    the answer of the function's queries for its device.
     """
 
     def __init__(
@@ -122,7 +122,10 @@ class TraceBuilder(IRBuilder, TensorBuilder):
                 self.add_placement(layout[0])
             return self.captures.present(tensor)
         if tensor.builder is not self:
-            raise fail("a tensor of another trace: it was kept from a function whose tracing has ended; pass it in")
+            raise fail(
+                "a tensor of another trace: the tensor belongs to a function whose tracing has ended; pass "
+                "the tensor as an argument"
+            )
         return self.functionalization.present(tensor)
 
     def note_view(self, name: str, operands: Sequence[Any], attrs: dict[str, Any], result: Tensor) -> None:
@@ -142,7 +145,7 @@ class TraceBuilder(IRBuilder, TensorBuilder):
         """The device by all captured tensors.
 
         Raises:
-            TraceError: the function was told another one.
+            TraceError: the function has read another device.
         """
         assumed, final = self.assumed_device, self.device
         if assumed not in (None, final):
@@ -173,7 +176,7 @@ class TraceBuilder(IRBuilder, TensorBuilder):
         return self.functionalization.memory_root(tensor)
 
     def add_placement(self, placement: Placement | None) -> str:
-        """Notes the placement of a tensor of the function; gives its name in the program.
+        """Records the placement of a tensor of the function; returns its name in the program.
 
         Raises:
             TraceError: its ranks are on another kind of device than those of other tensors.
@@ -185,11 +188,11 @@ class TraceBuilder(IRBuilder, TensorBuilder):
 
     @property
     def has_placements(self) -> bool:  # type: ignore[override]
-        """Whether the tensors known so far lie on several placements."""
+        """Whether the tensors known so far have several placements."""
         return len(self.placements.known) > 1
 
     def give(self, value: Value) -> Tensor:
-        """A value of the trace as a tensor, which it is already."""
+        """A value of the trace as a tensor: the value itself."""
         assert isinstance(value, Tensor)
         return value
 
@@ -227,7 +230,7 @@ class TraceBuilder(IRBuilder, TensorBuilder):
         return self.captures.add(RuntimeNumber(get, dtype), TensorDesc((), dtype))
 
     def guard(self, read: Read, owner: Any, key: Any) -> Any:
-        """A value from outside; the program is guarded on it."""
+        """A value from outside; the program is guarded on the value."""
         return self.captures.guards.add_value(read, owner, key)
 
     def guard_items(self, owner: Any, name: str, keys: Sequence[int]) -> None:
@@ -309,7 +312,7 @@ class TraceBuilder(IRBuilder, TensorBuilder):
 
     @contextmanager
     def isolated_tape(self) -> Iterator[list[Entry]]:
-        """Within it a tape of its own takes the place of all others."""
+        """A context with a tape of its own in place of all others."""
         outer, inner = (self.tapes, self.leaf_tape, self.in_checkpoint), list[Entry]()
         self.tapes, self.leaf_tape, self.in_checkpoint = [inner], [], True
         try:
@@ -364,12 +367,12 @@ def trace(fn: Callable[..., Any], *specs: Any, name: str | None = None) -> ir.Mo
     Args:
         fn: a function of tensors, built of oneflow's functions and operators.
         specs: one per argument: a `TensorSpec`, or lists, tuples and dicts of them; any other value is passed as
-            it is, and so are defaults.
+            it is, like defaults.
         name: the name of the `func.func` in place of the function's own.
 
     Raises:
         CallError: the specs do not fit the function's parameters.
-        TraceError: at the user's line, what cannot become a program and what to write instead.
+        TraceError: at the user's line: the part of the function that cannot become a program, and a remedy.
     """
     fn = Callee.of(fn).function
     arguments = bind(fn, specs, {})
@@ -390,7 +393,7 @@ def trace_call(
     that say nothing else. Without a `chosen_device`, the captured tensors decide where the function runs.
 
     Raises:
-        TraceError: at the user's line, what cannot become a program.
+        TraceError: at the user's line: the part of the function that cannot become a program.
     """
     leaves, tree = flatten(dict(arguments.arguments))
     before = settings_of(fn)
@@ -421,7 +424,7 @@ def trace_call(
         if not results:
             got = ", ".join(repr(v) for v in returned if v is not None)
             static = f"; it returned {got}: strings and numbers that it is called with are no tensors" if got else ""
-            raise TraceError(f"{name} returned no tensor{static or '; return what it computes'}", definition)
+            raise TraceError(f"{name} returned no tensor{static or '; return a computed tensor'}", definition)
         finish(entry, builder.captures, names, results)
         donate(entry, len(names), len(results) - len(effects.results), effects)
         placements = builder.placements.program_placements()
@@ -446,7 +449,7 @@ def trace_call(
 
 
 def _returned_value(builder: TraceBuilder, value: Any, updated: Sequence[tuple[int, Tensor]]) -> Any:
-    """A returned value as a tensor of the trace, if it is a tensor or an array; an argument that is updated stays the
+    """A returned value as a tensor of the trace, if it is a tensor or an array; an updated argument stays the
     caller's tensor.
     """
     number = next((n for n, _ in updated if builder.arguments[n] is value), None)

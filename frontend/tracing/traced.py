@@ -1,4 +1,4 @@
-"""A traced function: its program, and what a call of the program reads and updates."""
+"""A traced function: its program, and the tensors that a call of the program reads and updates."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class Traced:
     """A traced function; the program holds while its `guards` do.
 
     `names` are the tensor arguments as Python writes them: `params["w"]`. `captured` are the inputs after those of
-    the call: arrays, tensors, and functions that give a number. `placements` are the ranks of global tensors, None
-    without any. `outputs` is the structure of what the function returns; `leaves` has None for a result tensor, a
-    `ReturnedArgument` for an updated argument, and `(value,)` for anything else. `effects` say what becomes of the
+    the call: arrays, tensors, and functions that return a number. `placements` are the ranks of global tensors, None
+    without any. `outputs` is the structure of the function's value; `leaves` has None for a result tensor, a
+    `ReturnedArgument` for an updated argument, and `(value,)` for any other value. `effects` describe the use of the
     further results; `activity` says how gradients flow. The function runs on `device`.
     """
 
@@ -52,13 +52,13 @@ class Traced:
         return any(isinstance(c, RuntimeNumber) for c in self.captured)
 
     def rebuild(self, results: Iterable[Any], arguments: Sequence[Any] = ()) -> Any:
-        """What the function returns when its result tensors are `results`; `arguments` are the array arguments."""
+        """The function's value for the result tensors `results`; `arguments` are the array arguments."""
         rest = iter(results)
         return self.outputs.unflatten([_leaf(leaf, rest, arguments) for leaf in self.leaves])
 
 
 def _leaf(leaf: tuple[Any] | ReturnedArgument | None, results: Iterator[Any], arguments: Sequence[Any]) -> Any:
-    """One leaf of what a function returns."""
+    """One leaf of a function's value."""
     if leaf is None:
         return next(results)
     return arguments[leaf.number] if isinstance(leaf, ReturnedArgument) else leaf[0]

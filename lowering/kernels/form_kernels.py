@@ -36,11 +36,6 @@ ENTRY_OPERATIONS = frozenset(
 ) | {BARRIER}
 #: Operations whose kernel writes the initial value of their destination.
 INITIALIZED_BY_KERNEL = frozenset({"linalg.generic", "tensor.insert_slice", "scf.for"})
-#: The steps of a row that is too long for one program where there are few rows.
-LONG_ROW = 16384
-#: A column reduction on a GPU is one kernel with its consumers if there are at least `COLUMNS_PER_SM` columns for
-#: each SM, or at most `SMALL_REDUCTION` elements in all.
-COLUMNS_PER_SM, SMALL_REDUCTION = 64, 1 << 16
 #: The most operations in a fused body: fusion copies the body for each producer that it inlines.
 MAX_BODY_OPERATIONS = 128
 FUSION = "builtin.module(linalg-fuse-elementwise-ops,canonicalize,cse)"
@@ -364,11 +359,12 @@ def _fills_sms(structure: Structure, sms: int) -> bool:
     if not structure.rowwise:
         return True
     steps, swept = _steps(structure, structure.outer), _steps(structure, structure.inner)
+    limits = gpu_target().kernels.reductions
     if _rows_are_innermost(structure):
         reduces = any(n.nonunit_reductions for n in structure.nodes)
-        is_enough = reduces or 2 * steps >= sms or swept <= LONG_ROW
+        is_enough = reduces or 2 * steps >= sms or swept <= limits.max_fused_row
         return is_enough and _fills_threads(structure)
-    return steps >= sms * COLUMNS_PER_SM or steps * swept <= SMALL_REDUCTION
+    return steps >= sms * limits.min_fused_columns_per_sm or steps * swept <= limits.max_small_elements
 
 
 def _kind(nodes: list[Node]) -> str:

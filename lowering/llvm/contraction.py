@@ -31,10 +31,6 @@ from oneflow.lowering.llvm.value_storage import element_bits
 from oneflow.lowering.llvm.writer import Index, Writer
 from oneflow.lowering.targets.cpu import CpuTarget
 
-#: The most rows of a register tile.
-MAX_TILE_ROWS = 14
-#: The rows of one parallel step, and more where that leaves this many steps for each core.
-STEP_ROWS, STEPS_PER_CORE = 240, 4
 #: The length of a running sum in products; see `sums`.
 SUM_BLOCK = 512
 
@@ -61,7 +57,7 @@ def register_tiles(target: CpuTarget, reloads_sums: bool = False) -> dict[int, i
         rows = min(registers * 3 // 4, registers - vectors - (not target.has_masks)) // vectors
         rows -= reloads_sums and not target.has_fma
         if rows > 1 or vectors <= registers // 2:
-            tiles[vectors] = min(max(rows, 1), MAX_TILE_ROWS)
+            tiles[vectors] = min(max(rows, 1), target.kernels.contractions.max_tile_rows)
     return tiles
 
 
@@ -79,6 +75,7 @@ class Contraction(PackedContraction):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self.limits = self.kernel.target.kernels.contractions
         self.row_loops = self._find_row_loops()
         names = self.row_loops[0].names if self.row_loops else ()
         self.rows = Loop(names, self.writer.product([loop.size for loop in self.row_loops]))
@@ -124,12 +121,12 @@ class Contraction(PackedContraction):
     def _chunk_rows(self) -> int:
         """Rows of one parallel step, a multiple of the tile. Each step packs a panel, so there are few chunks."""
         if not isinstance(self.rows.size, int):
-            return STEP_ROWS // self.tile * self.tile
+            return self.limits.step_rows // self.tile * self.tile
         tiles = max(math.ceil(self.rows.size / self.tile), 1)
-        chunks = max(math.ceil(self.rows.size / STEP_ROWS), 1)
+        chunks = max(math.ceil(self.rows.size / self.limits.step_rows), 1)
         others = self.writer.product([self.writer.ceildiv(self.columns.size, self.block), *self._batch_sizes()])
         if isinstance(others, int):
-            wanted = math.ceil(STEPS_PER_CORE * self.kernel.target.cores / max(others, 1))
+            wanted = math.ceil(self.limits.steps_per_core * self.kernel.target.cores / max(others, 1))
             chunks = min(chunks, max(wanted, self._cached_chunks(), 1))
         return math.ceil(tiles / chunks) * self.tile
 

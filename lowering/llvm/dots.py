@@ -24,11 +24,6 @@ from oneflow.lowering.llvm.panels import ContractionNest
 from oneflow.lowering.llvm.value_storage import element_bits
 from oneflow.lowering.llvm.writer import Index, Writer
 
-#: The most rows, and the most columns of a tile.
-MAX_ROWS, MAX_TILE_COLUMNS = 8, 4
-#: The columns of one parallel step.
-STEP_COLUMNS = 32
-
 
 def emit_dots(kernel: Kernel, structure: Structure) -> str:
     """The functions of a kernel around such a contraction, as MLIR text.
@@ -45,12 +40,13 @@ class Dots(ContractionNest):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self.limits = self.kernel.target.kernels.contractions
         rows = self._row_loops()
         count = rows[0].size if rows else 1
         if (
             len(rows) > 1
             or not isinstance(count, int)
-            or not 0 < count <= MAX_ROWS
+            or not 0 < count <= self.limits.max_dot_rows
             or not is_reassociable_sum(self.node, 0)
         ):
             raise Unsupported("a contraction of no rows or of too many")
@@ -59,14 +55,14 @@ class Dots(ContractionNest):
         self.row_loop = rows[0].id if rows else -1
         target = self.kernel.target
         accumulators = target.vector_registers // 2
-        self.row_count, self.tile = count, min(MAX_TILE_COLUMNS, accumulators // count)
+        self.row_count, self.tile = count, min(self.limits.max_dot_columns, accumulators // count)
         vectors = max(accumulators // (count * self.tile), 1)
         self.width = target.vector_bits // element_bits(self.operands.element) * vectors
 
     def _factors(self, writer: Writer, loops: Loops) -> list[Index]:
         """The factors of the parallel range: batch loops, chunks of columns."""
         others = [loop.size for loop in loops.outer if loop.id not in (self.row_loop, self.columns.id)]
-        return [*others, writer.ceildiv(loops.outer[-1].size, STEP_COLUMNS)]
+        return [*others, writer.ceildiv(loops.outer[-1].size, self.limits.dot_step_columns)]
 
     def emit(self) -> str:
         """The kernel's function and its launch as MLIR text."""
@@ -77,7 +73,7 @@ class Dots(ContractionNest):
     def _launch(self, chunk: int) -> str:
         w = Writer()
         loops = Loops(self.kernel, self.structure, w)
-        count, work = w.product(self._factors(w, loops)), STEP_COLUMNS * self.row_count
+        count, work = w.product(self._factors(w, loops)), self.limits.dot_step_columns * self.row_count
         for loop in loops.inner:
             work *= loop.size if isinstance(loop.size, int) else 64
         return launch_text(self.kernel, w, count, work, w.lines)
@@ -87,8 +83,8 @@ class Dots(ContractionNest):
         w = self.writer
         others = [loop for loop in self.loops.outer if loop.id not in (self.row_loop, self.columns.id)]
         self.position = {loop.id: d for loop, d in zip(others, digits, strict=False)}
-        begin = w.mul(digits[-1], STEP_COLUMNS)
-        end = w.binary("minui", w.add(begin, STEP_COLUMNS), self.columns.size)
+        begin = w.mul(digits[-1], self.limits.dot_step_columns)
+        end = w.binary("minui", w.add(begin, self.limits.dot_step_columns), self.columns.size)
         middle = w.add(begin, w.floor_to(w.binary("subi", end, begin), self.tile))
         for first, last, columns in ((begin, middle, self.tile), (middle, end, 1)):
             self._loop(first, last, columns, [], functools.partial(self._tile, columns), self._scalar_lanes())

@@ -31,18 +31,6 @@ from oneflow.lowering.llvm.loops import Loop
 from oneflow.lowering.llvm.value_storage import element_bits
 from oneflow.lowering.llvm.writer import Index
 
-#: The most rows.
-MAX_ROWS = 16
-#: The steps of a slice of the depth: each partial sum is loaded and stored once in so many steps.
-SLICE = 8
-#: More groups of rows than this are a loop, which loads the right operand from memory for each group.
-MAX_GROUPS = 4
-#: The fewest bytes of a piece of a row. Pieces are as long as leaves a block of columns for each core, and as partial
-#: sums of all rows fit in the L1 cache: each piece begins in another page of memory.
-PIECE_BYTES = 1024
-#: A tile of columns is a cache line, so that each row of the right operand is read line by line.
-LINE_BYTES = 64
-
 #: A buffer: a memref and its type.
 Buffer = tuple[str, str]
 
@@ -65,7 +53,7 @@ class FewRows(Contraction):
     def __post_init__(self) -> None:
         super().__post_init__()
         rows, columns = self.rows.size, self.columns.size
-        if not isinstance(rows, int) or not isinstance(columns, int) or rows > MAX_ROWS:
+        if not isinstance(rows, int) or not isinstance(columns, int) or rows > self.limits.max_few_rows:
             raise Unsupported("a contraction of too many rows")
         if len(self.loops.inner) != 1 or not isinstance(self.depth, int) or not self._has_vector_columns():
             raise Unsupported("a contraction of several dimensions, or of columns that are not contiguous")
@@ -76,8 +64,10 @@ class FewRows(Contraction):
         target, bits = self.kernel.target, element_bits(self.operands.element)
         if self.depth * columns * bits // 8 <= target.l2_bytes:
             raise Unsupported("a right operand that stays in the L2 cache")
-        piece = min(target.l1_bytes // rows, max(columns * bits // 8 // target.cores, PIECE_BYTES))
-        self.vectors = max(LINE_BYTES // target.vector_bytes, 1)
+        per_core = max(columns * bits // 8 // target.cores, self.limits.min_piece_bytes)
+        piece = min(target.l1_bytes // rows, per_core)
+        # A tile of columns is a cache line, so that each row of the right operand is read line by line.
+        self.vectors = max(target.cache_line_bytes // target.vector_bytes, 1)
         self.tile_columns = self.vectors * (self.width or 1)
         self.block = max(min(piece * 8 // bits, columns) // self.tile_columns, 1) * self.tile_columns
 
@@ -126,11 +116,12 @@ class FewRows(Contraction):
 
     def _depth_block(self, last: Index, first: Index, steps: int) -> None:
         """Adds `steps` steps of the depth to the partial sums."""
-        full = steps // SLICE * SLICE
+        length = self.limits.few_rows_slice
+        full = steps // length * length
         at = self.writer.add
         if full:
             self._count(
-                first, at(first, full), SLICE, lambda k: self._over_columns(last, lambda: self._slice(k, SLICE))
+                first, at(first, full), length, lambda k: self._over_columns(last, lambda: self._slice(k, length))
             )
         if full != steps:
             self._over_columns(last, lambda: self._slice(at(first, full), steps - full))
@@ -149,7 +140,7 @@ class FewRows(Contraction):
         assert isinstance(rows, int)
         count = math.ceil(rows / self.tiles[self.vectors])
         group = math.ceil(rows / count)
-        if count <= MAX_GROUPS:
+        if count <= self.limits.max_row_groups:
             for begin in range(0, rows, group):
                 self._slice_of_rows(range(begin, min(begin + group, rows)), first, steps)
             return

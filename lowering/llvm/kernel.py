@@ -101,24 +101,21 @@ def natural_view(writer: Writer, tensor: Tensor) -> tuple[str, str]:
     return view(writer, tensor.pointer, tensor.shape, memory_type(tensor.element))
 
 
-#: Kernels of fewer element operations run on the calling thread: waking threads would take longer.
-PARALLEL_WORK = 100_000
-
-
 def launch_text(kernel: Kernel, writer: Writer, count: Index, work: int, lines: list[str]) -> str:
     """The function `<kernel>_launch`, which runs `count` parallel steps of `work` element operations each.
 
     `lines` compute `count` where it is a name. Kernels with enough work get a parallel form, which is declared here
     and defined by `define_launches`.
     """
+    enough = kernel.target.kernels.loops.parallel_operations
     arguments = ", ".join([*kernel.names, writer.index(0), writer.index(count)])
     serial = f"func.call @{kernel.name}({arguments}) : ({kernel.types(2)}) -> ()"
     head = f"func.func private @{kernel.name}_launch({kernel.signature()}) {{"
-    if isinstance(count, int) and (count == 1 or count * work < PARALLEL_WORK):
+    if isinstance(count, int) and (count == 1 or count * work < enough):
         return "\n".join([head, *writer.head, *lines, serial, "return", "}"])
     arguments = ", ".join([*kernel.names, writer.index(count)])
     call = f"func.call @{kernel.name}_parallel({arguments}) : ({kernel.types(1)}) -> ()"
-    grain = max(1, PARALLEL_WORK // max(work, 1) // 2)
+    grain = max(1, enough // max(work, 1) // 2)
     declared = (
         f"func.func private @{kernel.name}_parallel({kernel.types(1)}) "
         f"attributes {{oneflow.launch = @{kernel.name}, oneflow.grain = {grain} : i64}}"

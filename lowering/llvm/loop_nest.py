@@ -25,21 +25,6 @@ from oneflow.lowering.llvm.selection import selection_of
 from oneflow.lowering.llvm.value_storage import element_bits
 from oneflow.lowering.llvm.writer import Index, Writer
 
-#: Steps of the vectorised outer loop in one step of the parallel range, in kernels without inner loops.
-CHUNK_STEPS = 8192
-#: The same for a loop without vector lanes.
-SCALAR_CHUNK_STEPS = 1024
-#: A column reduction leaves at least `MIN_PARALLEL_STEPS` parallel steps; its scratch memory has one element for
-#: each `L2_SHARE` bytes of the L2 cache.
-MIN_PARALLEL_STEPS, L2_SHARE = 4, 16
-#: A reduction of columns over at least `SHORT_SUM` rows that only combines elements reads `PIECE_BYTES` of a row at
-#: once, since the next row is in another page of memory. Accumulators beyond the registers stay in the L1 cache.
-PIECE_BYTES, SHORT_SUM = 1024, 64
-#: Vectors are halved while more than one lane in `MAX_IDLE_LANES` would be idle at the end of the loop.
-MAX_IDLE_LANES = 8
-#: Rows of fewer elements than this get vector lanes along columns where possible.
-SHORT_ROW = 8
-
 
 def emit_rows(kernel: Kernel, structure: Structure) -> str:
     """The functions of a kernel that is one loop nest, as MLIR text; lanes along the last inner loop.
@@ -67,7 +52,7 @@ def emit_short_rows(kernel: Kernel, structure: Structure) -> str:
     """
     nest = LoopNest(kernel, in_result_order(structure), "column")
     last = nest.loops.inner[-1].size if nest.loops.inner else None
-    if not isinstance(last, int) or last >= SHORT_ROW:
+    if not isinstance(last, int) or last >= kernel.target.kernels.loops.short_row:
         raise Unsupported("rows that are not shorter than vectors")
     return nest.emit()
 
@@ -128,14 +113,15 @@ class LoopNest(LoopEmitter):
         if not self.loops.inner:
             return registers // 16
         if self.mode == "column":
-            piece = PIECE_BYTES // self.kernel.target.vector_bytes if self._only_combines() else 0
+            target = self.kernel.target
+            piece = target.kernels.loops.column_piece_bytes // target.vector_bytes if self._only_combines() else 0
             return max(registers // 2, piece)
         return registers // 4 if any(selection_of(n) for n in self.structure.nodes) else 4
 
     def _only_combines(self) -> bool:
         """Whether the kernel is one long reduction that does little to each element that it loads."""
         steps = self.writer.product([loop.size for loop in self.loops.inner])
-        is_long = isinstance(steps, str) or steps >= SHORT_SUM
+        is_long = isinstance(steps, str) or steps >= self.kernel.target.kernels.loops.min_long_sum
         return is_long and len(self.structure.nodes) == 1 and work_of(self.structure.nodes[0]) <= 2
 
     def _has_strided_lanes(self) -> bool:
@@ -155,11 +141,14 @@ class LoopNest(LoopEmitter):
         if isinstance(rows, str) or isinstance(outer, str):
             return min(width, least)
         scratch = rows if self.structure.rowwise else 0
-        near = self.kernel.target.l2_bytes // L2_SHARE
+        limits = self.kernel.target.kernels.loops
+        near = self.kernel.target.l2_bytes // limits.l2_bytes_per_element
         size = self.vector.size
         assert isinstance(size, int)
         while width > least and (
-            outer < width * MIN_PARALLEL_STEPS or width * scratch > near or (-size % width) * MAX_IDLE_LANES > size
+            outer < width * limits.min_parallel_steps
+            or width * scratch > near
+            or (-size % width) * limits.max_idle_lanes > size
         ):
             width //= 2
         return width
@@ -220,9 +209,10 @@ class LoopNest(LoopEmitter):
 
     def _chunk(self) -> int:
         """Steps of the chunked loop in one parallel step."""
+        limits = self.kernel.target.kernels.loops
         if self.mode == "scalar":
-            return SCALAR_CHUNK_STEPS if self.chunked else 1
-        return (CHUNK_STEPS if not self.loops.inner else self.width or 1) if self.chunked else 1
+            return limits.scalar_chunk_steps if self.chunked else 1
+        return (limits.chunk_steps if not self.loops.inner else self.width or 1) if self.chunked else 1
 
     def _emit_step(self, factors: Sequence[Index], chunk: int) -> None:
         """One parallel step: the positions of the outer loops from the step's number, then the work."""

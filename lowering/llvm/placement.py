@@ -17,10 +17,6 @@ from oneflow.lowering.llvm.kernel import Kernel, Tensor, launch_text
 from oneflow.lowering.llvm.writer import Index, Writer, memory_type, view
 from oneflow.passes.walk import returned_values
 
-#: Elements of one parallel step of a fill or a contiguous copy.
-CHUNK_ELEMENTS = 16384
-#: Runs of fewer elements share parallel steps.
-SHORT_RUN = 256
 #: The most tensors that are interleaved in registers.
 MAX_INTERLEAVED = 4
 #: A flat view: name and type.
@@ -113,6 +109,7 @@ class _CopyStep:
         self.element = memory_type(destination.element)
         self.lanes = Lanes(self.writer, kernel, None)
         self.run_lanes = kernel.target.vector_bytes
+        self.chunk = kernel.target.kernels.loops.copy_chunk
 
     def begin(self, root: ir.Value) -> str:
         """Fills or copies the destination before parts are inserted; an empty text where it has no initial values."""
@@ -139,12 +136,12 @@ class _CopyStep:
         w.head, w.lines = [*w.head, *w.lines], []
 
         def body(step: str) -> None:
-            begin = w.mul(step, CHUNK_ELEMENTS)
-            end = w.binary("minui", w.add(begin, CHUNK_ELEMENTS), total)
+            begin = w.mul(step, self.chunk)
+            end = w.binary("minui", w.add(begin, self.chunk), total)
             self._run(w.binary("subi", end, begin), lambda at: run, target, begin)
 
         return self._function(
-            body, self._count(lambda x: x.ceildiv(x.product(self.destination.shape), CHUNK_ELEMENTS)), CHUNK_ELEMENTS
+            body, self._count(lambda x: x.ceildiv(x.product(self.destination.shape), self.chunk)), self.chunk
         )
 
     def place(self, part: Part) -> str:
@@ -163,7 +160,7 @@ class _CopyStep:
         if axis == 0:
             return self._copy(sizes, source, target, start)
         # Several short runs are copied in one parallel step.
-        many = isinstance(run, int) and run < SHORT_RUN
+        many = isinstance(run, int) and run < self.kernel.target.kernels.loops.short_run
         steps, inner = (sizes[: axis - 1], sizes[axis - 1]) if many else (sizes[:axis], 1)
 
         def body(step: str) -> None:
@@ -205,8 +202,8 @@ class _CopyStep:
                 w.line(f"memref.store {value}, {target[0]}[{place}] : {target[1]}")
 
         def body(step: str) -> None:
-            begin = w.mul(step, CHUNK_ELEMENTS)
-            end = w.binary("minui", w.add(begin, CHUNK_ELEMENTS), total)
+            begin = w.mul(step, self.chunk)
+            end = w.binary("minui", w.add(begin, self.chunk), total)
             middle = w.binary("subi", end, w.binary("remui", end, lanes))
             for first, last, width, inside in ((begin, middle, lanes, vectors), (middle, end, 1, elements)):
                 iv = w.fresh()
@@ -214,7 +211,7 @@ class _CopyStep:
                     inside(iv)
 
         return self._function(
-            body, self._count(lambda x: x.ceildiv(x.product(parts[0].source.shape), CHUNK_ELEMENTS)), CHUNK_ELEMENTS
+            body, self._count(lambda x: x.ceildiv(x.product(parts[0].source.shape), self.chunk)), self.chunk
         )
 
     def _copy(self, sizes: tuple[Index, ...], source: Memory, target: Memory, start: Index) -> str:
@@ -222,17 +219,15 @@ class _CopyStep:
         w, kind = self.writer, f"vector<{self.run_lanes}x{self.element}>"
 
         def body(step: str) -> None:
-            total, begin = w.product(sizes), w.mul(step, CHUNK_ELEMENTS)
-            length = w.binary("minui", w.binary("subi", total, begin), CHUNK_ELEMENTS)
+            total, begin = w.product(sizes), w.mul(step, self.chunk)
+            length = w.binary("minui", w.binary("subi", total, begin), self.chunk)
 
             def load(at: Index) -> str:
                 return w.op(f"vector.load {source[0]}[{w.index(w.add(begin, at))}] : {source[1]}, {kind}")
 
             self._run(length, load, target, w.add(start, begin), (source, begin))
 
-        return self._function(
-            body, self._count(lambda x: x.ceildiv(x.product(sizes), CHUNK_ELEMENTS)), CHUNK_ELEMENTS
-        )
+        return self._function(body, self._count(lambda x: x.ceildiv(x.product(sizes), self.chunk)), self.chunk)
 
     def _run_axis(self, part: Part) -> int:
         """The first dimension of the runs: from there on the part spans the destination without gaps."""

@@ -19,21 +19,9 @@ from oneflow.lowering.kernels.nodes import Node, Unsupported, is_contraction, lo
 from oneflow.lowering.kernels.reduction_split import ReductionCombiner, longest_reduction, split_reductions
 from oneflow.lowering.linalg.legality import check_legal
 from oneflow.lowering.llvm.combine import combiner_of
+from oneflow.lowering.targets.choice import cpu_target
 from oneflow.passes.base import Pass
 from oneflow.passes.registry import register_pass
-
-#: The most parts, and the least element operations of a part.
-MAX_PARTS, MIN_WORK = 16, 1 << 15
-#: A column reduction with `ENOUGH_RESULTS` results and a product with `ENOUGH_PRODUCTS` results have enough parallel
-#: steps unsplit.
-ENOUGH_RESULTS, ENOUGH_PRODUCTS = 4096, 1 << 16
-#: A product with at most `NARROW` rows or columns has long, narrow tiles: `ENOUGH_NARROW_RESULTS` results are enough.
-ENOUGH_NARROW_RESULTS, NARROW = 4096, 8
-#: The least steps of a product's depth in one part.
-MIN_DEPTH = 512
-#: Partial results are reordered where their last dimension has fewer than `MIN_LANES` elements and the depth has at
-#: least `MIN_REORDERED_DEPTH` steps.
-MIN_LANES, MIN_REORDERED_DEPTH = 8, 64
 
 
 @register_pass
@@ -88,27 +76,27 @@ def _parts(node: Node, loop: int) -> int:
         return 1
     results = math.prod(s for d, s in enumerate(sizes) if d not in node.reductions)
     depth, product = math.prod(sizes[d] for d in node.nonunit_reductions), is_contraction(node)
+    limits = cpu_target().kernels.splits
     if not results or not depth or results >= _enough_results(node, sizes):
         return 1
-    if product and depth < 4 * MIN_DEPTH:
+    if product and depth < 4 * limits.min_product_depth:
         return 1
-    most = min(MAX_PARTS, results * depth // MIN_WORK, depth // MIN_DEPTH if product else depth)
+    most_deep = depth // limits.min_product_depth if product else depth
+    most = min(limits.max_parts, results * depth // limits.min_part_operations, most_deep)
     return max((n for n in range(2, min(sizes[loop], most) + 1) if sizes[loop] % n == 0), default=1)
 
 
 def _enough_results(node: Node, sizes: Sequence[int]) -> int:
     """How many results are enough parallel steps: each row is a step; columns and products share steps."""
+    limits = cpu_target().kernels.splits
     if not is_contraction(node):
-        return (
-            MAX_PARTS
-            if all(use.access and use.access[-1].dims & node.nonunit_reductions for use in node.inputs)
-            else ENOUGH_RESULTS
-        )
+        is_rows = all(use.access and use.access[-1].dims & node.nonunit_reductions for use in node.inputs)
+        return limits.max_parts if is_rows else limits.enough_columns
     sides = [set().union(*(f.dims for f in use.access)) - node.nonunit_reductions for use in node.inputs]
     one_sided = [
         math.prod(sizes[d] for d in side - other) for side, other in zip(sides, reversed(sides), strict=True)
     ]
-    return ENOUGH_NARROW_RESULTS if min(one_sided) <= NARROW else ENOUGH_PRODUCTS
+    return limits.enough_narrow_products if min(one_sided) <= limits.narrow else limits.enough_products
 
 
 def _order(node: Node) -> list[int] | None:
@@ -122,12 +110,12 @@ def _order(node: Node) -> list[int] | None:
     sizes = {d: loop_size([node], node.names[d]) or 0 for d in output if d is not None}
     sides = [set().union(*(f.dims for f in u.access)) for u in node.inputs]
     one_sided = [d for d in sizes if sum(d in side for side in sides) == 1]
-    innermost = output[-1]
-    if not one_sided or innermost is None or sizes[innermost] >= MIN_LANES:
+    innermost, limits = output[-1], cpu_target().kernels.splits
+    if not one_sided or innermost is None or sizes[innermost] >= limits.min_lanes:
         return None
     longest = max(one_sided, key=lambda d: sizes[d])
     depth = math.prod(loop_size([node], node.names[d]) or 0 for d in node.nonunit_reductions)
-    if sizes[longest] < MIN_LANES or depth < MIN_REORDERED_DEPTH:
+    if sizes[longest] < limits.min_lanes or depth < limits.min_reordered_depth:
         return None
     last = output.index(longest)
     return [*(i for i in range(len(output)) if i != last), last]

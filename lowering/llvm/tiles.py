@@ -20,8 +20,6 @@ from oneflow.lowering.llvm.loop_nest import LoopNest, bits_of, in_result_order, 
 from oneflow.lowering.llvm.loops import Loop, Loops
 from oneflow.lowering.llvm.writer import Index, Writer
 
-#: The rows and columns of one parallel step.
-BLOCK_ROWS, BLOCK_COLUMNS = 64, 1024
 #: The least and the most lanes of a tile.
 MIN_WIDTH, MAX_WIDTH = 4, 16
 
@@ -43,7 +41,7 @@ class Tiles(LoopNest):
         super().__post_init__()
         if self.loops.inner or self.vector is None:
             raise NeedsScalars("tiles are for pointwise kernels")
-        self.columns = self.vector
+        self.columns, self.limits = self.vector, self.kernel.target.kernels.loops
         self.strided_uses = [
             (node, use)
             for node in self.structure.nodes
@@ -83,8 +81,8 @@ class Tiles(LoopNest):
         """The factors of the parallel range: batch loops, blocks of rows, chunks of columns."""
         sizes = {loop.id: loop.size for loop in loops.outer}
         blocks = (
-            writer.ceildiv(sizes[self.rows.id], BLOCK_ROWS),
-            writer.ceildiv(sizes[self.columns.id], BLOCK_COLUMNS),
+            writer.ceildiv(sizes[self.rows.id], self.limits.tile_rows),
+            writer.ceildiv(sizes[self.columns.id], self.limits.tile_columns),
         )
         return [*(loop.size for loop in self._batch_loops(loops)), *blocks]
 
@@ -98,7 +96,7 @@ class Tiles(LoopNest):
         w = Writer()
         count = w.product(self._factors(w, Loops(self.kernel, self.structure, w)))
         work = sum(work_of(n) for n in self.structure.nodes)
-        for loop, most in ((self.rows, BLOCK_ROWS), (self.columns, BLOCK_COLUMNS)):
+        for loop, most in ((self.rows, self.limits.tile_rows), (self.columns, self.limits.tile_columns)):
             work *= min(loop.size, most) if isinstance(loop.size, int) else most
         return launch_text(self.kernel, w, count, work, w.lines)
 
@@ -109,12 +107,11 @@ class Tiles(LoopNest):
         lanes, width = Lanes(self.writer, self.kernel, None), self.width or 1
 
         def tiles(row: str, carried: list[LaneValue]) -> list[LaneValue]:
-            self._loop(
-                *self._span(self.columns, chunk, BLOCK_COLUMNS), width, [], lambda c, v: self._tile(row, c), lanes
-            )
+            columns = self._span(self.columns, chunk, self.limits.tile_columns)
+            self._loop(*columns, width, [], lambda c, v: self._tile(row, c), lanes)
             return []
 
-        self._loop(*self._span(self.rows, block, BLOCK_ROWS), width, [], tiles, lanes)
+        self._loop(*self._span(self.rows, block, self.limits.tile_rows), width, [], tiles, lanes)
 
     def _span(self, loop: Loop, number: Index, most: int) -> tuple[Index, Index]:
         """The begin and the end of block `number` of a loop."""

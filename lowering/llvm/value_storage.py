@@ -17,13 +17,6 @@ from oneflow.lowering.llvm.loops import Loop, Loops, Position, index_dims
 from oneflow.lowering.llvm.writer import Index, Writer, memory_type, view
 from oneflow.passes.walk import returned_values
 
-#: A kernel copies a tensor into transposed order if the tensor has at most `COPY_ELEMENTS` elements and each element
-#: is used in at least `COPY_REUSE` steps.
-COPY_ELEMENTS, COPY_REUSE = 1 << 14, 64
-#: Bytes. A sweep over a tensor larger than the L2 cache prefetches a page ahead, since hardware prefetchers stop at
-#: page boundaries. One prefetch instruction loads a cache line.
-PAGE_BYTES, LINE_BYTES = 4096, 64
-
 
 def phases_of(structure: Structure) -> dict[Node, int]:
     """The number of the sweep in which each node runs; a node without inner loops runs before that sweep."""
@@ -130,14 +123,13 @@ class ValueStorage:
         if step > 1:
             raise NeedsScalars("strided lanes")
         if self.prefetches and step and exceeds_cache(positions, tensor.element, self.kernel.target.l2_bytes):
-            self._prefetch(
-                memory, kind, names, PAGE_BYTES * 8 // element_bits(memory_type(tensor.element)), tensor.element
-            )
+            distance = self.kernel.target.page_bytes * 8 // element_bits(memory_type(tensor.element))
+            self._prefetch(memory, kind, names, distance, tensor.element)
         return lanes.load(memory, kind, names, tensor.element, bool(step))
 
     def _prefetch(self, memory: str, kind: str, names: Sequence[str], distance: int, element: str) -> None:
         """Prefetches the memory `distance` elements after a vector, which may be beyond the end of the tensor."""
-        w, line = self.writer, LINE_BYTES * 8 // element_bits(memory_type(element))
+        w, line = self.writer, self.kernel.target.cache_line_bytes * 8 // element_bits(memory_type(element))
         for offset in range(0, self.width or 1, line):
             at = ", ".join([*names[:-1], w.binary("addi", names[-1], distance + offset)])
             w.line(f"memref.prefetch {memory}[{at}], read, locality<3>, data : {kind}")
@@ -217,7 +209,9 @@ class ValueStorage:
         known_sizes, known_steps = [n for n in sizes if isinstance(n, int)], [n for n in steps if isinstance(n, int)]
         if len(known_sizes) < len(sizes) or len(known_steps) < len(steps):
             return False
-        return math.prod(known_sizes) <= min(COPY_ELEMENTS, math.prod(known_steps) // COPY_REUSE)
+        limits = self.kernel.target.kernels.loops
+        uses = math.prod(known_steps) // limits.min_transposed_uses
+        return math.prod(known_sizes) <= min(limits.max_transposed_elements, uses)
 
     def _transposed_copy(
         self, tensor: Tensor, memory: tuple[str, str], positions: Sequence[Position], across: int

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from oneflow.lowering.targets.cpu_parameters import FITTED_KERNELS, CpuKernelParameters
+
 
 @dataclass(frozen=True)
 class CpuTarget:
@@ -25,6 +27,8 @@ class CpuTarget:
         has_bf16: whether there are dot-product instructions on bf16.
         has_vnni: whether there are dot-product instructions on 8-bit integers.
         has_amx: whether there are matrix registers.
+        cache_line_bytes, page_bytes: sizes of a cache line and of a page of memory.
+        kernels: fitted sizes of kernels.
     """
 
     name: str
@@ -44,6 +48,9 @@ class CpuTarget:
     has_bf16: bool = False
     has_vnni: bool = False
     has_amx: bool = False
+    cache_line_bytes: int = 64
+    page_bytes: int = 4096
+    kernels: CpuKernelParameters = FITTED_KERNELS
 
     @property
     def vector_bytes(self) -> int:

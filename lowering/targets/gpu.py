@@ -6,7 +6,10 @@ A GPU that no parameters were fitted on has those of the H100, scaled by its own
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+
+from oneflow.lowering.targets.gpu_parameters import HOPPER_KERNELS, KernelParameters
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,8 @@ class MatmulTiles:
         f32: f32 operands, without tensor cores.
         warp_specialized_f32: the same where a producer warp loads the blocks.
         per_lane: f32 operands whose last dimension is the depth.
+        registers: of warp-specialized kernels, by the number of consumer warp groups: registers of a consumer thread,
+            and of a program's threads on average.
     """
 
     tma: tuple[MatmulTile, ...]
@@ -60,6 +65,7 @@ class MatmulTiles:
     f32: tuple[MatmulTile, ...]
     warp_specialized_f32: tuple[MatmulTile, ...]
     per_lane: tuple[MatmulTile, ...]
+    registers: Mapping[int, tuple[int, int]]
 
 
 @dataclass(frozen=True)
@@ -91,6 +97,13 @@ class MatmulModel:
         shared_tile_slowdown: factor on the time of epilogues where warp groups share a tile.
         grouping_slowdown, grouped_product_slowdown: factor on the time of a grouped launch, and what each of its
             products adds to the factor.
+        other_registers: registers of a thread besides those of its accumulators.
+        heavy_epilogue: operations on one element from which on wide epilogue slices are worth the pipeline stage that
+            the buffers of these slices take.
+        max_split_k, min_split_depth: most parts of a split-K, and least depth of one part.
+        split_margin: part of the time of the fastest unsplit kernel that a split must stay below.
+        max_grouped_products: most products of one grouped launch: their operands stay allocated until the last of
+            these products can begin.
         tiles: the tiles, with the efficiency that each reaches; no part of the hash, which every look-up computes.
     """
 
@@ -121,6 +134,12 @@ class MatmulModel:
     shared_tile_slowdown: float
     grouping_slowdown: float
     grouped_product_slowdown: float
+    other_registers: int
+    heavy_epilogue: int
+    max_split_k: int
+    min_split_depth: int
+    split_margin: float
+    max_grouped_products: int
     tiles: MatmulTiles = field(hash=False)
 
     def fma(self, width: int, on_tensor_cores: bool) -> float:
@@ -154,6 +173,25 @@ class MatmulModel:
 
 
 @dataclass(frozen=True)
+class MatmulOverrides:
+    """Configurations that replace the choices of the cost model, for tests and measurements.
+
+    Attributes:
+        tiles: the tiles of plain kernels, the preferred tile first; empty for the choice of the model.
+        warp_specialized: the tile of warp-specialized kernels; None for the choice of the model.
+        split_k: the loop of the depth that is split, and the number of parts; None for the choice of the model.
+        transposes_operands: whether tf32 operands are transposed even where a copy takes longer.
+        groups_all_calls: whether all calls of a product are one grouped launch.
+    """
+
+    tiles: tuple[MatmulTile, ...] = ()
+    warp_specialized: MatmulTile | None = None
+    split_k: tuple[int, int] | None = None
+    transposes_operands: bool = False
+    groups_all_calls: bool = False
+
+
+@dataclass(frozen=True)
 class GpuTarget:
     """A GPU, as code generation and the cost model see it.
 
@@ -168,6 +206,8 @@ class GpuTarget:
         reserved_shared_bytes: the part of a program's shared memory that the compiler and the driver take.
         sm_registers: number of 32-bit registers of an SM.
         cache_line_bytes: size of a line of the L2 cache.
+        kernels: sizes of kernels other than matrix products.
+        overrides: configurations that replace choices of the cost model.
     """
 
     arch: str
@@ -180,6 +220,8 @@ class GpuTarget:
     reserved_shared_bytes: int = 1024
     sm_registers: int = 65536
     cache_line_bytes: int = 128
+    kernels: KernelParameters = field(default=HOPPER_KERNELS, hash=False)
+    overrides: MatmulOverrides = field(default_factory=MatmulOverrides, hash=False)
 
 
 # fmt: off
@@ -242,6 +284,7 @@ HOPPER_TILES = MatmulTiles(
         MatmulTile(8, 16, 64, 4, 3, 0.22, per_lane_accumulators=True),
         MatmulTile(8, 8, 64, 2, 3, 0.21, per_lane_accumulators=True),
     ),
+    registers={1: (240, 240), 2: (240, 168), 3: (160, 128)},
 )
 # fmt: on
 #: The parameters fitted on an H100 and an H200.
@@ -273,6 +316,12 @@ HOPPER = MatmulModel(
     shared_tile_slowdown=2,
     grouping_slowdown=1.05,
     grouped_product_slowdown=0.002,
+    other_registers=64,
+    heavy_epilogue=12,
+    max_split_k=64,
+    min_split_depth=256,
+    split_margin=0.95,
+    max_grouped_products=12,
     tiles=HOPPER_TILES,
 )  # fmt: skip
 _KIB, _MIB = 1 << 10, 1 << 20

@@ -3,13 +3,13 @@
 | attribute | on | holds |
 | --- | --- | --- |
 | `oneflow.mesh` | the module | the sizes of the mesh axes: `array<i64: 2, 2>` |
-| `oneflow.nd_sbp` | arguments and results of functions | how the tensor lies: `[#sbp.split<0>, #sbp.broadcast]` |
+| `oneflow.nd_sbp` | arguments and results of functions | the layout: `[#sbp.split<0>, #sbp.broadcast]` |
 | `oneflow.in_nd_sbp`, `oneflow.out_nd_sbp` | operations | the same for each operand and each result |
 | `oneflow.placements` | the module | named parts of the mesh: `{front = dense<[0, 1]> : tensor<2xi64>}` |
-| `oneflow.placement` | arguments, results and operations | the part that they are on; without it all ranks |
-| `oneflow.joined` | casts, after `oneflow-join-boxing` | the number of the collective that they are together |
+| `oneflow.placement` | arguments, results and operations | the part of the mesh that holds them; default: all ranks |
+| `oneflow.joined` | casts, after `oneflow-join-boxing` | the number of the collective that the casts form together |
 | `oneflow.logical_shape` | arguments and results, after `oneflow-to-physical` | the shape of the whole tensor |
-| `oneflow.rank` | the module, after `oneflow-to-physical` | whose program it is |
+| `oneflow.rank` | the module, after `oneflow-to-physical` | the rank of the program |
 
 Before inference the same attributes are constraints.
 """
@@ -42,7 +42,7 @@ def read_mesh(module: ir.Operation) -> Mesh:
     """The mesh of a program.
 
     Raises:
-        PassError: the program has none, or it is not a list of positive sizes.
+        PassError: the program has no mesh, or the mesh is not a list of positive sizes.
     """
     if MESH not in module.attributes:
         raise PassError(f"expected a mesh: the module attribute {MESH} = array<i64: 2, 2>, or the option mesh=2,2")
@@ -55,7 +55,7 @@ def check_mesh(mesh: Mesh, text: str) -> Mesh:
     """`mesh`, which `text` writes.
 
     Raises:
-        PassError: it has no axes, or one without devices, or too many devices.
+        PassError: the mesh has no axes, an axis without devices, or too many devices.
     """
     if not mesh or min(mesh) < 1:
         raise PassError(f"expected a mesh of positive sizes such as array<i64: 2, 2>, got {text}")
@@ -118,10 +118,10 @@ def write_joined(op: ir.Operation, number: int) -> None:
 
 
 def read_joined(op: ir.Operation) -> int | None:
-    """Which collective of several tensors a cast is part of, None for one of its own.
+    """The number of the collective of several tensors that a cast belongs to; None for a collective of one tensor.
 
     Raises:
-        PassError: it is no number.
+        PassError: the attribute is no number.
     """
     if JOINED not in op.attributes:
         return None
@@ -132,7 +132,7 @@ def read_joined(op: ir.Operation) -> int | None:
 
 
 def drop_operation(op: ir.Operation) -> None:
-    """Takes the annotations of an operation away."""
+    """Removes the annotations of an operation."""
     for name in (IN, OUT, PLACEMENT):
         if name in op.attributes:
             del op.attributes[name]
@@ -165,7 +165,7 @@ def expect_layout(nd: NdSbp, desc: TensorDesc, mesh: Mesh, what: str, location: 
 
 
 def expect_static(desc: TensorDesc | None, op: ir.Operation) -> TensorDesc | None:
-    """`desc`, None for what is no tensor.
+    """`desc`; None for a value that is no tensor.
 
     Raises:
         PassError: its shape is not static.
@@ -180,5 +180,5 @@ def expect_static(desc: TensorDesc | None, op: ir.Operation) -> TensorDesc | Non
 
 
 def is_tensor(kind: ir.Type) -> bool:
-    """Whether values of this type lie on the mesh: tensors of OneFlow's types do."""
+    """Whether values of this type have a layout on the mesh: tensors of OneFlow's types do."""
     return from_mlir(kind) is not None

@@ -3,9 +3,9 @@
 Elimination of nodes (`elimination`) gives a choice in linear time; graphs of moderate size are solved by integer
 programming, which is exact.
 
-One variable says that a node has a signature; one for every tensor, use and pair of layouts says that the
+One variable states that a node has a signature; one variable for every tensor, use and pair of layouts says that the
 tensor is transferred from one layout to the other for that use. Sums of the latter equal the former, so that the
-relaxation is tight; a tensor that several nodes want in one layout is moved once. SciPy's HiGHS solves it; without
+relaxation is tight; a tensor that several nodes read in one layout is moved once. SciPy's HiGHS solves it; without
 SciPy the choice by elimination stays.
 """
 
@@ -25,7 +25,7 @@ from oneflow.passes.sbp.cost import Choice, Costs, OutOfTime
 from oneflow.passes.sbp.elimination import choose_by_elimination
 from oneflow.passes.sbp.graph import Graph, Node, Tensor
 
-#: The most variables for transfers in a program that the solver gets.
+#: The most variables for transfers in a program that the solver accepts.
 MOST_MOVES = 20_000
 #: The least time, in seconds, for computing the costs that elimination needs.
 LEAST = 2.0
@@ -52,7 +52,9 @@ class _Program:
         self.rows.append((low, high))
 
     def solve(self, seconds: float) -> np.ndarray | None:
-        """The values of the variables; None where there are none, or time ran out before any were found."""
+        """The values of the variables; None where the problem has no solution, or time ran out before a solution was
+        found.
+        """
         rows, columns, values = zip(*self.entries, strict=True)
         matrix = scipy.sparse.csr_array((values, (rows, columns)), shape=(len(self.rows), len(self.costs)))
         low, high = np.array(self.rows).T
@@ -72,7 +74,7 @@ def choose_cheapest(graph: Graph, costs: Costs, greedy: Choice, seconds: float) 
 
     Args:
         graph: the nodes with their candidates.
-        costs: what they cost on which machine.
+        costs: the cost model.
         greedy: a choice to fall back to: the result is never worse.
         seconds: how long the solver may search; then the best choice so far is taken. Costs of
             transfers are computed for at most as long, or `LEAST` seconds; where that does not do, the greedy choice

@@ -1,7 +1,8 @@
 """Boxing: the cheapest path from one nd-SBP of a tensor to another on the same mesh.
 
-A `Step` is one collective or local operation: it changes the equal SBP of one or several mesh axes to another.
-`Boxing.path` finds the steps that move the fewest bytes, and among these the steps that wait least for other ranks.
+A `Step` is one collective or local operation: the step changes the equal SBP of one or several mesh axes to another
+SBP. `Boxing.path` finds the steps that move the fewest bytes, and among these the steps that wait least for other
+ranks.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from dataclasses import dataclass, field
 from oneflow.dialect.nd_sbp import Mesh, NdSbp, cut_region, format_nd_sbp, splits
 from oneflow.dialect.sbp import B, P, S, Sbp
 
-#: What one step is called, by the kinds it goes from and to.
+#: The names of steps, by source and target kind.
 KINDS = {
     "PB": "all_reduce",
     "PS": "reduce_scatter",
@@ -50,13 +51,13 @@ class BoxingError(ValueError):
     """No path leads from one layout to the other."""
 
 
-#: How a path ranks: bytes, waits, steps, and when it was found.
+#: The rank of a path: bytes, waits, steps, and the order of discovery.
 Rank = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True)
 class _Path:
-    """The best path to a layout; `after` is when a general exchange from there is found."""
+    """The best path to a layout; `after` is the rank of a general exchange from there."""
 
     rank: Rank
     layout: NdSbp
@@ -65,7 +66,9 @@ class _Path:
 
     @property
     def sums(self) -> bool:
-        """Whether a general exchange may be next: after any other step it moves no less than instead of that step."""
+        """Whether a general exchange may be next: after another step, an exchange moves no fewer bytes than in place
+        of that step.
+        """
         if not self.steps:
             return True
         last = self.steps[-1]
@@ -86,10 +89,10 @@ class Boxing:
     def path(self, source: NdSbp, target: NdSbp, shape: tuple[int, ...], width: int) -> tuple[Step, ...]:
         """The steps from `source` to `target` for a tensor of `shape` with elements of `width` bytes.
 
-        A bool tensor has the width 0: it has no partial sums and counts as one byte.
+        A bool tensor has the width 0: bool has no partial sums and counts as one byte.
 
         Raises:
-            BoxingError: there are none: to partial sums of bool tensors, or to partial maxima.
+            BoxingError: there is no path, such as to partial sums of bool tensors or to partial maxima.
         """
         key = (source, target, shape, width)
         if key not in self._paths:
@@ -167,7 +170,7 @@ class Boxing:
 
 @functools.lru_cache(maxsize=1 << 16)
 def _overlap(sizes: tuple[int, ...], mesh: Mesh, source: NdSbp, target: NdSbp) -> tuple[int, int]:
-    """The elements that all ranks of a mesh together need of a tensor, and those of them that they have."""
+    """The elements of a tensor that all ranks of a mesh need, and the elements among these that the ranks have."""
     needed = common = 0
     for at in itertools.product(*map(range, mesh)):
         have, need = (cut_region(sizes, nd, mesh, at) for nd in (source, target))
@@ -194,7 +197,7 @@ class _Search:
         """The steps to a layout.
 
         Raises:
-            BoxingError: there are none.
+            BoxingError: there is no path.
         """
         best: tuple[Rank, tuple[Step, ...]] | None = None
         for path in self._paths():
@@ -243,7 +246,8 @@ def _innermost(nd: NdSbp, axes: Sequence[int]) -> bool:
 
 
 def _exchange_axes(source: NdSbp, target: NdSbp) -> tuple[int, ...]:
-    """The mesh axes that a general exchange from `source` to `target` concerns; none where it would have to add.
+    """The mesh axes that a general exchange from `source` to `target` concerns; none where the exchange would have to
+    add.
 
     These are the axes that change, and the axes that split their pieces further.
     """
@@ -266,7 +270,9 @@ def _within(sbp: Sbp, dims: Sequence[int]) -> Sbp:
 
 
 def _joined_axes(source: NdSbp, target: NdSbp, rank: int) -> list[tuple[list[int], list[int]]]:
-    """Tensor axes in groups, with the mesh axes that cut them before or after; those of a group share mesh axes."""
+    """Tensor axes in groups, with the mesh axes that split the group before or after; tensor axes of a group share
+    mesh axes.
+    """
     groups = [
         ([d], {k for k, pair in enumerate(zip(source, target, strict=True)) if S(d) in pair}) for d in range(rank)
     ]

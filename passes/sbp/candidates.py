@@ -15,8 +15,9 @@ from oneflow.dialect.tensor_desc import Shape, TensorDesc
 def nd_signatures(call: Call, mesh: Mesh) -> list[NdSignature]:
     """Every signature of a call on descriptions: one of its signatures per mesh axis, in the records' order.
 
-    Left out are those that split an axis into more pieces than it has elements, or into a number of pieces that the
-    record does not allow; the last is all-broadcast. An operator with the slot `nd_sbp` lists its signatures itself.
+    Signatures are omitted that split an axis into more pieces than the axis has elements, or into a number of pieces
+    that the record does not allow; the last is all-broadcast. An operator with the slot `nd_sbp` lists its signatures
+    itself.
     """
     alone = call.record.signatures(call)
     descs = [*call.operands, *call.results]
@@ -48,7 +49,7 @@ def _fits(signature: NdSignature, descs: Sequence[TensorDesc], mesh: Mesh) -> bo
 
 
 def can_split(shape: Shape, nd: NdSbp, mesh: Mesh) -> bool:
-    """Whether every device gets at least one element along every axis that is split; unknown sizes do."""
+    """Whether every device gets at least one element along every split axis; unknown sizes count as large enough."""
     for axis in {s.axis for s in nd if s.axis is not None}:
         size = shape[axis]
         if size is not None and size < math.prod(mesh[k] for k in splits(nd, axis)):
@@ -64,7 +65,7 @@ def value_layouts(desc: TensorDesc, mesh: Mesh) -> list[NdSbp]:
 
 
 def localize(call: Call, signature: NdSignature, mesh: Mesh, rank: int) -> Call:
-    """The call that one rank makes: local descriptions and attributes, one mesh axis after the other."""
+    """The call of one rank: local descriptions and attributes, one mesh axis after the other."""
     for axis in range(len(mesh)):
         lone, at = signature.along(axis), _position(rank, mesh, axis)
         ins = [_piece(d, s, mesh[axis], at) for d, s in zip(call.operands, lone.inputs, strict=True)]
@@ -81,7 +82,7 @@ def _position(rank: int, mesh: Mesh, axis: int) -> int:
 
 
 def _piece(desc: TensorDesc, sbp: Sbp, parts: int, at: int) -> tuple[TensorDesc, int]:
-    """The piece of a tensor along one mesh axis, and where along its split axis it begins."""
+    """The piece of a tensor along one mesh axis, and the offset of the piece along the split axis."""
     region = local_region(desc.static_shape, (sbp,), (parts,), at)
     begin = 0 if sbp.axis is None else region[sbp.axis][0]
     return TensorDesc(tuple(size for _, size in region), desc.dtype), begin

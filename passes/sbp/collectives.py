@@ -1,6 +1,6 @@
 """Boxing steps as operators of one rank, and the check that all ranks issue the same collectives.
 
-The operators named here are the collectives and what pieces are cut and padded with: `narrow`, `pad`,
+The operators named here are the collectives and the operators that slice and pad pieces: `narrow`, `pad`,
 `zero_like`.
 """
 
@@ -173,7 +173,7 @@ class Crossing:
         return tuple(sorted(set(at)))
 
     def emit_step(self, ops: Builder, x: Value, rank: int) -> Value:
-        """The piece of `rank`, which takes part, after the transfer, from its piece before."""
+        """The piece of the participant `rank` after the transfer, from its piece before."""
         if not self.is_local:
             return ops.call("ccl_send_recv", x, **self._attributes(rank))[0]
         region = local_region(self.shape, self.target_nd, self.target.mesh, self.target.members.index(rank))

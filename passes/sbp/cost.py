@@ -78,7 +78,7 @@ class Costs:
         return node.choices.work / parts / (self.machine.compute * 1e3)
 
     def bytes_sent(self, node: Node, signature: NdSignature) -> int:
-        """The bytes that go from a node to another placement, as all ranks there together receive them."""
+        """The bytes that a node sends to another placement, summed over the receiving ranks."""
         if node.crossing is None:
             return 0
         (tensor,), (layout,) = node.inputs, signature.inputs
@@ -88,7 +88,7 @@ class Costs:
         return self._crossings[key] * max(tensor.width, 1)
 
     def send_time(self, node: Node, signature: NdSignature) -> float:
-        """The time in microseconds of what `bytes_sent` counts."""
+        """The time in microseconds of the transfers that `bytes_sent` counts."""
         moved = self.bytes_sent(node, signature)
         if node.crossing is None or not moved:
             return 0.0

@@ -1,10 +1,10 @@
 """The cheapest signatures of large graphs: nodes are eliminated one after the other, as OneFlow's planner does.
 
-A node with at most two neighbours is replaced by a table between them: for each pair of their signatures, what its
-best one costs. That is exact, and takes chains, branches and ladders (forward next to backward) away whole. Where
-every node has more neighbours, the one with most is held at its present signature. A tensor that several nodes want
-in one layout is transferred once, which tables of two nodes cannot express: each use pays the whole cost or a
-share, and further passes count only the transfers that the last pass did not make.
+A node with at most two neighbours is replaced by a table between them: for each pair of their signatures, the cost of
+the node's best signature. The elimination is exact, and removes chains, branches and ladders (forward next to
+backward) entirely. Where every node has more neighbours, the one with most is held at its present signature. A tensor
+that several nodes want in one layout is transferred once, which tables of two nodes cannot express: each use pays the
+whole cost or a share, and further passes count only the transfers that the last pass did not make.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ def choose_by_elimination(graph: Graph, costs: Costs, start: Choice) -> dict[Nod
 
     Args:
         graph: the nodes with their candidates.
-        costs: what they cost on which machine.
-        start: a choice to begin with; the result is never worse if that one fits.
+        costs: the cost model.
+        start: an initial choice; the result is never worse if the initial choice fits.
     """
     fitting = [dict(start)] if costs.fits(graph, start) else []
     for price in PRICES if costs.machine.memory else PRICES[:1]:
@@ -99,7 +99,7 @@ class _Tables:
         return self._nodes[key]
 
     def edge_cost(self, tensor: Tensor, node: Node, number: int) -> Table:
-        """The cost of moving a tensor, by signature of its producer and of the node that takes it."""
+        """The cost of moving a tensor, by signature of its producer and of its reader."""
         produced, wanted = tensor.producer.choices, node.choices
         key = (id(produced), tensor.number, id(wanted), number, tensor.shape, tensor.width)
         if key not in self._edges:
@@ -158,11 +158,13 @@ class _Elimination:
         return self._back(steps)
 
     def _degree(self, i: int) -> int:
-        """How many neighbours a node has; none count where it has one signature only."""
+        """The number of neighbours of a node; 0 where the node has a single signature."""
         return len(self.neighbours[i]) if len(self.node_costs[i]) > 1 else 0
 
     def _eliminate(self, i: int) -> Table:
-        """Replaces a node by a table between its neighbours; gives its best signature for each pair of theirs."""
+        """Replaces a node by a table between its neighbours; returns the node's best signature for each pair of
+        theirs.
+        """
         neighbours = self._leave(i)
         cost = self.node_costs[i]
         for _, table in neighbours:
@@ -183,7 +185,7 @@ class _Elimination:
         return np.array(self.held[i])
 
     def _leave(self, i: int) -> list[tuple[int, Table]]:
-        """Removes a node from the graph; gives its neighbours with their tables."""
+        """Removes a node from the graph; returns its neighbours with their tables."""
         neighbours = list(self.neighbours[i].items())
         for n, _ in neighbours:
             del self.neighbours[n][i]

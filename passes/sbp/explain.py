@@ -1,4 +1,4 @@
-"""What `explain` prints: every operator, its candidate signatures, what each costs, and the choice."""
+"""The text of `explain`: every operator, its candidate signatures with their costs, and the choice."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from oneflow.passes.sbp.greedy import priority
 
 
 def explain(name: str, graph: Graph, choice: Choice, costs: Costs) -> str:
-    """The text for one function: candidates with `*` at the chosen one, given the choices before it."""
+    """The text for one function: candidates with `*` at the chosen one, given the earlier choices."""
     lines = [f"@{name} on a mesh of {'x'.join(map(str, costs.mesh))}"]
     for node in graph.nodes:
         lines += [f"  {place_of(node.op.location)}: {node}"]
@@ -28,7 +28,7 @@ def _operands(node: Node, signature: NdSignature, choice: Choice) -> Iterator[tu
 
 
 def candidates(node: Node, choice: Choice, costs: Costs) -> Iterator[str]:
-    """The lines of one node: its signatures, and what each would cost after the choices before it."""
+    """The lines of one node: its signatures with their costs after the earlier choices."""
     chosen = choice[node]
     listed = node.choices.signatures if chosen in node.choices.signatures else [chosen]
     layouts = [nd for _, nd, _ in _operands(node, chosen, choice)]

@@ -17,7 +17,7 @@ def choose_greedily(graph: Graph, mesh: Mesh) -> dict[Node, NdSignature]:
 
     On a mesh of one axis: the signature with the most operands in its layouts (unless the program constrains the
     operator), then with the fewest bytes as OneFlow counts them. On other meshes: the first signature whose operands
-    all agree, else the cheapest. Ties go to the earlier candidate. Nodes without operands are repeated.
+    all agree, else the cheapest. The earlier candidate wins ties. Nodes without operands are repeated.
     """
     chosen: dict[Node, NdSignature] = {}
     known: dict[tuple[object, ...], NdSignature] = {}

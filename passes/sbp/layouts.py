@@ -1,6 +1,6 @@
 """The layouts of values in a program after layout propagation, and those that operations require.
 
-They are read from the annotations of `oneflow-infer-sbp`.
+The source of the layouts is the annotations of `oneflow-infer-sbp`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Layouts:
     descs: dict[ir.Value, TensorDesc] = field(default_factory=dict)
 
     def enter(self, function: Function) -> None:
-        """Takes the arguments of a function.
+        """Records the arguments of a function.
 
         Raises:
             PassError: one is not annotated.
@@ -45,7 +45,7 @@ class Layouts:
         self._enter_blocks(function.op, 1)
 
     def _enter_blocks(self, op: ir.Operation, skipped: int = 0) -> None:
-        """Takes the arguments of an operation's blocks, which are repeated."""
+        """Records the arguments of an operation's blocks, which are repeated."""
         for value in block_arguments(op, skipped):
             if notes.is_tensor(value.type):
                 self.set(value, self._repeated)
@@ -69,10 +69,10 @@ class Layouts:
         return result is not None and self.descs[op.operands[0]].refines(result)
 
     def operand_layouts(self, function: Function, op: ir.Operation) -> list[NdSbp | None]:
-        """The layout that an operation requires of each operand; None for what is no tensor.
+        """The layout that an operation requires of each operand; None for a value that is no tensor.
 
         Raises:
-            PassError: it is not annotated, or for another number of operands.
+            PassError: the operation is not annotated, or is annotated for another number of operands.
         """
         if op.name.startswith(dialect.PREFIX):
             annotated = notes.read_operation(op, notes.IN)
@@ -84,10 +84,10 @@ class Layouts:
         return [self._if_tensor(v, nd, op) for v, nd in zip(op.operands, stated, strict=True)]
 
     def result_layouts(self, op: ir.Operation) -> list[NdSbp | None]:
-        """The layout of each result of an operation; None for what is no tensor.
+        """The layout of each result of an operation; None for a value that is no tensor.
 
         Raises:
-            PassError: it is not annotated, or for another number of results.
+            PassError: the operation is not annotated, or is annotated for another number of results.
         """
         if op.name == notes.PARALLEL_CAST:
             stated: Sequence[NdSbp | None] = [cast_layout(op, self.registry)]
@@ -105,7 +105,7 @@ class Layouts:
         return _required(nd, op, "every tensor") if notes.is_tensor(value.type) else None
 
     def leave(self, op: ir.Operation) -> None:
-        """Takes the results of an operation, and the arguments of its blocks."""
+        """Records the results of an operation, and the arguments of its blocks."""
         if self.passes_on(op):
             source = op.operands[0]
             self.values[op.results[0]], self.descs[op.results[0]] = self.values[source], self.descs[source]

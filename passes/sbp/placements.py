@@ -2,7 +2,7 @@
 
 Arguments are annotated with their placement, and `hierarchical_parallel_cast` with the attribute `placement` moves a
 tensor to other ranks. `assign_placements` infers the rest: an operator has the placement of its operands. A value
-without annotation is on all ranks, the placement `mesh`, and is moved where it is needed.
+without annotation is on all ranks, the placement `mesh`, and is moved to the ranks of its readers.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def assign_placements(function: Function, submeshes: Submeshes, registry: Regist
     """Annotates every operation and result with its placement, and inserts casts between placements.
 
     Raises:
-        PassError: operands lie on different placements, a placement is not known, or there is control flow.
+        PassError: operands have different placements, a placement is not known, or there is control flow.
     """
     if not function.is_declaration:
         _Assignment(function, submeshes, registry).run()
@@ -118,7 +118,7 @@ class _Assignment:
         return self.brought[value, place]
 
     def _cast(self, op: ir.Operation) -> None:
-        """A cast of the program; between placements no partial sums are sent, the target makes them."""
+        """A cast of the program; no partial sums are sent between placements: the target placement forms them."""
         source = self._at(op.operands[0])
         place = self._known(placement_of(op), op) if crosses(op) else source
         if crosses(op) and place == source:
@@ -149,7 +149,7 @@ class _Assignment:
         op.erase()
 
     def _go_back(self, op: ir.Operation) -> None:
-        """Moves a gradient to the placement of the value that it is the gradient of."""
+        """Moves a gradient to the placement of the differentiated value."""
         value, like = op.operands
         place = self._at(like)
         attributes = dialect.read_attributes(op, dialect.record_of(op, self.registry))

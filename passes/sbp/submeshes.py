@@ -1,4 +1,4 @@
-"""Placements within a program: parts of its mesh that have a mesh of their own."""
+"""Placements within a program: parts of the program's mesh that are meshes themselves."""
 
 from __future__ import annotations
 
@@ -18,14 +18,16 @@ WHOLE = "mesh"
 
 @dataclass(frozen=True)
 class Submesh:
-    """A part of the program's mesh in the shape of a mesh of its own: `members` are ranks of the program."""
+    """A part of the program's mesh in the shape of a mesh: `members` are ranks of the program."""
 
     name: str
     mesh: Mesh
     members: tuple[int, ...]
 
     def place(self, rank: int) -> int | None:
-        """The number in this placement of a rank of the program; None where the placement does not have it."""
+        """The number in this placement of a rank of the program; None where the placement does not contain the
+        rank.
+        """
         return self.members.index(rank) if rank in self.members else None
 
     def __str__(self) -> str:
@@ -39,7 +41,7 @@ def read_submeshes(module: ir.Operation) -> dict[str, Submesh]:
     """The placements of a program by name, `mesh` first.
 
     Raises:
-        PassError: the program has no mesh, or a placement is no array of different ranks of it.
+        PassError: the program has no mesh, or a placement is no array of different ranks of the mesh.
     """
     mesh = notes.read_mesh(module)
     submeshes = {WHOLE: Submesh(WHOLE, mesh, tuple(range(devices(mesh))))}
@@ -102,5 +104,5 @@ def write_placement(op: ir.Operation, place: str) -> None:
 
 
 def crosses(op: ir.Operation) -> bool:
-    """Whether an operation takes a tensor to another placement, once placements are assigned."""
+    """Whether an operation moves a tensor to another placement, once placements are assigned."""
     return op.name == notes.PARALLEL_CAST and "placement" in op.attributes

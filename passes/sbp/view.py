@@ -1,4 +1,4 @@
-"""What `view` draws: a page with the graph of every function, the layout of each tensor, and the transfers.
+"""The drawing of `view`: a page with the graph of every function, the layout of each tensor, and the transfers.
 
 Operators are below their operands. A mark per mesh axis shows the layout of a result; the edge of a transfer is
 coloured, and names the steps and the bytes. The page has no script and loads nothing.
@@ -23,7 +23,7 @@ WIDTH, HEIGHT, GAP, LEVEL = 210, 46, 26, 108
 COLOURS = {"S": "#2f7ed8", "B": "#3f9142", "P": "#e08214", "M": "#b2569e"}
 NAMES = {"S": "split", "B": "broadcast", "P": "partial sum", "M": "partial maximum"}
 MOVED, KEPT = "#d7301f", "#9aa0a6"
-#: What goes to other placements.
+#: The colour of transfers to other placements.
 BETWEEN = "between placements"
 STYLE = """
 body { font: 14px system-ui, sans-serif; margin: 24px; color: #202124; background: #ffffff }
@@ -36,7 +36,7 @@ table { border-collapse: collapse; margin: 12px 0 } td, th { padding: 2px 14px 2
 
 @dataclass(frozen=True)
 class Drawing:
-    """One function with its choice, and where each of its nodes stands: column and level."""
+    """One function with its choice, and the position of each node: column and level."""
 
     name: str
     graph: Graph
@@ -55,7 +55,7 @@ class Drawing:
         return positions
 
     def transfers(self) -> Iterator[tuple[Node, Tensor, Sequence[Step]]]:
-        """Every use of a tensor, with the steps that take it there."""
+        """Every use of a tensor, with the steps that move the tensor there."""
         for node in self.graph.nodes:
             for tensor, wanted in zip(node.inputs, self.choice[node].inputs, strict=True):
                 produced = self.choice[tensor.producer].outputs[tensor.number]
@@ -100,7 +100,7 @@ def _legend() -> str:
 
 
 def _totals(drawing: Drawing) -> str:
-    """How often each kind of step is taken, and the bytes that all ranks together receive in it."""
+    """The number of steps of each kind, and the bytes that all ranks together receive in these steps."""
     times: Counter[str] = Counter()
     moved: Counter[str] = Counter()
     boxing, choice = drawing.costs.boxing, drawing.choice

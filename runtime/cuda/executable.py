@@ -67,17 +67,14 @@ def compile_cuda(
     """
     options, device_handle = options or Options(), driver.device(device)
     inputs, outputs = signature_of(module, entry)
-    source = GpuProgramSource.of(module, entry, registry, gpu=device_handle.target)
+    target = replace(device_handle.target, overrides=gpu_target().overrides)
+    source = GpuProgramSource.of(module, entry, registry, gpu=target)
 
     def make() -> Program:
         with warming_up(workers, source.text.count("\n"), options.cached):
             return read_program(source.lower("triton"))
 
-    key = (
-        cache.key_of("cuda", repr(device_handle.target), source.text, entry, source.fingerprint(module))
-        if options.cached
-        else ""
-    )
+    key = cache.key_of("cuda", repr(target), source.text, entry, source.fingerprint(module)) if options.cached else ""
     with CompileWorkers(device_handle.arch) as workers:
         program = find_program(key, make) if options.cached else make()
         program = replace(program, sites=source.sites("gpu-linalg", program.sites))

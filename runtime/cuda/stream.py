@@ -45,6 +45,7 @@ class Stream:
         self._workspace, self._workspace_bytes = 0, 0
         # Free blocks by size, the oldest size first. Arrays are freed in any thread, during any other work.
         self._cache: dict[int, list[int]] = {}
+        self.max_cached_bytes = MAX_CACHED_BYTES
         self._cached_bytes, self._cache_lock = 0, threading.RLock()
         self._borrowed, self._free_events = deque[tuple[Any, Any]](), list[Any]()
         with _registry_lock:
@@ -103,7 +104,7 @@ class Stream:
     def cache_if_room(self, address: int, size: int) -> bool:
         """Caches a block that only work of this stream uses, if no other block has to be freed for it."""
         with self._cache_lock:
-            if self._cached_bytes + size > MAX_CACHED_BYTES:
+            if self._cached_bytes + size > self.max_cached_bytes:
                 return False
             self._cache.setdefault(size, []).append(address)
             self._cached_bytes += size
@@ -112,9 +113,9 @@ class Stream:
     def cache(self, address: int, size: int, driver: Any = driver) -> None:
         """Caches a block that only work of this stream uses, for later work of this stream.
 
-        The oldest blocks are freed when the cache exceeds `MAX_CACHED_BYTES`. A larger block is freed at once.
+        The oldest blocks are freed when the cache exceeds `max_cached_bytes`. A larger block is freed at once.
         """
-        if size > MAX_CACHED_BYTES:
+        if size > self.max_cached_bytes:
             driver.free(address, self.handle)
             return
         with self._cache_lock:

@@ -1,10 +1,18 @@
-"""Makes the samples and helpers importable by name, and the random numbers of a test independent of other tests."""
+"""What all tests share.
+
+Samples and helpers are importable by name. The random numbers of a test are independent of other tests. `change_gpu`
+changes the GPU that programs are compiled for.
+"""
 
 import sys
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+
+from oneflow.lowering.targets.choice import gpu_target, using_gpu
 
 ROOT = Path(__file__).parent
 #: The folders of tests, which import helpers and each other by name. `samples` is a package.
@@ -34,3 +42,23 @@ def pytest_runtest_setup(item):
     rng = _generator(item)
     if rng is not None:
         rng.bit_generator.state = FIRST[id(rng)]
+
+
+@pytest.fixture
+def change_gpu():
+    """A function that changes the GPU target until the end of the test.
+
+    `overrides` are fields of `MatmulOverrides`, `sms` is the number of SMs. Other arguments are changed fields of a
+    record in `KernelParameters`: `launches={"max_fused_entry_calls": 0}`.
+    """
+    with ExitStack() as stack:
+
+        def change(overrides=(), sms=None, **parameters):
+            target = gpu_target()
+            changed = {name: replace(getattr(target.kernels, name), **p) for name, p in parameters.items()}
+            overridden = replace(target.overrides, **dict(overrides))
+            kernels = replace(target.kernels, **changed)
+            target = replace(target, sms=sms or target.sms, kernels=kernels, overrides=overridden)
+            stack.enter_context(using_gpu(target))
+
+        yield change

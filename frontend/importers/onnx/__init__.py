@@ -1,1 +1,3 @@
-"""ONNX models: a table from operators to calls of the functional API, and an interpreter that runs or traces it."""
+"""ONNX models: a table from operators to calls of the functional API, and an interpreter that runs or traces a
+model.
+"""

@@ -8,7 +8,7 @@ from oneflow.frontend.core.errors import OneFlowError
 
 
 class OnnxError(OneFlowError):
-    """A model that is malformed, or that uses what is not supported."""
+    """A model that is malformed, or that uses unsupported features."""
 
 
 class ValueNeeded(Exception):
@@ -18,5 +18,5 @@ class ValueNeeded(Exception):
     """
 
     def __init__(self, inputs: Iterable[str], what: str) -> None:
-        super().__init__(f"the values of {what} are needed to know shapes")
+        super().__init__(f"the values of {what} are required to determine shapes")
         self.inputs = frozenset(inputs)

@@ -1,4 +1,4 @@
-"""A model as it was read: graphs of nodes, with constants as arrays and attributes as values."""
+"""A model after reading: graphs of nodes, with constants as arrays and attributes as values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 @dataclass(frozen=True)
 class Input:
     """An input or a result of a graph: its element type by number (0 where it is open, None for no tensor), and its
-    sizes: numbers, names of dynamic ones, or None for those that are open. `shape` is None where the rank is open.
+    sizes: numbers, names of dynamic sizes, or None for unknown sizes. `shape` is None where the rank is open.
     """
 
     name: str
@@ -42,13 +42,13 @@ class Node:
 
     def __str__(self) -> str:
         what = f"{self.domain}.{self.op}" if self.domain else self.op
-        own = f"node {self.name!r}" if self.name else f"the node that gives {', '.join(map(repr, self.outputs))}"
+        own = f"node {self.name!r}" if self.name else f"the node of {', '.join(map(repr, self.outputs))}"
         return f"{own} ({what}, version {self.version})"
 
 
 @dataclass(frozen=True)
 class Graph:
-    """Nodes in an order in which each reads what inputs, constants and earlier nodes give.
+    """Nodes in topological order: each reads inputs, constants and results of earlier nodes.
 
     `proto` is the protobuf of a graph inside a node.
     """

@@ -1,6 +1,6 @@
 """Writing ONNX: a traced function becomes a model, one row of a table for each operator of the dialect.
 
-Operators that are in no row are written out by the decomposition in their records.
+Operators without a row are expanded by the decomposition in their records.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ def to_onnx(fn: Any, *arguments: Any, path: str | Path | None = None) -> ModelPr
     """The ONNX model of a function, a module or an imported model.
 
     Args:
-        fn: a function of tensors, a module, or what `flow.compile` or `flow.from_onnx` gives.
-        arguments: what it is called with: `TensorSpec`s, whose None are dynamic sizes, or arrays and tensors, whose
-            shapes and types are taken. An imported model has the inputs of its file without them.
+        fn: a function of tensors, a module, or the result of `flow.compile` or `flow.from_onnx`.
+        arguments: its arguments: `TensorSpec`s, whose None are dynamic sizes, or arrays and tensors, of whose
+            shapes and types the specs are made. The default for an imported model is the inputs of its file.
         path: a file that the model is written to.
 
     Raises:
-        OnnxError: an operator has no counterpart in ONNX; it is named with its line.
+        OnnxError: an operator has no counterpart in ONNX; the message names the operator and its line.
     """
     if isinstance(fn, OnnxProgram) and not arguments:
         arguments = tuple(fn.specs())
@@ -65,7 +65,7 @@ def to_onnx(fn: Any, *arguments: Any, path: str | Path | None = None) -> ModelPr
 
 
 def _spec(argument: Any) -> Any:
-    """What an argument is traced for."""
+    """The spec of an argument for the trace."""
     if isinstance(argument, EagerTensor):
         return TensorSpec(argument.shape, argument.dtype)
     if is_array(argument):
@@ -90,7 +90,7 @@ class _Inner:
         self.proto.input.extend(map(writer.info, self.inputs))
 
     def finish(self, results: Sequence[str]) -> None:
-        """Gives the graph its results, each with a name of its own."""
+        """Sets the results of the graph, each with a unique name."""
         for result in results:
             name = self._writer.node("Identity", result)
             self._writer.descs[name] = self._writer.desc(result)
@@ -194,7 +194,7 @@ class _Writer:
 
     @contextmanager
     def graph(self, kinds: Sequence[TensorDesc]) -> Iterator[_Inner]:
-        """Within it nodes are those of a graph inside a node, which has inputs of these types."""
+        """A context for the nodes of a graph inside a node, with inputs of these types."""
         outer, inner, unused = self._graph, _Inner(self, kinds), self._unused
         self._graph = inner.proto
         try:
@@ -214,7 +214,7 @@ class _Writer:
         return [self._values[v] for v in last.operands]
 
     def info(self, name: str) -> onnx.ValueInfoProto:
-        """The type of a value as ONNX has it."""
+        """The ONNX type of a value."""
         desc = self.descs[name]
         sizes = [d if d is not None else f"{name}_{i}" for i, d in enumerate(desc.shape or ())]
         return helper.make_tensor_value_info(name, NUMBERS[desc.dtype.name], sizes)
@@ -270,7 +270,7 @@ def _labels(entry: Any, attribute: str, count: int) -> list[str]:
 
 
 def _decompose(entry: ir.Operation) -> None:
-    """Writes out operators without a row, as far as their records say how."""
+    """Expands operators without a row by the decompositions in their records."""
     pending = True
     while pending:
         operations: list[ir.Operation] = []

@@ -1,6 +1,6 @@
 """The table of the writer: nodes of ONNX for each operator of the dialect.
 
-A row takes the writer `w` and a call `c`, whose operands are names of values; it gives the names of the results.
+A row takes the writer `w` and a call `c`, whose operands are names of values; and returns the names of the results.
 """
 
 from __future__ import annotations
@@ -222,7 +222,7 @@ def _bias_add(w: Any, c: Any) -> Any:
 
 
 def channels_first(c: Any) -> None:
-    """Refuses operands whose channels come last.
+    """Refuses operands with channels last.
 
     Raises:
         OnnxError: the call has another `data_format`.
@@ -464,7 +464,7 @@ def _attention(w: Any, c: Any) -> Any:
 
 
 def _causal(w: Any, query: Any, key: Any) -> str:
-    """Which keys come not after each query."""
+    """The mask of keys that do not follow their query."""
     rows, columns = query.shape[-2], key.shape[-2]
     if rows is None or columns is None:
         raise OnnxError(f"causal attention of dynamic lengths ({query} by {key}) is not written")

@@ -35,7 +35,7 @@ def _deconv(w: Any, c: Any) -> Any:
 def _ceil_mode(w: Any, c: Any, dilation: Sequence[int]) -> int:
     """The `ceil_mode` for which ONNX counts the windows of the result.
 
-    With it, ONNX keeps a last window that begins behind the image, which the dialect leaves out.
+    With it, ONNX keeps a last window that begins behind the image, which the dialect omits.
     """
     modes = {1, 0} if c.attrs["ceil_mode"] else {0}
     counts = c.y.shape[2:]
@@ -51,7 +51,7 @@ def _ceil_mode(w: Any, c: Any, dilation: Sequence[int]) -> int:
         elif c.attrs["ceil_mode"]:
             modes &= {1} if pad + stride <= reach else set()
     if not modes:
-        raise OnnxError(f"no ceil_mode of ONNX gives {list(counts)} windows of {w.desc(c.x)}")
+        raise OnnxError(f"expected {list(counts)} windows by some ceil_mode of ONNX, got none of {w.desc(c.x)}")
     return max(modes)
 
 

@@ -1,4 +1,4 @@
-"""Graphs that OneFlow saved: `model.mlir`, and next to it a folder for each variable."""
+"""Graphs that OneFlow saved: `model.mlir`, and a folder for each variable next to `model.mlir`."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def load_graph(path: Any, *, device: Any = None) -> SavedGraph:
 
     Raises:
         FileNotFoundError: the folder has no `model.mlir`.
-        SavedError: the program or a variable is malformed, or has what is not supported.
+        SavedError: the program or a variable is malformed, or has unsupported features.
     """
     graph = SavedGraph(Path(path), device)
     return graph if device is None else graph.to(device)
@@ -55,7 +55,7 @@ def save_graph(graph: Graph, folder: Path) -> None:
 
     Raises:
         CallError: the graph has not been called.
-        SavedError: it updates tensors, or has what OneFlow's files have no form for.
+        SavedError: the graph updates tensors, or has features that OneFlow's files cannot express.
     """
     traced = graph.traced
     if traced.effects.count:
@@ -114,7 +114,7 @@ class SavedGraph(Module):
 
     @property
     def inputs(self) -> tuple[TensorDesc, ...]:
-        """The types of the inputs, as the file has them."""
+        """The types of the inputs in the file."""
         return tuple(_desc(argument) for name, argument in self._arguments() if name is None)
 
     def _arguments(self) -> Iterator[tuple[str | None, ir.Value]]:
@@ -133,7 +133,7 @@ class SavedGraph(Module):
         """The results for inputs, in the trace that is running or operator by operator.
 
         Raises:
-            CallError: their number is another than that of the file.
+            CallError: their number differs from that of the file.
         """
         expected = self.inputs
         if len(inputs) != len(expected):
@@ -183,7 +183,7 @@ def _desc(value: ir.Value) -> TensorDesc:
     """The type of an argument.
 
     Raises:
-        SavedError: it is no tensor of a known type.
+        SavedError: the value is no tensor of a known type.
     """
     desc = from_mlir(value.type)
     if desc is None:
@@ -195,7 +195,7 @@ def _variable(folder: Path, name: str, argument: ir.Value) -> np.ndarray:
     """The array of a variable, of the type of its argument.
 
     Raises:
-        SavedError: it is missing, malformed, or of another type.
+        SavedError: the variable is missing, malformed, or of another type.
     """
     array, desc = read_variable(inside(folder, name)), _desc(argument)
     if array.shape != desc.shape or array.dtype != desc.dtype.numpy:

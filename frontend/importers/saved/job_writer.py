@@ -28,7 +28,7 @@ def write_job(entry: ir.Operation, name: str, variables: Sequence[str]) -> tuple
 
     Args:
         entry: a function whose last arguments are the variables of these names.
-        name: what the job is called.
+        name: the name of the job.
         variables: names; those of constants begin with `constant`.
 
     Raises:
@@ -137,7 +137,7 @@ class _Writer:
 
 
 def _origin(value: ir.Value) -> ir.Value:
-    """What a value was cast from."""
+    """The source of the casts of a value."""
     while not isinstance(value.owner, ir.Block) and value.owner.name == dialect.CAST:
         value = value.owner.operands[0]
     return value

@@ -1,7 +1,8 @@
 """Pickled objects of OneFlow's `save`, read without running anything that is in the file.
 
-A pickle names classes and functions that its reader calls. Here each name stands for a class of this module that
-keeps what it is given; other names are refused. What was kept is then made into tensors, modules and plain values.
+A pickle names classes and functions that its reader calls. Here each name refers to a class of this module that
+stores its arguments; other names are refused. The stored arguments are then converted to tensors, modules and plain
+values.
 """
 
 from __future__ import annotations
@@ -34,10 +35,11 @@ def read_pickle(data: bytes, folder: Path | None = None) -> Any:
 
     Args:
         data: the pickle.
-        folder: where its tensors are, each in a folder of its own; None where they are in the pickle.
+        folder: the folder with a folder for each tensor; None where the tensors are in the pickle.
 
     Raises:
-        SavedError: it is no such pickle, it is malformed, or names what is none of tensors, layers and plain values.
+        SavedError: the file is no such pickle, is malformed, or names classes other than tensors, layers and plain
+            values.
     """
     try:
         _check_memo(data)
@@ -49,17 +51,17 @@ def read_pickle(data: bytes, folder: Path | None = None) -> Any:
         raise
     except (RecursionError, MemoryError) as error:
         raise SavedError(
-            f"expected a pickle of tensors and plain values, got one that is too deep or large: {error}"
+            f"expected a pickle of tensors and plain values, got a pickle that is too deep or large: {error}"
         ) from None
     except Exception as error:  # a malformed pickle raises exceptions of all kinds
         raise SavedError(f"expected a pickle of OneFlow's save, got a malformed one: {error}") from None
 
 
 def _check_memo(data: bytes) -> None:
-    """Refuses numbers of kept values for which a reader would take memory.
+    """Refuses numbers of stored values for which a reader would allocate memory.
 
     Raises:
-        SavedError: there is one.
+        SavedError: there is such a number.
         ValueError: the pickle is malformed.
     """
     for count, (code, argument, _) in enumerate(pickletools.genops(data)):
@@ -68,7 +70,7 @@ def _check_memo(data: bytes) -> None:
 
 
 class _Kept:
-    """What a pickle says of an object: the arguments it was made with, then its state."""
+    """The record of an object in a pickle: the constructor's arguments, then its state."""
 
     arguments: tuple[Any, ...]
     state: Any
@@ -103,7 +105,7 @@ class _OneFlowType(_Kept):
 
 
 class _Placed(_Kept):
-    """Where a global tensor lies, which is read as a tensor of this process."""
+    """The placement of a global tensor, which is read as a tensor of this process."""
 
 
 class _Tensor(_Kept):
@@ -120,7 +122,7 @@ class _Layer(_Kept):
     kind: type[Module]
 
 
-#: What the names in a pickle stand for.
+#: The classes for the names in a pickle.
 _CLASSES: dict[str, Callable[..., Any]] = {
     "collections.OrderedDict": OrderedDict,
     "builtins.set": set,
@@ -142,16 +144,17 @@ _CLASSES: dict[str, Callable[..., Any]] = {
     "oneflow._oneflow_internal.sbp.sbp": _Placed,
 }
 _LAYERS = "oneflow.nn.modules."
-#: Attributes of OneFlow's layers that layers here do not have: the only value, or what changes no result.
+#: Attributes of OneFlow's layers that layers here do not have: the only supported value, or ANY for attributes
+#: without effect on results.
 _EXPECTED = {"channel_pos": "channels_first", "data_format": "channels_first"}
 _WITHOUT_EFFECT = ("training", "out_channel_groups", "inplace")
 
 
 class _Reader(pickle.Unpickler):
-    """Finds what names stand for."""
+    """Resolves names."""
 
     def find_class(self, module: str, name: str) -> Any:
-        """What a name stands for.
+        """The class for a name.
 
         Raises:
             SavedError: nothing.
@@ -178,17 +181,17 @@ def _parameter(array: np.ndarray) -> Parameter:
 
 
 class _Maker:
-    """Makes objects of what a pickle says; `folder` is where tensors are that the pickle does not have."""
+    """Builds objects from the records of a pickle; `folder` has the tensors that are not in the pickle."""
 
     def __init__(self, folder: Path | None) -> None:
         self.folder = folder
         self._done: dict[int, tuple[Any, Any]] = {}
 
     def made(self, value: Any) -> Any:
-        """The object for what was kept; the same for the same.
+        """The object for a record; the same object for the same record.
 
         Raises:
-            SavedError: it contains itself, or is malformed.
+            SavedError: the record contains itself, or is malformed.
         """
         if value is None or isinstance(value, (bool, int, float, complex, str, bytes)):
             return value
@@ -270,7 +273,7 @@ class _Maker:
                 )
 
     def _place(self, layer: Module, name: str, tensor: Any) -> None:
-        """Gives a layer a saved parameter or buffer.
+        """Sets a saved parameter or buffer on a layer.
 
         Raises:
             SavedError: the layer has none of this name and shape.

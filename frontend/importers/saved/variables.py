@@ -35,7 +35,7 @@ _LONGEST_META = 1 << 16
 
 
 class SavedError(OneFlowError):
-    """A file of OneFlow that is malformed, or has what is not supported."""
+    """A file of OneFlow that is malformed, or has unsupported features."""
 
 
 def inside(folder: Path, name: str) -> Path:

@@ -3,7 +3,7 @@
     compiled = torch.compile(model, backend="oneflow")
 
 PyTorch finds the backend by its entry point. A graph with operators that have no counterpart runs in eager PyTorch,
-with a warning that names them; `options={"fallback": False}` makes that an error.
+with a warning that names these operators; `options={"fallback": False}` makes that an error.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from oneflow.frontend.core.errors import CallError
 from oneflow.frontend.importers.torch.errors import UnsupportedError
 from oneflow.frontend.importers.torch.exchange import to_array, to_tensor
 from oneflow.frontend.importers.torch.graph import Graph
-from oneflow.frontend.methods import inplace, methods  # noqa: F401  gives tensors their methods
+from oneflow.frontend.methods import inplace, methods  # noqa: F401  adds the methods of tensors
 
 #: The options of `torch.compile(.., options=..)`, with their defaults.
 OPTIONS = {"fallback": True}
@@ -73,7 +73,7 @@ def _kept_inputs() -> Sequence[int]:
 
 
 def _count_shown(module: fx.GraphModule) -> int:
-    """How many of the results leave AOTAutograd; those after them are kept for the backward graph."""
+    """The number of results that leave AOTAutograd; the results after these are saved for the backward graph."""
     context = TracingContext.try_get()
     metadata = None if context is None else context.fw_metadata
     outputs = len(module.graph.output_node().args[0])
@@ -138,14 +138,14 @@ class _Kept:
 
 
 def _passed(output: Any, placeholders: list[fx.Node]) -> Callable[[list[Any]], Any] | None:
-    """What gives a result that is an input or a constant; None for a result that is computed."""
+    """The getter of a result that is an input or a constant; None for a computed result."""
     if not isinstance(output, fx.Node):
         return lambda _: output
     return operator.itemgetter(placeholders.index(output)) if output in placeholders else None
 
 
 def _result(output: fx.Node, is_shown: bool) -> Callable[[Any], Any]:
-    """What makes a computed result of an array: a tensor, or a number."""
+    """The conversion of an array to a computed result: a tensor, or a number."""
     value = output.meta["val"]
     if isinstance(value, torch.SymInt):
         return _integer
@@ -176,7 +176,7 @@ def _layout(value: torch.Tensor) -> tuple[int, ...] | None:
 
 
 def _in_layout(tensor: torch.Tensor, order: tuple[int, ...]) -> torch.Tensor:
-    """A tensor with its dimensions in an order in memory: AOTAutograd makes views of results by their strides."""
+    """A tensor with its dimensions in an order in memory: AOTAutograd builds views of results by their strides."""
     back = [order.index(d) for d in range(len(order))]
     return tensor.permute(order).contiguous().permute(back)
 
@@ -185,7 +185,7 @@ def _device_of(nodes: Sequence[fx.Node]) -> str:
     """The device of the inputs; numbers may be on the host.
 
     Raises:
-        UnsupportedError: it is neither a CPU nor a CUDA device.
+        UnsupportedError: the device is neither a CPU nor a CUDA device.
     """
     tensors = [n.meta["val"] for n in nodes if isinstance(n.meta.get("val"), torch.Tensor)]
     devices = sorted({str(t.device) for t in tensors if t.dim()} or {str(t.device) for t in tensors} or {"cpu"})

@@ -1,4 +1,4 @@
-"""What the importer refuses."""
+"""The errors of the importer."""
 
 from __future__ import annotations
 

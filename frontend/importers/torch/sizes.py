@@ -18,7 +18,7 @@ def _folded(combine: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     return lambda *terms: functools.reduce(combine, terms)
 
 
-#: What the functions of size expressions compute, by the names of their classes.
+#: The functions of size expressions, by the names of their classes.
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "Add": _folded(operator.add),
     "Mul": _folded(operator.mul),

@@ -22,7 +22,7 @@ def load_state(path: str | os.PathLike[str]) -> Any:
     """
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # what PyTorch raises for a broken file is not documented
+    except Exception as error:  # PyTorch does not document its exceptions for broken files
         text = " ".join(str(error).split())[:200]
         raise CallError(f"cannot read {os.fspath(path)}: expected a file of torch.save, got {text}") from None
     return pytree.tree_map(lambda x: wrapped(to_array(x.contiguous())) if isinstance(x, torch.Tensor) else x, content)

@@ -1,8 +1,8 @@
-"""The table of operators: for each ATen overload the function that builds it.
+"""The table of operators: the builder of each ATen overload.
 
-A builder has the parameters of the overload, with tensors of this library in place of PyTorch's; it may be one of
-`flow`'s functions. Its keyword parameter `out`, if it has one, gets what PyTorch says of the results: a `Result`, or
-a list. A result is converted to the element type that PyTorch gives it.
+A builder has the parameters of the overload, with tensors of this library in place of PyTorch's; a builder may be one
+of `flow`'s functions. Its keyword parameter `out`, if it has one, receives PyTorch's description of the results: a
+`Result`, or a list. A result is converted to the element type that PyTorch gives it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Result:
-    """What PyTorch says of a result: sizes (numbers and `Size`s) and the element type."""
+    """PyTorch's description of a result: sizes (numbers and `Size`s) and the element type."""
 
     shape: tuple[Any, ...]
     dtype: Any
@@ -29,7 +29,7 @@ class Row:
     takes_result: bool
 
 
-#: The builders by overload: `add.Tensor`; those outside of ATen with their namespace: `prims.sum.default`.
+#: The builders by overload: `add.Tensor`; overloads outside of ATen with their namespace: `prims.sum.default`.
 ATEN: dict[str, Row] = {}
 
 
@@ -47,8 +47,8 @@ def aten(*overloads: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 
 def rows(functions: dict[Callable[..., Any], str], suffix: str = "default") -> None:
-    """Makes functions the builders of operators with the same parameters: names, each with the overload `suffix`
-    unless it has one.
+    """Registers functions as the builders of operators with the same parameters: names, each with the overload
+    `suffix` unless the name has one.
     """
     for function, names in functions.items():
         for name in names.split():

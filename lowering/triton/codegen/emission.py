@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from oneflow.dialect._mlir import ir
+from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.triton.codegen.body import BodyEmitter, literal
 from oneflow.lowering.triton.codegen.kernel import FAILURE, Kernel
 from oneflow.lowering.triton.codegen.prelude import definitions, preamble
@@ -12,10 +13,6 @@ from oneflow.lowering.triton.codegen.tile import Axis, constant_text
 from oneflow.lowering.triton.codegen.writer import Value, Writer
 from oneflow.lowering.triton.source import PROGRAM_NUMBER, Function, Source
 from oneflow.passes.walk import gather
-
-#: Rows of tiles in a group of the tile order, as in Triton's tutorial on matrix products: programs of a group read
-#: the same columns, which stay in the L2 cache.
-GROUP_SIZE_M = 8
 
 
 def program_id(kernel: Kernel) -> str:
@@ -31,15 +28,20 @@ def tile_count(axis: Axis) -> str:
 
 
 def write_tile_order(writer: Writer, number: str, rows: str, columns: str) -> None:
-    """Writes the batch, row and column of tile `number` of `rows` times `columns` tiles, in grouped order."""
+    """Writes the batch, row and column of tile `number` of `rows` times `columns` tiles, in grouped order.
+
+    The order is that of Triton's tutorial on matrix products: programs of a group of rows read the same columns,
+    which stay in the L2 cache.
+    """
+    group = gpu_target().kernels.blocks.group_rows
     for text in (
         f"program = {number}",
         f"batch = program // ({rows} * {columns})",
         f"within = program % ({rows} * {columns})",
-        f"first = within // ({GROUP_SIZE_M} * {columns}) * {GROUP_SIZE_M}",
-        f"height = tl.minimum({rows} - first, {GROUP_SIZE_M})",
-        f"row = first + within % ({GROUP_SIZE_M} * {columns}) % height",
-        f"column = within % ({GROUP_SIZE_M} * {columns}) // height",
+        f"first = within // ({group} * {columns}) * {group}",
+        f"height = tl.minimum({rows} - first, {group})",
+        f"row = first + within % ({group} * {columns}) % height",
+        f"column = within % ({group} * {columns}) // height",
     ):
         writer.line(text)
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.kernels.nodes import Node, Structure, Use
+from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.triton.codegen.block_shape import (
-    ELEMENTS_PER_THREAD,
     BlockShape,
     choose_block_shape,
     eviction_policy,
@@ -128,7 +128,8 @@ class LoopNest:
             Axis("y", crossing, tall, f"row * {tall}"),
             Axis("x", contiguous, wide, f"column * {wide}"),
         ]
-        self.blocks = BlockShape(wide, 1, "once", warps_for(tall * wide // ELEMENTS_PER_THREAD // 2))
+        per_thread = 2 * gpu_target().kernels.blocks.elements_per_thread
+        self.blocks = BlockShape(wide, 1, "once", warps_for(tall * wide // per_thread))
         forms, opaque = self.tile.forms, self.tile.opaque
         self.tile = Tile(self.kernel, self.writer, self.columns, self.sizes, forms, opaque)
         rows, columns = (tile_count(a) for a in self.columns[1:])

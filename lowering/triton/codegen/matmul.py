@@ -47,10 +47,10 @@ from oneflow.lowering.triton.codegen.writer import Value, Writer
 from oneflow.lowering.triton.cost.matmul_configurations import (
     Config,
     Product,
+    candidate_configs,
     configs_of,
     grouped_launch_sizes,
     operand_reuse,
-    ranked_configs,
 )
 from oneflow.lowering.triton.names import PRECISION
 from oneflow.lowering.triton.source import PROGRAM_NUMBER, Source, TileLoop
@@ -184,7 +184,7 @@ class Contraction:
 
     def candidates(self, shape: Product) -> Iterator[Config]:
         """The configurations for a problem, the fastest by the cost model first."""
-        return filter(self._fits, ranked_configs(shape))
+        return filter(self._fits, candidate_configs(shape))
 
     def emit_as(self, config: Config) -> Source:
         """The source for one configuration."""

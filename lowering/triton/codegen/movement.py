@@ -15,7 +15,7 @@ from collections.abc import Sequence, Set
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.kernels.nodes import Unsupported
 from oneflow.lowering.targets.choice import gpu_target
-from oneflow.lowering.triton.codegen.block_shape import ELEMENTS_PER_THREAD, POINTWISE_BLOCK, warps_for
+from oneflow.lowering.triton.codegen.block_shape import warps_for
 from oneflow.lowering.triton.codegen.body import BodyEmitter
 from oneflow.lowering.triton.codegen.emission import fill_literal, initial_value, make_source, program_id
 from oneflow.lowering.triton.codegen.kernel import Kernel, Tensor, bytes_of
@@ -34,7 +34,8 @@ class FlatBlock:
         self, kernel: Kernel, shape: Sequence[Size], forms: Sequence[LinearForm], separate: Set[int] = frozenset()
     ) -> None:
         count = product(shape)
-        self.size = POINTWISE_BLOCK if count.static is None else min(POINTWISE_BLOCK, power_of_two(count.static))
+        block = gpu_target().kernels.blocks.pointwise
+        self.size = block if count.static is None else min(block, power_of_two(count.static))
         axis = Axis("x", list(range(len(shape))), self.size, f"{program_id(kernel)} * {self.size}")
         self.writer, sizes = Writer(), dict(enumerate(shape))
         self.tile = Tile(kernel, self.writer, [axis], sizes, forms, set(separate))
@@ -43,7 +44,7 @@ class FlatBlock:
 
     def finish(self, kernel: Kernel, ops: Sequence[ir.Operation], updates: dict[int, int]) -> Source:
         """The source of the kernel."""
-        warps = warps_for(self.size // ELEMENTS_PER_THREAD)
+        warps = warps_for(self.size // gpu_target().kernels.blocks.elements_per_thread)
         return make_source(kernel, self.writer, ops, self.grid, warps, updates=updates)
 
 
@@ -105,7 +106,8 @@ def _insert_each(
         writer.calls |= block.writer.calls
         writer.pointers |= block.writer.pointers
         first = end
-    warps = warps_for(POINTWISE_BLOCK // ELEMENTS_PER_THREAD)
+    limits = gpu_target().kernels.blocks
+    warps = warps_for(limits.pointwise // limits.elements_per_thread)
     return make_source(kernel, writer, ops, str(first), warps, updates=updates, functions=functions)
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.kernels.nodes import Unsupported
 from oneflow.lowering.linalg.emit import ANY_ORDER
+from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.triton.codegen.block_shape import warps_for
 from oneflow.lowering.triton.codegen.body import BodyEmitter
 from oneflow.lowering.triton.codegen.emission import fill_literal, make_source, program_id
@@ -28,7 +29,6 @@ ATOMIC = {
     "arith.addf": ("tl.atomic_add", {"f32", "f64"}), "arith.addi": ("tl.atomic_add", {"i32", "i64"}),
     "arith.maxsi": ("tl.atomic_max", {"i32", "i64"}),
 }  # fmt: skip
-BLOCK = 256
 
 
 @dataclass
@@ -85,7 +85,8 @@ class ScatterNest:
         parallel = self.nest if self.atomic is not None else [loop for loop in self.nest if self._is_parallel(loop)]
         sizes = {i: self._count(loop) for i, loop in enumerate(parallel)}
         count = product(sizes.values())
-        block = BLOCK if count.static is None else min(BLOCK, power_of_two(count.static))
+        block = gpu_target().kernels.blocks.scatter
+        block = block if count.static is None else min(block, power_of_two(count.static))
         axis = Axis("x", list(sizes), block, f"{program_id(self.kernel)} * {block}", scalar=not parallel)
         writer = Writer()
         self.tile = Tile(self.kernel, writer, [axis], sizes, [], set(sizes))

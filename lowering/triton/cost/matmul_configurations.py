@@ -97,16 +97,9 @@ def _shared_bytes(product: Product) -> int:
     return product.target.block_shared_bytes - product.target.reserved_shared_bytes
 
 
-#: Columns that the epilogue of a warp-specialized kernel stores at a time; their shared memory is double-buffered.
-EPILOGUE_COLUMNS = 64
-#: Registers of a thread besides those of its accumulators.
-OTHER_REGISTERS = 64
-#: The most parts of a split-K, and the least depth of one part.
-MAX_SPLIT_K, MIN_SPLIT_DEPTH = 64, 256
-#: Split reductions: most programs per SM, columns of a program, and the elements below which one SM is enough.
-PROGRAMS_PER_SM, COLUMNS_PER_PROGRAM, MIN_SPLIT_ELEMENTS = 8, 64, 1 << 17
-#: The most products of one grouped launch: their operands stay allocated until the last of them can begin.
-MAX_GROUPED_PRODUCTS = 12
+def candidate_configs(product: Product) -> list[Config]:
+    """The configurations of the target's overrides, or else `ranked_configs`."""
+    return configs_of(product.target.overrides.tiles) or ranked_configs(product)
 
 
 @functools.cache
@@ -139,6 +132,14 @@ def _in_shared_memory(configs: Iterable[Config], product: Product) -> list[Confi
     """Configurations with as many stages as shared memory holds; those that hold fewer than two are left out."""
     fitted = [replace(c, stages=min(c.stages, _shared_bytes(product) // c.stage_bytes(product))) for c in configs]
     return [c for c in fitted if c.stages > 1]
+
+
+def warp_specialized_config(product: Product) -> Config | None:
+    """The warp-specialized configuration of the target's overrides, or else the best by the units that multiply."""
+    override = product.target.overrides.warp_specialized
+    if override is not None:
+        return configs_of([override])[0].fit_stages(product)
+    return hopper_config(product) if product.uses_tensor_cores else hopper_f32_config(product)
 
 
 @functools.cache
@@ -211,7 +212,7 @@ def _resident_programs(config: Config, product: Product) -> int:
     epilogue = config.epilogue_slice_bytes(product.epilogue_bytes) if config.tma else 0
     memory = max(config.stages * config.stage_bytes(product), epilogue)
     accumulators = config.rows * config.columns * (config.depth if config.per_lane_accumulators else 1)
-    registers = min(accumulators // (32 * config.warps) + OTHER_REGISTERS, 255) * 32 * config.warps
+    registers = min(accumulators // (32 * config.warps) + target.model.other_registers, 255) * 32 * config.warps
     by_memory = target.sm_shared_bytes // (memory + target.reserved_shared_bytes)
     return max(1, min(by_memory, target.sm_registers // registers))
 
@@ -265,6 +266,8 @@ def _is_strided_tf32(product: Product) -> bool:
 
 def is_transposition_worthwhile(product: Product, elements: Sequence[int]) -> bool:
     """Whether to copy operands of so many elements of a tf32 product, so that both are contiguous along the depth."""
+    if product.target.overrides.transposes_operands:
+        return True
     model, along = product.target.model, replace(product, contiguous_depth=True, tma_readable=_is_aligned(product))
     copied = sum(model.dependent_launch + 2 * n * product.element_bytes / model.dram_bytes for n in elements)
     return _fastest_microseconds(along, True) + copied < _fastest_microseconds(product, True)
@@ -293,8 +296,10 @@ def grouped_launch_sizes(product: Product, count: int) -> tuple[int, ...]:
 
     The last wave of one product often leaves SMs idle; the tiles of several products fill it.
     """
-    several = range(2, min(count, MAX_GROUPED_PRODUCTS) + 1)
+    if product.target.overrides.groups_all_calls:
+        return (count,)
     model = product.target.model
+    several = range(2, min(count, model.max_grouped_products) + 1)
     factors = [1.0, *(model.grouping_slowdown + n * model.grouped_product_slowdown for n in several)]
     costs = [_grouped_microseconds(product, n) * factor for n, factor in enumerate(factors, start=1)]
     best: list[tuple[float, tuple[int, ...]]] = [(0.0, ())]
@@ -318,15 +323,17 @@ def choose_split_k(product: Product, loops: tuple[int, ...], warp_specialized: b
     than parts of the longest. `warp_specialized` says whether the product as a whole can have a warp-specialized
     kernel, which may be as fast as the split.
     """
+    if product.target.overrides.split_k is not None:
+        return product.target.overrides.split_k
     model = product.target.model
-    best, split = 0.95 * _fastest_microseconds(product, warp_specialized), (0, 1)
-    for number, count in ((n, c) for n, loop in enumerate(loops) for c in divisors(loop, MAX_SPLIT_K)):
+    best, split = model.split_margin * _fastest_microseconds(product, warp_specialized), (0, 1)
+    for number, count in ((n, c) for n, loop in enumerate(loops) for c in divisors(loop, model.max_split_k)):
         batch, depth = product.batch * count, product.depth // count
         part = replace(product, batch=batch, depth=depth, epilogue_bytes=4, widest_epilogue_bytes=4)
         results = 4 * count * product.batch * product.rows * product.columns
         reduced = model.dependent_launch + results / model.l2_bytes
         time = microseconds(ranked_configs(part)[0], part) + reduced
-        if part.depth >= MIN_SPLIT_DEPTH and time < best:
+        if part.depth >= model.min_split_depth and time < best:
             best, split = time, (number, count)
     return split
 
@@ -337,8 +344,10 @@ def most_reduction_parts(reduced: int, kept: int, column_sums: bool, shares_kern
     `column_sums` says that neighbours in memory belong to different results, as in column sums. A reduction that
     `shares_kernel` with other readers of its rows reads the rows once more in a kernel of its own.
     """
-    sms, programs = gpu_target().sms, -(-kept // COLUMNS_PER_PROGRAM) if column_sums else kept
-    enough, smallest_part, unsplit = (2 * sms, 64, 1024) if column_sums else (sms, 4096, 16384)
-    if programs * (1 + shares_kernel) >= enough or kept * reduced < MIN_SPLIT_ELEMENTS or reduced < unsplit:
+    sms, limits = gpu_target().sms, gpu_target().kernels.reductions
+    split = limits.columns if column_sums else limits.rows
+    programs = -(-kept // limits.columns_per_program) if column_sums else kept
+    is_filling = programs * (1 + shares_kernel) >= split.programs_per_sm * sms
+    if is_filling or kept * reduced < limits.min_split_elements or reduced < split.min_depth:
         return 1
-    return max(min(PROGRAMS_PER_SM * sms // programs, reduced // smallest_part), 1)
+    return max(min(limits.max_programs_per_sm * sms // programs, reduced // split.min_part), 1)

@@ -18,6 +18,7 @@ from oneflow.dialect.builder import Value
 from oneflow.dialect.ir_builder import IRBuilder
 from oneflow.dialect.record import Call, Registry
 from oneflow.dialect.tensor_desc import TensorDesc
+from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.triton.codegen.views import View
 from oneflow.lowering.triton.templates.norm_gradients import ADDEND, NORMS, Division, Norm
 from oneflow.lowering.triton.templates.outline_templates import call_template, sums_of
@@ -25,8 +26,6 @@ from oneflow.passes.base import Pass
 from oneflow.passes.registry import register_pass
 from oneflow.passes.walk import gather
 
-#: The longest rows whose accumulators fit in registers, and the fewest rows for which one kernel is faster.
-MAX_ROW_LENGTH, MIN_ROWS = 8192, 256
 ELEMENT_TYPES = (dtypes.float16, dtypes.bfloat16, dtypes.float32)
 
 
@@ -94,7 +93,8 @@ def _fits(norm: Norm, by_row: ir.Operation, by_parameter: ir.Operation, position
     count, length = math.prod(sizes[:begin]), math.prod(sizes[begin:])
     first = min(positions[by_row.results[0]], positions[by_parameter.results[0]])
     is_available = all(positions.get(v, -1) < first for v in by_row.operands)
-    is_sized = count >= MIN_ROWS and 1 < length <= MAX_ROW_LENGTH
+    limits = gpu_target().kernels.norm_gradients
+    is_sized = count >= limits.min_rows and 1 < length <= limits.max_row
     return same and has_full_weight and is_available and is_sized
 
 

@@ -19,9 +19,6 @@ from oneflow.passes.base import Pass
 from oneflow.passes.registry import register_pass
 from oneflow.passes.walk import is_used_once
 
-#: The most products of one kernel: more take long to compile.
-MAX_TERMS = 4
-
 
 @register_pass
 @dataclass(frozen=True)
@@ -31,21 +28,27 @@ class JoinProducts(Pass):
     %p = linalg.generic {%a %b} outs(%zeros) ; %q = linalg.generic {%c %d} outs(%zeros)
     %s = linalg.generic {%p + %q}
       ->   %p = linalg.generic {%a %b} outs(%zeros) ; %s = linalg.generic {%c %d} outs(%p)
+
+    A kernel has at most `terms` products: more take long to compile.
     """
 
     name: ClassVar[str] = "oneflow-join-products"
+    terms: int = 4
 
     def run(self, module: ir.Module, registry: Registry) -> None:
         """Joins the products of every such sum."""
         for op in sums_in(module):
-            _join(op)
+            _join(op, self.terms)
 
 
-def _join(op: ir.Operation) -> None:
-    """Replaces a sum of two products by the later one, whose initial value becomes the other."""
+def _join(op: ir.Operation, most: int) -> None:
+    """Replaces a sum of two products by the later product, whose initial value becomes the other product.
+
+    Sums of more than `most` products are not joined.
+    """
     values = list(op.operands)[:2]
     terms = [_terms(v) for v in values]
-    if not all(terms) or sum(map(len, terms)) > MAX_TERMS or not _have_equal_loops(terms[0][0], terms[1][0]):
+    if not all(terms) or sum(map(len, terms)) > most or not _have_equal_loops(terms[0][0], terms[1][0]):
         return
     first, last = (0, 1) if terms[0][-1].op.is_before_in_block(terms[1][-1].op) else (1, 0)
     end, head = terms[first][-1].op, terms[last][0].op

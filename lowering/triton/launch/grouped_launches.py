@@ -13,7 +13,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from oneflow.dialect._mlir import func, ir
 from oneflow.lowering.targets.choice import gpu_target
@@ -31,25 +30,6 @@ from oneflow.lowering.triton.source import (
 
 #: The attribute of a function that stands for several calls: the function that each calls, or the one that all call.
 MEMBER = "oneflow.member"
-#: The most parameters of a kernel.
-MAX_PARAMETERS = 480
-
-
-class SmallCalls(NamedTuple):
-    """Calls of at most `programs` programs for each SM (larger ones fill the GPU alone); the most parameters of their
-    launch.
-    """
-
-    programs: int
-    parameters: int
-
-
-#: Which calls are small, by the kind of their kernel, fewer programs first. The more programs a call has, the fewer
-#: parameters a launch takes: every program selects its call among all calls of the launch, which costs time.
-SMALL = {
-    "pointwise": (SmallCalls(2, MAX_PARAMETERS), SmallCalls(8, 80), SmallCalls(18, 40)),
-    "row": (SmallCalls(2, MAX_PARAMETERS),),
-}
 
 
 def group_calls(module: ir.Module, entry: ir.Operation, functions: dict[str, ir.Operation],
@@ -82,7 +62,7 @@ class _Grouping:
 
     pieces: Callable[[int], Sequence[int]]
     emit: Callable[[int], Source]
-    parameters: int = MAX_PARAMETERS
+    parameters: int
 
 
 def _grouping_of(function: ir.Operation, source: Source,
@@ -94,14 +74,14 @@ def _grouping_of(function: ir.Operation, source: Source,
     plain = all(k.startswith("*") and name != FAILURE for name, k in source.parameters)
     if not plain or not source.grid.isdigit() or source.updates or source.fills:
         return None
-    kind = _kind(function)
+    kind, limits = _kind(function), gpu_target().kernels.launches
     if kind != "contraction":
         programs = int(source.grid) if not source.descriptors else 0
-        calls, sms = SMALL.get(kind, ()), gpu_target().sms
-        parameters = next((c.parameters for c in calls if 0 < programs <= c.programs * sms), None)
+        calls, sms = limits.grouped.get(kind, ()), gpu_target().sms
+        parameters = next((c.parameters for c in calls if 0 < programs <= c.programs_per_sm * sms), None)
         return None if parameters is None else _Grouping(lambda count: [count], lambda count: source, parameters)
     product = read(function)
-    return None if product is None else _Grouping(product.launch_sizes, product.emit_grouped)
+    return None if product is None else _Grouping(product.launch_sizes, product.emit_grouped, limits.max_parameters)
 
 
 def _launches(calls: Sequence[ir.Operation], grouping: _Grouping) -> Iterator[Sequence[ir.Operation]]:

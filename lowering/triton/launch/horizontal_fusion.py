@@ -21,7 +21,6 @@ from oneflow.lowering.kernels.graph import Graph
 from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.triton.codegen.kernel import FAILURE, bytes_of
 from oneflow.lowering.triton.launch.grouped_launches import (
-    MAX_PARAMETERS,
     callee_of,
     is_grouped,
     merge_calls,
@@ -29,18 +28,13 @@ from oneflow.lowering.triton.launch.grouped_launches import (
 from oneflow.lowering.triton.names import identifier
 from oneflow.lowering.triton.source import PROGRAM_NUMBER, Function, Source
 
-#: The most calls of a short program; the most programs for each SM of a kernel that is fused, and of all kernels of a
-#: launch; the largest part of the L2 cache that such a kernel reads and writes.
-MAX_CALLS, MAX_PROGRAMS, MAX_TOTAL_PROGRAMS, MAX_CACHE_SHARE = 64, 2, 4, 0.08
-#: The most warps of a kernel that is fused: all kernels of a launch run with the warps of the largest.
-MAX_WARPS = 4
-
 
 def fuse_horizontally(
     module: ir.Module, entry: ir.Operation, functions: dict[str, ir.Operation], sources: dict[str, Source]
 ) -> None:
     """Fuses calls in a short entry; adds the functions and sources of fused calls."""
-    if sum(o.operation.name == "func.call" for o in entry.regions[0].blocks[0].operations) > MAX_CALLS:
+    most = gpu_target().kernels.launches.max_fused_entry_calls
+    if sum(o.operation.name == "func.call" for o in entry.regions[0].blocks[0].operations) > most:
         return
     while (group := _next_group(entry, functions, sources)) is not None:
         members = [callee_of(call) for call in group.calls]
@@ -72,9 +66,11 @@ class _Group:
 
     def accepts(self, other: _Group) -> bool:
         """Whether the calls of another group can be fused with the calls of this group."""
-        if self.parameters + other.parameters > MAX_PARAMETERS:
+        target = gpu_target()
+        limits = target.kernels.launches
+        if self.parameters + other.parameters > limits.max_parameters:
             return False
-        if self.programs + other.programs > MAX_TOTAL_PROGRAMS * gpu_target().sms:
+        if self.programs + other.programs > limits.max_total_programs_per_sm * target.sms:
             return False
         if any(self.functions.get(name, function) != function for name, function in other.functions.items()):
             return False
@@ -137,17 +133,19 @@ def _lower_bound(graph: Graph, needed: set[int]) -> int:
 def _is_small(source: Source, call: ir.Operation) -> bool:
     """Whether a kernel leaves most SMs idle, and takes nothing but tensors of known sizes."""
     takes_tensors = all(kind.startswith("*") for _, kind in source.parameters)
-    if not takes_tensors or source.updates or source.fills or source.warps > MAX_WARPS:
+    target = gpu_target()
+    limits = target.kernels.launches
+    if not takes_tensors or source.updates or source.fills or source.warps > limits.max_fused_warps:
         return False
     if source.descriptors or source.tile_loop:
         return False
     if not all(_is_new_buffer(v) for v in list(call.operands)[_input_count(call) :]):
         return False
     types = [ir.ShapedType(v.type) for v in call.operands]
-    target, is_known = gpu_target(), all(t.has_static_shape for t in types)
-    if not is_known or not 0 < source.programs({}) <= MAX_PROGRAMS * target.sms:
+    is_known = all(t.has_static_shape for t in types)
+    if not is_known or not 0 < source.programs({}) <= limits.max_fused_programs_per_sm * target.sms:
         return False
-    return sum(_bytes(t) for t in types) <= MAX_CACHE_SHARE * target.l2_cache_bytes
+    return sum(_bytes(t) for t in types) <= limits.max_fused_l2_share * target.l2_cache_bytes
 
 
 def _is_new_buffer(destination: ir.Value) -> bool:

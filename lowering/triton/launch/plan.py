@@ -47,9 +47,6 @@ SCALARS = {
 }  # fmt: skip
 PREDICATES = ("==", "!=", "<", "<=", ">", ">=", "<", "<=", ">", ">=")
 INDENT = "    "
-#: Temporaries that take at most this part of the L2 cache share no memory: then a kernel does not wait for the
-#: readers of an earlier tensor in the same memory.
-NO_REUSE_SHARE = 0.16
 
 
 @dataclass
@@ -90,7 +87,8 @@ class Plan:
         self.ops = [o.operation for o in self.block.operations]
         kernels = {name: Kernel.read(f) for name, f in self.functions.items()}
         self.liveness = Liveness(self.ops, self.block, kernels)
-        without_reuse = _static_bytes(self.liveness.buffers) <= NO_REUSE_SHARE * gpu_target().l2_cache_bytes
+        target, temporaries = gpu_target(), _static_bytes(self.liveness.buffers)
+        without_reuse = temporaries <= target.kernels.launches.no_reuse_l2_share * target.l2_cache_bytes
         if not without_reuse:
             self.liveness.share_in_place(self.ops, self.in_place)
         self.scratch = {n: self.liveness.scratch(n, control_bytes(op, self.controls[_callee(op)], self.workspaces))

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from oneflow.dialect.record import Call
 from oneflow.lowering.targets.choice import gpu_target
+from oneflow.lowering.targets.gpu_parameters import AttentionBlocks
 from oneflow.lowering.triton.codegen.symbolic_sizes import power_of_two
 from oneflow.lowering.triton.codegen.views import View
 from oneflow.lowering.triton.source import PROGRAM_NUMBER, Source
@@ -42,25 +43,6 @@ from oneflow.lowering.triton.templates.outline_templates import (
 MIN_WIDTH, MAX_WIDTH = 8, 256
 #: The queries, and the keys, of a block of the backward kernels.
 BLOCK = 64
-
-
-@dataclass(frozen=True)
-class ForwardConfig:
-    """The queries and the keys of a block of the forward kernel, its warps, and its pipeline stages."""
-
-    queries: int
-    keys: int
-    warps: int
-    stages: int
-
-    def shared_bytes(self, width: int) -> int:
-        """The shared memory of blocks of heads of `width`."""
-        return 2 * power_of_two(width) * (self.queries + 2 * self.stages * self.keys)
-
-
-#: For heads of at most 128; for wider heads, where two programs share an SM; and for wider heads where blocks of more
-#: queries fill all SMs, since 64 queries take less time to multiply than their keys and values to load.
-NARROW, WIDE, WIDE_TALL = ForwardConfig(64, 64, 4, 3), ForwardConfig(64, 32, 4, 2), ForwardConfig(128, 64, 8, 2)
 
 
 def _fits(call: Call) -> bool:
@@ -110,20 +92,27 @@ def _key_bounds(writer: AttentionWriter) -> list[tuple[str, str, int, bool]]:
     return [("0", full, columns, False), (full, f"tl.minimum((start + 1) * {rows}, {size})", columns, True)]
 
 
-def _forward_config(instance: TemplateInstance) -> ForwardConfig:
-    """The configuration of the forward kernel."""
+def _forward_blocks(instance: TemplateInstance) -> AttentionBlocks:
+    """The blocks of the forward kernel."""
     width, target = _max_width(instance), gpu_target()
+    candidates = target.kernels.attention
     if width <= 128:
-        return NARROW
+        return candidates.narrow
+    tall = candidates.wide_tall
     batch, heads, length, _ = (size.static or 0 for size in instance.tensors["query"].shape)
-    is_filling = batch * heads * (length // WIDE_TALL.queries) >= target.sms
-    shared = WIDE_TALL.shared_bytes(width) + target.reserved_shared_bytes
-    return WIDE_TALL if is_filling and shared <= target.block_shared_bytes else WIDE
+    is_filling = batch * heads * (length // tall.queries) >= target.sms
+    shared = _shared_bytes(tall, width) + target.reserved_shared_bytes
+    return tall if is_filling and shared <= target.block_shared_bytes else candidates.wide
+
+
+def _shared_bytes(blocks: AttentionBlocks, width: int) -> int:
+    """The shared memory of blocks of heads of `width`."""
+    return 2 * power_of_two(width) * (blocks.queries + 2 * blocks.stages * blocks.keys)
 
 
 def _forward(instance: TemplateInstance) -> Source:
     """The forward kernel: `out` and `logsumexp` of a block of queries."""
-    config = _forward_config(instance)
+    config = _forward_blocks(instance)
     shape = _shape(instance, config.queries, config.keys)
     writer, s = AttentionWriter(instance, shape), shape
     writer.load_seed()

@@ -7,8 +7,6 @@ the producer loads the next block of queries meanwhile. With `causal` a light bl
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.triton.source import Source
 from oneflow.lowering.triton.templates.attention_blocks import LOG2E, AttentionShape
@@ -20,36 +18,6 @@ from oneflow.lowering.triton.templates.gluon import (
     warp_specialize,
 )
 from oneflow.lowering.triton.templates.outline_templates import TemplateInstance
-
-
-@dataclass(frozen=True)
-class Config:
-    """A configuration of the kernel.
-
-    Attributes:
-        consumer_groups: consumer warp groups of a program.
-        key_block: the keys of a block.
-        stages: shared-memory buffers of keys, and of values.
-        consumer_registers, average_registers: of a thread of a consumer warp group, and of a program.
-        ping_pong: whether consumer warp groups take turns at the tensor cores.
-        min_tiles_per_sm: with fewer tiles the plain kernel, which has smaller tiles, keeps more SMs busy.
-    """
-
-    consumer_groups: int
-    key_block: int
-    stages: int
-    consumer_registers: int
-    average_registers: int
-    ping_pong: bool
-    min_tiles_per_sm: float
-
-
-#: Shared-memory buffers of query blocks.
-QUERY_BUFFERS = 2
-#: The configurations, by the width of a block of heads.
-CONFIGS = {64: Config(3, 128, 2, 160, 128, True, 1.0), 128: Config(2, 128, 2, 240, 168, False, 0.96)}
-#: The configuration for narrow heads with `causal` and at most so many queries: smaller tiles mask less.
-SHORT, SHORT_CONFIG = 2048, Config(2, 128, 2, 240, 168, True, 2.0)
 
 ATTENTION_SOURCE = """
 
@@ -204,7 +172,7 @@ def attend(outputs, memory, bars, sizes, length, scale, GROUP: gl.constexpr, CAU
 def forward(instance: TemplateInstance, shape: AttentionShape) -> Source | None:
     """The kernel of a call; None where only the plain kernel fits (masks, widths) or is as fast (few queries)."""
     width = block_width(instance, shape)
-    if width not in CONFIGS:
+    if width not in gpu_target().kernels.attention.forward:
         return None
     kernel = _Forward(instance, shape, width)
     is_large = kernel.tiles >= kernel.config.min_tiles_per_sm * gpu_target().sms
@@ -216,24 +184,27 @@ class _Forward(PersistentKernel):
 
     def __init__(self, instance: TemplateInstance, shape: AttentionShape, width: int) -> None:
         length = shape.query_length.static or 0
-        is_short = bool(instance.attributes["causal"]) and width == min(CONFIGS) and length <= SHORT
-        self.config = SHORT_CONFIG if is_short else CONFIGS[width]
+        self.parameters = gpu_target().kernels.attention
+        is_causal, narrowest = bool(instance.attributes["causal"]), min(self.parameters.forward)
+        is_short = is_causal and width == narrowest and length <= self.parameters.max_causal_short
+        self.config = self.parameters.causal_short if is_short else self.parameters.forward[width]
         super().__init__(instance, shape, shape.heads, length, WARP_GROUP_ROWS * self.config.consumer_groups)
 
     def source(self) -> Source:
         """The source."""
         config, groups = self.config, self.config.consumer_groups
         streamed = [(name, config.key_block, config.stages) for name in ("key", "value")]
-        blocks = [("query", WARP_GROUP_ROWS, QUERY_BUFFERS * groups), *streamed, ("out", WARP_GROUP_ROWS, groups)]
+        queries = self.parameters.query_buffers * groups
+        blocks = [("query", WARP_GROUP_ROWS, queries), *streamed, ("out", WARP_GROUP_ROWS, groups)]
         tensors = self.instance.tensors
         descriptors = [line for name, *block in blocks for line in descriptor_lines(tensors[name], name, *block)]
         lines = [*descriptors, *self._barriers(), *self._sizes(), *self._start()]
         return self.build_source(ATTENTION_SOURCE, lines, config.average_registers)
 
     def _barriers(self) -> list[str]:
-        stages, groups = self.config.stages, self.config.consumer_groups
+        stages, groups, queries = self.config.stages, self.config.consumer_groups, self.parameters.query_buffers
         return [
-            f"queries_full, queries_empty = barriers({QUERY_BUFFERS}, 1), barriers({QUERY_BUFFERS}, {groups})",
+            f"queries_full, queries_empty = barriers({queries}, 1), barriers({queries}, {groups})",
             f"keys_full, keys_empty = barriers({stages}, 1), barriers({stages}, {groups})",
             f"values_full, values_empty = barriers({stages}, 1), barriers({stages}, {groups})",
             f"starts = barriers({groups}, 1)",

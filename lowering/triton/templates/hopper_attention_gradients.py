@@ -6,10 +6,11 @@ A producer warp loads by TMA; each consumer warp group has 64 keys, or 64 querie
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from oneflow.lowering.targets.choice import gpu_target
+from oneflow.lowering.targets.gpu_parameters import WarpSpecializedAttentionGradient
 from oneflow.lowering.triton.codegen.kernel import TYPES
 from oneflow.lowering.triton.source import Source, TensorDescriptor
 from oneflow.lowering.triton.templates.attention_blocks import LOG2E, AttentionShape
@@ -24,27 +25,8 @@ from oneflow.lowering.triton.templates.gluon import (
 from oneflow.lowering.triton.templates.hopper_attention_gradient_source import HEAD, KEYS, QUERIES
 from oneflow.lowering.triton.templates.outline_templates import TemplateInstance
 
-#: Consumer warp groups of a program, registers of a thread of these, and of a program's threads on average.
-CONSUMER_GROUPS, CONSUMER_REGISTERS, AVERAGE_REGISTERS = 2, 240, 168
 #: The layout of a product's accumulators, by its columns.
 ACCUMULATOR_LAYOUT = "gl.NVMMADistributedLayout([3, 0], [4, 1], [16, {}, 16])"
-
-
-@dataclass(frozen=True)
-class Config:
-    """A configuration of a kernel.
-
-    Attributes:
-        step: rows of a streamed block.
-        stages: shared-memory buffers of streamed blocks.
-        stationary_buffers: shared-memory buffers of a warp group's stationary rows.
-        in_registers: whether the stationary rows stay in registers.
-    """
-
-    step: int
-    stages: int
-    stationary_buffers: int
-    in_registers: bool
 
 
 @dataclass(frozen=True)
@@ -56,20 +38,16 @@ class Side:
         streamed: the operands whose blocks pass these rows.
         results: the gradients.
         functions: the text of the kernel's functions.
-        configs: the configurations, by the width of a block of heads.
     """
 
     stationary: tuple[str, str]
     streamed: tuple[str, str]
     results: tuple[str, ...]
     functions: str
-    configs: dict[int, Config]
 
 
-KEY_CONFIGS = {64: Config(64, 3, 2, True), 128: Config(64, 3, 1, False)}
-QUERY_CONFIGS = {64: Config(128, 3, 2, False), 128: Config(64, 3, 2, False)}
-KEY_SIDE = Side(("key", "value"), ("query", "dy"), ("dkey", "dvalue"), KEYS, KEY_CONFIGS)
-QUERY_SIDE = Side(("query", "dy"), ("key", "value"), ("dquery",), QUERIES, QUERY_CONFIGS)
+KEY_SIDE = Side(("key", "value"), ("query", "dy"), ("dkey", "dvalue"), KEYS)
+QUERY_SIDE = Side(("query", "dy"), ("key", "value"), ("dquery",), QUERIES)
 #: The statistics of each query, one number each.
 STATISTICS = ("logsumexp", "delta")
 #: The numbers in 16 bytes, the alignment of a TMA copy.
@@ -79,15 +57,21 @@ ALIGNMENT = 4
 def gradients(instance: TemplateInstance, shape: AttentionShape, side: Side) -> Source | None:
     """The kernel of a call; None where only the plain kernel fits, or keeps more SMs busy by its smaller blocks."""
     width = block_width(instance, shape)
-    if width not in side.configs:
+    if width not in _configurations(side):
         return None
     kernel = _Gradients(instance, shape, side, width)
     has_unused_keys = kernel.by_key and kernel.causal and kernel.key_length > kernel.query_length
     # Statistics that are not copied by TMA take registers.
     spills = kernel.by_key and not (kernel.copies_statistics or kernel.config.in_registers)
     shortest = min(kernel.query_length, kernel.key_length)
-    is_small = kernel.tiles < 2 * gpu_target().sms or shortest < CONSUMER_GROUPS * WARP_GROUP_ROWS
+    is_small = kernel.tiles < 2 * gpu_target().sms or shortest < kernel.groups * WARP_GROUP_ROWS
     return None if has_unused_keys or spills or is_small else kernel.source()
+
+
+def _configurations(side: Side) -> Mapping[int, WarpSpecializedAttentionGradient]:
+    """The configurations of one of the two kernels, by the width of a block of heads."""
+    parameters = gpu_target().kernels.attention
+    return parameters.key_gradients if side is KEY_SIDE else parameters.query_gradients
 
 
 class _Gradients(PersistentKernel):
@@ -95,9 +79,10 @@ class _Gradients(PersistentKernel):
 
     def __init__(self, instance: TemplateInstance, shape: AttentionShape, side: Side, width: int) -> None:
         self.side, self.by_key = side, side is KEY_SIDE
-        self.config = side.configs[width]
+        self.parameters, self.config = gpu_target().kernels.attention, _configurations(side)[width]
+        self.groups = self.parameters.gradient_groups
         heads, rows = (shape.key_heads, shape.key_length) if self.by_key else (shape.heads, shape.query_length)
-        super().__init__(instance, shape, heads, rows.static or 0, CONSUMER_GROUPS * WARP_GROUP_ROWS)
+        super().__init__(instance, shape, heads, rows.static or 0, self.groups * WARP_GROUP_ROWS)
 
     @property
     def copies_statistics(self) -> bool:
@@ -107,9 +92,9 @@ class _Gradients(PersistentKernel):
     def source(self) -> Source:
         """The source."""
         constants = "".join(f"{name} = gl.constexpr({value})\n" for name, value in self._constants())
-        return self.build_source(
-            f"\n\n{constants}{HEAD}{self.side.functions}", [*self._tensors(), *self._start()], AVERAGE_REGISTERS
-        )
+        functions = f"\n\n{constants}{HEAD}{self.side.functions}"
+        registers = self.parameters.gradient_average_registers
+        return self.build_source(functions, [*self._tensors(), *self._start()], registers)
 
     def _constants(self) -> Iterator[tuple[str, object]]:
         """The names and values of the constants that the kernel's functions use."""
@@ -119,7 +104,7 @@ class _Gradients(PersistentKernel):
             "BY_KEY": self.by_key, "COPIED": self.copies_statistics, "CAUSAL": self.causal, "PAIRS": self.paired,
             "HELD": self.config.in_registers,
             "MASKS": self.causal or streamed % step != 0, "ALTERNATE": step > WARP_GROUP_ROWS and not self.causal,
-            "GROUPS": CONSUMER_GROUPS, "ROWS": WARP_GROUP_ROWS, "OWN": self.config.stationary_buffers, "STEP": step,
+            "GROUPS": self.groups, "ROWS": WARP_GROUP_ROWS, "OWN": self.config.stationary_buffers, "STEP": step,
             "STAGES": self.config.stages, "LENGTH": self.query_length, "SIZE": self.key_length,
             "BLOCKS": self.blocks, "UNITS": self.units, "TURNS": self.turns,
             "HEADS": self.heads, "SHARE": share, "WALKS": share if self.by_key else 1,
@@ -144,12 +129,12 @@ class _Gradients(PersistentKernel):
         """TMA descriptors of the tensors, and their shared-memory buffers."""
         tensors, config = self.instance.tensors, self.config
         for name in self.side.stationary:
-            buffers = config.stationary_buffers * CONSUMER_GROUPS
+            buffers = config.stationary_buffers * self.groups
             yield from descriptor_lines(tensors[name], name, WARP_GROUP_ROWS, buffers)
         for name in self.side.streamed:
             yield from descriptor_lines(tensors[name], name, config.step, config.stages)
         for name in self.side.results:
-            yield from descriptor_lines(tensors[name], name, WARP_GROUP_ROWS, CONSUMER_GROUPS if self.by_key else 0)
+            yield from descriptor_lines(tensors[name], name, WARP_GROUP_ROWS, self.groups if self.by_key else 0)
         for name in STATISTICS if self.copies_statistics else ():
             yield from self._statistics(name)
 
@@ -175,16 +160,16 @@ class _Gradients(PersistentKernel):
         inputs = [*(f"all_{name}" for name in blocks), *copied]
         own, stages = self.config.stationary_buffers, self.config.stages
         return [
-            f"own_full, own_empty = barriers({own}, 1), barriers({own}, {CONSUMER_GROUPS})",
-            f"full, empty = barriers({stages}, 1), barriers({stages}, {CONSUMER_GROUPS})",
-            f"bars = own_full, own_empty, full, empty, barriers({CONSUMER_GROUPS}, 1)",
+            f"own_full, own_empty = barriers({own}, 1), barriers({own}, {self.groups})",
+            f"full, empty = barriers({stages}, 1), barriers({stages}, {self.groups})",
+            f"bars = own_full, own_empty, full, empty, barriers({self.groups}, 1)",
             "fence_async_shared()",
             f"memory = {', '.join(blocks)}",
             f"numbers = {', '.join(statistics)}",
             f"inputs = {', '.join(inputs)}",
             f"outputs = {', '.join([*(f'all_{name}' for name in results), *sums, *result_buffers])}",
             *warp_specialize(
-                [f"(work, (outputs, memory, numbers, bars, {group}))" for group in range(CONSUMER_GROUPS)],
-                "(read, (inputs, memory, numbers, bars))", CONSUMER_REGISTERS,
+                [f"(work, (outputs, memory, numbers, bars, {group}))" for group in range(self.groups)],
+                "(read, (inputs, memory, numbers, bars))", self.parameters.gradient_registers,
             ),
         ]  # fmt: skip

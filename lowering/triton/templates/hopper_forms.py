@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from oneflow.lowering.triton.codegen.matmul import Contraction
-from oneflow.lowering.triton.cost.matmul_configurations import hopper_config, hopper_f32_config
+from oneflow.lowering.triton.cost.matmul_configurations import warp_specialized_config
 from oneflow.lowering.triton.source import Source
 from oneflow.lowering.triton.templates.gluon import ARCH
 from oneflow.lowering.triton.templates.hopper_matmul import HopperEmission
@@ -17,8 +17,6 @@ def special(product: Contraction) -> dict[str, Source]:
 
 
 def _emission(product: Contraction) -> HopperEmission | None:
-    if product.problem.uses_tensor_cores:
-        config = hopper_config(product.problem)
-        return None if config is None else HopperEmission(product, config)
-    config = hopper_f32_config(product.problem)
-    return None if config is None else HopperF32Emission(product, config)
+    config = warp_specialized_config(product.problem)
+    emission = HopperEmission if product.problem.uses_tensor_cores else HopperF32Emission
+    return None if config is None else emission(product, config)

@@ -20,7 +20,6 @@ from oneflow.lowering.triton.codegen.kernel import TYPES, bytes_of
 from oneflow.lowering.triton.codegen.matmul import DEPTH_AXES, OPERAND_AXES, TILE_AXES, Emission
 from oneflow.lowering.triton.codegen.prelude import definitions
 from oneflow.lowering.triton.codegen.writer import Value, Writer
-from oneflow.lowering.triton.cost.matmul_configurations import EPILOGUE_COLUMNS
 from oneflow.lowering.triton.source import GLUON, Function, Source, TensorDescriptor, nested
 from oneflow.lowering.triton.templates.gluon import (
     BARRIERS,
@@ -29,13 +28,10 @@ from oneflow.lowering.triton.templates.gluon import (
     warp_specialize,
 )
 
-#: By the number of consumer warp groups: registers of a consumer thread, and of a program's threads on average.
-REGISTERS = {1: (240, 240), 2: (240, 168), 3: (160, 128)}
+#: Columns that the epilogue stores at a time; the shared memory of these columns is double-buffered.
+EPILOGUE_COLUMNS = 64
 #: The most columns of one accumulator: more do not fit in the registers of a warp group.
 MAX_ACCUMULATOR_COLUMNS = 128
-#: The operations on one element from which on wide epilogue slices are worth the pipeline stage that their
-#: shared-memory buffers take.
-HEAVY_EPILOGUE = 12
 
 HEAD = f"""import triton
 {IMPORTS}from triton.experimental.gluon import language as tl
@@ -80,13 +76,14 @@ class HopperEmission(Emission):
         self.groups_per_tile = 1 if self.config.ping_pong else self.config.rows // WARP_GROUP_ROWS
         self.groups = 2 if self.config.ping_pong else self.groups_per_tile
         self.rows = self.config.rows if self.config.ping_pong else WARP_GROUP_ROWS
-        is_heavy = self.contraction.problem.epilogue_operations >= HEAVY_EPILOGUE
+        target = gpu_target()
+        is_heavy = self.contraction.problem.epilogue_operations >= target.model.heavy_epilogue
         self.columns = _accumulator_columns(self.config.columns)
         self.slice_columns = EPILOGUE_COLUMNS if is_heavy else EPILOGUE_COLUMNS * WARP_GROUP_ROWS // self.rows
         self.slices = [
             min(self.slice_columns, c) for c in self.columns for _ in range(max(c // self.slice_columns, 1))
         ]
-        self.registers, self.max_programs = REGISTERS[self.groups], gpu_target().sms
+        self.registers, self.max_programs = target.model.tiles.registers[self.groups], target.sms
 
     def _buffers(self) -> dict[tuple[str, int], int]:
         """The buffers of a warp group by element type and columns of a slice: two where it stores several slices."""

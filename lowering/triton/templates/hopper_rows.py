@@ -25,12 +25,8 @@ from oneflow.lowering.triton.codegen.writer import Axes, Value
 from oneflow.lowering.triton.source import GLUON, PROGRAM_NUMBER, Source, nested
 from oneflow.lowering.triton.templates.gluon import ARCH
 
-#: The elements of the shortest rows, the least number of programs on an SM, the elements and the warps of a block.
-MIN_ROW, PROGRAMS_PER_SM, BLOCK, WARPS = 16385, 2, 8192, 8
-#: The bytes that a thread copies at once, the most registers of a thread, and of what their number is a multiple.
-VECTOR_BYTES, MAX_REGISTERS, REGISTER_STEP = 16, 128, 8
-#: The most steps of a sweep that is unrolled.
-MAX_UNROLLED = 4
+#: The bytes that a thread copies at once, and the granularity of the number of registers of a thread.
+VECTOR_BYTES, REGISTER_STEP = 16, 8
 
 HEAD = """import triton
 from triton.experimental import gluon
@@ -56,7 +52,8 @@ def special(nest: LoopNest) -> dict[str, Source]:
 def _is_supported(nest: LoopNest) -> bool:
     """Whether a kernel reads long contiguous rows, reduces them and sweeps over them again."""
     nodes, outer, inner = nest.structure.nodes, nest.tile.axes[0].size.static, nest.row.size.static
-    long = inner is not None and inner >= MIN_ROW and (outer or 0) >= gpu_target().sms
+    target = gpu_target()
+    long = inner is not None and inner >= target.kernels.shared_rows.min_row and (outer or 0) >= target.sms
     folded = bool(nest.folds) and not nest.selections and not nest.kernel.checks and nest.blocks.mode != "step"
     streams = any(n.is_scan_result(i) for n in nodes for i in range(len(n.outputs)))
     plain = long and folded and not streams and nest.structure.needs_second_sweep
@@ -110,7 +107,7 @@ class Rows(Tile):
             buffer = self._buffer(tensor, form, offset, self.mask(axes) or "")
         if buffer is None:
             return super().load(tensor, offset, axes, other)
-        text = f"{buffer.name}.index(r_at // {BLOCK}).load(THREADS)"
+        text = f"{buffer.name}.index(r_at // {self.axes[-1].block}).load(THREADS)"
         return self.writer.define(f"{text} != 0" if tensor.element == "i1" else text, tensor.element, axes)
 
     def _buffer(self, tensor: Tensor, form: LinearForm, offset: str, mask: str) -> RowBuffer | None:
@@ -145,12 +142,14 @@ class Rows(Tile):
         )
         needed = self.buffer_bytes([*self.buffers, RowBuffer("", tensor, form, "", "")])
         target = gpu_target()
-        available = target.block_shared_bytes // PROGRAMS_PER_SM - target.reserved_shared_bytes
+        programs = target.kernels.shared_rows.min_programs_per_sm
+        available = target.block_shared_bytes // programs - target.reserved_shared_bytes
         return bool(is_aligned) and needed <= available
 
     def buffer_bytes(self, buffers: Iterable[RowBuffer]) -> int:
         """The bytes of buffers."""
-        return sum(int(tile_count(self.axes[-1])) * BLOCK * bytes_of(buffer.tensor.element) for buffer in buffers)
+        elements = int(tile_count(self.axes[-1])) * self.axes[-1].block
+        return sum(elements * bytes_of(buffer.tensor.element) for buffer in buffers)
 
     def broadcast(self, value: Value) -> Value:
         """The value as a full block.
@@ -169,13 +168,10 @@ class SharedRows(LoopNest):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.blocks, self.online_sums, self.running_maxima, self.rank = (
-            BlockShape(1, BLOCK, "chunk", WARPS),
-            {},
-            {},
-            1,
-        )
-        self.row = Axis("r", self.structure.inner, BLOCK)
+        self.parameters = gpu_target().kernels.shared_rows
+        self.blocks = BlockShape(1, self.parameters.block, "chunk", self.parameters.warps)
+        self.online_sums, self.running_maxima, self.rank = {}, {}, 1
+        self.row = Axis("r", self.structure.inner, self.blocks.inner)
         self.columns = [Axis("x", self.structure.outer, 1, PROGRAM_NUMBER, scalar=True)]
         forms, opaque = self.tile.forms, self.tile.opaque
         self.tile = self.rows = Rows(
@@ -205,7 +201,7 @@ class SharedRows(LoopNest):
         self.tile.eviction_policy = ""
         self.waits_for_copies = self.rows.is_first
         if self.waits_for_copies:
-            self.writer.line(f"async_copy.wait_group({tile_count(self.row)} - 1 - r_at // {BLOCK})")
+            self.writer.line(f"async_copy.wait_group({tile_count(self.row)} - 1 - r_at // {self.row.block})")
 
     def _close_sweep(self) -> None:
         if self.accumulators is not None and self.rows.is_first:
@@ -218,31 +214,32 @@ class SharedRows(LoopNest):
         layout = "tl.SwizzledSharedLayout(1, 1, 1, [0])"
         kinds = [TYPES[r.tensor.element] if r.tensor.element != "i1" else "int8" for r in buffers]
         copies = [
-            f"load_elements({r.name}.index(r_at // {BLOCK}), {r.tensor.name} + {r.offset}"
+            f"load_elements({r.name}.index(r_at // {self.row.block}), {r.tensor.name} + {r.offset}"
             f"{f', mask={r.mask}' if r.mask else ''})" for r in buffers
         ]  # fmt: skip
         return [
-            *(f"{r.name} = tl.allocate_shared_memory(tl.{kind}, [{tile_count(self.row)}, {BLOCK}], {layout})"
+            *(f"{r.name} = tl.allocate_shared_memory(tl.{kind}, [{tile_count(self.row)}, {self.row.block}], {layout})"
               for r, kind in zip(buffers, kinds, strict=True)),
-            f"for r_at in tl.static_range(0, {self.row.size}, {BLOCK}):",
+            f"for r_at in tl.static_range(0, {self.row.size}, {self.row.block}):",
             *nested((*self.position_lines, *copies, "async_copy.commit_group()")),
         ]  # fmt: skip
 
     def _sweep_kind(self, begin: int, end: int | Size) -> str:
         """A sweep that waits for copies, or is short, is unrolled."""
-        is_short = not isinstance(end, Size) and len(range(begin, end, BLOCK)) <= MAX_UNROLLED
+        most = self.parameters.max_unrolled
+        is_short = not isinstance(end, Size) and len(range(begin, end, self.row.block)) <= most
         return "tl.static_" if self.waits_for_copies or is_short else ""
 
     def _source(self) -> Source:
         vector = VECTOR_BYTES // max(bytes_of(r.tensor.element) for r in self.rows.buffers)
-        threads = f"THREADS = tl.constexpr(tl.BlockedLayout([{vector}], [32], [{WARPS}], [0]))\n"
-        target = gpu_target()
+        target, warps = gpu_target(), self.blocks.warps
+        threads = f"THREADS = tl.constexpr(tl.BlockedLayout([{vector}], [32], [{warps}], [0]))\n"
         needed = self.rows.buffer_bytes(self.rows.buffers) + 2 * target.reserved_shared_bytes
         programs = target.sm_shared_bytes // needed
-        registers = target.sm_registers // (programs * WARPS * 32) // REGISTER_STEP * REGISTER_STEP
+        registers = target.sm_registers // (programs * warps * 32) // REGISTER_STEP * REGISTER_STEP
         return Source(
             self.kernel.name, tuple(self.kernel.parameters), tile_count(self.columns[0]),
-            self.writer.body, WARPS, registers=min(registers, MAX_REGISTERS), language=GLUON,
+            self.writer.body, warps, registers=min(registers, self.parameters.max_registers), language=GLUON,
             origins=origins([n.op for n in self.structure.nodes]), preamble=(HEAD, threads),
             functions=definitions(self.writer.calls, GLUON),
         )  # fmt: skip

@@ -24,11 +24,6 @@ from oneflow.lowering.triton.templates.outline_templates import (
     register_template,
 )
 
-#: Elements of a thread, warps of an SM, and elements of a row that a warp loads at once.
-ELEMENTS_PER_THREAD, WARPS_PER_SM, ELEMENTS_PER_WARP = 16, 16, 256
-#: Pipeline stages of loads where all warps of a program share a row, and where a program has an SM to itself: the
-#: program waits for two reductions of a row, and no other program loads meanwhile.
-STAGES, SOLE_PROGRAM_STAGES = 3, 4
 #: The operand that is added to the gradient of the rows.
 ADDEND = "_add_to_output"
 #: The accumulators of a program's partial sums, by the tensors that these are stored to.
@@ -85,20 +80,21 @@ class Division:
     @staticmethod
     def of(count: int, length: int) -> Division:
         """The division of `count` rows of `length` elements among persistent programs, which fill an SM's warps."""
-        block = power_of_two(length)
-        per_warp = 32 * ELEMENTS_PER_THREAD
-        warps = max(min(block // ELEMENTS_PER_WARP, 4), block // per_warp, 1)
+        block, limits = power_of_two(length), gpu_target().kernels.norm_gradients
+        per_warp = 32 * limits.elements_per_thread
+        warps = max(min(block // limits.elements_per_warp, 4), block // per_warp, 1)
         rows = max(per_warp * warps // block, 1)
-        return Division(min(gpu_target().sms * WARPS_PER_SM // warps, -(-count // rows)), rows, warps)
+        return Division(min(gpu_target().sms * limits.warps_per_sm // warps, -(-count // rows)), rows, warps)
 
 
 def _stages(norm: Norm, length: int, division: Division, x: Tensor) -> int:
     """The pipeline stages of loads."""
     block, has_two_reductions = power_of_two(length), len(norm.statistics) > 1
-    is_sole = division.warps >= WARPS_PER_SM and block == length and bytes_of(x.element) == 2
+    limits = gpu_target().kernels.norm_gradients
+    is_sole = division.warps >= limits.warps_per_sm and block == length and bytes_of(x.element) == 2
     if has_two_reductions and is_sole:
-        return SOLE_PROGRAM_STAGES
-    return STAGES if block >= ELEMENTS_PER_WARP else 1
+        return limits.sole_program_stages
+    return limits.stages if block >= limits.elements_per_warp else 1
 
 
 def _emit(instance: TemplateInstance, norm: Norm) -> Source:

@@ -15,7 +15,7 @@
 // MODE: oneflow-opt: error: --verify-diagnostics: expected all or only-expected, got 'bogus'
 // BOOL: oneflow-opt: error: --verify-each: expected true or false, got 'maybe'
 // AFTER: oneflow-opt: error: --mlir-print-ir-after: expected passes, got 'csee'; did you mean cse?
-// BEFORE: oneflow-opt: error: --mlir-print-ir-before: expected passes, got oneflow-to-llvm, which stands for several
+// BEFORE: oneflow-opt: error: --mlir-print-ir-before: expected passes, got the pipeline oneflow-to-llvm; name one of its passes
 // ARCH: oneflow-opt: error: --gpu-arch: expected one of the architectures sm_75, sm_80, {{.*}}sm_90, {{.*}}, got '{{ampere|sm_999}}'
 // FOLDER: oneflow-opt: error: --reproducer-dir: expected a folder, got the file
 // OUTPUT: oneflow-opt: error: -o: expected FILE, got nothing

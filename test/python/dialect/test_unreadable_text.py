@@ -28,11 +28,11 @@ def nested(before: str, after: str, depth: int) -> str:
         (nested('"a.b"() ({', "}) : () -> ()", 10**4), f"nest at most {DEEPEST} deep"),
         (
             f"func.func @f(%a: f32) {{\n %0 = tensor.from_elements %a : tensor<{MANY}xf32>\n return }}",
-            "error: expected tensors that MLIR's parser can take, but they end it (LLVM ERROR: SmallVector",
+            "MLIR's parser can parse, got tensors that end the parser (LLVM ERROR: SmallVector",
         ),
         (
             f"func.func @f(%a: f32) {{\n %0 = tensor.from_elements %a : tensor<{2**30}x{2**30}xf32>\n return }}",
-            "error: expected tensors that MLIR's parser can take, but they end it",
+            "error: expected tensors that MLIR's parser can parse, got tensors that end the parser",
         ),
     ],
 )

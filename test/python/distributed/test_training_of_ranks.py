@@ -3,6 +3,7 @@
 import itertools
 import re
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import job
@@ -16,7 +17,6 @@ from oneflow.dialect.external import ExternalKernel
 from oneflow.dialect.oneflow import create_context, desc_of
 from oneflow.dialect.reader import read_module
 from oneflow.dialect.record import REGISTRY
-from oneflow.lowering.triton.launch import horizontal_fusion, plan
 from oneflow.lowering.triton.launch.program import read_program
 from oneflow.passes.sbp.collectives import collectives_of
 from oneflow.runtime import distributed
@@ -105,25 +105,26 @@ def step_of(count: int) -> Any:
     return step
 
 
-def test_all_gradients_are_one_collective_in_their_own_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_gradients_are_one_collective_in_their_own_memory(change_gpu: Callable[..., None]) -> None:
     """They are summed where they lie: an operand of the call and its result are one place of the plan."""
     module = read_module(step_of(3).ir("physical"), create_context(REGISTRY))
     (sums,) = collectives_of(module, REGISTRY)
     assert sums.name == "oneflow.ccl_all_reduce" and len(sums.operands) == 7
     # On a device, that of small programs lies apart.
-    monkeypatch.setattr(plan, "NO_REUSE_SHARE", 0)
+    change_gpu(launches={"no_reuse_l2_share": 0})
     found = read_program(ProgramSource.of(module, "step", REGISTRY).lower("triton")).plan
     given, made = re.search(r"run\.host\(0, \[(.*)\], \[(.*)\]\)", found).groups()
     gradients = [g for g in re.findall(r"\(\w+, \d+\)", given) if not g.endswith(" 4)")]
     assert len(set(gradients)) == 6 and set(gradients) <= set(re.findall(r"\(\w+, \d+\)", made))
 
 
-def test_later_work_overlaps_the_first_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_later_work_overlaps_the_first_gradients(
+    change_gpu: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Collectives wait for each other and for what they sum; the rest of the way back does not wait for the last."""
     monkeypatch.setattr(distributed, "PASSES", distributed.PASSES + "{{bytes=20000}}")
     module = read_module(step_of(3).ir("physical"), create_context(REGISTRY))
-    monkeypatch.setattr(plan, "NO_REUSE_SHARE", 0)
-    monkeypatch.setattr(horizontal_fusion, "MAX_CALLS", 0)
+    change_gpu(launches={"no_reuse_l2_share": 0, "max_fused_entry_calls": 0})
     found = read_program(ProgramSource.of(module, "step", REGISTRY).lower("triton"))
     kernels = {i: ExternalKernel(0, 0, str, None, True, recorded=True) for i in range(3)}
     script = record(found, [()] * 8, {}, kernels)

@@ -119,7 +119,7 @@ def test_refusals():
         flow.tensor([1.0]).register_hook(print)
     x = flow.tensor([1.0], requires_grad=True)
     x.register_hook(lambda g: g.sum())
-    with pytest.raises(RuntimeError, match="a hook to give a gradient of type tensor<1xf32> or None"):
+    with pytest.raises(RuntimeError, match="a hook to return a gradient of type tensor<1xf32> or None"):
         (x * 2).sum().backward()
 
 

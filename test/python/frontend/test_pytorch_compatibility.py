@@ -201,7 +201,7 @@ def test_modes_of_interpolation():
     with pytest.raises(flow.OneFlowError, match="expected mode nearest, nearest-exact, area or linear"):
         F.interpolate(flow.ones(1, 1, 3), 2, mode="bicubic")
     with pytest.raises(
-        flow.OneFlowError, match="no align_corners for mode 'nearest-exact': it is for bilinear and bi"
+        flow.OneFlowError, match="no align_corners for mode 'nearest-exact': align_corners is for bilinear and bi"
     ):
         F.interpolate(flow.ones(1, 1, 3, 3), 2, mode="nearest-exact", align_corners=True)
 

@@ -176,7 +176,7 @@ def test_texts_that_are_refused():
         flow.triton_kernel("def f(", grid="1")
     with pytest.raises(ValueError, match="expected a function of Triton, got none"):
         flow.triton_kernel("x = 1", grid="1")
-    with pytest.raises(SignatureError, match="a launch on a device goes with a kernel, got one with decompose"):
+    with pytest.raises(SignatureError, match="a kernel with a launch on a device, got a launch with decompose"):
         flow.operator("t_wrong(x) -> y")(
             type(
                 "W",

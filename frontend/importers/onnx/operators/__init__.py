@@ -1,4 +1,4 @@
-"""The builders of ONNX operators: a module for each family. Importing them fills the table."""
+"""The builders of ONNX operators: a module for each family. The import of the modules fills the table."""
 
 from oneflow.frontend.importers.onnx.operators import (
     control,

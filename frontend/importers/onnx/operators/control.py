@@ -34,10 +34,11 @@ def _if(condition: Any, *, then_branch: Graph, else_branch: Graph, node: Any) ->
 
 
 def _as_operator(build: Callable[[], Any], needed: ValueNeeded) -> Any:
-    """What `build` gives.
+    """The results of `build`.
 
     Raises:
-        ValueNeeded: graphs give several types or other values than tensors, so that `needed` has to be known.
+        ValueNeeded: graphs have results of several types or that are no tensors, so that the value of `needed` is
+            required.
     """
     try:
         results: tuple[Tensor, ...] = build()
@@ -73,7 +74,9 @@ def _loop(count: Any = None, condition: Any = None, *state: Any, body: Graph, no
 
 
 def _looped(count: Any, condition: Any, state: Sequence[Any], body: Graph, node: Any) -> Any:
-    """A loop whose length depends on values of the run; what its iterations collect has no size before."""
+    """A loop whose length depends on values of the run; the size of the collected results is known after the run
+    only.
+    """
     if len(body.outputs) > 1 + len(state):
         raise OnnxError("a loop of unknown length that collects results is no operator")
     most = None if count is None else F.reshape(node.tensor(count), ())
@@ -91,7 +94,9 @@ def _looped(count: Any, condition: Any, state: Sequence[Any], body: Graph, node:
 
 
 def _scanned_loop(trips: int, state: Sequence[Any], body: Graph, node: Any) -> Any:
-    """A loop over tensors as one operator; None where its iterations are not alike, or the host needs its values."""
+    """A loop over tensors as one operator; None where iterations differ in types, or the host needs values of the
+    loop.
+    """
     if not tracing() or not all(isinstance(x, Tensor) for x in state):
         return None
 
@@ -106,7 +111,7 @@ def _scanned_loop(trips: int, state: Sequence[Any], body: Graph, node: Any) -> A
 
 
 def _scanned(step: Any, state: Sequence[Any], xs: Any) -> Any:
-    """The results of a scan; None where the steps are not alike."""
+    """The results of a scan; None where steps differ in types."""
     try:
         last, ys = control_flow.scan(step, list(state), xs)
     except (OneFlowError, ValueNeeded):
@@ -144,7 +149,7 @@ def _stacked(node: Any, body: Graph, carried: int, collected: list[list[Any]]) -
 
 
 def _nothing(output: Any) -> Tensor:
-    """What a loop without iterations collects."""
+    """The collected results of a loop without iterations."""
     dtype = type_of_number(output.type)
     if dtype is None or isinstance(dtype, SmallType):
         raise OnnxError(
@@ -196,7 +201,7 @@ def _scan_as_operator(
     carried: Sequence[Any], sequences: Sequence[Tensor], axes: Sequence[int], backwards: Sequence[int],
     ways: tuple[Sequence[int] | None, Sequence[int] | None], body: Graph, node: Any,
 ) -> Any:  # fmt: skip
-    """A scan of tensors as one operator; None where its steps are not alike, or the host needs its values."""
+    """A scan of tensors as one operator; None where steps differ in types, or the host needs values of the scan."""
     if not all(isinstance(x, Tensor) for x in carried):
         return None
     count = len(carried)

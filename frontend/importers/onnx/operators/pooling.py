@@ -33,7 +33,7 @@ class Windows:
 
     Attributes:
         around: the padding that the model asks for, before and after each spatial dimension.
-        further: how much more there is behind, where sizes of results are rounded up.
+        further: the additional padding behind, where sizes of results are rounded up.
     """
 
     kernel: Sequence[int]
@@ -83,7 +83,7 @@ class Windows:
         return padded(x, [(0, 0), (0, 0), *pairs]) if value == 0 else padded(x, [(0, 0), (0, 0), *pairs], value)
 
     def parts(self, framed: Tensor) -> list[Tensor]:
-        """For each element of a window, where it lies in all windows."""
+        """For each element of a window, its positions in all windows."""
         parts = []
         if math.prod(self.kernel) > MOST_PARTS:
             raise OnnxError(f"expected windows of at most {MOST_PARTS} elements, got {list(self.kernel)}")
@@ -217,7 +217,7 @@ def _col2im(
     pads: list[int] | None = None,
     strides: list[int] | None = None,
 ) -> Tensor:
-    """Sums of blocks at their places: each column of `x` is a block."""
+    """Sums of blocks at their positions: each column of `x` is a block."""
     image, block = [int(n) for n in image_shape], [int(n) for n in block_shape]
     count = len(image)
     steps, spread, border = strides or [1] * count, dilations or [1] * count, pads or [0] * (2 * count)

@@ -18,7 +18,7 @@ from oneflow.frontend.importers.onnx.types import Codes, SmallType, decode, enco
 
 
 def _spread(v: Tensor, sizes: tuple[Any, ...], axis: int, block_size: int) -> Tensor:
-    """A scale beside the tensor that it is for, whose sizes are given."""
+    """A scale, broadcast to the sizes of its tensor."""
     if v.rank == 0 or (v.rank == 1 and v.shape[0] == 1 and not block_size):
         return F.reshape(v, ())
     at = axis % len(sizes)
@@ -106,7 +106,7 @@ def _dequantize(
 
 @builder("DynamicQuantizeLinear")
 def dynamic_quantized(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """`x` as bytes, with the scale and the zero point of its own range."""
+    """`x` as bytes, with the scale and the zero point of its range."""
     low, high = F.minimum(F.amin(x), 0.0), F.maximum(F.amax(x), 0.0)
     scale = F.div(F.sub(high, low), 255.0)
     safe = F.where(F.eq(scale, 0.0), 1.0, scale)

@@ -16,7 +16,7 @@ from oneflow.frontend.tracing.control_flow import run_steps
 
 Activation = Callable[[Tensor], Tensor]
 
-#: Activations by lower-case name, with what `activation_alpha` and `activation_beta` are where they are left out.
+#: Activations by lower-case name, with the defaults of `activation_alpha` and `activation_beta`.
 _ACTIVATIONS: dict[str, tuple[Callable[[Tensor, float, float], Tensor], float, float]] = {
     "relu": (lambda x, a, b: F.relu(x), 0, 0),
     "tanh": (lambda x, a, b: F.tanh(x), 0, 0),
@@ -108,7 +108,7 @@ _DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False,
 
 
 def _state(initial: Tensor | None, x: Tensor, directions: int, hidden: int, layout: int) -> Tensor:
-    """The first state: what is given, or zeros."""
+    """The initial state: the operand, or zeros."""
     batch = x.size(0 if layout else 1)
     sizes = (batch, directions, hidden) if layout else (directions, batch, hidden)
     if initial is None:

@@ -14,7 +14,7 @@ _DOMAIN = "ai.onnx.preview.training"
 
 
 def _each(tensors: tuple[Tensor, ...], kinds: int, step: Callable[..., tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
-    """The results of a step for each model; operands and results stand by kind."""
+    """The results of a step for each model; operands and results are ordered by kind."""
     count = len(tensors) // kinds
     results = [step(*(tensors[k * count + i] for k in range(kinds))) for i in range(count)]
     return tuple(v for column in zip(*results, strict=True) for v in column)

@@ -85,7 +85,7 @@ def leaky_relu_backward(grad: Any, x: Any, slope: Any, is_result: bool) -> Any:
 
 @aten("_prelu_kernel_backward.default")
 def prelu_backward(grad: Any, x: Any, weight: Any) -> Any:
-    """By the weight as well, each element for itself."""
+    """By the weight too, element by element."""
     positive = F.gt(x, 0)
     return [F.where(positive, grad, F.mul(grad, weight)), F.where(positive, 0.0, F.mul(grad, x))]
 

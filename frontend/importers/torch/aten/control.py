@@ -20,7 +20,7 @@ def cond(pred: Any, true_fn: Run, false_fn: Run, operands: Sequence[Any] = ()) -
 
 @aten("while_loop")
 def while_loop(cond_fn: Run, body_fn: Run, carried: Sequence[Any], additional: Sequence[Any]) -> Any:
-    """A graph as long as another one gives true."""
+    """A graph that runs as long as another graph returns true."""
     return control_flow.while_loop(
         lambda state: cond_fn([*state, *additional])[0], lambda state: body_fn([*state, *additional]), list(carried)
     )

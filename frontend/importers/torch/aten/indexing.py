@@ -155,7 +155,7 @@ def index_fill(x: Any, dim: int, at: Any, value: Any) -> Any:
 
 
 def _along_first(x: Any, dim: int, source: Any, write: Any) -> Any:
-    """`write` of a tensor and of what is written, with `dim` as the first dimension of both."""
+    """`write` of a tensor and of its updates, with `dim` as the first dimension of both."""
     if not x.rank:
         return F.reshape(_along_first(_vector(x), 0, _vector(source), write), ())
     source = F.cast(_vector(source), x.dtype)
@@ -204,7 +204,7 @@ def masked_scatter_backward(grad: Any, mask: Any, sizes: Any) -> Any:
 
 @aten("masked_scatter.default")
 def masked_scatter(x: Any, mask: Any, source: Any) -> Any:
-    """The n-th true element of the mask takes the n-th element of the source."""
+    """The n-th true element of the mask receives the n-th element of the source."""
     shape = broadcast_sizes([x.sizes(), mask.sizes()])
     x, mask = (F.expand(v, *shape) for v in (x, mask))
     at = F.sub(F.cumsum(F.reshape(mask, (-1,)), 0), 1)

@@ -18,7 +18,7 @@ rows({
 
 
 def _scale(sizes: Sequence[int], normalization: int) -> dict[str, Any]:
-    """The attributes of the factor: 1, 1 / sqrt(n) or 1 / n, which PyTorch and OneFlow number alike."""
+    """The attributes of the factor: 1, 1 / sqrt(n) or 1 / n, with the same numbers in PyTorch and OneFlow."""
     factor = math.prod(sizes) ** (0.0, -0.5, -1.0)[normalization]
     return {"norm_mode": normalization, "norm_fct": factor}
 

@@ -2,7 +2,7 @@
 
 func.func @f(%x: tensor<2xf32>) -> tensor<f32> {
   %0 = "oneflow.square"(%x) : (tensor<2xf32>) -> tensor<2xf32>
-  // expected-error@below {{oneflow.bernoulli has no gradient: jumps between 0 and 1; the path that needs it is input 0 -> oneflow.square -> oneflow.bernoulli -> oneflow.exp -> oneflow.reduce_sum -> result}}
+  // expected-error@below {{oneflow.bernoulli has no gradient: jumps between 0 and 1; the gradient is required along input 0 -> oneflow.square -> oneflow.bernoulli -> oneflow.exp -> oneflow.reduce_sum -> result}}
   %1 = "oneflow.bernoulli"(%0) {dtype = f32} : (tensor<2xf32>) -> tensor<2xf32>
   %2 = "oneflow.exp"(%1) : (tensor<2xf32>) -> tensor<2xf32>
   %3 = "oneflow.reduce_sum"(%2) {axis = array<i32: 0>} : (tensor<2xf32>) -> tensor<f32>
@@ -12,7 +12,7 @@ func.func @f(%x: tensor<2xf32>) -> tensor<f32> {
 // -----
 
 func.func @f(%c: i1, %x: tensor<f32>) -> tensor<f32> {
-  // expected-error@below {{scf.if has no gradient: it is no operator of the dialect; the path that needs it is input 0 -> scf.if -> oneflow.sin -> result}}
+  // expected-error@below {{scf.if has no gradient: the entry is no operator of the dialect; the gradient is required along input 0 -> scf.if -> oneflow.sin -> result}}
   %0 = scf.if %c -> tensor<f32> {
     %1 = "oneflow.cos"(%x) : (tensor<f32>) -> tensor<f32>
     scf.yield %1 : tensor<f32>
@@ -61,7 +61,7 @@ func.func @f(%x: tensor<f32>) -> tensor<f32> {
 func.func @f(%x: tensor<f32>) -> tensor<f32> {
   return %x : tensor<f32>
 }
-// expected-error@below {{oneflow-autodiff: there is a function @f_grad already; rename it}}
+// expected-error@below {{oneflow-autodiff: expected no function @f_grad, got one; rename that function}}
 func.func @f_grad(%x: tensor<f32>) -> tensor<f32> {
   return %x : tensor<f32>
 }

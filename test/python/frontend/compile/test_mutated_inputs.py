@@ -120,14 +120,14 @@ def test_what_is_refused():
         add(frozen, X)
     for other in (x, x[1], x.detach().numpy()):
         with pytest.raises(
-            CallError, match=r"test_mutated_inputs.py:\d+: .*which it updates, not to share memory with"
+            CallError, match=r"test_mutated_inputs.py:\d+: .*which the function updates, not to share memory with"
         ):
             add(x, other)
     nested = flow.compile(lambda given, y: given["w"][0].add_(y))
     with pytest.raises(CallError, match=r'expected argument given\["w"\]\[0\] to be writable'):
         nested({"w": [frozen]}, X)
     with pytest.raises(
-        CallError, match=r'argument given\["w"\]\[0\], which it updates.* pass given\["w"\]\[0\].clone'
+        CallError, match=r'argument given\["w"\]\[0\], which the function updates.* pass given\["w"\]\[0\].clone'
     ):
         nested({"w": [x]}, x)
     outside = flow.compile(lambda given: x.add_(given["w"][1]))
@@ -136,7 +136,7 @@ def test_what_is_refused():
     ):
         outside({"w": [X, x[0]]})
     used = flow.compile(lambda y: y.add_(x))
-    with pytest.raises(CallError, match="which it updates, not to share memory with"):
+    with pytest.raises(CallError, match="which the function updates, not to share memory with"):
         used(x)
     for args in ((w, X), (flow.tensor(X), w), (w * 1, X)):
         with pytest.raises(RuntimeError, match=r"updates arguments in place.*flow.no_grad\(\)"):

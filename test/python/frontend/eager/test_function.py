@@ -110,7 +110,7 @@ def test_refused_results():
         def forward(ctx, x):
             return [x * 1]
 
-    with pytest.raises(flow.OneFlowError, match=r"Listed: expected forward to give a tensor or a tuple .* got \["):
+    with pytest.raises(flow.OneFlowError, match=r"Listed: expected forward to return a tensor or a tuple .* got \["):
         Listed.apply(flow.tensor([1.0], requires_grad=True))
 
 

@@ -118,7 +118,9 @@ def test_a_step_within_a_compiled_function_is_refused():
         schedule.step()
         return x
 
-    with pytest.raises(flow.TraceError, match=r"StepLR.step\(\) within a compiled function would act once.*nn.Graph"):
+    with pytest.raises(
+        flow.TraceError, match=r"StepLR.step\(\) within a compiled function would be taken once only.*nn.Graph"
+    ):
         flow.compile(step)(np.zeros(1))
     assert optimizer.param_groups[0]["lr"] == 1.0
 

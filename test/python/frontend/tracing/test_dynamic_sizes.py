@@ -72,7 +72,7 @@ def test_sizes_that_are_not_used_leave_nothing() -> None:
             r"expected a Python value to branch on, got \(dimension 0 of .* \* 2\)",
         ),
         (lambda x: x.reshape((x.sum() * 3).long()), "an index or size of a tensor needs its value"),
-        (lambda x: flow.split(x, 2), "split needs a static size, got dimension 0 of .*: how many pieces there are"),
+        (lambda x: flow.split(x, 2), "split needs a static size, got dimension 0 of .*: the number of pieces"),
         (lambda x: flow.split(x, x.shape[0], 1), "expected pieces of at least 1 element, of a number that is known"),
         (lambda x: flow.arange(0, x.shape[0], 0.5), "expected integers, and a step other than 0"),
         (lambda x: flow.randn(x.shape), "oneflow.normal: attribute shape: expected an integer, got .*only known"),

@@ -74,7 +74,7 @@ REFUSED = [
     (lambda x: [1, 2][x.sum()], X, "an index or size of a tensor needs its value"),
     (lambda x: x.sum().item(), X, "return the tensor and read the number"),
     (lambda x: f"{x.sum():.2f}", X, "return the tensor and read the number"),
-    (lambda x: x.numpy(), X, "the compiled function gives NumPy arrays"),
+    (lambda x: x.numpy(), X, "the compiled function returns NumPy arrays"),
     (lambda x: x.tolist(), X, "return the tensor"),
     (lambda x: np.asarray(x), X, "use the functions of oneflow"),
     (lambda x: np.exp(x), X, "write flow.exp"),
@@ -98,7 +98,7 @@ REFUSED = [
     (lambda x: flow.split(x, 2), ANY, "split needs a static size"),
     (lambda x: flow.split(x, [1, 1], 1), X, "expected sizes that add up to 3"),
     (lambda x: flow.cat([]), X, "expected at least one tensor"),
-    (lambda x: x.reshape(-1, -1), X, "cannot tell more than one size"),
+    (lambda x: x.reshape(-1, -1), X, "expected at most one unknown size"),
     (lambda x: x.reshape(4), X, "expected a shape of 6 elements"),
     (lambda x: flow.arange(x.sum()), X, "expected Python numbers for arange"),
     (lambda x: flow.arange(0, 5, 0), X, "expected a step other than 0"),
@@ -114,7 +114,7 @@ REFUSED = [
     (lambda x: x.argmin(), EMPTY, "expected at least one element for argmin, got tensor<0x3xf32>"),
     (lambda x: x + 300, flow.TensorSpec((2,), flow.int8), "expected a number in [-128, 127]"),
     (lambda x: x + np.zeros(2, "M8[s]"), X, "got dtype datetime64"),
-    (lambda x: None, X, "returned no tensor; return what it computes"),
+    (lambda x: None, X, "returned no tensor; return a computed tensor"),
     (lambda x: "abc", X, "returned no tensor; it returned 'abc': strings and numbers that it is called with are no"),
 ]  # fmt: skip
 

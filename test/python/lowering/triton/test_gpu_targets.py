@@ -9,7 +9,14 @@ from test_hopper_attention import program_of
 import oneflow as flow
 from oneflow.lowering.targets.choice import gpu_target, gpu_target_named, using_gpu
 from oneflow.lowering.targets.gpu import GPU_TARGETS, MatmulTile
-from oneflow.lowering.triton.cost.matmul_configurations import Product, most_reduction_parts, ranked_configs
+from oneflow.lowering.triton.cost.matmul_configurations import (
+    Product,
+    candidate_configs,
+    choose_split_k,
+    configs_of,
+    most_reduction_parts,
+    ranked_configs,
+)
 from oneflow.runtime.cuda.compiler import compile_source
 
 F = flow.nn.functional
@@ -94,3 +101,25 @@ def test_a_device_says_its_own_number_of_sms():
 def test_an_unknown_architecture_is_refused(name):
     with pytest.raises(ValueError, match=rf"expected one of the architectures sm_75, .*, got '{name}'"):
         gpu_target_named(name)
+
+
+ADDITION = """func.func @main(%x: tensor<4096xf32>) -> tensor<4096xf32> {
+  %0 = "oneflow.exp"(%x) : (tensor<4096xf32>) -> tensor<4096xf32>
+  return %0 : tensor<4096xf32>
+}"""
+
+
+def test_blocks_of_loop_nests_follow_the_target(change_gpu):
+    """4096 elements are 4 blocks of 1024 elements, or 16 blocks of 256."""
+    change_gpu(blocks={"pointwise": 256})
+    (source,) = lower(ADDITION).sources.values()
+    assert source.grid == "16" and source.warps == 1
+
+
+def test_overrides_replace_the_choice_of_the_model(change_gpu):
+    tile = MatmulTile(32, 32, 64, 4, 2, 0.5)
+    change_gpu(overrides={"tiles": (tile,)})
+    product = Product(1, 4096, 4096, 4096, 2, True)
+    assert candidate_configs(product) == configs_of([tile]) != ranked_configs(product)
+    change_gpu(overrides={"split_k": (0, 3)})
+    assert choose_split_k(Product(1, 64, 64, 96, 2, True), (96,)) == (0, 3)

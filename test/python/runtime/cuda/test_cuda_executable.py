@@ -166,9 +166,9 @@ def test_a_stream_caches_the_memory_of_results(cuda):
 
 
 @pytest.mark.parametrize(("limit", "held"), [(500, 432), (300, 216), (100, 0)])
-def test_the_cache_of_a_stream_is_limited(cuda, monkeypatch, limit, held):
+def test_the_cache_of_a_stream_is_limited(cuda, limit, held):
     """A result that exceeds the limit evicts other blocks."""
-    monkeypatch.setattr(streams, "MAX_CACHED_BYTES", limit)
+    current(driver.device(0)).max_cached_bytes = limit
     x, w, b = on(floats(6, 20)), on(floats(20, 9)), on(floats(9))
     compiled = executable_of(flow.compile(layer, device="cuda"), x, w, b)
     free_cached(driver.device(0))
@@ -178,10 +178,10 @@ def test_the_cache_of_a_stream_is_limited(cuda, monkeypatch, limit, held):
     assert cached_bytes(driver.device(0)) == held and len(cuda.live) == before + held // 216
 
 
-def test_the_oldest_cached_block_is_freed_first(cuda, monkeypatch):
+def test_the_oldest_cached_block_is_freed_first(cuda):
     """What was taken and left again has not been there for long."""
-    monkeypatch.setattr(streams, "MAX_CACHED_BYTES", 350)
     stream = current(driver.device(0))
+    stream.max_cached_bytes = 350
     free_cached(driver.device(0))
     first, second, third = ((stream.allocate(size), size) for size in (100, 120, 140))
     stream.cache(*first)

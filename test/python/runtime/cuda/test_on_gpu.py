@@ -25,7 +25,6 @@ from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.record import REGISTRY, flatten
 from oneflow.lowering.targets.gpu import HOPPER_TILES
 from oneflow.lowering.triton.cost.matmul_configurations import configs_of
-from oneflow.lowering.triton.templates import hopper_forms
 from oneflow.runtime.cuda import driver
 from oneflow.runtime.cuda.array import DeviceArray
 from oneflow.runtime.cuda.executable import compile_cuda
@@ -165,10 +164,10 @@ PRODUCTS = [(8192, 768, 328), (1544, 3080, 200), (400, 584, 1024)]
 
 @pytest.mark.parametrize("config", HOPPER_CONFIGS, ids=lambda c: f"{c.rows}x{c.columns}")
 @pytest.mark.parametrize("sizes", PRODUCTS, ids=str)
-def test_products_by_groups_of_warps(sizes, config, monkeypatch, tmp_path):
+def test_products_by_groups_of_warps(sizes, config, change_gpu, monkeypatch, tmp_path):
     """Each tile of the form in Gluon, on operands as they are and turned, with what a result is combined with."""
     monkeypatch.setenv("ONEFLOW_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(hopper_forms, "hopper_config", lambda product: config.fit_stages(product))
+    change_gpu(overrides={"warp_specialized": config})
     (rows, columns, depth), rng = sizes, np.random.default_rng(4)
     shapes = (rows, depth), (depth, columns), (columns,), (rows, columns)
     a, b, bias, residual = (rng.standard_normal(s).astype(np.float16) for s in shapes)
@@ -188,10 +187,10 @@ def test_products_by_groups_of_warps(sizes, config, monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(("name", "config"), list(zip(FOLLOWING, itertools.cycle(HOPPER_CONFIGS), strict=False)))
-def test_what_follows_products_by_groups_of_warps(name, config, monkeypatch, tmp_path):
+def test_what_follows_products_by_groups_of_warps(name, config, change_gpu, monkeypatch, tmp_path):
     """Rows and columns end within tiles; some numbers are infinite or none."""
     monkeypatch.setenv("ONEFLOW_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(hopper_forms, "hopper_config", lambda product: config.fit_stages(product))
+    change_gpu(overrides={"warp_specialized": config})
     given, following = operands(1544, 1160, 200), FOLLOWING[name][0]
     function = flow.compile(lambda a, b, c, r: following(a @ b, c, r), device="cuda")
     for _ in range(LAST):

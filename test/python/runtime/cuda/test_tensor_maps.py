@@ -6,7 +6,6 @@ import pytest
 
 import oneflow as flow
 from oneflow.lowering.targets.gpu import HOPPER_TILES
-from oneflow.lowering.triton.codegen import matmul
 from oneflow.lowering.triton.codegen.prelude import preamble
 from oneflow.lowering.triton.cost.matmul_configurations import configs_of
 from oneflow.lowering.triton.source import Source, TensorDescriptor
@@ -51,11 +50,11 @@ def test_maps_say_how_blocks_are_copied():
 
 
 @pytest.mark.parametrize("graphs", ["0", "1"])
-def test_maps_follow_the_memory(graphs, tmp_path, monkeypatch):
+def test_maps_follow_the_memory(graphs, tmp_path, change_gpu, monkeypatch):
     """Results that are kept move the memory of the next ones: the driver checks the map of each launch."""
     monkeypatch.setenv("ONEFLOW_CACHE_DIR", str(tmp_path))
     monkeypatch.setenv("ONEFLOW_CUDA_GRAPHS", graphs)
-    monkeypatch.setattr(matmul, "ranked_configs", lambda product: [TMA_CONFIGS[-1]])
+    change_gpu(overrides={"tiles": (TMA_CONFIGS[-1],)})
     x, w = (np.random.default_rng(n).standard_normal((128, 128)).astype(ml_dtypes.bfloat16) for n in (1, 2))
     want = np.float32(x)
     for _ in range(4):

@@ -7,13 +7,12 @@ import pytest
 from test_many_blocks import check, floats
 
 import oneflow as flow
-from oneflow.lowering.triton.launch import horizontal_fusion
 
 
 @pytest.fixture(autouse=True)
-def without_horizontal_fusion(monkeypatch):
+def without_horizontal_fusion(change_gpu):
     """Without horizontal fusion, so that kernels can be counted as launches."""
-    monkeypatch.setattr(horizontal_fusion, "MAX_CALLS", 0)
+    change_gpu(launches={"max_fused_entry_calls": 0})
 
 
 F = flow.nn.functional

@@ -7,16 +7,15 @@ import oneflow as flow
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.record import REGISTRY
 from oneflow.lowering.pipelines import pipeline_between
-from oneflow.lowering.triton.launch import horizontal_fusion
 from oneflow.lowering.triton.launch.program import read_program
 from oneflow.passes.pipeline import Pipeline
 from oneflow.testing.triton_interpreter import interpret_program
 
 
 @pytest.fixture(autouse=True)
-def without_horizontal_fusion(monkeypatch):
+def without_horizontal_fusion(change_gpu):
     """Without horizontal fusion, so that kernels can be counted as launches."""
-    monkeypatch.setattr(horizontal_fusion, "MAX_CALLS", 0)
+    change_gpu(launches={"max_fused_entry_calls": 0})
 
 
 SHAPE = (6, 5, 12)

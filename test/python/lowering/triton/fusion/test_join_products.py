@@ -10,30 +10,28 @@ from oneflow.dialect._mlir import ir
 from oneflow.dialect.record import REGISTRY
 from oneflow.lowering.pipelines import pipeline_between
 from oneflow.lowering.targets.gpu import HOPPER_TILES
-from oneflow.lowering.triton.codegen import matmul
 from oneflow.lowering.triton.cost.matmul_configurations import configs_of
-from oneflow.lowering.triton.fusion import join_products
-from oneflow.lowering.triton.launch import horizontal_fusion
 from oneflow.lowering.triton.launch.program import read_program
 from oneflow.passes.pipeline import Pipeline
 from oneflow.testing.triton_interpreter import interpret_program
 
 TMA_CONFIGS = configs_of(HOPPER_TILES.tma)
+PASSES = pipeline_between(None, "triton")
 
 ROWS, COLUMNS, DEPTH = 2 * 24, 40, 64
 PAIR = [(2, ROWS // 2, DEPTH), (DEPTH, COLUMNS)]
 
 
 @pytest.fixture(autouse=True)
-def without_horizontal_fusion(monkeypatch):
+def without_horizontal_fusion(change_gpu):
     """Without horizontal fusion, so that kernels can be counted as launches."""
-    monkeypatch.setattr(horizontal_fusion, "MAX_CALLS", 0)
+    change_gpu(launches={"max_fused_entry_calls": 0})
 
 
-def lowered(function, arrays, dtype):
+def lowered(function, arrays, dtype, passes=PASSES):
     module = flow.trace(function, *(flow.TensorSpec(a.shape, dtype) for a in arrays))
     with module.context, ir.Location.unknown():
-        Pipeline.parse(pipeline_between(None, "triton"), module.context).run(module, REGISTRY)
+        Pipeline.parse(passes, module.context).run(module, REGISTRY)
     return read_program(module)
 
 
@@ -86,32 +84,32 @@ ONE_LOOP = {
 
 @pytest.mark.parametrize("persistent", [False, True])
 @pytest.mark.parametrize("name", ONE_LOOP)
-def test_one_loop_through_all_terms(name, persistent, monkeypatch):
+def test_one_loop_through_all_terms(name, persistent, change_gpu):
     """Where the depth of each term is whole steps read by TMA; only then can the kernel be persistent."""
     shapes, dots = ONE_LOOP[name]
     kinds = (True, False) if persistent else (False,)
     configs = [replace(TMA_CONFIGS[-1], persistent=kind) for kind in kinds]
-    monkeypatch.setattr(matmul, "ranked_configs", lambda product: configs)
+    change_gpu(overrides={"tiles": tuple(configs)})
     arrays = normal(*shapes)
     check(SUMS["of three"], arrays, 1, [dots])
     (source,) = lowered(SUMS["of three"], arrays, flow.float16).sources.values()
     assert ("for tile in" in source.text) == (persistent and dots == 1)
 
 
-def test_terms_of_different_layouts_have_separate_loops(monkeypatch):
-    monkeypatch.setattr(matmul, "ranked_configs", lambda product: [TMA_CONFIGS[-1]])
+def test_terms_of_different_layouts_have_separate_loops(change_gpu):
+    change_gpu(overrides={"tiles": (TMA_CONFIGS[-1],)})
     check(lambda a, b, c, d: a @ b.T + c @ d, normal((64, 256), (128, 256), (64, 256), (256, 128)), 1, [2])
 
 
-def test_a_kernel_has_few_terms(monkeypatch):
+def test_a_kernel_has_few_terms():
     arrays = normal(*PAIR * 2)
 
     def four(a, b, c, d):
         return a @ b + c @ d + (a @ d + c @ b)
 
     check(four, arrays, 1, [4])
-    monkeypatch.setattr(join_products, "MAX_TERMS", 3)
-    program = lowered(four, arrays, flow.float16)
+    passes = PASSES.replace("join-products", "join-products{terms=3}")
+    program = lowered(four, arrays, flow.float16, passes)
     assert sorted(s.text.count("tl.dot(") for s in program.sources.values()) == [2, 2]
 
 

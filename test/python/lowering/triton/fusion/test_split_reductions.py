@@ -10,11 +10,17 @@ from hypothesis import strategies as st
 from lowered import lower
 
 from oneflow.dialect import ops  # noqa: F401
+from oneflow.dialect._mlir import ir
+from oneflow.dialect.oneflow import create_context
+from oneflow.dialect.reader import read_module
+from oneflow.dialect.record import REGISTRY
 from oneflow.lowering.kernels.reduction_split import ALIGNED_STEPS, even_parts
 from oneflow.lowering.kernels.scan_split import steps_of_parts
+from oneflow.lowering.pipelines import pipeline_between
 from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.targets.gpu import HOPPER_TILES
-from oneflow.lowering.triton.codegen import matmul
+from oneflow.lowering.triton.codegen.kernel import Kernel
+from oneflow.lowering.triton.codegen.matmul import Contraction
 from oneflow.lowering.triton.cost.matmul_configurations import (
     Product,
     choose_split_k,
@@ -24,7 +30,7 @@ from oneflow.lowering.triton.cost.matmul_configurations import (
     operand_reuse,
     ranked_configs,
 )
-from oneflow.lowering.triton.fusion import split_reductions
+from oneflow.passes.pipeline import Pipeline
 from oneflow.runtime.cuda.compiler import compile_source
 from oneflow.testing.triton_interpreter import interpret_program
 
@@ -197,10 +203,9 @@ def test_split_k(flip):
     ("depth", "parts", "described"),
     [(1024, 4, "(p0, [64, 1024], [1024, 1]"), (1000, 5, "(p0, [5, 64, 200], [200, 1000, 1]"), (1000, 8, "")],
 )
-def test_split_k_by_descriptors(depth, parts, described, monkeypatch):
+def test_split_k_by_descriptors(depth, parts, described, change_gpu):
     """Parts of whole blocks are positions of a descriptor, others have a dimension; unaligned parts have neither."""
-    monkeypatch.setattr(split_reductions, "choose_split_k", lambda *product, warp_specialized=True: (0, parts))
-    monkeypatch.setattr(matmul, "ranked_configs", lambda product: [TMA_CONFIGS[-1], POINTER_CONFIGS[3]])
+    change_gpu(overrides={"split_k": (0, parts), "tiles": (TMA_CONFIGS[-1], POINTER_CONFIGS[3])})
     a, b = normal(64, depth).astype(np.float16), normal(depth, 128).astype(np.float16)
     program = lower(call("matmul", [f"64x{depth}xf16", f"{depth}x128xf16"], "", "64x128xf16"))
     assert described in program.text and ("tor(p0" in program.text) == bool(described)
@@ -211,9 +216,9 @@ def test_split_k_by_descriptors(depth, parts, described, monkeypatch):
 
 @pytest.mark.parametrize("config", TMA_CONFIGS, ids=config_name)
 @pytest.mark.parametrize("flip", [False, True])
-def test_products_by_descriptors(config, flip, monkeypatch):
+def test_products_by_descriptors(config, flip, change_gpu):
     """Blocks beyond the edges, every transpose, persistent kernels and others."""
-    monkeypatch.setattr(matmul, "ranked_configs", lambda product: [config])
+    change_gpu(overrides={"tiles": (config,)})
     rows, columns = (1600, 3000) if config.epilogue_slices == 2 else (136, 264)
     a, b = normal(rows, 72).astype(np.float16), normal(72, columns).astype(np.float16)
     kinds = [f"72x{rows}xf16", f"{columns}x72xf16"] if flip else [f"{rows}x72xf16", f"72x{columns}xf16"]
@@ -233,9 +238,9 @@ RELU_GRADIENT = """func.func @main(%x: tensor<{m}x{n}xf16>, %a: tensor<{m}x{k}xf
 
 
 @pytest.mark.parametrize("config", TMA_CONFIGS, ids=config_name)
-def test_the_epilogue_takes_no_stage(config, monkeypatch):
+def test_the_epilogue_takes_no_stage(config, change_gpu):
     """The epilogue loads by TMA where shared memory holds its blocks and all stages."""
-    monkeypatch.setattr(matmul, "ranked_configs", lambda product: [config])
+    change_gpu(overrides={"tiles": (config,)})
     (source,) = lower(RELU_GRADIENT.format(m=8192, n=3072, k=768)).sources.values()
     assert source.stages == config.stages
     assert ("tor(p2" in source.text) == config.has_tma_epilogue(
@@ -244,9 +249,9 @@ def test_the_epilogue_takes_no_stage(config, monkeypatch):
     assert compile_source(source).shared <= gpu_target().block_shared_bytes
 
 
-def test_columns_that_end_in_the_first_epilogue_slice(monkeypatch):
+def test_columns_that_end_in_the_first_epilogue_slice(change_gpu):
     """The second slice is beyond the columns: nothing is loaded, and nothing is stored to other rows."""
-    monkeypatch.setattr(matmul, "ranked_configs", lambda product: [TMA_CONFIGS[0]])
+    change_gpu(overrides={"tiles": (TMA_CONFIGS[0],)})
     rows, columns = 264, 384
     a, b = normal(rows, 72).astype(np.float16), normal(72, columns).astype(np.float16)
     x = normal(rows, columns).astype(np.float16)
@@ -257,9 +262,9 @@ def test_columns_that_end_in_the_first_epilogue_slice(monkeypatch):
     np.testing.assert_allclose(got.astype(np.float32), want, 1e-2, 2e-2)
 
 
-def test_an_epilogue_by_pointers(monkeypatch):
+def test_an_epilogue_by_pointers(change_gpu):
     """Where shared memory does not hold the epilogue's blocks and the stages of 128 x 256."""
-    monkeypatch.setattr(matmul, "ranked_configs", lambda product: [TMA_CONFIGS[0]])
+    change_gpu(overrides={"tiles": (TMA_CONFIGS[0],)})
     program = lower(RELU_GRADIENT.format(m=264, n=520, k=72))
     assert "tor(p1" in program.text and "tor(p2" not in program.text and "tor(p3" not in program.text
     x, a, b = (normal(*s).astype(np.float16) for s in ((264, 520), (264, 72), (72, 520)))
@@ -348,15 +353,16 @@ def test_epilogue_operations_are_counted():
           %1 = "oneflow.bias_add"(%0, %c) {{axis = 1 : i32}} : ({kinds}, tensor<64xbf16>) -> {kinds}
           {then} return %{2 if then else 1} : {kinds}
         }}"""
-        seen = []
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(matmul, "ranked_configs", lambda product: seen.append(product) or ranked_configs(product))
-            lower(text)
-        return {product.epilogue_operations for product in seen}
+        context = create_context()
+        with context, ir.Location.unknown():
+            module = read_module(text, context)
+            Pipeline.parse(pipeline_between(None, "gpu-kernels"), context).run(module, REGISTRY)
+            (function,) = (o for o in module.body.operations if "oneflow.kernel" in o.attributes)
+            kernel = Kernel.read(function.operation)
+            return Contraction(kernel, kernel.structure()).problem.epilogue_operations
 
     gelu = '%2 = "oneflow.fast_gelu"(%1) : (tensor<64x64xbf16>) -> tensor<64x64xbf16>'
-    (bias,), (both,) = epilogue_operations(), epilogue_operations(gelu)
-    assert bias == 5 and both == 16
+    assert (epilogue_operations(), epilogue_operations(gelu)) == (5, 16)
 
 
 @pytest.mark.parametrize(("shape", "along"), [((64, 512, 784), True), ((1024, 1024, 1024), True)], ids=str)
@@ -415,9 +421,9 @@ def test_a_filter_gradient_fills_the_sms():
 
 
 @pytest.mark.parametrize(("loop", "parts"), [(0, 4), (2, 3), (3, 2)])
-def test_split_k_of_a_filter_gradient(loop, parts, monkeypatch):
+def test_split_k_of_a_filter_gradient(loop, parts, change_gpu):
     """The split is over images, over rows or over columns, which windows index."""
-    monkeypatch.setattr(split_reductions, "choose_split_k", lambda *product, warp_specialized=True: (loop, parts))
+    change_gpu(overrides={"split_k": (loop, parts)})
     x, dy = (normal(32, 6, 6, 16).astype(ml_dtypes.bfloat16) for _ in range(2))
     program = lower(call("conv_filter_grad", ["32x6x6x16xbf16"] * 2, THREE, "16x3x3x16xbf16"))
     assert f"b1 * { {0: 4608, 2: 192, 3: 48}[loop] }" in program.text

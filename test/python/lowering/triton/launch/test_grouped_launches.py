@@ -9,7 +9,6 @@ from lowered import lower
 import oneflow as flow
 from oneflow.dialect import ops  # noqa: F401
 from oneflow.lowering.targets.gpu import HOPPER_TILES
-from oneflow.lowering.triton.codegen import matmul
 from oneflow.lowering.triton.cost.matmul_configurations import Product, configs_of, grouped_launch_sizes
 from oneflow.lowering.triton.launch import grouped_launches
 from oneflow.lowering.triton.launch.grouped_launches import grouped
@@ -182,10 +181,9 @@ def test_grouped_gradients_of_equal_weights_fill_the_device():
 
 
 @pytest.mark.parametrize("stays", [False, True])
-def test_each_tile_takes_the_descriptors_and_pointers_of_its_product(stays, monkeypatch):
+def test_each_tile_takes_the_descriptors_and_pointers_of_its_product(stays, change_gpu):
     """Persistent programs process the tiles of all products."""
-    monkeypatch.setattr(matmul, "ranked_configs", lambda product: [replace(TMA_CONFIGS[-1], persistent=stays)])
-    monkeypatch.setattr(matmul.Contraction, "launch_sizes", lambda self, count: (count,))
+    change_gpu(overrides={"tiles": (replace(TMA_CONFIGS[-1], persistent=stays),), "groups_all_calls": True})
     shapes = [(128, 256), *[(192, 256)] * 3, *[(192,)] * 3]
     arrays = [np.random.default_rng(i).standard_normal(s).astype(np.float16) for i, s in enumerate(shapes)]
 

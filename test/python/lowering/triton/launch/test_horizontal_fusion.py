@@ -94,10 +94,10 @@ def two(rows):
     }}"""
 
 
-def test_only_small_kernels_of_short_programs_are_fused(monkeypatch):
+def test_only_small_kernels_of_short_programs_are_fused(change_gpu):
     assert lower(two(40)).plan.count("run.launch") == 1
     assert lower(two(4000)).plan.count("run.launch") == 2
-    monkeypatch.setattr(horizontal_fusion, "MAX_CALLS", 1)
+    change_gpu(launches={"max_fused_entry_calls": 1})
     assert lower(two(40)).plan.count("run.launch") == 2
 
 

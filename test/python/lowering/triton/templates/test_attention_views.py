@@ -13,7 +13,6 @@ from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.record import REGISTRY, flatten
 from oneflow.lowering.pipelines import pipeline_between
 from oneflow.lowering.triton.codegen.views import View, Views
-from oneflow.lowering.triton.launch import horizontal_fusion
 from oneflow.lowering.triton.launch.program import read_program
 from oneflow.passes.pipeline import Pipeline
 from oneflow.runtime.cuda.compiler import compile_source
@@ -23,9 +22,9 @@ from oneflow.testing.triton_interpreter import interpret_program
 
 
 @pytest.fixture(autouse=True)
-def without_horizontal_fusion(monkeypatch):
+def without_horizontal_fusion(change_gpu):
     """Without horizontal fusion, so that kernels can be counted as launches."""
-    monkeypatch.setattr(horizontal_fusion, "MAX_CALLS", 0)
+    change_gpu(launches={"max_fused_entry_calls": 0})
 
 
 F = flow.nn.functional

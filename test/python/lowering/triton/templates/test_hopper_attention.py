@@ -17,7 +17,7 @@ from oneflow.lowering.pipelines import pipeline_between
 from oneflow.lowering.targets.choice import gpu_target, using_gpu
 from oneflow.lowering.triton.launch.program import read_program
 from oneflow.lowering.triton.source import GLUON, Source
-from oneflow.lowering.triton.templates import hopper_attention, hopper_attention_gradients
+from oneflow.lowering.triton.templates import hopper_attention_gradients
 from oneflow.passes.pipeline import Pipeline
 from oneflow.runtime.cuda import kernel_cache
 from oneflow.runtime.cuda.compiler import CompileError, compile_source, triton
@@ -191,7 +191,7 @@ def test_short_causal_sequences_have_smaller_tiles(length, is_causal, groups):
 
 def test_the_next_queries_are_prefetched(program):
     """A consumer warp group has two buffers for blocks of queries, and waits for one of them alone."""
-    buffers = 2 * hopper_attention.SHORT_CONFIG.consumer_groups
+    buffers = 2 * gpu_target().kernels.attention.causal_short.consumer_groups
     text = program.on("sm_90").sources[NAME].text
     assert f"query = gl.allocate_shared_memory(gl.bfloat16, [{buffers}, " in text
     assert "queries_full, queries_empty = barriers(2, 1), barriers(2, 2)" in text

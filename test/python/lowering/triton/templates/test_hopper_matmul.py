@@ -21,7 +21,6 @@ from oneflow.lowering.triton.cost.matmul_configurations import (
     hopper_config,
 )
 from oneflow.lowering.triton.launch.emit_triton import MAX_CANDIDATES
-from oneflow.lowering.triton.templates import hopper_forms
 from oneflow.runtime.cuda.compiler import compile_source
 from oneflow.testing.triton_interpreter import interpret_program
 
@@ -85,8 +84,8 @@ SIZES = [(200, 264, 136), (384, 72, 64)]
 @of_every_tile
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
 @pytest.mark.parametrize("turned", [False, True], ids=["as they are", "turned"])
-def test_values(sizes, turned, config, monkeypatch):
-    monkeypatch.setattr(hopper_forms, "hopper_config", lambda product: config.fit_stages(product))
+def test_values(sizes, turned, config, change_gpu):
+    change_gpu(overrides={"warp_specialized": config})
     (rows, columns, depth), rng = sizes, np.random.default_rng(5)
     shapes = [(rows, depth), (depth, columns), (columns,)]
     a, b, c = (rng.standard_normal(s).astype(ml_dtypes.bfloat16) for s in shapes)
@@ -107,11 +106,11 @@ def test_values(sizes, turned, config, monkeypatch):
 
 @of_every_tile
 @pytest.mark.parametrize("name", FOLLOWING)
-def test_epilogues(name, config, monkeypatch):
+def test_epilogues(name, config, change_gpu):
     """Some results are infinite or NaN. Shared memory does not hold f32 results with the stages of the square tile:
     the plain form computes these.
     """
-    monkeypatch.setattr(hopper_forms, "hopper_config", lambda product: config.fit_stages(product))
+    change_gpu(overrides={"warp_specialized": config})
     given, want = operands(200, 264, 72), after(name, *operands(200, 264, 72))
     function = FOLLOWING[name][0]
     program = program_of(lambda a, b, c, r: function(a @ b, c, r), [x.shape for x in given], flow.bfloat16)
@@ -132,8 +131,8 @@ COMPILED = [(call, c) for c in HOPPER_CONFIGS for call in CALLS
 
 
 @pytest.mark.parametrize(("call", "config"), COMPILED, ids=lambda x: x if isinstance(x, str) else named(x))
-def test_every_configuration_compiles_without_serialized_products(call, config, monkeypatch):
-    monkeypatch.setattr(hopper_forms, "hopper_config", lambda product: config.fit_stages(product))
+def test_every_configuration_compiles_without_serialized_products(call, config, change_gpu):
+    change_gpu(overrides={"warp_specialized": config})
     source = lower(*CALLS[call]).special["sm_90"]
     assert source.text.count("    (sums, (") == config.rows // 64
     binary = compile_source(source)
@@ -144,8 +143,8 @@ def test_every_configuration_compiles_without_serialized_products(call, config, 
 
 @of_every_tile
 @pytest.mark.parametrize("call", ["plain", "two results", "gelu"])
-def test_consecutive_slices_are_stored_from_different_buffers(call, config, monkeypatch):
-    monkeypatch.setattr(hopper_forms, "hopper_config", lambda product: config.fit_stages(product))
+def test_consecutive_slices_are_stored_from_different_buffers(call, config, change_gpu):
+    change_gpu(overrides={"warp_specialized": config})
     text = lower(*CALLS[call]).special["sm_90"].text
     rooms = re.findall(r"^ +put\(.*, (room_\w+\.index\([^)]*\)), \w+\)$", text, re.M)
     width = 32 if config.ping_pong and call != "gelu" else 64
@@ -154,9 +153,9 @@ def test_consecutive_slices_are_stored_from_different_buffers(call, config, monk
     assert re.search(r"store_wait\(0\)\n( +(?!put).*\n)* +put", text.partition("def sums")[2])
 
 
-def test_rows_that_end_within_a_tile_are_masked(monkeypatch):
+def test_rows_that_end_within_a_tile_are_masked(change_gpu):
     """The last tile of 192 rows has a warp group beyond the 8192 rows."""
-    monkeypatch.setattr(hopper_forms, "hopper_config", lambda product: HOPPER_CONFIGS[0].fit_stages(product))
+    change_gpu(overrides={"warp_specialized": HOPPER_CONFIGS[0]})
     text = lower(*CALLS["residual"]).special["sm_90"].text
     assert "192" in text and "in_m" in text and "in_n" not in text
 

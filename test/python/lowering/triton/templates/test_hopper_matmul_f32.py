@@ -1,7 +1,6 @@
 """Warp-specialized f32 products for Hopper: which products have it, its values, and how it loads operands."""
 
 import re
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,10 +9,8 @@ from lowered import lower
 from test_hopper_attention import FEW, assembled, program_of, spilled
 
 import oneflow as flow
-from oneflow.lowering.targets.choice import gpu_target, using_gpu
 from oneflow.lowering.targets.gpu import HOPPER_TILES
 from oneflow.lowering.triton.cost.matmul_configurations import Product, configs_of, hopper_f32_config
-from oneflow.lowering.triton.templates import hopper_forms
 from oneflow.runtime.cuda.compiler import compile_source
 from oneflow.testing.triton_interpreter import interpret_program
 
@@ -29,18 +26,17 @@ def product(form):
     return lambda a, b: (a.transpose(0, 1) if one == "t" else a) @ (b.transpose(0, 1) if other == "t" else b)
 
 
-def special(function, shapes, config, monkeypatch, dtype=flow.float32):
+def special(function, shapes, config, change_gpu, dtype=flow.float32):
     """The program with the form in Gluon, in a configuration."""
-    monkeypatch.setattr(hopper_forms, "hopper_f32_config", lambda product: config)
-    with using_gpu(replace(gpu_target(), sms=1)):
-        program = program_of(function, shapes, dtype).on("sm_90")
+    change_gpu(overrides={"warp_specialized": config}, sms=1)
+    program = program_of(function, shapes, dtype).on("sm_90")
     assert [source.language for source in program.sources.values()] == ["gluon"]
     return program
 
 
 @of_every_tile
 @of_every_form
-def test_values(form, config, monkeypatch):
+def test_values(form, config, change_gpu):
     """Rows, columns and depth end within tiles and steps; a program has several tiles."""
     rng = np.random.default_rng(7)
     a, b, c = (rng.standard_normal(s).astype(np.float32) for s in [(200, 140), (140, 520), (520,)])
@@ -51,7 +47,7 @@ def test_values(form, config, monkeypatch):
         y = multiply(a, b)
         return y, flow.nn.functional.relu(y + c)
 
-    program = special(function, [x.shape for x in given], config, monkeypatch)
+    program = special(function, [x.shape for x in given], config, change_gpu)
     one, two = interpret_program(program, *given)
     want = a @ b
     np.testing.assert_allclose(one, want, 1e-4, 1e-4)
@@ -59,11 +55,11 @@ def test_values(form, config, monkeypatch):
 
 
 @pytest.mark.parametrize("name", FOLLOWING)
-def test_epilogues(name, monkeypatch):
+def test_epilogues(name, change_gpu):
     """Some results are infinite or NaN."""
     given = [x.astype(np.float32) for x in operands(200, 264, 72)]
     (function, reference), shapes = FOLLOWING[name], [x.shape for x in given]
-    program = special(lambda a, b, c, r: function(a @ b, c, r), shapes, HOPPER_F32_CONFIGS[0], monkeypatch)
+    program = special(lambda a, b, c, r: function(a @ b, c, r), shapes, HOPPER_F32_CONFIGS[0], change_gpu)
     (got,) = interpret_program(program, *given)
     with np.errstate(all="ignore"):
         want = reference(given[0] @ given[1], *given[2:])
@@ -73,11 +69,11 @@ def test_epilogues(name, monkeypatch):
 
 @of_every_tile
 @of_every_form
-def test_every_configuration_compiles_and_loads_16_bytes(form, config, monkeypatch):
+def test_every_configuration_compiles_and_loads_16_bytes(form, config, change_gpu):
     """Accumulators stay in registers, but for a few spills of newer assemblers; an SM holds as many programs as the
     grid has for it.
     """
-    program = special(product(form), [(2048, 2048), (2048, 2048)], config, monkeypatch)
+    program = special(product(form), [(2048, 2048), (2048, 2048)], config, change_gpu)
     (source,) = program.sources.values()
     binary = compile_source(source)
     assert len(binary.maps) == 2 and spilled(assembled(binary.ptx)) <= FEW

@@ -1,16 +1,12 @@
 """Long rows for Hopper: which have the form in Gluon, what it computes, that kernels compile and fit."""
 
-from contextlib import contextmanager
-from dataclasses import replace
-
 import ml_dtypes
 import numpy as np
 import pytest
 from test_hopper_attention import program_of
 
 import oneflow as flow
-from oneflow.lowering.targets.choice import gpu_target, using_gpu
-from oneflow.lowering.triton.templates import hopper_rows
+from oneflow.lowering.targets.choice import gpu_target
 from oneflow.runtime.cuda.compiler import compile_source
 from oneflow.testing.triton_interpreter import interpret_program
 
@@ -57,25 +53,22 @@ def sources(function, shapes, kind):
     return program, list(program.sources.values())
 
 
-@contextmanager
-def short_rows(monkeypatch):
-    """Rows of any length are in shared memory, in small blocks, where there are two of them."""
-    monkeypatch.setattr(hopper_rows, "MIN_ROW", 1)
-    monkeypatch.setattr(hopper_rows, "BLOCK", 16)
-    with using_gpu(replace(gpu_target(), sms=2)):
-        yield
+@pytest.fixture
+def short_rows(change_gpu):
+    """Two rows of any length are in shared memory, in small blocks."""
+    change_gpu(sms=2, shared_rows={"min_row": 1, "block": 16})
 
 
+@pytest.mark.usefixtures("short_rows")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("length", [64, 56])
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_what_rows_are(name, length, kind, monkeypatch):
+def test_what_rows_are(name, length, kind):
     """Rows of whole blocks, and such that end within one. Blocks hold no number before they have been waited for."""
     (dtype, element, tolerance), rng = KINDS[kind], np.random.default_rng(3)
     function, reference, rows, vectors = FUNCTIONS[name]
     given = [np.abs(rng.standard_normal(s)).astype(element) for s in [(5, length)] * rows + [(length,)] * vectors]
-    with short_rows(monkeypatch):
-        program, (source,) = sources(function, [a.shape for a in given], dtype)
+    program, (source,) = sources(function, [a.shape for a in given], dtype)
     rooms = 2 if name == "of a sum" else 1
     assert source.language == "gluon" and source.text.count("allocate_shared_memory") == rooms
     got, want = interpret_program(program, *given), reference(*given)
@@ -103,7 +96,7 @@ def test_which_rows_have_the_form_and_compile(name, shape, kind, has):
     if has:
         assert (
             compile_source(found[0]).shared
-            <= GPU.block_shared_bytes // hopper_rows.PROGRAMS_PER_SM - GPU.reserved_shared_bytes // 2
+            <= GPU.block_shared_bytes // GPU.kernels.shared_rows.min_programs_per_sm - GPU.reserved_shared_bytes // 2
         )
 
 
@@ -120,7 +113,8 @@ def test_rows_that_exceed_shared_memory_keep_the_general_kernel(name):
         assert all(source.language == "triton" for source in found)
 
 
-def test_one_number_a_row_needs_no_shared_memory(monkeypatch):
+@pytest.mark.usefixtures("short_rows")
+def test_one_number_a_row_needs_no_shared_memory():
     """Each sweep of a row may read one of its own, as those of a cross-entropy read the label."""
 
     def entropy(x, y):
@@ -129,8 +123,7 @@ def test_one_number_a_row_needs_no_shared_memory(monkeypatch):
     _, found = sources(entropy, [(512, 50304), flow.TensorSpec((512,), flow.int64)], flow.bfloat16)
     assert [source.language for source in found] == ["triton", "gluon", "triton"]
     x, y = (np.random.default_rng(3).standard_normal(s).astype(np.float32) for s in ((5, 56), (5, 1)))
-    with short_rows(monkeypatch):
-        program, (source,) = sources(lambda x, y: flow.softmax(x * y, -1), [x.shape, y.shape], flow.float32)
+    program, (source,) = sources(lambda x, y: flow.softmax(x * y, -1), [x.shape, y.shape], flow.float32)
     assert source.language == "gluon"
     np.testing.assert_allclose(interpret_program(program, x, y)[0], softmax(x * y), 1e-6, 1e-6)
 

@@ -18,8 +18,6 @@ from oneflow.lowering.triton.cost.matmul_configurations import (
     is_transposition_worthwhile,
     ranked_configs,
 )
-from oneflow.lowering.triton.fusion import transpose_operands
-from oneflow.lowering.triton.templates import hopper_forms
 from oneflow.runtime.cuda.compiler import compile_source
 from oneflow.testing.triton_interpreter import interpret_program
 
@@ -55,17 +53,17 @@ def given(sizes, form, batch=()):
 
 
 @pytest.fixture
-def always_transposed(monkeypatch):
+def always_transposed(change_gpu):
     """Operands are transposed even where a copy takes longer."""
-    monkeypatch.setattr(transpose_operands, "is_transposition_worthwhile", lambda product, elements: True)
+    change_gpu(overrides={"transposes_operands": True})
 
 
 @pytest.mark.usefixtures("always_transposed")
 @pytest.mark.parametrize(("form", "launches"), [("nt", 1), ("nn", 2), ("tt", 2), ("tn", 3)])
 @pytest.mark.parametrize("config", TILES, ids=lambda c: f"{c.rows}x{c.columns}")
-def test_values(form, launches, config, monkeypatch):
+def test_values(form, launches, config, change_gpu):
     """Rows, columns and depth end within tiles and steps; the operands that are not along the depth are copied."""
-    monkeypatch.setattr(hopper_forms, "hopper_config", lambda product: config.fit_stages(product))
+    change_gpu(overrides={"warp_specialized": config})
     sizes, bias = (200, 264, 136), "tensor<200x264xf32>, tensor<264xf32>"
     then = f'%1 = "oneflow.bias_add"(%0, %c) {{axis = 1 : i32}} : ({bias}) -> tensor<200x264xf32>'
     with using_gpu(replace(gpu_target(), sms=2)):
@@ -105,9 +103,9 @@ def test_one_copy_for_several_products():
 
 
 @pytest.mark.parametrize("config", TILES, ids=lambda c: f"{c.rows}x{c.columns}")
-def test_tensor_cores_multiply(config, monkeypatch):
+def test_tensor_cores_multiply(config, change_gpu):
     """By `wgmma` of tf32 from shared memory, in registers alone."""
-    monkeypatch.setattr(hopper_forms, "hopper_config", lambda product: config.fit_stages(product))
+    change_gpu(overrides={"warp_specialized": config})
     (source,) = lower(product_text((4096, 4096, 4096), "nt")).sources.values()
     binary = compile_source(source.special["sm_90"])
     told = assembled(binary.ptx)

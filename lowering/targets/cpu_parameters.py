@@ -1,0 +1,160 @@
+"""Sizes of kernels that are fitted to processors, and their values for x86-64 processors with AVX-512."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class LoopParameters:
+    """Loop nests and copies. Steps are iterations of a loop; pieces and shares are in bytes.
+
+    Attributes:
+        parallel_operations: kernels of fewer element operations run on the calling thread: waking threads would take
+            longer.
+        chunk_steps: steps of the vectorized outer loop in one step of the parallel range, in kernels without inner
+            loops.
+        scalar_chunk_steps: the same for a loop without vector lanes.
+        min_parallel_steps: fewest parallel steps that a column reduction leaves.
+        l2_bytes_per_element: bytes of the L2 cache for each element of scratch memory of a column reduction.
+        column_piece_bytes: bytes of a row that a column reduction reads at once, if the reduction only combines
+            elements of at least `min_long_sum` rows: the next row is in another page of memory. Accumulators beyond
+            the registers stay in the L1 cache.
+        min_long_sum: see `column_piece_bytes`.
+        max_idle_lanes: vectors are halved while more than one lane in so many would be idle at the end of the loop.
+        short_row: rows of fewer elements get vector lanes along columns where possible.
+        copy_chunk: elements of one parallel step of a fill or a contiguous copy.
+        short_run: runs of fewer elements share parallel steps of a copy.
+        tile_rows, tile_columns: rows and columns of one parallel step of a transpose.
+        max_transposed_elements, min_transposed_uses: a kernel copies a tensor into transposed order if the tensor has
+            at most so many elements and each element is used in at least so many steps.
+    """
+
+    parallel_operations: int
+    chunk_steps: int
+    scalar_chunk_steps: int
+    min_parallel_steps: int
+    l2_bytes_per_element: int
+    column_piece_bytes: int
+    min_long_sum: int
+    max_idle_lanes: int
+    short_row: int
+    copy_chunk: int
+    short_run: int
+    tile_rows: int
+    tile_columns: int
+    max_transposed_elements: int
+    min_transposed_uses: int
+
+
+@dataclass(frozen=True)
+class ContractionParameters:
+    """Contractions.
+
+    Attributes:
+        max_tile_rows: most rows of a register tile.
+        step_rows: rows of one parallel step; more rows where these leave `steps_per_core` steps for each core.
+        steps_per_core: see `step_rows`.
+        max_few_rows: most rows of a product whose right operand is streamed from memory.
+        few_rows_slice: steps of a slice of the depth of such a product: each partial sum is loaded and stored once in
+            so many steps.
+        max_row_groups: more groups of rows are a loop, which loads the right operand from memory for each group.
+        min_piece_bytes: fewest bytes of a piece of a row of the right operand. Pieces are as long as leaves a block
+            of columns for each core, and as partial sums of all rows fit in the L1 cache: each piece begins in
+            another page of memory.
+        max_dot_rows, max_dot_columns: most rows and columns of a tile of dot products.
+        dot_step_columns: columns of one parallel step of dot products.
+    """
+
+    max_tile_rows: int
+    step_rows: int
+    steps_per_core: int
+    max_few_rows: int
+    few_rows_slice: int
+    max_row_groups: int
+    min_piece_bytes: int
+    max_dot_rows: int
+    max_dot_columns: int
+    dot_step_columns: int
+
+
+@dataclass(frozen=True)
+class SplitParameters:
+    """Reductions that are split for threads.
+
+    Attributes:
+        max_parts: most parts.
+        min_part_operations: fewest element operations of a part.
+        min_product_depth: fewest steps of a product's depth in one part.
+        enough_columns, enough_products: results with which a column reduction and a product have enough parallel
+            steps unsplit.
+        enough_narrow_products: the same for a product with at most `narrow` rows or columns, whose tiles are long and
+            narrow.
+        narrow: see `enough_narrow_products`.
+        min_lanes: partial results are reordered where their last dimension has fewer elements.
+        min_reordered_depth: fewest steps of the depth of such a product.
+    """
+
+    max_parts: int
+    min_part_operations: int
+    min_product_depth: int
+    enough_columns: int
+    enough_products: int
+    enough_narrow_products: int
+    narrow: int
+    min_lanes: int
+    min_reordered_depth: int
+
+
+@dataclass(frozen=True)
+class CpuKernelParameters:
+    """The parameters of a processor by the kind of kernel."""
+
+    loops: LoopParameters
+    contractions: ContractionParameters
+    splits: SplitParameters
+
+
+#: The parameters fitted on processors with AVX-512.
+FITTED_KERNELS = CpuKernelParameters(
+    LoopParameters(
+        parallel_operations=100_000,
+        chunk_steps=8192,
+        scalar_chunk_steps=1024,
+        min_parallel_steps=4,
+        l2_bytes_per_element=16,
+        column_piece_bytes=1024,
+        min_long_sum=64,
+        max_idle_lanes=8,
+        short_row=8,
+        copy_chunk=16384,
+        short_run=256,
+        tile_rows=64,
+        tile_columns=1024,
+        max_transposed_elements=1 << 14,
+        min_transposed_uses=64,
+    ),
+    ContractionParameters(
+        max_tile_rows=14,
+        step_rows=240,
+        steps_per_core=4,
+        max_few_rows=16,
+        few_rows_slice=8,
+        max_row_groups=4,
+        min_piece_bytes=1024,
+        max_dot_rows=8,
+        max_dot_columns=4,
+        dot_step_columns=32,
+    ),
+    SplitParameters(
+        max_parts=16,
+        min_part_operations=1 << 15,
+        min_product_depth=512,
+        enough_columns=4096,
+        enough_products=1 << 16,
+        enough_narrow_products=4096,
+        narrow=8,
+        min_lanes=8,
+        min_reordered_depth=64,
+    ),
+)
