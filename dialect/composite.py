@@ -65,19 +65,14 @@ def composite(
         doc: what it computes.
         write: the decomposition: `write(ops, op)` gives the results.
         reference: the NumPy form.
-        check: what a call has to be; it raises OperatorError.
+        check: what a call has to be besides; it raises OperatorError.
         depth: how many callers up the definition stands.
         slots: slots to state otherwise than derived (`types`, `grad`, `sbp`).
     """
-    derived = composed_types(write)
-
-    def types(op: Call) -> Any:
-        if check is not None:
-            check(op)
-        return derived(op)
-
-    record_slots: dict[str, Any] = {"types": types, "grad": composed_gradient, "sbp": UNSPLIT} | slots
-    define(signature, doc=doc, decompose=write, reference=reference, depth=depth + 1, **record_slots)
+    derived: dict[str, Any] = {"types": composed_types(write), "grad": composed_gradient, "sbp": UNSPLIT}
+    define(
+        signature, doc=doc, check=check, decompose=write, reference=reference, depth=depth + 1, **(derived | slots)
+    )
 
 
 def adjoint(

@@ -93,8 +93,8 @@ def expect_pairs(op: Call, name: str, desc: TensorDesc) -> None:
         OperatorError: the last axis has another size than 2.
     """
     expect_rank(op, name, desc, 1, -1)
-    if desc.shape[-1] != 2:
-        raise op.error(f"expected {name} to have a static size of 2 along the last axis, the two parts, got {desc}")
+    if desc.shape is None or desc.shape[-1] != 2:
+        raise op.error(f"expected a static size of 2 along the last axis of {name}, the two parts, got {desc}")
 
 
 def expect_dim(op: Call, name: str, got: Dim, wanted: Dim) -> Dim:
