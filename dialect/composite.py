@@ -69,15 +69,10 @@ def composite(
         depth: how many stack frames above the caller the definition is.
         slots: slots to state otherwise than derived (`types`, `grad`, `sbp`).
     """
-    derived = composed_types(write)
-
-    def types(op: Call) -> Any:
-        if check is not None:
-            check(op)
-        return derived(op)
-
-    record_slots: dict[str, Any] = {"types": types, "grad": composed_gradient, "sbp": UNSPLIT} | slots
-    define(signature, doc=doc, decompose=write, reference=reference, depth=depth + 1, **record_slots)
+    derived: dict[str, Any] = {"types": composed_types(write), "grad": composed_gradient, "sbp": UNSPLIT}
+    define(
+        signature, doc=doc, check=check, decompose=write, reference=reference, depth=depth + 1, **(derived | slots)
+    )
 
 
 def adjoint(

@@ -97,6 +97,8 @@ class Law:
 class Operator:
     """One operator; the module's text has the slots that every operator fills. The others are:
 
+    - `check(op)`: what a call has to be besides, asked before `types`. `decompose` need not compare the sizes that it
+      compares: it becomes run-time checks of its own.
     - `sharded_decomposition`: replaces a call with an operand split along an axis that `sbp` does not split; without
       this slot `decompose` does.
     - `parts(ops, op)`: the meaning on complex numbers, see `dialect.parts`; without this slot a call with complex
@@ -124,6 +126,7 @@ class Operator:
     sbp: Factors | Rule | Absent
     grad: Rule | Absent
     reference: Rule | Absent
+    check: Rule | None = None
     scalar: Rule | None = None
     compute: Rule | None = None
     decompose: Rule | None = None
@@ -499,6 +502,8 @@ def infer(record: Operator, op: Call) -> tuple[TensorDesc, ...]:
     Raises:
         OperatorError: the operator does not allow the call.
     """
+    if record.check is not None:
+        record.check(op)
     types = record.types(op)
     results = (types,) if isinstance(types, TensorDesc) else tuple(types)
     if record.parts is None:

@@ -94,7 +94,7 @@ def expect_pairs(op: Call, name: str, desc: TensorDesc) -> None:
     """
     expect_rank(op, name, desc, 1, -1)
     if desc.shape is None or desc.shape[-1] != 2:
-        raise op.error(f"expected {name} to have a static size of 2 along the last axis, the two parts, got {desc}")
+        raise op.error(f"expected a static size of 2 along the last axis of {name}, the two parts, got {desc}")
 
 
 def expect_dim(op: Call, name: str, got: Dim, wanted: Dim) -> Dim:

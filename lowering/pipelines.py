@@ -14,7 +14,7 @@ from oneflow.passes.registry import PASSES, register_pipeline
 
 for _package, _modules in {
     "kernels": "choose_layouts form_kernels recompute_rows share_kernels",
-    "linalg": "convert_oneflow_to_linalg",
+    "linalg": "assert_sizes convert_oneflow_to_linalg",
     "llvm": "define_launches emit_kernels expand_floats expand_math floats_to_bits set_target split_for_threads "
     "widen_floats widen_scans",
     "triton.fusion": "deterministic_scatter fuse_padding join_insertions join_norm_gradients join_products "
@@ -30,6 +30,7 @@ ELEMENTWISE_PASSES = ("convert-elementwise-to-linalg", "math-expand-ops{ops=clam
 STAGES: dict[str, tuple[str, ...]] = {
     "oneflow": ("oneflow-infer-types", "oneflow-canonicalize", "cse"),
     "linalg": (
+        "oneflow-assert-sizes",
         "oneflow-decompose",
         "oneflow-expand-complex",
         *ELEMENTWISE_PASSES,
@@ -69,6 +70,7 @@ STAGES: dict[str, tuple[str, ...]] = {
         "oneflow-join-norm-gradients",
         "oneflow-outline-templates",
         "oneflow-prefer-channels-last",
+        "oneflow-assert-sizes",
         "oneflow-decompose",
         "oneflow-expand-complex",
         *ELEMENTWISE_PASSES,

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from oneflow.dialect import dtypes, meaning
 from oneflow.dialect._mlir import VERSION, ir
 from oneflow.dialect.attributes import AttrValue
-from oneflow.dialect.record import Absent, Call, Operator, OperatorError, Registry, attribute_values
+from oneflow.dialect.record import Absent, Call, Operator, OperatorError, Registry, attribute_values, infer
 from oneflow.dialect.sbp import Factors
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.lowering.targets.choice import CPU_NAMES, cpu_target_named
@@ -129,7 +129,7 @@ def _plain_call(record: Operator, desc: TensorDesc) -> Call:
     inputs = {a.name: (desc,) * max(a.least, 1) if a.is_variadic else desc for a in record.signature.inputs}
     attributes = {a.name: _any_value(a.kind.name) for a in record.signature.attrs if a.is_mandatory}
     call = Call(record, inputs, attribute_values(record, attributes))
-    record.types(call)
+    infer(record, call)
     return call
 
 

@@ -85,8 +85,7 @@ def _check_gradient(spatial: int) -> Rule:
 
 def _write_gradient(ops: Builder, op: Call) -> Value:
     layout = layout_of(op, op.x.rank - 2)
-    index = ops.reshape_like(op.index, op.dy)
-    plane, at, dy = (flattened(ops, op, v, layout) for v in (op.x, index, op.dy))
+    plane, at, dy = (flattened(ops, op, v, layout) for v in (op.x, op.index, op.dy))
     dim = Layout(1, layout.first).split((0, 1, 2))[2][0]
     dx: Value = ops.reshape_like(ops.dim_scatter_add_like(plane, at, dy, dim=dim), op.x)
     return dx

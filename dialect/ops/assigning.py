@@ -53,8 +53,8 @@ def _reference(holds: bool) -> Rule:
 
 composite(
     "assign(ref, value) -> ref_out", "The new value of `ref`: `value`.",
-    write=lambda ops, op: ops.reshape_like(op.value, op.ref), reference=lambda ref, value: value, check=_check,
-    sbp=_factors, shapes_of=("ref",),
+    write=lambda ops, op: op.value, reference=lambda ref, value: value, check=_check, sbp=_factors,
+    shapes_of=("ref",),
 )  # fmt: skip
 for _name, _holds in (("assign_if", True), ("assign_if_not", False)):
     composite(

@@ -55,16 +55,16 @@ def _spread(ops: Builder, op: Call, value: Value, like: Value, axes: tuple[int, 
     return ops.call("broadcast_like", value, like, broadcast_axes=missing)[0]
 
 
-def _extreme(ops: Builder, op: Call, x: Value, reduce: str, keepdims: bool) -> tuple[Value, Value]:
-    """The extreme of `x` along the axes, and the elements that equal it."""
-    axes = _axes(op, x.rank)
-    out = ops.call(reduce, x, axis=axes, keepdims=keepdims)[0]
-    return out, ops.broadcast_equal(x, _spread(ops, op, out, x, axes))
+def _extreme(ops: Builder, op: Call, reduce: str, keepdims: bool) -> tuple[Value, Value]:
+    """The extreme along the axes, and the elements that equal it."""
+    axes = _axes(op, op.in_.rank)
+    out = ops.call(reduce, op.in_, axis=axes, keepdims=keepdims)[0]
+    return out, ops.broadcast_equal(op.in_, _spread(ops, op, out, op.in_, axes))
 
 
 def _write_device(reduce: str) -> Rule:
     def write(ops: Builder, op: Call) -> tuple[Value, ...]:
-        out, mask = _extreme(ops, op, op.in_, reduce, True)
+        out, mask = _extreme(ops, op, reduce, True)
         count = ops.reduce_sum(ops.cast(mask, dtype=INT32), axis=_axes(op, op.in_.rank), keepdims=True)
         return out, mask, count
 
@@ -72,7 +72,7 @@ def _write_device(reduce: str) -> Rule:
 
 
 def _write_global(reduce: str) -> Rule:
-    return lambda ops, op: _extreme(ops, op, ops.reshape_like(op.in_, op.device_count), reduce, op.keepdims)
+    return lambda ops, op: _extreme(ops, op, reduce, op.keepdims)
 
 
 def _write_device_gradient(ops: Builder, op: Call) -> Value:

@@ -34,8 +34,6 @@ def _check_of_list(op: Call) -> None:
     expect_dtype(op, "in", op.in_, (op.dtype,))
     expect_rank(op, "in", op.in_, len(op.instance_shape), -1)
     first = op.in_.rank - len(op.instance_shape)
-    if None in op.in_.shape[first:]:
-        raise op.error(f"expected static sizes of the tensors of in, got {op.in_}")
     for axis, size in enumerate(op.instance_shape, first):
         expect_dim(op, f"axis {axis} of in, whose tensors have the shape {list(op.instance_shape)},",
                    op.in_.shape[axis], size)  # fmt: skip

@@ -73,6 +73,21 @@ def with_device(init: Callable[..., None]) -> Callable[..., None]:
     return made
 
 
+class SignatureOf:
+    """The signature of instances, which is that of their method `name`; a class has that of its `__init__`."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, instance: Any, owner: type) -> inspect.Signature:
+        return self.of_class(owner) if instance is None else inspect.signature(getattr(instance, self.name))
+
+    def of_class(self, owner: Any) -> inspect.Signature:
+        """The signature of a class."""
+        plain = inspect.signature(owner.__init__)
+        return plain.replace(parameters=list(plain.parameters.values())[1:])
+
+
 class Module(Stateful):
     """The base of every layer: `forward` defines the computation.
 
@@ -146,9 +161,7 @@ class Module(Stateful):
         """Has `hook(module, prefix, keep_vars)` called before `state_dict` reads the module."""
         return self._hung().reading.add(hook)
 
-    @property
-    def __signature__(self) -> inspect.Signature:
-        return inspect.signature(self.forward)
+    __signature__ = SignatureOf("forward")
 
     @property
     def training(self) -> bool:

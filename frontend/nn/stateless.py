@@ -7,22 +7,32 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from oneflow.frontend import functional as F  # noqa: N812
-from oneflow.frontend.nn.module import Module
+from oneflow.frontend.nn.module import Module, SignatureOf
+
+
+class _OptionsSignature(SignatureOf):
+    """The signature of a class of functions: its options."""
+
+    def of_class(self, owner: Any) -> inspect.Signature:
+        options: inspect.Signature = owner.options
+        return options
 
 
 class Function(Module):
     """A module that calls a function with stored options."""
 
+    __signature__ = _OptionsSignature("forward")
     function: Callable[..., Any]
-    options: tuple[str, ...] = ()
+    options = inspect.Signature()
     defaults: tuple[tuple[str, Any], ...] = ()
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()
-        if len(args) > len(self.options):
-            raise TypeError(f"expected at most {len(self.options)} arguments for {type(self).__name__}")
-        options = dict(zip(self.options, args, strict=False))
-        unknown = (kwargs.keys() - set(self.options)) | (kwargs.keys() & options.keys())
+        names = self.options.parameters
+        if len(args) > len(names):
+            raise TypeError(f"expected at most {len(names)} arguments for {type(self).__name__}")
+        options = dict(zip(names, args, strict=False))
+        unknown = (kwargs.keys() - set(names)) | (kwargs.keys() & options.keys())
         if unknown:
             raise TypeError(f"unexpected arguments {sorted(unknown)} for {type(self).__name__}")
         self.chosen = dict(self.defaults) | options | kwargs
@@ -38,9 +48,10 @@ class Function(Module):
 
 def _layer(name: str, function: Callable[..., Any], operands: int = 1, **defaults: Any) -> type[Function]:
     """The class of a function whose options are its parameters beyond the operands."""
-    parameters = list(inspect.signature(function).parameters)[operands:]
+    parameters = list(inspect.signature(function).parameters.values())[operands:]
+    stated = [p.replace(default=defaults.get(p.name, p.default)) for p in parameters]
     members = {
-        "function": staticmethod(function), "options": tuple(parameters), "defaults": tuple(defaults.items()),
+        "function": staticmethod(function), "options": inspect.Signature(stated), "defaults": tuple(defaults.items()),
         "__doc__": f"The module of a function: {inspect.getdoc(function)}", "__module__": __name__,
     }  # fmt: skip
     return type(name, (Function,), members)

@@ -4,5 +4,6 @@
 stages of a call with `stages`: `generic` decides which element reads are operands of a `linalg.generic`, `bodies`
 writes bodies in arith and math through `scalars`, `hoist` moves checks out of loops, `regroup` collapses and expands
 dimensions. `sizes` computes extents outside of loops, `checks` writes run-time checks, `emit` single operations.
-`shape_guards` and `shape_assertions` check what types require of dynamic sizes.
+`shape_guards` and `shape_assertions` check what types require of dynamic sizes, `dynamic_sizes` before operators are
+converted: `assert_sizes` is the pass that does so for composite operators.
 """

@@ -46,8 +46,13 @@ class Checks:
         block = ir.InsertionPoint.current.block
         if got == wanted or (block, got, wanted) in self._checked:
             return
-        self._checked |= {(block, got, wanted), (block, wanted, got)}
+        self.remember(got, wanted)
         self._call(CHECK_SIZE, [self._as_i64(got), self._as_i64(wanted), self._site(text, location)], [])
+
+    def remember(self, got: Value, wanted: Value) -> None:
+        """Remembers that the block of the insertion point has a check of these sizes."""
+        block = ir.InsertionPoint.current.block
+        self._checked |= {(block, got, wanted), (block, wanted, got)}
 
     def write_sites(self) -> None:
         """Writes the attribute `oneflow.sites` of the module."""

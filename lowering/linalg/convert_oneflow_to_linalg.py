@@ -13,7 +13,7 @@ from oneflow.dialect._mlir import ir
 from oneflow.dialect.compute import Input, Reshape, Stage, is_natural
 from oneflow.dialect.record import Call, OperatorError, Registry, infer
 from oneflow.dialect.tensor_desc import TensorDesc
-from oneflow.lowering.linalg.checks import Checks
+from oneflow.lowering.linalg.checks import CHECK_SIZE, Checks
 from oneflow.lowering.linalg.control import Controls
 from oneflow.lowering.linalg.conversion_cache import ConversionCache
 from oneflow.lowering.linalg.emit import BARRIER, Emitter, Value
@@ -23,7 +23,7 @@ from oneflow.lowering.linalg.rules import RULES
 from oneflow.lowering.linalg.scalars import Scalars
 from oneflow.lowering.linalg.shape_assertions import ShapeAssertions
 from oneflow.lowering.linalg.sizes import Shapes, cast_source
-from oneflow.lowering.linalg.stages import StageBuilder
+from oneflow.lowering.linalg.stages import StageBuilder, operand_names
 from oneflow.passes.base import Pass, PassError
 from oneflow.passes.registry import register_pass
 from oneflow.passes.walk import gather
@@ -214,6 +214,24 @@ class _Converter:
             self.checks.size(holds, self.e.index(1), f"cf.assert: {op.attributes['msg'].value}", op.location)
         op.erase()
 
+    def _remember_check(self, op: ir.Operation) -> None:
+        """Remembers the sizes that a check of an earlier pass compares, so that they are not compared again."""
+        if op.attributes["callee"].value == CHECK_SIZE:
+            with ir.InsertionPoint(op), op.location:
+                self.checks.remember(*(self._compared(v) for v in list(op.operands)[:2]))
+
+    def _compared(self, operand: Value) -> Value:
+        """The size that is an operand of a check: the value that the checks of this pass have for it."""
+        known = _constant(operand)
+        if known is not None:
+            return self.shapes.value(known)
+        size = operand.owner.operands[0]
+        if isinstance(size.owner, ir.Block) or size.owner.name != "tensor.dim":
+            return size
+        source, position = size.owner.operands
+        dim = _constant(position)
+        return size if dim is None else self.shapes.value(self.shapes.extent(source, dim))
+
     def _check_loop_carried(self, op: ir.Operation) -> None:
         """Checks that loop-carried tensors keep their sizes, for which memory is allocated."""
         if op.block.owner.operation.name not in LOOPS:
@@ -255,7 +273,9 @@ class _Converter:
 
         Loops of element-wise operators check the sizes of their operands, and reshapes the number of elements.
         """
-        builder = StageBuilder(RULES, self.e, self.shapes, self.checks, operands, _names(use.call), use.op.name)
+        builder = StageBuilder(
+            RULES, self.e, self.shapes, self.checks, operands, operand_names(use.call), use.op.name
+        )
         stages = meaning.stages(meaning.input_stages(use.call), use.results)
         for stage in stages:
             builder.sizes.extents(stage.shape)
@@ -305,6 +325,7 @@ LOOPS = frozenset({"scf.for", "scf.while"})
 CHECKED: Mapping[str, Callable[[_Converter, ir.Operation], None]] = {
     dialect.CAST: _Converter._check_cast,
     "cf.assert": _Converter._check_assert,
+    "func.call": _Converter._remember_check,
     "scf.yield": _Converter._check_loop_carried,
     "scf.condition": _Converter._check_loop_carried,
 }
@@ -315,11 +336,7 @@ def _is_view(stage: Stage) -> bool:
     return isinstance(stage, Reshape) and isinstance(stage.source, Input)
 
 
-def _names(call: Call) -> list[str]:
-    names: list[str] = []
-    for name, operand in call.inputs.items():
-        if isinstance(operand, tuple):
-            names += [f"{name}[{i}]" for i in range(len(operand))]
-        elif operand is not None:
-            names.append(name)
-    return names
+def _constant(value: Value) -> int | None:
+    """The integer that a value is, where the program states it."""
+    owner = value.owner
+    return None if isinstance(owner, ir.Block) or owner.name != "arith.constant" else owner.attributes["value"].value

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Sequence
 
 from oneflow.dialect import scalar as s
 from oneflow.dialect.compute import as_expr, is_natural
-from oneflow.dialect.record import Call
+from oneflow.dialect.record import Call, Rule
 from oneflow.dialect.scalar import Expr
 from oneflow.lowering.linalg.shape_guards import Requirement, requirements
 from oneflow.lowering.linalg.stages import StageBuilder
@@ -21,11 +21,14 @@ class ShapeAssertions:
     def __init__(self) -> None:
         self._known: dict[Hashable, list[Requirement]] = {}
 
-    def check(self, builder: StageBuilder, call: Call) -> None:
-        """Fails the run where the types of `call`, whose stages are `builder`'s, would refuse the sizes."""
-        key = (call.record.name, tuple(call.inputs.items()), tuple(call.attrs.items()))
+    def check(self, builder: StageBuilder, call: Call, rule: Rule | None = None) -> None:
+        """Fails the run where `rule`, by default that of the types of `call`, would refuse the sizes.
+
+        The operands of `builder` are those of the call.
+        """
+        key = (rule, call.record.name, tuple(call.inputs.items()), tuple(call.attrs.items()))
         if key not in self._known:
-            self._known[key] = requirements(call)
+            self._known[key] = requirements(call, rule)
         for requirement in self._known[key]:
             _check(builder, requirement)
 

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from oneflow.dialect import dtypes
 from oneflow.dialect import scalar as s
 from oneflow.dialect.compute import as_expr, is_natural
-from oneflow.dialect.record import Call, OperatorError, flatten, infer
+from oneflow.dialect.record import Call, OperatorError, Rule, flatten, infer
 from oneflow.dialect.scalar import Expr
 from oneflow.dialect.tensor_desc import TensorDesc
 
@@ -81,8 +81,8 @@ class Requirement:
         return value
 
 
-def requirements(call: Call) -> list[Requirement]:
-    """The requirements of a call's types on its dynamic sizes.
+def requirements(call: Call, rule: Rule | None = None) -> list[Requirement]:
+    """The requirements of `rule`, by default that of a call's types, on the call's dynamic sizes.
 
     Empty where the rule needs the number of a dynamic size (for some operations, such as times 1.5, that is a
     TypeError), or has too many guards.
@@ -90,7 +90,7 @@ def requirements(call: Call) -> list[Requirement]:
     if all(d.is_static for d in flatten(call.inputs.values())):
         return []
     try:
-        return list(dict.fromkeys(_required(_DecisionTree(call).grow(()))))
+        return list(dict.fromkeys(_required(_DecisionTree(call, rule or _types).grow(()))))
     except (_UndecidableError, TypeError):
         return []
 
@@ -113,9 +113,10 @@ _Outcome: TypeAlias = "bool | tuple[Guard, _Outcome, _Outcome]"
 
 @dataclass
 class _DecisionTree:
-    """The decision tree of a call's rule, over guards."""
+    """The decision tree of a rule for a call, over guards."""
 
     call: Call
+    rule: Rule
     runs: int = 0
 
     def grow(self, answers: tuple[Answer, ...]) -> _Outcome:
@@ -124,7 +125,7 @@ class _DecisionTree:
         if self.runs > _MAX_RUNS:
             raise _UndecidableError
         try:
-            _run(self.call, _Path(answers))
+            self.rule(_symbolic(self.call, _Path(answers)))
         except _OpenGuardError as undecided:
             yes, no = (self.grow((*answers, (undecided.guard, answer))) for answer in (True, False))
             return False if yes is no is False else (undecided.guard, yes, no)
@@ -155,8 +156,12 @@ def _required(outcome: _Outcome) -> Iterator[Requirement]:
             yield Requirement(r.guard, r.holds, conditions)
 
 
-def _run(call: Call, path: _Path) -> None:
-    """Runs the rule on symbolic sizes that take the answers of `path`."""
+def _types(call: Call) -> Any:
+    return infer(call.record, call)
+
+
+def _symbolic(call: Call, path: _Path) -> Call:
+    """The call with symbolic sizes that take the answers of `path`."""
     numbers = iter(range(len(call.operands)))
 
     def stated(desc: TensorDesc) -> TensorDesc:
@@ -168,7 +173,7 @@ def _run(call: Call, path: _Path) -> None:
         return TensorDesc(tuple(sizes), desc.dtype)  # type: ignore[arg-type]
 
     inputs = {k: tuple(map(stated, v)) if isinstance(v, tuple) else v and stated(v) for k, v in call.inputs.items()}
-    infer(call.record, Call(call.record, inputs, call.attrs))
+    return Call(call.record, inputs, call.attrs)
 
 
 class _Path:

@@ -13,6 +13,7 @@ from oneflow.dialect import dtypes
 from oneflow.dialect._mlir import ir, linalg
 from oneflow.dialect.compute import Stage
 from oneflow.dialect.dtypes import DType
+from oneflow.dialect.record import Call
 from oneflow.dialect.scalar import Expr
 from oneflow.lowering.linalg.bodies import Body, Context, dependent_nodes
 from oneflow.lowering.linalg.checks import SHARED_DIMENSION, Checks
@@ -156,3 +157,14 @@ class StageBuilder:
         stage = load.value
         name = self.names[stage.number] if isinstance(stage, c.Input) else "an intermediate result"
         return f"dimension {dim} of {name}"
+
+
+def operand_names(call: Call) -> list[str]:
+    """The names of a call's operands in errors, one for each operand that there is."""
+    names: list[str] = []
+    for name, operand in call.inputs.items():
+        if isinstance(operand, tuple):
+            names += [f"{name}[{i}]" for i in range(len(operand))]
+        elif operand is not None:
+            names.append(name)
+    return names

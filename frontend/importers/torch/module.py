@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -27,7 +26,7 @@ from oneflow.frontend.eager.tensor import wrapped
 from oneflow.frontend.importers.torch.exchange import to_array, to_tensor
 from oneflow.frontend.importers.torch.graph import Graph
 from oneflow.frontend.methods import inplace, methods  # noqa: F401  gives tensors their methods
-from oneflow.frontend.nn.module import Module, Parameter
+from oneflow.frontend.nn.module import Module, Parameter, SignatureOf
 from oneflow.frontend.tracing.trace import trace
 
 _STATE = (InputKind.PARAMETER, InputKind.BUFFER)
@@ -223,9 +222,7 @@ class TorchModule(Module):
         specs = {name: known.spec for kind, name, known in self._inputs if kind in _STATE and name in state}
         return trace(main, specs, [x.spec for x in self._user_inputs if x.spec is not None])
 
-    @property
-    def __signature__(self) -> inspect.Signature:
-        return inspect.signature(self._results)
+    __signature__ = SignatureOf("_results")
 
 
 def _written(leaves: Sequence[str], structure: Any) -> str:

@@ -24,11 +24,11 @@ from oneflow.dialect.ir_builder import IRBuilder
 from oneflow.dialect.record import Call, Registry, distribute
 from oneflow.dialect.tensor_desc import TensorDesc, from_mlir
 from oneflow.lowering.kernels.nodes import Unsupported
+from oneflow.lowering.linalg.dynamic_sizes import DynamicSizes
 from oneflow.lowering.triton.codegen.kernel import Kernel, Tensor, bytes_of
 from oneflow.lowering.triton.codegen.views import View, Views
 from oneflow.lowering.triton.early_compilation import announce, has_listener
 from oneflow.lowering.triton.source import Source
-from oneflow.lowering.triton.templates.dynamic_sizes import DynamicSizes
 from oneflow.passes.base import Pass
 from oneflow.passes.registry import register_pass
 

@@ -1,6 +1,7 @@
 """Modules: names, state, modes, conversion, and what is compiled of them."""
 
 import copy
+import inspect
 
 import numpy as np
 import pytest
@@ -236,3 +237,12 @@ def test_clipping_refuses_gradients_that_are_not_finite():
     w.grad = flow.tensor([np.nan, 1.0])
     with pytest.raises(RuntimeError, match="a finite norm, it is nan"):
         nn.utils.clip_grad_norm_([w], 1.0, error_if_nonfinite=True)
+
+
+def test_signatures():
+    """A layer's class has the signature of its `__init__`, an instance that of `forward`."""
+    assert list(inspect.signature(nn.ReLU).parameters) == ["inplace"]
+    assert inspect.signature(nn.Linear(2, 3)) == inspect.signature(nn.Linear(2, 3).forward)
+    for name, layer in vars(nn).items():
+        if isinstance(layer, type) and issubclass(layer, nn.Module):
+            assert "self" not in inspect.signature(layer).parameters, name
