@@ -47,7 +47,7 @@ from oneflow.frontend.tracing.callables import Callee, bind, entry_name, filled,
 from oneflow.frontend.tracing.capture import layout_of
 from oneflow.frontend.tracing.trace import INLINE_BYTES, trace, trace_call
 from oneflow.frontend.tracing.traced import Traced
-from oneflow.lowering.triton.names import AUTOTUNE
+from oneflow.lowering.options import AUTOTUNE
 from oneflow.passes.pipeline import without_garbage_collection
 from oneflow.passes.sbp import STRATEGIES
 from oneflow.runtime.footprint import Footprint
