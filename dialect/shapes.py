@@ -93,7 +93,7 @@ def expect_pairs(op: Call, name: str, desc: TensorDesc) -> None:
         OperatorError: the last axis has another size than 2.
     """
     expect_rank(op, name, desc, 1, -1)
-    if desc.shape[-1] != 2:
+    if (desc.shape or ())[-1:] != (2,):
         raise op.error(f"expected {name} to have a static size of 2 along the last axis, the two parts, got {desc}")
 
 

@@ -94,8 +94,18 @@ BAD = [
     Bad("imag_grad", [t(2)], dtype=complex64, match="expected dout of type f32, f64, got complex<f32>"),
     Bad("conj_physical", [t(2)], match="expected x of type complex<f32>"),
     Bad("view_as_complex", [t(2, 3)], match="expected x to have a static size of 2 along the last axis"),
-    Bad("fourier_of_pairs", [t(4, 3)], {"dims": [0], "form": "c2c", "forward": True, "factor": 1.0}, match="a static size of 2"),
-    Bad("fourier_of_pairs", [t(4, 2)], {"dims": [0], "form": "r2r", "forward": True, "factor": 1.0}, match="form to be one of"),
+    Bad(
+        "fourier_of_pairs",
+        [t(4, 3)],
+        {"dims": [0], "form": "c2c", "forward": True, "factor": 1.0},
+        match="a static size of 2",
+    ),
+    Bad(
+        "fourier_of_pairs",
+        [t(4, 2)],
+        {"dims": [0], "form": "r2r", "forward": True, "factor": 1.0},
+        match="form to be one of",
+    ),
     Bad("fourier_of_pairs", [t(4, 2)], {"dims": [2], "form": "c2c", "forward": True, "factor": 1.0}, match="dims"),
     Bad(
         "fourier_of_pairs", [t(4, 2)], {"dims": [0], "form": "c2r", "forward": False, "factor": 1.0, "size": 9},
