@@ -1,4 +1,4 @@
-"""Backends: what compiles programs and holds arrays, by the type of device in names such as `cuda:1`.
+"""Device backends: what compiles programs and holds arrays, by the type of device in names such as `cuda:1`.
 
     backends.BACKENDS["cpu"].compile_program(module, "main")        backends.ACCELERATORS["cuda"].put(array, 1)
 

@@ -1,6 +1,7 @@
-"""Guards: what a traced program depends on besides its arguments, gathered as data while a function is traced.
+"""Guards: what a traced program depends on besides its arguments; a guard that fails means recompilation.
 
-`compile/guarded_call.py` compares these data before each run; where a guard fails, the function is traced again.
+Guards are gathered as data while a function is traced. `compile/guarded_call.py` compares these data before each run;
+where a guard fails, the function is traced again.
 """
 
 from __future__ import annotations
