@@ -26,8 +26,8 @@ from gpu_rows import multiply
 import oneflow as flow
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.record import REGISTRY
+from oneflow.lowering.options import AUTOTUNE
 from oneflow.lowering.triton.launch.program import read_program
-from oneflow.lowering.triton.names import AUTOTUNE
 from oneflow.lowering.triton.source import Source
 from oneflow.runtime import native
 from oneflow.runtime.cuda import driver

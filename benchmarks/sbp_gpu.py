@@ -28,7 +28,7 @@ from steps import step_of
 
 import oneflow as flow
 from oneflow.runtime.collectives import mpi, nccl
-from oneflow.runtime.cuda.array import DeviceArray
+from oneflow.runtime.cuda.array import CudaArray
 from oneflow.testing.host_cuda import host_cuda
 from oneflow.testing.host_nccl import host_nccl
 from oneflow.tools.ranks import launcher
@@ -101,8 +101,8 @@ def reduce(rank: Rank) -> Iterator[str]:
     stream = int(flow.cuda.current_stream(rank.gpu.number).handle)
     for size in rank.sizes.bytes:
         tensor = flow.tensor(np.ones(size // 4, np.float32)).to_global(rank.placement, flow.sbp.partial_sum)
-        source = DeviceArray.of(np.ones(size // 4, np.float32), rank.gpu)
-        target = DeviceArray.of(np.zeros(size // 4, np.float32), rank.gpu)
+        source = CudaArray.of(np.ones(size // 4, np.float32), rank.gpu)
+        target = CudaArray.of(np.zeros(size // 4, np.float32), rank.gpu)
 
         def alone(pair: tuple[int, int] = (source.address, target.address), count: int = size // 4) -> None:
             kinds = nccl.TYPES["float32"], nccl.REDUCTIONS["sum"]

@@ -56,29 +56,30 @@ class Value:
         """The number of dimensions."""
         return self.desc.rank
 
-    def __add__(self, other: Value | Scalar) -> Any:
+    def __add__(self, other: Value | Scalar) -> Value:
         return self.builder.binary("add", self, other)
 
-    def __radd__(self, other: Scalar) -> Any:
+    def __radd__(self, other: Scalar) -> Value:
         return self.builder.binary("add", self, other)
 
-    def __sub__(self, other: Value | Scalar) -> Any:
+    def __sub__(self, other: Value | Scalar) -> Value:
         return self.builder.binary("sub", self, other)
 
-    def __rsub__(self, other: Scalar) -> Any:
+    def __rsub__(self, other: Scalar) -> Value:
         return self.builder.binary("add", -self, other)
 
-    def __mul__(self, other: Value | Scalar) -> Any:
+    def __mul__(self, other: Value | Scalar) -> Value:
         return self.builder.binary("mul", self, other)
 
-    def __rmul__(self, other: Scalar) -> Any:
+    def __rmul__(self, other: Scalar) -> Value:
         return self.builder.binary("mul", self, other)
 
-    def __truediv__(self, other: Value | Scalar) -> Any:
+    def __truediv__(self, other: Value | Scalar) -> Value:
         return self.builder.binary("div", self, other)
 
-    def __neg__(self) -> Any:
-        return self.builder.negative(self)
+    def __neg__(self) -> Value:
+        negated: Value = self.builder.negative(self)
+        return negated
 
 
 class Builder(ABC):

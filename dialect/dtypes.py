@@ -5,6 +5,7 @@ Read by everything that asks what an element is.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 import ml_dtypes
@@ -41,7 +42,7 @@ class DType:
         """Whether values are complex numbers."""
         return self.kind == "complex"
 
-    @property
+    @functools.cached_property
     def is_inexact(self) -> bool:
         """Whether values are floating-point or complex numbers: those that have gradients."""
         return self.kind in ("float", "complex")

@@ -13,9 +13,11 @@ from dataclasses import dataclass
 from oneflow.frontend.core.devices import COMPILE_OPTIONS, PRESENT, Device, device
 from oneflow.frontend.functional.random import get_rng_state, manual_seed, set_rng_state
 from oneflow.frontend.methods.tensor_type import typed_tensors
-from oneflow.lowering.triton.names import AUTOTUNE, DETERMINISTIC, PRECISION, PRECISIONS
-from oneflow.runtime.cuda import driver
-from oneflow.runtime.cuda import stream as streams
+from oneflow.lowering.options import AUTOTUNE, DETERMINISTIC, PRECISION, PRECISIONS
+from oneflow.runtime import device_array
+from oneflow.runtime.backends import ACCELERATORS
+
+_BACKEND = ACCELERATORS["cuda"]
 
 #: The classes of tensors on devices, and the random state, which devices share with the host.
 _TABLES = {
@@ -84,9 +86,7 @@ def set_device(place: str | Device | int) -> None:
     Raises:
         CudaError: there is no such device.
     """
-    number = place if isinstance(place, int) else device(place).index
-    driver.device(number)
-    PRESENT[0] = number
+    PRESENT[0] = _BACKEND.open_device(_number(place)).number
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def get_device_properties(place: str | Device | int | None = None) -> Properties
     Raises:
         CudaError: there is no such device.
     """
-    return Properties(*_driver_device(place).properties)
+    return Properties(*_BACKEND.open_device(_number(place)).properties)
 
 
 def get_device_name(place: str | Device | int | None = None) -> str:
@@ -135,38 +135,35 @@ def is_available() -> bool:
 
 def device_count() -> int:
     """How many CUDA devices there are; 0 where the driver or its Python bindings are missing."""
-    try:
-        return driver.device_count()
-    except driver.CudaError:
-        return 0
+    return _BACKEND.device_count()
 
 
-def _driver_device(place: str | Device | int | None) -> driver.Device:
-    """The device of the driver for a device, its name or its number."""
-    return driver.device(place if isinstance(place, int) else device(place or "cuda").index)
+def _number(place: str | Device | int | None) -> int:
+    """The number of a device, of its name, or of none: the present device."""
+    return place if isinstance(place, int) else device(place or "cuda").index
 
 
-def Stream(place: str | Device | int | None = None) -> streams.Stream:  # noqa: N802
+def Stream(place: str | Device | int | None = None) -> device_array.Stream:  # noqa: N802
     """A new stream of a device.
 
     Raises:
         CudaError: there is no such device.
     """
-    return streams.Stream(_driver_device(place))
+    return _BACKEND.make_stream(_number(place))
 
 
-def stream(target: streams.Stream) -> AbstractContextManager[streams.Stream]:
+def stream(target: device_array.Stream) -> AbstractContextManager[device_array.Stream]:
     """A context in which this thread's work on the stream's device goes to that stream."""
-    return streams.using(target)
+    return _BACKEND.using_stream(target)
 
 
-def current_stream(place: str | Device | int | None = None) -> streams.Stream:
+def current_stream(place: str | Device | int | None = None) -> device_array.Stream:
     """The stream to which this thread's work on a device goes; `handle` is CUDA's.
 
     Raises:
         CudaError: there is no such device.
     """
-    return streams.current(_driver_device(place))
+    return _BACKEND.current_stream(_number(place))
 
 
 def synchronize(place: str | Device | int | None = None) -> None:
@@ -175,13 +172,12 @@ def synchronize(place: str | Device | int | None = None) -> None:
     Raises:
         CudaError: there is no such device, or work on it failed.
     """
-    streams.synchronize(_driver_device(place))
+    _BACKEND.synchronize(_number(place))
 
 
 def memory_allocated(place: str | Device | int | None = None) -> int:
     """The bytes on a device that tensors and the workspace of programs take."""
-    handle = _driver_device(place)
-    return handle.memory()[0] - streams.cached_bytes(handle)
+    return _BACKEND.memory_allocated(_number(place))
 
 
 def max_memory_allocated(place: str | Device | int | None = None) -> int:
@@ -189,17 +185,14 @@ def max_memory_allocated(place: str | Device | int | None = None) -> int:
 
     They include memory that streams and programs keep for later results, which `memory_allocated` leaves out.
     """
-    return _driver_device(place).memory()[1]
+    return _BACKEND.max_memory_allocated(_number(place))
 
 
 def reset_peak_memory_stats(place: str | Device | int | None = None) -> None:
     """Starts the peak of `max_memory_allocated` anew."""
-    _driver_device(place).reset_peak()
+    _BACKEND.reset_peak_memory(_number(place))
 
 
 def empty_cache(place: str | Device | int | None = None) -> None:
     """Gives unused memory back to the system."""
-    handle = _driver_device(place)
-    streams.clear_result_pools(handle)
-    streams.trim(handle)
-    handle.trim()
+    _BACKEND.empty_cache(_number(place))

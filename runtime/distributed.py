@@ -34,7 +34,7 @@ from oneflow.runtime.collectives.operations import carry_out
 from oneflow.runtime.collectives.resharding import Resharding, Sharding
 from oneflow.runtime.collectives.threads import ThreadWorld
 from oneflow.runtime.collectives.transport import Array, World, WorldError
-from oneflow.runtime.cuda.array import DeviceArray
+from oneflow.runtime.device_array import DeviceArray
 from oneflow.runtime.executable import CpuExecutable, Options, compile_module, signature_of
 
 if TYPE_CHECKING:

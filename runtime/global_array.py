@@ -15,11 +15,12 @@ from oneflow.dialect.lazy import lazy
 from oneflow.dialect.nd_sbp import Mesh, NdSbp, devices, format_nd_sbp, group, problem
 from oneflow.dialect.sbp import S, Sbp
 from oneflow.dialect.tensor_desc import TensorDesc
+from oneflow.runtime.backends import ACCELERATORS
 from oneflow.runtime.collectives import mpi
 from oneflow.runtime.collectives.nccl import gpus
 from oneflow.runtime.collectives.resharding import Sharding
 from oneflow.runtime.collectives.transport import World
-from oneflow.runtime.cuda.array import DeviceArray
+from oneflow.runtime.device_array import DeviceArray
 from oneflow.runtime.shaped import Shaped
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ class Placement:
         """
         if self.type == "cpu":
             return pieces
-        return {p: DeviceArray.of(a, gpus(self.world).device) for p, a in pieces.items()}
+        return {p: ACCELERATORS[self.type].put(a, gpus(self.world).device.number) for p, a in pieces.items()}
 
     def sharding(self, nd: NdSbp) -> Sharding:
         """The sharding of a layout over the ranks of the job."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from oneflow.dialect.record import REGISTRY, Operator, Registry
 from oneflow.dialect.tensor_desc import TensorDesc, from_mlir
 from oneflow.passes.infer_types import InferTypes
 from oneflow.runtime.arguments import ArgumentError, bind
-from oneflow.runtime.cuda.array import is_on_device
+from oneflow.runtime.backends import accelerator_of
 from oneflow.runtime.executable import CpuExecutable, Options, compile_module, is_named, signature_of
 from oneflow.runtime.footprint import Footprint
 from oneflow.runtime.protocol import Executable, FastPath
@@ -60,6 +60,8 @@ def _needs_static(record: Operator) -> bool:
 
 class Sized(Generic[E]):
     """The common part of executables that compile for each set of sizes: the programs, and queries of the latest."""
+
+    is_sized: ClassVar[bool] = True
 
     def __init__(self, module: ir.Module, entry: str, registry: Registry, compile: Callable[[ir.Module], E]) -> None:
         self.inputs, self.outputs = signature_of(module, entry)
@@ -102,7 +104,7 @@ class Sized(Generic[E]):
         Raises:
             ArgumentError: an argument has a shape that the program does not allow.
         """
-        shapes = tuple(tuple(x.shape) if is_on_device(x) else np.shape(x) for x in arrays)
+        shapes = tuple(np.shape(x) if accelerator_of(x) is None else tuple(x.shape) for x in arrays)
         for parameter, shape in zip(self.inputs, shapes, strict=True):
             if not TensorDesc(shape, parameter.desc.dtype).refines(parameter.desc):
                 raise ArgumentError(

@@ -26,8 +26,8 @@ from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.reader import ProgramError, read_module
 from oneflow.dialect.record import REGISTRY, suggestion
 from oneflow.frontend.core.devices import Device, compile_for, device, set_compile_option
+from oneflow.lowering.options import AUTOTUNE
 from oneflow.lowering.pipelines import STAGES, pipeline_between
-from oneflow.lowering.triton.names import AUTOTUNE
 from oneflow.passes.pipeline import Pipeline, Watch
 from oneflow.passes.sbp import STRATEGIES
 from oneflow.tools import ranks

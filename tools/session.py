@@ -10,8 +10,8 @@ from oneflow.dialect._mlir import ir
 from oneflow.dialect.lazy import lazy
 from oneflow.dialect.reader import Diagnostic, ProgramError, read_module
 from oneflow.dialect.record import REGISTRY
+from oneflow.lowering.options import AUTOTUNE
 from oneflow.lowering.targets.choice import gpu_target
-from oneflow.lowering.triton.names import AUTOTUNE
 from oneflow.passes.base import parse_bool
 from oneflow.passes.pipeline import Pipeline, PipelineFailure, Watch
 from oneflow.tools.arguments import Arguments

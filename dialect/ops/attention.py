@@ -110,7 +110,8 @@ def _grouped(ops: Builder, x: Value, like: Value) -> Value:
     assert heads is not None and groups is not None and rows is not None, (
         "_expect_static refuses sizes that are not static"
     )
-    return ops.reshape(x, shape=[batch, groups, heads // groups * rows, n])
+    value: Value = ops.reshape(x, shape=[batch, groups, heads // groups * rows, n])
+    return value
 
 
 def _like(ops: Builder, x: Value, shape: Any) -> Value:
@@ -125,16 +126,17 @@ def _product(ops: Builder, a: Value, b: Value, **flags: bool) -> Value:
 
 def _scores(ops: Builder, op: Call) -> Value:
     """The operand of the softmax, in the accumulator's type."""
-    scores = widen(ops, _product(ops, op.query, op.key, transpose_b=True)) * op.scale
+    scores: Value = widen(ops, _product(ops, op.query, op.key, transpose_b=True)) * op.scale
     if op.mask is not None:
         scores = ops.broadcast_add(scores, widen(ops, op.mask))
-    if not op.causal:
-        return scores
-    return ops.tril(scores, diagonal=0, floating_fill_value=-math.inf, is_floating_fill_value=True)
+    if op.causal:
+        scores = ops.tril(scores, diagonal=0, floating_fill_value=-math.inf, is_floating_fill_value=True)
+    return scores
 
 
 def _row(ops: Builder, x: Value) -> Value:
-    return ops.expand_dims(x, axis=3)
+    value: Value = ops.expand_dims(x, axis=3)
+    return value
 
 
 def _base(ops: Builder, op: Call, x: Value) -> Value:
@@ -145,7 +147,8 @@ def _base(ops: Builder, op: Call, x: Value) -> Value:
     if op.mask is None:
         return x
     kind = np.float64 if x.dtype == dtypes.float64 else np.float32
-    return ops.clip_by_scalar_min(x, floating_min=float(np.finfo(kind).min))
+    value: Value = ops.clip_by_scalar_min(x, floating_min=float(np.finfo(kind).min))
+    return value
 
 
 def _numpy_scores(query: Any, key: Any, mask: Any, scale: float, causal: bool) -> Any:
@@ -180,7 +183,8 @@ def _dropped(ops: Builder, op: Call, weights: Value) -> Value:
         return weights
     where = {"logical_shape": op.logical_shape, "logical_begin": op.logical_begin}
     kept = ops.random_mask_like(weights, op.offset, rate=op.rate, seed=op.seed, **where)
-    return ops.dropout_grad(weights, kept, scale=kept_scale(op.rate))
+    value: Value = ops.dropout_grad(weights, kept, scale=kept_scale(op.rate))
+    return value
 
 
 def _numpy_kept(weights: Any, offset: Any, rate: float, seed: int, logical_shape: Any, logical_begin: Any) -> Any:
@@ -228,7 +232,8 @@ class Attention:
 
         def by(which: int) -> Value:
             operands = (dy, op.query, op.key, op.value, op.mask, op.offset, op.logsumexp, delta)
-            return ops.attention_grad(*operands, **op.attrs)[which]
+            value: Value = ops.attention_grad(*operands, **op.attrs)[which]
+            return value
 
         def by_mask() -> Value:
             _, slope = _slopes(ops, op, dy, delta)

@@ -33,7 +33,7 @@ from oneflow.dialect.philox import kept_scale
 from oneflow.dialect.record import Call
 from oneflow.dialect.sbp import B, Factors, P, S, Sbp, SbpSignature
 from oneflow.dialect.shapes import expect_dtype, expect_rank
-from oneflow.dialect.tensor_desc import TensorDesc
+from oneflow.dialect.tensor_desc import Shape, TensorDesc
 
 MASKS = ("none", "causal_from_top_left", "causal_from_bottom_right")
 #: The layouts of queries: none holds keys and values alone.
@@ -192,8 +192,9 @@ def _numpy_own_sequences(sequences: Any, rows: int, columns: int, kind: str, off
         own = slice(starts[i], starts[i + 1])
         end = key_starts[i + 1] if lengths is None else key_starts[i] + lengths[i]
         keys = slice(key_starts[i], end)
-        block = np.ones(seen[own, keys].shape, np.bool_)
-        shift = block.shape[1] - block.shape[0] if kind == MASKS[2] else 0
+        own_rows, own_columns = seen[own, keys].shape
+        block = np.ones((own_rows, own_columns), np.bool_)
+        shift = own_columns - own_rows if kind == MASKS[2] else 0
         seen[own, keys] = block if kind == "none" else np.tril(block, offset + shift)
     return seen
 
@@ -233,7 +234,7 @@ def _attention_factors(op: Call) -> Factors:
     """The batch, whole heads, and without a causal mask the rows of the query can be split."""
     sizes = _attention_sizes(op)
     _, rows, heads, _ = sizes["query"]
-    shape = () if op.attn_bias is None else op.attn_bias.shape
+    shape: Shape = () if op.attn_bias is None else op.attn_bias.shape
     free = op.attn_mask_type == "none" and (len(shape) < 2 or shape[-2] in (1, rows))
     positions = "m" if free else "_"
     names = [layout_factors(op.query_layout, heads, positions)]

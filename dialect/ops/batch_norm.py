@@ -148,7 +148,8 @@ class Normalization:
         def element(*i: Expr) -> Expr:
             at = (i[axis],)
             value = (op.x[i] - mean[at]) * (inv[at] * op.gamma[at]) + op.beta[at]
-            return value if op._add_to_output is None else value + op._add_to_output[i]
+            element: Expr = value if op._add_to_output is None else value + op._add_to_output[i]
+            return element
 
         y = c.element_wise(op.x.shape, element, op.x.dtype)
         if unbiased is None:
@@ -228,7 +229,8 @@ def gradient_stages(op: Call, dy: Callable[..., Expr]) -> list[Stage]:
     axis = op.normalize_axis(op.axis, op.x.rank)
 
     def normal(*at: Expr) -> Expr:
-        return (op.x[at] - op.mean[(at[axis],)]) * op.inv_variance[(at[axis],)]
+        element: Expr = (op.x[at] - op.mean[(at[axis],)]) * op.inv_variance[(at[axis],)]
+        return element
 
     gamma_diff = fold_channels(op.x, axis, lambda *at: dy(*at) * normal(*at))
     beta_diff = fold_channels(op.x, axis, dy)
@@ -237,7 +239,8 @@ def gradient_stages(op: Call, dy: Callable[..., Expr]) -> list[Stage]:
     def element(*at: Expr) -> Expr:
         k = (at[axis],)
         rest = dy(*at) - (beta_diff[k] + normal(*at) * gamma_diff[k]) * scale
-        return rest * (op.inv_variance[k] * op.gamma[k])
+        element: Expr = rest * (op.inv_variance[k] * op.gamma[k])
+        return element
 
     return [gamma_diff, beta_diff, c.element_wise(op.x.shape, element, op.x.dtype)]
 

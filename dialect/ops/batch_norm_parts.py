@@ -151,7 +151,8 @@ composite(
 
 def _write_elements(ops: Builder, op: Call) -> Value:
     of = _of(ops, op)
-    return (op.input - of.spread(op.mean)) * of.spread(op.invstd * op.weight) + of.spread(op.bias)
+    value: Value = (op.input - of.spread(op.mean)) * of.spread(op.invstd * op.weight) + of.spread(op.bias)
+    return value
 
 
 def _numpy_elements(x: Any, weight: Any, bias: Any, mean: Any, invstd: Any, *, axis: Any) -> Any:
@@ -199,7 +200,8 @@ def _write_backward(ops: Builder, op: Call) -> Value:
     total = ops.cast(ops.reduce_sum(op.count, axis=[0]), dtype=op.input.dtype)
     along = of.spread(op.sum_dy_xmu * op.invstd * op.invstd / total)
     rest = op.grad_out - of.spread(op.sum_dy / total) - (op.input - of.spread(op.mean)) * along
-    return rest * of.spread(op.invstd * op.weight)
+    value: Value = rest * of.spread(op.invstd * op.weight)
+    return value
 
 
 def _numpy_backward(

@@ -59,7 +59,8 @@ def _written_bits(ops: Builder, y: Value) -> Value:
 
 
 def _numpy_bits(y: np.ndarray) -> np.ndarray:
-    return numpy_packed(y.reshape(1, y.size) > 0, BITS)[0]
+    array: np.ndarray = numpy_packed(y.reshape(1, y.size) > 0, BITS)[0]
+    return array
 
 
 @operator(

@@ -225,7 +225,8 @@ def _same_shapes(op: Call) -> TensorDesc:
 
 
 def _sum_reference(arrays: Sequence[np.ndarray]) -> np.ndarray:
-    return in_double(lambda *xs: functools.reduce(np.add, xs))(*arrays)
+    array: np.ndarray = in_double(lambda *xs: functools.reduce(np.add, xs))(*arrays)
+    return array
 
 
 elementwise(

@@ -110,7 +110,8 @@ class SparseSoftmaxCrossEntropy:
             label = s.checked(
                 s.cast(op.label[i], dtypes.index), shape[-1], "oneflow.sparse_softmax_cross_entropy: label"
             )
-            return s.log(sums[i]) - (x[(*i, label)] - high[i])
+            element: Expr = s.log(sums[i]) - (x[(*i, label)] - high[i])
+            return element
 
         prob = c.element_wise(shape, lambda *i: s.exp(x[i] - high[i[:-1]]) / sums[i[:-1]], x.dtype)
         return prob, c.element_wise(shape[:-1], loss, x.dtype)
@@ -162,7 +163,8 @@ class SparseSoftmaxCrossEntropyGrad:
     def compute(op: Call) -> Stage:
         def element(*i: Expr) -> Expr:
             hit = s.cast(op.label[i[:-1]], dtypes.index).eq(i[-1] + op.logical_begin)
-            return s.where(hit, op.prob[i] - 1.0, op.prob[i]) * op.dy[i[:-1]]
+            element: Expr = s.where(hit, op.prob[i] - 1.0, op.prob[i]) * op.dy[i[:-1]]
+            return element
 
         return c.element_wise(op.prob.shape, element, op.prob.dtype)
 
@@ -247,7 +249,8 @@ class Nll:
             _expect_all_classes(op)
             hits = -ops.nll_grad(ops.ones_like(op.output), op.input, op.target, **options)
             rows = range(op.target.rank)
-            return ops.reduce_sum(loss_sum * hits, axis=rows) if rows else loss_sum * hits
+            value: Value | None = ops.reduce_sum(loss_sum * hits, axis=rows) if rows else loss_sum * hits
+            return value
 
         if dout is None:
             return {"weight": weight}
@@ -265,7 +268,8 @@ class Nll:
             label, counts = _class_of(op, i)
 
             def read(at: Expr) -> Expr:
-                return -_weighted(x[(*i, at)], _weight_of(op, label))
+                element: Expr = -_weighted(x[(*i, at)], _weight_of(op, label))
+                return element
 
             return s.where(counts, in_piece(op, "target", label, x.shape[-1], read, x.dtype.accumulator), 0)
 
@@ -302,7 +306,8 @@ class NllGrad:
 
     def grad(ops: Builder, op: Call, ddx: Value) -> dict[str, Any]:
         def again(out_grad: Value, weight: Value | None) -> Value:
-            return ddx * ops.nll_grad(out_grad, op.input, op.target, weight, **op.attrs)
+            value: Value = ddx * ops.nll_grad(out_grad, op.input, op.target, weight, **op.attrs)
+            return value
 
         def weight() -> Value:
             _expect_all_classes(op)

@@ -99,7 +99,8 @@ def _as_real_grad(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
 
 def _to_pairs(ops: PartsBuilder, op: Call) -> Value:
     pairs = op.x.handle.pairs
-    return ops.stack(list(ops.parts(op.x)), axis=op.x.rank) if pairs is None else pairs
+    value: Value = ops.stack(list(ops.parts(op.x)), axis=op.x.rank) if pairs is None else pairs
+    return value
 
 
 def _as_real_types(op: Call) -> TensorDesc:

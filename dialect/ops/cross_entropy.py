@@ -90,7 +90,7 @@ class SoftmaxCrossEntropyGrad:
         expect_type(op, "label", prob)
         prob = prob.meet(op.label)
         expect_type(op, "dy", _row(prob))
-        return TensorDesc((*_row(prob).meet(op.dy).shape, prob.shape[-1]), prob.dtype)
+        return TensorDesc((*(_row(prob).meet(op.dy).shape or ()), prob.shape[-1]), prob.dtype)
 
     def sbp(op: Call) -> Factors:
         rank = op.prob.rank
@@ -110,7 +110,8 @@ class SoftmaxCrossEntropyGrad:
 
     def compute(op: Call) -> Stage:
         def element(*i: Expr) -> Expr:
-            return op.dy[i[:-1]] * (op.prob[i] - op.label[i])
+            element: Expr = op.dy[i[:-1]] * (op.prob[i] - op.label[i])
+            return element
 
         return c.element_wise(op.prob.shape, element, op.prob.dtype)
 
@@ -132,7 +133,7 @@ def _sparse_grad_types(op: Call) -> TensorDesc:
     row = _sparse_types(op)
     expect_type(op, "dy", row)
     classes = op.depth or op.prediction.shape[-1]
-    return TensorDesc((*row.meet(op.dy).shape, classes), row.dtype)
+    return TensorDesc((*(row.meet(op.dy).shape or ()), classes), row.dtype)
 
 
 def _sparse_sbp(op: Call) -> Factors:
@@ -159,7 +160,8 @@ def _sparse_by_parts(ops: Builder, op: Call) -> Value:
 
 def _sparse_grad_by_parts(ops: Builder, op: Call) -> Value:
     slope = widen(ops, op.dy) / _at_label(ops, op)
-    return ops.nll_grad(narrow(ops, slope, op.dy.dtype), op.prediction, op.label, ignore_index=NONE)
+    value: Value = ops.nll_grad(narrow(ops, slope, op.dy.dtype), op.prediction, op.label, ignore_index=NONE)
+    return value
 
 
 def _sparse_compute(op: Call) -> Stage:

@@ -62,7 +62,8 @@ class Exponential:
 
     def compute(op: Call) -> Stage:
         def draw(words: Any, *position: Any) -> Expr:
-            return s.log1p(-even(words, op.dtype)) * (-1.0 / op.lambd)
+            element: Expr = s.log1p(-even(words, op.dtype)) * (-1.0 / op.lambd)
+            return element
 
         return drawn(op, op.out_shape, draw, op.dtype)
 

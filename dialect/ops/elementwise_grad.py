@@ -180,7 +180,8 @@ class HardtanhGrad:
             )
             for bound in (op.min_val, op.max_val)
         ]
-        return ops.where(ops.broadcast_logical_or(*at), ops.zero_like(op.dy), op.dy)
+        value: Value = ops.where(ops.broadcast_logical_or(*at), ops.zero_like(op.dy), op.dy)
+        return value
 
     def reference(y: Any, dy: Any, *, min_val: Any, max_val: Any) -> Any:
         bounds = np.array([min_val, max_val]).astype(y.dtype)
@@ -198,7 +199,8 @@ class BroadcastDivGrad:
         quotient = TensorDesc(broadcast_shapes(op, [op.y.shape, op.z.shape]), op.z.dtype)
         if not (quotient.compatible(op.z) and op.z.compatible(op.dz)):
             raise op.error(f"expected dz like z, and y that broadcasts to z, got {op.y}, {op.z}, {op.dz}")
-        return op.y
+        result: TensorDesc = op.y
+        return result
 
     def sbp(op: Call) -> Factors:
         names = [f"d{i}" for i in range(op.z.rank)]

@@ -75,7 +75,8 @@ def _together(ops: Builder, op: Call) -> Value:
     parts = list(op.features)
     if op.sparse_feature is not None:
         parts.append(ops.gather(op.sparse_feature, op.sparse_indices, axis=0))
-    return parts[0] if len(parts) == 1 else ops.cat(parts, axis=1)
+    value: Value = parts[0] if len(parts) == 1 else ops.cat(parts, axis=1)
+    return value
 
 
 def _pairs(count: int, with_itself: bool) -> int:
@@ -100,7 +101,8 @@ def _write_dots(ops: Builder, op: Call) -> Value:
         raise op.error("expected at least two features, or self_interaction, got one feature")
     out = parts[0] if len(parts) == 1 else ops.cat(parts, axis=1)
     after = (0, op.output_padding)
-    return ops.pad(out, padding_before=(0, 0), padding_after=after) if op.output_padding else out
+    value: Value = ops.pad(out, padding_before=(0, 0), padding_after=after) if op.output_padding else out
+    return value
 
 
 def _numpy_dots(

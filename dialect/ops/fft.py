@@ -93,7 +93,8 @@ class FftC2c:
     def types(op: Call) -> TensorDesc:
         expect_dtype(op, "input", op.input, dtypes.COMPLEX)
         _expect_sizes(op, _axes(op, op.input.rank), op.input.shape)
-        return op.input
+        desc: TensorDesc = op.input
+        return desc
 
     def grad(ops: Builder, op: Call, dout: Value) -> dict[str, Any]:
         return {"input": lambda: ops.fft_c2c(dout, **{**op.attrs, "forward": not op.forward})}
@@ -172,7 +173,8 @@ class FftC2r:
         def dx() -> Value:
             scale = {"norm_mode": op.norm_mode, "norm_fct": op.norm_fct}
             half = ops.fft_r2c(dout, dims=op.dims, onesided=True, **scale)
-            return half * _halves(ops, op.last_dim_size, rank, axis, half)
+            value: Value = half * _halves(ops, op.last_dim_size, rank, axis, half)
+            return value
 
         return {"input": dx}
 

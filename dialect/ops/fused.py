@@ -134,7 +134,7 @@ def _linear_pairs(op: Call) -> Factors:
     """Factors of a map whose results of each axis of each box are linear in the pair of operands of that axis."""
     names = list(op.inputs)
     centred = names[0] == "x1"
-    factors = _alike("")(op).linear_in(op, *names, results=range(8))
+    factors: Factors = _alike("")(op).linear_in(op, *names, results=range(8))
     for axis in (0, 1, 4, 5):
         edges = (axis, axis + 1) if axis % 4 == 0 else (axis + 1, axis + 2)
         centre = (axis, axis + 2)
@@ -271,7 +271,8 @@ adjoint(
 
 def _write_masked_bias(ops: Builder, op: Call) -> Value:
     out = ops.dropout_grad(ops.bias_add(op.a, op.b, axis=op.axis), op.mask, scale=op.scale)
-    return out if op._add_to_output is None else out + op._add_to_output
+    value: Value = out if op._add_to_output is None else out + op._add_to_output
+    return value
 
 
 def _numpy_masked_bias(a: Any, b: Any, mask: Any, added: Any, *, axis: Any, scale: Any) -> Any:
@@ -294,7 +295,8 @@ def _write_scaled_triangle(ops: Builder, op: Call) -> Value:
     factor = op.floating_scale_value if op.is_floating_scale_value else op.integer_scale_value
     scaled = ops.scalar_mul(op.in_, **{f"has_{kind}_operand": True, f"{kind}_operand": factor})
     fill = {n: op[n] for n in ("floating_fill_value", "integer_fill_value", "is_floating_fill_value")}
-    return ops.tril(scaled, diagonal=op.diagonal, **fill)
+    value: Value = ops.tril(scaled, diagonal=op.diagonal, **fill)
+    return value
 
 
 def _numpy_scaled_triangle(x: Any, *, diagonal: Any, **values: Any) -> Any:
@@ -414,13 +416,16 @@ composite(
 
 def _term(ops: Builder, x: Value, order: float) -> Value:
     """What an element adds to a norm of `order`."""
+    term: Value
     if order == 0:
-        return ops.cast(ops.cast(x, dtype=dtypes.bool_), dtype=x.dtype)
-    if order == 2:
-        return ops.square(x)
-    size = ops.abs(x)
-    is_size = order == 1 or math.isinf(order)
-    return size if is_size else ops.scalar_pow(size, has_float_operand=True, float_operand=order)
+        term = ops.cast(ops.cast(x, dtype=dtypes.bool_), dtype=x.dtype)
+    elif order == 2:
+        term = ops.square(x)
+    elif order == 1 or math.isinf(order):
+        term = ops.abs(x)
+    else:
+        term = ops.scalar_pow(ops.abs(x), has_float_operand=True, float_operand=order)
+    return term
 
 
 def _norm(ops: Builder, xs: Sequence[Value], order: float) -> Value:
@@ -436,7 +441,8 @@ def _norm(ops: Builder, xs: Sequence[Value], order: float) -> Value:
         return _term(ops, total, 0)
     if order == 1 or math.isinf(order):
         return total
-    return ops.scalar_pow(total, has_float_operand=True, float_operand=1 / order)
+    value: Value = ops.scalar_pow(total, has_float_operand=True, float_operand=1 / order)
+    return value
 
 
 def _write_clipped(ops: Builder, op: Call) -> tuple[Value, ...]:

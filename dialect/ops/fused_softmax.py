@@ -26,16 +26,19 @@ def _masked(ops: Builder, op: Call) -> Value:
     total = widen(ops, op.x) if op.inputs.get("bias") is None else widen(ops, op.x) + widen(ops, op.bias)
     gone = ops.logical_not(ops.cast(op.mask, dtype=dtypes.bool_))
     filled = ops.masked_fill(total * op.scale_value, gone, has_float_operand=True, float_operand=op.mask_fill_value)
-    return ops.softmax(filled)
+    value: Value = ops.softmax(filled)
+    return value
 
 
 def _tril(ops: Builder, x: Value, diagonal: int, fill: float) -> Value:
-    return ops.tril(x, diagonal=diagonal, floating_fill_value=fill, is_floating_fill_value=True)
+    value: Value = ops.tril(x, diagonal=diagonal, floating_fill_value=fill, is_floating_fill_value=True)
+    return value
 
 
 def _lower(ops: Builder, op: Call) -> Value:
     """softmax of the scaled lower triangle, above which elements are `tril_fill_value`; in f32 at least."""
-    return ops.softmax(_tril(ops, widen(ops, op.x) * op.tril_scale_value, op.diagonal, op.tril_fill_value))
+    value: Value = ops.softmax(_tril(ops, widen(ops, op.x) * op.tril_scale_value, op.diagonal, op.tril_fill_value))
+    return value
 
 
 def _check_mask(op: Call) -> None:

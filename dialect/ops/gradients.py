@@ -142,7 +142,8 @@ def _one_shape(op: Call) -> TensorDesc:
         expect_dtype(op, name, op[name], dtypes.FLOATS)
     if not op.model.compatible(op.model_diff):
         raise op.error(f"expected model_diff of type {op.model}, got {op.model_diff}")
-    return op.model.meet(op.model_diff)
+    desc: TensorDesc = op.model.meet(op.model_diff)
+    return desc
 
 
 elementwise(

@@ -147,7 +147,8 @@ class GroupNorm:
             return rows.total(ops, op.x, terms)
 
         def param(which: int) -> Value:
-            return ops.group_norm_param_grad(dy, op.x, op.mean, op.inv_variance)[which]
+            value: Value = ops.group_norm_param_grad(dy, op.x, op.mean, op.inv_variance)[which]
+            return value
 
         if dy is None:
             return {"x": dx}
@@ -280,7 +281,8 @@ class GroupNormParamGrad:
             return c.reshape(total, (op.x.shape[1],))
 
         def weighted(*i: Expr) -> Expr:
-            return dy[i] * rows.centre(x, op.mean, i) * op.inv_variance[i[:2]]
+            element: Expr = dy[i] * rows.centre(x, op.mean, i) * op.inv_variance[i[:2]]
+            return element
 
         return [summed(weighted), summed(lambda *i: dy[i])]
 

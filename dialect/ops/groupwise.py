@@ -122,7 +122,8 @@ class GroupwiseDequantize:
         def element(*at: Expr) -> Expr:
             group = tuple(i // op.group_size if n == axis else i for n, i in enumerate(at))
             value = s.cast(number(*at) - offset, scale.dtype.accumulator) * scale[group]
-            return value if zero is None else value + zero[group]
+            element: Expr = value if zero is None else value + zero[group]
+            return element
 
         return c.element_wise(_unpacked(x.shape, op.num_bits), element, scale.dtype)
 

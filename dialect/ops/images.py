@@ -201,7 +201,7 @@ def _normalize_types(op: Call) -> TensorDesc:
 
 def _normalize_compute(op: Call) -> Stage:
     def element(*at: Expr) -> Expr:
-        value = op.in_[at]
+        value: Expr = op.in_[at]
         return (value - _channel_value(op.mean, at[3], value.dtype)) / _channel_value(op.std, at[3], value.dtype)
 
     return c.element_wise((*op.in_.shape[:3], len(op.std)), element, op.in_.dtype)

@@ -194,7 +194,8 @@ class BatchGather:
                 raise op.error(
                     f"expected a static axis {op.indices.rank - 1} of in for its gradient, got {op.in_.desc}"
                 )
-            return ops.unsorted_batch_segment_sum(dout, op.indices, num_segments=size)
+            value: Value = ops.unsorted_batch_segment_sum(dout, op.indices, num_segments=size)
+            return value
 
         return {"in": din}
 

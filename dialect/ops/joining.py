@@ -160,7 +160,8 @@ class Stack:
     def grad(ops: Builder, op: Call, dout: Value) -> dict[str, Any]:
         def part(number: int) -> Value:
             one = ops.narrow(dout, dim=op.axis, start=number, length=1)
-            return ops.squeeze(one, axes=[op.axis])
+            value: Value = ops.squeeze(one, axes=[op.axis])
+            return value
 
         return {"in": tuple(lambda n=n: part(n) for n in range(len(op.in_)))}
 

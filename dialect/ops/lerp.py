@@ -64,7 +64,8 @@ def _number_types(op: Call) -> TensorDesc:
 
 
 def _by_number(start: Expr, end: Expr, **attrs: Any) -> Expr:
-    return _between(start, end, s.const(number_of(attrs, start.dtype), start.dtype))
+    element: Expr = _between(start, end, s.const(number_of(attrs, start.dtype), start.dtype))
+    return element
 
 
 @in_double

@@ -60,7 +60,8 @@ class Inv:
 
     def types(op: Call) -> TensorDesc:
         _expect_square(op)
-        return op.x
+        desc: TensorDesc = op.x
+        return desc
 
     def sbp(op: Call) -> Factors:
         names = " ".join([*_batch(op), "_", "_"])
@@ -162,7 +163,8 @@ class LinalgCross:
 
         def element(*at: Expr) -> Expr:
             first, second = ((*at[:dim], (at[dim] + k) % 3, *at[dim + 1 :]) for k in (1, 2))
-            return op.input[first] * op.other[second] - op.input[second] * op.other[first]
+            element: Expr = op.input[first] * op.other[second] - op.input[second] * op.other[first]
+            return element
 
         return c.element_wise(shape, element, op.input.dtype)
 

@@ -50,7 +50,8 @@ def _in_double(function: Any) -> Any:
 
 def _binary(x: Expr, target: Expr, weight: Expr | None = None) -> Expr:
     hit, miss = (s.maximum(s.log(p), LEAST_LOG) for p in (x, 1.0 - x))
-    return _weighted(-(target * hit + (1.0 - target) * miss), weight)
+    element: Expr = _weighted(-(target * hit + (1.0 - target) * miss), weight)
+    return element
 
 
 @_in_double
@@ -89,7 +90,8 @@ def _logits(x: Expr, target: Expr, *weights: Expr, has_pos_weight: bool) -> Expr
     softplus = s.maximum(-x, 0) + s.log1p(s.exp(-abs(x)))
     slope = (weights[-1] - 1.0) * target + 1.0 if has_pos_weight else None
     weight = weights[0] if len(weights) > has_pos_weight else None
-    return _weighted((1.0 - target) * x + _weighted(softplus, slope), weight)
+    element: Expr = _weighted((1.0 - target) * x + _weighted(softplus, slope), weight)
+    return element
 
 
 @_in_double

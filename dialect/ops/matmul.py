@@ -264,7 +264,8 @@ class FusedMatmulBias:
 
     def decompose(ops: Builder, op: Call) -> Value:
         product = ops.broadcast_matmul(op.x, op.weight, transpose_b=True, alpha=op.alpha) + op.bias
-        return product if op._add_to_output is None else product + _times(op._add_to_output, op.beta)
+        value: Value = product if op._add_to_output is None else product + _times(op._add_to_output, op.beta)
+        return value
 
     def reference(x: Any, weight: Any, bias: Any, add: Any, *, alpha: Any, beta: Any) -> Any:
         product = np.matmul(x.astype(wide(x)), weight.astype(wide(x)).T)

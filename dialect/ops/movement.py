@@ -54,7 +54,8 @@ def _compose_reshapes(ops: Builder, op: Call) -> Value | None:
     shape = solve_reshape(op, op["in"].shape, op.shape)
     if inner is None or shape.count(None) > 1:
         return None
-    return ops.reshape(inner["in"], shape=as_target(shape))
+    value: Value | None = ops.reshape(inner["in"], shape=as_target(shape))
+    return value
 
 
 def _identity_reshape(ops: Builder, op: Call) -> Value | None:
@@ -140,7 +141,8 @@ def _compose_transposes(ops: Builder, op: Call) -> Value | None:
     inner = ops.producer(op.input, "transpose")
     if inner is None:
         return None
-    return ops.transpose(inner.input, perm=[inner.perm[p] for p in op.perm])
+    value: Value | None = ops.transpose(inner.input, perm=[inner.perm[p] for p in op.perm])
+    return value
 
 
 def _identity_transpose(ops: Builder, op: Call) -> Value | None:

@@ -69,7 +69,8 @@ class LayerNorm:
 
         def param(which: int) -> Value:
             both = ops.layer_norm_param_grad(dy, op.x, op.mean, op.inv_variance, begin_params_axis=params)
-            return both[which]
+            value: Value = both[which]
+            return value
 
         if dy is None:
             return {"x": dx}
@@ -122,7 +123,7 @@ class LayerNormGrad:
         if op.gamma is not None:
             expect_rank(op, "gamma", op.gamma, 1, op.x.rank)
             expect_type(op, "gamma", TensorDesc(op.x.shape[op.x.rank - op.gamma.rank :], op.x.dtype))
-        out = op.x.meet(op.dy)
+        out: TensorDesc = op.x.meet(op.dy)
         expect_addend(op, out)
         return out
 
@@ -163,7 +164,8 @@ class LayerNormGrad:
 
     def compute(op: Call) -> Stage:
         def slope(*i: Expr) -> Expr:
-            return op.dy[i] if op.gamma is None else op.dy[i] * op.gamma[i[len(i) - op.gamma.rank :]]
+            element: Expr = op.dy[i] if op.gamma is None else op.dy[i] * op.gamma[i[len(i) - op.gamma.rank :]]
+            return element
 
         element = rows.row_gradient(op.x, op.mean, op.inv_variance, slope)
         added = op._add_to_output
@@ -218,12 +220,14 @@ class LayerNormParamGrad:
         def summed(element: Any) -> Stage:
             def term(*position: Expr) -> Expr:
                 own, lead = position[: op.x.rank - params], position[op.x.rank - params :]
-                return element(*lead, *own)
+                value: Expr = element(*lead, *own)
+                return value
 
             return c.sum_(op.x.shape[params:], op.x.shape[:params], term, op.x.dtype)
 
         def weighted(*i: Expr) -> Expr:
-            return op.dy[i] * rows.centre(op.x, op.mean, i) * op.inv_variance[i[:begin]]
+            element: Expr = op.dy[i] * rows.centre(op.x, op.mean, i) * op.inv_variance[i[:begin]]
+            return element
 
         return [summed(lambda *i: op.dy[i]), summed(weighted)]
 
@@ -278,7 +282,8 @@ class RmsNorm:
 
         def element(*i: Expr) -> Expr:
             value = x[i] * inv[i[:begin]]
-            return value if op.weight is None else value * op.weight[i[begin:]]
+            element: Expr = value if op.weight is None else value * op.weight[i[begin:]]
+            return element
 
         return c.element_wise(x.shape, element, x.dtype), inv
 
@@ -301,7 +306,8 @@ class RmsNormGrad:
         expect_rank(op, "inv_rms", op.inv_rms, 0, op.x.rank)
         expect_type(op, "inv_rms", statistics(op.x.shape[: op.inv_rms.rank], op.x))
         expect_type(op, "weight", TensorDesc(op.x.shape[op.inv_rms.rank :], op.x.dtype))
-        return op.x.meet(op.dy)
+        desc: TensorDesc = op.x.meet(op.dy)
+        return desc
 
     def sbp(op: Call) -> Factors:
         rank, begin = op.x.rank, op.inv_rms.rank
@@ -334,7 +340,8 @@ class RmsNormGrad:
         begin = op.inv_rms.rank
 
         def slope(*i: Expr) -> Expr:
-            return op.dy[i] if op.weight is None else op.dy[i] * op.weight[i[begin:]]
+            element: Expr = op.dy[i] if op.weight is None else op.dy[i] * op.weight[i[begin:]]
+            return element
 
         return c.element_wise(op.x.shape, rows.row_gradient(op.x, None, op.inv_rms, slope), op.x.dtype)
 
@@ -373,7 +380,8 @@ class RmsNormParamGrad:
 
         def term(*position: Expr) -> Expr:
             own, lead = position[: op.x.rank - begin], position[op.x.rank - begin :]
-            return op.dy[(*lead, *own)] * op.x[(*lead, *own)] * op.inv_rms[lead]
+            element: Expr = op.dy[(*lead, *own)] * op.x[(*lead, *own)] * op.inv_rms[lead]
+            return element
 
         return c.sum_(op.x.shape[begin:], op.x.shape[:begin], term, op.x.dtype)
 

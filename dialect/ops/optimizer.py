@@ -56,7 +56,8 @@ update(
 
 
 def _momentum(step: Step, op: Call) -> Expr:
-    return op.momentum[step.at] * op.beta + step.g * (1.0 - op.dampening)
+    element: Expr = op.momentum[step.at] * op.beta + step.g * (1.0 - op.dampening)
+    return element
 
 
 def _momentum_model(step: Step, op: Call, momentum: Expr) -> Expr:
@@ -84,7 +85,8 @@ def _mean(state: str, beta: str, square: bool = False) -> Change:
 
     def change(step: Step, op: Call, **_: Expr) -> Expr:
         share = step.g * (1.0 - op[beta])
-        return op[state][step.at] * op[beta] + (share * step.g if square else share)
+        element: Expr = op[state][step.at] * op[beta] + (share * step.g if square else share)
+        return element
 
     return change
 
@@ -149,7 +151,8 @@ def _lamb(op: Call) -> list[Stage]:
 
     def direction(*at: Any) -> Expr:
         step = Step(op, at)
-        return m[at] / step.correction(1) / (s.sqrt(v[at]) / s.sqrt(step.correction(2)) + op.epsilon)
+        element: Expr = m[at] / step.correction(1) / (s.sqrt(v[at]) / s.sqrt(step.correction(2)) + op.epsilon)
+        return element
 
     change = c.element_wise(shape, direction, op.model.dtype.accumulator)
     lengths = _lengths(op.model, change)
@@ -221,7 +224,8 @@ def _direction(step: Step, op: Call, mean_square: Expr, mean_gradient: Expr | No
 
 
 def _rmsprop_momentum(step: Step, op: Call, **means: Expr) -> Expr:
-    return op.momentum[step.at] * op.beta + _direction(step, op, **means)
+    element: Expr = op.momentum[step.at] * op.beta + _direction(step, op, **means)
+    return element
 
 
 def _rmsprop_model(step: Step, op: Call, momentum: Expr | None = None, **means: Expr) -> Expr:
@@ -268,10 +272,12 @@ def _lars(op: Call) -> list[Stage]:
     def rate(step: Step) -> Expr:
         of_model, of_gradient = lengths()
         trust = of_model * op.lars_coefficient / (of_gradient + of_model * op.weight_decay + op.epsilon)
-        return step.rate * s.where((of_model > 0) & (of_gradient > 0), trust, 1.0)
+        element: Expr = step.rate * s.where((of_model > 0) & (of_gradient > 0), trust, 1.0)
+        return element
 
     def momentum(step: Step) -> Expr:
-        return op.momentum[step.at] * op.momentum_beta - rate(step) * step.g
+        element: Expr = op.momentum[step.at] * op.momentum_beta - rate(step) * step.g
+        return element
 
     def model(step: Step) -> Expr:
         change = -momentum(step)
@@ -361,7 +367,8 @@ def _adadelta(step: Step, op: Call) -> tuple[Expr, Expr]:
 
 def _adadelta_deltas(step: Step, op: Call, **_: Expr) -> Expr:
     delta = _adadelta(step, op)[1]
-    return op.acc_deltas[step.at] * op.rho + delta * (1.0 - op.rho) * delta
+    element: Expr = op.acc_deltas[step.at] * op.rho + delta * (1.0 - op.rho) * delta
+    return element
 
 
 def _adadelta_reference(

@@ -40,7 +40,8 @@ class Flip:
 
     def types(op: Call) -> TensorDesc:
         op.normalize_axes(op.dims, op.x.rank, "dims")
-        return op.x
+        desc: TensorDesc = op.x
+        return desc
 
     def sbp(op: Call) -> Factors:
         return same_axes(op, op.x, op.normalize_axes(op.dims, op.x.rank, "dims"))
@@ -88,7 +89,8 @@ class Roll:
         if len(op.shifts) != (len(op.dims) or 1):
             raise op.error(f"expected {len(op.dims) or 1} shifts for dims {list(op.dims)}, got {list(op.shifts)}")
         _ = [op.normalize_axis(d, op.in_.rank, "dims") for d in op.dims]
-        return op.in_
+        desc: TensorDesc = op.in_
+        return desc
 
     def sbp(op: Call) -> Factors:
         dims = [d % op.in_.rank for d in op.dims] or range(op.in_.rank)

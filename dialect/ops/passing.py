@@ -63,7 +63,8 @@ class Depend:
     parts = each_part
 
     def types(op: Call) -> TensorDesc:
-        return op.in_
+        desc: TensorDesc = op.in_
+        return desc
 
     def sbp(op: Call) -> list[SbpSignature]:
         """`in` passes as it is placed; of the other tensor nothing is read."""

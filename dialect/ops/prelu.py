@@ -68,12 +68,14 @@ class Prelu:
 
     def grad(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
         def part(which: int) -> Value:
-            return ops.prelu_grad(dy, op.x, op.alpha)[which]
+            value: Value = ops.prelu_grad(dy, op.x, op.alpha)[which]
+            return value
 
         return {"x": lambda: part(0), "alpha": lambda: part(1)}
 
     def decompose(ops: Builder, op: Call) -> Value:
-        return ops.where(_positive(ops, op.x), op.x, op.x * _spread(ops, op.alpha, op.x))
+        value: Value = ops.where(_positive(ops, op.x), op.x, op.x * _spread(ops, op.alpha, op.x))
+        return value
 
     def reference(x: Any, alpha: Any) -> Any:
         return np.where(x > 0, x, x * _numpy_slopes(alpha, x)).astype(x.dtype)
@@ -119,9 +121,9 @@ class PreluGrad:
 
 def _sum_of_channels(ops: Builder, value: Value, alpha: Value) -> Value:
     """`value` summed to the shape of the slopes."""
-    if alpha.shape == (1,):
-        return ops.reshape(ops.reduce_sum(value, axis=range(value.rank)), shape=(1,))
-    return ops.reduce_sum(value, axis=_channels(value.rank))
+    is_one = alpha.shape == (1,)
+    total: Value = ops.reduce_sum(value, axis=range(value.rank) if is_one else _channels(value.rank))
+    return ops.call("reshape", total, shape=(1,))[0] if is_one else total
 
 
 def _check_elements(op: Call) -> None:

@@ -164,7 +164,8 @@ class Normal:
         def draw(words: Any, *position: Any) -> Expr:
             radius = s.sqrt(s.log((_bits(words[:2], op.dtype) + 1) * unit) * -2)
             angle = even(words[2:], op.dtype) * (2 * math.pi)
-            return radius * s.cos(angle) * op.std + op.mean
+            element: Expr = radius * s.cos(angle) * op.std + op.mean
+            return element
 
         return drawn(op, op.shape, draw, op.dtype)
 
@@ -200,7 +201,8 @@ class UniformInt:
         low, high = op["from"], op["to"]
 
         def draw(words: Any, *position: Any) -> Expr:
-            return s.shift_right_unsigned(words[0] * (high - low), 32) + low
+            element: Expr = s.shift_right_unsigned(words[0] * (high - low), 32) + low
+            return element
 
         return drawn(op, op.shape, draw, op.dtype)
 

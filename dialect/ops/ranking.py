@@ -163,7 +163,8 @@ class InTopK:
         x, size = op.predictions, op.predictions.shape[1]
 
         def target(row: Expr) -> Expr:
-            return x[row, position(op, "targets", op.targets[row], size)]
+            element: Expr = x[row, position(op, "targets", op.targets[row], size)]
+            return element
 
         def larger(row: Expr, k: Expr) -> Expr:
             finite = abs(x[row, k]) < float("inf")

@@ -335,7 +335,9 @@ class BroadcastLike:
             shape[axis] = shape[axis] if n == 1 else n
 
         def read(*position: Expr) -> Expr:
-            return op.x[tuple(0 if n == 1 else position[axis] for n, axis in zip(op.x.shape, at, strict=True))]
+            index = tuple(0 if n == 1 else position[axis] for n, axis in zip(op.x.shape, at, strict=True))
+            element: Expr = op.x[index]
+            return element
 
         return c.element_wise(shape, read, op.x.dtype)
 

@@ -26,7 +26,8 @@ def _winners(ops: Builder, op: Call) -> Value:
     numbers = ops.reshape(ops.arange(dtype=dtypes.int64, integer_delta=1, integer_limit=math.prod(lead)), shape=lead)
     zeros = ops.call("constant", dtype=dtypes.int64, shape=op.params.shape[:depth])[0]
     last = ops.gather_nd(ops.tensor_scatter_nd_update(zeros, numbers, op.indices), op.indices)
-    return ops.broadcast_equal(last, numbers)
+    value: Value = ops.broadcast_equal(last, numbers)
+    return value
 
 
 def _update_gradient(ops: Builder, op: Call, dout: Value) -> Value:
@@ -34,7 +35,8 @@ def _update_gradient(ops: Builder, op: Call, dout: Value) -> Value:
     won, read = _winners(ops, op), ops.gather_nd(dout, op.indices)
     trailing = read.rank - won.rank
     wide = ops.reshape(won, shape=[*won.shape, *[1] * trailing]) if trailing else won
-    return ops.where(wide, read, ops.zero_like(read))
+    value: Value = ops.where(wide, read, ops.zero_like(read))
+    return value
 
 
 @operator("tensor_scatter_nd_update(params, updates, indices, any_order: bool = False) -> out")
@@ -50,7 +52,8 @@ class TensorScatterNdUpdate:
         depth = nd_depth(op, op.params.shape)
         expect_dtype(op, "updates", op.updates, (op.params.dtype,))
         expect_type(op, "updates", (*op.indices.shape[:-1], *op.params.shape[depth:]))
-        return op.params
+        desc: TensorDesc = op.params
+        return desc
 
     def sbp(op: Call) -> Factors:
         depth = op.indices.shape[-1]

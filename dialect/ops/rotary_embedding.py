@@ -82,7 +82,8 @@ def _frequencies(ops: Builder, op: Call, columns: int) -> Value:
     numbers = ops.cast(ops.arange(dtype=dtypes.int64, integer_delta=1, integer_limit=half), dtype=dtype)
     rates = ops.exp(numbers * (-2.0 * math.log(op.base) / columns))
     if op.mode == "plane":
-        return ops.cat([rates, rates], axis=0)
+        value: Value = ops.cat([rates, rates], axis=0)
+        return value
     both: Value = ops.reshape(ops.stack([rates, rates], axis=1), shape=[columns])
     return both
 

@@ -98,7 +98,8 @@ class Slopes(Steps):
     def begin(self, element: Expr) -> Expr:
         """The first position that reads an element."""
         unit, step = self._numbers()
-        return s.maximum((element - 1) * unit + (step - self.shift), 0) // step
+        value: Expr = s.maximum((element - 1) * unit + (step - self.shift), 0) // step
+        return value
 
     def weight(self, element: Expr, position: Expr, dtype: DType) -> Expr:
         """The weight of an element in a position."""
@@ -130,7 +131,8 @@ class Cubics(Slopes):
     def begin(self, element: Expr) -> Expr:
         """The first position that reads an element."""
         unit, step = self._numbers()
-        return s.maximum((element - 2) * unit + (step - 1) - self.shift, 0) // step
+        value: Expr = s.maximum((element - 2) * unit + (step - 1) - self.shift, 0) // step
+        return value
 
     def weight(self, element: Expr, position: Expr, dtype: DType) -> Expr:
         """The weight of an element in a position; at the border several neighbours are one element."""

@@ -124,7 +124,8 @@ def _bitwise_operator(kind: str, reference: Rule) -> None:
         return TensorDesc(op.in_.shape, op.in_.dtype)
 
     def scalar(x: Expr, *, operand: int) -> Expr:
-        return b.node(kind)(x, s.const(bool(operand) if x.dtype is dtypes.bool_ else operand, x.dtype))
+        element: Expr = b.node(kind)(x, s.const(bool(operand) if x.dtype is dtypes.bool_ else operand, x.dtype))
+        return element
 
     elementwise(
         f"scalar_bitwise_{kind}(in, operand: int64 = 0) -> out", f"in {kind} operand, bit by bit.", scalar=scalar,

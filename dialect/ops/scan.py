@@ -91,7 +91,8 @@ class CumProdGrad:
             if not op[name].compatible(op.dy):
                 raise op.error(f"expected {name} of type {op.dy}, got {op[name]}")
         op.normalize_axis(op.dim, op.dy.rank, "dim")
-        return op.dy.meet(op.output).meet(op.input)
+        desc: TensorDesc = op.dy.meet(op.output).meet(op.input)
+        return desc
 
     def sbp(op: Call) -> Factors:
         return repeated_factors(_whole_along_dim(op.dy.rank, op.dim), 3).linear_in(op, "dy")

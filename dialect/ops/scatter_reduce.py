@@ -70,7 +70,8 @@ def _last_writers(ops: Builder, op: Call) -> Value:
     numbers = ops.cumsum(ones, dim=op.dim % op.index.rank)
     nobody = ops.cast(ops.zero_like(op.input), dtype=dtypes.int64)
     last = ops.dim_gather(ops.dim_scatter_update(nobody, op.index, numbers, dim=op.dim), op.index, dim=op.dim)
-    return ops.broadcast_equal(last, numbers)
+    value: Value = ops.broadcast_equal(last, numbers)
+    return value
 
 
 def _update_gradient(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
@@ -85,7 +86,8 @@ def _part(ops: Builder, op: Call) -> Value:
     """The elements of `src` that the call reads."""
     shape = op.index.shape
     if shape == op.src.shape and None not in shape:
-        return op.src
+        value: Value = op.src
+        return value
     if None in shape:
         raise op.error(f"expected a static shape of index for the gradient, got {op.index.desc}")
     part: Value = ops.slice(op.src, start=[0] * len(shape), stop=list(shape), step=[1] * len(shape))
@@ -162,7 +164,8 @@ def _types(op: Call) -> TensorDesc:
     if "src" in op.inputs:
         expect_dtype(op, "src", op.src, (op.input.dtype,))
         expect_within(op, "index", "src", None)
-    return op.input
+    desc: TensorDesc = op.input
+    return desc
 
 
 def _sbp(linear: tuple[str, ...], adds: bool) -> Rule:
@@ -182,7 +185,8 @@ def _compute(kind: Kind) -> Rule:
     def compute(op: Call) -> Stage:
         x, dim = op.input, op.dim % op.input.rank
         if x.shape[dim] == 0:
-            return x
+            stage: Stage = x
+            return stage
         wide = x.dtype.accumulator
 
         def index(*at: Expr) -> list[Any]:
@@ -291,7 +295,8 @@ class IndexAdd:
             expect_dim(op, f"axis {i} of source", size, wanted)
         if not op.input.dtype.is_float and op.alpha % 1:
             raise op.error(f"expected a whole number alpha for {op.input.dtype}, got {op.alpha}")
-        return op.input
+        desc: TensorDesc = op.input
+        return desc
 
     def sbp(op: Call) -> list[SbpSignature]:
         dim = op.dim % op.input.rank
@@ -365,7 +370,8 @@ class EmbeddingRenorm:
         expect_rank(op, "indices", op.indices, 1)
         if op.norm_type <= 0:
             raise op.error(f"expected a norm_type above 0, got {op.norm_type}")
-        return op.in_
+        desc: TensorDesc = op.in_
+        return desc
 
     sbp = Factors("_ _, _ -> _ _")
     grad = no_grad("rows are scaled in place, outside of the gradient")
@@ -383,7 +389,8 @@ class EmbeddingRenorm:
         def scaled(row: Expr, column: Expr) -> Expr:
             norm = s.power(powers[row], 1 / p)
             factor = s.where(used[row].ne(0) & (norm > op.max_norm), op.max_norm / (norm + 1e-7), 1.0)
-            return x[row, column] * factor
+            element: Expr = x[row, column] * factor
+            return element
 
         return c.element_wise(x.shape, scaled, x.dtype)
 

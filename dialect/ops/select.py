@@ -144,7 +144,8 @@ def _cast_parts(ops: PartsBuilder, op: Call) -> Value:
 
 def _cast_reference(x: np.ndarray, *, dtype: DType) -> np.ndarray:
     if dtype is dtypes.bool_:
-        return x != 0
+        array: np.ndarray = x != 0
+        return array
     return (x if dtype.is_complex or x.dtype.kind != "c" else x.real).astype(dtype.numpy)
 
 

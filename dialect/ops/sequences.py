@@ -173,7 +173,8 @@ class CtcLossGrad:
             wanted = TensorDesc(shape, op.log_probs.dtype)
             if not op[name].compatible(wanted):
                 raise op.error(f"expected {name} of type {wanted}, got {op[name]}")
-        return op.log_probs
+        desc: TensorDesc = op.log_probs
+        return desc
 
     def sbp(op: Call) -> Any:
         return (

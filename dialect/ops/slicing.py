@@ -156,7 +156,7 @@ def _ranges(op: Call, sizes: Sequence[Size]) -> list[tuple[Size, Size]]:
     return [_range(*r) for r in zip(op.start, op.stop, op.step, sizes, strict=True)]
 
 
-def _range(start: int, stop: int, step: int, size: Size) -> tuple[Size, Size]:
+def _range(start: int, stop: int, step: int, size: Any) -> tuple[Any, Any]:
     first, last = _clip(start, size), _clip(stop, size)
     return first, c.larger((last - first + (step - 1)) // step, 0)
 
@@ -232,7 +232,8 @@ class SliceUpdate:
         part = TensorDesc(_sliced(op, op.ref.shape), op.ref.dtype)
         if not op.value.compatible(part):
             raise op.error(f"expected value of type {part}, got {op.value}")
-        return op.ref
+        desc: TensorDesc = op.ref
+        return desc
 
     def sbp(op: Call) -> Factors:
         names = " ".join(letters(op.ref.shape, _cut_axes(op, op.ref.shape)))
@@ -354,7 +355,7 @@ class Pad:
         sizes, cuts = op.x.shape, _cuts(op)
         before, after = ([max(p, 0) for p in op[name]] for name in ("padding_before", "padding_after"))
         kept = [d - first - last for d, (first, last) in zip(sizes, cuts, strict=True)]
-        x = op.x
+        x: Stage = op.x
         if any(map(any, cuts)):
             firsts = [first for first, _ in cuts]
             x = c.element_wise(kept, lambda *i: op.x[tuple(k + f for k, f in zip(i, firsts, strict=True))], x.dtype)

@@ -85,7 +85,8 @@ class Softmax:
 
     def decompose(ops: Builder, op: Call) -> Value:
         if op.in_.shape[-1] == 0:
-            return op.in_
+            value: Value = op.in_
+            return value
         e = ops.exp(_shifted(ops, op.in_))
         return narrow(ops, e / _row_sum(ops, e), op.in_.dtype)
 
@@ -103,7 +104,8 @@ class SoftmaxGrad:
 
     def grad(ops: Builder, op: Call, ddx: Value) -> dict[str, Any]:
         def y() -> Value:
-            return ddx * (op.dy - _row_sum(ops, op.y * op.dy)) - op.dy * _row_sum(ops, ddx * op.y)
+            value: Value = ddx * (op.dy - _row_sum(ops, op.y * op.dy)) - op.dy * _row_sum(ops, ddx * op.y)
+            return value
 
         return {"y": y, "dy": lambda: ops.softmax_grad(op.y, ddx)}
 
@@ -128,7 +130,8 @@ class LogSoftmax:
 
     def decompose(ops: Builder, op: Call) -> Value:
         if op.in_.shape[-1] == 0:
-            return op.in_
+            value: Value = op.in_
+            return value
         x = _shifted(ops, op.in_)
         return narrow(ops, x - ops.log(_row_sum(ops, ops.exp(x))), op.in_.dtype)
 

@@ -87,7 +87,8 @@ def _abs_gradient(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
 
     def dx() -> Value:
         size = ops.where(ops.scalar_logical_equal(op.y, has_int_operand=True), ops.ones_like(op.y), op.y)
-        return ops.cast(dy / size, dtype=op.x.dtype) * op.x
+        value: Value = ops.cast(dy / size, dtype=op.x.dtype) * op.x
+        return value
 
     return {"x": dx}
 

@@ -63,7 +63,7 @@ class Step:
         self.g = regularized(self.scaled, self.p, op.l1, op.l2)
 
     def _scaled(self) -> Expr:
-        g = s.cast(self.op.model_diff[self.at], self.p.dtype) * self.op.scale
+        g: Expr = s.cast(self.op.model_diff[self.at], self.p.dtype) * self.op.scale
         return g if self.op.inputs.get("scale_by_tensor") is None else g * self._number_or("scale_by_tensor", 1.0)
 
     def _number_or(self, name: str, otherwise: float) -> Expr:

@@ -62,7 +62,8 @@ class Var:
 
         def squared(*i: Expr) -> Expr:
             deviation = x[i] - sums[tuple(0 if a in axes else p for a, p in enumerate(i))] * scale
-            return deviation * deviation
+            element: Expr = deviation * deviation
+            return element
 
         squares = sum_axes(c.element_wise(x.shape, squared, wide), axes, op.keepdim, wide)
         freedom = reciprocal(count - int(op.unbiased), wide)

@@ -11,21 +11,22 @@ from __future__ import annotations
 import functools
 import inspect
 import itertools
+import weakref
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, Protocol
 
 from oneflow.dialect.record import Call, Operator, no_reference, no_sbp
 from oneflow.dialect.record import no_grad as no_gradient
 from oneflow.dialect.signature import parse_signature
-from oneflow.frontend.compile.guarded_call import Recorder, settings_hold
+from oneflow.frontend.compile.guarded_call import Recorder, input_array, present, settings_hold, variable_of
 from oneflow.frontend.core.dispatch import current_builder
 from oneflow.frontend.core.errors import refuse
-from oneflow.frontend.core.tree import LEAF, Tree, flatten
+from oneflow.frontend.core.tree import Tree
 from oneflow.frontend.eager.builder import stale_value_error
 from oneflow.frontend.eager.function import OPERANDS
-from oneflow.frontend.eager.tape import MODE, Node, Variable, enable_grad, record, set_grad_enabled
-from oneflow.frontend.eager.tensor import BUILDER, EagerTensor
+from oneflow.frontend.eager.tape import MODE, Memory, Node, Variable, enable_grad, node_numbers, set_grad_enabled
+from oneflow.frontend.eager.tensor import EagerTensor
 from oneflow.frontend.functional.random import get_rng_state
 from oneflow.frontend.tracing.activity import Activity
 from oneflow.frontend.tracing.autograd import vjp
@@ -36,39 +37,61 @@ SIGNATURE = parse_signature(f"compiled({OPERANDS}*) -> y*")
 _NO_SBP, _NO_REFERENCE = no_sbp("is Python"), no_reference("is Python")
 
 
+class Differentiable(Protocol):
+    """A compiled function whose calls are recorded."""
+
+    def pullback(self, program: Any, leaves: Sequence[Any], tree: Tree | None, /) -> Callable[..., Any]:
+        """The compiled gradient of a program for arguments `leaves` with the structure `tree`.
+
+        It is a function of leaves, cotangents, positions and snapshots.
+        """
+
+
+class Program(Protocol):
+    """A program of a compiled function."""
+
+    @property
+    def traced(self) -> Traced:
+        """The traced function."""
+
+
 def recorded_call(name: str, traced: Traced, leaves: Sequence[Any]) -> RecordedCall | None:
     """The record of a call that is about to run; None where nothing requires its gradient."""
-    if not MODE.recording:
+    positions = _positions(leaves)
+    if not MODE.recording or not _is_recorded(traced, positions):
         return None
-    positions = tuple(i for i, x in enumerate(leaves) if isinstance(x, EagerTensor) and x.requires_grad)
-    if not positions and (traced.effects.sets_leaves or not traced.activity):
-        return None
-    return recorded_at(name, traced, leaves, positions)
-
-
-def recorded_at(
-    name: str, traced: Traced, leaves: Sequence[Any], positions: tuple[int, ...] = ()
-) -> RecordedCall | None:
-    """The record of a call where the arguments at `positions`, or captured tensors, require grad; None where these
-    are captured tensors alone and the function cannot run again.
-    """
     reason = _why_no_gradient(name, traced)
     return RecordedCall(name, traced, leaves, positions, reason) if positions or reason is None else None
 
 
 def recorder(
-    name: str, traced: Traced, pullback: Callable[[Sequence[Any]], Callable[[], Callable[..., Any]]]
-) -> Recorder:
-    """What records calls of a function where captured tensors require grad and no argument does.
+    name: str, program: Program, leaves: Sequence[Any], owner: weakref.ref[Any], tree: Tree | None
+) -> Recorder | None:
+    """What records calls with arguments like `leaves`, whose structure is `tree`; None where these have no gradient.
 
-    `pullback(leaves)` gives the compiled gradient of a call with the arguments `leaves` when that is asked for.
+    `owner` is the compiled function.
     """
+    traced, positions = program.traced, _positions(leaves)
+    reason = _why_no_gradient(name, traced)
+    if not _is_recorded(traced, positions) or not (positions or reason is None):
+        return None
 
-    def record_call(leaves: Sequence[Any]) -> Callable[[Any], None] | None:
-        call = recorded_at(name, traced, leaves)
-        return None if call is None else functools.partial(call.give, pullback=pullback(leaves))
+    def record_call(leaves: Sequence[Any]) -> Callable[[Sequence[Any]], None]:
+        function: Any = owner()
+        call = RecordedCall(name, traced, leaves, positions, reason)
+        return functools.partial(call.give, pullback=functools.partial(function.pullback, program, leaves, tree))
 
     return record_call
+
+
+def _positions(leaves: Sequence[Any]) -> tuple[int, ...]:
+    """The positions of the arguments that require grad."""
+    return tuple(i for i, x in enumerate(leaves) if isinstance(x, EagerTensor) and x.requires_grad)
+
+
+def _is_recorded(traced: Traced, positions: Sequence[int]) -> bool:
+    """Whether a gradient is asked for by arguments, or by captured tensors without the function setting gradients."""
+    return bool(positions) or (bool(traced.activity) and not traced.effects.sets_leaves)
 
 
 class RecordedCall:
@@ -80,39 +103,34 @@ class RecordedCall:
         self.name, self.traced, self.leaves = name, traced, list(leaves)
         self.positions, self.reason = positions, reason
         self.random_state = get_rng_state() if traced.reads_numbers else None
-        activity = traced.activity
-        self.snapshots = (
-            [] if reason else list(map(_snapshot, activity.tensors, activity.needs_grad, activity.updated))
-        )
-        self.operands = [leaves[i].variable for i in positions]
-        self.operands += itertools.compress(self.snapshots, activity.needs_grad)
+        tensors, wanted, updated = traced.activity.tensors, traced.activity.needs_grad, traced.activity.updated
+        self.snapshots = [] if reason else list(map(_snapshot, tensors, wanted, updated))
+        self.operands = [_kept(_variable_of(leaves[i])) for i in positions]
+        self.operands += itertools.compress(self.snapshots, wanted)
 
-    def give(self, value: Any, pullback: Callable[[], Callable[..., Any]]) -> None:
-        """Makes results depend on what the call read; `pullback()(leaves, cotangents, positions, snapshots)` gives
-        gradients.
+    def give(self, tensors: Sequence[Any], pullback: Callable[[], Callable[..., Any]]) -> None:
+        """Makes the result tensors depend on what the call read.
+
+        `pullback()(leaves, cotangents, positions, snapshots)` gives gradients.
         """
-        results, tree = ([value], LEAF) if self.traced.outputs.kind is None else flatten(value)
-        tensors = [i for i, r in enumerate(results) if isinstance(r, EagerTensor)]
-        recorded_results = [
-            i for i, wants in zip(tensors, self.traced.activity.results, strict=True) if wants or self.positions
+        traced = self.traced
+        numbers = [number for number, leaf in enumerate(traced.leaves) if leaf is None]
+        recorded = [
+            i
+            for i, (tensor, wants) in enumerate(zip(tensors, traced.activity.results, strict=True))
+            if wants or (self.positions and (MODE.depth or tensor.desc.dtype.is_inexact))
         ]
-        count = len(results)  # the closure keeps no results: a cycle would leave them to the garbage collector
 
         def grad(_: Any, op: Call, *cotangents: Any) -> dict[str, Any]:
-            wanted: list[Any] = [None] * count
-            for i, cotangent in zip(recorded_results, cotangents, strict=True):
-                wanted[i] = None if cotangent is None else EagerTensor(cotangent)
-            return {OPERANDS: tuple(g.variable for g in self._gradients(pullback(), tree.unflatten(wanted)))}
+            wanted: list[Any] = [None] * len(traced.leaves)
+            for i, cotangent in zip(recorded, cotangents, strict=True):
+                wanted[numbers[i]] = None if cotangent is None else EagerTensor(cotangent)
+            gradients = self._gradients(pullback(), traced.outputs.unflatten(wanted))
+            return {OPERANDS: tuple(g.variable for g in gradients)}
 
         slot = grad if self.reason is None else no_gradient(self.reason)
         op = Operator(SIGNATURE, "A compiled function.", lambda op: (), _NO_SBP, slot, _NO_REFERENCE)
-        variables = [results[i].handle for i in recorded_results]
-        if self.positions:
-            record(op, {OPERANDS: tuple(self.operands)}, {}, variables)
-        else:  # all operands are leaves and all results floats: what `record` asks is known
-            node = Node(op, {OPERANDS: tuple(self.operands)}, {})
-            for variable in variables:
-                node.add_result(variable)
+        ProgramNode(op, tuple(self.operands), [tensors[i].handle for i in recorded])
 
     def _gradients(self, pullback: Callable[..., Any], cotangents: Any) -> list[Any]:
         """The gradients by the operands of the recorded call.
@@ -132,21 +150,53 @@ class RecordedCall:
         filled = list(self.leaves)
         for i, variable in zip(self.positions, self.operands, strict=False):
             filled[i] = EagerTensor(variable)
-        recording, snapshots = MODE.recording, list(map(EagerTensor, self.snapshots))
+        wanted = self.traced.activity.needs_grad
+        variables = (v if needed else v.alias() for v, needed in zip(self.snapshots, wanted, strict=False))
+        recording, snapshots = MODE.recording, list(map(EagerTensor, variables))
         random = nullcontext() if self.random_state is None else restored(self.random_state)
         with random, set_grad_enabled(recording):
             gradients: list[Any] = pullback(filled, cotangents, self.positions, snapshots)
         return gradients
 
 
-def _snapshot(tensor: EagerTensor, wanted: bool, updated: bool) -> Variable:
+class ProgramNode(Node):
+    """The node of a call of a compiled function, whose results are new variables.
+
+    Its constructor does what those of other nodes do, without entering the module of the tape.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, record: Operator, operands: tuple[Variable, ...], results: Sequence[Variable]) -> None:
+        self.record, self.inputs, self.attrs = record, {OPERANDS: operands}, {}
+        self.number = next(node_numbers)
+        self.results = list(map(weakref.ref, results))
+        self.result_values = [(v.handle, v.desc, Memory(), v.version) for v in results]
+        for variable, (*_, memory, _) in zip(results, self.result_values, strict=True):
+            variable.node, variable.memory = self, memory
+
+
+def _snapshot(tensor: Any, wanted: bool, updated: bool) -> Variable:
     """The value of a captured tensor now: a copy of one that the call is about to update."""
+    tensor = present(tensor)
     if updated:
-        return BUILDER.wrap(tensor.storage.copy())
-    current, memory = tensor.handle, tensor.handle.memory
-    if tensor.view_meta is not None or (memory is not None and memory.version != current.version):
-        current = tensor.variable
-    return current if wanted else current.alias()
+        return variable_of(input_array(tensor).copy(), tensor.desc)
+    current = _variable_of(tensor)
+    return _kept(current if wanted or current.node is None else current.alias())
+
+
+def _variable_of(tensor: EagerTensor) -> Variable:
+    """The present value of a tensor, without entering the module of tensors where that value is fresh."""
+    current = tensor.handle
+    is_fresh = current.memory is None or current.memory.version == current.version
+    return current if tensor.view_meta is None and is_fresh else tensor.variable
+
+
+def _kept(variable: Variable) -> Variable:
+    """A variable whose memory counts its updates from now on."""
+    if variable.memory is None:
+        variable.memory = Memory()
+    return variable
 
 
 def make_pullback(fn: Callable[..., Any], tree: Tree, activity: Activity) -> Callable[..., Any]:

@@ -19,8 +19,8 @@ from oneflow.dialect._mlir import ir
 from oneflow.dialect.locks import Lock
 from oneflow.dialect.record import REGISTRY
 from oneflow.frontend.compile.ahead_of_time_backward import make_pullback, recorded_call, recorder
-from oneflow.frontend.compile.guarded_call import FastPath
-from oneflow.frontend.compile.specialization import Specialization, no_fast_path
+from oneflow.frontend.compile.guarded_call import FastPath, GuardedFunction, no_fast_path
+from oneflow.frontend.compile.specialization import Specialization
 from oneflow.frontend.core.ambient import DEFAULT_DTYPE, SCOPE
 from oneflow.frontend.core.arrays import (
     Data,
@@ -38,7 +38,6 @@ from oneflow.frontend.core.devices import Device, set_compile_option
 from oneflow.frontend.core.devices import device as named_device
 from oneflow.frontend.core.dispatch import Stateful
 from oneflow.frontend.core.errors import CallError
-from oneflow.frontend.core.mode import BUILDER
 from oneflow.frontend.core.placements import compile_function
 from oneflow.frontend.core.spec import TensorSpec
 from oneflow.frontend.core.tree import Tree, flatten
@@ -47,7 +46,7 @@ from oneflow.frontend.tracing.callables import Callee, bind, entry_name, filled,
 from oneflow.frontend.tracing.capture import layout_of
 from oneflow.frontend.tracing.trace import INLINE_BYTES, trace, trace_call
 from oneflow.frontend.tracing.traced import Traced
-from oneflow.lowering.triton.names import AUTOTUNE
+from oneflow.lowering.options import AUTOTUNE
 from oneflow.passes.pipeline import without_garbage_collection
 from oneflow.passes.sbp import STRATEGIES
 from oneflow.runtime.footprint import Footprint
@@ -68,7 +67,7 @@ def _forget_programs(name: str) -> None:
 REGISTRY.on_replacement.append(_forget_programs)
 
 
-class CompiledFunction:
+class CompiledFunction(GuardedFunction):
     """A Python function that runs as compiled code, with one program for each input signature.
 
     Arrays (NumPy, DLPack) are tensors: their shapes and element types are the signature, unless `specs` were given.
@@ -93,14 +92,14 @@ class CompiledFunction:
         self._callee = callee = Callee.of(fn)
         self._fn = fn = callee.function
         functools.update_wrapper(self, fn, updated=())
-        self.__name__ = callee.name
+        self.__name__, self._method_key = callee.name, callee.method_key
         self.device, self.placement, self._strategy, self._autotune = device, placement, strategy, autotune
         self._requested_specs = specs
         self._spec = None if specs is None or callee.awaits_self else _flatten_arguments(_bind_specs(fn, specs))
         self._specializations: dict[Any, list[Specialization]] = {}
         self._by_signature: dict[Any, tuple[Specialization, Device | None, tuple[Any, FastPath]]] = {}
         self._last: Specialization | None = None
-        self._fast: tuple[Any, FastPath] = None, no_fast_path  # the settings of the latest call, and its fast path
+        self._fast = None, no_fast_path
         self._lock, self._updating = Lock(), Lock(reentrant=True)
         _functions.add(self)
 
@@ -112,6 +111,10 @@ class CompiledFunction:
 
     def __get__(self, instance: Any, owner: type | None = None) -> CompiledFunction:
         """The function as a method of `instance`; every instance has programs of its own."""
+        made = getattr(instance, "__dict__", {}).get(self._method_key)
+        if made is not None and made.target is instance and made.own is self:
+            compiled: CompiledFunction = made.compiled
+            return compiled
         bound: CompiledFunction = self._callee.bound(instance, owner, self, self._compile_method)
         return bound
 
@@ -132,21 +135,11 @@ class CompiledFunction:
         count = f"{programs} program{'' if programs == 1 else 's'}"
         return f"<compiled {self.__name__}{inspect.signature(self._fn)}, {count}>"
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Runs the function on arrays.
+    def _call_within_trace(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        bind(self._fn, args, kwargs)
+        return self._fn(*args, **kwargs)
 
-        Raises:
-            CallError: an argument is not what the function takes; it is named.
-            TraceError: the function cannot become a program.
-        """
-        builder = BUILDER.get()
-        if builder is not None and not builder.eager:  # `mode.tracing` inlined
-            bind(self._fn, args, kwargs)
-            return self._fn(*args, **kwargs)
-        settings, fast_path = self._fast
-        value = NotImplemented if kwargs or settings != (DEFAULT_DTYPE[0], SCOPE.get()) else fast_path(args)
-        if value is not NotImplemented:
-            return value
+    def _full_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         key = None if kwargs or self._spec is not None else _quick_signature(args)
         cached = None if key is None else self._by_signature.get(key)
         if cached is not None and self._fast is not cached[2]:
@@ -155,19 +148,21 @@ class CompiledFunction:
                 self._last, self._fast = cached[0], cached[2]
                 return value
         if cached is None or not cached[0].holds(cached[1]):
-            return self._call(key, bind(self._fn, args, kwargs))
+            return self._call(key, bind(self._fn, args, kwargs), len(args))
         self._last, self._fast = cached[0], cached[2]
         return self._run(cached[0], args, [x.storage if isinstance(x, EagerTensor) else x for x in args])
 
-    def _call(self, key: Any, arguments: inspect.BoundArguments) -> Any:
-        """Finds or makes the program for arguments, runs it, and keeps it under a key."""
+    def _call(self, key: Any, arguments: inspect.BoundArguments, count: int) -> Any:
+        """Finds or makes the program for arguments, runs it, and keeps it under a key; `count` arguments were passed
+        by position.
+        """
         leaves, tree = _flatten_arguments(arguments)
         nested_key = None if key is not None or self._spec is not None else _quick_signature(leaves)
         if nested_key is not None:
             return self._call_nested((tree, nested_key), arguments, leaves, tree)
         specialization, values, device = self._find(arguments, leaves, tree)
         if key is not None:
-            self._last, self._fast = specialization, self._fast_path_of(specialization, leaves)
+            self._last, self._fast = specialization, self._fast_path_of(specialization, leaves, leaves[count:])
             self._by_signature[key] = specialization, device, self._fast
         elif self._spec is None and _are_foreign(leaves, tree):
             self._last, self._fast = specialization, self._fast_path_of(specialization, leaves)
@@ -183,7 +178,7 @@ class CompiledFunction:
             return value
         if cached is None or not cached[0].holds(cached[1]):
             specialization, values, device = self._find(arguments, leaves, tree)
-            self._by_signature[key] = specialization, device, self._fast_path_of(specialization, leaves, tree)
+            self._by_signature[key] = specialization, device, self._fast_path_of(specialization, leaves, (), tree)
             return self._run(specialization, leaves, values, tree)
         self._last = cached[0]
         return self._run(cached[0], leaves, [x.storage if isinstance(x, EagerTensor) else x for x in leaves], tree)
@@ -200,18 +195,19 @@ class CompiledFunction:
         return specialization, values, None if device is None else specialization.device
 
     def _fast_path_of(
-        self, specialization: Specialization, leaves: Sequence[Any], tree: Tree | None = None
+        self,
+        specialization: Specialization,
+        leaves: Sequence[Any],
+        defaults: Sequence[Any] = (),
+        tree: Tree | None = None,
     ) -> tuple[Any, FastPath]:
-        """The present settings, and the fast path for arguments like `leaves`, whose structure is `tree`."""
+        """The present settings, and the fast path for arguments like `leaves`, whose structure is `tree`.
+
+        The `leaves` end with the `defaults`, which calls do not pass.
+        """
         owner = weakref.ref(self)  # a cycle would leave the programs to the garbage collector
-
-        def pullback(leaves: Sequence[Any]) -> Callable[[], Callable[..., Any]]:
-            function = owner()
-            assert function is not None
-            return functools.partial(function._pullback, specialization, leaves, tree)
-
-        record = recorder(self.__name__, specialization.traced, pullback)
-        return _settings(), specialization.fast_path(leaves, self.__name__, record)
+        record = recorder(self.__name__, specialization, leaves, owner, tree)
+        return _settings(), specialization.fast_path(leaves, defaults, self.__name__, record)
 
     def _run(
         self, specialization: Specialization, leaves: Sequence[Any], values: Sequence[Any], tree: Tree | None = None
@@ -225,12 +221,12 @@ class CompiledFunction:
             pairs = [(x, v) for x, v in zip(leaves, values, strict=True) if is_data(v)]
             array_arguments = [x for x, _ in pairs]
             results = specialization.run(array_arguments, [v for _, v in pairs], self.__name__)
-        value = specialization.rebuild(results, eager, array_arguments)
+        results = specialization.values_of(results, eager)
         if recorded is not None:
-            recorded.give(value, lambda: self._pullback(specialization, leaves, tree))
-        return value
+            recorded.give(results, functools.partial(self.pullback, specialization, leaves, tree))
+        return specialization.build(results, array_arguments)
 
-    def _pullback(
+    def pullback(
         self, specialization: Specialization, leaves: Sequence[Any], tree: Tree | None
     ) -> Callable[..., Any]:
         """The compiled gradient of a program whose arguments `leaves` have the structure `tree`."""
@@ -362,11 +358,14 @@ def _quick_signature(args: Sequence[Any]) -> tuple[Any, ...] | None:
     """A key for calls that pass arrays, numbers and strings alone, made without flattening; None for other calls."""
     signature: list[tuple[Any, ...]] = [_settings()]
     for x in args:
-        data = x.variable.handle if isinstance(x, EagerTensor) else x
-        if is_on_device(data):
-            signature.append((type(x), data.shape, data.dtype.name, device_of(data)))
-        elif type(data) is np.ndarray:
-            signature.append((type(x), data.shape, data.dtype))
+        data, has_gradient = x, False
+        if isinstance(x, EagerTensor):
+            variable = x.handle if x.view_meta is None else x.variable
+            data, has_gradient = variable.handle, variable.node is not None or variable.leaf is not None
+        if type(data) is np.ndarray:
+            signature.append((type(x), data.shape, data.dtype, has_gradient))
+        elif is_on_device(data):
+            signature.append((type(x), data.shape, data.dtype.name, device_of(data), has_gradient))
         elif isinstance(data, (bool, int, str)) or data is None:
             signature.append((type(data), data))
         elif type(data) is float:

@@ -1,7 +1,8 @@
 """Guarded calls: the guards of a program are compared, its inputs collected, and the effects of a run applied.
 
-A warm call, with arguments like those of an earlier call and guards that hold, is one function of this module and one
-of the runtime: what such a call needs is not split over more modules, and constructors are written out.
+A warm call, with arguments like those of an earlier call and guards that hold, enters this module, one of the runtime
+and, where the call is recorded for a gradient, `ahead_of_time_backward.py`. What such a call needs is not split over
+more modules, and constructors are written out.
 """
 
 from __future__ import annotations
@@ -13,16 +14,18 @@ import weakref
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from oneflow.dialect.locks import Lock
 from oneflow.dialect.tensor_desc import TensorDesc
+from oneflow.frontend.core import mode
+from oneflow.frontend.core.ambient import DEFAULT_DTYPE, SCOPE
 from oneflow.frontend.core.arrays import Data, device_of, is_on_ranks
 from oneflow.frontend.core.devices import Device, move
 from oneflow.frontend.core.hooks import Hooks
-from oneflow.frontend.eager.tape import MODE, Variable
+from oneflow.frontend.eager.tape import MODE, Memory, Variable
 from oneflow.frontend.eager.tensor import BUILDER, EagerTensor, wrapped
 from oneflow.frontend.tracing.alias_guards import AliasGuard, GradientOf, SpanCache, is_root
 from oneflow.frontend.tracing.capture import Effects, RuntimeNumber
@@ -33,13 +36,54 @@ from oneflow.runtime.spans import Span
 
 #: Gives a function's value for arguments, or NotImplemented where the arguments need the full checks.
 FastPath = Callable[[Sequence[Any]], Any]
-#: The record of a call with arguments, which takes the value after the run; None where the call has no gradient.
-Recorder = Callable[[Sequence[Any]], Callable[[Any], None] | None]
+#: The record of a call with arguments, which takes the result tensors after the run.
+Recorder = Callable[[Sequence[Any]], Callable[[Sequence[Any]], None]]
+#: The classes of arguments that are compared by value.
+STATIC = (bool, int, float, str, type(None))
 #: The context of a call that needs no lock.
 UNLOCKED = nullcontext()
 _variable, _leaf = operator.attrgetter("handle"), operator.attrgetter("leaf")
 _desc, _array = operator.attrgetter("desc"), operator.attrgetter("handle")
 _first_byte: Callable[[Any], ctypes.c_char] = ctypes.c_char.from_buffer
+
+
+def no_fast_path(args: Sequence[Any]) -> Any:
+    """The fast path of a function that has none."""
+    return NotImplemented
+
+
+class GuardedFunction:
+    """A function that is called through the fast path of its latest program, where that takes the arguments.
+
+    `_fast` are the settings of the latest call, on which programs depend, and its fast path.
+    """
+
+    _fast: tuple[Any, FastPath]
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Runs the function on arrays.
+
+        Raises:
+            CallError: an argument is not what the function takes; it is named.
+            TraceError: the function cannot become a program.
+        """
+        builder = mode.BUILDER.get()
+        if builder is not None and not builder.eager:  # `mode.tracing` inlined
+            return self._call_within_trace(args, kwargs)
+        settings, fast_path = self._fast
+        if not kwargs and settings == (DEFAULT_DTYPE[0], SCOPE.get()):
+            value = fast_path(args)
+            if value is not NotImplemented:
+                return value
+        return self._full_call(args, kwargs)
+
+    def _call_within_trace(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A call while another function is traced."""
+        raise NotImplementedError
+
+    def _full_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A call that the fast path does not take."""
+        raise NotImplementedError
 
 
 def settings_hold(guards: Guards) -> bool:
@@ -99,70 +143,160 @@ def number_input(number: RuntimeNumber) -> Any:
     return array
 
 
-def tensor_of(array: Data, desc: TensorDesc | None) -> EagerTensor:
-    """A result as a tensor; `desc` is its interned type, None where that has a dynamic size."""
-    if desc is None:
-        return wrapped(array)
-    # What `from_program` does, without the calls of two constructors.
+def variable_of(array: Data, desc: TensorDesc) -> Variable:
+    """A new variable, without the call of its constructor."""
     variable = Variable.__new__(Variable)
     variable.builder, variable.handle, variable.desc = BUILDER, array, desc
     variable.node = variable.leaf = variable.memory = variable.hooks = None
     variable.version = 0
+    return variable
+
+
+def tensor_of(array: Data, desc: TensorDesc | None) -> EagerTensor:
+    """A result as a tensor; `desc` is its interned type, None where that has a dynamic size."""
+    if desc is None:
+        return wrapped(array)
     tensor = EagerTensor.__new__(EagerTensor)
-    tensor.builder, tensor.handle, tensor.desc = BUILDER, variable, desc
+    tensor.builder, tensor.handle, tensor.desc = BUILDER, variable_of(array, desc), desc
     tensor.view_meta = tensor.unused_leaf = tensor.offloaded_from = None
     return tensor
+
+
+def present(tensor: Any) -> Any:
+    """A captured tensor as it is now: for the gradient of a leaf the tensor that is the gradient now."""
+    return tensor.of_leaf.grad if type(tensor) is GradientOf else tensor
+
+
+def input_array(tensor: Any) -> Data:
+    """The array of a captured tensor as it is now."""
+    tensor = present(tensor)
+    view, variable = tensor.view_meta, tensor.handle
+    is_fresh = view is None or (view.memory.version == view.version and not view.memory.exposed)
+    array: Data = variable.handle if is_fresh else tensor.storage
+    return array
+
+
+def memory_of(tensor: Any) -> tuple[Any, ...]:
+    """The array that holds the elements of a tensor, and for a view which part of that array."""
+    view = tensor.view_meta
+    return (tensor.handle.handle,) if view is None else (view.root.handle.handle, view)
+
+
+def write_in_place(tensor: Any, array: Any, writer: str) -> None:
+    """Writes a result of a run into the memory of a tensor, if it is not there already.
+
+    For a tensor that is no view, this is `EagerTensor.overwrite` inlined: it runs for every parameter of a step.
+    """
+    variable = tensor.handle
+    held = variable.handle
+    if tensor.view_meta is not None or not (held is array or type(held) is type(array) is np.ndarray):
+        tensor.overwrite(array, writer)
+        return
+    if held is not array:
+        np.copyto(held, array)
+    memory = variable.memory
+    if memory is None:
+        memory = variable.memory = Memory()
+    memory.version += 1
+    memory.writer = writer
 
 
 def apply_effects(effects: Effects, arrays: Sequence[Data], writer: str) -> None:
     """Writes the further results of a run to where they belong."""
     for outside, array in zip(effects.outside, arrays, strict=False):
-        variable = outside.handle
-        memory = variable.memory
-        if memory is not None and variable.handle is array and outside.view_meta is None:
-            memory.version += 1  # `Memory.write` inlined: this loop runs for every parameter of a step
-            memory.writer = writer
-        else:
-            outside.overwrite(array, writer)
+        write_in_place(present(outside), array, writer)
     if effects.new_gradients:
         gradients = arrays[len(effects.updated) : len(effects.updated) + len(effects.new_gradients)]
         for gradient, desc, array in zip(effects.new_gradients, effects.descs, gradients, strict=True):
             gradient.leaf.grad = tensor_of(array, desc)
     if effects.replaced_gradients:
-        assignments = [(leaf, v.present if isinstance(v, GradientOf) else v) for leaf, v in effects.leaves_set]
+        assignments = [(leaf, present(v)) for leaf, v in effects.leaves_set]
         for leaf in effects.cleared_leaves:
             leaf.grad = None
         for leaf, value in assignments:
             leaf.grad = value
 
 
-def matching_arrays(expected: Sequence[tuple[type, Any, Any, Any]], args: Sequence[Any]) -> list[Data] | None:
-    """The arrays of arguments; None unless each has the expected class, shape, element type and device, which is None
-    for arrays of NumPy.
+class Expected(NamedTuple):
+    """What a fast path expects of an argument: its class, shape, element type, device (None for arrays of NumPy), and
+    whether it has a gradient; of a static value, such as a number, its class and its text.
+    """
 
-    A tensor that is a view or requires grad does not match.
+    kind: type
+    text: str | None
+    shape: Any = None
+    dtype: Any = None
+    device: Any = None
+    has_gradient: bool = False
+
+    @classmethod
+    def of(cls, argument: Any) -> Expected:
+        """What is expected of an argument like this one."""
+        if isinstance(argument, STATIC):
+            return cls(type(argument), repr(argument))
+        array, has_gradient = argument, False
+        if isinstance(argument, EagerTensor):
+            variable = argument.variable
+            array, has_gradient = variable.handle, variable.node is not None or variable.leaf is not None
+        return cls(type(argument), None, array.shape, array.dtype, device_of(array), has_gradient)
+
+
+def matching_arrays(expected: Sequence[Expected], args: Sequence[Any]) -> tuple[list[Data], list[Data]] | None:
+    """The arrays of arguments, and those in whose memory the elements of views are; None unless each argument is as
+    expected.
     """
     if len(args) != len(expected):
         return None
     arrays: list[Data] = []
-    for argument, (kind, shape, dtype, device) in zip(args, expected, strict=True):
-        if type(argument) is not kind:
+    roots: list[Data] = []
+    for argument, (kind, text, shape, dtype, device, has_gradient) in zip(args, expected, strict=True):
+        if type(argument) is not kind or (text is not None and repr(argument) != text):
             return None
-        data: Any = argument
-        if kind is EagerTensor:
-            variable = data.handle
-            if data.view_meta is not None or variable.node is not None or variable.leaf is not None:
-                return None
-            data = variable.handle
-        if device is None:
-            if type(data) is not np.ndarray:
-                return None
-        elif device_of(data) is not device:
+        if text is not None:
+            continue
+        data: Any = array_of(argument, has_gradient, roots) if kind is EagerTensor else argument
+        if (type(data) is not np.ndarray) if device is None else device_of(data) is not device:
             return None
         if data.shape != shape or data.dtype is not dtype:
             return None
         arrays.append(data)
-    return arrays
+    return arrays, roots
+
+
+def array_of(tensor: Any, has_gradient: bool, roots: list[Data]) -> Data | None:
+    """The array of an argument; the array of the root of a view is added to `roots`.
+
+    None for a view that has to be refreshed, and for a tensor that has a gradient against expectation.
+    """
+    variable, view = tensor.handle, tensor.view_meta
+    if (variable.node is not None or variable.leaf is not None) is not has_gradient:
+        return None
+    if view is not None:
+        if view.memory.version != view.version or view.memory.exposed:
+            return None
+        roots.append(view.root.handle.handle)
+    array: Data = variable.handle
+    return array
+
+
+def are_separate(numbers: Sequence[int], arrays: Sequence[Any], others: Sequence[Any]) -> bool:
+    """Whether the arrays of these numbers can be written, and share no memory with each other, the remaining arrays,
+    and arrays among the `others`.
+    """
+    for number in numbers:
+        target = arrays[number]
+        rest = [*arrays[:number], *arrays[number + 1 :], *(x for x in others if type(x) is np.ndarray)]
+        if not target.flags.writeable or any(np.may_share_memory(target, x) for x in rest):
+            return False
+    return True
+
+
+def write_argument(argument: Any, array: Any, writer: str) -> None:
+    """Writes a result of a run into an argument that the function updates."""
+    if type(argument) is EagerTensor:
+        write_in_place(argument, array, writer)
+    elif argument is not array:
+        np.copyto(argument, array)
 
 
 class CapturedInputs:
@@ -181,7 +315,7 @@ class CapturedInputs:
         """The arrays of the captured tensors."""
         arrays = list(map(_array, map(_variable, self._roots)))
         for number, tensor in self._others:
-            arrays.insert(number, tensor.storage)
+            arrays.insert(number, input_array(tensor))
         return arrays
 
     def with_arguments(self, arguments: Sequence[Data], arrays: Sequence[Data]) -> list[Data]:
@@ -194,45 +328,46 @@ class CapturedInputs:
 
 
 class HostArrays:
-    """The arrays for which the guards on captured tensors held last, on the host.
+    """The memory for which the guards on captured tensors held last, on the host.
 
-    `updated` are those of the `tensors` that the program updates; `hold` compares the guards on captured tensors.
-    Arrays are referenced weakly, so that the memory of a tensor is not kept alive.
+    `updated` are those of the `tensors` that the program updates. Memory is referenced weakly, so that the memory of
+    a tensor is not kept alive.
     """
 
-    def __init__(
-        self,
-        guard: AliasGuard,
-        tensors: Sequence[EagerTensor],
-        updated: Sequence[EagerTensor],
-        hold: Callable[[], bool],
-    ) -> None:
-        self._guard = guard if guard.covers_exactly(tensors) else None
+    def __init__(self, guard: AliasGuard, tensors: Sequence[EagerTensor], updated: Sequence[EagerTensor]) -> None:
+        self._guard, self._covers_inputs = guard, guard.covers_exactly(tensors)
         self._spans = SpanCache(updated, _begins_and_ends) if updated else None
-        self._hold = hold
         self._known: list[weakref.ref[Any]] = []
         self._begins: list[int] = []
         self._ends: list[int] = []
 
-    def seen(self, arrays: Sequence[Data]) -> bool | None:
-        """True if the guards held last for `arrays`, and every tensor has the leaf that it was captured with."""
+    def memory(self, arrays: Sequence[Data]) -> Sequence[Any]:
+        """The memory of the captured tensors, whose arrays as inputs are `arrays`."""
+        if self._covers_inputs:
+            return arrays
+        return [part for tensor in map(present, self._guard.tensors) for part in memory_of(tensor)]
+
+    def seen(self, memory: Sequence[Any]) -> bool | None:
+        """True if the guards held last for `memory`, and every tensor has the leaf that it was captured with."""
         guard, known = self._guard, self._known
-        if guard is None or len(known) != len(arrays):
+        if len(known) != len(memory) or not all(map(operator.is_, memory, map(operator.call, known))):
             return None
-        same = all(map(operator.is_, arrays, map(operator.call, known)))
-        return (same and all(map(operator.is_, map(_leaf, map(_variable, guard.tensors)), guard.leaves))) or None
+        tensors = map(present, guard.tensors) if guard.gradients else guard.tensors
+        return all(map(operator.is_, map(_leaf, map(_variable, tensors)), guard.leaves)) or None
 
     def holds(self, arrays: Sequence[Data]) -> bool:
-        """Whether the guards hold for `arrays`, which have to be on the host."""
-        if not all(type(x) is np.ndarray for x in arrays) or not self._hold():
+        """Whether the guards hold for the inputs `arrays`, which have to be on the host."""
+        if not all(type(x) is np.ndarray for x in arrays) or not aliases_hold(self._guard):
             return False
         if self._spans is not None:
             self._begins, self._ends = self._spans()
         return True
 
-    def disjoint(self, arguments: Sequence[Data]) -> bool:
-        """Whether no argument shares memory with what the program updates; False where that needs a closer look."""
-        for array in arguments if self._begins else ():
+    def disjoint(self, arguments: Sequence[Data], roots: Sequence[Data]) -> bool:
+        """Whether no argument, and no root of a view among them, shares memory with what the program updates; False
+        where that needs a closer look.
+        """
+        for array in (*arguments, *roots) if self._begins else ():
             try:
                 begin = ctypes.addressof(_first_byte(array))
             except (TypeError, ValueError, BufferError):
@@ -242,10 +377,10 @@ class HostArrays:
                 return False
         return True
 
-    def note(self, arrays: Sequence[Data], seen: Any) -> None:
-        """Takes `arrays` as those for which the guards held last."""
+    def note(self, memory: Sequence[Any], seen: Any) -> None:
+        """Takes `memory` as that for which the guards held last."""
         if seen is None:
-            self._known = list(map(weakref.ref, arrays))
+            self._known = list(map(weakref.ref, memory))
 
 
 def _begins_and_ends(spans: Sequence[Span]) -> tuple[list[int], list[int]]:
@@ -270,6 +405,10 @@ class DeviceArrays:
         self._last_run: LastRun | None = None
         self._seen: Seen | None = None
 
+    def memory(self, arrays: Sequence[Data]) -> Sequence[Data]:
+        """The memory of the captured tensors: their arrays."""
+        return arrays
+
     def seen(self, arrays: Sequence[Data]) -> Seen | None:
         """The record of the last run, if `arrays` are those of that run and every tensor has the leaf that it was
         captured with; else None.
@@ -283,9 +422,9 @@ class DeviceArrays:
         """Whether the alias guard holds for the tensors as they are now, and none of their arrays is global."""
         return aliases_hold(self._guard) and not any(map(is_on_ranks, arrays))
 
-    def disjoint(self, arguments: Sequence[Data]) -> bool:
-        """True: the executable compares the memory of arguments."""
-        return True
+    def disjoint(self, arguments: Sequence[Data], roots: Sequence[Data]) -> bool:
+        """Whether there is no view among the arguments: the executable compares the memory of other arguments."""
+        return not roots
 
     def note(self, arrays: Sequence[Data], seen: Any) -> None:
         """Takes `arrays` as those of the last run of the executable, for which all guards held."""
@@ -300,11 +439,12 @@ def guarded_call(
     traced: Traced,
     captured: CapturedInputs,
     known: HostArrays | DeviceArrays,
-    expected: Sequence[tuple[type, Any, Any, Any]],
+    expected: Sequence[Expected],
+    defaults: Sequence[Any],
     replay: Callable[[Sequence[Data], Any], list[Data] | None],
     run: Callable[[list[Data], list[Data]], list[Data]],
-    rebuild: Callable[[list[Data]], Any],
-    record: Recorder,
+    descs: Sequence[TensorDesc | None] | None,
+    record: Recorder | None,
     lock: Lock | None,
     name: str,
 ) -> FastPath:
@@ -313,29 +453,36 @@ def guarded_call(
     Args:
         traced: the program.
         captured: its captured inputs.
-        known: the arrays for which its guards held.
-        expected: the class, shape, element type and device of each argument.
+        known: the memory for which its guards held.
+        expected: what is expected of each argument.
+        defaults: the arguments that a call does not pass, which come last.
         replay: runs the program on inputs that need no check, None for other inputs.
         run: runs it with all checks, on all inputs and the arguments among them, and applies its effects.
-        rebuild: what the function returns for its results.
-        record: records a call for its gradient.
-        lock: held while the call updates captured tensors, None where it updates none.
+        descs: the types of the results, which become tensors; None where results are arrays.
+        record: records a call for its gradient; None where calls have none.
+        lock: held while the call updates tensors, None where it updates none.
         name: the function's name, for messages.
     """
     guards, effects, count = traced.guards, traced.effects, traced.effects.count
-    has_effects = bool(count or effects.replaced_gradients)
-    is_recorded = bool(traced.activity) and not effects.sets_leaves
+    has_effects, mutated = bool(count or effects.replaced_gradients), effects.mutated_numbers
+    build, is_array = result_builder(traced), [e.text is None for e in expected]
 
     def call(args: Sequence[Any]) -> Any:
-        arguments = matching_arrays(expected, args)
-        if arguments is None or not settings_hold(guards):
+        if defaults:
+            args = (*args, *defaults)
+        matching = matching_arrays(expected, args)
+        if matching is None or not settings_hold(guards):
             return NotImplemented
+        arguments, roots = matching
         with UNLOCKED if lock is None else lock.now:
             arrays = captured.arrays()
-            seen = known.seen(arrays)
-            if (seen is None and not known.holds(arrays)) or not known.disjoint(arguments):
+            memory = known.memory(arrays)
+            seen = known.seen(memory)
+            if (seen is None and not known.holds(arrays)) or not known.disjoint(arguments, roots):
                 return NotImplemented
-            recorded = record(args) if is_recorded and MODE.recording else None
+            if mutated and (roots or not are_separate(mutated, arguments, memory)):
+                return NotImplemented
+            recorded = None if record is None or not MODE.recording else record(args)
             inputs = captured.with_arguments(arguments, arrays)
             results = replay(inputs, seen)
             if results is None:
@@ -343,21 +490,33 @@ def guarded_call(
             elif has_effects:
                 kept = len(results) - count
                 apply_effects(effects, results[kept:], name)
+                results = results[:kept] + (results[-len(mutated) :] if mutated else [])
+            known.note(memory, seen)
+            given = list(itertools.compress(args, is_array))
+            if mutated:
+                kept = len(results) - len(mutated)
+                for number, array in zip(mutated, results[kept:], strict=True):
+                    write_argument(given[number], array, name)
                 results = results[:kept]
-            known.note(arrays, seen)
-        value = rebuild(results)
+        values = results if descs is None else list(map(tensor_of, results, descs))
         if recorded is not None:
-            recorded(value)
-        return value
+            recorded(values)
+        return build(values, given)
 
     return call
 
 
 def unguarded_call(
-    classes: Sequence[type], replay: Callable[[Sequence[Data]], list[Data] | None], rebuild: Callable[[Any], Any]
+    classes: Sequence[type],
+    replay: Callable[[Sequence[Data]], list[Data] | None],
+    descs: Sequence[TensorDesc | None],
+    traced: Traced,
 ) -> FastPath:
-    """The warm call of a program on the host that depends on its arguments alone, for arguments of these classes."""
-    wanted = tuple(classes)
+    """The warm call of a program on the host that depends on its arguments alone, for arguments of these classes.
+
+    `descs` are the types of the results.
+    """
+    wanted, build = tuple(classes), result_builder(traced)
 
     def call(args: Sequence[Any]) -> Any:
         if tuple(map(type, args)) != wanted:
@@ -371,26 +530,39 @@ def unguarded_call(
                 argument = variable.handle
             arrays.append(argument)
         results = replay(arrays)
-        return NotImplemented if results is None else rebuild(results)
+        return NotImplemented if results is None else build(list(map(tensor_of, results, descs)), args)
 
     return call
 
 
-def rebuild_tensors(traced: Traced, descs: Sequence[TensorDesc | None]) -> Callable[[Sequence[Data]], Any]:
-    """What a function returns for the arrays of its result tensors, whose types are `descs`."""
-    kind, leaves = traced.outputs.kind, traced.leaves
-    if kind is None and leaves == (None,):
-        desc = descs[0]
-        return lambda results: tensor_of(results[0], desc)
-    is_flat = kind in (tuple, list) and all(child.kind is None for child in traced.outputs.children)
+def unguarded_array_call(replay: Callable[[Sequence[Data]], list[Data] | None], traced: Traced) -> FastPath:
+    """The warm call of a program on the host that depends on its arguments alone, which are arrays of NumPy."""
+    build = result_builder(traced)
+
+    def call(args: Sequence[Any]) -> Any:
+        results = replay(args)
+        return NotImplemented if results is None else build(results, args)
+
+    return call
+
+
+def result_builder(traced: Traced) -> Callable[[list[Any], Sequence[Any]], Any]:
+    """The function that gives what a traced function returns for its results and arguments."""
+    outputs, leaves = traced.outputs, traced.leaves
+    if outputs.kind is None and leaves == (None,):
+        return lambda results, arguments: results[0]
+    is_flat = outputs.kind in (None, tuple, list, dict) and all(child.kind is None for child in outputs.children)
     if not is_flat or any(isinstance(leaf, ReturnedArgument) for leaf in leaves):
-        return lambda results: traced.rebuild(list(map(tensor_of, results, descs)))
+        return traced.rebuild
 
-    make: Any = kind
     constants: Any = leaves
+    kind: Any = outputs.kind
 
-    def flat(results: Sequence[Data]) -> Any:
-        tensors = map(tensor_of, results, descs)
-        return make([next(tensors) if leaf is None else leaf[0] for leaf in constants])
+    def flat(results: list[Any], arguments: Sequence[Any]) -> Any:
+        rest = iter(results)
+        values = [next(rest) if leaf is None else leaf[0] for leaf in constants]
+        if kind is None:
+            return values[0]
+        return dict(zip(outputs.keys, values, strict=True)) if kind is dict else kind(values)
 
     return flat

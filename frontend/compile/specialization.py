@@ -14,18 +14,22 @@ from oneflow.dialect.locks import Lock
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.compile import mutated_inputs
 from oneflow.frontend.compile.guarded_call import (
+    STATIC,
     UNLOCKED,
     CapturedInputs,
     DeviceArrays,
+    Expected,
     FastPath,
     HostArrays,
     Recorder,
     aliases_hold,
     apply_effects,
     guarded_call,
-    rebuild_tensors,
+    no_fast_path,
+    result_builder,
     settings_hold,
     tensor_of,
+    unguarded_array_call,
     unguarded_call,
 )
 from oneflow.frontend.core.arrays import Data, device_of, is_on_device, is_on_host, ranks_of, to_array, to_host
@@ -74,7 +78,7 @@ class Specialization:
         """Whether all guards hold; `required` is the device on which the call has to run, None where any will do."""
         return settings_hold(self.traced.guards) and self.captures_hold(required)
 
-    def captures_hold(self, required: Device | None = None) -> bool:
+    def captures_hold(self, required: Device | None) -> bool:
         """Whether the guards on captured tensors hold, and these are on the required device."""
         if not aliases_hold(self.traced.guards.aliases):
             return False
@@ -128,55 +132,42 @@ class Specialization:
         count = sum(leaf is None for leaf in self.traced.leaves)
         return [intern(d) if d.is_static else None for d in self.executable.outputs[:count]] or [None] * count
 
-    def rebuild(self, results: Sequence[Data], eager: bool, arguments: Sequence[Any] = ()) -> Any:
-        """What the function returns when its result tensors are `results`: tensors if `eager`, else arrays. The
-        function may update and return some of the `arguments`.
-        """
-        if eager and self._single_desc is not None:
-            return tensor_of(results[0], self._single_desc)
+    def values_of(self, results: Sequence[Data], eager: bool) -> list[Any]:
+        """The results of a run as tensors if `eager`, else as arrays of NumPy or of a device."""
         if eager:
-            pairs = zip(results, self._descs, strict=True)
-            values: list[Any] = [tensor_of(x, d) for x, d in pairs]
-        else:
-            values = list(results) if self.traced.placements is None else list(map(to_host, results))
-        if self._is_single:
-            return values[0]
-        return self.traced.outputs.unflatten(values) if self._is_plain else self.traced.rebuild(values, arguments)
+            return list(map(tensor_of, results, self._descs))
+        return list(results) if self.traced.placements is None else list(map(to_host, results))
 
     @functools.cached_property
-    def _is_plain(self) -> bool:
-        """Whether the function returns new tensors alone, in any structure."""
-        return all(leaf is None for leaf in self.traced.leaves)
-
-    @functools.cached_property
-    def _is_single(self) -> bool:
-        """Whether the function returns one new tensor and nothing else."""
-        return self._is_plain and self.traced.outputs.kind is None
-
-    @functools.cached_property
-    def _single_desc(self) -> TensorDesc | None:
-        """The type of the result where the function returns one tensor and nothing else; None otherwise."""
-        return self._descs[0] if self._is_single else None
+    def build(self) -> Callable[[list[Any], Sequence[Any]], Any]:
+        """What the function returns for its results and its arguments, which it may update and return."""
+        return result_builder(self.traced)
 
     @functools.cached_property
     def uses_tensors(self) -> bool:
         """Whether the program captures tensors."""
         return any(isinstance(c, EagerTensor) for c in self.traced.captured)
 
-    def fast_path(self, leaves: Sequence[Any], name: str, record: Recorder) -> FastPath:
-        """What gives the function's value for arguments like `leaves`, and NotImplemented for other arguments.
+    def fast_path(
+        self, leaves: Sequence[Any], defaults: Sequence[Any], name: str, record: Recorder | None
+    ) -> FastPath:
+        """What gives the function's value for arguments like `leaves`, and NotImplemented for other arguments; calls
+        do not pass the `defaults` that `leaves` end with.
 
         There is a fast path for arrays and tensors that are all on the device of the program, and for arrays of
-        other libraries on the host where the program captures nothing. `record` records calls for their gradients.
+        other libraries on the host where the program captures nothing. `record` records calls for their gradients,
+        None where they have none.
         """
-        classes = tuple(map(type, leaves))
+        arrays = [x for x in leaves if not isinstance(x, STATIC)]
+        classes = tuple(map(type, arrays))
         if classes and set(classes) <= {self.executable.array, EagerTensor} and self.executable.is_remote:
-            return self._guarded_call(leaves, name, record)
+            return self._guarded_call(leaves, defaults, name, record)
         if not self.executable.is_remote and set(classes) <= {np.ndarray, EagerTensor}:
-            if self._host_call is None:
-                return self._guarded_call(leaves, name, record)
+            has_extras = any(isinstance(x, EagerTensor) and (x.requires_grad or x.is_view) for x in arrays)
+            if self._host_call is None or has_extras or len(arrays) < len(leaves) or defaults:
+                return self._guarded_call(leaves, defaults, name, record)
             if EagerTensor in classes:
-                return unguarded_call(classes, self._host_call, self._rebuild_tensors)
+                return unguarded_call(classes, self._host_call, self._descs, self.traced)
             return self._host_arrays_fast_path
         return self._foreign_arrays_fast_path(classes) if all(map(is_on_host, leaves)) else no_fast_path
 
@@ -185,18 +176,12 @@ class Specialization:
         """The program's own fast path; None where the function captures or updates anything."""
         traced = self.traced
         outside = traced.captured or traced.guards or traced.effects.results or traced.effects.replaced_gradients
-        returns_argument = traced.outputs.kind is None and not self._is_single
-        return None if outside or returns_argument else self.executable.fast_path
+        return None if outside else self.executable.fast_path
 
     @functools.cached_property
     def _host_arrays_fast_path(self) -> FastPath:
         call = self._host_call
-        rebuild = self.traced.outputs.unflatten if self._is_plain else self.traced.rebuild
-        if call is None:
-            return no_fast_path
-        if self._is_single:
-            return lambda arrays: NotImplemented if (results := call(arrays)) is None else results[0]
-        return lambda arrays: NotImplemented if (results := call(arrays)) is None else rebuild(results)
+        return no_fast_path if call is None else unguarded_array_call(call, self.traced)
 
     def _foreign_arrays_fast_path(self, classes: tuple[type, ...]) -> FastPath:
         """The fast path where the arguments are of these classes, some of other libraries than NumPy."""
@@ -223,23 +208,26 @@ class Specialization:
 
         return run
 
-    def _guarded_call(self, leaves: Sequence[Any], name: str, record: Recorder) -> FastPath:
-        """The fast path for arrays and tensors like `leaves`, all on the device of the program."""
-        examples = [x.storage if isinstance(x, EagerTensor) else x for x in leaves]
-        executable, array = self.executable, self.executable.array
+    def _guarded_call(
+        self, leaves: Sequence[Any], defaults: Sequence[Any], name: str, record: Recorder | None
+    ) -> FastPath:
+        """The fast path for arrays, tensors and static values like `leaves`, all on the device of the program."""
+        executable, expected = self.executable, list(map(Expected.of, leaves))
         replay = executable.replay if executable.is_remote else self._host_replay
-        if replay is None or self.traced.effects.mutated_arguments or any(type(a) is not array for a in examples):
+        arrays = [x.storage if isinstance(x, EagerTensor) else x for x in leaves if not isinstance(x, STATIC)]
+        if replay is None or any(type(a) is not executable.array for a in arrays):
             return no_fast_path
-        known = self._known_arrays(len(examples))
-        expected = [(type(x), a.shape, a.dtype, device_of(a)) for x, a in zip(leaves, examples, strict=True)]
-        eager = self.uses_tensors or EagerTensor in map(type, leaves)
-        rebuild = self._rebuild_tensors if eager else functools.partial(self.rebuild, eager=False)
+        if self.traced.effects.mutated_arguments and (executable.is_remote or record is not None):
+            return no_fast_path
+        known = self._known_arrays(len(arrays))
+        descs = self._descs if self.uses_tensors or EagerTensor in map(type, leaves) else None
         lock = self.updating if self._updates else None
 
         def run(inputs: list[Data], arrays: list[Data]) -> list[Data]:
             return self._run(inputs, arrays, {}, name)
 
-        return guarded_call(self.traced, self._captured, known, expected, replay, run, rebuild, record, lock, name)
+        traced, captured = self.traced, self._captured
+        return guarded_call(traced, captured, known, expected, defaults, replay, run, descs, record, lock, name)
 
     @property
     def _host_replay(self) -> runtime.FastPath | None:
@@ -252,14 +240,9 @@ class Specialization:
         captured, guard = self.traced.captured, self.traced.guards.aliases
         if not self.executable.is_remote:
             updated = [state.outside for state in self.traced.effects.updated]
-            return HostArrays(guard, self._captured.tensors, updated, self.captures_hold)
+            return HostArrays(guard, self._captured.tensors, updated)
         numbers = [count + n for n, c in enumerate(captured) if isinstance(c, EagerTensor)]
         return DeviceArrays(guard, self._captured.tensors, self.executable, numbers)
-
-    @functools.cached_property
-    def _rebuild_tensors(self) -> Callable[[Sequence[Data]], Any]:
-        """What the function returns for the arrays of its results, as tensors."""
-        return rebuild_tensors(self.traced, self._descs)
 
     @functools.cached_property
     def _captured(self) -> CapturedInputs:
@@ -316,8 +299,3 @@ class Specialization:
         """The check that no argument shares memory with a tensor that is updated; None where nothing is updated."""
         updated = [state.outside for state in self.traced.effects.updated]
         return NoAliasCheck(updated) if updated else None
-
-
-def no_fast_path(args: Sequence[Any]) -> Any:
-    """The fast path of a specialization that has none."""
-    return NotImplemented

@@ -15,8 +15,8 @@ from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
 from oneflow.frontend.core.errors import user_location
 from oneflow.runtime.arguments import address_of as host_address_of
-from oneflow.runtime.cuda.array import DeviceArray, from_other
-from oneflow.runtime.cuda.array import is_on_device as is_on_any_device
+from oneflow.runtime.backends import accelerator_of
+from oneflow.runtime.device_array import DeviceArray, OpenDevice
 from oneflow.runtime.dlpack import HOST, to_numpy
 from oneflow.runtime.failures import RunError
 from oneflow.runtime.global_array import GlobalArray
@@ -48,7 +48,7 @@ def is_on_host(value: Any) -> bool:
 
 def is_on_device(data: Any) -> TypeGuard[DeviceArray]:
     """Whether an array is in the memory of a device."""
-    return type(data) is DeviceArray
+    return isinstance(data, DeviceArray)
 
 
 def is_on_ranks(data: Any) -> TypeGuard[GlobalArray]:
@@ -58,7 +58,7 @@ def is_on_ranks(data: Any) -> TypeGuard[GlobalArray]:
 
 def device_of(data: Data) -> Any:
     """The device of an array, to be compared by identity; None for an array on the host or on ranks."""
-    return data.stream.device if type(data) is DeviceArray else None
+    return data.stream.device if isinstance(data, DeviceArray) else None
 
 
 def ranks_of(data: Data) -> tuple[Any, Any]:
@@ -86,10 +86,11 @@ def to_data(value: Any) -> Data:
     """
     if isinstance(value, GlobalArray):
         return value
-    if isinstance(value, np.ndarray) or not is_on_any_device(value):
+    accelerator = accelerator_of(value)
+    if accelerator is None:
         return to_array(value)
     try:
-        return from_other(value)
+        return accelerator.share(value)
     except ValueError as error:
         raise TypeError(str(error)) from None
 
@@ -143,11 +144,11 @@ def device_name(data: Data) -> str:
 def device_of_all(arrays: Sequence[Data]) -> str | None:
     """The name of the device that all arrays are on; None where one is elsewhere, or on the host."""
     first = arrays[0]
-    if type(first) is not DeviceArray:
+    if not isinstance(first, DeviceArray):
         return None
-    device = first.device
+    device: OpenDevice = first.stream.device
     for array in arrays:
-        if type(array) is not DeviceArray or array.device is not device:
+        if not isinstance(array, DeviceArray) or array.stream.device is not device:
             return None
     return device.name
 

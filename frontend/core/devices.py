@@ -14,20 +14,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from oneflow.dialect._mlir import ir
-from oneflow.dialect.lazy import lazy
 from oneflow.frontend.core.ambient import SCOPE
 from oneflow.frontend.core.arrays import Data, device_name
-from oneflow.runtime.cuda import driver
-from oneflow.runtime.cuda.array import DeviceArray
+from oneflow.runtime.backends import ACCELERATORS, BACKENDS, HOST
+from oneflow.runtime.device_array import DeviceArray
 from oneflow.runtime.global_array import GlobalArray
 from oneflow.runtime.protocol import Executable
-from oneflow.runtime.sized import compile_program
 
-cuda_programs = lazy("oneflow.runtime.cuda.sized")
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-#: The number of the CUDA device that the name "cuda" stands for.
+#: The number of the device that a name without a number stands for.
 PRESENT = [0]
 
 
@@ -43,16 +40,16 @@ class _DeviceType(type):
         if isinstance(type, Device):
             return type
         kind, _, number = str(type).partition(":")
-        if kind not in ("cpu", "cuda") or not (number or "0").isdigit():
+        if kind not in BACKENDS or not (number or "0").isdigit():
             raise ValueError(f'expected a device such as "cpu", "cuda" or "cuda:1", got {type!r}')
         present = PRESENT[0] if index is None else index
-        made: Device = super().__call__(kind, 0 if kind == "cpu" else int(number or present))
+        made: Device = super().__call__(kind, 0 if kind == HOST else int(number or present))
         return made
 
 
 @dataclass(frozen=True)
 class Device(metaclass=_DeviceType):
-    """A device: `type` is "cpu" or "cuda", `index` its number. It is equal to its name."""
+    """A device: `type` is that of a backend ("cpu", "cuda"), `index` its number. It is equal to its name."""
 
     type: str
     index: int = 0
@@ -62,7 +59,7 @@ class Device(metaclass=_DeviceType):
         def __init__(self, type: str | Device, index: int | None = None) -> None: ...
 
     def __str__(self) -> str:
-        return self.type if self.type == "cpu" else f"{self.type}:{self.index}"
+        return self.type if self.type == HOST else f"{self.type}:{self.index}"
 
     def __repr__(self) -> str:
         return f"device(type={self.type!r}, index={self.index})"
@@ -89,10 +86,9 @@ def move(data: Data, target: Device) -> Data:
     """
     if isinstance(data, GlobalArray):
         raise ValueError(f"expected a tensor of this process to move to {target}; use to_global, or to_local() first")
-    if target.type == "cpu":
+    if target.type == HOST:
         return data.numpy() if isinstance(data, DeviceArray) else data
-    driver_device = driver.device(target.index)
-    return data.to(driver_device) if isinstance(data, DeviceArray) else DeviceArray.of(data, driver_device)
+    return ACCELERATORS[target.type].put(data, target.index)
 
 
 #: Attributes that every program for a device gets; `flow.cuda` sets them.
@@ -119,11 +115,9 @@ def compile_for(place: Device, module: ir.Module, entry: str) -> Executable:
         CompileError: a kernel does not compile.
         PassError: a pass failed.
     """
-    if place.type == "cpu":
-        return compile_program(module, entry)
-    write_compile_options(module)
-    executable: Executable = cuda_programs.compile_cuda_program(module, entry, device=place.index)
-    return executable
+    if place.type != HOST:
+        write_compile_options(module)
+    return BACKENDS[place.type].compile_program(module, entry, place.index)
 
 
 def common_device(named: Sequence[tuple[str, Data]]) -> str | None:

@@ -16,6 +16,7 @@ from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.core.arrays import Data, LocalData, to_array
 from oneflow.frontend.core.devices import Device, compile_for, write_compile_options
 from oneflow.frontend.core.layouts import ProgramPlacements
+from oneflow.runtime.backends import HOST
 from oneflow.runtime.footprint import Footprint
 from oneflow.runtime.global_array import GlobalArray, Placement, shared
 from oneflow.runtime.protocol import Executable
@@ -80,6 +81,7 @@ class GlobalProgram:
 
     array: ClassVar[type] = GlobalArray
     is_remote: ClassVar[bool] = False
+    is_sized: ClassVar[bool] = False
     fast_path: ClassVar[None] = None
     last_run: ClassVar[None] = None
     outputs: ClassVar[tuple[TensorDesc, ...]] = ()
@@ -98,7 +100,7 @@ class GlobalProgram:
         placements = traced.placements
         assert placements is not None
         placement = placements.home
-        if placement.type == "cuda":
+        if placement.type != HOST:
             write_compile_options(traced.module)
         boxed = distributed.lay_out(traced.module, strategy)
         ranks = placement.world, placement.members

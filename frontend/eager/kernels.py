@@ -30,7 +30,6 @@ from oneflow.lowering.kernels.donated_arguments import donate_arguments
 from oneflow.passes.base import PassError
 from oneflow.runtime.global_array import Placement
 from oneflow.runtime.protocol import Executable
-from oneflow.runtime.sized import Sized
 
 #: The name of the function around the operator; a mathematical function of that name would clash with it.
 ENTRY = "operator_call"
@@ -160,7 +159,7 @@ def _compile_for_all_sizes(op: Call, place: Device, in_place_operand: int | None
         executable = compile_call(op, infer(op.record, op), place, in_place_operand).executable
     except (OperatorError, PassError):
         return None
-    return None if isinstance(executable, Sized) else executable
+    return None if executable.is_sized else executable
 
 
 def _fill(entry: func.FuncOp, op: Call, results: Sequence[TensorDesc]) -> None:

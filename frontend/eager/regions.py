@@ -15,6 +15,7 @@ import numpy as np
 from oneflow.dialect.dtypes import DType
 from oneflow.frontend.core.arrays import Data, dtype_of, is_on_device, memory_of
 from oneflow.frontend.eager.tensor import EagerTensor
+from oneflow.runtime.arguments import address_of
 from oneflow.runtime.spans import Span, overlap
 
 
@@ -104,10 +105,14 @@ def region_in(data: Data) -> Region:
 
 def span_of(data: Data) -> Span:
     """The bytes from the first element of an array to the last."""
-    if is_on_device(data):  # the common case in a training step, without the detour by `memory_of`
+    # The common cases in a training step do without the detour by `memory_of`.
+    if isinstance(data, np.ndarray):
+        if not data.flags.c_contiguous:
+            return region_in(data).span
+        begin = address_of(data)
+        return None, begin, begin + data.nbytes
+    if is_on_device(data):
         return data.stream.device, data.address, data.address + math.prod(data.shape) * data.dtype.numpy.itemsize
-    if isinstance(data, np.ndarray) and not data.flags.c_contiguous:
-        return region_in(data).span
     place, begin = memory_of(data)
     return place, begin, begin + data.nbytes
 

@@ -40,7 +40,8 @@ class Mode(threading.local):
 MODE = Mode()
 #: Held while gradients are accumulated at leaves, which threads may share.
 ACCUMULATING = Lock()
-_node_numbers = itertools.count()
+#: The numbers of nodes, in the order in which calls are recorded.
+node_numbers = itertools.count()
 
 
 class _Recording(ContextDecorator):
@@ -138,11 +139,10 @@ class Memory:
     Memory whose arrays a user holds is `exposed`: it may change without being counted. `views` are the views of it.
     """
 
-    __slots__ = ("exposed", "version", "views", "writer")
-
-    def __init__(self) -> None:
-        self.version, self.writer, self.exposed = 0, "", False
-        self.views: weakref.WeakSet[Any] | None = None
+    version = 0
+    writer = ""
+    exposed = False
+    views: weakref.WeakSet[Any] | None = None
 
     def write(self, writer: str) -> None:
         """Counts an update by the operator `writer`."""
@@ -230,7 +230,7 @@ class Node:
     def __init__(self, record: Operator, inputs: dict[str, Any], attrs: dict[str, Any]) -> None:
         self.record, self.attrs = record, attrs
         self.inputs: dict[str, Any] | None = inputs
-        self.number = next(_node_numbers)
+        self.number = next(node_numbers)
         self.results: list[weakref.ref[Variable]] = []
         self.result_values: list[tuple[Any, TensorDesc, Memory, int]] = []
 

@@ -375,7 +375,9 @@ class EagerTensor(Tensor):
     def __cuda_array_interface__(self) -> dict[str, Any]:
         if not is_on_device(self.storage):
             raise AttributeError(f"expected a tensor on a CUDA device, it is on {self.device}")
-        return self.storage.__cuda_array_interface__
+        data: Any = self.storage
+        interface: dict[str, Any] = data.__cuda_array_interface__
+        return interface
 
     def __deepcopy__(self, memo: dict[int, Any]) -> EagerTensor:
         copied = object.__new__(type(self))

@@ -72,7 +72,7 @@ def _bound_rows(weight: Tensor, positions: Tensor, most: float, p: float) -> Non
     at = sh.reshape(positions, (-1,))
     rows = dispatch("gather", weight, at, axis=0)
     wide = cast(rows, dtypes.float32) if weight.dtype.bits == 16 else rows
-    norms = r.norm(wide, p, 1, keepdim=True)
+    norms: Any = r.norm(wide, p, 1, keepdim=True)
     scaled = cast(e.where(e.gt(norms, most), wide * (most / (norms + 1e-7)), wide), weight.dtype)
     if current_builder().eager:
         weight[at] = scaled  # type: ignore[index]

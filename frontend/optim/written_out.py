@@ -180,7 +180,8 @@ class Rprop(Optimizer):
         """One step."""
         p, grad, state = widened(p, grad, state)
         along = directed(grad, group)
-        agreed = F.sign(along) * F.sign(state["prev"])  # a product of the gradients may be too small to have a sign
+        # A product of the gradients may be too small to have a sign.
+        agreed: Any = F.sign(along) * F.sign(state["prev"])
         sizes, (less, more) = state["step_size"], group["etas"]
         changed = F.where(agreed > 0, sizes * more, F.where(agreed < 0, sizes * less, sizes))
         sizes = F.clamp(changed, *group["step_sizes"])

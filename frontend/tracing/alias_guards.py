@@ -25,15 +25,15 @@ T = TypeVar("T")
 class GradientOf(EagerTensor):
     """The gradient of a leaf, whichever tensor that is at the time: a program outlives the gradients of one step."""
 
-    __slots__ = ("_leaf",)
+    __slots__ = ("of_leaf",)
 
     def __init__(self, leaf: Leaf) -> None:
-        self._leaf, self.builder = leaf, leaf.grad.builder
+        self.of_leaf, self.builder = leaf, leaf.grad.builder
 
     @property
     def present(self) -> Any:
         """The tensor that is the gradient now, None where the leaf has none."""
-        return self._leaf.grad
+        return self.of_leaf.grad
 
     @property
     def handle(self) -> Any:

@@ -59,16 +59,20 @@ class Callee:
         first = next(iter(inspect.signature(self.function).parameters), "")
         return self.kind is classmethod or (first in ("self", "cls") and not hasattr(self.function, "__self__"))
 
+    @property
+    def method_key(self) -> str:
+        """The attribute of an object in which what is compiled for it is kept."""
+        return f"{self.name} (compiled)"
+
     def bound(self, instance: Any, owner: type | None, own: Any, make: Callable[..., Any]) -> Any:
         """`own`, compiled by `make` for what it is a method of; kept there, so that programs live as long."""
         target = owner if self.kind is classmethod else instance
         if target is None or self.kind is staticmethod:
             return own
-        key = f"{self.name} (compiled)"
-        method = getattr(target, "__dict__", {}).get(key)
+        method = getattr(target, "__dict__", {}).get(self.method_key)
         if method is None or method.target is not target or method.own is not own:
             method = CompiledMethod(target, own, make(MethodType(self.function, target)))
-            _store(target, key, method)
+            _store(target, self.method_key, method)
         return method.compiled
 
 

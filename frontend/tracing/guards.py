@@ -1,6 +1,7 @@
-"""Guards: the conditions besides its arguments that a traced program depends on, collected as data during tracing.
+"""Guards: what a traced program depends on besides its arguments; a guard that fails means recompilation.
 
-`compile/guarded_call.py` compares these data before each run; where a guard fails, the function is traced again.
+Guards are gathered as data while a function is traced. `compile/guarded_call.py` compares these data before each run;
+where a guard fails, the function is traced again.
 """
 
 from __future__ import annotations

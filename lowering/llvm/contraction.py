@@ -1,4 +1,4 @@
-"""Contractions: matrix products, batched products, convolutions, with their epilogues.
+"""Contractions: the micro-kernel of matrix products, batched products and convolutions, with their epilogues.
 
     for a block of columns:                 the vector loop; column blocks and row chunks are the parallel range
       panel = the right operand's block     packed once, contiguous, small enough for the L2 cache

@@ -6,14 +6,8 @@ import keyword
 SOURCE, PLAN = "oneflow.triton", "oneflow.plan"
 #: The attribute of a kernel that runs on the host: its program, and the reason.
 HOST = "oneflow.host"
-#: The precisions of f32 matrix products, and the attribute of a module that chooses one.
-PRECISIONS = ("ieee", "tf32", "tf32x3")
-PRECISION = "oneflow.precision"
-#: The attribute of a module that is "true" where candidates are timed, and the attribute with a kernel's candidates.
-AUTOTUNE, CHOICES = "oneflow.autotune", "oneflow.choices"
-#: The attribute of a module that is "true" where float additions have to keep their order.
-DETERMINISTIC = "oneflow.deterministic"
-
+#: The attribute with the candidates of a kernel.
+CHOICES = "oneflow.choices"
 #: Which operations may be the epilogue of a product: the option `epilogue` of `oneflow-form-kernels`.
 EPILOGUE = 2
 

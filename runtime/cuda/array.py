@@ -1,6 +1,6 @@
 """Arrays on a device: results of programs, and memory of other libraries without a copy.
 
-    x = from_other(torch_tensor)      y = torch.from_dlpack(device_array)      DeviceArray.of(numpy_array, device)
+    x = from_other(torch_tensor)      y = torch.from_dlpack(device_array)      CudaArray.of(numpy_array, device)
 
 An array knows the stream that computes its values. Using the array on another stream makes that stream wait.
 """
@@ -19,7 +19,7 @@ from oneflow.dialect.dtypes import DType
 from oneflow.runtime import dlpack
 from oneflow.runtime.cuda import driver
 from oneflow.runtime.cuda.stream import MAX_FREE_BLOCKS, ResultPool, Stream, current
-from oneflow.runtime.shaped import Shaped
+from oneflow.runtime.device_array import DeviceArray
 
 
 class Owner:
@@ -97,19 +97,17 @@ class BorrowedMemory(Owner):
             return
 
 
-class DeviceArray(Shaped):
-    """A contiguous array on a device; `owner` keeps its memory alive.
+class CudaArray(DeviceArray):
+    """A contiguous array on a CUDA device.
 
     Attributes:
-        address: the address of the first element.
-        stream: the stream that computes the values.
+        owner: keeps its memory alive.
         check: called before values are copied to the host; raises the failures of the program that computes them.
     """
 
     __slots__ = ("__weakref__", "address", "check", "dtype", "owner", "shape", "stream")
 
-    shape: tuple[int, ...]
-    dtype: DType
+    stream: Stream
 
     def __init__(self, owner: Any, address: int, shape: tuple[int, ...], dtype: DType, stream: Stream,
                  check: Callable[[], None] | None = None) -> None:  # fmt: skip
@@ -117,17 +115,17 @@ class DeviceArray(Shaped):
         self.stream, self.check = stream, check
 
     @staticmethod
-    def empty(shape: tuple[int, ...], dtype: DType, stream: Stream) -> DeviceArray:
+    def empty(shape: tuple[int, ...], dtype: DType, stream: Stream) -> CudaArray:
         """An uninitialized array.
 
         Raises:
             OutOfMemoryError: the device has less memory.
         """
         memory = Memory(math.prod(shape) * dtype.numpy.itemsize, stream)
-        return DeviceArray(memory, memory.address, shape, dtype, stream)
+        return CudaArray(memory, memory.address, shape, dtype, stream)
 
     @staticmethod
-    def of(array: np.ndarray, device: driver.Device) -> DeviceArray:
+    def of(array: np.ndarray, device: driver.Device) -> CudaArray:
         """A copy of a host array. If the array repeats one element (`np.broadcast_to`), only that element is copied.
 
         Raises:
@@ -136,17 +134,17 @@ class DeviceArray(Shaped):
         stream = current(device)
         device.use()
         if array.size > 1 and not any(array.strides):
-            return DeviceArray._broadcast(array, stream)
+            return CudaArray._broadcast(array, stream)
         array = np.require(array, array.dtype.newbyteorder("="), ("C", "A"))
-        result = DeviceArray.empty(array.shape, dtypes.from_numpy(array.dtype), stream)
+        result = CudaArray.empty(array.shape, dtypes.from_numpy(array.dtype), stream)
         if array.size:
             driver.copy_in(result.address, array.ctypes.data, array.nbytes, stream.handle)
         return result
 
     @staticmethod
-    def _broadcast(array: np.ndarray, stream: Stream) -> DeviceArray:
+    def _broadcast(array: np.ndarray, stream: Stream) -> CudaArray:
         """An array filled with the first element of a host array."""
-        result = DeviceArray.empty(array.shape, dtypes.from_numpy(array.dtype), stream)
+        result = CudaArray.empty(array.shape, dtypes.from_numpy(array.dtype), stream)
         element = np.require(array[(slice(1),) * array.ndim], array.dtype.newbyteorder("="), "C").tobytes()
         for at in range(0, len(element), 4):
             driver.fill(result.address + at, element[at : at + 4], array.size, len(element), stream.handle)
@@ -182,10 +180,10 @@ class DeviceArray(Shaped):
             self.check()
         return result
 
-    def copy(self) -> DeviceArray:
+    def copy(self) -> CudaArray:
         """A copy on the same device."""
         self.device.use()
-        result = DeviceArray.empty(self.shape, self.dtype, self.stream)
+        result = CudaArray.empty(self.shape, self.dtype, self.stream)
         result.check = self.check
         result.take(self)
         return result
@@ -195,7 +193,7 @@ class DeviceArray(Shaped):
         host.
         """
         self.device.use()
-        if isinstance(other, np.ndarray) or other.device is not self.device:
+        if not isinstance(other, CudaArray) or other.device is not self.device:
             host = np.ascontiguousarray(other if isinstance(other, np.ndarray) else other.numpy())
             if host.size:
                 driver.copy_in(self.address, host.ctypes.data, host.nbytes, self.stream.handle)
@@ -205,9 +203,9 @@ class DeviceArray(Shaped):
         if self.size and self.address != other.address:
             driver.copy(self.address, other.address, self.nbytes, self.stream.handle)
 
-    def to(self, device: driver.Device) -> DeviceArray:
+    def to(self, device: driver.Device) -> CudaArray:
         """This array if it is on `device`, otherwise a copy on `device`."""
-        return self if device is self.device else DeviceArray.of(self.numpy(), device)
+        return self if device is self.device else CudaArray.of(self.numpy(), device)
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -244,12 +242,12 @@ class DeviceArray(Shaped):
         return self.shape[0]
 
     def __repr__(self) -> str:
-        return f"DeviceArray({self.dtype.name}, shape={self.shape}, device={self.device})"
+        return f"CudaArray({self.dtype.name}, shape={self.shape}, device={self.device})"
 
 
 def is_on_device(value: Any) -> bool:
     """Whether `value` is an array on a CUDA device, of this package or of another library."""
-    if isinstance(value, DeviceArray):
+    if isinstance(value, CudaArray):
         return True
     if isinstance(value, (np.ndarray, np.generic)):
         return False
@@ -259,8 +257,8 @@ def is_on_device(value: Any) -> bool:
     return hasattr(value, "__cuda_array_interface__")
 
 
-def from_other(value: Any) -> DeviceArray:
-    """An array of any library as a `DeviceArray`, in the same memory; a copy if the elements are not contiguous.
+def from_other(value: Any) -> CudaArray:
+    """An array of any library as a `CudaArray`, in the same memory; a copy if the elements are not contiguous.
 
     The current stream waits for the stream of the other library.
 
@@ -268,12 +266,12 @@ def from_other(value: Any) -> DeviceArray:
         TypeError: the element type is not supported.
         ValueError: PyTorch is capturing a CUDA graph.
     """
-    if isinstance(value, DeviceArray):
+    if isinstance(value, CudaArray):
         return value
     return _from_dlpack(value) if hasattr(value, "__dlpack__") else _from_interface(value)
 
 
-def _from_dlpack(value: Any) -> DeviceArray:
+def _from_dlpack(value: Any) -> CudaArray:
     torch = sys.modules.get("torch")
     # A program does more than launch kernels: that would end the capture and leave PyTorch's generator inside it.
     if torch is not None and torch.cuda.is_current_stream_capturing():
@@ -287,10 +285,10 @@ def _from_dlpack(value: Any) -> DeviceArray:
         return _copy_strided(
             imported.address, imported.shape, [s * kind.itemsize for s in imported.strides], kind, stream
         )
-    return DeviceArray(BorrowedMemory(imported, stream), imported.address, imported.shape, imported.dtype, stream)
+    return CudaArray(BorrowedMemory(imported, stream), imported.address, imported.shape, imported.dtype, stream)
 
 
-def _from_interface(value: Any) -> DeviceArray:
+def _from_interface(value: Any) -> CudaArray:
     interface = value.__cuda_array_interface__
     kind, shape = np.dtype(interface["typestr"]), tuple(interface["shape"])
     dense = tuple(kind.itemsize * math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
@@ -302,12 +300,12 @@ def _from_interface(value: Any) -> DeviceArray:
         stream.wait_for(interface["stream"])
     if strides != dense and 0 not in shape:
         return _copy_strided(address, shape, strides, kind, stream)
-    return DeviceArray(BorrowedMemory(value, stream), address, shape, dtypes.from_numpy(kind), stream)
+    return CudaArray(BorrowedMemory(value, stream), address, shape, dtypes.from_numpy(kind), stream)
 
 
 def _copy_strided(
     address: int, shape: Sequence[int], strides: Sequence[int], kind: np.dtype, stream: Stream
-) -> DeviceArray:
+) -> CudaArray:
     """A contiguous copy, made on the host, of elements that are `strides` bytes apart."""
     reach = [(n - 1) * stride for n, stride in zip(shape, strides, strict=True)]
     first = sum(min(r, 0) for r in reach)
@@ -315,4 +313,4 @@ def _copy_strided(
     stream.device.use()
     driver.copy_out(span.ctypes.data, address + first, span.nbytes, stream.handle)
     driver.synchronize(stream.handle)
-    return DeviceArray.of(np.ndarray(shape, kind, span.data, -first, strides), stream.device)
+    return CudaArray.of(np.ndarray(shape, kind, span.data, -first, strides), stream.device)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from oneflow.runtime.cuda import driver
-from oneflow.runtime.cuda.array import DeviceArray, Memory
+from oneflow.runtime.cuda.array import CudaArray, Memory
 from oneflow.runtime.cuda.script import Command, Recorder, Result, memory_dtype
 from oneflow.runtime.cuda.steps import make_step
 from oneflow.runtime.cuda.stream import Stream
@@ -17,13 +17,13 @@ from oneflow.runtime.cuda.stream import Stream
 class Direct(Recorder):
     """The `run` argument of a plan that enqueues each command on a stream; addresses are those of the device."""
 
-    def __init__(self, executable: Any, arguments: Sequence[DeviceArray], stream: Stream) -> None:
+    def __init__(self, executable: Any, arguments: Sequence[CudaArray], stream: Stream) -> None:
         super().__init__(executable.program, executable.scratch, executable.on_device)
         self.executable, self.arguments, self.stream = executable, arguments, stream
         self.temporaries: dict[int, Memory] = {}
-        self.result_arrays: dict[int, DeviceArray] = {}
+        self.result_arrays: dict[int, CudaArray] = {}
 
-    def run(self) -> list[DeviceArray]:
+    def run(self) -> list[CudaArray]:
         """Runs the plan and returns the results."""
         values = []
         for array, dynamic in zip(self.arguments, self.executable._dynamic, strict=True):
@@ -56,7 +56,7 @@ class Direct(Recorder):
         self.results[number] = Result(size, shape)
         memory = Memory(size, self.stream)
         kind, check = self.executable.outputs[number].dtype, self.executable.check
-        self.result_arrays[number] = DeviceArray(memory, memory.address, shape, kind, self.stream, check)
+        self.result_arrays[number] = CudaArray(memory, memory.address, shape, kind, self.stream, check)
         return memory.address
 
     def donated(self, number: int, argument: int, size: int, shape: tuple[int, ...]) -> int:

@@ -28,7 +28,7 @@ from oneflow.runtime import cache
 from oneflow.runtime.arguments import ArgumentError, Parameter, as_array, bind
 from oneflow.runtime.collectives.kernel import Collectives
 from oneflow.runtime.cuda import driver
-from oneflow.runtime.cuda.array import DeviceArray, Memory, from_other, is_on_device
+from oneflow.runtime.cuda.array import CudaArray, Memory, from_other, is_on_device
 from oneflow.runtime.cuda.autotune import tune
 from oneflow.runtime.cuda.compile_workers import CompileWorkers
 from oneflow.runtime.cuda.direct_execution import Direct
@@ -96,7 +96,7 @@ class CudaExecutable:
     """A program on a device, called with arrays by position or by name; the results are a list of arrays.
 
     Host arrays are copied to the device. If every argument is on the host, the results are copied to the host.
-    Otherwise the results are `DeviceArray`s, and the call returns before they are computed: a failed check is raised
+    Otherwise the results are `CudaArray`s, and the call returns before they are computed: a failed check is raised
     when a result is read, or by the next call. Several threads may call an executable; their calls run one after the
     other.
 
@@ -107,8 +107,9 @@ class CudaExecutable:
         failure_words: host memory in which kernels note failed checks, three words for each check.
     """
 
-    array: ClassVar[type] = DeviceArray
+    array: ClassVar[type] = CudaArray
     is_remote: ClassVar[bool] = True
+    is_sized: ClassVar[bool] = False
     fast_path: ClassVar[None] = None
 
     def __init__(self, source: ProgramSource, inputs: list[Parameter], outputs: list[TensorDesc], program: Program,
@@ -120,7 +121,7 @@ class CudaExecutable:
         device.use()
         self.kernels = {name: Kernel(program.sources[name], binary) for name, binary in binaries.items()}
         self.scratch = {name: binary.scratch for name, binary in binaries.items()}
-        self.constants = [DeviceArray.of(np.asarray(c), device) for c in program.constants]
+        self.constants = [CudaArray.of(np.asarray(c), device) for c in program.constants]
         if self.constants:
             current(device).synchronize()
         self._externals = make_externals(
@@ -135,7 +136,7 @@ class CudaExecutable:
         self.failure_address = 0 if self.failure_words is None else ctypes.addressof(self.failure_words)
         self._graphs = os.environ.get(USE_GRAPHS, "1") != "0"
         self._steps_by_sizes: dict[tuple[tuple[int, ...], ...], Steps | None] = {}
-        self._scalars: dict[int, tuple[np.ndarray, bytes, DeviceArray]] = {}
+        self._scalars: dict[int, tuple[np.ndarray, bytes, CudaArray]] = {}
         self._signature = [(p.desc.shape, p.desc.dtype) for p in inputs]
         self._is_dynamic = not all(p.desc.is_static for p in inputs)
         self._dynamic = [tuple(i for i, s in enumerate(p.desc.shape or ()) if s is None) for p in inputs]
@@ -198,7 +199,7 @@ class CudaExecutable:
         results = self.run(arguments)
         return [r.numpy() for r in results] if host else results
 
-    def run(self, arrays: Sequence[Any]) -> list[DeviceArray]:
+    def run(self, arrays: Sequence[Any]) -> list[CudaArray]:
         """Starts the program on arguments in order and returns the results, which are computed later."""
         stream = current(self.device)
         with self._lock, stream.lock:
@@ -209,7 +210,7 @@ class CudaExecutable:
                 results = self._start(arrays, self._arguments(enumerate(arrays), stream), stream)
             return results
 
-    def replay(self, arrays: Sequence[Any], seen: Any = None) -> list[DeviceArray] | None:
+    def replay(self, arrays: Sequence[Any], seen: Any = None) -> list[CudaArray] | None:
         """As `run`, by the replay cache; None if the cache does not hold for these arguments.
 
         `seen` are arguments that the caller has compared with those of the last run.
@@ -222,7 +223,7 @@ class CudaExecutable:
             self.check()
             return self._replay(arrays, stream, seen)
 
-    def _replay(self, arrays: Sequence[Any], stream: Stream, seen: Any) -> list[DeviceArray] | None:
+    def _replay(self, arrays: Sequence[Any], stream: Stream, seen: Any) -> list[CudaArray] | None:
         cache = self.last_run
         if cache is None:
             return None
@@ -235,26 +236,26 @@ class CudaExecutable:
         cache.steps.run(cache.addresses(arguments, results), stream.handle)
         return results
 
-    def _arguments(self, numbered: Iterable[tuple[int, Any]], stream: Stream) -> list[DeviceArray]:
+    def _arguments(self, numbered: Iterable[tuple[int, Any]], stream: Stream) -> list[CudaArray]:
         """Numbered arguments as arrays on the device. An array of the expected type on the stream is passed
         as it is.
         """
         arrays = []
         for number, value in numbered:
             shape, dtype = self._signature[number]
-            plain = type(value) is DeviceArray and value.stream is stream and value.address % ALIGNMENT == 0
+            plain = type(value) is CudaArray and value.stream is stream and value.address % ALIGNMENT == 0
             same = plain and value.shape == shape and value.dtype is dtype
             arrays.append(value if same else self._argument(number, value, stream))
         return arrays
 
-    def _argument(self, number: int, value: Any, stream: Stream) -> DeviceArray:
+    def _argument(self, number: int, value: Any, stream: Stream) -> CudaArray:
         known = self._scalars.get(number)
         if known is not None and known[0] is value and known[2].stream is stream and value.tobytes() == known[1]:
             return known[2]
         parameter = self.inputs[number]
         if not is_on_device(value):
             host = as_array(parameter, value)
-            return DeviceArray.of(host, self.device) if host.ndim else self._scalar(number, host, stream)
+            return CudaArray.of(host, self.device) if host.ndim else self._scalar(number, host, stream)
         try:
             array = from_other(value)
         except (TypeError, ValueError) as error:
@@ -264,15 +265,15 @@ class CudaExecutable:
         # Kernels load 16 bytes at a time.
         return array if array.address % ALIGNMENT == 0 else array.copy()
 
-    def _scalar(self, number: int, array: np.ndarray, stream: Stream) -> DeviceArray:
+    def _scalar(self, number: int, array: np.ndarray, stream: Stream) -> CudaArray:
         """A host scalar as an array on the device, which is reused while the value is the same."""
         known, data = self._scalars.get(number), array.tobytes()
         if known is None or known[1] != data or known[2].stream is not stream:
-            known = array, data, DeviceArray.of(array, self.device)
+            known = array, data, CudaArray.of(array, self.device)
         self._scalars[number] = array, *known[1:]
         return known[2]
 
-    def _start(self, arrays: Sequence[Any], arguments: list[DeviceArray], stream: Stream) -> list[DeviceArray]:
+    def _start(self, arrays: Sequence[Any], arguments: list[CudaArray], stream: Stream) -> list[CudaArray]:
         steps = self._steps(arguments)
         if steps is None:
             return Direct(self, arguments, stream).run()
@@ -290,7 +291,7 @@ class CudaExecutable:
         return results
 
     def _update_replay_cache(
-        self, steps: Steps, addresses: Sequence[int], arrays: Sequence[Any], arguments: Sequence[DeviceArray],
+        self, steps: Steps, addresses: Sequence[int], arrays: Sequence[Any], arguments: Sequence[CudaArray],
         stream: Stream,
     ) -> None:  # fmt: skip
         """Keeps the replay cache for arguments that were the same objects in the last two runs."""
@@ -299,7 +300,7 @@ class CudaExecutable:
         replays = kept and steps.donated_arguments <= kept.keys()
         self.last_run = ReplayCache(steps, addresses, kept, arrays, stream) if replays else None
 
-    def _results(self, steps: Steps, arguments: Sequence[DeviceArray], stream: Stream) -> list[DeviceArray]:
+    def _results(self, steps: Steps, arguments: Sequence[CudaArray], stream: Stream) -> list[CudaArray]:
         """The result arrays, in memory of their own or of donated arguments."""
         check = None if self.failure_words is None else self.check
         for array in map(arguments.__getitem__, steps.donated_arguments):
@@ -308,7 +309,7 @@ class CudaExecutable:
         spares = steps.result_pools_on(stream)
         for number, size, shape in steps.own_results:
             memory = Memory(size, stream, spares[number], is_recyclable=True)
-            results[number] = DeviceArray(memory, memory.address, shape, self.outputs[number].dtype, stream, check)
+            results[number] = CudaArray(memory, memory.address, shape, self.outputs[number].dtype, stream, check)
         return results
 
     def _tune(self, steps: Steps, addresses: Sequence[int], stream: Stream) -> None:
@@ -321,7 +322,7 @@ class CudaExecutable:
             self.kernels[name], self.scratch[name] = Kernel(source, binary), binary.scratch
         self._steps_by_sizes.clear()
 
-    def _steps(self, arguments: Sequence[DeviceArray]) -> Steps | None:
+    def _steps(self, arguments: Sequence[CudaArray]) -> Steps | None:
         """The steps for the sizes of the arguments; None if the plan is data-dependent."""
         sizes = self._sizes(arguments) if self._is_dynamic else self._no_sizes
         if sizes not in self._steps_by_sizes:
@@ -337,7 +338,7 @@ class CudaExecutable:
                 self._steps_by_sizes[sizes] = None
         return self._steps_by_sizes[sizes]
 
-    def _sizes(self, arguments: Sequence[DeviceArray]) -> tuple[tuple[int, ...], ...]:
+    def _sizes(self, arguments: Sequence[CudaArray]) -> tuple[tuple[int, ...], ...]:
         """The dynamic sizes of the arguments."""
         return tuple(tuple(a.shape[i] for i in axes) for a, axes in zip(arguments, self._dynamic, strict=True))
 
@@ -345,7 +346,7 @@ class CudaExecutable:
         """The shape of a result, given that in the plan, where complex numbers are pairs along a last axis."""
         return shape[:-1] if self.outputs[number].dtype.is_complex else shape
 
-    def _copy_overlapping_donations(self, arguments: list[DeviceArray], steps: Steps) -> list[DeviceArray]:
+    def _copy_overlapping_donations(self, arguments: list[CudaArray], steps: Steps) -> list[CudaArray]:
         """The arguments; donated ones that overlap kept scalars or other arguments are copied."""
         addresses = [a.address for a in arguments]
         if addresses == steps.disjoint_addresses:
@@ -395,7 +396,7 @@ class CudaExecutable:
         raise position_error(self.program.sites[site], got, wanted)
 
 
-def _check(parameter: Parameter, array: DeviceArray, device: driver.Device) -> None:
+def _check(parameter: Parameter, array: CudaArray, device: driver.Device) -> None:
     wanted = parameter.desc.shape or ()
     if array.device is not device:
         raise ArgumentError(f"argument {parameter.name!r}: expected an array on {device}, got one on {array.device}")

@@ -15,18 +15,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from oneflow.runtime.cuda.array import DeviceArray
+from oneflow.runtime.cuda.array import CudaArray
 from oneflow.runtime.cuda.steps import ARGUMENTS, WORKSPACE, Steps
 from oneflow.runtime.cuda.stream import Stream
 from oneflow.runtime.spans import Spans, overlapping_pairs
 
 #: Turns arguments, with their numbers, into arrays on a stream.
-Transfer = Callable[[Iterable[tuple[int, Any]], Stream], list[DeviceArray]]
+Transfer = Callable[[Iterable[tuple[int, Any]], Stream], list[CudaArray]]
 #: Arguments by number, held weakly: a tensor that the user drops gives up its memory.
 Kept = dict[int, weakref.ref[Any]]
 
 
-def kept_arguments(arrays: Sequence[Any], arguments: Sequence[DeviceArray], stream: Stream) -> Kept:
+def kept_arguments(arrays: Sequence[Any], arguments: Sequence[CudaArray], stream: Stream) -> Kept:
     """The arguments that need no check when they are passed again: arrays that are already on the device and stream,
     and numbers, as long as they keep their value.
     """
@@ -86,7 +86,7 @@ class ReplayCache:
 
     def arguments(
         self, inputs_of_run: Sequence[Any], stream: Stream, transfer: Transfer, seen: SeenArguments | None = None
-    ) -> Sequence[DeviceArray] | None:
+    ) -> Sequence[CudaArray] | None:
         """The arguments of a run as arrays on the device.
 
         None if a kept argument is another object now, or if a new argument overlaps another one. Arguments that the
@@ -109,7 +109,7 @@ class ReplayCache:
             arguments[number] = array
         return arguments
 
-    def addresses(self, arguments: Sequence[DeviceArray], results: Sequence[DeviceArray]) -> list[int]:
+    def addresses(self, arguments: Sequence[CudaArray], results: Sequence[CudaArray]) -> list[int]:
         """The address of every argument, result and buffer of a run."""
         addresses = self._addresses.copy()
         addresses[WORKSPACE] = self._stream.workspace(self.steps.script.workspace)

@@ -8,7 +8,7 @@ from typing import Any
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.record import REGISTRY, Registry
 from oneflow.runtime.arguments import bind
-from oneflow.runtime.cuda.array import DeviceArray
+from oneflow.runtime.cuda.array import CudaArray
 from oneflow.runtime.cuda.executable import CudaExecutable, compile_cuda
 from oneflow.runtime.cuda.replay_cache import ReplayCache
 from oneflow.runtime.sized import Sized, needs_sizes
@@ -37,6 +37,6 @@ class SizedCudaExecutable(Sized[CudaExecutable], CudaExecutable):
         arguments = bind(self.inputs, arrays, named)
         return self._program_for(arguments)(*arguments)
 
-    def run(self, arrays: Sequence[Any]) -> list[DeviceArray]:
+    def run(self, arrays: Sequence[Any]) -> list[CudaArray]:
         """Starts the program for the sizes of the arguments."""
         return self._program_for(arrays).run(arrays)

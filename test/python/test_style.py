@@ -187,6 +187,24 @@ def test_one_module_loads_a_gpu_package(package, home):
     assert homes == [home], f"{package} is loaded in {homes}; take it from {home}"
 
 
+def test_the_frontend_loads_no_backend_by_name():
+    """The linter checks imports; this test checks modules that are loaded later, by their names."""
+    backends = (
+        "oneflow.runtime.cuda",
+        "oneflow.runtime.executable",
+        "oneflow.lowering.triton",
+        "oneflow.lowering.llvm",
+    )
+    named = {
+        name(path): node.value
+        for path in MODULES
+        if name(path).startswith("frontend/")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and str(node.value).startswith(backends)
+    }
+    assert not named, f"{named}: ask runtime.backends for a backend"
+
+
 def _loaded(node):
     """What a call of `importlib.import_module` loads, as far as its text says it."""
     if not (isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module")):

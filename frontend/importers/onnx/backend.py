@@ -23,7 +23,7 @@ def _device(name: str) -> str:
     return f"{_DEVICES.get(kind, kind.lower())}{colon}{number}"
 
 
-class Prepared(BackendRep):
+class Prepared(BackendRep):  # type: ignore[misc]  # ONNX's classes are not typed
     """A model that is ready to run."""
 
     def __init__(self, program: OnnxProgram) -> None:
@@ -37,7 +37,7 @@ class Prepared(BackendRep):
         return tuple(self.program.run(feeds, **options))
 
 
-class OneFlowBackend(Backend):
+class OneFlowBackend(Backend):  # type: ignore[misc]  # ONNX's classes are not typed
     """Runs ONNX models on this package; see `onnx.backend.base.Backend`."""
 
     @classmethod

@@ -121,7 +121,8 @@ def _pairwise(function: np.ufunc) -> Callable[..., Any]:
 
 
 def _modulo(a: np.ndarray, b: np.ndarray, *, fmod: int = 0) -> np.ndarray:
-    return np.fmod(a, b) if fmod else np.mod(a, b)
+    array: np.ndarray = np.fmod(a, b) if fmod else np.mod(a, b)
+    return array
 
 
 #: Operators that are folded, and whether their operands may hold sizes of the run.

@@ -80,7 +80,8 @@ class OnnxProgram(Module):
     @property
     def inputs(self) -> tuple[Input, ...]:
         """The inputs of the model, with their types."""
-        return self.model.graph.inputs
+        result: tuple[Input, ...] = self.model.graph.inputs
+        return result
 
     @property
     def outputs(self) -> tuple[str, ...]:

@@ -39,7 +39,8 @@ class SmallType:
     @property
     def numpy(self) -> np.dtype[Any]:
         """The NumPy type; each element has a byte."""
-        return np.dtype(getattr(ml_dtypes, self.name))
+        result: np.dtype[Any] = np.dtype(getattr(ml_dtypes, self.name))
+        return result
 
     @property
     def is_float(self) -> bool:
@@ -167,7 +168,8 @@ def _with_sign_of_zero(codes: Tensor, x: Tensor, values: np.ndarray) -> Tensor:
     if not negative:
         return codes
     is_negative = F.lt(F.where(F.eq(x, 0.0), F.reciprocal(x), x), 0.0)
-    return F.where(F.logical_and(F.eq(codes, int(zeros[0])), is_negative), negative[0], codes)
+    tensor: Tensor = F.where(F.logical_and(F.eq(codes, int(zeros[0])), is_negative), negative[0], codes)
+    return tensor
 
 
 def _first_beyond(small: SmallType, largest: float) -> float:

@@ -24,6 +24,7 @@ from oneflow.lowering.kernels.nodes import (
     is_contraction,
     reduces_contiguously,
 )
+from oneflow.lowering.options import PRECISION
 from oneflow.lowering.targets.choice import gpu_target
 from oneflow.lowering.triton.codegen.body import BodyEmitter, Call
 from oneflow.lowering.triton.codegen.descriptors import (
@@ -52,7 +53,6 @@ from oneflow.lowering.triton.cost.matmul_configurations import (
     grouped_launch_sizes,
     operand_reuse,
 )
-from oneflow.lowering.triton.names import PRECISION
 from oneflow.lowering.triton.source import PROGRAM_NUMBER, Source, TileLoop
 
 FLOATS = frozenset({"f16", "bf16", "f32"})

@@ -17,6 +17,7 @@ from oneflow.lowering.kernels.legality import check_kernels_formed
 from oneflow.lowering.kernels.nodes import Structure, Unsupported
 from oneflow.lowering.linalg.control import BODY, bodies_in_order, read_controls
 from oneflow.lowering.linalg.external import declarations, in_place_pairs, read_external
+from oneflow.lowering.options import AUTOTUNE, DETERMINISTIC, PRECISIONS
 from oneflow.lowering.triton.codegen.kernel import FAILURE, SETUP, Kernel
 from oneflow.lowering.triton.codegen.loop_nest import LoopNest
 from oneflow.lowering.triton.codegen.matmul import Contraction, precision_at
@@ -33,7 +34,7 @@ from oneflow.lowering.triton.launch.unsupported import (
     is_one_operation,
     split_kernels,
 )
-from oneflow.lowering.triton.names import AUTOTUNE, CHOICES, DETERMINISTIC, PRECISIONS, SOURCE
+from oneflow.lowering.triton.names import CHOICES, SOURCE
 from oneflow.lowering.triton.source import Source
 from oneflow.lowering.triton.templates import hopper_forms, hopper_rows
 from oneflow.lowering.triton.templates.outline_templates import TEMPLATE, emit_template

@@ -22,7 +22,7 @@ from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.runtime.collectives import mpi, nccl
 from oneflow.runtime.collectives.operations import carry_out, packing_bytes
 from oneflow.runtime.cuda import driver, script, steps
-from oneflow.runtime.cuda.array import DeviceArray
+from oneflow.runtime.cuda.array import CudaArray
 from oneflow.runtime.distributed import world_of
 from oneflow.testing.host_cuda import host_cuda
 from oneflow.testing.host_nccl import host_nccl
@@ -40,12 +40,12 @@ def boxing(name: str, ranks: list[int]) -> None:
     def run(name: str, rank: int, attrs: dict[str, Any], arrays: list[np.ndarray], shapes: list[Any]) -> list[Any]:
         gpus = nccl.gpus(mpi.world())
         made = [np.zeros(s, a.dtype) for s, a in zip(shapes, arrays, strict=True)]
-        sides = [[DeviceArray.of(np.ascontiguousarray(a), gpus.device) for a in side] for side in (arrays, made)]
+        sides = [[CudaArray.of(np.ascontiguousarray(a), gpus.device) for a in side] for side in (arrays, made)]
         descs = [[TensorDesc(a.shape, dtype) for a in side] for side in sides]
         memory = [[as_array(a.address, TensorDesc(a.shape, dtype)) for a in side] for side in sides]
         transport = gpus.transport(rank, ranks)
         count = packing_bytes(name, transport, attrs, *descs) or 0
-        buffer = DeviceArray.of(np.zeros(count + 1, np.uint8), gpus.device)
+        buffer = CudaArray.of(np.zeros(count + 1, np.uint8), gpus.device)
         with transport.on_stream(int(buffer.stream.handle), buffer.address):
             carry_out(name, transport, attrs, *memory)
         return [a.numpy() for a in sides[1]]
@@ -68,7 +68,7 @@ def largest(name: str, ranks: list[int]) -> None:
     x = x.astype(dtypes.BY_NAME[name].numpy)
     at = flow.placement("cuda", ranks)
     whole = flow.tensor(x).to_global(at, flow.sbp.split(0))
-    assert isinstance(whole.storage.local(), DeviceArray)
+    assert isinstance(whole.storage.local(), CudaArray)
     rows = flow.compile(lambda x: flow.amax(x, 0))(whole)
     np.testing.assert_array_equal(rows.numpy(), x.max(0))
 

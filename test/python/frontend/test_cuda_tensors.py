@@ -7,7 +7,7 @@ import pytest
 
 import oneflow as flow
 from oneflow.frontend.eager.tensor import BUILDER
-from oneflow.runtime.cuda.array import DeviceArray
+from oneflow.runtime.cuda.array import CudaArray
 from oneflow.testing.host_cuda import host_cuda
 
 
@@ -203,8 +203,8 @@ def test_a_compiled_function_runs_where_its_tensors_are(cuda):
     w.data = w.cpu()
     assert f(x).device == "cpu"
     g = flow.compile(lambda x: x * 2.0)
-    there = DeviceArray.of(x, flow.tensor(x).cuda().storage.device)
-    assert isinstance(g(x), np.ndarray) and isinstance(g(there), DeviceArray)
+    there = CudaArray.of(x, flow.tensor(x).cuda().storage.device)
+    assert isinstance(g(x), np.ndarray) and isinstance(g(there), CudaArray)
 
 
 def model():

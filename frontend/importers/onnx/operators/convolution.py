@@ -140,7 +140,8 @@ def _with_options(function: Any) -> Any:
             "auto_pad": auto_pad, "dilations": dilations, "group": group, "kernel_shape": kernel_shape, "pads": pads,
             "strides": strides,
         }  # fmt: skip
-        return function(*operands, options=options)
+        tensor: Tensor = function(*operands, options=options)
+        return tensor
 
     return build
 

@@ -36,7 +36,8 @@ def _power(a: Tensor, b: Tensor) -> Tensor:
 
 
 def _prelu(x: Tensor, slope: Tensor) -> Tensor:
-    return F.where(F.lt(x, 0), F.mul(slope, x), x)
+    tensor: Tensor = F.where(F.lt(x, 0), F.mul(slope, x), x)
+    return tensor
 
 
 @builder("PRelu")
@@ -60,7 +61,8 @@ def _aligned(function: Any) -> Any:
     def build(a: Tensor, b: Tensor, *, broadcast: int = 0, axis: int | None = None) -> Tensor:
         if broadcast and axis is not None:
             b = F.reshape(b, (*b.shape, *[1] * (a.rank - axis % a.rank - b.rank)))
-        return function(a, b)
+        tensor: Tensor = function(a, b)
+        return tensor
 
     return build
 

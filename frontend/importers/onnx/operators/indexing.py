@@ -18,7 +18,8 @@ from oneflow.frontend.importers.onnx.table import builder
 def from_the_first(positions: Tensor, size: Any) -> Tensor:
     """Positions that count from the first element; negative ones counted from the end."""
     wide = F.cast(positions, dtypes.int64)
-    return F.where(F.lt(wide, 0), F.add(wide, size), wide)
+    tensor: Tensor = F.where(F.lt(wide, 0), F.add(wide, size), wide)
+    return tensor
 
 
 @builder("Gather")
@@ -102,7 +103,8 @@ def _one_hot(indices: Tensor, depth: np.ndarray, values: Tensor, *, axis: int = 
     counted = F.unsqueeze(from_the_first(indices, count), at)
     number = F.reshape(F.arange(count), [-1 if i == at else 1 for i in range(indices.rank + 1)])
     off, on = (F.reshape(F.narrow(values, 0, i, 1), ()) for i in (0, 1))
-    return F.where(F.eq(counted, number), on, off)
+    tensor: Tensor = F.where(F.eq(counted, number), on, off)
+    return tensor
 
 
 @builder("NonZero", known="x")
@@ -149,7 +151,8 @@ def _tensor_scatter(
     positions = F.add(number, F.reshape(first, [-1, *[1] * (past.rank - 1)]))
     if mode == "circular":
         positions = F.remainder(positions, past.size(at))
-    return _scatter_elements(past, F.expand(positions, *update.sizes()), update, axis=at)
+    tensor: Tensor = _scatter_elements(past, F.expand(positions, *update.sizes()), update, axis=at)
+    return tensor
 
 
 @builder("MaxUnpool", known="output_shape")

@@ -15,7 +15,8 @@ from oneflow.frontend.importers.onnx.table import builder
 
 def _softmax_along(function: Any) -> Any:
     def build(x: Tensor, *, axis: int = -1) -> Tensor:
-        return function(x, axis)
+        tensor: Tensor = function(x, axis)
+        return tensor
 
     return build
 

@@ -86,7 +86,8 @@ def _arg_min(x: Tensor, *, axis: int = 0, keepdims: int = 1, select_last_index: 
 
 def _position(find: Any, x: Tensor, axis: int, keepdims: int, last: int) -> Tensor:
     if not last:
-        return find(x, axis, bool(keepdims))
+        tensor: Tensor = find(x, axis, bool(keepdims))
+        return tensor
     return F.sub(x.size(axis) - 1, find(F.flip(x, [axis]), axis, bool(keepdims)))
 
 
@@ -130,7 +131,7 @@ def _hardmax(x: Tensor, *, axis: int = -1) -> Tensor:
 def _det(x: Tensor) -> Tensor:
     """Determinants by elimination with the largest pivot; sizes are static."""
     n = int(x.shape[-1] or 0)
-    result: Any = F.ones_like(F.select(F.select(x, -1, 0), -1, 0))
+    result: Tensor = F.ones_like(F.select(F.select(x, -1, 0), -1, 0))
     for step in range(n):
         size = n - step
         pivot = F.argmax(F.abs(F.select(x, -1, 0)), -1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from typing import Any
@@ -52,14 +53,14 @@ def _sampled_at_points(x: Tensor, grid: Tensor, method: str, padding_mode: str, 
     n, c = (int(d or 0) for d in x.shape[:2])
     points = [int(d or 0) for d in grid.shape[1:-1]]
     flat = F.reshape(x, (n, c, math.prod(sizes)))
-    total: Any = None
+    parts = []
     for choice in itertools.product(*terms):
         index, valid, weight = _combined(choice, sizes, padding_mode, align_corners)
         spread = F.expand(F.reshape(index, (n, 1, math.prod(points))), -1, c, -1)
         values = F.reshape(F.gather(flat, 2, spread), (n, c, *points))
         values = F.where(F.unsqueeze(valid, 1), values, 0.0) if padding_mode == "zeros" else values
-        part = values if weight is None else F.mul(values, F.unsqueeze(weight, 1))
-        total = part if total is None else F.add(total, part)
+        parts.append(values if weight is None else F.mul(values, F.unsqueeze(weight, 1)))
+    total: Tensor = functools.reduce(F.add, parts)
     return total
 
 
@@ -99,7 +100,8 @@ def _terms(p: Tensor, method: str) -> list[tuple[Tensor, Tensor | None]]:
 def _cubic(x: Tensor, a: float) -> Tensor:
     inner = F.add(F.mul(F.mul(F.sub(F.mul(x, a + 2), a + 3), x), x), 1.0)
     outer = F.sub(F.mul(F.mul(F.add(F.mul(F.sub(x, 5.0), x), 8.0), x), a), 4 * a)
-    return F.where(F.le(x, 1.0), inner, outer)
+    tensor: Tensor = F.where(F.le(x, 1.0), inner, outer)
+    return tensor
 
 
 def _combined(choice: Any, sizes: list[int], padding_mode: str, align_corners: int) -> tuple[Any, Any, Any]:

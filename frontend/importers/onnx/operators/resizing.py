@@ -26,14 +26,16 @@ _ROUNDED: dict[str, Any] = {
 
 @builder("Upsample", known="scales")
 def _upsample(x: Tensor, scales: np.ndarray, *, mode: str = "nearest") -> Tensor:
-    return _resize(
+    tensor: Tensor = _resize(
         x, None, np.asarray(scales), mode=mode, coordinate_transformation_mode="asymmetric", nearest_mode="floor"
     )
+    return tensor
 
 
 @builder("Resize", known="scales")
 def _resize_10(x: Tensor, scales: np.ndarray, *, mode: str = "nearest") -> Tensor:
-    return _upsample(x, scales, mode=mode)
+    tensor: Tensor = _upsample(x, scales, mode=mode)
+    return tensor
 
 
 @builder("Resize", since=11, known="roi scales sizes")
@@ -152,7 +154,8 @@ def _positions(own: int, result: int, factor: float, mode: str, region: Any) -> 
         first, last = region
         if result == 1:
             return np.full(1, (first + last) * (own - 1) / 2)
-        return first * (own - 1) + x * (last - first) * (own - 1) / (result - 1)
+        array: np.ndarray = first * (own - 1) + x * (last - first) * (own - 1) / (result - 1)
+        return array
     raise OnnxError(f"the coordinate transformation {mode!r} is not supported")
 
 
@@ -178,7 +181,8 @@ def _weights(
 
 
 def _linear(distance: np.ndarray, a: float) -> np.ndarray:
-    return np.maximum(1 - distance, 0)
+    array: np.ndarray = np.maximum(1 - distance, 0)
+    return array
 
 
 def _cubic(x: np.ndarray, a: float) -> np.ndarray:

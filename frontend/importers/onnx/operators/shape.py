@@ -36,7 +36,8 @@ def _constant_of(
     value_floats: list[float] | None = None,
 ) -> np.ndarray:
     if value is not None or sparse_value is not None:
-        return value if value is not None else sparse_value
+        array: np.ndarray = value if value is not None else sparse_value
+        return array
     for number in (value_int, value_ints):
         if number is not None:
             return np.array(number, np.int64)

@@ -10,7 +10,7 @@ import pytest
 
 import oneflow as flow
 from oneflow.frontend.core.errors import CallError
-from oneflow.runtime.cuda.array import DeviceArray
+from oneflow.runtime.cuda.array import CudaArray
 from oneflow.testing.host_cuda import host_cuda
 
 
@@ -314,12 +314,12 @@ def test_arrays_in_arrays_out():
     a, b = (on_device(floats(4, 4, seed=n)).storage for n in (1, 2))
     for _ in range(3):
         product, rest = weight(a, b)
-        assert isinstance(product, DeviceArray)
+        assert isinstance(product, CudaArray)
         np.testing.assert_allclose(product.numpy(), floats(4, 4, seed=1) @ floats(4, 4, seed=2), 1e-5)
         np.testing.assert_allclose(rest["sum"].numpy(), floats(4, 4, seed=1) + floats(4, 4, seed=2), 1e-6)
     for _ in range(3):
         assert isinstance(weight(flow.from_numpy(a), flow.from_numpy(b))[0], flow.Tensor)
-    assert isinstance(weight(a, b)[0], DeviceArray)
+    assert isinstance(weight(a, b)[0], CudaArray)
 
 
 def test_in_a_trace_it_is_inlined():

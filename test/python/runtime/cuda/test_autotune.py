@@ -7,9 +7,9 @@ import pytest
 
 import oneflow as flow
 from oneflow.frontend.core.devices import COMPILE_OPTIONS
-from oneflow.lowering.triton.names import AUTOTUNE
+from oneflow.lowering.options import AUTOTUNE
 from oneflow.runtime.cuda import autotune, driver, kernel_cache
-from oneflow.runtime.cuda.array import DeviceArray
+from oneflow.runtime.cuda.array import CudaArray
 from oneflow.runtime.cuda.compiler import CompileError
 from oneflow.testing.host_cuda import host_cuda
 from oneflow.tools import oneflow_run
@@ -121,7 +121,7 @@ def test_a_candidate_that_does_not_compile_is_skipped(cuda, clock, monkeypatch):
 def test_arguments_are_not_written_to_while_kernels_are_timed(cuda, clock):
     """A parameter that is updated in place."""
     used, w = clock(2), flow.from_numpy(floats(40, 50)).to("cuda")
-    x = DeviceArray.of(floats(40, 70), driver.device(0))
+    x = CudaArray.of(floats(40, 70), driver.device(0))
 
     @flow.compile(device="cuda")
     def step(x):

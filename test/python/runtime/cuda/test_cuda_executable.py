@@ -23,7 +23,7 @@ from oneflow.runtime import dlpack
 from oneflow.runtime.arguments import ArgumentError
 from oneflow.runtime.cuda import compiler, driver, executable, launches, steps
 from oneflow.runtime.cuda import stream as streams
-from oneflow.runtime.cuda.array import DeviceArray, from_other, is_on_device
+from oneflow.runtime.cuda.array import CudaArray, from_other, is_on_device
 from oneflow.runtime.cuda.compiler import CompileError, compile_source, parse_arch
 from oneflow.runtime.cuda.launches import LaunchConfig
 from oneflow.runtime.cuda.stream import (
@@ -72,7 +72,7 @@ def executable_of(function, *arrays):
 
 
 def on(array):
-    return DeviceArray.of(array, driver.device(0))
+    return CudaArray.of(array, driver.device(0))
 
 
 @pytest.mark.parametrize("dtype", ["bool", "int8", "float16", "float32", "int64", "float64"])
@@ -144,7 +144,7 @@ def test_arrays_on_the_device_are_not_copied_and_results_stay_there(cuda):
     free_cached(driver.device(0))
     before = len(cuda.live)
     (got,) = compiled(*given)
-    assert isinstance(got, DeviceArray) and is_on_device(got) and len(cuda.live) == before + 1
+    assert isinstance(got, CudaArray) and is_on_device(got) and len(cuda.live) == before + 1
     np.testing.assert_allclose(got.numpy(), flow.compile(layer)(x, w, b), 1e-5, 1e-6)
 
 
@@ -491,7 +491,7 @@ def test_an_array_on_another_device_is_refused(tmp_path, monkeypatch):
     with host_cuda(devices=2):
         compiled = executable_of(flow.compile(layer, device="cuda"), x, w, b)
         with pytest.raises(ArgumentError, match="'w': expected an array on cuda:0, got one on cuda:1"):
-            compiled(x, DeviceArray.of(w, driver.device(1)), b)
+            compiled(x, CudaArray.of(w, driver.device(1)), b)
 
 
 def test_a_position_out_of_range_is_raised_and_frees_what_was_made(cuda):
@@ -576,7 +576,7 @@ def test_arrays_of_other_libraries_are_not_copied(cuda):
     x, w, b = floats(6, 20), floats(20, 9), floats(9)
     function, foreign = flow.compile(layer, device="cuda"), ForeignDLPack(x)
     got = function(foreign, Foreign(w, stream=55), b)
-    assert isinstance(got, DeviceArray)
+    assert isinstance(got, CudaArray)
     np.testing.assert_allclose(np.asarray(got), flow.compile(layer)(x, w, b), 1e-5, 1e-6)
     stream = current(driver.device(0)).handle
     assert foreign.streams == [stream] and (55, stream) in cuda.stream_waits

@@ -26,7 +26,7 @@ from oneflow.dialect.record import REGISTRY, flatten
 from oneflow.lowering.targets.gpu import HOPPER_TILES
 from oneflow.lowering.triton.cost.matmul_configurations import configs_of
 from oneflow.runtime.cuda import driver
-from oneflow.runtime.cuda.array import DeviceArray
+from oneflow.runtime.cuda.array import CudaArray
 from oneflow.runtime.cuda.executable import compile_cuda
 from oneflow.runtime.executable import Options, PositionError
 from oneflow.testing.backend import call_module
@@ -279,7 +279,7 @@ def test_a_position_out_of_range():
 
 def test_memory_that_runs_out():
     with pytest.raises(MemoryError, match="bytes are free"):
-        DeviceArray.empty((1 << 44,), flow.float32, flow.cuda.current_stream())
+        CudaArray.empty((1 << 44,), flow.float32, flow.cuda.current_stream())
     assert flow.ones(4, device="cuda").sum().item() == 4
 
 

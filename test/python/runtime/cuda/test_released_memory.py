@@ -8,7 +8,7 @@ import pytest
 
 import oneflow as flow
 from oneflow.runtime.cuda import driver
-from oneflow.runtime.cuda.array import DeviceArray
+from oneflow.runtime.cuda.array import CudaArray
 from oneflow.runtime.cuda.stream import free_cached
 from oneflow.testing.host_cuda import host_cuda
 
@@ -32,13 +32,13 @@ def drop(held):
 
 
 def an_array(device):
-    return [DeviceArray.of(np.eye(4, dtype=np.float32), driver.device(device))]
+    return [CudaArray.of(np.eye(4, dtype=np.float32), driver.device(device))]
 
 
 def a_program(device):
     """With enough runs that it has a graph, and its last result."""
     function, table = flow.compile(take, device=f"cuda:{device}"), an_array(device)[0]
-    ids = DeviceArray.of(np.zeros((4, 4), np.int64), driver.device(device))
+    ids = CudaArray.of(np.zeros((4, 4), np.int64), driver.device(device))
     return [function, [function(table, ids) for _ in range(4)]]
 
 

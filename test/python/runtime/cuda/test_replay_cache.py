@@ -9,7 +9,7 @@ from call_counts import calls_of
 import oneflow as flow
 from oneflow.runtime.arguments import ArgumentError
 from oneflow.runtime.cuda import driver
-from oneflow.runtime.cuda.array import DeviceArray
+from oneflow.runtime.cuda.array import CudaArray
 from oneflow.runtime.cuda.stream import Stream, using
 from oneflow.runtime.executable import PositionError
 from oneflow.testing.host_cuda import host_cuda
@@ -27,7 +27,7 @@ def floats(*shape, seed=5):
 
 
 def on(array):
-    return DeviceArray.of(array, driver.device(0))
+    return CudaArray.of(array, driver.device(0))
 
 
 def softmax(x):
@@ -148,7 +148,7 @@ def test_after_a_run_that_failed_nothing_is_known(program, arrays, cuda):
 def test_arrays_of_the_host_and_those_off_the_grid_are_copied_at_every_run(program, arrays):
     x, w, r = arrays
     big = on(floats(5, 4))
-    off = DeviceArray(big, big.address + 4, (4, 4), big.dtype, big.stream)
+    off = CudaArray(big, big.address + 4, (4, 4), big.dtype, big.stream)
     for _ in range(4):
         np.testing.assert_allclose(program(off, w, r)[0].numpy(), wanted(floats(20)[1:17].reshape(4, 4), W, R), 1e-5)
         np.testing.assert_allclose(program(x, X, r)[0].numpy(), wanted(X, X, R), 1e-5)

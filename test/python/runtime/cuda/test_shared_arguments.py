@@ -8,7 +8,7 @@ from oneflow.dialect._mlir import ir
 from oneflow.dialect.oneflow import create_context
 from oneflow.dialect.reader import read_module
 from oneflow.runtime.cuda import driver
-from oneflow.runtime.cuda.array import DeviceArray
+from oneflow.runtime.cuda.array import CudaArray
 from oneflow.runtime.cuda.executable import compile_cuda
 from oneflow.runtime.executable import Options
 from oneflow.testing.host_cuda import host_cuda
@@ -37,8 +37,8 @@ def softmax(x):
 
 def parts(*begins):
     """Parts of one array on the device, by their first elements."""
-    whole = DeviceArray.of(np.linspace(0, 1, 128, dtype=np.float32), driver.device(0))
-    return [DeviceArray(whole, whole.address + 4 * at, (64,), whole.dtype, whole.stream) for at in begins]
+    whole = CudaArray.of(np.linspace(0, 1, 128, dtype=np.float32), driver.device(0))
+    return [CudaArray(whole, whole.address + 4 * at, (64,), whole.dtype, whole.stream) for at in begins]
 
 
 @pytest.mark.parametrize("second", ["", "{oneflow.donated = 1 : i64}"])
@@ -46,7 +46,7 @@ def parts(*begins):
 def test_results_do_not_spoil_arguments(begins, second):
     with create_context() as context, ir.Location.unknown():
         program = compile_cuda(read_module(TEXT.replace("SECOND", second), context), options=Options(cached=False))
-    c = DeviceArray.of(np.full(64, 3, np.float32), driver.device(0))
+    c = CudaArray.of(np.full(64, 3, np.float32), driver.device(0))
     for _ in range(3):
         a, b = parts(*begins)
         first, last = a.numpy(), b.numpy()
@@ -61,7 +61,7 @@ def test_results_do_not_spoil_arguments(begins, second):
 def test_an_argument_that_comes_anew_into_what_is_updated(cuda):
     with create_context() as context, ir.Location.unknown():
         program = compile_cuda(read_module(TEXT.replace("SECOND", ""), context), options=Options(cached=False))
-    c = DeviceArray.of(np.full(64, 3, np.float32), driver.device(0))
+    c = CudaArray.of(np.full(64, 3, np.float32), driver.device(0))
     a, disjoint, over = parts(0, 64, 16)
     first = a.numpy()
     for b in (disjoint, disjoint, disjoint, over, disjoint, over):

@@ -10,7 +10,7 @@ from oneflow.lowering.triton.codegen.prelude import preamble
 from oneflow.lowering.triton.cost.matmul_configurations import configs_of
 from oneflow.lowering.triton.source import Source, TensorDescriptor
 from oneflow.runtime.cuda import driver
-from oneflow.runtime.cuda.array import DeviceArray
+from oneflow.runtime.cuda.array import CudaArray
 from oneflow.runtime.cuda.compiler import compile_source
 from oneflow.runtime.cuda.tensor_maps import TensorMap, lift
 from oneflow.testing.host_cuda import host_cuda
@@ -61,7 +61,7 @@ def test_maps_follow_the_memory(graphs, tmp_path, change_gpu, monkeypatch):
         want = np.float32((want @ np.float32(w) / 16).astype(ml_dtypes.bfloat16))
     with host_cuda() as cuda:
         function = flow.compile(_four, device="cuda")
-        given = [DeviceArray.of(a, driver.device(0)) for a in (x, w)]
+        given = [CudaArray.of(a, driver.device(0)) for a in (x, w)]
         kept = [function(*given) for _ in range(5)]
         assert ("change" in cuda.log) == (graphs == "1")
         for got in kept:

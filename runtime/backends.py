@@ -1,0 +1,91 @@
+"""Device backends: what compiles programs and holds arrays, by the type of device in names such as `cuda:1`.
+
+    backends.BACKENDS["cpu"].compile_program(module, "main")        backends.ACCELERATORS["cuda"].put(array, 1)
+
+The frontend imports no backend: it finds backends here, and knows executables and arrays by `Executable` and
+`DeviceArray`. A backend is a module with the functions of `Backend`, or of `Accelerator` if its devices have memory
+of their own. The module is imported when one of its functions is first called.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from oneflow.dialect._mlir import ir
+from oneflow.dialect.lazy import lazy
+from oneflow.runtime.device_array import DeviceArray, OpenDevice, Stream
+from oneflow.runtime.protocol import Executable
+
+if TYPE_CHECKING:
+    from oneflow.runtime import host
+    from oneflow.runtime.cuda import backend as cuda
+else:
+    host, cuda = lazy("oneflow.runtime.host"), lazy("oneflow.runtime.cuda.backend")
+
+
+class Backend(Protocol):
+    """The functions of a backend. Devices are named by their numbers."""
+
+    def compile_program(self, module: ir.Module, entry: str, device: int = 0) -> Executable:
+        """Compiles a function of a module, for each set of sizes if need be."""
+
+
+class Accelerator(Backend, Protocol):
+    """The functions of a backend whose devices have memory and streams of their own."""
+
+    def device_count(self) -> int:
+        """The number of devices; 0 where the driver or its Python bindings are missing."""
+
+    def open_device(self, number: int) -> OpenDevice:
+        """A device by number; an error of the backend where there is none."""
+
+    def holds(self, value: Any) -> bool:
+        """Whether an array of any library is in the memory of such a device."""
+
+    def share(self, value: Any) -> DeviceArray:
+        """An array of any library that is held, in the same memory; a copy if the elements are not contiguous."""
+
+    def put(self, array: np.ndarray | DeviceArray, device: int) -> DeviceArray:
+        """An array on a device: the array itself if it is there, else a copy."""
+
+    def make_stream(self, device: int) -> Stream:
+        """A new stream."""
+
+    def current_stream(self, device: int) -> Stream:
+        """The stream to which this thread's work on a device goes."""
+
+    def using_stream(self, stream: Any) -> AbstractContextManager[Any]:
+        """A context in which this thread's work on the device of a stream goes to that stream."""
+
+    def synchronize(self, device: int) -> None:
+        """Waits until all work on a device is done."""
+
+    def memory_allocated(self, device: int) -> int:
+        """The bytes that arrays and the workspace of programs take."""
+
+    def max_memory_allocated(self, device: int) -> int:
+        """The most bytes that were allocated at one time since `reset_peak_memory`, with those that are cached."""
+
+    def reset_peak_memory(self, device: int) -> None:
+        """Restarts the peak of `max_memory_allocated`."""
+
+    def empty_cache(self, device: int) -> None:
+        """Returns unused memory to the system."""
+
+
+#: The type of device whose memory is that of the process.
+HOST = "cpu"
+#: The backends whose devices have memory of their own.
+ACCELERATORS: dict[str, Accelerator] = {"cuda": cuda}
+#: All backends.
+BACKENDS: dict[str, Backend] = {HOST: host, **ACCELERATORS}
+
+
+def accelerator_of(value: Any) -> Accelerator | None:
+    """The backend in whose memory an array of any library is; None for an array on the host."""
+    if isinstance(value, (np.ndarray, np.generic)):
+        return None
+    return next((backend for backend in ACCELERATORS.values() if backend.holds(value)), None)
