@@ -202,7 +202,7 @@ class _Job:
             ):
                 if names in op.attributes and sum(not a.is_single for a in args) > 1:
                     attributes[spelling] = ir.DenseI32ArrayAttr.get(_integers(op, names))
-        return self._replaced(op, f"{PREFIX}{name}", [r.type for r in results], operands, attributes)
+        return self._replaced(op, f"{PREFIX}{record.name}", [r.type for r in results], operands, attributes)
 
     def _replaced(
         self,

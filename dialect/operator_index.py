@@ -40,6 +40,15 @@ OPERATORS = {
         broadcast_logical_or broadcast_logical_xor broadcast_maximum broadcast_minimum broadcast_mul
         broadcast_mul_no_nan broadcast_not_equal broadcast_pow broadcast_sub floordiv pow truncdiv xdivy xlogy
     """,
+    "boxing": """
+        eager_b_to_s eager_ccl_all_gather eager_ccl_all_reduce eager_ccl_broadcast eager_ccl_reduce
+        eager_ccl_reduce_scatter eager_ccl_s2s eager_naive_s_to_s eager_p_to_b eager_p_to_s eager_s_to_b eager_s_to_p
+        eager_symmetric_s_to_p nccl_logical_2d_same_dim0_all2all nccl_logical_2d_same_dim0_all_gather
+        nccl_logical_2d_same_dim0_all_gather_noncontinuous nccl_logical_2d_same_dim0_all_reduce
+        nccl_logical_2d_same_dim1_all_reduce nccl_logical_all_gather nccl_logical_all_gather_noncontinuous
+        nccl_logical_all_reduce nccl_logical_fusion nccl_logical_reduce_scatter
+        nccl_logical_reduce_scatter_noncontinuous nccl_logical_s2s nccl_logical_send_recv
+    """,
     "class_loss": """
         nll nll_grad sparse_softmax_cross_entropy sparse_softmax_cross_entropy_grad sparse_softmax_cross_entropy_ms
         sparse_softmax_cross_entropy_ms_grad

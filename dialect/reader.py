@@ -121,6 +121,7 @@ def read_module(
     Raises:
         ProgramError: the text is not MLIR, or breaks an operator's rules.
     """
+    text = _with_mlir_names(text, registry)
     is_job = is_job_text(text)
     reason = unreadable(text) or (refused_job_text(text) if is_job else None)
     if reason is not None:
@@ -141,6 +142,16 @@ def read_module(
                 if not dialect.verify(module.operation, registry):
                     raise ProgramError(collector.diagnostics)
     return module
+
+
+def _with_mlir_names(text: str, registry: Registry) -> str:
+    """The text with the operators' own names in place of OneFlow's that MLIR does not take."""
+
+    def name_of(match: re.Match[str]) -> str:
+        record = registry.find(match[1])
+        return f'"oneflow.{match[1] if record is None else record.name}"'
+
+    return _REFUSED_NAME.sub(name_of, text)
 
 
 def _declare(text: str, context: ir.Context, registry: Registry) -> None:
@@ -246,6 +257,8 @@ def normalize(root: ir.Operation, registry: Registry = REGISTRY) -> bool:
 
 
 _OPERATOR = re.compile(r'"oneflow\.(\w+)"')
+#: An operator whose name begins with an underscore or has an upper-case letter.
+_REFUSED_NAME = re.compile(r'"oneflow\.(_\w+|\w*[A-Z]\w*)"(?=\s*\()')
 _SIGNED = re.compile(r"(?:(?<=x)|\b)si(8|16|32|64)\b")
 
 

@@ -38,6 +38,7 @@ from oneflow.dialect.signature import (
     check_names,
     counts_of,
     expected_count,
+    mlir_name,
     parse_signature,
 )
 from oneflow.dialect.tensor_desc import TensorDesc
@@ -114,9 +115,11 @@ class Operator:
       attributes (`reshape`); without this slot these are the logical attributes.
     - `shapes_of`: operands of which only the shape is read, so that they may be partial sums.
     - `unoffered`: which valid signatures `sbp` does not offer, and why.
+    - `oneflow_name`: what OneFlow calls it, where MLIR takes no such name; programs may have either.
     - `pure`: whether calls may be removed, merged and reordered.
     - `traits`: properties that mechanisms query (`"random"`; `"barrier"`: users of the result wait for all operands;
-      `"external"`: the operator is expanded into operators with external kernels).
+      `"boxing"`: the operator is expanded into casts of layouts before layouts are inferred; `"external"`: the operator
+      is expanded into operators with external kernels).
     - `where`: the file and line of the definition.
     """
 
@@ -142,6 +145,7 @@ class Operator:
     local: Rule | None = None
     shapes_of: tuple[str, ...] = ()
     unoffered: str = ""
+    oneflow_name: str = ""
     laws: tuple[Law, ...] = ()
     pure: bool = True
     traits: frozenset[str] = frozenset()
@@ -352,8 +356,11 @@ class Registry:
         return self._loaded.get(name)
 
     def find(self, name: str) -> Operator | None:
-        """The operator called `name`, or None."""
-        return self._load(name) or self.operators.get(name)
+        """The operator called `name`, here or by OneFlow, or None."""
+        record = self._load(mlir_name(name))
+        if record is not None and name in (record.name, record.oneflow_name):
+            return record
+        return self.operators.get(name)
 
     def additions(self) -> list[Operator]:
         """The loaded operators that the index does not name: operators of users."""

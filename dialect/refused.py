@@ -7,16 +7,7 @@ from __future__ import annotations
 
 #: Names under their common reason.
 REFUSED = {
-    "The compiler inserts the collectives: state the layouts by hierarchical_parallel_cast.": """
-        _nccl_logical_2D_same_dim0_all2all _nccl_logical_2D_same_dim0_all_gather
-        _nccl_logical_2D_same_dim0_all_gather_noncontinuous _nccl_logical_2D_same_dim0_all_reduce
-        _nccl_logical_2D_same_dim1_all_reduce _nccl_logical_all_gather _nccl_logical_all_gather_noncontinuous
-        _nccl_logical_all_reduce _nccl_logical_fusion _nccl_logical_reduce_scatter
-        _nccl_logical_reduce_scatter_noncontinuous _nccl_logical_s2s _nccl_logical_send_recv eager_b_to_s
-        eager_ccl_all_gather eager_ccl_all_reduce eager_ccl_broadcast eager_ccl_reduce
-        eager_ccl_reduce_scatter eager_ccl_s2s eager_ccl_touch eager_naive_s_to_s eager_p_to_b eager_p_to_s
-        eager_s_to_b eager_s_to_p eager_symmetric_s_to_p
-    """,
+    "It keeps tensors until a collective ends: a program keeps what it reads.": "eager_ccl_touch",
     "The ranks of a program exchange tensors where placements differ: state the placements.": "recv send",
     "Tensors are values: use the new value instead of the tensor that was assigned to.": """
         broadcast_inplace_greater fill_ fill_tensor_ scalar_logical_inplace_greater

@@ -121,6 +121,11 @@ _NAME = re.compile(r"[a-z0-9]+(_[a-z0-9]+)*_?")
 _OPERAND = re.compile(r"[a-z_][a-z0-9_]*")
 
 
+def mlir_name(name: str) -> str:
+    """The name that MLIR takes for the operator that OneFlow calls `name`."""
+    return name if _NAME.fullmatch(name) else name.lstrip("_").lower()
+
+
 def check_names(signature: Signature) -> None:
     """Checks the names of an operator, its operands, results and attributes.
 

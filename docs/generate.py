@@ -76,7 +76,7 @@ def coverage() -> str:
     lines += ["| operators | number |", "| --- | --- |", f"| of OneFlow | {len(theirs)} |"]
     lines += [f"| of OneFlow, registered | {len(here)} |", f"| of OneFlow, refused | {len(refused())} |"]
     lines += [f"| of this project alone | {len(REGISTRY) - len(here)} |", "", "## Registered", ""]
-    lines += [", ".join(f"[{name}](ops.md#{name})" for name in here), "", "## Refused", ""]
+    lines += [", ".join(f"[{name}](ops.md#{REGISTRY[name].name})" for name in here), "", "## Refused", ""]
     lines.append("`oneflow-opt --show-op NAME` prints the reason, and a program with such an operator ends with it.")
     for reason, names in REFUSED.items():
         lines += ["", f"- {reason} {', '.join(f'`{name}`' for name in names.split())}"]

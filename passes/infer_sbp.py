@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+from oneflow.dialect import oneflow as dialect
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.nd_sbp import Mesh, NdSbp, broadcast, write_nd_sbp
 from oneflow.dialect.record import Registry
 from oneflow.passes.base import Pass, PassError
+from oneflow.passes.decompose import replace
 from oneflow.passes.registry import register_pass
 from oneflow.passes.sbp import STRATEGIES
 from oneflow.passes.sbp import annotations as notes
@@ -20,7 +22,7 @@ from oneflow.passes.sbp.auto import choose_cheapest
 from oneflow.passes.sbp.boxing import Boxing
 from oneflow.passes.sbp.cost import Choice, Costs, Machine
 from oneflow.passes.sbp.explain import explain
-from oneflow.passes.sbp.graph import Graph, GraphReader, Node
+from oneflow.passes.sbp.graph import Graph, GraphReader, Node, operations_in
 from oneflow.passes.sbp.greedy import choose_greedily
 from oneflow.passes.sbp.placements import assign_placements
 from oneflow.passes.sbp.sharded_decomposition import decomposable_operators, decompose_operators, operators_to_reshard
@@ -44,14 +46,15 @@ class InferSbp(Pass):
           %0 = "oneflow.matmul"(%x, %w) {oneflow.in_nd_sbp = [[#sbp.split<0>], [#sbp.broadcast]],
                                          oneflow.out_nd_sbp = [[#sbp.split<0>]]}
 
-    The mesh is the module attribute `oneflow.mesh`, or the option `mesh=2,2`. Annotations of arguments, results
-    and operators are kept, and `hierarchical_parallel_cast` states the layout of a value. With `strategy=greedy`
-    other arguments are whole and operators are decided in program order, as OneFlow does by default; with
-    `strategy=auto` the cheapest signatures of the whole function are found, those of arguments and results
-    included: `bandwidth` (GB/s a device receives at), `latency` (microseconds a collective waits), `compute` (giga
-    multiply-adds per second) and `memory` (gigabytes of a device for all tensors, 0 for no limit) are the cost
-    model, and `time-limit` is how many seconds the solver may take for a function. `explain` prints candidates,
-    costs and choices on standard error; `view` names an HTML file that is written with a drawing of them.
+    The mesh is the module attribute `oneflow.mesh`, or the option `mesh=2,2`. Annotations of arguments, results and
+    operators are kept, and `hierarchical_parallel_cast` states the layout of a value, as OneFlow's collectives do,
+    which become such casts. With `strategy=greedy` other arguments are whole and operators are decided in program
+    order, as OneFlow does by default; with `strategy=auto` the cheapest signatures of the whole function are found,
+    those of arguments and results included: `bandwidth` (GB/s a device receives at), `latency` (microseconds a
+    collective waits), `compute` (giga multiply-adds per second) and `memory` (gigabytes of a device for all tensors,
+    0 for no limit) are the cost model, and `time-limit` is how many seconds the solver may take for a function.
+    `explain` prints candidates, costs and choices on standard error; `view` names an HTML file that is written with a
+    drawing of them.
 
     The module attribute `oneflow.placements` names parts of the mesh, each with a mesh of its own. Arguments lie on
     the one that their `oneflow.placement` says, a `hierarchical_parallel_cast` with `placement` takes a tensor there,
@@ -89,6 +92,7 @@ class InferSbp(Pass):
         readers = [GraphReader(s.mesh, registry, operations, submeshes, name) for name, s in submeshes.items()]
         drawings = []
         for function in callees_first(structure):
+            _write_out_boxing(function, registry)
             assign_placements(function, submeshes, registry)
             for one, reader in zip(costs, readers, strict=True):
                 graph, choice = self._infer(function, reader, one)
@@ -176,6 +180,14 @@ def _decompose(function: Function, nodes: list[Node], reader: GraphReader) -> No
     decompose_operators(nodes, reader.registry)
     if len(reader.submeshes) > 1:
         assign_placements(function, reader.submeshes, reader.registry)
+
+
+def _write_out_boxing(function: Function, registry: Registry) -> None:
+    """Writes out the operators that change layouts as the casts that state these layouts."""
+    for op in operations_in(function):
+        record = dialect.record_of(op, registry) if dialect.is_oneflow(op) else None
+        if record is not None and record.decompose is not None and "boxing" in record.traits:
+            replace(op, record.decompose, registry)
 
 
 def _title(function: Function, reader: GraphReader) -> str:

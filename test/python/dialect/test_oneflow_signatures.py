@@ -19,7 +19,7 @@ from oneflow.dialect.signature import ArgDef, AttrDef, Signature, parse_signatur
 
 TABLE = Path(__file__).parent / "oneflow_signatures.txt"
 THEIRS = {s.name: s for s in map(parse_signature, TABLE.read_text(encoding="utf-8").splitlines()[1:])}
-SHARED = sorted(record.name for record in REGISTRY if record.name in THEIRS)
+SHARED = sorted(name for record in REGISTRY if (name := record.oneflow_name or record.name) in THEIRS)
 #: Kinds of attribute that read what programs write for another.
 READ_AS = {"nd_sbp": "list_string", "shape": "list_int64"}
 

@@ -12,6 +12,28 @@ func.func @f(%h: tensor<2xf32>) -> tensor<2xf32> {
 
 // -----
 
+// A function that is its own body, and two that are each other's.
+func.func @f(%h: tensor<2xf32>) -> tensor<2xf32> {
+  // expected-error@below {{oneflow.scan: attribute body: expected a function that does not run itself, got @f}}
+  %0:2 = "oneflow.scan"(%h) {body = @f, states = 1 : i32, sequences = 0 : i32, length = 3 : i64} : (tensor<2xf32>) -> (tensor<2xf32>, tensor<3x2xf32>)
+  return %0#0 : tensor<2xf32>
+}
+
+// -----
+
+func.func private @other(%h: tensor<2xf32>) -> tensor<2xf32> {
+  // expected-error@below {{oneflow.scan: attribute body: expected a function that does not run itself, got @f}}
+  %0:2 = "oneflow.scan"(%h) {body = @f, states = 1 : i32, sequences = 0 : i32, length = 3 : i64} : (tensor<2xf32>) -> (tensor<2xf32>, tensor<3x2xf32>)
+  return %0#0 : tensor<2xf32>
+}
+func.func @f(%h: tensor<2xf32>) -> tensor<2xf32> {
+  // expected-error@below {{oneflow.scan: attribute body: expected a function that does not run itself, got @other}}
+  %0:2 = "oneflow.scan"(%h) {body = @other, states = 1 : i32, sequences = 0 : i32, length = 3 : i64} : (tensor<2xf32>) -> (tensor<2xf32>, tensor<3x2xf32>)
+  return %0#0 : tensor<2xf32>
+}
+
+// -----
+
 func.func @f(%h: tensor<2xf32>) -> tensor<2xf32> {
   // expected-error@below {{oneflow.scan: attribute body: expected a function of the module, got @absent}}
   %0:2 = "oneflow.scan"(%h) {body = @absent, states = 1 : i32, sequences = 0 : i32, length = 3 : i64} : (tensor<2xf32>) -> (tensor<2xf32>, tensor<3x2xf32>)

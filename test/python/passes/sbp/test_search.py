@@ -65,6 +65,7 @@ UNOFFERED = {
     "xlogy": "x",
     "xlogy_x_grad": "x",
     "xlogy_y_grad": "x",
+    **{record.name: "in" for record in REGISTRY if "boxing" in record.traits},
 }
 #: Operators that no sample can tell anything of.
 SILENT = {
