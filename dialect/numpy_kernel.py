@@ -19,6 +19,10 @@ from oneflow.dialect.record import Call, call_rule
 from oneflow.dialect.tensor_desc import TensorDesc
 
 
+class DataError(ValueError):
+    """What a kernel refuses in the values of its operands, or in files: an error of the run."""
+
+
 @dataclass(frozen=True)
 class NumpyKernel:
     """A kernel that is a function of NumPy arrays.

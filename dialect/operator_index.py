@@ -134,6 +134,12 @@ OPERATORS = {
     "groupwise": """
         fused_linear_with_groupwise_quantized_weight groupwise_dequantize
     """,
+    "image_decoding": """
+        image_decode image_random_crop
+    """,
+    "image_resizing": """
+        image_resize_keep_aspect_ratio image_resize_to_fixed image_target_resize
+    """,
     "images": """
         crop_mirror_normalize_from_tensorbuffer crop_mirror_normalize_from_uint8 image_batch_align image_flip
         image_normalize object_bbox_flip object_bbox_scale object_segmentation_polygon_flip
@@ -213,6 +219,9 @@ OPERATORS = {
     "passing": """
         amp_black_identity amp_white_identity cast_to_static_shape copy copy_d2h copy_h2d depend identity_buffer
         pinned_identity stop_gradient to_contiguous
+    """,
+    "polygons": """
+        object_segmentation_polygon_to_mask
     """,
     "pool": """
         avg_pool_1d avg_pool_1d_grad avg_pool_2d avg_pool_2d_grad avg_pool_3d avg_pool_3d_grad max_pool_1d

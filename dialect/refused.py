@@ -33,8 +33,7 @@ REFUSED = {
     "Not yet: files and images are read and decoded outside of the program.": """
         COCOReader OFRecordReader ofrecord_bytes_decoder ofrecord_image_classification_reader
         ofrecord_image_decoder ofrecord_image_decoder_random_crop ofrecord_raw_decoder raw_reader
-        megatron_gpt_mmap_data_loader image_decode image_random_crop image_resize_keep_aspect_ratio
-        image_resize_to_fixed image_target_resize object_segmentation_polygon_to_mask
+        megatron_gpt_mmap_data_loader
     """,
     "Not implemented: tables of embeddings outside of the program.": """
         embedding_lookup embedding_prefetch embedding_put one_embedding_fused_lookup

@@ -16,6 +16,7 @@ from oneflow.dialect import scalar as s
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.composite import composite
 from oneflow.dialect.compute import Stage
+from oneflow.dialect.image_files import CHANNELS
 from oneflow.dialect.ops.rows import expect_type
 from oneflow.dialect.record import Call, Rule, define, no_grad
 from oneflow.dialect.sbp import Factors
@@ -23,8 +24,6 @@ from oneflow.dialect.scalar import Expr
 from oneflow.dialect.shapes import expect_dim, expect_dtype, expect_rank
 from oneflow.dialect.tensor_desc import Dim, TensorDesc
 
-#: The number of channels of each color space.
-CHANNELS = {"RGB": 3, "BGR": 3, "GRAY": 1}
 LAYOUTS = ("NCHW", "NHWC")
 
 

@@ -23,6 +23,7 @@ from oneflow.dialect import dtypes as dt
 from oneflow.dialect.attributes import ND_SBP
 from oneflow.dialect.dtypes import DType
 from oneflow.dialect.numpy_builder import describe_array, run_reference
+from oneflow.dialect.numpy_kernel import DataError
 from oneflow.dialect.record import REGISTRY, OperatorError
 from oneflow.testing.checks import described
 from oneflow.testing.sample import Sample, T
@@ -60,7 +61,7 @@ FUSED = sorted(name for name in CALLS if REGISTRY[name].family in FUSING)
 
 
 #: What an operator refuses its operands' values with: a position out of range, a singular matrix.
-ERRORS_OF_VALUES = (IndexError, np.linalg.LinAlgError)
+ERRORS_OF_VALUES = (IndexError, np.linalg.LinAlgError, DataError)
 
 
 class Refused(Exception):

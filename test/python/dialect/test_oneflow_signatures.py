@@ -74,6 +74,7 @@ DEVIATIONS = {
         embedding: +logical_size +logical_begin
         embedding_grad: +logical_size +logical_begin
         gather: +logical_size +logical_begin
+        image_random_crop: +logical_begin
         nll: +logical_size +logical_begin
         nll_grad: +logical_size +logical_begin
         one_hot: +logical_begin
@@ -84,12 +85,21 @@ DEVIATIONS = {
         unsorted_segment_sum: +logical_size +logical_begin
         unsorted_segment_sum_like: +logical_size +logical_begin
     """,
+    "A list of images of different sizes is one tensor, of a stated size, and says how large each image is.": """
+        image_decode: +max_size +out_size
+        image_random_crop: +in_size +out_size
+        image_resize_keep_aspect_ratio: +in_size
+        image_resize_to_fixed: +in_size
+        image_target_resize: +in_size
+        object_segmentation_polygon_to_mask: +shape
+    """,
     "Each run of a compiled program draws other numbers.": """
         bernoulli: +offset
         coin_flip: +offset
         distributed_partial_fc_sample: +offset
         exponential: +offset
         generate_random_batch_permutation_indices: +offset
+        image_random_crop: +offset
         multinomial_with_replacement: +offset
         normal: +offset
         random_mask_like: +offset

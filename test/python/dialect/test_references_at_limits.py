@@ -7,12 +7,13 @@ import pytest
 from samples import SAMPLES
 
 from oneflow.dialect.numpy_builder import describe_array, run_reference
+from oneflow.dialect.numpy_kernel import DataError
 from oneflow.dialect.record import REGISTRY, OperatorError
 from oneflow.testing import checks
 from oneflow.testing.sample import T
 
 #: What an operator refuses its operands' values with.
-ERRORS_OF_VALUES = (IndexError, np.linalg.LinAlgError)
+ERRORS_OF_VALUES = (IndexError, np.linalg.LinAlgError, DataError)
 
 
 def sample_by_operator():

@@ -33,6 +33,8 @@ UNEDGED = {
         "scales of such ranges are no numbers",
     ),
     **dict.fromkeys(("inv", "det", "lu_decomposition"), "LAPACK refuses such matrices"),
+    "image_decode": "such bytes are no files of images",
+    "object_segmentation_polygon_to_mask": "such points are errors of the run",
     "roi_align": "numbers of images out of range are errors of the run",
     "roi_align_grad": "as of roi_align",
     "multinomial_with_replacement": "such weights are errors of the run",
