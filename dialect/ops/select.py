@@ -145,7 +145,7 @@ def _cast_parts(ops: PartsBuilder, op: Call) -> Value:
 def _cast_reference(x: np.ndarray, *, dtype: DType) -> np.ndarray:
     if dtype is dtypes.bool_:
         return x != 0
-    return (x if dtype.is_complex or x.dtype.kind != "c" else x.real).astype(dtype.numpy)
+    return dtypes.convert(x if dtype.is_complex or x.dtype.kind != "c" else x.real, dtype)
 
 
 def is_lossless(source: DType, through: DType) -> bool:
