@@ -13,6 +13,7 @@ from functools import partial
 from typing import ClassVar
 
 from oneflow.dialect._mlir import ir
+from oneflow.dialect.narrow_floats import NARROW_FLOATS
 from oneflow.dialect.record import Registry
 from oneflow.lowering.llvm import roundings
 from oneflow.lowering.llvm.inlined import call_inlined, shape_of
@@ -25,8 +26,8 @@ from oneflow.passes.walk import gather
 
 #: Functions for conversions that a target may have no instructions for, by element types.
 CONVERSIONS: dict[tuple[str, str], Callable[..., str]] = {
-    **{(n.name, "f32"): partial(roundings.f32_of, narrow=n) for n in roundings.NARROW},
-    **{("f32", n.name): partial(roundings.narrow_of_f32, narrow=n) for n in roundings.NARROW},
+    **{(n.name, "f32"): partial(roundings.f32_of, narrow=n) for n in NARROW_FLOATS},
+    **{("f32", n.name): partial(roundings.narrow_of_f32, narrow=n) for n in NARROW_FLOATS},
 }
 #: Functions for fused multiply-add without FMA instructions.
 FUSED = {"f32": roundings.fma_f32, "f64": roundings.fma_f64}

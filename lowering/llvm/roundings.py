@@ -5,89 +5,42 @@ Conversions round to nearest, ties to even.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from oneflow.dialect.narrow_floats import F32_BITS, F32_INFINITY, NarrowFloat
 from oneflow.lowering.llvm.arithmetic import Math
 
-#: Bits of f32.
-_BITS, _MANTISSA_BITS, _BIAS, _INFINITY = 32, 23, 127, 0x7F800000
 #: Dekker's splitter: splits the digits of an f64 in two halves.
 _SPLITTER = 2.0**27 + 1
 
 
-@dataclass(frozen=True)
-class Narrow:
-    """A format of 8 or 16 bits.
-
-    `special` is the least code without a sign that is no number: infinity, or NaN in a format without infinity. It
-    is the code of numbers beyond the largest. `nan` is the code that NaN is converted to.
-    """
-
-    name: str
-    bits: int
-    mantissa_bits: int
-    bias: int
-    special: int
-    nan: int
-
-    @property
-    def lost_bits(self) -> int:
-        """The mantissa bits that f32 has more."""
-        return _MANTISSA_BITS - self.mantissa_bits
-
-    @property
-    def bias_difference(self) -> int:
-        """How much larger the exponent bias of f32 is."""
-        return _BIAS - self.bias
-
-    @property
-    def sign(self) -> int:
-        """The bit of the sign."""
-        return 1 << self.bits - 1
-
-    @property
-    def integer(self) -> str:
-        """The type of codes."""
-        return f"i{self.bits}"
-
-
-NARROW = (
-    Narrow("f16", 16, 10, 15, 0x7C00, 0x7E00),
-    Narrow("f8E5M2", 8, 2, 15, 0x7C, 0x7F),
-    Narrow("f8E4M3FN", 8, 3, 7, 0x7F, 0x7F),
-)
-
-
-def f32_of(m: Math, x: str, narrow: Narrow) -> str:
+def f32_of(m: Math, x: str, narrow: NarrowFloat) -> str:
     """A number of a narrow format as f32: its shifted bits are an f32 that is too small by a power of two."""
     f = Math(m.lanes, m.writer)
     bits = m.convert("extui", m.convert("bitcast", x, narrow.name, narrow.integer), narrow.integer, "i32")
-    shift = f.number(narrow.lost_bits)
-    size = f.on_bits("shli", f.on_bits("andi", bits, f.number(narrow.sign - 1)), shift)
-    sign = f.on_bits("shli", f.on_bits("andi", bits, f.number(narrow.sign)), f.number(_BITS - narrow.bits))
+    size = f.on_bits("shli", f.on_bits("andi", bits, f.number(narrow.sign - 1)), f.number(narrow.lost_bits))
+    sign = f.on_bits("shli", f.on_bits("andi", bits, f.number(narrow.sign)), f.number(F32_BITS - narrow.bits))
     scaled = f.bits(f.op("mulf", f.from_bits(size), f.const(2.0**narrow.bias_difference)))
     special = f.compare("cmpi", "uge", size, f.number(narrow.special << narrow.lost_bits), element="i32")
-    value = f.select(special, f.on_bits("ori", scaled, f.number(_INFINITY)), scaled, element="i32")
+    value = f.select(special, f.on_bits("ori", scaled, f.number(F32_INFINITY)), scaled, element="i32")
     return f.from_bits(f.on_bits("ori", value, sign))
 
 
-def narrow_of_f32(m: Math, x: str, narrow: Narrow) -> str:
+def narrow_of_f32(m: Math, x: str, narrow: NarrowFloat) -> str:
     """An f32 in a narrow format. Subnormal results are rounded by an addition, which leaves their digits in the low
     bits.
     """
-    bits, lost = m.bits(x), narrow.lost_bits
+    bits, lost = m.bits(x), m.number(narrow.lost_bits)
     size = m.on_bits("andi", bits, m.number(0x7FFFFFFF))
-    sign = m.on_bits("andi", m.on_bits("shrui", bits, m.number(_BITS - narrow.bits)), m.number(narrow.sign))
-    odd = m.on_bits("andi", m.on_bits("shrui", size, m.number(lost)), m.number(1))
-    offset = narrow.bias_difference << _MANTISSA_BITS
-    moved = m.on_bits("addi", size, m.number((1 << lost - 1) - 1 - offset))
-    normal = m.on_bits("shrui", m.on_bits("addi", moved, odd), m.number(lost))
-    unit = m.const(2.0 ** (1 - narrow.bias + lost))
+    sign = m.on_bits("andi", m.on_bits("shrui", bits, m.number(F32_BITS - narrow.bits)), m.number(narrow.sign))
+    odd = m.on_bits("andi", m.on_bits("shrui", size, lost), m.number(1))
+    moved = m.on_bits("addi", size, m.number(narrow.rounding))
+    normal = m.on_bits("shrui", m.on_bits("addi", moved, odd), lost)
+    unit = m.const(narrow.tiny_unit)
     tiny = m.on_bits("subi", m.bits(m.op("addf", m.from_bits(size), unit)), m.bits(unit))
-    number = m.select(_less(m, size, offset + (1 << _MANTISSA_BITS)), tiny, normal, element="i32")
-    special = m.select(_less(m, size, _INFINITY + 1), m.number(narrow.special), m.number(narrow.nan), element="i32")
-    fits = _less(m, size, offset + (narrow.special << lost))
-    value = m.on_bits("ori", m.select(fits, number, special, element="i32"), sign)
+    number = m.select(_less(m, size, narrow.smallest_normal), tiny, normal, element="i32")
+    special = m.select(
+        _less(m, size, F32_INFINITY + 1), m.number(narrow.special), m.number(narrow.nan), element="i32"
+    )
+    value = m.on_bits("ori", m.select(_less(m, size, narrow.overflow), number, special, element="i32"), sign)
     return m.convert("bitcast", m.convert("trunci", value, "i32", narrow.integer), narrow.integer, narrow.name)
 
 

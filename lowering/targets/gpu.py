@@ -181,6 +181,11 @@ class GpuTarget:
     sm_registers: int = 65536
     cache_line_bytes: int = 128
 
+    @property
+    def has_float8(self) -> bool:
+        """Whether tensor cores multiply floats of 8 bits: from Ada (sm_89) on."""
+        return int(self.arch.removeprefix("sm_")) >= 89
+
 
 # fmt: off
 #: The tiles and their efficiencies, measured on an H100 and an H200.

@@ -110,6 +110,8 @@ def test_movement_keeps_the_bits_of_nan(name):
         eager = move(flow.tensor(every)).numpy()
         np.testing.assert_array_equal(flow.compile(move)(every).view(np.uint8), eager.view(np.uint8))
         assert sorted(set(eager.view(np.uint8).ravel())) == list(range(256))
+    flat = flow.tensor(every[0])
+    assert flat.expand(2, 16).diagonal().numpy().view(np.uint8).tolist() == [0, 1]
     view = flow.tensor(every)
     view[1].copy_(view[2])
     assert view.numpy().view(np.uint8)[1].tolist() == list(range(32, 48))
@@ -157,3 +159,66 @@ def test_a_gradient_is_converted(name):
     x = flow.tensor([1.5, 3.0], requires_grad=True)
     (x.to(getattr(flow, name)).float() * flow.tensor([1.0, 2.0])).sum().backward()
     assert x.grad.tolist() == [1.0, 2.0]
+
+
+def matrices():
+    """Two matrices of 8 bits, as codes; their products and sums are exact in f32."""
+    rng = np.random.default_rng(4)
+    return [rng.integers(-8, 9, s).astype(ml_dtypes.float8_e4m3fn) for s in ((16, 32), (48, 32))]
+
+
+SCALES = {"tensor": ((), ()), "rows": ((16, 1), (1, 48))}
+
+
+@pytest.mark.parametrize("out", ["float32", "bfloat16", "float8_e4m3fn"])
+@pytest.mark.parametrize("kind", SCALES)
+def test_scaled_products(kind, out):
+    a, b = map(flow.tensor, matrices())
+    rng = np.random.default_rng(5)
+    scales = [np.exp2(rng.integers(-5, 0, s)).astype(np.float32) for s in SCALES[kind]]
+    bias = np.linspace(-1, 1, 48, dtype=np.float32)
+    want = as_doubles(a.numpy()) @ as_doubles(b.numpy()).T * scales[0] * scales[1] + bias
+    dtype, scaling = getattr(flow, out), flow.nn.functional.ScalingType
+    recipe = scaling.TensorWise if kind == "tensor" else scaling.RowWise
+    left, right = map(flow.tensor, scales)
+    direct = flow._scaled_mm(a, b.t(), left, right, flow.tensor(bias), out_dtype=dtype)
+    named = flow.nn.functional.scaled_mm(
+        a, b.t(), left, recipe, right, recipe, bias=flow.tensor(bias), output_dtype=dtype
+    )
+    assert direct.dtype == named.dtype == dtype
+    expected = flow.tensor(want.astype(np.float32)).to(dtype).float().numpy()
+    np.testing.assert_allclose(direct.float().numpy(), expected, rtol=1e-6, atol=1e-6)
+    np.testing.assert_array_equal(named.float().numpy(), direct.float().numpy())
+    if kind == "tensor" and out.startswith("float8"):
+        doubled = flow._scaled_mm(a, b.t(), left, right, scale_result=flow.tensor(2.0))
+        assert (
+            doubled.tolist()
+            == (flow._scaled_mm(a, b.t(), left, right, out_dtype=flow.float32) * 2).to(dtype).tolist()
+        )
+
+
+def test_scaled_products_that_are_refused():
+    a, b = map(flow.tensor, matrices())
+    one, scaling = flow.tensor(1.0), flow.nn.functional.ScalingType
+    with pytest.raises(flow.OneFlowError, match=r"expected ScalingType\.TensorWise twice or"):
+        flow.nn.functional.scaled_mm(a, b.t(), one, scaling.BlockWise1x32, one, scaling.BlockWise1x32)
+    with pytest.raises(flow.OneFlowError, match="expected mat_b of type f8E4M3FN, f8E5M2, got f32"):
+        flow._scaled_mm(a, b.t().float(), one, one)
+    bias = flow.zeros(48, requires_grad=True)
+    with pytest.raises(Exception, match="gradients are converted to 8 bits too"):
+        flow._scaled_mm(a, b.t(), one, one, bias, out_dtype=flow.float32).sum().backward()
+
+
+@pytest.mark.parametrize("kind", SCALES)
+def test_scaled_products_of_imported_programs(kind):
+    torch = pytest.importorskip("torch", reason="imports programs of PyTorch")
+    a, b = (torch.from_numpy(m.view(np.uint8)).view(torch.float8_e4m3fn) for m in matrices())
+    left, right = (torch.full(s, 0.25) for s in SCALES[kind])
+
+    class Product(torch.nn.Module):
+        def forward(self, a, b, left, right):
+            return torch._scaled_mm(a, b.t(), left, right, out_dtype=torch.bfloat16).to(torch.float8_e5m2)
+
+    want = Product()(a, b, left, right)
+    got = flow.from_torch(Product(), (a, b, left, right))(a, b, left, right)
+    assert got.view(torch.uint8).tolist() == want.view(torch.uint8).tolist()
