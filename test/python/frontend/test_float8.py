@@ -209,6 +209,7 @@ def test_scaled_products_that_are_refused():
         flow._scaled_mm(a, b.t(), one, one, bias, out_dtype=flow.float32).sum().backward()
 
 
+@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("kind", SCALES)
 def test_scaled_products_of_imported_programs(kind):
     torch = pytest.importorskip("torch", reason="imports programs of PyTorch")
