@@ -122,7 +122,7 @@ def derivative(root: Expr, wrt: Expr) -> Expr | None:
     tangents: dict[int, Expr | None] = {}
     for node in s.walk([root]):
         one = node is wrt
-        tangents[id(node)] = s.const(1, node.dtype) if one else _tangent(node, tangents)
+        tangents[id(node)] = s.const(1, node.dtype.tangent) if one else _tangent(node, tangents)
     return tangents[id(root)]
 
 
@@ -131,10 +131,10 @@ def _tangent(node: Expr, tangents: Mapping[int, Expr | None]) -> Expr | None:
     if node.kind in FLAT or not node.dtype.is_inexact or all(t is None for t in inner):
         return None
     if node.kind == "select":
-        a, b = (t if t is not None else s.const(0, node.dtype) for t in inner[1:])
+        a, b = (t if t is not None else s.const(0, node.dtype.tangent) for t in inner[1:])
         return _choice(node.args[0], a, b)
     if node.kind == "cast":
-        return None if inner[0] is None else s.cast(inner[0], node.dtype)
+        return None if inner[0] is None else s.cast(inner[0], node.dtype.tangent)
     total: Expr | None = None
     for partial, tangent in zip(_partials(node), inner, strict=True):
         term = None if tangent is None or partial is None else times(partial(node), tangent)

@@ -6,6 +6,7 @@ Read by everything that asks what an element is.
 from __future__ import annotations
 
 import functools
+import re
 from dataclasses import dataclass
 
 import ml_dtypes
@@ -17,7 +18,8 @@ class DType:
     """One element type.
 
     `name` is OneFlow's and NumPy's word (`float32`), `mlir` is MLIR's (`f32`), `code` is the number
-    in OneFlow's `DataType` protocol enumeration, `kind` is `bool`, `uint`, `int`, `float`, `complex` or `index`.
+    in OneFlow's `DataType` protocol enumeration, or beyond for floats of 8 bits, which OneFlow lacks, `kind` is
+    `bool`, `uint`, `int`, `float`, `complex` or `index`.
     """
 
     name: str
@@ -31,6 +33,21 @@ class DType:
     def is_float(self) -> bool:
         """Whether values are floating-point numbers."""
         return self.kind == "float"
+
+    @property
+    def is_native(self) -> bool:
+        """Whether NumPy itself has the type."""
+        return self.numpy.isbuiltin == 1
+
+    @property
+    def is_stored_only(self) -> bool:
+        """Whether values are stored, moved and converted, but not computed with: 8-bit floats."""
+        return self.kind == "float" and self.bits == 8
+
+    @property
+    def has_sums(self) -> bool:
+        """Whether values can be added: all but bools and floats of 8 bits."""
+        return self.kind != "bool" and not self.is_stored_only
 
     @property
     def is_integer(self) -> bool:
@@ -65,6 +82,11 @@ class DType:
         return float32 if self.is_float and self.bits == 16 else self
 
     @property
+    def tangent(self) -> DType:
+        """The type of derivatives in scalar bodies: the type itself, f32 for floats of 8 bits."""
+        return float32 if self.is_stored_only else self
+
+    @property
     def largest(self) -> float:
         """The largest finite number of a float."""
         return float(ml_dtypes.finfo(self.numpy).max)
@@ -89,6 +111,8 @@ float16 = DType("float16", "f16", "float", 16, 9, np.dtype(np.float16))
 bfloat16 = DType("bfloat16", "bf16", "float", 16, 11, np.dtype(ml_dtypes.bfloat16))
 float32 = DType("float32", "f32", "float", 32, 2, np.dtype(np.float32))
 float64 = DType("float64", "f64", "float", 64, 3, np.dtype(np.float64))
+float8_e4m3fn = DType("float8_e4m3fn", "f8E4M3FN", "float", 8, 32, np.dtype(ml_dtypes.float8_e4m3fn))
+float8_e5m2 = DType("float8_e5m2", "f8E5M2", "float", 8, 33, np.dtype(ml_dtypes.float8_e5m2))
 complex64 = DType("complex64", "complex<f32>", "complex", 64, 20, np.dtype(np.complex64))
 complex128 = DType("complex128", "complex<f64>", "complex", 128, 21, np.dtype(np.complex128))
 
@@ -100,21 +124,55 @@ index = DType("index", "index", "index", 64, -1, np.dtype(np.int64))
 
 UNSIGNED = (uint8, uint16, uint32, uint64)
 SIGNED = (int8, int16, int32, int64)
+#: Floats of 8 bits: operators that compute refuse them.
+FLOAT8 = (float8_e4m3fn, float8_e5m2)
 COMPLEX = (complex64, complex128)
 #: The types of real numbers and truth values, which the operators' rules allow by default.
 ALL = (bool_, *UNSIGNED, *SIGNED, float16, bfloat16, float32, float64)
-DTYPES = (*ALL, *COMPLEX)
+DTYPES = (*ALL, *FLOAT8, *COMPLEX)
 BY_NAME = {d.name: d for d in DTYPES}
 BY_MLIR = {d.mlir: d for d in DTYPES}
 BY_CODE = {d.code: d for d in DTYPES}
 BY_NUMPY = {d.numpy: d for d in DTYPES}
 
-FLOATS = tuple(d for d in DTYPES if d.is_float)
-INTEGERS = tuple(d for d in DTYPES if d.is_integer)
+#: The types of floats that are computed with.
+FLOATS = tuple(d for d in ALL if d.is_float)
+INTEGERS = tuple(d for d in ALL if d.is_integer)
 #: The types of the parts of complex numbers.
 PARTS = tuple(d.part for d in COMPLEX)
 #: Every type of real numbers: all but bool.
 NUMERIC = INTEGERS + FLOATS
+
+
+def element_bits(mlir: str) -> int:
+    """The bits of a builtin element type, by its MLIR spelling; 64 for `index`."""
+    found = re.search(r"\d+", mlir)
+    return int(found[0]) if found else 64
+
+
+def convert(array: np.ndarray, dtype: DType) -> np.ndarray:
+    """The elements of an array as real numbers of `dtype`.
+
+    Numbers beyond the largest float8_e4m3fn become that; NaN of 8 bits has all bits but the sign set.
+    """
+    if not dtype.is_stored_only:
+        return array.astype(dtype.numpy)
+    if array.dtype == dtype.numpy:
+        return array
+    with np.errstate(invalid="ignore", over="ignore"):
+        single = np.asarray(_round_to_odd(array) if array.dtype == np.float64 else array.astype(np.float32))
+        wide = np.clip(single, -dtype.largest, dtype.largest) if dtype is float8_e4m3fn else single
+        codes = wide.astype(dtype.numpy).view(np.uint8)
+    return np.asarray(np.where(np.isnan(wide), codes | 0x7F, codes), np.uint8).view(dtype.numpy)
+
+
+def _round_to_odd(array: np.ndarray) -> np.ndarray:
+    """An array of f64 rounded to f32 by round-to-odd, so that a second rounding is correct."""
+    near = np.asarray(array.astype(np.float32))
+    back = near.astype(np.float64)
+    below = near.view(np.int32) - (np.abs(back) > np.abs(array))
+    odd: np.ndarray = (below | (back != array)).astype(np.int32).view(np.float32)
+    return odd
 
 
 def from_numpy(dtype: object) -> DType:

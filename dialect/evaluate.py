@@ -105,7 +105,8 @@ class Scalars:
 
     def _node(self, node: Expr, args: list[Array]) -> Array:
         if node.kind == "const":
-            return np.asarray(node.value).astype(node.dtype.numpy)
+            value = np.asarray(node.value)
+            return value.astype(node.dtype.numpy) if node.dtype.is_complex else dtypes.convert(value, node.dtype)
         if node.kind == "size":
             return np.asarray(self.size(*node.value))
         if node.kind == "load":
@@ -145,7 +146,7 @@ def convert(x: Array, dtype: dtypes.DType) -> Array:
     """`x` converted as `scalar.cast` says."""
     if dtype.kind == "bool":
         return np.asarray(np.not_equal(x, 0))
-    return np.asarray(x).astype(dtype.numpy)
+    return dtypes.convert(np.asarray(x), dtype)
 
 
 def evaluate(results: Sequence[Stage], inputs: Sequence[Array]) -> list[Array]:

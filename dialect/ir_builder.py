@@ -15,6 +15,7 @@ from oneflow.dialect import oneflow as dialect
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.body import CONSTANT, Body, Step
 from oneflow.dialect.builder import Builder, Value
+from oneflow.dialect.dtypes import DType
 from oneflow.dialect.numpy_builder import describe_array
 from oneflow.dialect.record import REGISTRY, Call, Operator, Registry, distribute
 from oneflow.dialect.signature import ArgDef
@@ -122,6 +123,14 @@ def needs_segments(args: Sequence[ArgDef]) -> bool:
     return sum(not a.is_single for a in args) > 1 or any(a.mixed for a in args)
 
 
+def dense_attribute(array: np.ndarray, dtype: DType) -> ir.Attribute:
+    """An array of `dtype` as a dense attribute; the bindings take narrow floats as their bits."""
+    bits = array.view(f"u{dtype.bits // 8}") if dtype.bits == 16 or dtype.is_stored_only else array
+    return ir.DenseElementsAttr.get(
+        np.ascontiguousarray(bits), type=ir.Type.parse(dtype.mlir), shape=list(array.shape)
+    )
+
+
 def place_body(body: Body, ip: ir.InsertionPoint, registry: Registry = REGISTRY) -> str:
     """The name of the function of a body in the module of an insertion point; a new body is added."""
     module = dialect.module_of(ip.block.owner)
@@ -162,9 +171,7 @@ class _BodyWriter(IRBuilder):
         if isinstance(value, ir.Value):
             return super().wrap(value)
         desc = describe_array(value)
-        bits = value.view(np.uint16) if desc.dtype.bits == 16 else value
-        dense = ir.DenseElementsAttr.get(bits, type=ir.Type.parse(desc.dtype.mlir), shape=list(value.shape))
-        constant = {"value": dense}
+        constant = {"value": dense_attribute(value, desc.dtype)}
         created = ir.Operation.create(
             CONSTANT, results=[self._types(desc)], attributes=constant, ip=self.ip, loc=self.loc
         )

@@ -25,12 +25,17 @@ def stages(op: Call, results: Sequence[TensorDesc]) -> list[Stage]:
         OperatorError: the body uses an expression that the algebra does not have.
     """
     try:
-        return _stages(op, results)
+        return build_stages(op, results)
     except s.BodyError as error:
         raise op.error(f"its slot {op.record.meaning} ({op.record.where}): {error}") from None
 
 
-def _stages(op: Call, results: Sequence[TensorDesc]) -> list[Stage]:
+def build_stages(op: Call, results: Sequence[TensorDesc]) -> list[Stage]:
+    """`stages`, with the error of the algebra.
+
+    Raises:
+        BodyError: the body uses an expression that the algebra does not have.
+    """
     record = op.record
     if record.scalar is not None:
         return [_elementwise_stage(op, results[0])]

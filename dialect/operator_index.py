@@ -274,6 +274,9 @@ OPERATORS = {
         scalar_logical_less_equal scalar_logical_not_equal scalar_logical_or scalar_logical_xor scalar_mul
         scalar_mul_by_tensor scalar_pow scalar_reverse_pow scalar_sub_by_tensor scalar_truncdiv
     """,
+    "scaled_products": """
+        scaled_mm
+    """,
     "scan": """
         cumprod cumprod_grad cumsum product_of_others
     """,

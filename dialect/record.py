@@ -25,10 +25,11 @@ from pathlib import Path
 from typing import Any
 
 from oneflow.dialect.attributes import AttrValue
+from oneflow.dialect.lazy import lazy
 from oneflow.dialect.locks import Lock
 from oneflow.dialect.operator_index import FAMILY_OF
 from oneflow.dialect.refused import reason_for
-from oneflow.dialect.sbp import Factors, SbpSignature, all_broadcast, has_partial_bools, with_partial_shape_operands
+from oneflow.dialect.sbp import Factors, SbpSignature, all_broadcast, has_partials, with_partial_shape_operands
 from oneflow.dialect.signature import (
     MOST_MIXED,
     ArgDef,
@@ -42,6 +43,9 @@ from oneflow.dialect.signature import (
     parse_signature,
 )
 from oneflow.dialect.tensor_desc import TensorDesc
+
+#: The module imports this one.
+storage_types = lazy("oneflow.dialect.storage_types")
 
 
 class OperatorError(ValueError):
@@ -175,8 +179,8 @@ class Operator:
         if isinstance(rule, Factors):
             rule = rule.signatures([d.shape for d in op.operands])
         rule = [*rule, *with_partial_shape_operands([*rule, repeated], self._shape_only(op))]
-        bools = [d.dtype.kind == "bool" for d in (*op.operands, *op.results)]
-        return [s for s in dict.fromkeys((*rule, repeated)) if not has_partial_bools(s, bools)]
+        unaddable = [not d.dtype.has_sums for d in (*op.operands, *op.results)]
+        return [s for s in dict.fromkeys((*rule, repeated)) if not has_partials(s, unaddable)]
 
     def _shape_only(self, op: Call) -> list[int]:
         """The positions of the operands of which only the shape is read."""
@@ -513,10 +517,9 @@ def infer(record: Operator, op: Call) -> tuple[TensorDesc, ...]:
         record.check(op)
     types = record.types(op)
     results = (types,) if isinstance(types, TensorDesc) else tuple(types)
-    if record.parts is None:
-        complex_desc = next((d for d in (*op.operands, *results) if d.dtype.is_complex), None)
-        if complex_desc is not None:
-            raise op.error(
-                f"expected real numbers, got {complex_desc}: the operator is not defined on complex numbers"
-            )
+    for desc in (*op.operands, *results):
+        if desc.dtype.is_complex and record.parts is None:
+            raise op.error(f"expected real numbers, got {desc}: the operator is not defined on complex numbers")
+        if desc.dtype.is_stored_only:
+            storage_types.expect_moved(op, results)
     return results

@@ -213,10 +213,10 @@ def _split_by(name: str, ins: list[list[str]], outs: list[list[str]]) -> SbpSign
     return SbpSignature(inputs, outputs, int(name.partition("*")[2] or 0))
 
 
-def has_partial_bools(signature: SbpSignature, bools: Sequence[bool]) -> bool:
-    """Whether a signature has partial values of tensors of bools, which cannot be added."""
+def has_partials(signature: SbpSignature, among: Sequence[bool]) -> bool:
+    """Whether a signature has partial values of tensors that `among` marks: those whose elements cannot be added."""
     everything = (*signature.inputs, *signature.outputs)
-    return any(b and sbp.is_partial for sbp, b in zip(everything, bools, strict=True))
+    return any(marked and sbp.is_partial for sbp, marked in zip(everything, among, strict=True))
 
 
 def with_partial_shape_operands(signatures: Sequence[SbpSignature], positions: Sequence[int]) -> list[SbpSignature]:

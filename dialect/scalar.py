@@ -7,6 +7,7 @@ A scalar body is a Python function over `Expr` operands:
 Called with `Expr` leaves it builds a small expression graph, which `evaluate.py` (NumPy, for folding), `lowering/`
 (arith and math) and `derivative.py` read. A node is a kind, its arguments and its element type; nodes are equal when
 they are the same object. Floats of 16 bits never appear inside: bodies are instantiated with f32 operands for them.
+Floats of 8 bits are read, chosen by `select` and converted; all else refuses them.
 Laws that every backend keeps: `max` and `min` propagate NaN; integer `floordiv` and `rem` by zero give 0 (NumPy's
 result); integer arithmetic wraps; `rem` has the sign of the dividend (C's fmod); shifts by the width or more give 0
 (or the sign); `rint` rounds half to even.
@@ -186,6 +187,8 @@ def _pair(a: Operand, b: Operand) -> tuple[Expr, Expr]:
 
 
 def _expect_fitting(kind: str, dtype: DType) -> None:
+    if dtype.is_stored_only:
+        raise BodyError(f"expected a type that is computed with for {kind}, got {dtype}: cast it, to f32 for example")
     if kind in FLOATS_ONLY and not dtype.is_inexact:
         raise BodyError(f"expected a float for {kind}, got {dtype}: cast it, or divide integers by //")
 
@@ -222,10 +225,10 @@ def _fold_positions(kind: str, a: Expr, b: Expr) -> Expr | None:
 def binary(kind: str, a: Operand, b: Operand) -> Expr:
     """The node `kind(a, b)`; a number takes the type of the other operand."""
     left, right = _pair(a, b)
+    _expect_fitting(kind, left.dtype)
     if kind in COMPARE:
         return Expr(kind, (left, right), dtypes.bool_)
     assert kind in BINARY, kind
-    _expect_fitting(kind, left.dtype)
     folded = _fold_positions(kind, left, right)
     return Expr(kind, (left, right), left.dtype) if folded is None else folded
 
@@ -240,7 +243,8 @@ def cast(x: Expr, dtype: DType) -> Expr:
     """`x` converted: to bool by `!= 0`, from float to integer towards zero, between integers by wrapping.
 
     NaN and floats outside the integer's range give the smallest i32 or i64, as x86 does; narrower integers are
-    the low bits of the conversion to i32.
+    the low bits of the conversion to i32. Numbers beyond the largest f8E4M3FN, infinity too, become that, with their
+    sign; f8E5M2 has infinity.
     """
     return x if x.dtype == dtype else Expr("cast", (x,), dtype)
 

@@ -20,12 +20,13 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from safetensors.numpy import save as to_bytes
 
 from oneflow.frontend.core.arrays import is_array, is_on_ranks, to_array
 from oneflow.frontend.eager.tensor import EagerTensor, wrapped
 from oneflow.frontend.nn.module import Parameter
+from oneflow.runtime.safetensors_files import read_safetensors
 
 STRUCTURE = "oneflow.structure"
 
@@ -86,9 +87,8 @@ def load(path: str | os.PathLike[str]) -> Any:
 
 
 def _read(path: str | os.PathLike[str]) -> Any:
-    with safe_open(str(path), framework="numpy") as file:
-        tensors = {name: wrapped(file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118 (not a dict)
-        metadata = file.metadata() or {}
+    arrays, metadata = read_safetensors(path)
+    tensors = {name: wrapped(array) for name, array in arrays.items()}
     return _unpack(json.loads(metadata[STRUCTURE]), tensors) if STRUCTURE in metadata else tensors
 
 

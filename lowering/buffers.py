@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from oneflow.dialect._mlir import ir
+from oneflow.dialect.dtypes import element_bits
 from oneflow.lowering.kernels.nodes import Unsupported, read_node
 from oneflow.lowering.linalg.control import Control
 from oneflow.passes.base import PassError
@@ -172,7 +173,7 @@ def static_bytes(tensor_type: ir.Type) -> int | None:
     if any(tensor_type.is_dynamic_dim(i) for i in range(tensor_type.rank)):
         return None
     element = str(tensor_type.element_type)
-    bits = int("".join(c for c in element if c.isdigit()) or 64)
+    bits = element_bits(element)
     return int(math.prod(tensor_type.shape)) * max(bits // 8, 1)
 
 

@@ -14,6 +14,7 @@ from oneflow.dialect import dtypes
 from oneflow.dialect._mlir import arith, ir
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.dtypes import DType
+from oneflow.dialect.ir_builder import dense_attribute
 from oneflow.dialect.numpy_builder import describe_array, run_reference
 from oneflow.dialect.record import Absent, Call, Operator, OperatorError, infer
 from oneflow.dialect.tensor_desc import from_mlir
@@ -38,7 +39,7 @@ def read_dense(op: ir.Operation) -> np.ndarray | None:
     shape = [d for d in desc.shape or () if d is not None]
     if attr.is_splat:
         return np.full(shape, attr.get_splat_value().value, desc.dtype.numpy)
-    if desc.dtype == dtypes.bfloat16:
+    if desc.dtype in (dtypes.bfloat16, *dtypes.FLOAT8):
         return None
     return np.array(attr).astype(desc.dtype.numpy).reshape(shape)
 
@@ -81,9 +82,7 @@ def write(ops: Builder, array: np.ndarray, place: tuple[ir.InsertionPoint, ir.Lo
     if dtype.is_complex:
         pairs = write(ops, np.stack([array.real, array.imag], -1), place)
         return ops.call("view_as_complex", pairs)[0]
-    bits = array.view(np.uint16) if dtype.bits == 16 else array
-    element = ir.Type.parse(dtype.mlir)
-    dense = ir.DenseElementsAttr.get(np.ascontiguousarray(bits), type=element, shape=list(array.shape))
+    dense = dense_attribute(array, dtype)
     point, location = place
     return ops.wrap(arith.ConstantOp(dense.type, dense, ip=point, loc=location).result)
 

@@ -1,4 +1,4 @@
-"""Export and import of DLPack capsules where NumPy does not support them: device memory and bfloat16."""
+"""Export and import of DLPack capsules where NumPy does not support them: device memory, and element types."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from oneflow.dialect.dtypes import DType
 
 #: DLPack device types: host memory, CUDA memory, CUDA managed memory.
 HOST, CUDA, MANAGED = 1, 2, 13
-#: Element types as DLPack's (code, bits): signed and unsigned integers, floats, bfloat16, bool.
+#: Element types as DLPack's (code, bits): signed and unsigned integers, floats, bfloat16, floats of 8 bits, bool.
 DTYPE_CODES = {
     **{d: (0, d.bits) for d in dtypes.SIGNED}, **{d: (1, d.bits) for d in dtypes.UNSIGNED},
     dtypes.float16: (2, 16), dtypes.float32: (2, 32), dtypes.float64: (2, 64), dtypes.bfloat16: (4, 16),
-    dtypes.bool_: (6, 8),
+    dtypes.float8_e4m3fn: (10, 8), dtypes.float8_e5m2: (12, 8), dtypes.bool_: (6, 8),
 }  # fmt: skip
 
 
@@ -147,11 +147,12 @@ def capsule_of(array: Any, options: dict[str, Any]) -> Any:
     Raises:
         BufferError: another device is requested, or the array is read-only.
     """
-    if not isinstance(array, np.ndarray) or array.dtype != dtypes.bfloat16.numpy:
+    dtype = dtypes.BY_NUMPY.get(array.dtype) if isinstance(array, np.ndarray) else None
+    if dtype is None or dtype.is_native:
         return array.__dlpack__(**options)
     if options.get("dl_device") not in (None, (HOST, 0)):
         raise BufferError(f"expected to be asked for the host, got device {options['dl_device']}")
     dense = np.array(array, order="C", copy=options.get("copy") or None)
     if not dense.flags.writeable:
         raise BufferError("expected an array that may be written for DLPack, got a read-only one; pass a copy")
-    return export(dense, int(dense.ctypes.data), dense.shape, dtypes.bfloat16, (HOST, 0))
+    return export(dense, int(dense.ctypes.data), dense.shape, dtype, (HOST, 0))

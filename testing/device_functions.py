@@ -11,10 +11,14 @@ import scipy.special
 
 #: Element types by pointer type.
 POINTEES = {"i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64",
+            "fp8e4nv": "float8e4nv", "fp8e5": "float8e5",
             "fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "fp64": "float64"}  # fmt: skip
+#: NumPy types of floats of 8 bits by type names of Triton.
+FLOAT8 = {"float8e4nv": ml_dtypes.float8_e4m3fn, "float8e5": ml_dtypes.float8_e5m2}
 #: NumPy types by type names of Triton.
 KINDS: dict[str, Any] = {
-    "int1": np.bool_, **{k: getattr(np, k, None) or getattr(ml_dtypes, k) for k in POINTEES.values()}
+    "int1": np.bool_,
+    **{k: getattr(np, k, None) or FLOAT8.get(k) or getattr(ml_dtypes, k) for k in POINTEES.values()},
 }  # fmt: skip
 #: Functions of libdevice whose names differ from those of NumPy.
 LIBDEVICE: dict[str, Callable[..., Any]] = {

@@ -35,7 +35,7 @@ from oneflow.runtime.external import make_externals
 from oneflow.runtime.failures import position_error, size_error
 from oneflow.testing.backend import call_module
 from oneflow.testing.checks import assert_close, make_call
-from oneflow.testing.device_functions import POINTEES, instruction, libdevice
+from oneflow.testing.device_functions import KINDS, POINTEES, instruction, libdevice
 from oneflow.testing.gluon_interpreter import interpret_gluon
 from oneflow.testing.sample import Sample
 
@@ -316,9 +316,15 @@ def _convert_float(data: np.ndarray, source: Any, target: Any, rounding: Any) ->
     return widened.view(np.uint32)
 
 
+def _name(handle: Any) -> str:
+    """Triton's name of the element type of a block, such as `float8e5`."""
+    name: str = POINTEES[handle.dtype.scalar.name]
+    return name
+
+
 def _create_dot(builder: Any, a: Any, b: Any, c: Any, precision: Any, imprecise: Any) -> Any:
     """A product of blocks in the type of the sum."""
-    left, right = (x.data.view(ml_dtypes.bfloat16) if x.data.dtype == np.uint16 else x.data for x in (a, b))
+    left, right = (x.data.view(KINDS[_name(x)]) if x.data.dtype.kind == "u" else x.data for x in (a, b))
     wide = c.data.dtype
     data = np.matmul(left.astype(wide), right.astype(wide)) + c.data
     return triton("runtime.interpreter").TensorHandle(data, c.dtype.scalar)

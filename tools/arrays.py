@@ -1,6 +1,6 @@
 """Arrays in files: .npy, .npz and .safetensors, by suffix.
 
-bfloat16 travels through .npy and .npz as two raw bytes, which NumPy writes of it.
+Types that NumPy lacks, bfloat16 and floats of 8 bits, travel through .npy and .npz as raw bytes.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors import numpy as safetensors
 
+from oneflow.runtime.safetensors_files import read_safetensors
 from oneflow.tools.files import FileError
 
 SUFFIXES = (".npy", ".npz", ".safetensors")
@@ -38,7 +39,7 @@ def read_arrays(path: str) -> dict[str, np.ndarray]:
     _expect_format(path, suffix)
     try:
         if suffix == ".safetensors":
-            return safetensors.load_file(path)
+            return read_safetensors(path)[0]
         loaded = np.load(path, allow_pickle=False)
         return {"": loaded} if isinstance(loaded, np.ndarray) else {name: loaded[name] for name in loaded.files}
     except MemoryError as error:
@@ -76,6 +77,11 @@ def check_output(path: str, names: Sequence[str]) -> None:
         raise FileError(f"cannot write {path}: {'is a directory' if Path(path).is_dir() else 'no such folder'}")
 
 
+def _as_bytes(array: np.ndarray) -> np.ndarray:
+    """An array whose type the files of NumPy have: that of raw bytes in place of one that NumPy lacks."""
+    return array if array.dtype.isbuiltin == 1 else np.ascontiguousarray(array).view(f"V{array.dtype.itemsize}")
+
+
 def write_arrays(path: str, arrays: Mapping[str, np.ndarray]) -> None:
     """Writes arrays by name; an .npy file takes one.
 
@@ -86,9 +92,9 @@ def write_arrays(path: str, arrays: Mapping[str, np.ndarray]) -> None:
     suffix = _suffix(path)
     try:
         if suffix == ".npy":
-            np.save(path, next(iter(arrays.values())))
+            np.save(path, _as_bytes(next(iter(arrays.values()))))
         elif suffix == ".npz":
-            np.savez(path, **arrays)  # type: ignore[arg-type]
+            np.savez(path, **{k: _as_bytes(a) for k, a in arrays.items()})  # type: ignore[arg-type]
         else:
             Path(path).write_bytes(safetensors.save({k: np.asarray(a, order="C") for k, a in arrays.items()}))
     except (OSError, SafetensorError) as error:

@@ -143,7 +143,7 @@ def _named(entry: Entry, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarr
 
 
 def _fit(name: str, desc: TensorDesc, array: np.ndarray) -> np.ndarray:
-    raw = array.dtype == np.dtype("V2") and desc.dtype == dtypes.bfloat16
+    raw = array.dtype == np.dtype(f"V{desc.dtype.numpy.itemsize}") and not desc.dtype.is_native
     native = array.view(desc.dtype.numpy) if raw else array.astype(array.dtype.newbyteorder("="), copy=False)
     if native.dtype != desc.dtype.numpy:
         advice = _conversion(desc.dtype, native.dtype)
@@ -160,7 +160,7 @@ def _conversion(wanted: DType, got: np.dtype) -> str:
         known = dtypes.from_numpy(got)
     except TypeError:
         return ""
-    name = f"ml_dtypes.{wanted.name}" if wanted.numpy.kind == "V" else f"numpy.{wanted.numpy.name}"
+    name = f"numpy.{wanted.numpy.name}" if wanted.is_native else f"ml_dtypes.{wanted.name}"
     return f"; convert the array, array.astype({name}), or let the program take tensors of {known.mlir} and cast them"
 
 

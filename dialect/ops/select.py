@@ -146,7 +146,7 @@ def _cast_reference(x: np.ndarray, *, dtype: DType) -> np.ndarray:
     if dtype is dtypes.bool_:
         array: np.ndarray = x != 0
         return array
-    return (x if dtype.is_complex or x.dtype.kind != "c" else x.real).astype(dtype.numpy)
+    return dtypes.convert(x if dtype.is_complex or x.dtype.kind != "c" else x.real, dtype)
 
 
 def is_lossless(source: DType, through: DType) -> bool:

@@ -86,7 +86,7 @@ class Constant:
     def reference(*, dtype: Any, shape: Any, is_complex_value: Any, complex_value: Any, **values: Any) -> Any:
         real = values["floating_value" if values["is_floating_value"] else "integer_value"]
         value = np.asarray(complex(*complex_value) if is_complex_value else real)
-        return np.broadcast_to(value.astype(dtype.numpy), shape)
+        return np.broadcast_to(dtypes.convert(value, dtype), shape)
 
 
 @operator("empty(dtype: data_type, shape: shape) -> out")

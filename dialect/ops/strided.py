@@ -287,8 +287,14 @@ def _windows_factors(op: Call, shape: Sizes) -> tuple[list[str], list[str]]:
     return names, [*names, "_"]
 
 
+def _sliding_windows(x: np.ndarray, sizes: Any, axes: Any) -> np.ndarray:
+    """Windows along axes; of types that NumPy lacks, its function takes bits."""
+    bits = x if x.dtype.isbuiltin == 1 else x.view(f"u{x.dtype.itemsize}")
+    return np.lib.stride_tricks.sliding_window_view(bits, sizes, axes).view(x.dtype)
+
+
 def _numpy_windows(x: Any, *, dimension: Any, size: Any, step: Any) -> Any:
-    windows = np.lib.stride_tricks.sliding_window_view(x, size, dimension)
+    windows = _sliding_windows(x, size, dimension)
     return windows[(slice(None),) * (dimension % x.ndim) + (slice(None, None, step),)]
 
 
@@ -347,7 +353,7 @@ def _unfold_place(op: Call, shape: Sizes, at: Sequence[Expr]) -> Place:
 def _numpy_unfold(x: Any, *, kernel_size: Any, padding: Any, strides: Any, dilation_rate: Any) -> Any:
     padded = np.pad(x, [(0, 0), (0, 0), *((p, p) for p in padding)])
     reach = [d * (k - 1) + 1 for d, k in zip(dilation_rate, kernel_size, strict=True)]
-    windows = np.lib.stride_tricks.sliding_window_view(padded, reach, (2, 3))
+    windows = _sliding_windows(padded, reach, (2, 3))
     windows = windows[:, :, :: strides[0], :: strides[1], :: dilation_rate[0], :: dilation_rate[1]]
     taps = windows.transpose(0, 1, 4, 5, 2, 3)
     return taps.reshape(x.shape[0], x.shape[1] * math.prod(kernel_size), math.prod(taps.shape[4:]))

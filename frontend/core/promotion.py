@@ -2,9 +2,9 @@
 
 Tensors: bool < integers < floats < complex numbers; within a kind the wider type; float16 with bfloat16 gives
 float32. A signed integer type with an unsigned one gives the narrowest signed type that holds both: int8 with uint8
-gives int16. The number of dimensions does not matter. A complex type with floats gives the complex type that holds
-both. Python numbers are weak: they only raise the kind (a float with integers gives float32, an int with bools int64,
-a complex number with float64 complex128).
+gives int16. Floats of 8 bits are promoted to no other type. The number of dimensions does not matter. A complex type
+with floats gives the complex type that holds both. Python numbers are weak: they only raise the kind (a float with
+integers gives float32, an int with bools int64, a complex number with float64 complex128).
 """
 
 from __future__ import annotations
@@ -33,15 +33,19 @@ def common_dtype(a: DType, b: DType) -> DType:
     """The type that values of `a` and `b` share.
 
     Raises:
-        OneFlowError: no integer type holds both.
+        OneFlowError: no integer type holds both, or one is a float of 8 bits and the other of another type.
     """
+    if a == b:
+        return a
+    if a.is_stored_only or b.is_stored_only:
+        raise fail(f"floats of 8 bits are not promoted, got {a} and {b}; convert one with x.to(flow.{b.name})")
     if a.is_complex or b.is_complex:
         return common_complex(a, b)
     if kind_of(a) != kind_of(b):
         return max(a, b, key=kind_of)
     if a.kind != b.kind:
         return _signed(*(a, b) if a.kind == "uint" else (b, a))
-    if a.bits != b.bits or a == b:
+    if a.bits != b.bits:
         return max(a, b, key=lambda d: d.bits)
     return dtypes.float32
 

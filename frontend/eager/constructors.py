@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from oneflow.dialect.dtypes import DType
+from oneflow.dialect.dtypes import convert as to_type
 from oneflow.frontend.core.ambient import get_default_dtype
 from oneflow.frontend.core.arrays import is_array, to_array
 from oneflow.frontend.core.devices import tensor_factory
@@ -28,7 +29,7 @@ def tensor(data: Any, *, dtype: DType | None = None) -> Tensor:
     array = np.array(to_array(data) if is_array(data) else data)
     if dtype is None and not is_array(data) and array.dtype in (np.float64, np.complex128):
         dtype = get_default_dtype() if array.dtype == np.float64 else get_default_dtype().complex
-    array = array if dtype is None else array.astype(dtype.numpy)
+    array = array if dtype is None else to_type(array, dtype)
     return wrapped(array) if current_builder().eager else as_tensor(array)
 
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from oneflow.dialect.dtypes import DType
+from oneflow.dialect.dtypes import convert as to_type
 from oneflow.frontend.core.arrays import is_array, to_array
 from oneflow.frontend.core.devices import device, move
 from oneflow.frontend.core.errors import refuse
@@ -26,7 +27,7 @@ def convert(tensor: EagerTensor, target: Any) -> None:
     place, grad = tensor.device, tensor.grad
     if isinstance(target, DType):
         if tensor.dtype.is_float:
-            tensor.data = wrapped(move(tensor.array.astype(target.numpy), place))
+            tensor.data = wrapped(move(to_type(tensor.array, target), place))
     elif place != device(target):
         tensor.data = wrapped(move(tensor.storage, device(target)))
         tensor.grad = None if grad is None else grad.to(target)
@@ -63,7 +64,7 @@ def load_values(tensor: EagerTensor, value: Any, assign: bool) -> None:
     if assign:
         tensor.data = value if isinstance(value, EagerTensor) else wrapped(as_array(value))
     else:
-        tensor.overwrite(as_array(value).astype(tensor.dtype.numpy), "load_state_dict")
+        tensor.overwrite(to_type(as_array(value), tensor.dtype), "load_state_dict")
 
 
 def shape_of(value: Any) -> tuple[int, ...]:

@@ -206,6 +206,13 @@ def detached(tensor: Any) -> ViewMeta | None:
     return view_of(tensor, lambda a: a, dense=True, recorded=False) if tensor.is_view else None
 
 
+def _as_strided(a: np.ndarray, shape: Sequence[int], strides: Sequence[int]) -> np.ndarray:
+    """The memory of an array with another shape and strides; of types that NumPy lacks, its function takes bits."""
+    bits = a if a.dtype.isbuiltin == 1 else a.view(f"u{a.dtype.itemsize}")
+    view: np.ndarray = as_strided(bits, shape, strides).view(a.dtype)
+    return view
+
+
 def _reshaped(attrs: Mapping[str, Any], shape: tuple[int, ...]) -> ViewFunction:
     return lambda a: a.reshape(shape)
 
@@ -215,7 +222,7 @@ def _expanded(attrs: Mapping[str, Any], shape: tuple[int, ...]) -> ViewFunction:
         if a.size == math.prod(shape):
             return a.reshape(shape)
         # The array of `np.broadcast_to` is read-only, and so are parts of it without repeated elements.
-        return as_strided(a, shape, np.broadcast_to(a, shape).strides)
+        return _as_strided(a, shape, np.broadcast_to(a, shape).strides)
 
     return view_fn
 
@@ -258,7 +265,7 @@ def _diagonal(attrs: Mapping[str, Any], shape: tuple[int, ...]) -> ViewFunction:
 
     def view_fn(a: np.ndarray) -> np.ndarray:
         part = a[max(-offset, 0) :, max(offset, 0) :]
-        return as_strided(part, shape, (*a.strides[2:], a.strides[0] + a.strides[1]))
+        return _as_strided(part, shape, (*a.strides[2:], a.strides[0] + a.strides[1]))
 
     return view_fn
 
@@ -269,7 +276,7 @@ def _windows(attrs: Mapping[str, Any], shape: tuple[int, ...]) -> ViewFunction:
     def view_fn(a: np.ndarray) -> np.ndarray:
         strides = list(a.strides)
         strides[dim] *= step
-        return as_strided(a, shape, (*strides, a.strides[dim]))
+        return _as_strided(a, shape, (*strides, a.strides[dim]))
 
     return view_fn
 
@@ -277,7 +284,7 @@ def _windows(attrs: Mapping[str, Any], shape: tuple[int, ...]) -> ViewFunction:
 def _strided(attrs: Mapping[str, Any], shape: tuple[int, ...]) -> ViewFunction:
     def view_fn(a: np.ndarray) -> np.ndarray:
         strides = tuple(a.itemsize * step for step in attrs["stride"])
-        return as_strided(a.reshape(-1)[attrs["storage_offset"] :], shape, strides)
+        return _as_strided(a.reshape(-1)[attrs["storage_offset"] :], shape, strides)
 
     return view_fn
 

@@ -29,6 +29,7 @@ from oneflow.frontend.functional import (
     reduction,
     resizing,
     sampling,
+    scaled_products,
     scattering,
     sequences,
     shape,
@@ -63,6 +64,7 @@ from oneflow.frontend.functional.reduction import *  # noqa: F403
 from oneflow.frontend.functional.resizing import *  # noqa: F403
 from oneflow.frontend.functional.rules import cast
 from oneflow.frontend.functional.sampling import *  # noqa: F403
+from oneflow.frontend.functional.scaled_products import *  # noqa: F403
 from oneflow.frontend.functional.scattering import *  # noqa: F403
 from oneflow.frontend.functional.sequences import *  # noqa: F403
 from oneflow.frontend.functional.shape import *  # noqa: F403
@@ -95,6 +97,7 @@ __all__ += random.__all__
 __all__ += reduction.__all__
 __all__ += resizing.__all__
 __all__ += sampling.__all__
+__all__ += scaled_products.__all__
 __all__ += scattering.__all__
 __all__ += sequences.__all__
 __all__ += shape.__all__

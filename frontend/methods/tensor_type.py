@@ -11,6 +11,7 @@ import numpy as np
 
 from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
+from oneflow.dialect.dtypes import convert as to_type
 from oneflow.frontend import functional
 from oneflow.frontend.core import tensor
 from oneflow.frontend.core.ambient import get_default_dtype, set_default_dtype
@@ -32,7 +33,7 @@ def _make(*data: Any, dtype: DType) -> tensor.Tensor:
     if sizes:
         return constructors.tensor(np.zeros(data or (0,), dtype.numpy))
     values = to_array(data[0]) if is_array(data[0]) else data[0]
-    return constructors.tensor(np.asarray(values).astype(dtype.numpy))
+    return constructors.tensor(to_type(np.asarray(values), dtype))
 
 
 class _TensorType(type):

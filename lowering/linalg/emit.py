@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
+import numpy as np
+
 from oneflow.dialect import dtypes
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.dtypes import DType
@@ -67,7 +69,8 @@ class Emitter:
         """An `arith.constant`; integers wrap to the width of `dtype`."""
         element = self.element(dtype)
         if dtype.is_float:
-            attribute = ir.FloatAttr.get(element, float(value))
+            number = float(dtypes.convert(np.asarray(value, np.float64), dtype)) if dtype.is_stored_only else value
+            attribute = ir.FloatAttr.get(element, float(number))
         else:
             attribute = ir.IntegerAttr.get(element, _wrapped(int(value), dtype))
         return self.op("arith.constant", element, (), {"value": attribute})

@@ -173,6 +173,8 @@ class Scalars:
         """`x` converted by the law of `scalar.cast`."""
         if source == target:
             return x
+        if source.is_stored_only and not target.is_float:
+            return self.convert(self._float_to_float(x, source, dtypes.float32), dtypes.float32, target)
         if target.kind == "bool":
             return self.compare("ne", x, self.e.constant(0, source), source)
         if source.is_float and target.is_float:
@@ -184,16 +186,23 @@ class Scalars:
         return self._integer_to_integer(x, source, target)
 
     def _float_to_float(self, x: Value, source: DType, target: DType) -> Value:
-        """Converts floats; conversions of 16-bit floats are from and to f32.
+        """Converts floats; conversions of floats of 8 and 16 bits are from and to f32.
 
-        f64 to f16 is rounded once, as in NumPy; f64 to bf16 twice, as in ml_dtypes.
+        f64 to f16, and to 8 bits, is rounded once, as in NumPy; f64 to bf16 twice, as in ml_dtypes.
         """
         middle = dtypes.float32
-        if (source, target) == (dtypes.float64, dtypes.float16):
+        if source == dtypes.float64 and target in (dtypes.float16, *dtypes.FLOAT8):
             return self._float_to_float(self._round_to_odd(x), middle, target)
-        if middle not in (source, target) and 16 in (source.bits, target.bits):
+        if middle not in (source, target) and min(source.bits, target.bits) <= 16:
             return self._float_to_float(self._float_to_float(x, source, middle), middle, target)
+        if target == dtypes.float8_e4m3fn:
+            x = self._saturated(x, target.largest)
         return self.e.op("arith.extf" if target.bits > source.bits else "arith.truncf", self.e.element(target), [x])
+
+    def _saturated(self, x: Value, most: float) -> Value:
+        """An f32, at most `most` from 0; NaN stays."""
+        low, high = (self.e.constant(bound, dtypes.float32) for bound in (-most, most))
+        return self._same_type("arith.minimumf", self._same_type("arith.maximumf", x, low), high)
 
     def _round_to_odd(self, x: Value) -> Value:
         """An f64 rounded to f32 by round-to-odd, so that a second rounding is correct (Boldo and Melquiond, 2008).
@@ -234,7 +243,7 @@ class Scalars:
     def _integer_to_float(self, x: Value, source: DType, target: DType) -> Value:
         if source.kind == "index":
             return self._integer_to_float(self.convert(x, source, dtypes.int64), dtypes.int64, target)
-        if target.bits == 16:
+        if target.bits <= 16:
             return self.convert(self.convert(x, source, dtypes.float32), dtypes.float32, target)
         return self.e.op("arith.uitofp" if is_unsigned(source) else "arith.sitofp", self.e.element(target), [x])
 

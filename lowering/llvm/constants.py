@@ -14,8 +14,8 @@ def constant_array(attr: ir.Attribute, tensor_type: ir.Type) -> np.ndarray:
     """The values of a dense attribute as an array of the tensor's shape and dtype."""
     dtype = dtypes.BY_MLIR[str(tensor_type.element_type)].numpy
     shape = tuple(tensor_type.shape)
-    if dtype == dtypes.bfloat16.numpy:
-        values = _bfloat16s(str(attr))
+    if dtype == dtypes.bfloat16.numpy or dtypes.from_numpy(dtype).is_stored_only:
+        values = _values_of_text(str(attr), dtype)
         return np.broadcast_to(values, shape) if values.size == 1 else values.reshape(shape)
     if dtype.itemsize > 1 and dtype.kind in "fi":
         return np.ascontiguousarray(np.broadcast_to(np.array(attr), shape)).astype(dtype)
@@ -23,16 +23,16 @@ def constant_array(attr: ir.Attribute, tensor_type: ir.Type) -> np.ndarray:
     return np.array([*kind(attr)]).astype(dtype).reshape(shape)
 
 
-def _bfloat16s(text: str) -> np.ndarray:
-    """The values of a dense attribute of bf16, which MLIR only gives as text: hexadecimal bits, or numbers with NaN
-    as bits.
+def _values_of_text(text: str, dtype: np.dtype) -> np.ndarray:
+    """The values of a dense attribute of bf16 or of floats of 8 bits, which MLIR only gives as text: hexadecimal
+    bits, or numbers with NaN and infinity as bits.
     """
-    values = text[len("dense<") : text.rindex(">", 0, text.rindex(":"))]
+    values, code = text[len("dense<") : text.rindex(">", 0, text.rindex(":"))], f"<u{dtype.itemsize}"
     if values.startswith('"'):
-        return np.frombuffer(bytes.fromhex(values.strip('"')[2:]), "<u2").view(dtypes.bfloat16.numpy)
+        return np.frombuffer(bytes.fromhex(values.strip('"')[2:]), code).view(dtype)
     numbers = re.findall(r"[-+.\w]+", values)
-    bits = [np.uint32(int(n, 16) << 16).view(np.float32) if n.startswith("0x") else float(n) for n in numbers]
-    return np.array(bits, np.float32).astype(dtypes.bfloat16.numpy)
+    codes = [int(n, 16) if n.startswith("0x") else np.array(float(n)).astype(dtype).view(code) for n in numbers]
+    return np.array(codes, code).view(dtype)
 
 
 def constant_global(symbol: str, attr: ir.Attribute, tensor_type: ir.Type) -> tuple[str, str]:

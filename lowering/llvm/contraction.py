@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from oneflow.dialect.dtypes import element_bits
 from oneflow.lowering.kernels.nodes import Structure, Unsupported
 from oneflow.lowering.llvm import sums
 from oneflow.lowering.llvm.body import Lanes, LaneValue
@@ -27,7 +28,6 @@ from oneflow.lowering.llvm.loop_emitter import Sweep
 from oneflow.lowering.llvm.loop_nest import in_result_order
 from oneflow.lowering.llvm.loops import Loop, Loops
 from oneflow.lowering.llvm.panels import PackedContraction
-from oneflow.lowering.llvm.value_storage import element_bits
 from oneflow.lowering.llvm.writer import Index, Writer
 from oneflow.lowering.targets.cpu import CpuTarget
 

@@ -13,6 +13,7 @@ import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from oneflow.dialect.dtypes import element_bits
 from oneflow.lowering.kernels.nodes import Structure, Unsupported
 from oneflow.lowering.llvm import sums
 from oneflow.lowering.llvm.body import Lanes, LaneValue
@@ -21,7 +22,6 @@ from oneflow.lowering.llvm.kernel import Kernel, launch_text
 from oneflow.lowering.llvm.loop_emitter import Sweep
 from oneflow.lowering.llvm.loops import Loops
 from oneflow.lowering.llvm.panels import ContractionNest
-from oneflow.lowering.llvm.value_storage import element_bits
 from oneflow.lowering.llvm.writer import Index, Writer
 
 

@@ -1,29 +1,34 @@
 """`oneflow-expand-floats`: floating-point operations that the target has no instructions for.
 
 LLVM would call scalar functions of a compiler's runtime library, which a process need not have. Here an f64 becomes a
-16-bit float with one rounding, f16 is converted by integer arithmetic where the target has no conversions, and a
-fused multiply-add becomes several operations where the target has no FMA.
+float of 8 or 16 bits with one rounding, floats of 8 bits, and f16 where the target has no conversions, are converted
+by integer arithmetic, and a fused multiply-add becomes several operations where the target has no FMA.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 from oneflow.dialect._mlir import ir
+from oneflow.dialect.narrow_floats import NARROW_FLOATS
 from oneflow.dialect.record import Registry
 from oneflow.lowering.llvm import roundings
 from oneflow.lowering.llvm.inlined import call_inlined, shape_of
-from oneflow.lowering.llvm.widen_floats import NARROW, converted, element_of, widened
+from oneflow.lowering.llvm.widen_floats import converted, element_of, widened
 from oneflow.lowering.targets.choice import cpu_target
 from oneflow.lowering.targets.cpu import CpuTarget
 from oneflow.passes.base import Pass
 from oneflow.passes.registry import register_pass
 from oneflow.passes.walk import gather
 
-#: Functions for conversions that the target has no instructions for, by element types.
-CONVERTED = {("f16", "f32"): roundings.f32_of_f16, ("f32", "f16"): roundings.f16_of_f32}
+#: Functions for conversions that a target may have no instructions for, by element types.
+CONVERSIONS: dict[tuple[str, str], Callable[..., str]] = {
+    **{(n.name, "f32"): partial(roundings.f32_of, narrow=n) for n in NARROW_FLOATS},
+    **{("f32", n.name): partial(roundings.narrow_of_f32, narrow=n) for n in NARROW_FLOATS},
+}
 #: Functions for fused multiply-add without FMA instructions.
 FUSED = {"f32": roundings.fma_f32, "f64": roundings.fma_f64}
 
@@ -42,31 +47,46 @@ class ExpandFloats(Pass):
         """Rewrites every such operation in the module."""
         target = cpu_target()
         defined: set[str] = set()
-        for op in gather(module.operation, lambda op: op.name in ("arith.extf", "arith.truncf")):
+        for op in gather(module.operation, _converts):
             _expand_conversion(module, op, target, defined)
         for op in gather(module.operation, lambda op: op.name == "math.fma") if not target.has_fma else ():
-            _call(module, op, FUSED.get(element_of(op.results[0].type)), defined)
+            element = element_of(op.results[0].type)
+            if element in FUSED:
+                _call(module, op, FUSED[element], f"fma_{element}", defined)
+
+
+def _converts(op: ir.Operation) -> bool:
+    """Whether an operation converts floats, scalars or vectors of one dimension."""
+    return op.name in ("arith.extf", "arith.truncf") and element_of(op.results[0].type) != ""
 
 
 def _expand_conversion(module: ir.Module, op: ir.Operation, target: CpuTarget, defined: set[str]) -> None:
-    """Expands a conversion of 16-bit floats."""
+    """Expands a conversion of floats of 8 or 16 bits."""
     source, result = element_of(op.operands[0].type), element_of(op.results[0].type)
-    if source == "f64" and result in NARROW:
-        with ir.InsertionPoint(op), op.location:
-            odd = converted("arith.truncf", op.operands[0], widened(op.results[0].type))
-            op.operands[0] = odd
-        _call(module, odd.owner, roundings.f32_odd_of_f64, defined)
-        source = "f32"
-    elif source == "f16" and result == "f64":
-        with ir.InsertionPoint(op), op.location:
-            op.operands[0] = wide = converted("arith.extf", op.operands[0], widened(op.operands[0].type))
-        op, result = wide.owner, "f32"
-    if not target.has_f16:
-        _call(module, op, CONVERTED.get((source, result)), defined)
+    steps = [op] if "f32" in (source, result) else _split(op)
+    if source == "f64" and len(steps) > 1:
+        _call(module, steps.pop(0), roundings.f32_odd_of_f64, "f32_odd_of_f64", defined)
+    for step in steps:
+        types = element_of(step.operands[0].type), element_of(step.results[0].type)
+        if types in CONVERSIONS and not ("f16" in types and target.has_f16):
+            _call(module, step, CONVERSIONS[types], f"{types[1]}_of_{types[0]}", defined)
 
 
-def _call(module: ir.Module, op: ir.Operation, function: Callable[..., str] | None, defined: set[str]) -> None:
-    """Replaces an operation by a call of `function`, if there is one for its types."""
+def _split(op: ir.Operation) -> list[ir.Operation]:
+    """Replaces a conversion by one to f32 and one from f32."""
+    source, result = op.operands[0].type, op.results[0].type
+    with ir.InsertionPoint(op), op.location:
+        f32 = converted(
+            "arith.truncf" if element_of(source) == "f64" else "arith.extf", op.operands[0], widened(source)
+        )
+        last = converted("arith.extf" if element_of(result) == "f64" else "arith.truncf", f32, result)
+    op.results[0].replace_all_uses_with(last)
+    op.erase()
+    return [f32.owner, last.owner]
+
+
+def _call(module: ir.Module, op: ir.Operation, function: Callable[..., str], name: str, defined: set[str]) -> None:
+    """Replaces an operation by a call of the function called `name`, whose body `function` writes."""
     shape = shape_of(op.operands[0].type)
-    if function is not None and shape is not None:
-        call_inlined(module, op, function, f"oneflow_{function.__name__}_{shape[1]}", defined)
+    if shape is not None:
+        call_inlined(module, op, function, f"oneflow_{name}_{shape[1]}", defined)

@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from oneflow.dialect.dtypes import element_bits
 from oneflow.lowering.kernels.nodes import Structure, Unsupported
 from oneflow.lowering.llvm import sums
 from oneflow.lowering.llvm.body import LaneValue
@@ -28,7 +29,6 @@ from oneflow.lowering.llvm.contraction import SUM_BLOCK, Contraction
 from oneflow.lowering.llvm.kernel import Kernel
 from oneflow.lowering.llvm.loop_nest import in_result_order
 from oneflow.lowering.llvm.loops import Loop
-from oneflow.lowering.llvm.value_storage import element_bits
 from oneflow.lowering.llvm.writer import Index
 
 #: A buffer: a memref and its type.

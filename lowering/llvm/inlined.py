@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from oneflow.dialect import dtypes
 from oneflow.dialect._mlir import func, ir
 from oneflow.lowering.llvm.arithmetic import Math
+
+FLOAT_NAMES = frozenset(d.mlir for d in dtypes.DTYPES if d.is_float)
 
 
 def shape_of(value_type: ir.Type) -> tuple[str, int] | None:
@@ -14,7 +17,7 @@ def shape_of(value_type: ir.Type) -> tuple[str, int] | None:
     lanes, is_vector, element = text.removeprefix("vector<").removesuffix(">").partition("x")
     if not is_vector:
         lanes, element = "0", text
-    return (element, int(lanes)) if element in ("f16", "bf16", "f32", "f64") and lanes.isdigit() else None
+    return (element, int(lanes)) if element in FLOAT_NAMES and lanes.isdigit() else None
 
 
 def call_inlined(

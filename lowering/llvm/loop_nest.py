@@ -16,13 +16,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from oneflow.dialect.dtypes import element_bits
 from oneflow.lowering.kernels.nodes import Node, Structure, Unsupported
 from oneflow.lowering.llvm.body import OPERATION_COST, Lanes, NeedsScalars
 from oneflow.lowering.llvm.kernel import Kernel, launch_text
 from oneflow.lowering.llvm.loop_emitter import LoopEmitter
 from oneflow.lowering.llvm.loops import Loop, index_dims
 from oneflow.lowering.llvm.selection import selection_of
-from oneflow.lowering.llvm.value_storage import element_bits
 from oneflow.lowering.llvm.writer import Index, Writer
 
 

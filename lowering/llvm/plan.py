@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from oneflow.dialect._mlir import ir
+from oneflow.dialect.dtypes import element_bits
 from oneflow.lowering.buffers import MAX_BYTES, Buffer, Liveness, control_bytes, plan_workspace
 from oneflow.lowering.llvm.body import Lanes, LaneValue, clone_scalar, constant_text
 from oneflow.lowering.llvm.constants import constant_global
@@ -394,7 +395,7 @@ class BodyPlan(Plan):
 
 def element_bytes(element: str) -> int:
     """The bytes of one element in memory."""
-    return max(int("".join(c for c in element if c.isdigit()) or 64) // 8, 1)
+    return max(element_bits(element) // 8, 1)
 
 
 def _dynamic_count(value: ir.Value) -> int:

@@ -1,47 +1,47 @@
-"""Conversions of 16-bit floats, and fused multiply-add, without instructions for them.
+"""Conversions of floats of 8 and 16 bits, and fused multiply-add, without instructions for them.
 
 Conversions round to nearest, ties to even.
 """
 
 from __future__ import annotations
 
+from oneflow.dialect.narrow_floats import F32_BITS, F32_INFINITY, NarrowFloat
 from oneflow.lowering.llvm.arithmetic import Math
 
-#: The mantissa bits that f32 has more than f16, and the difference of the exponent biases.
-_EXTRA_BITS, _BIAS_DIFFERENCE = 13, 112
-_INFINITY = 0x7F800000
-#: As bits of f32: the smallest normal f16, and the smallest number that overflows f16.
-_SMALLEST_NORMAL, _OVERFLOW = (_BIAS_DIFFERENCE + 1) << 23, (_BIAS_DIFFERENCE + 31) << 23
 #: Dekker's splitter: splits the digits of an f64 in two halves.
 _SPLITTER = 2.0**27 + 1
 
 
-def f32_of_f16(m: Math, x: str) -> str:
-    """An f16 as f32: its shifted bits are those of an f32 that is too small by a power of two."""
+def f32_of(m: Math, x: str, narrow: NarrowFloat) -> str:
+    """A number of a narrow format as f32: its shifted bits are an f32 that is too small by a power of two."""
     f = Math(m.lanes, m.writer)
-    bits = m.convert("extui", m.convert("bitcast", x, "f16", "i16"), "i16", "i32")
-    size = f.on_bits("shli", f.on_bits("andi", bits, f.number(0x7FFF)), f.number(_EXTRA_BITS))
-    sign = f.on_bits("shli", f.on_bits("andi", bits, f.number(0x8000)), f.number(16))
-    scaled = f.bits(f.op("mulf", f.from_bits(size), f.const(2.0**_BIAS_DIFFERENCE)))
-    special = f.compare("cmpi", "uge", size, f.number(0x7C00 << _EXTRA_BITS), element="i32")
-    value = f.select(special, f.on_bits("ori", scaled, f.number(_INFINITY)), scaled, element="i32")
+    bits = m.convert("extui", m.convert("bitcast", x, narrow.name, narrow.integer), narrow.integer, "i32")
+    size = f.on_bits("shli", f.on_bits("andi", bits, f.number(narrow.sign - 1)), f.number(narrow.lost_bits))
+    sign = f.on_bits("shli", f.on_bits("andi", bits, f.number(narrow.sign)), f.number(F32_BITS - narrow.bits))
+    scaled = f.bits(f.op("mulf", f.from_bits(size), f.const(2.0**narrow.bias_difference)))
+    special = f.compare("cmpi", "uge", size, f.number(narrow.special << narrow.lost_bits), element="i32")
+    value = f.select(special, f.on_bits("ori", scaled, f.number(F32_INFINITY)), scaled, element="i32")
     return f.from_bits(f.on_bits("ori", value, sign))
 
 
-def f16_of_f32(m: Math, x: str) -> str:
-    """An f32 as f16. Subnormal results are rounded by an addition, which leaves their digits in the low bits."""
-    bits = m.bits(x)
+def narrow_of_f32(m: Math, x: str, narrow: NarrowFloat) -> str:
+    """An f32 in a narrow format. Subnormal results are rounded by an addition, which leaves their digits in the low
+    bits.
+    """
+    bits, lost = m.bits(x), m.number(narrow.lost_bits)
     size = m.on_bits("andi", bits, m.number(0x7FFFFFFF))
-    sign = m.on_bits("andi", m.on_bits("shrui", bits, m.number(16)), m.number(0x8000))
-    odd = m.on_bits("andi", m.on_bits("shrui", size, m.number(_EXTRA_BITS)), m.number(1))
-    moved = m.on_bits("addi", size, m.number((1 << _EXTRA_BITS - 1) - 1 - (_BIAS_DIFFERENCE << 23)))
-    normal = m.on_bits("shrui", m.on_bits("addi", moved, odd), m.number(_EXTRA_BITS))
-    half = m.const(0.5)
-    tiny = m.on_bits("subi", m.bits(m.op("addf", m.from_bits(size), half)), m.bits(half))
-    number = m.select(_less(m, size, _SMALLEST_NORMAL), tiny, normal, element="i32")
-    special = m.select(_less(m, size, _INFINITY + 1), m.number(0x7C00), m.number(0x7E00), element="i32")
-    value = m.on_bits("ori", m.select(_less(m, size, _OVERFLOW), number, special, element="i32"), sign)
-    return m.convert("bitcast", m.convert("trunci", value, "i32", "i16"), "i16", "f16")
+    sign = m.on_bits("andi", m.on_bits("shrui", bits, m.number(F32_BITS - narrow.bits)), m.number(narrow.sign))
+    odd = m.on_bits("andi", m.on_bits("shrui", size, lost), m.number(1))
+    moved = m.on_bits("addi", size, m.number(narrow.rounding))
+    normal = m.on_bits("shrui", m.on_bits("addi", moved, odd), lost)
+    unit = m.const(narrow.tiny_unit)
+    tiny = m.on_bits("subi", m.bits(m.op("addf", m.from_bits(size), unit)), m.bits(unit))
+    number = m.select(_less(m, size, narrow.smallest_normal), tiny, normal, element="i32")
+    special = m.select(
+        _less(m, size, F32_INFINITY + 1), m.number(narrow.special), m.number(narrow.nan), element="i32"
+    )
+    value = m.on_bits("ori", m.select(_less(m, size, narrow.overflow), number, special, element="i32"), sign)
+    return m.convert("bitcast", m.convert("trunci", value, "i32", narrow.integer), narrow.integer, narrow.name)
 
 
 def _less(m: Math, bits: str, bound: int) -> str:

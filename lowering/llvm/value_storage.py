@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import ir
+from oneflow.dialect.dtypes import element_bits
 from oneflow.lowering.kernels.nodes import Linear, Node, Structure, Unsupported, Use
 from oneflow.lowering.llvm.body import Lanes, LaneValue, NeedsScalars, outside_value, zero_of
 from oneflow.lowering.llvm.kernel import Kernel, Tensor
@@ -274,9 +275,3 @@ def exceeds_cache(positions: Sequence[Position], element: str, near: int) -> boo
     """Whether a tensor of static size does not fit in a cache of `near` bytes."""
     sizes = [p.size for p in positions if isinstance(p.size, int)]
     return len(sizes) == len(positions) and math.prod(sizes) * element_bits(memory_type(element)) >= near * 8
-
-
-def element_bits(element: str) -> int:
-    """The bits of an element type; 64 for `index`."""
-    digits = "".join(c for c in element if c.isdigit())
-    return int(digits) if digits else 64

@@ -1,10 +1,11 @@
-"""`oneflow-widen-floats`: arithmetic on 16-bit floats as arithmetic on f32."""
+"""`oneflow-widen-floats`: arithmetic on floats of 8 and 16 bits as arithmetic on f32."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import ClassVar
 
+from oneflow.dialect import dtypes
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.record import Registry
 from oneflow.lowering.llvm.inlined import shape_of
@@ -12,7 +13,7 @@ from oneflow.passes.base import Pass
 from oneflow.passes.registry import register_pass
 from oneflow.passes.walk import gather
 
-NARROW = ("f16", "bf16")
+NARROW = frozenset(("f16", "bf16", *(d.mlir for d in dtypes.FLOAT8)))
 #: Prefixes and suffixes of the operations that compute with floats, without conversions between floats.
 _BEGINNINGS = ("math.", "vector.reduction", "arith.fpto")
 _ENDS = ("tofp", "addf", "subf", "mulf", "divf", "remf", "negf", "cmpf", "imumf", "numf")
@@ -21,7 +22,7 @@ _ENDS = ("tofp", "addf", "subf", "mulf", "divf", "remf", "negf", "cmpf", "imumf"
 @register_pass
 @dataclass(frozen=True)
 class WidenFloats(Pass):
-    """Computes in f32 what programs compute in f16 and bf16, and rounds each result.
+    """Computes in f32 what programs compute in floats of 8 and 16 bits, and rounds each result.
 
     %z = arith.addf %x, %y : bf16   ->   %s = arith.addf %a, %b : f32, %z = arith.truncf %s : f32 to bf16
     """
@@ -35,7 +36,7 @@ class WidenFloats(Pass):
 
 
 def _computes_narrow(op: ir.Operation) -> bool:
-    """Whether an operation computes with 16-bit floats."""
+    """Whether an operation computes with floats of 8 or 16 bits."""
     name = op.name
     if not name.startswith(_BEGINNINGS) and not name.endswith(_ENDS):
         return False

@@ -223,6 +223,11 @@ class GpuTarget:
     kernels: KernelParameters = field(default=HOPPER_KERNELS, hash=False)
     overrides: MatmulOverrides = field(default_factory=MatmulOverrides, hash=False)
 
+    @property
+    def has_float8(self) -> bool:
+        """Whether tensor cores multiply floats of 8 bits: from Ada (sm_89) on."""
+        return int(self.arch.removeprefix("sm_")) >= 89
+
 
 # fmt: off
 #: The tiles and their efficiencies, measured on an H100 and an H200.

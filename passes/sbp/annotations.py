@@ -155,11 +155,11 @@ def expect_layout(nd: NdSbp, desc: TensorDesc, mesh: Mesh, what: str, location: 
     """Checks that the tensor called `what` can have the layout `nd`.
 
     Raises:
-        PassError: the number of mesh axes or a split axis does not fit, or bools would be summed.
+        PassError: the number of mesh axes or a split axis does not fit, or the elements have no sums.
     """
     wrong = problem(nd, desc.rank, mesh)
-    if wrong is None and desc.dtype.kind == "bool" and any(s.is_partial for s in nd):
-        wrong = f"expected no partial sums of a bool tensor, got {format_nd_sbp(nd)}"
+    if wrong is None and not desc.dtype.has_sums and any(s.is_partial for s in nd):
+        wrong = f"expected no partial sums of {desc.dtype}, got {format_nd_sbp(nd)}"
     if wrong is not None:
         raise PassError(f"{what}: {wrong} for {desc}", location)
 

@@ -212,7 +212,7 @@ def _as_unsigned(array: np.ndarray) -> np.ndarray:
 
 
 def _from_unsigned(array: np.ndarray) -> np.ndarray:
-    """The inverse of `_as_unsigned`: bf16 is the only supported dtype that the files of NumPy do not."""
+    """The inverse of `_as_unsigned`: bf16 is the only dtype of constants that the files of NumPy do not have."""
     return array.view(dtypes.bfloat16.numpy) if array.dtype == np.uint16 else array
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ml_dtypes
 import numpy as np
 import torch
 
@@ -12,7 +11,6 @@ from oneflow.frontend.core.arrays import Data, to_data
 from oneflow.frontend.importers.torch.errors import UnsupportedError
 
 DTYPES: dict[torch.dtype, DType] = {getattr(torch, d.name): d for d in dtypes.DTYPES}
-_BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 
 
 def dtype_of(dtype: torch.dtype) -> DType:
@@ -32,22 +30,25 @@ def to_array(tensor: torch.Tensor) -> Data:
         tensor = tensor.detach()
     if tensor.device.type != "cpu":
         return to_data(tensor.contiguous())
-    if tensor.dtype is torch.bfloat16:  # NumPy's own exchange does not know the type
-        return tensor.view(torch.int16).numpy().view(_BFLOAT16) if tensor.dim() else _scalar(tensor)
+    dtype = DTYPES.get(tensor.dtype)
+    if dtype is not None and not dtype.is_native:  # NumPy's own exchange does not know the type
+        vector: np.ndarray = tensor.unsqueeze(-1).view(_bits(dtype)).numpy().view(dtype.numpy)
+        return vector[..., 0]
     array: np.ndarray = tensor.resolve_conj().resolve_neg().numpy()  # complex tensors may be lazy conjugates
     return array
 
 
-def _scalar(tensor: torch.Tensor) -> np.ndarray:
-    """A bfloat16 tensor without dimensions."""
-    vector: np.ndarray = tensor.reshape(1).view(torch.int16).numpy().view(_BFLOAT16)
-    return vector.reshape(())
+def _bits(dtype: DType) -> torch.dtype:
+    """The integers that stand for a type that NumPy lacks."""
+    return torch.uint8 if dtype.bits == 8 else torch.int16
 
 
 def to_tensor(array: Data) -> torch.Tensor:
     """An array as a tensor, in its memory."""
     if not isinstance(array, np.ndarray):
         return torch.from_dlpack(array)
-    if array.dtype is _BFLOAT16 or array.dtype == _BFLOAT16:
-        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+    dtype = dtypes.BY_NUMPY.get(array.dtype)
+    if dtype is not None and not dtype.is_native:
+        codes = np.uint8 if dtype.bits == 8 else np.int16
+        return torch.from_numpy(array.view(codes)).view(getattr(torch, dtype.name))
     return torch.from_numpy(array)

@@ -11,10 +11,13 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import numpy as np
+
+from oneflow.dialect import dtypes
 from oneflow.dialect._mlir import ir
 from oneflow.lowering.kernels.access import affine_text
 from oneflow.lowering.kernels.nodes import Unsupported
-from oneflow.lowering.triton.codegen.kernel import FAILURE, Kernel, triton_type
+from oneflow.lowering.triton.codegen.kernel import FAILURE, FLOAT8, Kernel, triton_type
 from oneflow.lowering.triton.codegen.prelude import LIBDEVICE
 from oneflow.lowering.triton.codegen.tile import Tile, constant_text
 from oneflow.lowering.triton.codegen.writer import Value
@@ -103,13 +106,21 @@ def needed_ops(
 
 
 def literal(attribute: ir.Attribute) -> str:
-    """A number attribute as a Python literal."""
+    """A number attribute as a Python literal; a float of 8 bits as its code."""
+    if str(attribute.type) in FLOAT8:
+        return _code(attribute)
     if isinstance(attribute, ir.FloatAttr):
         value = attribute.value
         return repr(value) if math.isfinite(value) else f'float("{value}")'
     if isinstance(attribute, ir.BoolAttr):
         return str(bool(attribute.value))
     return str(ir.IntegerAttr(attribute).value)
+
+
+def _code(attribute: ir.FloatAttr) -> str:
+    """The code of a float of 8 bits as a signed integer."""
+    number = np.array(attribute.value).astype(dtypes.BY_MLIR[str(attribute.type)].numpy)
+    return str(int(number.view(np.int8)))
 
 
 @dataclass
@@ -141,7 +152,7 @@ class BodyEmitter:
             "arith.cmpf": self._compare_floats,
             "arith.divf": self._divide,
             "math.sqrt": self._square_root,
-            "arith.bitcast": lambda op, args: self._convert(op, args[0], ", bitcast=True"),
+            "arith.bitcast": lambda op, args: self._convert(str(op.results[0].type), args[0], ", bitcast=True"),
             "tensor.extract": self._extract,
             "tensor.dim": lambda op, args: self._scalar(str(self.kernel.size(op.results[0])), "index"),
             "func.call": self._check,
@@ -203,13 +214,13 @@ class BodyEmitter:
         if op.name in self._special:
             return self._special[op.name](op, args)
         if op.name in CASTS:
-            return self._cast(op, args[0])
+            return self._cast(op.name, args[0], str(op.results[0].type))
         result = str(op.results[0].type)
         if result == "i1" and op.name in BOOLS:
             return self._format(BOOLS[op.name], args, result)
         if op.name in UNSIGNED:
             names = [self._unsigned(a) for a in args]
-            return self._convert(op, self._format(UNSIGNED[op.name], names, result), ", bitcast=True")
+            return self._convert(result, self._format(UNSIGNED[op.name], names, result), ", bitcast=True")
         if op.name not in TEMPLATES:
             raise Unsupported(op.name)
         return self._format(TEMPLATES[op.name], args, result)
@@ -223,27 +234,35 @@ class BodyEmitter:
         self.writer.call(call.module or call.function)
         return f"{f'{call.module}.' if call.module else ''}{call.function}({call.arguments})"
 
-    def _convert(self, op: ir.Operation, value: Value, extra: str = "") -> Value:
-        result = str(op.results[0].type)
+    def _convert(self, result: str, value: Value, extra: str = "") -> Value:
         return self.writer.define(f"{value.name}.to({triton_type(result)}{extra})", result, value.axes)
 
     def _unsigned(self, value: Value) -> Value:
         kind = triton_type(value.element, "u")
         return self.writer.define(f"{value.name}.to({kind}, bitcast=True)", value.element, value.axes)
 
-    def _cast(self, op: ir.Operation, value: Value) -> Value:
-        source, result = value.element, str(op.results[0].type)
+    def widened(self, value: Value) -> Value:
+        """A float of 8 bits as f32."""
+        return self._format(Call(f"f32_of_{value.element}", "{0}"), [value], "f32")
+
+    def _cast(self, name: str, value: Value, result: str) -> Value:
+        """A value converted to an element type by the operation `name`."""
+        if value.element in FLOAT8:
+            return self._cast(name, self.widened(value), result)
+        if result in FLOAT8:
+            return self._format(Call(f"{result}_of_f32", "{0}"), [self._cast(name, value, "f32")], result)
+        source = value.element
         if triton_type(source) == triton_type(result):
             return Value(value.name, result, value.axes)
         if result == "i1":
             return self.writer.define(f"({value.name} & 1) != 0", result, value.axes)
-        if source == "i1" and op.name in ("arith.extsi", "arith.index_cast", "arith.sitofp"):
+        if source == "i1" and name in ("arith.extsi", "arith.index_cast", "arith.sitofp"):
             return self.writer.define(f"-({value.name}.to({triton_type(result)}))", result, value.axes)
-        if source != "i1" and op.name in FROM_UNSIGNED:
+        if source != "i1" and name in FROM_UNSIGNED:
             value = self._unsigned(value)
         if result == "bf16" and source != "f32":
             value = Value(f"{value.name}.to(tl.float32)", "f32", value.axes)
-        return self._convert(op, value)
+        return self._convert(result, value)
 
     def _index(self, op: ir.Operation, args: list[Value]) -> Value:
         return self.tile.position(self.names[ir.IntegerAttr(op.attributes["dim"]).value])

@@ -15,13 +15,18 @@ from oneflow.lowering.triton.codegen.symbolic_sizes import Size, product
 from oneflow.lowering.triton.codegen.views import View
 from oneflow.lowering.triton.source import TensorDescriptor
 
+#: Floats of 8 bits, with Triton's types of pointers to those that tensor cores multiply. Other kernels compute with
+#: their codes: Triton's conversions depend on the GPU.
+FLOAT8 = {"f8E4M3FN": "*fp8e4nv", "f8E5M2": "*fp8e5"}
 #: Triton's types of values, and of pointers, by MLIR element type.
 TYPES = {
     "i1": "int1", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64", "index": "int64",
     "f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64",
+    **dict.fromkeys(FLOAT8, "int8"),
 }  # fmt: skip
 POINTERS = {"i1": "*i8", "i8": "*i8", "i16": "*i16", "i32": "*i32", "i64": "*i64",
-            "f16": "*fp16", "bf16": "*bf16", "f32": "*fp32", "f64": "*fp64"}  # fmt: skip
+            "f16": "*fp16", "bf16": "*bf16", "f32": "*fp32", "f64": "*fp64",
+            **dict.fromkeys(FLOAT8, "*i8")}  # fmt: skip
 #: Floats of 16 bits, and of more.
 HALVES, FULL_FLOATS = frozenset({"f16", "bf16"}), frozenset({"f32", "f64"})
 #: The parameter for the records of failed run-time checks.

@@ -41,7 +41,7 @@ from oneflow.lowering.triton.codegen.emission import (
     tile_count,
     write_tile_order,
 )
-from oneflow.lowering.triton.codegen.kernel import Kernel, bytes_of
+from oneflow.lowering.triton.codegen.kernel import FLOAT8, Kernel, bytes_of
 from oneflow.lowering.triton.codegen.symbolic_sizes import Size, product
 from oneflow.lowering.triton.codegen.tile import Axis, Tile, indexed_loops, linear_form
 from oneflow.lowering.triton.codegen.writer import Value, Writer
@@ -55,9 +55,12 @@ from oneflow.lowering.triton.cost.matmul_configurations import (
 )
 from oneflow.lowering.triton.source import PROGRAM_NUMBER, Source, TileLoop
 
-FLOATS = frozenset({"f16", "bf16", "f32"})
+FLOATS = frozenset({"f16", "bf16", "f32", *FLOAT8})
 DEPTH_AXES = frozenset({"ka", "kb", "k"})
 TILE_AXES = frozenset({"b", "m", "n"})
+#: The steps of the depth that are summed in the precision of tensor cores, below that of f32, before these sums are
+#: added in f32.
+IMPRECISE_DEPTH = 128
 #: The size that the cost model takes for a loop of dynamic size.
 DEFAULT_LOOP_SIZE = 1024
 #: The axes of each operand of a product.
@@ -87,13 +90,17 @@ class Contraction:
         self._classify_loops()
         uses = [(n, u) for n in nodes for u in (*n.inputs, *n.outputs)]
         self.forms = [linear_form(self.kernel, n, u) for n, u in uses]
+        if self.multiplies_float8:
+            names = {self.kernel.tensor(u.value).name for n in self.terms for u in n.inputs}
+            pointer = FLOAT8[self.elements[0]]
+            self.kernel.parameters = [(n, pointer if n in names else kind) for n, kind in self.kernel.parameters]
 
     def _classify_loops(self) -> None:
         """Finds the batch, row, column and depth loops of the product; loops of size 1 are none of these.
 
         Raises:
-            Unsupported: a loop is of one operand alone; there are no rows, columns or depth; operands are not f16,
-                bf16 or f32; the result is not f32.
+            Unsupported: a loop is of one operand alone; there are no rows, columns or depth; operands are no floats
+                of at most 32 bits; the result is not f32.
         """
         left, right = (self._loops(u) for u in self.product.inputs)
         out = self._loops(self.product.outputs[0])
@@ -112,6 +119,16 @@ class Contraction:
         if not set(self.elements) <= FLOATS or str(self.product.outputs[0].value.type.element_type) != "f32":
             raise Unsupported("a product that tensor cores do not have")
 
+    @functools.cached_property
+    def multiplies_float8(self) -> bool:
+        """Whether tensor cores multiply the floats of 8 bits that the operands have; others become f16."""
+        read = [u.value for n in self.structure.nodes for u in n.inputs if n not in self.terms]
+        own = [u.value for n in self.terms for u in n.inputs]
+        is_alone = all(v in self.kernel.tensors and v not in read for v in own)
+        along = all(map(reduces_contiguously, self.terms))
+        same = len(set(self.elements)) == 1 and self.elements[0] in FLOAT8
+        return same and is_alone and along and gpu_target().has_float8
+
     def _is_contiguous(self, loop: int) -> bool:
         """Whether an operand is contiguous along a loop."""
         last = [{self.product.names[d] for d in u.access[-1].dims} for u in self.product.inputs]
@@ -127,7 +144,7 @@ class Contraction:
         width = max(bytes_of(e) for e in self.elements)
         gathered, along = has_innermost_window(self.product), reduces_contiguously(self.product)
         # Blocks of f32 that tensor cores cannot read as they are stored would pass through registers.
-        is_readable = width == 2 or (self.precision == "tf32" and along)
+        is_readable = width == 2 or self.multiplies_float8 or (self.precision == "tf32" and along)
         described = is_readable and gpu_target().has_tma and self._is_described()
         left, right = (operand_reuse(map(self._size, self._loops(u)), self._elements(u)) for u in self.product.inputs)
         finished = [bytes_of(str(use.value.type.element_type)) for _, use in self.epilogue_uses]
@@ -320,8 +337,17 @@ class Emission:
         """A loop over the depth; taking from `operands` writes their loads into it."""
         self.writer.open(DEPTH_AXES)
         a, b = operands
-        self.writer.line(f'acc = tl.dot({a}, {b}, acc, input_precision="{self.contraction.precision}")')
+        self.writer.line(f"acc = tl.dot({a}, {b}, acc, {self._dot_options})")
         self.writer.close(f"for {name} in range(0, {size}, {self.config.depth}):")
+
+    @property
+    def _dot_options(self) -> str:
+        """The precision of a step: of f32 operands, and of sums of 8-bit ones, which tensor cores keep in fewer bits
+        than f32 has for at most `IMPRECISE_DEPTH`.
+        """
+        if self.contraction.multiplies_float8:
+            return f"max_num_imprecise_acc={min(self.config.depth, IMPRECISE_DEPTH)}"
+        return f'input_precision="{self.contraction.precision}"'
 
     def _term_operands(self) -> Iterator[str]:
         """The operands of a step of one loop over all terms: variables hold the descriptors of the step's term."""
@@ -382,11 +408,18 @@ class Emission:
         self.tile.place(depth)
         value = self._read(term, use)
         wanted = frozenset({outer, inner})
-        name = value.name
         if not value.axes >= wanted:
             shape = f"({self._axis(outer).block}, {self._axis(inner).block})"
-            name = self.writer.define(f"tl.broadcast_to({name}, {shape})", value.element, value.axes | wanted).name
-        return name if len(set(self.contraction.elements)) == 1 else f"{name}.to(tl.float32)"
+            value = self.writer.define(f"tl.broadcast_to({value.name}, {shape})", value.element, value.axes | wanted)
+        return self._as_operand(value)
+
+    def _as_operand(self, value: Value) -> str:
+        """The text of a block in the type that both operands are multiplied in."""
+        elements = set(self.contraction.elements)
+        if self.contraction.multiplies_float8 or (len(elements) == 1 and not elements & set(FLOAT8)):
+            return value.name
+        wide = self.bodies.widened(value) if value.element in FLOAT8 else value
+        return f"{wide.name}.to({'tl.float16' if elements <= {*FLOAT8, 'f16'} else 'tl.float32'})"
 
     def _read(self, node: Node, use: Use) -> Value:
         if use.value in self.values:
@@ -398,7 +431,8 @@ class Emission:
         if descriptor is not None:
             return self.writer.define(descriptor.load("mn"), tensor.element, frozenset("mn"))
         offset, axes = self.tile.offset(linear_form(self.kernel, node, use))
-        return self.tile.load(tensor, offset, axes)
+        is_float8 = self.contraction.multiplies_float8 and node in self.contraction.terms
+        return self.tile.load(tensor, offset, axes, "0.0" if is_float8 else "0")
 
     def _epilogue(self, total: str) -> None:
         """The epilogue, one slice of columns after the other."""

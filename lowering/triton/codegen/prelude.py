@@ -9,6 +9,9 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Container
 
+import numpy as np
+
+from oneflow.dialect.narrow_floats import F32_INFINITY, NARROW_FLOATS, NarrowFloat
 from oneflow.lowering.triton.source import GLUON, TRITON, Function
 
 HEAD = """import triton
@@ -47,6 +50,38 @@ def shared_division_asm() -> str:
 def _extreme(operation: str, language: str = "tl") -> tuple[str, str]:
     """The definition of a maximum or minimum that is NaN where an operand is; `language` is the module of Triton."""
     return "a, b", f"return tl.{operation}(a, b, propagate_nan={language}.PropagateNan.ALL)"
+
+
+def _widening(narrow: NarrowFloat) -> tuple[str, str]:
+    """The definition of the conversion of codes to f32; see `lowering.llvm.roundings`."""
+    return (
+        "code",
+        f"""
+    bits = code.to(tl.int32)
+    size = (bits & {narrow.sign - 1}) << {narrow.lost_bits}
+    scaled = (size.to(tl.float32, bitcast=True) * {2.0**narrow.bias_difference}).to(tl.int32, bitcast=True)
+    value = tl.where(size >= {narrow.special << narrow.lost_bits}, scaled | {F32_INFINITY}, scaled)
+    return (value | (bits & {-(1 << 31)})).to(tl.float32, bitcast=True)
+""",
+    )
+
+
+def _narrowing(narrow: NarrowFloat) -> tuple[str, str]:
+    """The definition of the conversion of f32 to codes."""
+    unit = narrow.tiny_unit
+    return (
+        "x",
+        f"""
+    bits = x.to(tl.int32, bitcast=True)
+    size = bits & 0x7FFFFFFF
+    normal = (size + {narrow.rounding} + ((size >> {narrow.lost_bits}) & 1)) >> {narrow.lost_bits}
+    tiny = (tl.abs(x) + {unit}).to(tl.int32, bitcast=True) - {int(np.float32(unit).view(np.int32))}
+    number = tl.where(size < {narrow.smallest_normal}, tiny, normal)
+    special = tl.where(size > {F32_INFINITY}, {narrow.nan}, {narrow.special})
+    number = tl.where(size < {narrow.overflow}, number, special)
+    return (number | ((bits >> 24) & 0x80)).to(tl.int8)
+""",
+    )
 
 
 #: The parameters and the statements of the functions by name.
@@ -115,6 +150,8 @@ _DEFINITIONS = {
     "hardware_tanh": ("x", """
     return tl.inline_asm_elementwise("tanh.approx.f32 $0, $1;", "=f,f", [x], tl.float32, True, 1)
 """),
+    **{f"f32_of_{n.name}": _widening(n) for n in NARROW_FLOATS if n.bits == 8},
+    **{f"{n.name}_of_f32": _narrowing(n) for n in NARROW_FLOATS if n.bits == 8},
     # The number that exponentials are relative to: 0 where the maximum is -inf.
     "base_of": ("x", 'return tl.where(x == float("-inf"), 0.0, x)'),
     # The upper 24 bits of the first word of Philox4x32-10 for a position and a key; see `dialect.philox`.

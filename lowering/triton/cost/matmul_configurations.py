@@ -57,7 +57,7 @@ class Product:
     @property
     def uses_tensor_cores(self) -> bool:
         """Whether one instruction of tensor cores multiplies operands of this kind."""
-        return self.element_bytes == 2 or self.precision == "tf32"
+        return self.element_bytes <= 2 or self.precision == "tf32"
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ def warp_specialized_config(product: Product) -> Config | None:
 def hopper_config(product: Product) -> Config | None:
     """The best warp-specialized configuration; None where another kernel is expected to be as fast."""
     tiles = product.target.model.tiles
-    if not product.tma_readable or product.batch != 1:
+    if not product.tma_readable or product.batch != 1 or product.element_bytes == 1:
         return None
     best = min(
         (c.fit_stages(product) for c in _of_width(configs_of(tiles.warp_specialized), product)),
@@ -248,7 +248,7 @@ def _step_microseconds(config: Config, product: Product, tiles: int) -> float:
     computed *= model.gather_slowdown if product.gathered else 1
     computed *= model.strided_tf32_slowdown if _is_strided_tf32(product) else 1
     sizes = product.rows, product.columns, product.depth
-    unaligned = product.element_bytes == 2 and any(n % 8 for n in sizes)
+    unaligned = product.element_bytes <= 2 and any(n * product.element_bytes % 16 for n in sizes)
     loads = programs * (model.unaligned_slowdown if unaligned else 1) / model.sm_load_bytes
     read = config.stage_bytes(product) * max(loads, tiles / model.load_bytes)
     splits_lines = not unaligned and all(n * product.element_bytes % product.target.cache_line_bytes for n in sizes)

@@ -17,6 +17,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from oneflow.dialect._mlir import ir
+from oneflow.dialect.dtypes import element_bits
 from oneflow.lowering.buffers import Buffer, Liveness, control_bytes, plan_workspace
 from oneflow.lowering.kernels.nodes import Unsupported
 from oneflow.lowering.linalg.control import Control
@@ -461,5 +462,5 @@ def _static(kind: ir.Type) -> tuple[Size, ...]:
 
 
 def _bytes(tensor: PlacedTensor) -> str:
-    width = max(int("".join(c for c in tensor.element if c.isdigit()) or 64) // 8, 1)
+    width = max(element_bits(tensor.element) // 8, 1)
     return str(product(tensor.shape) * Size.of(width))

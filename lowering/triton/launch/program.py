@@ -116,18 +116,20 @@ def _plain(attribute: ir.Attribute) -> Any:
 
 
 def _array(constant: ir.Attribute) -> np.ndarray:
-    """The elements of a dense constant."""
-    if str(constant.type.element_type) != "bf16":
+    """The elements of a dense constant; floats of 8 bits as their codes."""
+    dtype = dtypes.BY_MLIR.get(str(constant.type.element_type))
+    if dtype not in (dtypes.bfloat16, *dtypes.FLOAT8):
         return np.ascontiguousarray(np.array(constant))
-    return np.ascontiguousarray(np.array(_bits(constant))).view(dtypes.bfloat16.numpy)
+    bits = np.ascontiguousarray(np.array(_bits(constant, dtype.bits)))
+    return bits.view(dtype.numpy) if dtype is dtypes.bfloat16 else bits
 
 
-def _bits(constant: ir.Attribute) -> ir.Attribute:
-    """A bf16 constant as its bits, by a bitcast that MLIR folds: Python's buffer protocol has no bf16."""
+def _bits(constant: ir.Attribute, width: int) -> ir.Attribute:
+    """A constant as its bits, by a bitcast that MLIR folds: Python's buffer protocol lacks narrow floats."""
     kind = constant.type
     with kind.context, ir.Location.unknown():
         module = ir.Module.create()
-        made = ir.RankedTensorType.get(kind.shape, ir.IntegerType.get_signless(16))
+        made = ir.RankedTensorType.get(kind.shape, ir.IntegerType.get_signless(width))
         text = (
             f"func.func @bits() -> {made} {{ %0 = arith.constant {constant} "
             f"%1 = arith.bitcast %0 : {kind} to {made} return %1 : {made} }}"

@@ -30,7 +30,7 @@ from oneflow.testing.simulate import RULES, Meeting, cut, meet
 
 DTYPES = dtypes.DTYPES
 #: What collectives carry: complex numbers are pairs of reals when they run.
-REAL = dtypes.ALL
+REAL = (*dtypes.ALL, *dtypes.FLOAT8)
 MESHES: dict[int, list[Mesh]] = {2: [(2,), (1, 2)], 3: [(3,)], 4: [(4,), (2, 2)]}
 SHAPE = (5, 3)
 PAIRS = 24
@@ -38,7 +38,7 @@ PAIRS = 24
 
 def pairs_of(mesh: Mesh, dtype: DType) -> list[tuple[NdSbp, NdSbp]]:
     """Pairs of layouts: all on one mesh axis, some on two."""
-    kinds = [S(0), S(1), B] + ([] if dtype.kind == "bool" else [P])
+    kinds = [S(0), S(1), B] + ([P] if dtype.has_sums else [])
     layouts = list(itertools.product(kinds, repeat=len(mesh)))
     pairs = list(itertools.product(layouts, repeat=2))
     return pairs if len(pairs) <= PAIRS else random.Random(str(mesh) + dtype.name).sample(pairs, PAIRS)
@@ -87,7 +87,7 @@ def check_roots(world: World, dtype: DType, run: Callable[..., Array]) -> None:
     rng, members = np.random.default_rng(5), world.size
     arrays = [rng.integers(0, 2, SHAPE).astype(dtype.numpy) for _ in range(members)]
     names = [("ccl_broadcast", {})]
-    if dtype.kind != "bool":
+    if dtype.has_sums:
         names += [("ccl_reduce", {"reduce_type": r}) for r in ("sum", "max")]
     for root, (name, how) in itertools.product(range(members), names):
         attrs = [{"root": root, "index": r, "members": members, "mesh_axes": [0], **how} for r in range(members)]
@@ -118,14 +118,14 @@ def check_several(world: World, dtype: DType, run: Callable[..., list[Array]]) -
             for one, other in zip(made, wanted[rank], strict=True):
                 np.testing.assert_array_equal(one, other, err_msg=f"{name} {attrs} of {dtype.name}")
 
-    if dtype.kind != "bool":
+    if dtype.has_sums:
         for how in ("sum", "max"):
             compare("ccl_all_reduce", {"reduce_type": how}, [[draw(s) for s in SEVERAL] for _ in rank_of])
     for axis in (0, 1):
         shapes = [s for s in SEVERAL if len(s) > axis]
         sizes = [[local_shape((s[axis],), (S(0),), (members,), r)[0] for r in rank_of] for s in shapes]
         attrs = {"axis": axis, "sizes": [n for row in sizes for n in row]}
-        if dtype.kind != "bool":
+        if dtype.has_sums:
             compare("ccl_reduce_scatter", attrs, [[draw(s) for s in shapes] for _ in rank_of])
         cut = [[(*s[:axis], n[r], *s[axis + 1 :]) for s, n in zip(shapes, sizes, strict=True)] for r in rank_of]
         compare("ccl_all_gather", attrs, [[draw(s) for s in row] for row in cut])

@@ -11,7 +11,10 @@ import numpy as np
 
 from oneflow.dialect import dtypes
 from oneflow.dialect._mlir import execution_engine, ir, passmanager
+from oneflow.dialect.record import REGISTRY
 from oneflow.lowering.linalg.emit import BARRIER
+from oneflow.lowering.llvm.expand_floats import ExpandFloats
+from oneflow.lowering.llvm.widen_floats import WidenFloats
 
 PIPELINE = """builtin.module(
     canonicalize, cse,
@@ -41,6 +44,8 @@ class Runner:
                 op.arg_attrs = ir.ArrayAttr.get([constant] * len(op.type.inputs))
                 self.results[op.name.value] = [str(t) for t in op.type.results]
         _remove_barriers(module)
+        for of in (WidenFloats, ExpandFloats):  # MLIR converts no floats of 8 bits
+            of().run(module, REGISTRY)
         passmanager.PassManager.parse(re.sub(r"\s+", " ", PIPELINE)).run(module.operation)
         self.engine = execution_engine.ExecutionEngine(module, opt_level=0)
         self._callbacks = {
@@ -110,7 +115,8 @@ def _array(words, rank, dtype):
     span = 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) + dtype.itemsize
     address = int(words[1]) + int(words[2]) * dtype.itemsize
     memory = np.frombuffer(ctypes.string_at(address, int(span)), np.uint8)
-    return np.lib.stride_tricks.as_strided(memory[: dtype.itemsize].view(dtype), shape, strides).reshape(shape).copy()
+    elements = memory[: dtype.itemsize].view(f"V{dtype.itemsize}")
+    return np.lib.stride_tricks.as_strided(elements, shape, strides).reshape(shape).copy().view(dtype)
 
 
 def _copy(size, source, target):

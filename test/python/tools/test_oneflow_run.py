@@ -93,6 +93,21 @@ def test_bfloat16_and_dynamic_sizes(run: Runner, folder: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("name", ["float8_e4m3fn", "float8_e5m2"])
+def test_floats_of_8_bits(name: str, run: Runner, folder: Path) -> None:
+    """They go through .npy as raw bytes, through .safetensors with their names."""
+    dtype = np.dtype(getattr(ml_dtypes, name))
+    kind = f"tensor<2x{'f8E4M3FN' if 'e4' in name else 'f8E5M2'}>"
+    body = f'%0 = "oneflow.flip"(%x) {{dims = [0 : si32]}} : ({kind}) -> {kind} return %0 : {kind}'
+    (folder / "f8.mlir").write_text(f"func.func @main(%x: {kind}) -> {kind} {{ {body} }}")
+    np.save("b.npy", np.array([1.5, -2.0], dtype).view("V1"))
+    assert run("f8.mlir", "--input=x=b.npy", "--output=c.npy") == (0, "", "")
+    np.testing.assert_array_equal(np.load("c.npy").view(dtype), np.array([-2.0, 1.5], dtype))
+    save_file({"x": np.array([1.5, -2.0], dtype)}, "b.safetensors")
+    assert run("f8.mlir", "--input=b.safetensors", "--output=c.npy") == (0, "", "")
+    np.testing.assert_array_equal(np.load("c.npy").view(dtype), np.array([-2.0, 1.5], dtype))
+
+
 @pytest.mark.parametrize("array", [X.astype(">f4"), np.asfortranarray(X), np.repeat(X, 2, axis=1)[:, ::2]])
 def test_layouts(array: np.ndarray, run: Runner) -> None:
     """Big-endian and non-contiguous arrays are taken."""

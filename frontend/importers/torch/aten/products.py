@@ -48,6 +48,24 @@ def einsum(equation: str, operands: Any, *, path: Any = None) -> Any:
     return F.einsum(equation, *operands)
 
 
+@aten("_scaled_mm.default")
+def scaled_mm(a: Any, b: Any, scale_a: Any, scale_b: Any, bias: Any = None, scale_result: Any = None,
+              out_dtype: Any = None, use_fast_accum: bool = False) -> Any:  # fmt: skip
+    return F._scaled_mm(a, b, scale_a, scale_b, bias, scale_result, out_dtype, use_fast_accum)
+
+
+@aten("_scaled_mm_v2.default")
+def scaled_mm_by_recipe(a: Any, b: Any, scale_a: Any, recipe_a: Any, swizzle_a: Any, scale_b: Any, recipe_b: Any,
+                        swizzle_b: Any, bias: Any, out_dtype: Any, contraction_dim: Any = (),
+                        use_fast_accum: bool = False) -> Any:  # fmt: skip
+    left, right = ([F.ScalingType(n) for n in recipe] for recipe in (recipe_a, recipe_b))
+    swizzled = {"swizzle_a": any(swizzle_a), "swizzle_b": any(swizzle_b)}
+    return F.scaled_mm(
+        a, b, scale_a, left, scale_b, right, **swizzled, bias=bias, output_dtype=out_dtype,
+        contraction_dim=contraction_dim, use_fast_accum=use_fast_accum,
+    )  # fmt: skip
+
+
 @aten("transformers.grouped_mm_fallback.default")
 def grouped_mm(x: Any, weight: Any, ends: Any) -> Any:
     """Rows times the matrix of their group, which ends where `ends` says; every group has a product of all rows."""

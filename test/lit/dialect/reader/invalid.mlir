@@ -121,7 +121,7 @@ func.func @dtype_of_result(%a: tensor<2xf32>) {
 // -----
 
 func.func @no_dtype(%a: tensor<2xi7>) {
-  // expected-error@below {{oneflow.relu: expected a tensor of i1, ui8, ui16, ui32, ui64, i8, i16, i32, i64, f16, bf16, f32, f64, complex<f32>, complex<f64>, got tensor<2xi7>}}
+  // expected-error@below {{oneflow.relu: expected a tensor of i1, ui8, ui16, ui32, ui64, i8, i16, i32, i64, f16, bf16, f32, f64, f8E4M3FN, f8E5M2, complex<f32>, complex<f64>, got tensor<2xi7>}}
   %0 = "oneflow.relu"(%a) : (tensor<2xi7>) -> tensor<2xi7>
   return
 }

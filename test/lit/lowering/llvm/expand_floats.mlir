@@ -23,6 +23,20 @@ func.func @once(%x: f64) -> bf16 {
   return %0 : bf16
 }
 
+// No target converts floats of 8 bits; what is neither from nor to f32 has two steps.
+// CHECK-LABEL: func.func @bytes
+// CHECK: %[[WIDE:.*]] = call @oneflow_f32_of_f8E4M3FN_8
+// CHECK: arith.truncf %[[WIDE]] : vector<8xf32> to vector<8xbf16>
+// CHECK: call @oneflow_f32_of_f8E5M2_0
+// CHECK: %[[ODD:.*]] = call @oneflow_f32_odd_of_f64_0
+// CHECK: call @oneflow_f8E4M3FN_of_f32_0(%[[ODD]])
+func.func @bytes(%x: vector<8xf8E4M3FN>, %y: f8E5M2, %z: f64) -> (vector<8xbf16>, f16, f8E4M3FN) {
+  %0 = arith.extf %x : vector<8xf8E4M3FN> to vector<8xbf16>
+  %1 = arith.extf %y : f8E5M2 to f16
+  %2 = arith.truncf %z : f64 to f8E4M3FN
+  return %0, %1, %2 : vector<8xbf16>, f16, f8E4M3FN
+}
+
 // CHECK-LABEL: func.func @fused
 // V2: call @oneflow_fma_f32_4
 // V2: call @oneflow_fma_f64_0

@@ -43,7 +43,7 @@ module attributes {oneflow.mesh = array<i64: 2, 2>} {
 
 module attributes {oneflow.mesh = array<i64: 2>} {
   func.func @bool(%x: tensor<8xi1>) -> (tensor<8xi1> {oneflow.nd_sbp = [#sbp.partial_sum]}) {
-    // expected-error@below {{result 0: expected no partial sums of a bool tensor, got P for tensor<8xi1>}}
+    // expected-error@below {{result 0: expected no partial sums of i1, got P for tensor<8xi1>}}
     return %x : tensor<8xi1>
   }
 }

@@ -8,7 +8,7 @@ import pytest
 from helpers import run
 
 import oneflow as flow
-from oneflow.dialect.dtypes import BY_NUMPY, DTYPES
+from oneflow.dialect.dtypes import ALL, BY_NUMPY, COMPLEX, FLOAT8
 from oneflow.frontend.core.promotion import common_dtype
 
 #: Where NumPy makes float64 of integers and small floats (PyTorch keeps the float).
@@ -28,6 +28,7 @@ def expected(a, b):
     return BY_NUMPY[np.result_type(a.numpy, b.numpy)]
 
 
+DTYPES = (*ALL, *COMPLEX)
 PAIRS = [*itertools.combinations_with_replacement(DTYPES, 2)]
 #: Integers that no integer type holds together; NumPy makes float64 of them.
 APART = [(a, b) for a, b in PAIRS if flow.uint64 in (a, b) and "int" in (a.kind, b.kind)]
@@ -53,6 +54,61 @@ def test_numbers_are_weak(dtype, number):
     raised = {bool: 0, int: 1, float: 2}[type(number)] > kinds[dtype.kind]
     want = {int: flow.int64, float: flow.float32}[type(number)] if raised else dtype
     assert f"-> tensor<2x{want}>" in str(found)
+
+
+#: What `torch.promote_types` gives: a row for each type, with a column for each in the same order; `-` where PyTorch
+#: refuses. Abbreviated to a letter (b, u, i, f, B for bfloat16, c, and e4, e5 for floats of 8 bits) and the bits.
+PYTORCH = """
+    b   u8  u16 u32 u64 i8  i16 i32 i64 f16 B16 f32 f64 c64 c128 e4 e5
+    b   u8  -   -   -   i8  i16 i32 i64 f16 B16 f32 f64 c64 c128 -  -
+    u8  u8  -   -   -   i16 i16 i32 i64 f16 B16 f32 f64 c64 c128 -  -
+    -   -   u16 -   -   -   -   -   -   f16 B16 f32 f64 -   -    -  -
+    -   -   -   u32 -   -   -   -   -   f16 B16 f32 f64 -   -    -  -
+    -   -   -   -   u64 -   -   -   -   f16 B16 f32 f64 -   -    -  -
+    i8  i16 -   -   -   i8  i16 i32 i64 f16 B16 f32 f64 c64 c128 -  -
+    i16 i16 -   -   -   i16 i16 i32 i64 f16 B16 f32 f64 c64 c128 -  -
+    i32 i32 -   -   -   i32 i32 i32 i64 f16 B16 f32 f64 c64 c128 -  -
+    i64 i64 -   -   -   i64 i64 i64 i64 f16 B16 f32 f64 c64 c128 -  -
+    f16 f16 f16 f16 f16 f16 f16 f16 f16 f16 f32 f32 f64 c64 c128 -  -
+    B16 B16 B16 B16 B16 B16 B16 B16 B16 f32 B16 f32 f64 c64 c128 -  -
+    f32 f32 f32 f32 f32 f32 f32 f32 f32 f32 f32 f32 f64 c64 c128 -  -
+    f64 f64 f64 f64 f64 f64 f64 f64 f64 f64 f64 f64 f64 c128 c128 -  -
+    c64 c64 -   -   -   c64 c64 c64 c64 c64 c64 c64 c128 c64 c128 -  -
+    c128 c128 - -   -   c128 c128 c128 c128 c128 c128 c128 c128 c128 c128 -  -
+    -   -   -   -   -   -   -   -   -   -   -   -   -   -   -    e4 -
+    -   -   -   -   -   -   -   -   -   -   -   -   -   -   -    -  e5
+"""
+_ROWS = [line.split() for line in PYTORCH.strip().splitlines()]
+_TYPES = dict(zip(_ROWS[0], (*DTYPES, *FLOAT8), strict=True))
+PROMOTED = {
+    (_TYPES[a], _TYPES[b]): _TYPES.get(text)
+    for a, row in zip(_ROWS[0], _ROWS[1:], strict=True)
+    for b, text in zip(_ROWS[0], row, strict=True)
+}
+
+
+def test_types_promote_as_in_pytorch():
+    """Where PyTorch refuses unsigned integers of more than 8 bits, this project promotes as NumPy."""
+    for (a, b), want in PROMOTED.items():
+        if want is not None:
+            assert common_dtype(a, b) == want, (a, b)
+        elif {a, b} & set(FLOAT8):
+            with pytest.raises(flow.OneFlowError, match="floats of 8 bits are not promoted"):
+                common_dtype(a, b)
+
+
+def test_the_table_is_that_of_pytorch():
+    torch = pytest.importorskip("torch", reason="compares with PyTorch, which tests do not depend on")
+
+    def promoted(a, b):
+        try:
+            return getattr(
+                flow, str(torch.promote_types(*(getattr(torch, d.name) for d in (a, b)))).partition(".")[2]
+            )
+        except RuntimeError:
+            return None
+
+    assert {(a, b): promoted(a, b) for a, b in PROMOTED} == PROMOTED
 
 
 CASES = [

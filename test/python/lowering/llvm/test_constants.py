@@ -7,7 +7,7 @@ import pytest
 import oneflow as flow
 
 
-@pytest.mark.parametrize("dtype", [ml_dtypes.bfloat16, np.uint8])
+@pytest.mark.parametrize("dtype", [ml_dtypes.bfloat16, np.uint8, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2])
 @pytest.mark.parametrize("values", [[[1, 0, 3], [0, 5, 1]], [[1, 1], [1, 1]]])
 def test_constants_of_several_dimensions(values, dtype):
     constant = np.array(values).astype(dtype)

@@ -29,6 +29,7 @@ EACH = """model model_diff model_copy momentum_buf m v learning_rate scale_by_te
 #: Operands whose valid layouts the records leave out as unoffered.
 UNOFFERED = {
     "scaled_dot_product_flash_attention_grad": "rng_state",
+    "scaled_mm": "scale_a scale_b bias",
     "batch_norm_gather_stats_with_counts": "input",
     "bernoulli": "in",
     "cond": "xs",

@@ -1,0 +1,42 @@
+"""Which operators take floats of 8 bits: those that move and convert elements, as their meaning shows.
+
+No record names these types. A body that computes with such an element cannot be built, see `dialect.scalar`; a
+decomposition has to consist of operators that take them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+
+from oneflow.dialect.composite import composed_types
+from oneflow.dialect.meaning import build_stages, input_stages
+from oneflow.dialect.record import Call, OperatorError
+from oneflow.dialect.scalar import BodyError
+from oneflow.dialect.tensor_desc import TensorDesc
+
+
+def expect_moved(op: Call, results: Sequence[TensorDesc]) -> None:
+    """Refuses a call on `TensorDesc`s with floats of 8 bits that the operator does more with than to move them.
+
+    Raises:
+        OperatorError: it computes with such elements, or has a kernel for elements of other types.
+    """
+    if _moves(op, results):
+        return
+    narrow = next(d for d in (*op.operands, *results) if d.dtype.is_stored_only)
+    raise op.error(f"expected a type that is computed with, got {narrow}: convert it, to f32 for example")
+
+
+def _moves(op: Call, results: Sequence[TensorDesc]) -> bool:
+    """Whether the meaning shows that elements are moved and converted only; collectives between ranks have none."""
+    record = op.record
+    try:
+        if record.decompose is not None:
+            composed_types(record.decompose)(op)
+        elif record.scalar is not None or record.compute is not None:
+            with contextlib.suppress(OperatorError):
+                build_stages(input_stages(op), results)
+    except (BodyError, OperatorError):
+        return False
+    return record.kernel is None and record.meaning != "parts"
