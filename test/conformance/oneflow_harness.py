@@ -14,8 +14,8 @@ import sys
 import unittest
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
-from typing import Any
+from types import ModuleType, SimpleNamespace, UnionType
+from typing import Any, Tuple, Union, get_args, get_origin  # noqa: UP035
 
 import oneflow
 
@@ -31,7 +31,10 @@ def install(checkout: Path, repeats: int, graphs: bool) -> None:
     for folder in ("test_utils", "support"):
         _add(folder, {"__path__": [str(checkout / "python/oneflow" / folder)]})
     harness = importlib.import_module("oneflow.test_utils.automated_test_util")
-    harness.autotest = _shortened(harness.autotest, repeats, graphs)  # type: ignore[attr-defined]
+    vars(harness)["autotest"] = _shortened(harness.autotest, repeats, graphs)
+    generator = getattr(harness, "random", None)
+    if generator is not None:
+        generator._to = _with_older_annotations(generator._to)
 
 
 def _add(name: str, attributes: dict[str, Any]) -> None:
@@ -47,6 +50,20 @@ def _shortened(autotest: Callable[..., Any], repeats: int, graphs: bool) -> Call
         return autotest(min(n, repeats), *args, **{**kwargs, **({} if graphs else {"check_graph": False})})
 
     return shortened
+
+
+def _with_older_annotations(to: Callable[..., None]) -> Callable[..., None]:
+    """How a generator of random arguments gets the annotation of its parameter, which the harness expects to be made
+    of `typing.Union` and `typing.Tuple`.
+    """
+    return lambda self, annotation: to(self, _older(annotation))
+
+
+def _older(annotation: Any) -> Any:
+    arguments = tuple(map(_older, get_args(annotation)))
+    if get_origin(annotation) in (Union, UnionType):
+        return Union[arguments]  # noqa: UP007
+    return Tuple[arguments] if get_origin(annotation) is tuple else annotation  # noqa: UP006
 
 
 def _skip_unless(nodes: int, devices: int) -> Callable[[], Any]:
@@ -77,6 +94,7 @@ def _internal() -> dict[str, Any]:
     """The names of `oneflow._oneflow_internal`; values are sent between the processes of one rank as they are."""
     return {
         "Tensor": oneflow.Tensor,
+        "TensorTuple": list,
         "_C": oneflow._C,
         "eager": SimpleNamespace(Sync=lambda: None, ClusterSync=lambda: None),
         "flags": SimpleNamespace(cuda_version=lambda: 0, with_cuda=lambda: False),
