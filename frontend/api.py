@@ -27,6 +27,7 @@ from oneflow.dialect.dtypes import complex128 as cdouble
 from oneflow.dialect.dtypes import float16 as half
 from oneflow.dialect.dtypes import float32 as float
 from oneflow.dialect.dtypes import float64 as double
+from oneflow.dialect.dtypes import int8 as char
 from oneflow.dialect.dtypes import int16 as short
 from oneflow.dialect.dtypes import int32 as int
 from oneflow.dialect.dtypes import int64 as long
@@ -38,6 +39,8 @@ from oneflow.frontend.compile.compiled import CompiledFunction, compile
 from oneflow.frontend.core.ambient import get_default_dtype, set_default_dtype
 from oneflow.frontend.core.devices import Device, device
 from oneflow.frontend.core.errors import CallError, OneFlowError, TraceError
+from oneflow.frontend.core.memory_layout import Layout as layout  # noqa: N813
+from oneflow.frontend.core.memory_layout import strided
 from oneflow.frontend.core.shape import Shape as Size
 from oneflow.frontend.core.spec import TensorSpec
 from oneflow.frontend.core.type_info import finfo, iinfo
@@ -92,6 +95,7 @@ __all__ = [
     "c_kernel",
     "cdouble",
     "cfloat",
+    "char",
     "compile",
     "complex64",
     "complex128",
@@ -130,6 +134,7 @@ __all__ = [
     "int64",
     "is_autocast_enabled",
     "is_grad_enabled",
+    "layout",
     "load",
     "load_graph",
     "long",
@@ -151,6 +156,7 @@ __all__ = [
     "set_printoptions",
     "set_rng_state",
     "short",
+    "strided",
     "sysconfig",
     "tensor",
     "to_global",

@@ -1,24 +1,29 @@
-"""`flow._C`: functions that `functional_api.yaml` files declare, computed by functors of C++ libraries."""
+"""`flow._C`: functions that `functional_api.yaml` files declare, computed by functors of C++ libraries; other names
+are those of `flow` and of `flow.ops`.
+"""
 
 from __future__ import annotations
 
 from collections import namedtuple
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from oneflow.dialect.lazy import lazy
-from oneflow.dialect.record import OperatorError, suggestion
+from oneflow.dialect.record import REGISTRY, OperatorError, suggestion
+from oneflow.frontend import functional
 from oneflow.frontend.core.arrays import is_array
 from oneflow.frontend.core.dispatch import TensorBuilder, as_tensor, current_builder
 from oneflow.frontend.core.errors import fail
 from oneflow.frontend.core.tensor import Tensor
+from oneflow.frontend.operators import OPS
 from oneflow.runtime.user_ops.functional_api import (
     FunctionalApiError,
     FunctionEntry,
     FunctionSignature,
     read_functional_api,
 )
+from oneflow.runtime.user_ops.operations import operation_name
 
 if TYPE_CHECKING:
     from oneflow.runtime.user_ops.functions import Argument
@@ -56,6 +61,9 @@ class Functions:
     def __getattr__(self, name: str) -> Any:
         entry = self._entries.get(name)
         if entry is None:
+            own = _own_function(name)
+            if own is not None:
+                return own
             raise AttributeError(f"flow._C has no function {name!r}{self._advice(name)}")
 
         def function(*args: Any, **kwargs: Any) -> Any:
@@ -78,6 +86,14 @@ class Functions:
 
 #: The functions of the process.
 FUNCTIONS = Functions()
+
+
+def _own_function(name: str) -> Callable[..., Any] | None:
+    """The function of tensors of a name, else the operator, as `flow.ops` calls it."""
+    function = vars(functional).get(name) if name in functional.__all__ else None
+    if function is None and not name.startswith("__") and operation_name(name) in REGISTRY:
+        function = getattr(OPS, name)
+    return function
 
 
 def _call(entry: FunctionEntry, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:

@@ -9,6 +9,7 @@ which are copied.
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -140,14 +141,20 @@ def common_device(named: Sequence[tuple[str, Data]]) -> str | None:
 
 
 def tensor_factory(function: F) -> F:
-    """A decorator of functions that make a tensor: adds `device`, `placement` with `sbp`, and `requires_grad`.
+    """A decorator of functions that make a tensor: adds `device`, `placement` with `sbp`, and `requires_grad`; sizes
+    that come one by one may also come as `size`.
 
-    A tensor that a traced function makes is no leaf, even with `requires_grad`.
+    A tensor that a traced function makes is no leaf, even with `requires_grad`. `pin_memory` and `layout` are taken
+    for programs of PyTorch: memory is pinned by copies to a device, and no tensor is sparse.
     """
+    one_by_one = any(p.kind is p.VAR_POSITIONAL for p in inspect.signature(function).parameters.values())
 
     @functools.wraps(function)
     def made(*args: Any, device: str | Device | None = None, placement: Any = None, sbp: Any = None,
-             requires_grad: bool = False, **kwargs: Any) -> Any:  # fmt: skip
+             requires_grad: bool = False, pin_memory: bool = False, layout: Any = None,
+             **kwargs: Any) -> Any:  # fmt: skip
+        if one_by_one and "size" in kwargs:
+            args = (*args, kwargs.pop("size"))
         tensor = function(*args, **kwargs)
         if placement is None and sbp is None and device is None:
             placement, sbp = SCOPE.get().global_mode or (None, None)

@@ -158,6 +158,7 @@ def dispatch_all(name: str, *operands: Any, **attrs: Any) -> tuple[Tensor, ...]:
         operands = autocast.converted(name, operands)
     builder = current_builder()
     values = [_value(builder, x) for x in operands]
+    attrs = {name: as_scalar(x) if isinstance(x, Tensor) else x for name, x in attrs.items()}
     try:
         results = builder.call(name, *values, **attrs)
     except OperatorError as error:
@@ -166,6 +167,12 @@ def dispatch_all(name: str, *operands: Any, **attrs: Any) -> tuple[Tensor, ...]:
     if name in VIEWS:
         builder.note_view(name, operands, attrs, tensors[0])
     return tensors
+
+
+def as_scalar(value: Any) -> Any:
+    """The number in a tensor without dimensions, where tensors have values; anything else as it is."""
+    is_scalar = isinstance(value, Tensor) and value.rank == 0 and current_builder().eager
+    return value.item() if is_scalar else value
 
 
 def detached(x: Tensor) -> Tensor:

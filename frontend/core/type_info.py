@@ -29,7 +29,7 @@ class finfo:  # noqa: N801 (NumPy's name)
         self.bits, self.dtype = dtype.bits, repr(dtype)
         self.eps, self.max, self.min = float(limits.eps), float(limits.max), float(limits.min)
         self.tiny = self.smallest_normal = float(limits.tiny)
-        self.resolution = float(limits.resolution)
+        self.resolution = float(f"1e-{limits.precision}")
 
     def __repr__(self) -> str:
         numbers = {n: f"{getattr(self, n):g}" for n in ("resolution", "min", "max", "eps", "tiny")}

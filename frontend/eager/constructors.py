@@ -11,7 +11,7 @@ from oneflow.dialect.dtypes import convert as to_type
 from oneflow.frontend.core.ambient import get_default_dtype
 from oneflow.frontend.core.arrays import is_array, to_array
 from oneflow.frontend.core.devices import tensor_factory
-from oneflow.frontend.core.dispatch import as_tensor, current_builder, dispatch
+from oneflow.frontend.core.dispatch import as_tensor, current_builder, detached, dispatch
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.eager.tensor import EagerTensor, wrapped
 
@@ -19,13 +19,14 @@ from oneflow.frontend.eager.tensor import EagerTensor, wrapped
 @tensor_factory
 def tensor(data: Any, *, dtype: DType | None = None) -> Tensor:
     """A tensor of Python numbers, nested lists of them, or a copy of an array; Python floats become float32,
-    complex numbers complex64. In a trace it is a constant.
+    complex numbers complex64. In a trace it is a constant. A tensor is copied, without its gradient.
 
     Raises:
         TypeError: the element type is none of ours.
     """
     if isinstance(data, Tensor):
-        raise TypeError("expected numbers or an array, got a tensor; write x.detach().clone()")
+        copied: Tensor = dispatch("cast", data, dtype=dtype or data.dtype)
+        return copied.detach() if isinstance(copied, EagerTensor) else detached(copied)
     array = np.array(to_array(data) if is_array(data) else data)
     if dtype is None and not is_array(data) and array.dtype in (np.float64, np.complex128):
         dtype = get_default_dtype() if array.dtype == np.float64 else get_default_dtype().complex

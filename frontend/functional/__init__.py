@@ -51,6 +51,7 @@ from oneflow.frontend.functional.elementwise import *  # noqa: F403
 from oneflow.frontend.functional.gathering import *  # noqa: F403
 from oneflow.frontend.functional.images import *  # noqa: F403
 from oneflow.frontend.functional.indexing import getitem
+from oneflow.frontend.functional.keyword_names import further_names, with_further_names
 from oneflow.frontend.functional.losses import *  # noqa: F403
 from oneflow.frontend.functional.normalization import *  # noqa: F403
 from oneflow.frontend.functional.ordering import *  # noqa: F403
@@ -109,5 +110,9 @@ __all__ += tensor_lists.__all__
 
 for _name in __all__:
     _function = globals()[_name]
-    if inspect.isroutine(_function) and alias_of(_name, _function) is Alias.COPY:
-        globals()[_name] = separated(_function)
+    if not inspect.isroutine(_function):
+        continue
+    _further = further_names(_name, _function)
+    if alias_of(_name, _function) is Alias.COPY:
+        _function = separated(_function)
+    globals()[_name] = with_further_names(_function, _further) if _further else _function

@@ -56,12 +56,13 @@ def einsum(equation: str, *operands: Any) -> Tensor:
 
 def tensordot(a: Any, b: Any, dims: Any = 2) -> Tensor:
     """The sum of products over dimensions of `a` and `b`: the last of `a` with the first of `b` where `dims` is a
-    number, else those of a pair of lists, one with one.
+    number, else those of a pair of lists, one with one. A dimension of size 1 is repeated.
 
     Raises:
         OneFlowError: there are no such dimensions, or their sizes differ.
     """
     a, b = as_common(a, b)
+    dims = dims.tolist() if isinstance(dims, Tensor) else dims
     if isinstance(dims, int):
         if not 0 <= dims <= min(a.rank, b.rank):
             raise fail(f"expected dims in [0, {min(a.rank, b.rank)}] for tensordot, got {dims}")
@@ -70,13 +71,22 @@ def tensordot(a: Any, b: Any, dims: Any = 2) -> Tensor:
     if len(axes[0]) != len(axes[1]):
         raise fail(f"expected as many dimensions of each operand for tensordot, got {dims}")
     for i, j in zip(*axes, strict=True):
-        if a.shape[i] != b.shape[j] and None not in (a.shape[i], b.shape[j]):
+        if a.shape[i] != b.shape[j] and None not in (a.shape[i], b.shape[j]) and 1 not in (a.shape[i], b.shape[j]):
             raise fail(f"expected equal sizes for tensordot, got dimension {i} of {a.desc} and {j} of {b.desc}")
+    a, b = (
+        _folded(x, [at for at, other in zip(mine, theirs, strict=True) if y.shape[other] == 1 != x.shape[at]])
+        for x, y, mine, theirs in ((a, b, axes[0], axes[1]), (b, a, axes[1], axes[0]))
+    )
     labels = [[f"{side}{i}" for i in range(x.rank)] for side, x in (("a", a), ("b", b))]
     for i, j in zip(*axes, strict=True):
         labels[1][j] = labels[0][i]
     kept = set(labels[0]) ^ set(labels[1])
     return _joined(a, labels[0], b, labels[1], kept)[0]
+
+
+def _folded(x: Tensor, axes: Sequence[int]) -> Tensor:
+    """`x` summed over dimensions, which have the size 1 then."""
+    return r.sum(x, axes, True) if axes else x
 
 
 def _parse(equation: str, tensors: Sequence[Tensor]) -> tuple[list[Labels], Labels]:

@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from oneflow.dialect.dtypes import DType, int32
 from oneflow.frontend.core.devices import move
 from oneflow.frontend.core.dispatch import as_tensor, current_builder, dispatch
 from oneflow.frontend.core.errors import fail
 from oneflow.frontend.core.tensor import Tensor
+from oneflow.frontend.functional.rules import cast
 from oneflow.frontend.functional.shape import axis, broadcast_to, reshape
 
 __all__ = ["argwhere", "masked_select", "nonzero", "unique"]
@@ -48,10 +50,9 @@ def nonzero(x: Any, as_tuple: bool = False) -> Any:
     return _on_device_of(tensor, np.argwhere(values).astype(np.int64))
 
 
-def argwhere(x: Any) -> Tensor:
-    """`nonzero`: the positions of all elements but zeros, one in a row (int64)."""
-    positions: Tensor = nonzero(x)
-    return positions
+def argwhere(x: Any, dtype: DType = int32) -> Tensor:
+    """The positions of all elements but zeros, one in a row, of the type `dtype`."""
+    return cast(nonzero(x), dtype)
 
 
 def masked_select(x: Any, mask: Any) -> Tensor:

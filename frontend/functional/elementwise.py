@@ -361,11 +361,14 @@ def add_n(tensors: Any) -> Tensor:
 
 
 def lerp(input: Any, end: Any, weight: Any) -> Tensor:
-    """input + weight * (end - input); `weight` is a number, or a tensor of the same shape. Floats."""
+    """input + weight * (end - input); `weight` is a number, or a tensor; all broadcast. Floats."""
     if is_number(weight):
         number = {"has_float_operand": True, "float_operand": float(as_number(weight))}
         return dispatch("scalar_lerp", *as_common(input, end), **number)
-    return dispatch("lerp", *as_common(input, end, weight))
+    start, stop, by = as_common(input, end, weight)
+    if start.shape == stop.shape == by.shape:
+        return dispatch("lerp", start, stop, by)
+    return add(start, mul(by, sub(stop, start)))
 
 
 def addcmul(x: Any, tensor1: Any, tensor2: Any, *, value: float = 1) -> Tensor:

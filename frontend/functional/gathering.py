@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from oneflow.dialect import dtypes
+from oneflow.frontend.core.ambient import get_default_dtype
 from oneflow.frontend.core.dispatch import as_tensor, current_builder, dispatch
 from oneflow.frontend.core.errors import fail
 from oneflow.frontend.core.tensor import Tensor
@@ -24,7 +25,9 @@ __all__ = [
 
 def gather(x: Any, dim: int, index: Any) -> Tensor:
     """`x` at `index` along `dim`: out[i][j] = x[index[i][j]][j] for dim 0; index has the rank of x."""
-    x = as_tensor(x)
+    x, index = as_tensor(x), as_tensor(index)
+    if x.rank == 1 and index.rank == 0:
+        return sh.reshape(dispatch("dim_gather", x, sh.reshape(index, (1,)), dim=axis(x, dim)), ())
     return dispatch("dim_gather", x, index, dim=axis(x, dim))
 
 
@@ -94,8 +97,19 @@ def _row(weight: Tensor, number: int) -> int:
     return number if rows is None or number >= 0 else number + rows
 
 
-def one_hot(x: Any, num_classes: int) -> Tensor:
-    """Rows of `num_classes` zeros with a one at each position in `x`: `(..)` gives `(.., num_classes)`, int64."""
+def one_hot(x: Any, num_classes: int = -1, on_value: float = 1, off_value: float = 0) -> Tensor:
+    """Rows of `num_classes` zeros with a one at each position in `x`: `(..)` gives `(.., num_classes)`, int64.
+
+    `on_value` and `off_value` stand for the one and the zeros; floats give float32. -1 stands for one class more than
+    the largest position in a tensor that has values.
+    """
+    if num_classes == -1 and current_builder().eager:
+        num_classes = int(as_tensor(x).array.max(initial=-1)) + 1  # type: ignore[attr-defined]
     if not isinstance(num_classes, int) or num_classes < 0:
         raise fail(f"expected the number of classes as an int of at least 0, got {num_classes!r}: the shape needs it")
-    return dispatch("one_hot", x, dtype=dtypes.int64, depth=num_classes, integer_on_value=1)
+    values = {"on_value": on_value, "off_value": off_value}
+    if any(isinstance(v, float) for v in values.values()):
+        floats = {f"floating_{name}": float(value) for name, value in values.items()}
+        return dispatch("one_hot", x, dtype=get_default_dtype(), depth=num_classes, **floats)
+    integers = {f"integer_{name}": value for name, value in values.items()}
+    return dispatch("one_hot", x, dtype=dtypes.int64, depth=num_classes, **integers)

@@ -40,14 +40,20 @@ def _direction(descending: bool) -> str:
     return "DESCENDING" if descending else "ASCENDING"
 
 
-def argsort(input: Any, dim: int = -1, descending: bool = False) -> Tensor:
-    """The positions (int32) along `dim` of the elements in ascending, or descending, order."""
+def argsort(input: Any, dim: int = -1, descending: bool = False, *, stable: bool = True) -> Tensor:
+    """The positions (int32) along `dim` of the elements in ascending, or descending, order.
+
+    Equal elements keep their order, with or without `stable`.
+    """
     x = as_tensor(input)
     return _back(dispatch("arg_sort", _last(x, dim), direction=_direction(descending)), x, dim)
 
 
-def sort(input: Any, dim: int = -1, descending: bool = False) -> Ordered:
-    """The elements along `dim` in ascending, or descending, order, and their positions (int32) in `input`."""
+def sort(input: Any, dim: int = -1, descending: bool = False, *, stable: bool = True) -> Ordered:
+    """The elements along `dim` in ascending, or descending, order, and their positions (int32) in `input`.
+
+    Equal elements keep their order, with or without `stable`.
+    """
     x = as_tensor(input)
     rows = _last(x, dim)
     indices = dispatch("arg_sort", rows, direction=_direction(descending))

@@ -56,7 +56,7 @@ def dot(input: Any, other: Any) -> Tensor:
     return matmul(a, b)
 
 
-def addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1) -> Tensor:
+def addmm(input: Any, mat1: Any, mat2: Any, alpha: float = 1, beta: float = 1) -> Tensor:
     """beta * input + alpha * mat1 @ mat2; input broadcasts to the product."""
     added, a, b = as_common(input, mat1, mat2)
     product = dispatch("matmul", a, b, alpha=alpha)

@@ -24,10 +24,9 @@ from oneflow.frontend.core.promotion import is_number
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.functional.elementwise import add, clamp, eq, log, log1p, mul, neg, sub
 from oneflow.frontend.functional.normalization import softmax
-from oneflow.frontend.functional.padding import as_batch
 from oneflow.frontend.functional.reduction import argmax
 from oneflow.frontend.functional.rules import cast, describe
-from oneflow.frontend.functional.shape import axis, narrow, reshape, spread
+from oneflow.frontend.functional.shape import axis, narrow, reshape, spread, squeeze, unsqueeze
 from oneflow.frontend.functional.source import arange, ones_like, zeros_like
 from oneflow.frontend.functional.updating import with_inplace
 
@@ -264,12 +263,14 @@ def _on_host(name: str, generator: Generator | None) -> np.random.Generator:
     return numpy_generator(generator)
 
 
-def bernoulli(x: Any, p: float | None = None, *, generator: Generator | None = None) -> Tensor:
-    """1 with the probability that each element of `x` is (or with the probability p), else 0; floats."""
+def bernoulli(
+    x: Any, p: float | None = None, *, generator: Generator | None = None, dtype: DType | None = None
+) -> Tensor:
+    """1 with the probability that each element of `x` is (or with the probability p), else 0; floats, or `dtype`."""
     x = as_tensor(x)
     if p is not None and not 0 <= p <= 1:
         raise fail(f"expected a probability of 0 to 1 for bernoulli, got {p}")
-    return dispatch("bernoulli", x, random_offset(generator), dtype=x.dtype, p=-1.0 if p is None else p)
+    return dispatch("bernoulli", x, random_offset(generator), dtype=dtype or x.dtype, p=-1.0 if p is None else p)
 
 
 @with_inplace
@@ -292,13 +293,18 @@ def dropout(
 
 
 def _channel_dropout(spatial: int, ranks: Sequence[int], alone_too: bool) -> Callable[..., Tensor]:
-    """The dropout of channels, dimension 1 of tensors of `ranks`; `alone_too` takes one image without a batch."""
+    """The dropout of channels, dimension 1 of tensors of `ranks`; with `alone_too`, a tensor of fewer dimensions than
+    a batch has is one without a batch.
+    """
 
     def function(x: Any, p: float = 0.5, training: bool = True) -> Tensor:
-        images, drop_batch = as_batch(as_tensor(x), spatial) if alone_too else (as_tensor(x), as_tensor)
+        images = as_tensor(x)
         if images.rank not in ranks:
             wanted = " or ".join(map(str, ranks))
             raise fail(f"expected a tensor of {wanted} dimensions for dropout{spatial}d, got {images.desc}")
+        drop_batch: Callable[[Tensor], Tensor] = as_tensor
+        if alone_too and images.rank < spatial + 2:
+            images, drop_batch = unsqueeze(images, 0), lambda result: squeeze(result, 0)
         if not training or not p:
             return drop_batch(images)
         kept = dropout(ones_like(narrow(reshape(images, (*images.sizes()[:2], -1)), 2, 0, 1)), p)
@@ -308,9 +314,9 @@ def _channel_dropout(spatial: int, ranks: Sequence[int], alone_too: bool) -> Cal
     return with_inplace(describe(function, f"dropout{spatial}d", doc))
 
 
-dropout1d = _channel_dropout(1, (3,), True)
+dropout1d = _channel_dropout(1, (2, 3), True)
 dropout2d = _channel_dropout(2, (2, 3, 4, 5), False)
-dropout3d = _channel_dropout(3, (5,), True)
+dropout3d = _channel_dropout(3, (2, 3, 4, 5), True)
 
 
 def gumbel_softmax(logits: Any, tau: float = 1, hard: bool = False, dim: int = -1) -> Tensor:

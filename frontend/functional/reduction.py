@@ -185,19 +185,27 @@ def mean(x: Any, dim: Dims = None, keepdim: bool = False) -> Tensor:
     return cast(_average(wide, dim, keepdim), x.dtype)
 
 
-def var(x: Any, dim: Dims = None, unbiased: bool = True, keepdim: bool = False) -> Tensor:
-    """The variance along `dim`, divided by n - 1, or by n where not `unbiased`; floats, computed in two passes."""
-    return cast(_variance(_floats(x, "var"), dim, unbiased, keepdim), as_tensor(x).dtype)
+def var(
+    x: Any, dim: Dims = None, unbiased: bool = True, keepdim: bool = False, *, correction: int | None = None
+) -> Tensor:
+    """The variance along `dim`, divided by n - `correction`, by default n - 1, or n where not `unbiased`; floats,
+    computed in two passes.
+    """
+    dropped = int(unbiased) if correction is None else correction
+    return cast(_variance(_floats(x, "var"), dim, dropped, keepdim), as_tensor(x).dtype)
 
 
-def std(x: Any, dim: Dims = None, unbiased: bool = True, keepdim: bool = False) -> Tensor:
+def std(
+    x: Any, dim: Dims = None, unbiased: bool = True, keepdim: bool = False, *, correction: int | None = None
+) -> Tensor:
     """The square root of `var`; the gradient is 0 where that is 0."""
-    return cast(_root(_variance(_floats(x, "std"), dim, unbiased, keepdim)), as_tensor(x).dtype)
+    dropped = int(unbiased) if correction is None else correction
+    return cast(_root(_variance(_floats(x, "std"), dim, dropped, keepdim)), as_tensor(x).dtype)
 
 
-def _variance(wide: Tensor, dim: Dims, unbiased: bool, keepdim: bool) -> Tensor:
+def _variance(wide: Tensor, dim: Dims, dropped: int, keepdim: bool) -> Tensor:
     deviation = e.sub(wide, _average(wide, dim, True))
-    return _average(e.square(deviation), dim, keepdim, int(unbiased))
+    return _average(e.square(deviation), dim, keepdim, dropped)
 
 
 def _root(x: Tensor) -> Tensor:
@@ -260,13 +268,13 @@ def logsumexp(x: Any, dim: Dims, keepdim: bool = False) -> Tensor:
     return cast(result if keepdim else sh.squeeze(result, _axes(wide, dim)), x.dtype)
 
 
-def _running(op: str, doc: str) -> Callable[[Any, int], Tensor]:
-    def function(x: Any, dim: int) -> Tensor:
-        x = as_tensor(x)
+def _running(op: str, doc: str) -> Callable[..., Tensor]:
+    def function(x: Any, dim: int, *, dtype: DType | None = None) -> Tensor:
+        x = as_tensor(x) if dtype is None else cast(x, dtype)
         at = sh.axis(x, dim, scalar=True)
         return sh.on_vector(lambda y: dispatch(op, y, dim=at), x if x.dtype.is_inexact else cast(x, dtypes.int64))
 
-    return describe(function, op, f"{doc} Integer and bool tensors give int64.")
+    return describe(function, op, f"{doc} Integer and bool tensors give int64. `dtype` converts the elements before.")
 
 
 cumsum = _running("cumsum", "Running sums along `dim`.")

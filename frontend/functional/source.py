@@ -9,7 +9,7 @@ from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
 from oneflow.frontend.core.ambient import get_default_dtype
 from oneflow.frontend.core.devices import tensor_factory
-from oneflow.frontend.core.dispatch import as_tensor, dispatch
+from oneflow.frontend.core.dispatch import as_scalar, as_tensor, dispatch
 from oneflow.frontend.core.errors import fail
 from oneflow.frontend.core.promotion import as_number, default_of, fitting, is_number
 from oneflow.frontend.core.tensor import Size, Tensor
@@ -27,7 +27,7 @@ __all__ = [
 @tensor_factory
 def full(size: Any, fill_value: Any, *, dtype: DType | None = None) -> Tensor:
     """A tensor of one number; its type decides the element type (float32, int64, bool) unless `dtype` does."""
-    shape = spread([size])
+    shape, fill_value = spread([size]), as_scalar(fill_value)
     if not is_number(fill_value):
         raise fail(f"expected a number to fill with, got {fill_value!r}; write flow.broadcast_to for a tensor")
     if any(isinstance(d, bool) or not isinstance(d, (int, Size)) for d in shape):
@@ -82,14 +82,14 @@ def full_like(x: Any, fill_value: Any, *, dtype: DType | None = None) -> Tensor:
     """One number in the shape of `x`, which may be dynamic, and its element type or `dtype`."""
     x = as_tensor(x)
     target = dtype or x.dtype
-    value = constant(fitting(as_number(fill_value), target), target)
+    value = constant(fitting(as_number(as_scalar(fill_value)), target), target)
     return dispatch("broadcast_like", value, x, broadcast_axes=range(x.rank))
 
 
 @tensor_factory
 def arange(start: Any, end: Any = None, step: Any = 1, *, dtype: DType | None = None) -> Tensor:
     """Numbers from `start` (0 where only the end is given) below `end`, `step` apart: int64, float32 for floats."""
-    start, end = (0, start) if end is None else (start, end)
+    start, end, step = map(as_scalar, (0, start, step) if end is None else (start, end, step))
     if any(isinstance(v, Size) for v in (start, end)):
         return _counted(start, end, step, dtype or dtypes.int64)
     if not all(is_number(v) for v in (start, end, step)):
@@ -126,6 +126,7 @@ def eye(n: int, m: int | None = None, *, dtype: DType | None = None) -> Tensor:
 
 def _evenly(start: Any, end: Any, steps: Any, name: str) -> Tensor:
     """Numbers (float64) from `start` to `end`, both included; the second half is counted from the end."""
+    start, end, steps = map(as_scalar, (start, end, steps))
     if not is_number(start) or not is_number(end):
         raise fail(f"expected numbers as start and end of {name}, got {start!r} and {end!r}")
     if isinstance(steps, bool) or not isinstance(steps, int) or steps < 0:

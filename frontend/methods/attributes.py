@@ -15,6 +15,7 @@ from oneflow.frontend import functional as F  # noqa: N812
 from oneflow.frontend.core.devices import Device
 from oneflow.frontend.core.dispatch import current_builder, dispatch
 from oneflow.frontend.core.errors import fail, refuse
+from oneflow.frontend.core.memory_layout import strided
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.eager import views
 from oneflow.frontend.eager.constructors import tensor
@@ -58,6 +59,11 @@ def _strides(x: Tensor) -> tuple[Any, ...]:
 def storage_offset(self: EagerTensor) -> int:
     """The position of the first element in the memory of the tensor that this one is a view of."""
     return int(self.view_meta.strided_layout()[0]) if self.is_view else 0
+
+
+def data_ptr(self: EagerTensor) -> int:
+    """The address of the first element: of the host's memory, or of the device's."""
+    return int(self.storage.address if self.is_cuda else self.numpy().ctypes.data)  # type: ignore[union-attr]
 
 
 def get_device(self: EagerTensor) -> int:
@@ -190,6 +196,7 @@ METHODS: dict[str, Any] = {
     "is_lazy": property(lambda self: not isinstance(self, EagerTensor)),
     "is_local": property(lambda self: not getattr(self, "is_global", False)),
     "itemsize": property(element_size),
+    "layout": property(lambda self: strided),
     "nbytes": property(lambda self: self.numel() * element_size(self)),
     "new_empty": _made_like(F.empty, "A tensor whose elements are to be set; sizes one by one or as a list."),
     "new_ones": _made_like(F.ones, "A tensor of ones; sizes one by one or as a list."),
@@ -207,7 +214,7 @@ METHODS: dict[str, Any] = {
 }  # fmt: skip
 
 EAGER_METHODS = {
-    "get_device": get_device, "storage_offset": storage_offset,
+    "data_ptr": data_ptr, "get_device": get_device, "storage_offset": storage_offset,
     "squeeze_": in_place_shape(F.squeeze, "squeeze_"), "unsqueeze_": in_place_shape(F.unsqueeze, "unsqueeze_"),
     "offload": offload, "load": load, "is_offloaded": lambda self: self.offloaded_from is not None,
     "pin_memory": lambda self: self, "is_pinned": lambda self: False,

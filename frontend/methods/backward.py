@@ -16,7 +16,9 @@ from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.eager.function import zeros_of
 from oneflow.frontend.eager.tape import Leaf, Node, Variable, gradients, set_grad_enabled, uses_of
 from oneflow.frontend.eager.tensor import BUILDER, EagerTensor
+from oneflow.frontend.functional.indexing import getitem
 from oneflow.frontend.functional.rules import cast
+from oneflow.frontend.functional.shape import stack
 
 
 def backward(
@@ -76,17 +78,23 @@ def grad(
     create_graph: bool = False,
     allow_unused: bool | None = None,
     materialize_grads: bool = False,
+    is_grads_batched: bool = False,
 ) -> tuple[Tensor | None, ...]:
     """The gradients of the sum of `outputs`, weighted by `grad_outputs`, by `inputs`; no `grad` is changed.
 
-    A gradient is zeros where the outputs depend on an input whose gradient vanishes, as in second derivatives of
-    `relu`. In a compiled function `inputs` are captured leaves; `flow.grad` gives gradients by other tensors.
+    With `is_grads_batched`, `grad_outputs` have a first dimension more than `outputs`, and so do the gradients, one
+    for each weight. A gradient is zeros where the outputs depend on an input whose gradient vanishes, as in second
+    derivatives of `relu`. In a compiled function `inputs` are captured leaves; `flow.grad` gives gradients by other
+    tensors.
 
     Raises:
         RuntimeError: as `backward`; or the outputs do not depend on an input, unless `allow_unused` (its gradient is
             None) or `materialize_grads` (zeros).
     """
     roots, wanted = ([x] if isinstance(x, Tensor) else list(x) for x in (outputs, inputs))
+    if is_grads_batched:
+        options = {"create_graph": create_graph, "allow_unused": allow_unused, "materialize_grads": materialize_grads}
+        return _batched(roots, wanted, grad_outputs, retain_graph or create_graph, **options)
     compute = _eager_grad if current_builder().eager else _traced_grad
     grads = compute(roots, _weights(roots, grad_outputs), wanted, retain_graph, create_graph)
     if materialize_grads:
@@ -95,6 +103,28 @@ def grad(
     if unused and not allow_unused:
         raise refuse(f"the outputs do not depend on input {unused[0]}; pass allow_unused=True to get None for it")
     return tuple(grads)
+
+
+def _batched(
+    roots: Sequence[Tensor], inputs: Sequence[Tensor], grad_outputs: Any, retain: bool, **options: Any
+) -> tuple[Tensor | None, ...]:
+    """The gradients for each slice of the weights along their first dimension, stacked.
+
+    Raises:
+        RuntimeError: the weights are not as many of the shapes of the outputs.
+    """
+    weights = [as_tensor(w) for w in ([grad_outputs] if isinstance(grad_outputs, Tensor) else grad_outputs)]
+    count = weights[0].shape[0] if weights and weights[0].rank else 0
+    shapes = [(count, *root.shape) for root in roots]
+    if not count or [tuple(w.shape) for w in weights] != shapes:
+        raise refuse(
+            f"expected grad_outputs of the shapes (n, *shape of the output) with is_grads_batched, "
+            f"for outputs of {[tuple(r.shape) for r in roots]}, got {[tuple(w.shape) for w in weights]}"
+        )
+    slices = [[getitem(w, number) for w in weights] for number in range(count)]
+    rows = [grad(roots, inputs, row, retain or row is not slices[-1], **options) for row in slices]
+    columns: list[Any] = list(zip(*rows, strict=True))
+    return tuple(None if column[0] is None else stack(column) for column in columns)
 
 
 def _traced_grad(
@@ -155,9 +185,10 @@ def _weight(root: Tensor, weight: Tensor) -> Tensor:
     """A weight in the element type of its root.
 
     Raises:
-        RuntimeError: the weight has another shape or no floats.
+        RuntimeError: the weight has another shape, or complex numbers for a result of real ones.
     """
-    fitting = cast(weight, root.dtype) if takes_gradient(root.dtype, weight.dtype) else weight
+    exact = root.dtype.is_inexact and not weight.dtype.is_inexact
+    fitting = cast(weight, root.dtype) if exact or takes_gradient(root.dtype, weight.dtype) else weight
     if not fitting.desc.compatible(root.desc):
         raise refuse(f"expected a gradient of type {root.desc}, got {weight.desc}")
     return fitting

@@ -155,6 +155,13 @@ def contiguous(self: Tensor) -> Tensor:
     return self if is_contiguous(self) else F.clone(self)
 
 
+def contiguous_(self: Tensor) -> Tensor:
+    """The tensor, from now on in contiguous memory of its own."""
+    if not is_contiguous(self):
+        self.data = contiguous(self.detach())  # type: ignore[attr-defined]
+    return self
+
+
 def is_contiguous(self: Tensor) -> bool:
     """Whether element follows element in memory in row-major order, which may not hold for views."""
     return current_builder().is_contiguous(self)
@@ -243,7 +250,7 @@ def attach(target: type[Tensor]) -> None:
         "__neg__": F.neg, "__abs__": F.abs, "__invert__": F.bitwise_not, "__getitem__": F.getitem,
         "__array_ufunc__": array_ufunc, "__pos__": positive, "permute": permute, "reshape": reshape,
         "transpose": transpose, "to": to, "cast": to, "device": property(device_of), "cuda": cuda,
-        "cpu": cpu, "contiguous": contiguous, "detach": detach,
+        "cpu": cpu, "contiguous": contiguous, "contiguous_": contiguous_, "detach": detach,
         "is_contiguous": is_contiguous, "T": property(reversed_dims), "data": property(data), "where": where,
         "gather": F.gather, "index_select": F.index_select, "backward": backward,
         "register_hook": register_hook, "unfold": unfold_dimension,

@@ -176,6 +176,7 @@ class Graph(Stateful):
     def _apply_gradients(self) -> None:
         """The steps of the optimizers, after which the gradients are cleared."""
         for optimizer, _ in self._optimizers:
+            optimizer.clip_grad()
             optimizer.step()
         self._clear()
 

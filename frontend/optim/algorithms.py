@@ -98,7 +98,7 @@ class Adam(Adaptive):
     """Adam: the running mean of gradients over the root of that of their squares, both corrected for their start.
 
     `weight_decay` adds that much of the parameter to its gradient. With `amsgrad` the largest mean square so far is
-    taken.
+    taken. Without `do_bias_correction` the means are taken as they are.
     """
 
     operator = "adam_update"
@@ -113,10 +113,12 @@ class Adam(Adaptive):
         eps: float = 1e-8,
         weight_decay: float = 0.0,
         amsgrad: bool = False,
+        do_bias_correction: bool = True,
         *,
         maximize: bool = False,
     ) -> None:
-        super().__init__(params, lr, betas, eps, weight_decay, amsgrad=amsgrad, maximize=maximize)
+        switches = {"amsgrad": amsgrad, "do_bias_correction": do_bias_correction, "maximize": maximize}
+        super().__init__(params, lr, betas, eps, weight_decay, **switches)
 
     def initial_state(self, p: EagerTensor, group: Group) -> dict[str, np.ndarray]:
         """Both means, the number of steps, and with `amsgrad` the largest mean square."""
@@ -145,14 +147,18 @@ class AdamW(Adam):
         eps: float = 1e-8,
         weight_decay: float = 1e-2,
         amsgrad: bool = False,
+        do_bias_correction: bool = True,
         *,
         maximize: bool = False,
     ) -> None:
-        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize)
+        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, do_bias_correction, maximize=maximize)
 
 
 class LAMB(Adaptive):
-    """LAMB: a step of Adam whose length is in proportion to the parameter's norm; the weight decay is decoupled."""
+    """LAMB: a step of Adam whose length is in proportion to the parameter's norm.
+
+    The weight decay is decoupled, or without `adam_w_mode` part of the gradient.
+    """
 
     operator = "lamb_update"
 
@@ -163,14 +169,20 @@ class LAMB(Adaptive):
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
         weight_decay: float = 0.0,
+        adam_w_mode: bool = True,
+        do_bias_correction: bool = True,
+        amsgrad: bool = False,
         *,
         maximize: bool = False,
     ) -> None:
-        super().__init__(params, lr, betas, eps, weight_decay, maximize=maximize)
+        if amsgrad:
+            raise ValueError("expected amsgrad of LAMB to be False: the largest mean square is not kept")
+        switches = {"adam_w_mode": adam_w_mode, "do_bias_correction": do_bias_correction, "maximize": maximize}
+        super().__init__(params, lr, betas, eps, weight_decay, **switches)
 
     def call(self, p: EagerTensor, grad: Tensor, group: Group, state: dict[str, Any], rate: Tensor) -> Any:
         """One step."""
-        operands, numbers = moments(group, state, rate, "weight_decay")
+        operands, numbers = moments(group, state, rate, "weight_decay" if group["adam_w_mode"] else "l2")
         return dispatch_all("lamb_update", p, grad, *operands, **numbers)
 
 

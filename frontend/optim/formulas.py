@@ -52,7 +52,9 @@ def adam_step(
     square = state["exp_avg_sq"] * second + along * (1.0 - second) * along
     most = F.maximum(state["max_exp_avg_sq"], square) if group["amsgrad"] else None
     steps = F.cast(state["step"] + 1, dtypes.float64)  # 1 - beta ** steps cancels most digits of f32
-    corrected, by_square = (1.0 - F.pow(b, steps) for b in (first, second))
+    corrected, by_square = (
+        (1.0 - F.pow(b, steps) for b in (first, second)) if group["do_bias_correction"] else (F.ones_like(steps),) * 2
+    )
     size = F.sqrt(square if most is None else most) / F.cast(F.sqrt(by_square), p.dtype) + group["eps"]
     shrunk = p * (1.0 - rate * decay) if decoupled else p
     return (

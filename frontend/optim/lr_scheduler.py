@@ -310,6 +310,8 @@ class ReduceLROnPlateau:
         """The rates that are set."""
         return [group["lr"] for group in self.optimizer.param_groups]
 
+    _last_lr = property(get_last_lr)
+
     def state_dict(self) -> dict[str, Any]:
         """What `load_state_dict` needs to go on; the rates are in the optimizer's."""
         return {name: getattr(self, name) for name in ("best", "num_bad_epochs", "cooldown_counter")}

@@ -11,6 +11,7 @@ compiled again when they change.
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -27,11 +28,14 @@ from oneflow.frontend.eager.module_state import as_array
 from oneflow.frontend.eager.tape import enable_grad, no_grad
 from oneflow.frontend.eager.tensor import EagerTensor, wrapped
 from oneflow.frontend.functional.rules import cast
+from oneflow.frontend.optim.clipping import clip_grad_norm_
 from oneflow.frontend.tracing.capture import layout_of
 
 Group = dict[str, Any]
-#: Settings of PyTorch's groups that choose between implementations of the same formula.
-IMPLEMENTATION = {"foreach", "fused", "capturable", "differentiable", "decoupled_weight_decay"}
+#: Settings of PyTorch's and OneFlow's optimizers that choose between implementations of the same formula.
+IMPLEMENTATION = {"foreach", "fused", "capturable", "differentiable", "decoupled_weight_decay", "contiguous_params"}
+#: Settings of groups that `clip_grad` reads.
+CLIPPING = {"clip_grad_max_norm", "clip_grad_norm_type"}
 #: Entries of a group that are not part of what a step computes.
 RATES = ("params", "lr", "initial_lr")
 #: What says of a group that a schedule changes its momentum.
@@ -54,6 +58,11 @@ class Optimizer(Stateful):
     operator = ""
     #: The setting with the momentum, where a step asks for it at every run if a schedule changes it.
     cycles = ""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "__init__" in vars(cls):
+            cls.__init__ = _without_choices(cls.__init__)  # type: ignore[method-assign]
 
     def __init__(self, params: Iterable[Any], defaults: Mapping[str, Any]) -> None:
         self.defaults = dict(defaults)
@@ -81,10 +90,11 @@ class Optimizer(Stateful):
             if id(p) in known:
                 raise ValueError(f"a parameter of shape {list(p.shape)} is given twice")
             known.add(id(p))
-        unknown = group.keys() - self.defaults.keys() - {"params", "initial_lr"}
+        unknown = group.keys() - self.defaults.keys() - {"params", "initial_lr"} - IMPLEMENTATION - CLIPPING
         if unknown:
             raise ValueError(f"{type(self).__name__} has no {', '.join(sorted(unknown))}")
-        merged = {**self.defaults, **group, "params": params}
+        settings = {name: value for name, value in group.items() if name not in IMPLEMENTATION}
+        merged = {**self.defaults, **settings, "params": params}
         self.check(merged)
         self.param_groups.append(merged)
 
@@ -190,6 +200,15 @@ class Optimizer(Stateful):
             for name, state in self.state.get(number, {}).items():
                 self.state[number][name] = wrapped(self._in_layout_of(p, state.array))
 
+    def clip_grad(self, error_if_nonfinite: bool = False) -> None:
+        """Scales the gradients of each group that has a `clip_grad_max_norm` to at most that norm, of the order
+        `clip_grad_norm_type`, by default 2; see `flow.nn.utils.clip_grad_norm_`.
+        """
+        for group in self.param_groups:
+            if group.get("clip_grad_max_norm") is not None:
+                order = group.get("clip_grad_norm_type", 2.0)
+                clip_grad_norm_(group["params"], group["clip_grad_max_norm"], order, error_if_nonfinite)
+
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forgets the gradients, or sets them to zero."""
         for p in self._all():
@@ -223,7 +242,7 @@ class Optimizer(Stateful):
 
     def _merged(self, own: Group, loaded: Mapping[str, Any]) -> Group:
         """A group with the given numbers; other frameworks' choices between implementations are dropped."""
-        known = self.defaults.keys() | {"initial_lr", CYCLED}
+        known = self.defaults.keys() | {"initial_lr", CYCLED} | CLIPPING
         foreign = {k for k, v in loaded.items() if k not in known | IMPLEMENTATION | {"params"} and v}
         if foreign:
             raise ValueError(f"{type(self).__name__} has no {', '.join(sorted(foreign))}, which the state sets")
@@ -247,6 +266,17 @@ class Optimizer(Stateful):
     def __repr__(self) -> str:
         numbers = [{k: v for k, v in g.items() if k != "params"} for g in self.param_groups]
         return f"{type(self).__name__}({', '.join(map(str, numbers))})"
+
+
+def _without_choices(init: Callable[..., None]) -> Callable[..., None]:
+    """A constructor of an optimizer that also takes choices between implementations, which change nothing."""
+    choices = IMPLEMENTATION - inspect.signature(init).parameters.keys()
+
+    @functools.wraps(init)
+    def made(self: Any, *args: Any, **kwargs: Any) -> None:
+        init(self, *args, **{name: value for name, value in kwargs.items() if name not in choices})
+
+    return made
 
 
 def _constant_part(group: Group, name: str) -> Any:
@@ -287,5 +317,6 @@ def moments(
     """
     beta1, beta2 = group["betas"]
     numbers = {"beta1": beta1, "beta2": beta2, "epsilon": group["eps"], decay: group["weight_decay"], **signed(group)}
+    numbers["do_bias_correction"] = group["do_bias_correction"]
     operands = (rate, None, None, *corrections(state["step"], group), state["exp_avg"], state["exp_avg_sq"])
     return operands, numbers

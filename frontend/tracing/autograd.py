@@ -160,10 +160,13 @@ def stop_gradient(x: Any) -> Any:
     return tree.unflatten([dispatch("stop_gradient", v) if isinstance(v, Tensor) else v for v in leaves])
 
 
-def checkpoint(fn: Function, *args: Any) -> Any:
+def checkpoint(
+    fn: Function, *args: Any, use_reentrant: bool | None = None, preserve_rng_state: bool = True, **kwargs: Any
+) -> Any:
     """The function `fn`, computed again for its gradient, so that its intermediate results are not kept until then.
 
-    With further arguments it is called with them at once, as PyTorch's `checkpoint` is.
+    With further arguments it is called with them at once, as PyTorch's `checkpoint` is. `use_reentrant` and
+    `preserve_rng_state` are taken for programs of PyTorch: random numbers are the same when they are computed again.
     """
 
     @functools.wraps(fn)
@@ -179,7 +182,7 @@ def checkpoint(fn: Function, *args: Any) -> Any:
         builder.note(Segment(tuple(inner), tuple(map(builder.read, operands)), results))
         return value
 
-    return function(*args) if args else function
+    return function(*args, **kwargs) if args or kwargs else function
 
 
 def _non_negative(name: str, count: int, argnums: Sequence[int]) -> list[int]:

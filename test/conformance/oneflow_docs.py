@@ -112,7 +112,7 @@ class _Checker(doctest.OutputChecker):
 
 
 def _agree(want: str, got: str) -> bool:
-    wanted, given = (_split(text) for text in (want, got))
+    wanted, given = (_split(text) for text in (want.replace(doctest.BLANKLINE_MARKER, ""), got))
     return wanted[0] == given[0] and all(map(_near, wanted[1], given[1]))
 
 

@@ -1,6 +1,7 @@
 """OneFlow's documented names: what is missing has a reason; the scripts that try OneFlow's examples and programs."""
 
 import runpy
+import subprocess
 import sys
 from pathlib import Path
 
@@ -85,3 +86,57 @@ def test_examples_and_names_of_a_checkout(script, tmp_path):
     assert [o.kind for o in outcomes] == list(EXAMPLES)
     there = script["Example"]("a.py:1", ">>> flow.tensor([1.0]).cuda().device\ndevice(type='cuda', index=0)\n")
     assert [script["try_example"](there, devices).kind for devices in (0, 1)] == ["error", "passed"]
+
+
+#: A checkout's harness and one of its test modules, and the rows of the table.
+HARNESS = """
+def autotest(n=20, check_graph=True):
+    def decorate(function):
+        def repeated(self):
+            assert n == 1 and not check_graph
+            function(self)
+        return repeated
+    return decorate
+"""
+TESTS = """
+import os, unittest
+import oneflow as flow
+import oneflow.unittest
+from oneflow.test_utils.automated_test_util import autotest
+
+@flow.unittest.skip_unless_1n1d()
+class TestA(flow.unittest.TestCase):
+    @autotest(n=5)
+    def test_a(self):
+        self.assertTrue(flow._oneflow_internal.Tensor is flow.Tensor)
+    def test_b(self):
+        self.assertTrue(False)
+    def test_c(self):
+        raise ValueError("12 of 34")
+    @flow.unittest.skip_unless_1n2d()
+    def test_d(self):
+        pass
+    def test_e(self):
+        os.kill(os.getpid(), 9)
+"""
+ROWS = {
+    "modules/test_a": "1 | 3 | 1 | AssertionError: other values; ValueError: N of N; crash: Killed",
+    "modules/test_b": "0 | 2 | 0 | 2 x ModuleNotFoundError: No module named 'nothing'",
+}
+
+
+def test_tests_of_a_checkout(tmp_path):
+    harness = tmp_path / "python/oneflow/test_utils/automated_test_util.py"
+    folder = tmp_path / "python/oneflow/test/modules"
+    for path in (harness.parent, folder):
+        path.mkdir(parents=True)
+    harness.write_text(HARNESS)
+    (folder / "test_a.py").write_text(TESTS)
+    (folder / "test_b.py").write_text("import nothing\ndef test_a(): pass\nclass A:\n    def test_b(self): pass\n")
+    command = [sys.executable, str(FOLDER / "oneflow_tests.py"), str(tmp_path), "--only", "test_[ab]"]
+    lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+    assert lines[2:4] == [f"| {module} | {row} |" for module, row in ROWS.items()]
+    assert lines[5:7] == [
+        "2 modules: passed 1, failed 5, skipped 1",
+        "2 x ModuleNotFoundError: No module named 'nothing' | modules/test_b:test_a modules/test_b:test_b",
+    ]

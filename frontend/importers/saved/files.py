@@ -22,6 +22,8 @@ from oneflow.frontend.nn.module import Module
 PICKLE, SNAPSHOT = "pickled_data", "snapshot_done"
 #: How a pickle begins, and an archive of `torch.save`.
 _PICKLED, _ARCHIVED = b"\x80", b"PK"
+#: The end of the length of a safetensors file's header, in 8 bytes, and the begin of the header.
+_SAFETENSORS = b"\0\0\0{"
 
 
 def save(value: Any, path: str | os.PathLike[str]) -> None:
@@ -63,10 +65,12 @@ def load(path: str | os.PathLike[str], map_location: Any = None) -> Any:
 
 def _load_file(path: Path) -> Any:
     with open(path, "rb") as file:
-        begin = file.read(2)
+        begin = file.read(9)
+    if begin[5:] == _SAFETENSORS:  # the length of the header before it may have the bytes of the other formats
+        return serialization.load(path)
     if begin.startswith(_PICKLED):
         return read_pickle(path.read_bytes())
-    return load_torch(path) if begin == _ARCHIVED else serialization.load(path)
+    return load_torch(path) if begin.startswith(_ARCHIVED) else serialization.load(path)
 
 
 def _moved(content: Any, place: Any) -> Any:

@@ -1,6 +1,7 @@
 """`autograd.functional`, `distributions`, `comm` of one process, `hub`, `utils.global_view`."""
 
 import hashlib
+import importlib
 import io
 import shutil
 import sys
@@ -11,6 +12,8 @@ import pytest
 
 import oneflow as flow
 from oneflow.autograd import functional as AF  # noqa: N812
+from oneflow.frontend.core.devices import COMPILE_OPTIONS
+from oneflow.lowering.triton.names import AUTOTUNE, DETERMINISTIC, PRECISION
 
 X, V = np.float32([1, 2]), np.float32([3, -1])
 
@@ -172,3 +175,60 @@ def test_a_downloaded_state_is_moved(tmp_path):
         (tmp_path / "hub").mkdir(exist_ok=True)
         state = flow.hub.load_state_dict_from_url((tmp_path / "state.flow").as_uri(), **options)
         assert state["w"].tolist() == [1, 2] and state["steps"] == 3
+
+
+def test_settings_under_the_names_of_pytorch():
+    cudnn, matmul = flow.backends.cudnn, flow.backends.cuda.matmul
+    before = cudnn.deterministic, cudnn.benchmark, matmul.allow_tf32
+    try:
+        cudnn.deterministic, cudnn.benchmark, matmul.allow_tf32 = True, False, True
+        options = COMPILE_OPTIONS[DETERMINISTIC], COMPILE_OPTIONS[AUTOTUNE], COMPILE_OPTIONS[PRECISION]
+        assert options == ("true", "false", "tf32")
+        flow.cuda.set_matmul_precision("ieee")
+        assert cudnn.deterministic and not cudnn.benchmark and not matmul.allow_tf32
+    finally:
+        cudnn.deterministic, cudnn.benchmark, matmul.allow_tf32 = before
+    assert not flow.backends.mps.is_available()
+
+
+@pytest.mark.parametrize(
+    "name, members",
+    [
+        ("oneflow.backends.cudnn", "deterministic"),
+        ("oneflow.nn.common_types", "_size_2_t"),
+        ("oneflow.nn.init", "xavier_uniform_"),
+        ("oneflow.nn.modules", "Linear"),
+        ("oneflow.nn.parameter", "Parameter"),
+        ("oneflow.nn.utils.prune", "remove _compute_nparams_toprune"),
+        ("oneflow.optim.lr_scheduler", "StepLR"),
+        ("oneflow.optim.optimizer", "Optimizer"),
+        ("oneflow.utils.checkpoint", "checkpoint"),
+    ],
+)
+def test_modules_that_programs_import(name, members):
+    module = importlib.import_module(name)
+    assert all(hasattr(module, member) for member in members.split())
+
+
+def test_marks_of_pytorchs_script_compiler_change_nothing():
+    @flow.jit.script
+    def twice(x):
+        return x if flow.jit.is_scripting() else x * 2
+
+    @flow.jit.ignore
+    @flow.jit.unused
+    def other(x):
+        return x
+
+    assert twice(flow.ones(1)).item() == 2 and flow.jit.ignore(drop=True)(other)(3) == 3
+    with flow.asyncs.thread(flow.asyncs.Thread()):
+        assert twice(flow.ones(1)).item() == 2
+
+
+def test_functions_under_the_internal_name():
+    x = flow.tensor([-1.0, 2.0])
+    assert (
+        flow._C.relu(x).tolist() == flow._C.scalar_mul(x, float_operand=1.0, has_float_operand=True).relu().tolist()
+    )
+    with pytest.raises(AttributeError, match=r"flow\._C has no function 'reluu'"):
+        flow._C.reluu(x)

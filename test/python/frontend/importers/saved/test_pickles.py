@@ -93,6 +93,15 @@ def test_structures_of_tensors_and_values(tmp_path):
     assert loaded["tags"] == ("a", None, True, {"x"}, b"y", 2.0)
 
 
+@pytest.mark.parametrize("begin", [b"\x80\x02", b"PK"])
+def test_headers_whose_length_has_the_bytes_of_another_format(begin, tmp_path):
+    """A safetensors file begins with the length of its header, which may be that of a pickle or of an archive."""
+    header = b'{"x":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}'
+    length = int.from_bytes(begin, "little")
+    (tmp_path / "x").write_bytes(length.to_bytes(8, "little") + header.ljust(length) + np.float32(3).tobytes())
+    assert flow.load(tmp_path / "x")["x"].tolist() == [3]
+
+
 def test_tensors_are_moved(tmp_path):
     (tmp_path / "state").write_bytes(dumped({"w": tensor(np.ones(2, np.float32), 2), "step": 3}))
     places = []

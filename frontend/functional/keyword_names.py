@@ -1,0 +1,39 @@
+"""The names of parameters by which programs for OneFlow and PyTorch give arguments: `flow.relu(input=x)`."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+#: Functions whose parameters have further names: each name, and the parameter that it stands for.
+FURTHER = {
+    "concatenate": {"axis": "dim"},
+    "divide": {"dividend": "input", "divisor": "other"},
+    "dot": {"tensor": "other"},
+    "one_hot": {"tensor": "x"},
+    "pow": {"exponent": "other"},
+    "split": {"tensor": "x"},
+    "swapaxes": {"axis0": "dim0", "axis1": "dim1"},
+    "true_divide": {"dividend": "input", "divisor": "other"},
+    "where": {"input": "x", "other": "y"},
+}
+
+
+def further_names(name: str, function: Callable[..., Any]) -> dict[str, str]:
+    """The further names of a function's parameters; a first parameter `x` is `input` too."""
+    first = next(iter(inspect.signature(function).parameters), None)
+    return {**({"input": "x"} if first == "x" else {}), **FURTHER.get(name, {})}
+
+
+def with_further_names(function: Callable[..., Any], further: dict[str, str]) -> Callable[..., Any]:
+    """A function that takes arguments by further names of its parameters."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if not kwargs:
+            return function(*args)
+        return function(*args, **{further.get(name, name): value for name, value in kwargs.items()})
+
+    return call

@@ -1,0 +1,7 @@
+"""Settings of matrix products: `flow.backends.cuda.matmul.allow_tf32`."""
+
+import sys
+
+from oneflow.frontend.backends import CudaSettings
+
+sys.modules[__name__].__class__ = CudaSettings

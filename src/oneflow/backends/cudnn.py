@@ -1,0 +1,7 @@
+"""Settings of kernels: `flow.backends.cudnn.deterministic`, `flow.backends.cudnn.benchmark`."""
+
+import sys
+
+from oneflow.frontend.backends import CudnnSettings
+
+sys.modules[__name__].__class__ = CudnnSettings

@@ -1,0 +1,103 @@
+"""The modules that OneFlow's tests import beside the package: their harness from a checkout, and what that needs.
+
+`oneflow.test_utils` and `oneflow.support` are the checkout's own code. `oneflow.unittest` and
+`oneflow._oneflow_internal` of the checkout need OneFlow's library; the modules here have the names of theirs that
+tests use.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import os
+import sys
+import unittest
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType, SimpleNamespace, UnionType
+from typing import Any, Tuple, Union, get_args, get_origin  # noqa: UP035
+
+import oneflow
+
+#: The nodes and the devices of each that the tests run on.
+NODES, DEVICES = 1, 1
+
+
+def install(checkout: Path, repeats: int, graphs: bool) -> None:
+    """Makes the modules importable: tests run on the CPU, with at most `repeats` random inputs each."""
+    os.environ["ONEFLOW_TEST_CPU_ONLY"] = "1"
+    _add("unittest", _unittest())
+    _add("_oneflow_internal", _internal())
+    for folder in ("test_utils", "support"):
+        _add(folder, {"__path__": [str(checkout / "python/oneflow" / folder)]})
+    harness = importlib.import_module("oneflow.test_utils.automated_test_util")
+    vars(harness)["autotest"] = _shortened(harness.autotest, repeats, graphs)
+    generator = getattr(harness, "random", None)
+    if generator is not None:
+        generator._to = _with_older_annotations(generator._to)
+
+
+def _add(name: str, attributes: dict[str, Any]) -> None:
+    module = ModuleType(f"oneflow.{name}")
+    vars(module).update(attributes)
+    sys.modules[module.__name__] = module
+    setattr(oneflow, name, module)
+
+
+def _shortened(autotest: Callable[..., Any], repeats: int, graphs: bool) -> Callable[..., Any]:
+    @functools.wraps(autotest)
+    def shortened(n: int = repeats, *args: Any, **kwargs: Any) -> Any:
+        return autotest(min(n, repeats), *args, **{**kwargs, **({} if graphs else {"check_graph": False})})
+
+    return shortened
+
+
+def _with_older_annotations(to: Callable[..., None]) -> Callable[..., None]:
+    """How a generator of random arguments gets the annotation of its parameter, which the harness expects to be made
+    of `typing.Union` and `typing.Tuple`.
+    """
+    return lambda self, annotation: to(self, _older(annotation))
+
+
+def _older(annotation: Any) -> Any:
+    arguments = tuple(map(_older, get_args(annotation)))
+    if get_origin(annotation) in (Union, UnionType):
+        return Union[arguments]  # noqa: UP007
+    return Tuple[arguments] if get_origin(annotation) is tuple else annotation  # noqa: UP006
+
+
+def _skip_unless(nodes: int, devices: int) -> Callable[[], Any]:
+    here = (nodes, devices) == (NODES, DEVICES)
+    return lambda: (lambda f: f) if here else unittest.skip(f"for {nodes} nodes of {devices} devices")
+
+
+def _unittest() -> dict[str, Any]:
+    """The names of `oneflow.unittest`."""
+    environment = {
+        "eager_execution_enabled": lambda: True,
+        "typing_check_enabled": lambda: False,
+        "device_num": lambda: DEVICES,
+        "node_size": lambda: NODES,
+        "world_size": lambda: NODES * DEVICES,
+    }
+    return {
+        **{f"skip_unless_{n}n{d}d": _skip_unless(n, d) for n in (1, 2) for d in (1, 2, 4)},
+        "env": type("env", (), {name: staticmethod(f) for name, f in environment.items()}),
+        "TestCase": unittest.TestCase,
+        "MLIRTestCase": unittest.TestCase,
+        "num_nodes_required": lambda _: lambda f: f,
+        "dataset_dir": lambda folder="": os.path.join(os.environ.get("ONEFLOW_TEST_DATASET_DIR", "/dataset"), folder),
+    }
+
+
+def _internal() -> dict[str, Any]:
+    """The names of `oneflow._oneflow_internal`; values are sent between the processes of one rank as they are."""
+    return {
+        "Tensor": oneflow.Tensor,
+        "TensorTuple": list,
+        "_C": oneflow._C,
+        "eager": SimpleNamespace(Sync=lambda: None, ClusterSync=lambda: None),
+        "flags": SimpleNamespace(cuda_version=lambda: 0, with_cuda=lambda: False),
+        "cpu_broadcast": lambda value, _: value,
+        "__path__": [],
+    }
