@@ -33,7 +33,7 @@ def pad(x: Any, pad: Sequence[int | Size], mode: str = "constant", value: float 
     `mode` is "constant", for `value` everywhere, or for one, two or three spatial dimensions of images "reflect" and
     "replicate", which mirror them at their outermost elements or repeat these, and "circular". Negative amounts cut.
     """
-    x, amounts = as_tensor(x), list(pad)
+    x, amounts = as_tensor(x), list[Any](pad)
     if len(amounts) % 2 or len(amounts) > 2 * x.rank:
         raise fail(f"expected pairs of (before, after) for at most {x.rank} dimensions, got {amounts}")
     if mode == "constant":
