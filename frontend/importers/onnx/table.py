@@ -86,15 +86,16 @@ def _row(
     parameters = inspect.signature(function).parameters.values()
     by_position = [p for p in parameters if p.kind is not p.KEYWORD_ONLY]
     by_keyword = {p.name for p in parameters if p.kind is p.KEYWORD_ONLY}
-    mandatory = {p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is p.empty}
+    optional = {p.name for p in parameters if p.default is not p.empty}
     required = sum(p.default is p.empty and p.kind is not p.VAR_POSITIONAL for p in by_position)
     variadic = any(p.kind is p.VAR_POSITIONAL for p in by_position)
     operands = tuple(p.name for p in by_position)
-    attributes, mandatory = (frozenset(names - {"node"}) for names in (by_keyword, mandatory))
+    attributes = frozenset(by_keyword - {"node"})
     takes_node = "node" in by_keyword
     return Builder(
-        function, since, operands, variadic, required, known, attributes, mandatory, takes_node, raw, renamed
-    )
+        function, since, operands, variadic, required, known, attributes, attributes - optional, takes_node, raw,
+        renamed,
+    )  # fmt: skip
 
 
 def find_builder(domain: str, name: str, version: int) -> Builder | None:

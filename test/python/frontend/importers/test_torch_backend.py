@@ -81,6 +81,14 @@ def test_padding_up_to_a_multiple_of_any_length():
         check(padded(x), compiled(x))
 
 
+def test_weights_as_norms_and_directions():
+    layer = nn.utils.parametrizations.weight_norm(nn.Linear(3, 2), dim=0)
+    eager = copy.deepcopy(layer)
+    compiled = torch.compile(layer, backend="oneflow", options={"fallback": False})
+    x = torch.randn(4, 3)
+    check(step(eager, eager, x), step(compiled, layer, x))
+
+
 def test_constants_of_the_graph():
     """A tensor that the function makes is a constant of the graph, whose elements are read while PyTorch traces."""
 
