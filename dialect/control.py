@@ -3,12 +3,12 @@
     results = run(ops, call)        a call on arrays; `ops` computes with NumPy
 
 An operator whose slot `control` names one of `FORMS` has operands in the order of the arguments of its functions:
-states, sequences, constants.
+states, sequences, constants. A form yields each body with its arguments, and is sent the results.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,18 +19,27 @@ from oneflow.dialect.record import Call
 from oneflow.dialect.tensor_desc import TensorDesc
 
 Arrays = Sequence[np.ndarray]
-#: Runs a body on arrays.
-Apply = Callable[[Body, Arrays], list[np.ndarray]]
+#: The bodies that a call runs, with their arguments; is sent the results of each, and returns those of the call.
+Form = Generator[tuple[Body, Arrays], Sequence[np.ndarray], list[np.ndarray]]
 
 
 def run(ops: Builder, op: Call) -> list[np.ndarray]:
     """The results of a call on arrays, with bodies built by `ops`, a builder that computes."""
 
-    def apply(body: Body, arrays: Arrays) -> list[np.ndarray]:
-        return [v.handle for v in body.build(ops, *map(ops.wrap, arrays))]
+    form = bodies_of(op)
+    try:
+        body, arrays = next(form)
+        while True:
+            body, arrays = form.send([v.handle for v in body.build(ops, *map(ops.wrap, arrays))])
+    except StopIteration as stop:
+        results: list[np.ndarray] = stop.value
+        return results
 
+
+def bodies_of(op: Call) -> Form:
+    """The bodies that a call on arrays runs."""
     assert op.record.control is not None, op.record.name
-    return FORMS[op.record.control](apply, op)
+    return FORMS[op.record.control](op)
 
 
 def passed(op: Call) -> list[TensorDesc]:
@@ -42,7 +51,7 @@ def passed(op: Call) -> list[TensorDesc]:
     return [*op.xs[: op.states], *elements, *op.xs[first:]]
 
 
-def _steps(apply: Apply, op: Call) -> list[np.ndarray]:
+def _steps(op: Call) -> Form:
     """A body for each element of the sequences in turn."""
     first = op.states + op.sequences
     states, sequences, constants = list(op.xs[: op.states]), op.xs[op.states : first], op.xs[first:]
@@ -53,24 +62,24 @@ def _steps(apply: Apply, op: Call) -> list[np.ndarray]:
         at = length - 1 - number if op.reverse else number
         for stacked, state in zip(before, states, strict=True):
             stacked[at] = state
-        results = apply(op.body, [*states, *(s[at] for s in sequences), *constants])
-        states = results[: op.states]
+        results = yield op.body, [*states, *(s[at] for s in sequences), *constants]
+        states = list(results[: op.states])
         for stacked, result in zip(kept, results[op.states :], strict=True):
             stacked[at] = result
     return [*states, *kept, *before]
 
 
-def _while(apply: Apply, op: Call) -> list[np.ndarray]:
+def _while(op: Call) -> Form:
     """A body as long as a condition holds."""
     states, constants = list(op.xs[: op.states]), op.xs[op.states :]
-    while apply(op.condition, [*states, *constants])[0]:
-        states = apply(op.body, [*states, *constants])
+    while (yield op.condition, [*states, *constants])[0]:
+        states = list((yield op.body, [*states, *constants]))
     return states
 
 
-def _branch(apply: Apply, op: Call) -> list[np.ndarray]:
+def _branch(op: Call) -> Form:
     """One of two bodies."""
-    return apply(op.true_branch if op.predicate else op.false_branch, op.xs)
+    return list((yield (op.true_branch if op.predicate else op.false_branch), op.xs))
 
 
-FORMS: Mapping[str, Callable[[Apply, Any], list[np.ndarray]]] = {"steps": _steps, "while": _while, "branch": _branch}
+FORMS: Mapping[str, Callable[[Any], Form]] = {"steps": _steps, "while": _while, "branch": _branch}

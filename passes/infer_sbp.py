@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
 from oneflow.dialect import oneflow as dialect
 from oneflow.dialect._mlir import ir
-from oneflow.dialect.nd_sbp import Mesh, NdSbp, broadcast, write_nd_sbp
 from oneflow.dialect.record import Registry
 from oneflow.passes.base import Pass, PassError
 from oneflow.passes.decompose import replace
 from oneflow.passes.registry import register_pass
 from oneflow.passes.sbp import STRATEGIES
 from oneflow.passes.sbp import annotations as notes
-from oneflow.passes.sbp.auto import choose_cheapest
 from oneflow.passes.sbp.boxing import Boxing
 from oneflow.passes.sbp.cost import Choice, Costs, Machine
 from oneflow.passes.sbp.explain import explain
-from oneflow.passes.sbp.graph import Graph, GraphReader, Node, operations_in
-from oneflow.passes.sbp.greedy import choose_greedily
+from oneflow.passes.sbp.graph import Graph, GraphReader, operations_in
+from oneflow.passes.sbp.inference import Inference
 from oneflow.passes.sbp.placements import assign_placements
-from oneflow.passes.sbp.sharded_decomposition import decomposable_operators, decompose_operators, operators_to_reshard
-from oneflow.passes.sbp.submeshes import placements_of, read_submeshes
+from oneflow.passes.sbp.submeshes import read_submeshes
 from oneflow.passes.sbp.view import Drawing, view
 from oneflow.passes.structure import Function, Structure
 
@@ -61,6 +57,9 @@ class InferSbp(Pass):
     and an operator has the placement of its operands. Values without annotation are on all ranks, and are moved where
     they are needed. Signatures are chosen for each placement by itself; the transfer of a tensor to another placement
     is counted at its source.
+
+    A function that is the body of an operator is copied for the layouts in which operators run it
+    (`sbp/bodies.py`).
     """
 
     name: ClassVar[str] = "oneflow-infer-sbp"
@@ -90,18 +89,35 @@ class InferSbp(Pass):
         structure = Structure.of(module.operation)
         operations = {f.name: f.op for f in structure.functions.values()}
         readers = [GraphReader(s.mesh, registry, operations, submeshes, name) for name, s in submeshes.items()]
-        drawings = []
-        for function in callees_first(structure):
+        drawings: list[Drawing] = []
+        inferences = [
+            Inference(self.strategy, self.time_limit, structure, reader, one, self._watch(drawings, reader, one))
+            for one, reader in zip(costs, readers, strict=True)
+        ]
+        bodies = [f for f in structure.functions.values() if _is_only_body(structure, f)]
+        for function in structure.functions.values():
             _write_out_boxing(function, registry)
-            assign_placements(function, submeshes, registry)
-            for one, reader in zip(costs, readers, strict=True):
-                graph, choice = self._infer(function, reader, one)
-                write_choice(function, graph, choice, reader)
-                if graph.nodes or len(submeshes) == 1:
-                    drawings.append(Drawing(_title(function, reader), graph, choice, one))
-                    self._explain(drawings[-1])
+        for function in callees_first(structure):
+            if function not in bodies:
+                assign_placements(function, submeshes, registry)
+                for inference in inferences:
+                    inference.run(function)
+        for function in bodies:
+            function.op.erase()
         if self.view:
             self._draw(drawings)
+
+    def _watch(
+        self, drawings: list[Drawing], reader: GraphReader, costs: Costs
+    ) -> Callable[[Function, Graph, Choice], None]:
+        """Notes, and explains, the functions that are inferred on a placement."""
+
+        def watch(function: Function, graph: Graph, choice: Choice) -> None:
+            if graph.nodes or len(reader.submeshes) == 1:
+                drawings.append(Drawing(_title(function, reader), graph, choice, costs))
+                self._explain(drawings[-1])
+
+        return watch
 
     def _check_numbers(self) -> None:
         """Checks the numbers of the cost model."""
@@ -126,60 +142,6 @@ class InferSbp(Pass):
             text = ",".join(self.mesh)
             sizes = tuple(int(n) if n.isdigit() else 0 for n in self.mesh)
             notes.write_mesh(module, notes.check_mesh(sizes, f"the option mesh={text}"))
-
-    def _infer(self, function: Function, reader: GraphReader, costs: Costs) -> tuple[Graph, Choice]:
-        """The graph of a function, in which operators may have been written out, and its signatures."""
-        end = time.monotonic() + self.time_limit
-        graph = reader.read(function)
-        choice = self._choose(function, graph, costs, end)
-        while decomposable := self._operators_to_decompose(function, reader, costs, graph, choice, end):
-            _decompose(function, decomposable, reader)
-            graph = reader.read(function)
-            choice = self._choose(function, graph, costs, end)
-        return graph, choice
-
-    def _operators_to_decompose(
-        self, function: Function, reader: GraphReader, costs: Costs, graph: Graph, choice: Choice, end: float
-    ) -> list[Node]:
-        """The operators to decompose: with the greedy strategy those whose operands would have to be resharded."""
-        if self.strategy == "greedy":
-            return operators_to_reshard(graph, choice, reader.registry)
-        nodes = decomposable_operators(graph, reader.registry)
-        return nodes if nodes and self._is_cheaper_decomposed(function, reader, costs, graph, choice, end) else []
-
-    def _is_cheaper_decomposed(
-        self, function: Function, reader: GraphReader, costs: Costs, graph: Graph, choice: Choice, end: float
-    ) -> bool:
-        """Whether the decomposed operators cost less, in transfers and computation, than the operators themselves."""
-        with function.op.location:
-            copy = ir.Module.parse(function.op.parent.get_asm(assume_verified=True))
-        twin = Structure.of(copy.operation).functions[function.name]
-        other = reader.read(twin)
-        while nodes := decomposable_operators(other, reader.registry):
-            _decompose(twin, nodes, reader)
-            other = reader.read(twin)
-        return costs.total(other, self._choose(twin, other, costs, end)) < costs.total(graph, choice)
-
-    def _choose(self, function: Function, graph: Graph, costs: Costs, end: float) -> Choice:
-        greedy = choose_greedily(graph, costs.mesh)
-        if self.strategy == "greedy":
-            return greedy
-        cheapest = choose_cheapest(graph, costs, greedy, max(0.0, end - time.monotonic()))
-        if cheapest is None:
-            raise PassError(
-                f"@{function.name}: no choice of signatures was found whose tensors fit in memory={self.memory} GB"
-                f" on each device (greedily chosen ones need {costs.memory(graph, greedy) / 1e9:.3g} GB);"
-                " raise memory or time-limit, or use a larger mesh",
-                function.op.location,
-            )
-        return cheapest
-
-
-def _decompose(function: Function, nodes: list[Node], reader: GraphReader) -> None:
-    """Decomposes operators; the new operators get the placement of the old ones."""
-    decompose_operators(nodes, reader.registry)
-    if len(reader.submeshes) > 1:
-        assign_placements(function, reader.submeshes, reader.registry)
 
 
 def _write_out_boxing(function: Function, registry: Registry) -> None:
@@ -212,43 +174,7 @@ def callees_first(structure: Structure) -> Iterator[Function]:
         yield from visit(function)
 
 
-def write_choice(function: Function, graph: Graph, choice: Choice, reader: GraphReader) -> None:
-    """Annotates a function, and its operators, with what was chosen on a placement."""
-    arguments: list[NdSbp] = []
-    results: list[NdSbp] = []
-    for node in graph.nodes:
-        signature = choice[node]
-        if node.role == "argument":
-            arguments += signature.outputs
-        elif node.role == "result" and node.op == function.returns[0]:
-            results += signature.inputs
-        elif node.role == "operator":
-            notes.write_operation(node.op, signature.inputs, signature.outputs)
-        elif node.role == "sent":
-            notes.write_side(node.op, notes.IN, signature.inputs)
-        elif node.role == "received":
-            notes.write_side(node.op, notes.OUT, signature.outputs)
-    _annotate(function, notes.ARGUMENTS, function.inputs, arguments, reader)
-    _annotate(function, notes.RESULTS, function.results, results, reader)
-
-
-def _annotate(
-    function: Function, name: str, types: Sequence[ir.Type], layouts: Sequence[NdSbp], reader: GraphReader
-) -> None:
-    """States the layouts of arguments or results on a placement.
-
-    Arguments and results of a declaration that have no layout are repeated.
-    """
-    rest = iter(layouts)
-    stated = notes.read_values(function.op, name, len(types))
-    places = placements_of(function.op, name, len(types))
-    nds = [
-        _layout(t, old, rest, reader.mesh) if place == reader.place else old
-        for t, old, place in zip(types, stated, places, strict=True)
-    ]
-    attributes = [{} if nd is None else {notes.ND_SBP: write_nd_sbp(nd)} for nd in nds]
-    notes.annotate_values(function.op, name, len(types), attributes.__getitem__)
-
-
-def _layout(kind: ir.Type, stated: NdSbp | None, rest: Iterator[NdSbp], mesh: Mesh) -> NdSbp | None:
-    return next(rest, stated or broadcast(mesh)) if notes.is_tensor(kind) else None
+def _is_only_body(structure: Structure, function: Function) -> bool:
+    """Whether operators alone use a function: they get copies, for the layouts of their operands."""
+    used = structure.body_uses_of(function) and not structure.calls_of(function)
+    return bool(used) and not function.is_public and function.name not in structure.referenced

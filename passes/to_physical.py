@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from oneflow.dialect import oneflow as dialect
 from oneflow.dialect._mlir import arith, ir
+from oneflow.dialect.body import Body
 from oneflow.dialect.ir_builder import IRBuilder
 from oneflow.dialect.nd_sbp import NdSbp, NdSignature, devices, local_shape
 from oneflow.dialect.reader import share_types
@@ -272,8 +273,23 @@ class _Lowering:
         sides = (self.layouts.operand_layouts(self.function, op), self.layouts.result_layouts(op))
         ins, outs = (tuple(nd for nd in side if nd is not None) for side in sides)
         local = localize(call, NdSignature(ins, outs), place.mesh, self._rank(place))
+        bodies = {a: self._local_body(call.attrs[a]) for a in dialect.named_functions(op)}
+        local = Call(record, local.inputs, {**local.attrs, **bodies}, local.outputs)
         _check_local(op, local)
         return _Local(record, _attributes_of(local), [d.to_mlir() for d in local.results])
+
+    def _local_body(self, body: Body) -> Body:
+        """A body with the types that it has on this rank."""
+        function = self.layouts.functions[self.function.qualified(body.symbol)]
+
+        def local(side: str, descs: Sequence[TensorDesc]) -> list[TensorDesc]:
+            stated = notes.read_values(function, side, len(descs))
+            places = [self.submeshes[p] for p in placements_of(function, side, len(descs))]
+            return [d if nd is None else local_desc(d, nd, p, self.rank)
+                    for d, nd, p in zip(descs, stated, places, strict=True)]  # fmt: skip
+
+        inputs, outputs = local(notes.ARGUMENTS, body.inputs), local(notes.RESULTS, body.outputs)
+        return Body(inputs, outputs, lambda: body.steps, body.symbol, body.module)
 
     @staticmethod
     def _drop(op: ir.Operation) -> None:

@@ -17,6 +17,7 @@ import numpy as np
 
 from oneflow.dialect import oneflow as dialect
 from oneflow.dialect._mlir import ir
+from oneflow.dialect.control import bodies_of
 from oneflow.dialect.nd_sbp import Mesh, NdSbp, broadcast, devices, format_nd_sbp, group, local_region
 from oneflow.dialect.numpy_builder import run_reference
 from oneflow.dialect.record import REGISTRY, Call, Registry
@@ -181,18 +182,34 @@ def _run(functions: dict[str, ir.Operation], entry: str, arrays: Sequence[Array]
         if op.name == "func.call":
             outputs: Sequence[Array] = yield from _run(functions, op.attributes["callee"].value, operands, registry)
         elif op.name.startswith(dialect.PREFIX):
-            outputs = yield from _operator(op, values, registry)
+            outputs = yield from _operator(functions, op, values, registry)
         else:
             outputs = _other(op, operands)
         values.update(zip(op.results, map(np.asarray, outputs), strict=True))
     raise SimulationError(f"@{entry} does not return")
 
 
-def _operator(op: ir.Operation, values: dict[ir.Value, Array], registry: Registry) -> Generator[Meeting, Array, Any]:
+def _operator(
+    functions: dict[str, ir.Operation], op: ir.Operation, values: dict[ir.Value, Array], registry: Registry
+) -> Generator[Meeting, Array, Any]:
     call = dialect.operand_call(op, dialect.record_of(op, registry), values.__getitem__)
+    if call.record.control is not None:
+        return (yield from _bodies(functions, call, registry))
     if "collective" in call.record.traits:
         return (yield Meeting(call, call.operands))
     return run_reference(call)
+
+
+def _bodies(functions: dict[str, ir.Operation], call: Call, registry: Registry) -> Run:
+    """Runs the bodies of an operator, which may have collectives."""
+    form = bodies_of(call)
+    try:
+        body, arrays = next(form)
+        while True:
+            results = yield from _run(functions, body.symbol, arrays, registry)
+            body, arrays = form.send(results)
+    except StopIteration as stop:
+        return list(stop.value)
 
 
 def _other(op: ir.Operation, operands: Sequence[Array]) -> Sequence[Array]:

@@ -18,8 +18,10 @@ from oneflow.dialect.reverse import NotDifferentiable, pull_back, zeros_like
 from oneflow.dialect.signature import MOST_MIXED
 from oneflow.dialect.tensor_desc import Dim, TensorDesc
 
-WHOLE = no_sbp("its functions compute with whole tensors")
-UNOFFERED = "splits of axes along which the functions do the same for each part"
+WHOLE = no_sbp("inference of its functions finds the layouts")
+UNOFFERED = (
+    "splits of axes along which the functions do the same for each part: inference of the functions finds them"
+)
 
 
 def _reference(name: str) -> Callable[..., Any]:

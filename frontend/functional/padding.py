@@ -8,8 +8,9 @@ from typing import Any
 
 from oneflow.frontend.core.dispatch import as_tensor, dispatch
 from oneflow.frontend.core.errors import fail
-from oneflow.frontend.core.tensor import Tensor
+from oneflow.frontend.core.tensor import Size, Tensor
 from oneflow.frontend.functional.shape import cat, narrow, reshape, squeeze, unsqueeze
+from oneflow.frontend.functional.source import full
 
 __all__ = [
     "pad",
@@ -26,13 +27,13 @@ def as_batch(x: Tensor, spatial: int) -> tuple[Tensor, Callable[[Tensor], Tensor
     return unsqueeze(x, 0), lambda result: squeeze(result, 0)
 
 
-def pad(x: Any, pad: Sequence[int], mode: str = "constant", value: float = 0) -> Tensor:
+def pad(x: Any, pad: Sequence[int | Size], mode: str = "constant", value: float = 0) -> Tensor:
     """`x` with a border: `(before, after)` of the last dimension, then of the one before it, and so on.
 
     `mode` is "constant", for `value` everywhere, or for one, two or three spatial dimensions of images "reflect" and
     "replicate", which mirror them at their outermost elements or repeat these, and "circular". Negative amounts cut.
     """
-    x, amounts = as_tensor(x), list(pad)
+    x, amounts = as_tensor(x), list[Any](pad)
     if len(amounts) % 2 or len(amounts) > 2 * x.rank:
         raise fail(f"expected pairs of (before, after) for at most {x.rank} dimensions, got {amounts}")
     if mode == "constant":
@@ -49,8 +50,19 @@ def pad(x: Any, pad: Sequence[int], mode: str = "constant", value: float = 0) ->
 def _filled(x: Tensor, amounts: Sequence[int], value: float) -> Tensor:
     pairs = [(0, 0)] * (x.rank - len(amounts) // 2)
     pairs += [(amounts[i], amounts[i + 1]) for i in range(len(amounts) - 2, -1, -2)]
+    if any(isinstance(n, Size) for n in amounts):
+        return _extended(x, pairs, value)
     before, after = ([p[side] for p in pairs] for side in (0, 1))
     return dispatch("pad", x, padding_before=before, padding_after=after, **_fill(x, value))
+
+
+def _extended(x: Tensor, pairs: Sequence[tuple[Any, Any]], value: float) -> Tensor:
+    """Borders of dynamic sizes, which do not cut: one dimension after the other."""
+    for dim, pair in enumerate(pairs):
+        sizes = x.sizes()
+        first, last = (full((*sizes[:dim], n, *sizes[dim + 1 :]), value, dtype=x.dtype) for n in pair)
+        x = cat([first, x, last], dim) if any(isinstance(n, Size) or n for n in pair) else x
+    return x
 
 
 def _fill(x: Tensor, value: float) -> dict[str, float]:

@@ -1,6 +1,6 @@
 """Recurrent layers and cells: RNN, LSTM, GRU. Parameters have PyTorch's names, shapes and initial distributions. The
 input products of all steps are one product. In a compiled function the steps of a sequence are one `scan`, in eager
-mode a Python loop, as are those of packed sequences, of global tensors and of a batch of dynamic size.
+mode a Python loop, as are those of packed sequences and of a batch of dynamic size.
 """
 
 from __future__ import annotations

@@ -281,9 +281,8 @@ def run_steps(step: Function, states: Sequence[Any], xs: Any, reverse: bool = Fa
     """Runs `states = step(states, x)` for each element of `xs`: the first state after every step, the last states.
 
     `xs` is a tensor, or nested lists, tuples and dicts of tensors. The steps are one `scan` where they can be, else a
-    Python loop: in eager mode, for global tensors, and where the first step changes the types of states, as in
-    automatic mixed precision. Steps of a static number over tensors of dynamic sizes are a loop too, so that one
-    program serves all sizes.
+    Python loop: in eager mode, and where the first step changes the types of states, as in automatic mixed precision.
+    Steps of a static number over tensors of dynamic sizes are a loop too, so that one program serves all sizes.
     """
     sequences, tree = flatten(xs)
     length = sequences[0].shape[0]
@@ -304,8 +303,7 @@ def _is_one_scan(length: int | None, tensors: Sequence[Tensor]) -> bool:
     builder = current_builder()
     is_sized = length is None or (length > 0 and all(x.desc.is_static for x in tensors))
     kinds = {x.dtype for x in tensors if x.dtype.is_float}
-    is_traced = isinstance(builder, TraceBuilder) and not builder.placements.known
-    return is_traced and is_sized and len(kinds) == 1 and SCOPE.get().autocast is None
+    return isinstance(builder, TraceBuilder) and is_sized and len(kinds) == 1 and SCOPE.get().autocast is None
 
 
 def _with_output(states: Sequence[Any]) -> tuple[Any, Any]:

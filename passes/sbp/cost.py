@@ -97,7 +97,8 @@ class Costs:
 
     def node_cost(self, node: Node, signature: NdSignature) -> float:
         """The cost of a node without the transfers of its operands, in microseconds."""
-        return self.compute_time(node, signature) + self.send_time(node, signature)
+        inside = node.choices.moved.get(signature, 0.0)
+        return self.compute_time(node, signature) + self.send_time(node, signature) + inside
 
     def bytes_stored(self, node: Node, signature: NdSignature) -> float:
         """The bytes of a node's results on one device."""

@@ -59,10 +59,16 @@ def width_of(desc: TensorDesc) -> int:
 
 @dataclass(eq=False)
 class Choices:
-    """What nodes of equal calls share: the signatures, and the multiply-adds of the logical call."""
+    """What nodes of equal calls share: the signatures, and the multiply-adds of the logical call.
+
+    An operator with bodies has its own: `found` are the signatures for operands in some layouts, and `moved` the
+    microseconds of transfers in the bodies.
+    """
 
     signatures: list[NdSignature]
     work: int = 0
+    found: dict[tuple[NdSbp, ...], NdSignature] = field(default_factory=dict)
+    moved: dict[NdSignature, float] = field(default_factory=dict)
 
 
 @dataclass(eq=False)
@@ -240,6 +246,8 @@ class GraphReader:
         if key not in self._choices:
             self._choices[key] = self._candidates(op, inputs)
         call, choices = self._choices[key]
+        if dialect.named_functions(op):
+            choices = Choices(list(choices.signatures), choices.work)
         constrained = notes.IN in op.attributes or notes.OUT in op.attributes
         graph.add(Node(op, "operator", inputs, choices, constrained=constrained), list(op.results), call.results)
 
@@ -257,6 +265,8 @@ class GraphReader:
     def _constrain(op: ir.Operation, call: Call, signatures: list[NdSignature]) -> list[NdSignature]:
         """The signatures that agree with the annotations of this operation."""
         inputs, outputs = notes.read_operation(op, notes.IN), notes.read_operation(op, notes.OUT)
+        if inputs is not None and dialect.named_functions(op):
+            return signatures
         consistent = [s for s in signatures if _agrees(s.inputs, inputs) and _agrees(s.outputs, outputs)]
         if consistent:
             return consistent

@@ -6,6 +6,7 @@ type), or None (what is left out, or an empty optional).
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,25 +18,27 @@ from onnx import TypeProto, helper
 from oneflow.dialect.record import suggestion
 from oneflow.frontend import functional as F  # noqa: N812
 from oneflow.frontend.core.dispatch import as_tensor
-from oneflow.frontend.core.errors import OneFlowError
+from oneflow.frontend.core.errors import OneFlowError, SourceLocation, located
 from oneflow.frontend.core.tensor import Size, Tensor
 from oneflow.frontend.eager.tensor import EagerTensor
 from oneflow.frontend.importers.onnx import operators  # noqa: F401  (fills the table)
 from oneflow.frontend.importers.onnx.errors import OnnxError, ValueNeeded
 from oneflow.frontend.importers.onnx.graph import Function, Graph, Model, Node, Reference
 from oneflow.frontend.importers.onnx.host import fold, of_sizes
-from oneflow.frontend.importers.onnx.reader import function_of
+from oneflow.frontend.importers.onnx.reader import MOST_DEPTH, function_of
 from oneflow.frontend.importers.onnx.table import Builder, find_builder, operator_names
 from oneflow.frontend.importers.onnx.types import NUMBERS, SMALL, Codes
 
 #: Attributes of the first operator sets that say nothing about results.
 _IGNORED = frozenset({"consumed_inputs"})
-#: The most graphs and functions inside each other.
-_DEEPEST = 64
 #: What builders raise on operands that do not fit.
 _REFUSALS = (
     OneFlowError, ValueError, TypeError, IndexError, KeyError, OverflowError, ZeroDivisionError, NotImplementedError,
+    MemoryError,
 )  # fmt: skip
+#: The bytes of the machine's memory, and the most dimensions of an array of NumPy.
+_MEMORY = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+_MOST_DIMENSIONS = 64
 
 
 @dataclass
@@ -65,9 +68,9 @@ class Scope:
         return self._child(None)
 
     def _child(self, outer: Scope | None) -> Scope:
-        if self.depth >= _DEEPEST:
+        if self.depth >= MOST_DEPTH:
             raise OnnxError(
-                f"expected at most {_DEEPEST} graphs and functions inside each other: does one call itself?"
+                f"expected at most {MOST_DEPTH} graphs and functions inside each other: does one call itself?"
             )
         return Scope(outer, depth=self.depth + 1)
 
@@ -137,9 +140,13 @@ class Interpreter:
             operands.pop()
         current = CurrentNode(self, node, scope, frozenset().union(*(s for _, s in read)))
         try:
-            return self._results(current, operands), current.sources
-        except (OnnxError, ValueNeeded, MemoryError):
-            raise
+            with located(SourceLocation(f"<{node}>", 1, 1)):
+                results = self._results(current, operands)
+            for result in results:
+                _expect_fits(result)
+            return results, current.sources
+        except (OnnxError, ValueNeeded) as error:
+            raise _naming(node, error) from None
         except _REFUSALS as error:
             text = error.text if isinstance(error, OneFlowError) else f"{type(error).__name__}: {error}"
             raise OnnxError(f"{node}: {text}") from error
@@ -156,15 +163,11 @@ class Interpreter:
         row = find_builder(node.domain, node.op, node.version)
         if row is None:
             return self._expanded(self._standard_function(current, operands), current, operands)
-        try:
-            results = row.function(*self._operands(row, current, operands), **self._attributes(row, current))
-        except OnnxError as error:
-            named = error.text.startswith(("node ", "the node "))
-            raise error if named else OnnxError(f"{node}: {error.text}") from None
+        results = row.function(*self._operands(row, current, operands), **self._attributes(row, current))
         results = results if isinstance(results, tuple) else (results,)
         wanted = [name for name in node.outputs[len(results) :] if name]
         if wanted:
-            raise OnnxError(f"{node}: the result {wanted[0]!r}, number {len(results) + 1}, is not supported")
+            raise OnnxError(f"the result {wanted[0]!r}, number {len(results) + 1}, is not supported")
         return results
 
     def _folded(self, node: Node, operands: Sequence[Any]) -> Any:
@@ -190,19 +193,24 @@ class Interpreter:
                 entries.append(value)
             else:
                 entries.append(current.known(number, value) if name in row.known else self.tensor(value))
+        if len(entries) < row.required:
+            raise OnnxError(f"expected the operands {', '.join(names[: row.required])}, got {len(entries)}")
         return entries
 
     def _attributes(self, row: Builder, current: CurrentNode) -> dict[str, Any]:
         """Attributes as the builder takes them.
 
         Raises:
-            OnnxError: it does not know one.
+            OnnxError: it does not know one, or needs another.
         """
         attributes = {k: v for k, v in current.proto.attributes.items() if k in row.attributes}
         moved = {row.renamed.get(k, k) for k in current.proto.attributes}
         unknown = moved - row.attributes - set(row.operands) - _IGNORED
         if unknown:
             raise OnnxError(f"the attribute {min(unknown)!r} is not supported")
+        missing = row.mandatory - attributes.keys()
+        if missing:
+            raise OnnxError(f"expected the attribute {min(missing)!r}")
         return attributes | ({"node": current} if row.takes_node else {})
 
     def _expanded(self, function: Function, current: CurrentNode, operands: Sequence[Any]) -> list[Any]:
@@ -228,7 +236,7 @@ class Interpreter:
         function = standard_function(node, tuple(t.SerializeToString() if t else b"" for t in types))
         if function is None:
             near = suggestion(node.op, operator_names(node.domain))
-            raise OnnxError(f"{node}: the operator is not supported{near}")
+            raise OnnxError(f"the operator is not supported{near}")
         return function
 
 
@@ -269,7 +277,7 @@ class CurrentNode:
             ValueNeeded: it is computed in a trace.
         """
         if value is None or isinstance(value, (list, Codes)):
-            raise OnnxError(f"{self.proto}: expected a tensor as operand {number + 1}")
+            raise OnnxError(f"expected a tensor as operand {number + 1}")
         name = self.proto.inputs[number]
         return self.array_of(value, f"{name!r} ({self.proto})", self.scope.find(name)[1])
 
@@ -286,6 +294,28 @@ class CurrentNode:
         if isinstance(value, Size):
             return of_sizes([value]).reshape(())
         raise ValueNeeded(self.sources if sources is None else sources, what)
+
+
+def _naming(node: Node, error: OnnxError | ValueNeeded) -> Exception:
+    """An error of a node or of one in its graphs, with the name of the innermost."""
+    is_named = isinstance(error, ValueNeeded) or error.text.startswith(("node ", "the node "))
+    return error if isinstance(error, ValueNeeded) or is_named else OnnxError(f"{node}: {error.text}")
+
+
+def _expect_fits(value: Any) -> None:
+    """Checks that a result is no larger than the memory of the machine.
+
+    Raises:
+        OnnxError: it is, or has more dimensions than arrays may have.
+    """
+    if not isinstance(value, Tensor) or not value.desc.is_static:
+        return
+    size = (value.desc.element_count or 0) * value.dtype.bits // 8
+    if size > _MEMORY or value.rank > _MOST_DIMENSIONS:
+        raise OnnxError(
+            f"expected results of at most {_MOST_DIMENSIONS} dimensions and {_MEMORY} bytes, the memory of this"
+            f" machine, got {value.desc if value.rank <= _MOST_DIMENSIONS else value.rank}"
+        )
 
 
 def _as_operand(value: Any, known: bool) -> Any:

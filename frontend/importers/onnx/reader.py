@@ -6,7 +6,8 @@ Arrays next to the model are mapped into memory, from files in the model's own f
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ from oneflow.frontend.importers.onnx.types import NAMES, spelled
 
 #: The most elements that a sparse constant may have when it is written out.
 _MOST_SPARSE = 2**28
+#: The most nodes of a model whose functions are expanded, and graphs and functions inside each other.
+_MOST_NODES, MOST_DEPTH = 2**20, 64
 _NEWEST = onnx.defs.onnx_opset_version()
 
 
@@ -39,7 +42,45 @@ def read_model(source: Any) -> Model:
     opsets = _opsets(proto.opset_import)
     reader = _Reader(folder, opsets)
     functions = {(_domain(f.domain), f.name, f.overload): reader.function(f) for f in proto.functions}
-    return Model(reader.graph(proto.graph, frozenset()), functions, opsets)
+    model = Model(reader.graph(proto.graph, frozenset()), functions, opsets)
+    _Expansion(model).count(model.graph)
+    return model
+
+
+class _Expansion:
+    """Counts the nodes of a model whose functions are expanded, without expanding them."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._counts: dict[int, int] = {}
+        self._depth = 0
+
+    def count(self, graph: Graph) -> int:
+        """The nodes of a graph, of the functions that it calls, and of the graphs in its nodes.
+
+        Raises:
+            OnnxError: they are too many, or too deep inside each other.
+        """
+        if id(graph) not in self._counts:
+            if self._depth == MOST_DEPTH:
+                raise OnnxError(
+                    f"expected at most {MOST_DEPTH} graphs and functions inside each other: does one call itself?"
+                )
+            self._depth += 1
+            self._counts[id(graph)] = sum(map(self._of_node, graph.nodes))
+            self._depth -= 1
+        return self._counts[id(graph)]
+
+    def _of_node(self, node: Node) -> int:
+        function = self._model.functions.get((node.domain, node.op, node.overload))
+        graphs = [g for x in node.attributes.values() for g in (x if isinstance(x, list) else [x])]
+        total = 1 + sum(self.count(g) for g in graphs if isinstance(g, Graph))
+        total += 0 if function is None else self.count(function.graph)
+        if total > _MOST_NODES:
+            raise OnnxError(
+                f"{node}: expected at most {_MOST_NODES} nodes in a model, got {total} with its functions"
+            )
+        return total
 
 
 def _proto(source: Any) -> tuple[ModelProto, Path | None]:
@@ -86,7 +127,7 @@ class _Reader:
         own = _Reader(self._folder, {**self._opsets, **_opsets(proto.opset_import)})
         inputs = tuple(map(Input, proto.input))
         known = {name for name in proto.input if name}
-        nodes = own._nodes(proto.node, known, f"the function {proto.name!r}")
+        nodes = own._nodes(proto.node, known, f"the function {proto.name!r}", known)
         outputs = tuple(map(Input, proto.output))
         defaults: dict[str, Any] = dict.fromkeys(proto.attribute)
         defaults |= {a.name: own._attribute(a, known) for a in proto.attribute_proto}
@@ -94,23 +135,26 @@ class _Reader:
 
     def graph(self, proto: GraphProto, outer: frozenset[str]) -> Graph:
         """A graph, which may read the names `outer` of the graphs around it."""
+        what = f"the graph {proto.name!r}"
+        _expect_different([t.name for t in proto.initializer], f"constants of {what}")
+        _expect_different([v.name for v in proto.input], f"inputs of {what}")
         constants = {t.name: self._array(t) for t in proto.initializer}
         constants |= {t.values.name: self._sparse(t) for t in proto.sparse_initializer}
         inputs = tuple(_input(v) for v in proto.input if v.name not in constants)
-        known = {*outer, *constants, *(v.name for v in inputs)}
-        what = f"the graph {proto.name!r}"
-        nodes = self._nodes(proto.node, known, what)
+        own = {*constants, *(v.name for v in inputs)}
+        known = {*outer, *own}
+        nodes = self._nodes(proto.node, known, what, own)
         outputs = tuple(map(_input, proto.output))
         _expect_known(outputs, known, what)
         return Graph(proto.name, inputs, outputs, nodes, constants, proto if outer else None)
 
-    def _nodes(self, protos: Iterable[NodeProto], known: set[str], what: str) -> tuple[Node, ...]:
-        """Nodes; adds what they give to the names that are known.
+    def _nodes(self, protos: Iterable[NodeProto], known: set[str], what: str, own: Iterable[str]) -> tuple[Node, ...]:
+        """Nodes; adds what they give to the names that are known. `own` are the graph's inputs and constants.
 
         Raises:
             OnnxError: one reads what no earlier one gives, or two give the same.
         """
-        nodes, available = [], set[str]()
+        nodes, available = [], set(own)
         for proto in protos:
             node = self._node(proto, frozenset(known))
             for name in node.inputs:
@@ -121,7 +165,9 @@ class _Reader:
                     )
             for name in filter(None, node.outputs):
                 if name in available:
-                    raise OnnxError(f"{node} in {what} gives {name!r}, which another node gives, too")
+                    raise OnnxError(
+                        f"{node} in {what} gives {name!r}, which an input, constant or another node gives, too"
+                    )
                 available.add(name)
                 known.add(name)
             nodes.append(node)
@@ -260,6 +306,12 @@ def _dimension(proto: Any) -> int | str | None:
     if proto.HasField("dim_value"):
         return int(proto.dim_value) if proto.dim_value >= 0 else None
     return str(proto.dim_param) or None
+
+
+def _expect_different(names: Sequence[str], what: str) -> None:
+    repeated = next((name for name, count in Counter(names).items() if count > 1), None)
+    if repeated is not None:
+        raise OnnxError(f"expected different names for the {what}, got {repeated!r} twice")
 
 
 def _expect_known(outputs: Iterable[Input], known: Iterable[str], what: str) -> None:

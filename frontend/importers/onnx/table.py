@@ -28,8 +28,10 @@ class Builder:
     Attributes:
         operands: the names of parameters by position.
         variadic: whether the last of these takes all further operands.
+        required: how many of these have no default.
         known: operands that are passed as arrays of the host.
         attributes: the names of parameters by keyword.
+        mandatory: those that have no default.
         raw: whether operands are passed as they are: lists, tensors of small types, arrays of the host.
         renamed: operands by the names of the attributes that they were.
     """
@@ -38,8 +40,10 @@ class Builder:
     since: int
     operands: tuple[str, ...]
     variadic: bool
+    required: int
     known: frozenset[str]
     attributes: frozenset[str]
+    mandatory: frozenset[str]
     takes_node: bool
     raw: bool
     renamed: dict[str, str]
@@ -82,12 +86,16 @@ def _row(
     parameters = inspect.signature(function).parameters.values()
     by_position = [p for p in parameters if p.kind is not p.KEYWORD_ONLY]
     by_keyword = {p.name for p in parameters if p.kind is p.KEYWORD_ONLY}
+    optional = {p.name for p in parameters if p.default is not p.empty}
+    required = sum(p.default is p.empty and p.kind is not p.VAR_POSITIONAL for p in by_position)
     variadic = any(p.kind is p.VAR_POSITIONAL for p in by_position)
     operands = tuple(p.name for p in by_position)
+    attributes = frozenset(by_keyword - {"node"})
     takes_node = "node" in by_keyword
     return Builder(
-        function, since, operands, variadic, known, frozenset(by_keyword - {"node"}), takes_node, raw, renamed
-    )
+        function, since, operands, variadic, required, known, attributes, attributes - optional, takes_node, raw,
+        renamed,
+    )  # fmt: skip
 
 
 def find_builder(domain: str, name: str, version: int) -> Builder | None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from oneflow.dialect.dtypes import DType
 from oneflow.frontend.core.dispatch import as_tensor
@@ -97,11 +98,17 @@ class Graph:
             if node.op == "get_attr" and node.target in self.functions:
                 values[node] = self.functions[node.target].run
             elif node.op == "get_attr":
-                values[node] = as_tensor(to_array(getattr(self.module, node.target)))
+                values[node] = _constant(getattr(self.module, node.target))
             elif node.op == "call_function":
                 with located(place_of(node)):
                     values[node] = _called(node, values, sizes)
         return list(fx.node.map_arg(list(self.outputs), values.__getitem__))
+
+
+def _constant(tensor: torch.Tensor) -> Tensor:
+    """A tensor that the graph holds, which has elements also where PyTorch traces with tensors that have none."""
+    with unset_fake_temporarily():
+        return as_tensor(to_array(tensor))
 
 
 def _bound(node: fx.Node, tensor: Tensor, sizes: Sizes) -> Any:

@@ -64,6 +64,9 @@ def _einsum(*xs: Tensor, equation: str) -> Tensor:
         every = [c for t in spelled for c in t]
         result = [c for c in dict.fromkeys(every) if c.isdigit()]
         result += sorted(c for c in set(every) if every.count(c) == 1 and not c.isdigit())
+    unknown = [c for c in result if not any(c in t for t in spelled)]
+    if unknown or len(set(result)) < len(result):
+        raise OnnxError(f"expected different labels of operands in the result of {equation!r}, got {right!r}")
     factors = [_diagonal(x, t) for x, t in zip(xs, spelled, strict=True)]
     while len(factors) > 1:
         (a, of_a), (b, of_b), *rest = factors

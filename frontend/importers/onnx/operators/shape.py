@@ -208,6 +208,8 @@ def _range(start: np.ndarray, limit: np.ndarray, delta: np.ndarray) -> Tensor:
     if any(isinstance(v, Size) for v in (first, last, step)):
         begin, end = (v if isinstance(v, Size) else int(v) for v in (first, last))
         return F.arange(begin, end, int(step))
+    if not step:
+        raise OnnxError("expected a step other than 0")
     count = max(math.ceil((float(last) - float(first)) / float(step)), 0)
     dtype = as_tensor(start).dtype
     number = F.arange(count)

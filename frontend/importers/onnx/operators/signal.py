@@ -82,10 +82,10 @@ def _mel_weight_matrix(
 ) -> Tensor:
     """Triangles of weights over the frequencies of a spectrum, evenly apart in mels."""
     count, size, sampling = int(bins), int(length), float(rate)
+    expect_small(size * count, "weights of mels")
     first, last = (2595 * np.log10(1 + float(v) / 700) for v in (low, high))
     mels = first + np.arange(count + 2) * (last - first) / (count + 2)
     places = ((size + 1) * (700 * (10 ** (mels / 2595) - 1)) // sampling).astype(int)
-    expect_small(size * count, "weights of mels")
     matrix = np.zeros((size // 2 + 1, count))
     for i in range(count):
         lower, centre, upper = places[i : i + 3]

@@ -98,3 +98,44 @@ def efficient_attention_backward(
         raise fail("the gradient of attention by its mask")
     own = F.narrow(logsumexp, -1, 0, query.size(-2))
     return [*_gradients(grad, (query, key, value), result, own, mask, options), None]
+
+
+def _heads(x: Any, count: int) -> Any:
+    """Rows as rows of each head."""
+    batch, length, width = x.sizes()
+    return F.transpose(F.reshape(x, (batch, length, count, width // count)), 1, 2)
+
+
+def _expanded_mask(mask: Any, kind: int | None) -> Any:
+    """A mask of what is left out, of queries and keys, of the keys of each row, or whole, as one of what is kept."""
+    if mask is None:
+        return None
+    shown = F.logical_not(F.cast(mask, dtypes.bool_))
+    return F.unsqueeze(F.unsqueeze(shown, 1), 1) if kind == 1 else shown
+
+
+@aten("_transformer_encoder_layer_fwd.default")
+def encoder_layer(
+    src: Any, width: int, heads: int, qkv_weight: Any, qkv_bias: Any, out_weight: Any, out_bias: Any, use_gelu: bool,
+    norm_first: bool, eps: float, norm_weight_1: Any, norm_bias_1: Any, norm_weight_2: Any, norm_bias_2: Any,
+    weight_1: Any, bias_1: Any, weight_2: Any, bias_2: Any, mask: Any = None, mask_type: int | None = None,
+) -> Any:  # fmt: skip
+    """A layer of a transformer without dropout."""
+
+    def attended(x: Any) -> Any:
+        q, k, v = (_heads(part, heads) for part in F.chunk(F.linear(x, qkv_weight, qkv_bias), 3, -1))
+        result = scaled_dot_product_attention(q, k, v, _expanded_mask(mask, mask_type))
+        return F.linear(F.reshape(F.transpose(result, 1, 2), x.sizes()), out_weight, out_bias)
+
+    def forwarded(x: Any) -> Any:
+        inner = F.linear(x, weight_1, bias_1)
+        return F.linear(F.gelu(inner) if use_gelu else F.relu(inner), weight_2, bias_2)
+
+    parts = ((attended, norm_weight_1, norm_bias_1), (forwarded, norm_weight_2, norm_bias_2))
+    x = src
+    for part, weight, bias in parts:
+        if norm_first:
+            x = F.add(x, part(F.layer_norm(x, [width], weight, bias, eps)))
+        else:
+            x = F.layer_norm(F.add(x, part(x)), [width], weight, bias, eps)
+    return x

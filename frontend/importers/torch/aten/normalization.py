@@ -6,7 +6,7 @@ from typing import Any
 
 from oneflow.frontend import functional as F  # noqa: N812
 from oneflow.frontend.core.dispatch import dispatch_all
-from oneflow.frontend.importers.torch.aten.gradients import wanted
+from oneflow.frontend.importers.torch.aten.gradients import pulled_back, wanted
 from oneflow.frontend.importers.torch.table import aten
 
 
@@ -174,3 +174,14 @@ def native_batch_norm_backward(
 def weight_norm(v: Any, g: Any, dim: int = 0) -> Any:
     others = [axis for axis in range(v.rank) if axis != dim]
     return F.mul(v, F.div(g, F.norm(v, 2, others, keepdim=True)))
+
+
+@aten("_weight_norm_interface.default")
+def weight_norm_interface(v: Any, g: Any, dim: int = 0) -> Any:
+    norm = F.norm(v, 2, [axis for axis in range(v.rank) if axis != dim], keepdim=True)
+    return [F.mul(v, F.div(g, norm)), norm]
+
+
+@aten("_weight_norm_interface_backward.default")
+def weight_norm_interface_backward(grad: Any, v: Any, g: Any, norms: Any, dim: int) -> Any:
+    return pulled_back(lambda v, g: weight_norm(v, g, dim), grad, v, g)

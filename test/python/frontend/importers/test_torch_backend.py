@@ -57,6 +57,48 @@ def test_sequences_of_every_length_need_two_programs_at_most():
     assert counters["stats"]["unique_graphs"] <= 2
 
 
+@pytest.mark.parametrize("norm_first, activation", [(True, "gelu"), (False, "relu")])
+def test_the_operator_of_a_whole_encoder_layer(norm_first, activation):
+    """PyTorch's shortcut in evaluation mode, with masks of keys and of pairs."""
+    layer = nn.TransformerEncoderLayer(
+        8, 2, 16, activation=activation, batch_first=True, norm_first=norm_first
+    ).eval()
+    x, hidden = torch.randn(2, 4, 8), torch.tensor([[False] * 4, [False, False, True, True]])
+    causal = torch.triu(torch.ones(4, 4, dtype=torch.bool), 1)
+    compiled = torch.compile(layer, backend="oneflow", options={"fallback": False})
+    with torch.no_grad():
+        for masks in ({}, {"src_mask": causal}, {"src_key_padding_mask": hidden}):
+            check(layer(x, **masks)[:, :2], compiled(x, **masks)[:, :2])
+
+
+def test_padding_up_to_a_multiple_of_any_length():
+    def padded(x):
+        return nn.functional.pad(x, (0, 0, 1, -x.shape[0] % 4), value=2.0).exp()
+
+    compiled = torch.compile(padded, backend="oneflow", dynamic=True, options={"fallback": False})
+    for length in (5, 6, 8):
+        x = torch.randn(length, 2)
+        check(padded(x), compiled(x))
+
+
+def test_weights_as_norms_and_directions():
+    layer = nn.utils.parametrizations.weight_norm(nn.Linear(3, 2), dim=0)
+    eager = copy.deepcopy(layer)
+    compiled = torch.compile(layer, backend="oneflow", options={"fallback": False})
+    x = torch.randn(4, 3)
+    check(step(eager, eager, x), step(compiled, layer, x))
+
+
+def test_constants_of_the_graph():
+    """A tensor that the function makes is a constant of the graph, whose elements are read while PyTorch traces."""
+
+    def scaled(x):
+        return x / torch.sqrt(torch.tensor(8.0, dtype=torch.float) * 2)
+
+    compiled = torch.compile(scaled, backend="oneflow", options={"fallback": False})
+    check(scaled(torch.ones(3)), compiled(torch.ones(3)))
+
+
 def test_mutation_and_aliasing_are_those_of_pytorch():
     def function(x, y):
         x.add_(y)

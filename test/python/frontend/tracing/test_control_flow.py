@@ -5,7 +5,7 @@ import pytest
 
 import oneflow as flow
 from oneflow.lowering.pipelines import pipeline_between
-from oneflow.passes.pipeline import Pipeline
+from oneflow.passes.pipeline import Pipeline, PipelineFailure
 from oneflow.runtime.sized import compile_program
 
 RNG = np.random.default_rng(0)
@@ -293,17 +293,61 @@ def test_a_body_is_lowered_once_for_every_step_on_a_gpu():
     assert "in range(9)" in plan and plan.count("run.launch") == 1
 
 
-def test_ranks_compute_bodies_on_whole_tensors():
-    """Sequences that are split are gathered, and the ranks choose the same branch."""
+@pytest.mark.parametrize("split", [0, 1, 2])
+def test_bodies_of_global_tensors(split):
+    """Split sequences, and ranks that choose the same branch."""
     two = flow.placement("cpu", ranks=[0, 1])
 
     def run(x, w):
         last, ys = flow.scan(cell(w), flow.zeros(2, 3), x)
-        return last, ys, flow.cond(last.sum() > 99, lambda: last, lambda: last * 2)
+        n = flow.while_loop(lambda s: s[0].sum() < 30, lambda s: (s[0] * 2, s[1] + 1), (x.abs(), flow.tensor(0)))[1]
+        return last, ys, n, flow.cond(last.sum() > 99, lambda: last, lambda: last * 2)
 
-    split = flow.compile(lambda x, w: run(x.to_global(sbp=flow.sbp.split(1)), w), placement=two)
-    for got, want in zip(split(X, W), run(flow.tensor(X), flow.tensor(W)), strict=True):
+    placed = flow.compile(lambda x, w: run(x.to_global(sbp=flow.sbp.split(split)), w), placement=two)
+    for got, want in zip(placed(X, W), run(flow.tensor(X), flow.tensor(W)), strict=True):
         np.testing.assert_allclose(np.asarray(got), want.numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_loops_on_a_part_of_the_ranks():
+    """Each placement runs its own loop, whose body has constants; a body is on one placement."""
+    parts = [flow.placement("cpu", ranks=[0, 1]), flow.placement("cpu", ranks=[2])]
+    split = [flow.sbp.split(1), flow.sbp.broadcast]
+
+    def layers(xs, w, place):
+        for at, sbp in zip(parts, split, strict=True):
+            xs = flow.scan(
+                lambda h, x: ((h @ w + x + flow.ones(2, 3)).tanh(),) * 2, flow.zeros(2, 3), place(xs, at, sbp)
+            )[1]
+        return xs
+
+    def crossing(xs, w):
+        return flow.scan(lambda h, x: (h, x.to_global(parts[1], flow.sbp.broadcast)), flow.zeros(2, 3), xs)[1]
+
+    three = flow.placement("cpu", ranks=[0, 1, 2])
+    placed = flow.compile(lambda x, w: layers(x, w, lambda x, at, sbp: x.to_global(at, sbp)), placement=three)
+    want = layers(flow.tensor(X), flow.tensor(W), lambda x, at, sbp: x)
+    np.testing.assert_allclose(np.asarray(placed(X, W)), want.numpy(), rtol=1e-5, atol=1e-6)
+    with pytest.raises(PipelineFailure, match="expected bodies on one placement"):
+        flow.compile(lambda x, w: crossing(x.to_global(parts[0], flow.sbp.broadcast), w), placement=three)(X, W)
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "GRU"])
+def test_a_recurrent_layer_over_split_sequences_is_one_loop(kind):
+    """Gradients of the parameters, with a batch that is split unevenly."""
+    two = flow.placement("cpu", ranks=[0, 1])
+    layer = getattr(flow.nn, kind)(3, 4)
+    xs = RNG.standard_normal((4, 5, 3)).astype(np.float32)
+    weights = list(layer.parameters())
+
+    def step(x):
+        grads = flow.autograd.grad(layer(x)[0].square().sum(), weights)
+        return [layer(x)[0], *grads]
+
+    placed = flow.compile(lambda x: step(x.to_global(sbp=flow.sbp.split(1))), placement=two)
+    want = step(flow.tensor(xs))
+    for got, wanted in zip(placed(xs), want, strict=True):
+        np.testing.assert_allclose(np.asarray(got), wanted.detach().numpy(), rtol=1e-4, atol=1e-5)
+    assert "oneflow.scan" in placed.ir("oneflow")
 
 
 def test_a_program_of_dynamic_sizes_is_compiled_for_each():

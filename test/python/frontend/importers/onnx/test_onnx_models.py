@@ -1,5 +1,6 @@
 """ONNX models as programs: inputs, parameters, shapes from values, control flow, functions; and bad models."""
 
+import contextlib
 import copy
 import subprocess
 import sys
@@ -297,7 +298,7 @@ BAD_MODELS = {
     ),
     "two of one name": (
         model([node("Abs", "x", "y"), node("Neg", "x", "y")], [("x", F32, [2])], [("y", F32, [2])]),
-        "gives 'y', which another node gives, too",
+        "gives 'y', which an input, constant or another node gives, too",
     ),
     "no results": (model([node("Abs", "x", "y")], [("x", F32, [2])], []), "expected a model with results"),
     "operator that is no text": (
@@ -340,6 +341,49 @@ BAD_MODELS = {
               {"n": np.zeros(0, np.float32), "s": np.array([2**40])}),
         r"node 'Resize of x n n s' .*at most 67108864 elements along a resized axis",
     ),
+    "result beyond memory": (
+        model([node("ConstantOfShape", "n", "y")], [("x", F32, [2])], [("y", F32, None)],
+              {"n": np.array([2**40, 2**10])}),
+        r"node 'ConstantOfShape of n' .*bytes, the memory of this machine, got tensor<1099511627776x1024xf32>",
+    ),
+    "array of the host beyond memory": (
+        model([node("MelWeightMatrix", "n n r a b", "y")], [("x", F32, [2])], [("y", F32, None)],
+              {"n": np.array(2**30), "r": np.array(8000), "a": np.float32(0), "b": np.float32(4000)}),
+        r"node 'MelWeightMatrix of .*at most 67108864 weights",
+    ),
+    "too many dimensions": (
+        model([node("Unsqueeze", "x n", "y")], [("x", F32, [2])], [("y", F32, None)], {"n": np.arange(99)}),
+        r"node 'Unsqueeze of x n' .*at most 64 dimensions",
+    ),
+    "no operands": (
+        model([node("Relu", "", "y")], [("x", F32, [2])], [("y", F32, [2])]),
+        r"\(Relu, version 17\): expected the operands x, got 0",
+    ),
+    "no attribute": (
+        model([node("Cast", "x", "y")], [("x", F32, [2])], [("y", F32, [2])]),
+        r"node 'Cast of x' .*expected the attribute 'to'",
+    ),
+    "empty step": (
+        model([node("Range", "n b n", "y")], [("x", F32, [2])], [("y", F32, None)],
+              {"n": np.array(0), "b": np.array(9)}),
+        r"node 'Range of n b n' .*expected a step other than 0",
+    ),
+    "labels of nothing": (
+        model([node("Einsum", "x", "y", equation="i->k")], [("x", F32, [2])], [("y", F32, None)]),
+        r"node 'Einsum of x' .*different labels of operands in the result of 'i->k'",
+    ),
+    "constant that a node gives": (
+        model([node("Neg", "x", "w")], [("x", F32, [2])], [("w", F32, [2])], {"w": np.ones(2, np.float32)}),
+        "gives 'w', which an input, constant or another node gives, too",
+    ),
+    "input that a node gives": (
+        model([node("Neg", "x", "x")], [("x", F32, [2])], [("x", F32, [2])]),
+        "gives 'x', which an input, constant or another node gives, too",
+    ),
+    "inputs of one name": (
+        model([node("Neg", "x", "y")], [("x", F32, [2])] * 2, [("y", F32, [2])]),
+        "different names for the inputs of the graph .*'x' twice",
+    ),
     "endless loop": (
         model(
             [helper.make_node("Loop", ["n", ""], ["y"], body=model(
@@ -371,6 +415,47 @@ def test_functions_that_call_themselves_are_refused():
     made.opset_import.append(helper.make_opsetid("own", 1))
     with pytest.raises(flow.OneFlowError, match="does one call itself"):
         flow.from_onnx(made)(np.ones(2, np.float32))
+
+
+def test_functions_that_double_are_refused_unexpanded():
+    """Each of 40 functions calls the one before it twice."""
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
+    functions = [helper.make_function("own", "F0", ["a"], ["b"], [node("Relu", "a", "b")], imports)]
+    for i in range(1, 40):
+        twice = [helper.make_node(f"F{i - 1}", [x], [y], domain="own") for x, y in (("a", "t"), ("t", "b"))]
+        functions.append(helper.make_function("own", f"F{i}", ["a"], ["b"], twice, imports))
+    start = helper.make_node("F39", ["x"], ["y"], domain="own")
+    made = model([start], [("x", F32, [2])], [("y", F32, [2])], functions=functions)
+    made.opset_import.append(helper.make_opsetid("own", 1))
+    with pytest.raises(flow.OneFlowError, match=r"own\.F\d+.*at most 1048576 nodes in a model"):
+        flow.from_onnx(made)
+
+
+def test_names_are_no_identifiers():
+    """Names with spaces, quotes, line ends and nothing that is a letter, in programs too."""
+    for name in ("a b", "1", 'quo"te', "new\nline", "x/y:0", "%x", "\x00", "..", "名"):
+        made = model([], [(name, F32, [2])], [("y" + name, F32, [2])], {"w" + name: np.full(2, 3, np.float32)})
+        made.graph.node.append(helper.make_node("Mul", [name, "w" + name], ["y" + name], name=name))
+        program = flow.from_onnx(made)
+        np.testing.assert_array_equal(program(np.ones(2, np.float32)), [3, 3])
+        assert list(program.state_dict()) == ["w" + name] and "oneflow." in str(program.trace())
+
+
+def test_an_error_of_a_run_names_the_node():
+    made = model([node("Gather", "x i", "y")], [("x", F32, [2]), ("i", I64, [1])], [("y", F32, [1])])
+    with pytest.raises(Exception, match=r"node 'Gather of x i' \(Gather, version 17\).*position in \[0, 2\), got 99"):
+        flow.from_onnx(made)(np.ones(2, np.float32), np.array([99]))
+
+
+def test_no_part_of_a_model_ends_the_process():
+    """Models that are cut anywhere, or have a wrong byte, run or are refused."""
+    whole = perceptron().SerializeToString()
+    rng = np.random.default_rng(0)
+    for number in range(60):
+        at = int(rng.integers(len(whole)))
+        broken = whole[:at] if number % 2 else whole[:at] + bytes([int(rng.integers(256))]) + whole[at + 1 :]
+        with contextlib.suppress(flow.OneFlowError):
+            flow.from_onnx(broken).run({"x": X}, eager=True)
 
 
 def external(tmp_path, location, **entries):

@@ -1,0 +1,175 @@
+"""Inference of functions on one placement: signatures for every operator, and for the bodies that operators run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from oneflow.dialect._mlir import ir
+from oneflow.dialect.nd_sbp import Mesh, NdSbp, broadcast, write_nd_sbp
+from oneflow.passes.base import PassError
+from oneflow.passes.sbp import annotations as notes
+from oneflow.passes.sbp.auto import choose_cheapest
+from oneflow.passes.sbp.bodies import Bodies
+from oneflow.passes.sbp.cost import Choice, Costs
+from oneflow.passes.sbp.graph import Graph, GraphReader, Node, operations_in
+from oneflow.passes.sbp.greedy import choose_greedily
+from oneflow.passes.sbp.placements import assign_placements
+from oneflow.passes.sbp.sharded_decomposition import decomposable_operators, decompose_operators, operators_to_reshard
+from oneflow.passes.sbp.submeshes import crosses, placement_of, placements_of
+from oneflow.passes.structure import Function, Structure
+
+
+@dataclass
+class Inference:
+    """Infers the functions of a program on the placement of `reader`.
+
+    Attributes:
+        strategy: "greedy" or "auto".
+        time_limit: how many seconds the solver may take for a function.
+        structure: the program.
+        reader, costs: of the placement.
+        watch: is called with each function that has been inferred.
+    """
+
+    strategy: str
+    time_limit: float
+    structure: Structure
+    reader: GraphReader
+    costs: Costs
+    watch: Callable[[Function, Graph, Choice], None]
+    bodies: Bodies = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.bodies = Bodies(self.structure, self.reader, self.costs, self._infer_body, self._write)
+
+    def run(self, function: Function) -> None:
+        """Annotates a function, and its operators, on the placement.
+
+        Raises:
+            PassError: an annotation or a shape is not allowed, or memory does not suffice.
+        """
+        self._write(function, *self._infer(function))
+
+    def _write(self, function: Function, graph: Graph, choice: Choice) -> None:
+        self.bodies.write_bodies(graph, choice)
+        write_choice(function, graph, choice, self.reader)
+        self.watch(function, graph, choice)
+
+    def _infer_body(self, function: Function) -> tuple[Graph, Choice]:
+        """The graph and the signatures of a copy of a body, all of which is on this placement.
+
+        Raises:
+            PassError: a part of it is on another placement.
+        """
+        assign_placements(function, self.reader.submeshes, self.reader.registry)
+        elsewhere = next((op for op in operations_in(function) if crosses(op)), None)
+        if elsewhere is not None:
+            here, there = (self.reader.submeshes[p] for p in (self.reader.place, placement_of(elsewhere)))
+            raise PassError(
+                f"{elsewhere.name}: expected bodies on one placement, {here}, got a cast to {there}; move the tensor"
+                " before or after",
+                elsewhere.location,
+            )
+        return self._infer(function)
+
+    def _infer(self, function: Function) -> tuple[Graph, Choice]:
+        """The graph of a function, in which operators may have been decomposed, and its signatures."""
+        end = time.monotonic() + self.time_limit
+        graph, choice = self._solve(function, end)
+        while decomposable := self._operators_to_decompose(function, graph, choice, end):
+            self._decompose(function, decomposable)
+            graph, choice = self._solve(function, end)
+        return graph, choice
+
+    def _solve(self, function: Function, end: float) -> tuple[Graph, Choice]:
+        """The graph of a function as it is, and its signatures; those of operators with bodies are found by turns."""
+        graph = self.reader.read(function)
+        choice = self._choose(function, graph, end)
+        while self.bodies.offer(graph, choice, replaces=self.strategy == "greedy"):
+            choice = self._choose(function, graph, end)
+        return graph, choice
+
+    def _operators_to_decompose(self, function: Function, graph: Graph, choice: Choice, end: float) -> list[Node]:
+        """The operators to decompose: with the greedy strategy those whose operands would have to be resharded."""
+        registry = self.reader.registry
+        if self.strategy == "greedy":
+            return operators_to_reshard(graph, choice, registry)
+        nodes = decomposable_operators(graph, registry)
+        return nodes if nodes and self._is_cheaper_decomposed(function, graph, choice, end) else []
+
+    def _is_cheaper_decomposed(self, function: Function, graph: Graph, choice: Choice, end: float) -> bool:
+        """Whether the decomposed operators cost less, in transfers and computation, than the operators themselves."""
+        with function.op.location:
+            copy = ir.Module.parse(function.op.parent.get_asm(assume_verified=True))
+        twin = Structure.of(copy.operation).functions[function.name]
+        other = self.reader.read(twin)
+        while nodes := decomposable_operators(other, self.reader.registry):
+            self._decompose(twin, nodes)
+            other = self.reader.read(twin)
+        chosen = self._choose(twin, other, end)
+        return self.costs.total(other, chosen) < self.costs.total(graph, choice)
+
+    def _decompose(self, function: Function, nodes: list[Node]) -> None:
+        """Decomposes operators; the new operators get the placement of the old ones."""
+        decompose_operators(nodes, self.reader.registry)
+        if len(self.reader.submeshes) > 1:
+            assign_placements(function, self.reader.submeshes, self.reader.registry)
+
+    def _choose(self, function: Function, graph: Graph, end: float) -> Choice:
+        greedy = choose_greedily(graph, self.costs.mesh)
+        if self.strategy == "greedy":
+            return greedy
+        cheapest = choose_cheapest(graph, self.costs, greedy, max(0.0, end - time.monotonic()))
+        if cheapest is None:
+            raise PassError(
+                f"@{function.name}: no choice of signatures was found whose tensors fit in"
+                f" memory={self.costs.machine.memory} GB on each device (greedily chosen ones need"
+                f" {self.costs.memory(graph, greedy) / 1e9:.3g} GB); raise memory or time-limit, or use a"
+                " larger mesh",
+                function.op.location,
+            )
+        return cheapest
+
+
+def write_choice(function: Function, graph: Graph, choice: Choice, reader: GraphReader) -> None:
+    """Annotates a function, and its operators, with what was chosen on a placement."""
+    arguments: list[NdSbp] = []
+    results: list[NdSbp] = []
+    for node in graph.nodes:
+        signature = choice[node]
+        if node.role == "argument":
+            arguments += signature.outputs
+        elif node.role == "result" and node.op == function.returns[0]:
+            results += signature.inputs
+        elif node.role == "operator":
+            notes.write_operation(node.op, signature.inputs, signature.outputs)
+        elif node.role == "sent":
+            notes.write_side(node.op, notes.IN, signature.inputs)
+        elif node.role == "received":
+            notes.write_side(node.op, notes.OUT, signature.outputs)
+    _annotate(function, notes.ARGUMENTS, function.inputs, arguments, reader)
+    _annotate(function, notes.RESULTS, function.results, results, reader)
+
+
+def _annotate(
+    function: Function, name: str, types: Sequence[ir.Type], layouts: Sequence[NdSbp], reader: GraphReader
+) -> None:
+    """States the layouts of arguments or results on a placement.
+
+    Arguments and results of a declaration that have no layout are repeated.
+    """
+    rest = iter(layouts)
+    stated = notes.read_values(function.op, name, len(types))
+    places = placements_of(function.op, name, len(types))
+    nds = [
+        _layout(t, old, rest, reader.mesh) if place == reader.place else old
+        for t, old, place in zip(types, stated, places, strict=True)
+    ]
+    attributes = [{} if nd is None else {notes.ND_SBP: write_nd_sbp(nd)} for nd in nds]
+    notes.annotate_values(function.op, name, len(types), attributes.__getitem__)
+
+
+def _layout(kind: ir.Type, stated: NdSbp | None, rest: Iterator[NdSbp], mesh: Mesh) -> NdSbp | None:
+    return next(rest, stated or broadcast(mesh)) if notes.is_tensor(kind) else None
