@@ -122,8 +122,8 @@ class Operator:
     - `oneflow_name`: what OneFlow calls it, where MLIR takes no such name; programs may have either.
     - `pure`: whether calls may be removed, merged and reordered.
     - `traits`: properties that mechanisms query (`"random"`; `"barrier"`: users of the result wait for all operands;
-      `"boxing"`: the operator is expanded into casts of layouts before inference of SBP; `"external"`: the operator is
-      expanded into operators with external kernels).
+      `"boxing"`: expansion into casts of layouts before SBP is inferred; `"external"`: expansion into operators with
+      external kernels).
     - `where`: the file and line of the definition.
     """
 

@@ -11,7 +11,7 @@ from types import ModuleType
 
 from oneflow.frontend import cuda
 from oneflow.frontend.core.devices import COMPILE_OPTIONS
-from oneflow.lowering.triton.names import AUTOTUNE, DETERMINISTIC, PRECISION
+from oneflow.lowering.options import AUTOTUNE, DETERMINISTIC, PRECISION
 
 __all__ = ["CudaSettings", "CudnnSettings", "MatmulSettings"]
 

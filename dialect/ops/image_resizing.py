@@ -136,7 +136,8 @@ def _resized(x: Any, in_size: Any, most: Any, of_image: Callable[..., Any], kind
         height, width = of_image(*image.shape[:2])
         if height > most[0] or width > most[1]:
             raise DataError(f"expected a result of at most {most[0]} x {most[1]} pixels, got {height} x {width}")
-        return resize(image, height, width, kind)
+        made: np.ndarray = resize(image, height, width, kind)
+        return made
 
     out, sizes = padded(mapped(resized, images), (len(x), *most, x.shape[3]), x.dtype)
     before = np.array([image.shape[:2] for image in images], np.float64).reshape(-1, 2)

@@ -32,7 +32,8 @@ def fill(shape: tuple[int, int], polygons: list[np.ndarray]) -> np.ndarray:
                 crossing = (x0 + (rows - y0) * ((x1 - x0) / (y1 - y0)))[:, None]
                 before[rows] += crossing < columns
                 up_to[rows] += crossing <= columns
-    return edges | (before % 2 == 1) | (up_to % 2 == 1)
+    filled: np.ndarray = edges | (before % 2 == 1) | (up_to % 2 == 1)
+    return filled
 
 
 def _draw(pixels: np.ndarray, x0: int, y0: int, x1: int, y1: int) -> None:
