@@ -82,7 +82,7 @@ class Stream:
         except driver.OutOfMemoryError:
             clear_result_pools(self.device)
             free_cached(self.device)
-            driver.wait()  # memory freed on other streams is available once they have got to the free
+            driver.wait()  # memory freed on other streams is available once these streams have reached the free
             return driver.allocate(size, self.handle)
 
     def cached_bytes(self) -> int:
@@ -235,7 +235,7 @@ class ResultPool:
             self.known.add(self)
 
     def take(self) -> int | None:
-        """A free block; None if there is none. Another thread may clear the pool at the same time."""
+        """A free block; None if no block is free. Another thread may clear the pool at the same time."""
         try:
             return self.addresses.pop()
         except IndexError:
