@@ -1,13 +1,13 @@
-"""The scalar algebra: what one element of a result is, written once for every backend.
+"""The scalar algebra: one element of a result as an expression, written once for every backend.
 
 A scalar body is a Python function over `Expr` operands:
 
     lambda x, *, alpha: where(x > 0, x, alpha * x)
 
-Called with `Expr` leaves it builds a small expression graph, which `evaluate.py` (NumPy, for folding), `lowering/`
-(arith and math) and `derivative.py` read. A node is a kind, its arguments and its element type; nodes are equal when
-they are the same object. Floats of 16 bits never appear inside: bodies are instantiated with f32 operands for them.
-Floats of 8 bits are read, chosen by `select` and converted; all else refuses them.
+Called with `Expr` leaves the body builds a small expression graph, which `evaluate.py` (NumPy, for folding),
+`lowering/` (arith and math) and `derivative.py` read. A node is a kind, its arguments and its element type; nodes are
+equal when they are the same object. Floats of 16 bits never appear inside: bodies are instantiated with f32 operands
+for them. Floats of 8 bits are read, chosen by `select` and converted; all else refuses them.
 Laws that every backend keeps: `max` and `min` propagate NaN; integer `floordiv` and `rem` by zero give 0 (NumPy's
 result); integer arithmetic wraps; `rem` has the sign of the dividend (C's fmod); shifts by the width or more give 0
 (or the sign); `rint` rounds half to even.
@@ -43,7 +43,7 @@ Number = bool | int | float
 
 
 class BodyError(TypeError):
-    """A body that the algebra does not take: what was expected, what came."""
+    """An illegal body: the text states what was expected and what was given."""
 
 
 class Expr:
@@ -127,7 +127,7 @@ class Expr:
         return binary("ge", self, other)
 
     def combine(self, kind: str, a: Operand, b: Operand) -> Expr:
-        """The node `kind(a, b)`: what sizes of any kind can do."""
+        """The node `kind(a, b)`: the arithmetic of sizes of any kind."""
         return binary(kind, a, b)
 
     def eq(self, other: Operand) -> Expr:
@@ -175,7 +175,7 @@ def _number_like(x: Expr, number: Number) -> Expr:
 
 
 def _pair(a: Operand, b: Operand) -> tuple[Expr, Expr]:
-    """Both operands as nodes of one type; a number takes the type of the other side."""
+    """Both operands as nodes of one type; a number has the type of the other operand."""
     if isinstance(a, Expr) and not isinstance(b, Expr):
         return a, _number_like(a, b)
     if isinstance(b, Expr) and not isinstance(a, Expr):
@@ -190,7 +190,7 @@ def _expect_fitting(kind: str, dtype: DType) -> None:
     if dtype.is_stored_only:
         raise BodyError(f"expected a type that is computed with for {kind}, got {dtype}: cast it, to f32 for example")
     if kind in FLOATS_ONLY and not dtype.is_inexact:
-        raise BodyError(f"expected a float for {kind}, got {dtype}: cast it, or divide integers by //")
+        raise BodyError(f"expected a float for {kind}, got {dtype}: cast the operand, or divide integers by //")
 
 
 def unary(kind: str, x: Expr) -> Expr:
@@ -223,7 +223,7 @@ def _fold_positions(kind: str, a: Expr, b: Expr) -> Expr | None:
 
 
 def binary(kind: str, a: Operand, b: Operand) -> Expr:
-    """The node `kind(a, b)`; a number takes the type of the other operand."""
+    """The node `kind(a, b)`; a number has the type of the other operand."""
     left, right = _pair(a, b)
     _expect_fitting(kind, left.dtype)
     if kind in COMPARE:

@@ -1,3 +1,3 @@
-"""Python functions become programs: eager mode, tracing, the functional API, compiled functions. `api.py` lists what
+"""Python functions as programs: eager mode, tracing, the functional API, compiled functions. `api.py` lists what
 `import oneflow as flow` offers.
 """

@@ -1,4 +1,4 @@
-"""What `import oneflow as flow` offers."""
+"""The names of `import oneflow as flow`."""
 
 from oneflow.dialect import scalar
 from oneflow.dialect.dtypes import (

@@ -1,7 +1,8 @@
-"""Checkpoints: everything that a training run needs to go on bit for bit, in one file that is written atomically.
+"""Checkpoints: the complete state of a training run for a bitwise equal continuation, in one file that is written
+atomically.
 
 checkpoint = flow.Checkpoint("run.safetensors", model=model, optimizer=optimizer, schedule=schedule)
-state = checkpoint.load()             # None where there is no file yet
+state = checkpoint.load()             # None without a file
 first = state["step"] if state else 0
 ...
 checkpoint.save(step=step)
@@ -38,14 +39,14 @@ class Checkpoint:
     def save(self, **values: Any) -> None:
         """Writes the present states, and `values`: nested tensors, arrays and plain values.
 
-        If the program is killed meanwhile, the file stays as it was.
+        If the program is killed during the write, the file keeps its previous content.
         """
         self.path.parent.mkdir(parents=True, exist_ok=True)
         states = {name: part.state_dict() for name, part in self.parts.items()}
         save({"parts": states, "random": get_rng_state(), "values": values}, self.path)
 
     def load(self) -> dict[str, Any] | None:
-        """Loads the state of every part from the file; gives the values of the caller, None without a file.
+        """Loads the state of every part from the file; returns the values of the caller, None without a file.
 
         Raises:
             ValueError: the file is no checkpoint, or has other parts.

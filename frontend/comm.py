@@ -1,7 +1,7 @@
 """`flow.comm`: collectives between the processes of a job on tensors of each process, in place.
 
-Alone, without a launcher, a process is rank 0 of 1. The tensors of all ranks have one shape and element type. Data on
-a device goes through the host.
+Without a launcher, a process is rank 0 of 1. The tensors of all ranks have one shape and element type. Data on
+a device are copied through the host.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def all_to_all(output_tensor_list: Sequence[EagerTensor], input_tensor_list: Seq
 
 
 def barrier() -> None:
-    """Waits until all ranks have come here."""
+    """Waits until all ranks have called this function."""
     _summed(np.zeros(1, np.int64))
 
 
@@ -123,7 +123,7 @@ def scatter(tensor: EagerTensor, scatter_list: Sequence[EagerTensor] | None = No
 
 
 def send(tensor: EagerTensor, dst: int, send_meta: bool = True) -> None:
-    """Sends the tensor to rank `dst`, which calls `recv`; with `send_meta` its shape and element type before it."""
+    """Sends the tensor to rank `dst`, which calls `recv`; with `send_meta` its shape and element type first."""
     _check_rank(dst, "send", other=True)
     array = _read(tensor, "send")
     messages = [(dst, np.ascontiguousarray(array).reshape(-1))]
@@ -143,9 +143,9 @@ def recv(
     *,
     out: EagerTensor | None = None,
 ) -> EagerTensor:
-    """The tensor that rank `src` sends: of the given shape and element type, or of those that were sent before it.
+    """The tensor that rank `src` sends: of the given shape and element type, or of those that were sent first.
 
-    With `out` it is written there.
+    With `out` the tensor is written there.
     """
     _check_rank(src, "recv", other=True)
     if (shape is None) != (dtype is None):
@@ -174,7 +174,7 @@ def _read(tensor: Any, name: str) -> np.ndarray:
     """The values of a tensor of this process.
 
     Raises:
-        OneFlowError: it is none, or a function is being traced.
+        OneFlowError: the value is no tensor, or a function is being traced.
     """
     if not isinstance(tensor, EagerTensor) or not current_builder().eager or tensor.is_global:  # type: ignore[attr-defined]
         raise fail(

@@ -39,7 +39,7 @@ def get_local_rank() -> int:
 
 
 def get_node_size() -> int:
-    """The number of machines of the job, if each runs as many ranks as this one.
+    """The number of machines of the job, if each runs as many ranks as this machine.
 
     Raises:
         WorldError: there is a launcher, but mpi4py is not installed.

@@ -6,7 +6,7 @@
 
 `folder/user_relu/` holds `user_relu_cpp_def.cpp` (the registrations of `user_relu_forward`, and if it is
 differentiated of `user_relu_backward`), `user_relu_py_api.py` (functions around them), `user_relu_py_kernel.py`
-(`forward(args)` and `backward(args)` on NumPy arrays) and `user_relu_cpp_kernel.cpp`, as far as they are asked for.
+(`forward(args)` and `backward(args)` on NumPy arrays) and `user_relu_cpp_kernel.cpp`, as far as requested.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ library = lazy("oneflow.runtime.user_ops.library")
 
 
 class CustomOpModule:
-    """The folder of one operator; `build_load` builds and loads what was asked for."""
+    """The folder of one operator; `build_load` builds and loads the requested parts."""
 
     def __init__(self, op_type_name: str, module_path: str) -> None:
         self.name, self.folder = op_type_name, Path(module_path) / op_type_name
@@ -60,7 +60,7 @@ class CustomOpModule:
         return self
 
     def build_load(self) -> CustomOpModule:
-        """Compiles and loads what was asked for.
+        """Compiles and loads the requested parts.
 
         Raises:
             LibraryError: a source does not compile or registers something wrong, or a kernel is missing.
@@ -108,7 +108,7 @@ def _import(path: Path) -> ModuleType:
 
 
 def _set_kernels(name: str, path: Path) -> None:
-    """Makes the functions of a file the kernels of the operators with their names."""
+    """Registers the functions of a file as the kernels of the operators with their names."""
     if f"{name}_forward" not in REGISTRY:
         raise library.LibraryError(
             f"{path}: expected an operator {name}_forward for its kernel; register it and call cpp_def()"

@@ -35,7 +35,7 @@ def _scale(norm: str | None, forward: bool, sizes: Sequence[Dim]) -> dict[str, A
     """The attributes of the factor of a transform of these sizes.
 
     Raises:
-        OneFlowError: there is no such norm, or a size is dynamic.
+        OneFlowError: the norm is unknown, or a size is dynamic.
     """
     name = norm or "backward"
     if name not in _NORMS:
@@ -49,7 +49,7 @@ def _scale(norm: str | None, forward: bool, sizes: Sequence[Dim]) -> dict[str, A
 
 
 def _dims(x: Tensor, s: Dims, dim: Dims) -> tuple[list[int], list[int]]:
-    """The transformed dimensions and their sizes, -1 for those that are kept.
+    """The transformed dimensions and their sizes, -1 for sizes that are kept.
 
     Raises:
         OneFlowError: a dimension is given twice, or there are more sizes than dimensions.
@@ -179,7 +179,7 @@ def irfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = No
 
 
 def rfftn(input: Any, s: Dims = None, dim: Dims = None, norm: str | None = None) -> Tensor:
-    """The transform of reals along several dimensions, the last of them half."""
+    """The transform of reals along several dimensions, with half of the last dimension."""
     return _from_real(input, s, dim, norm, True, "rfftn")
 
 

@@ -74,9 +74,9 @@ class Functions:
         return function
 
     def _advice(self, name: str) -> str:
-        """What to do about a name that no function has."""
+        """The remedy for an unknown name."""
         if name in self._unbound:
-            return f": it is declared at {self._unbound[name].where} for C++ alone; write bind_python: True there"
+            return f": the declaration at {self._unbound[name].where} is for C++ only; write bind_python: True there"
         near = suggestion(name, self._entries)
         return near or "; load the file that declares it with flow.config.load_functional_api(path)"
 
@@ -114,7 +114,7 @@ def _read(builder: TensorBuilder, argument: Argument) -> Argument:
 
 
 def _as_signature_says(entry: FunctionEntry, signature: FunctionSignature, results: list[Tensor]) -> Any:
-    """Results as the signature declares them: nothing, one tensor, or a tuple whose fields may have names."""
+    """Results in the form of the signature: nothing, one tensor, or a tuple whose fields may have names."""
     if signature.returns == "Void":
         return None
     if signature.returns == "Tensor":

@@ -20,7 +20,7 @@ def to_global(input: Any, placement: Placement | None = None, sbp: Any = None, *
 
 
 def to_local(input: Any, *, copy: bool = False) -> Any:
-    """The pieces of this rank of the global tensors of a nested structure, with `copy` in memory of their own."""
+    """The pieces of this rank of the global tensors of a nested structure, with `copy` in new memory."""
     return _mapped(lambda x: x.to_local().clone() if copy else x.to_local(), input)
 
 
@@ -30,10 +30,10 @@ def _mapped(function: Callable[[Any], Any], structure: Any) -> Any:
 
 
 class global_mode:  # noqa: N801 (OneFlow's name)
-    """A context in which functions that make tensors make global ones, of a placement and an SBP layout.
+    """A context in which functions that make tensors make global tensors, of a placement and an SBP layout.
 
     Raises:
-        ValueError: it is enabled without either.
+        ValueError: the context has neither.
     """
 
     def __init__(self, enabled: bool, placement: Placement | None = None, sbp: Any = None) -> None:

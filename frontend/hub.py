@@ -60,7 +60,7 @@ def help(github: str, model: str, force_reload: bool = False, source: str = "git
 
 def load(repo_or_dir: str, model: str, *args: Any, source: str = "github", force_reload: bool = False,
          **kwargs: Any) -> Any:  # fmt: skip
-    """What a function of a repository gives for arguments.
+    """The result of a function of a repository for arguments.
 
     Args:
         repo_or_dir: "owner/name[:branch]" of a repository of GitHub, or with `source="local"` a folder.
@@ -70,7 +70,7 @@ def load(repo_or_dir: str, model: str, *args: Any, source: str = "github", force
 
     Raises:
         ValueError: the source is another, or the repository is no "owner/name".
-        RuntimeError: there is no such function, or a package that the repository needs is missing.
+        RuntimeError: the function does not exist, or a package that the repository needs is missing.
     """
     with _module(repo_or_dir, force_reload, source) as module:
         return _entry(module, model)(*args, **kwargs)
@@ -168,7 +168,7 @@ def _entry(module: Any, name: str) -> Any:
 
 
 def _repository(place: str, force_reload: bool) -> Path:
-    """The folder of a repository of GitHub, downloaded if it is not there."""
+    """The folder of a repository of GitHub, downloaded if the folder does not exist."""
     name, _, branch = place.partition(":")
     if name.count("/") != 1:
         raise ValueError(f'expected a repository as "owner/name" or "owner/name:branch", got {place!r}')

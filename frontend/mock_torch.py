@@ -49,7 +49,7 @@ _MOVED = {
 
 @dataclass
 class _Settings:
-    """What `enable` was called with: which packages stand for which, and what becomes of missing names."""
+    """The arguments of `enable`: the packages and their replacements, and the treatment of missing names."""
 
     packages: dict[str, str]
     lazy: bool
@@ -65,7 +65,7 @@ class _Settings:
         return name.partition(".")[0] in self.packages
 
     def counterpart(self, name: str) -> Any:
-        """The object that stands for a module, None where there is none."""
+        """The replacement of a module, None without a replacement."""
         root, _, rest = name.partition(".")
         path = _MOVED.get(name) or ".".join(filter(None, (self.packages[root], rest)))
         first, *parts = path.split(".")
@@ -84,7 +84,7 @@ class _Settings:
         return counterpart
 
     def missing(self, name: str) -> Any:
-        """What stands for a name that has no counterpart.
+        """The placeholder for a name without counterpart.
 
         Raises:
             AttributeError: `lazy` was not asked for.
@@ -95,12 +95,12 @@ class _Settings:
                 "puts an object in its place that fails when it is used"
             )
         if self.verbose:
-            sys.stderr.write(f"{name} has no counterpart: an object that fails when it is used is in its place\n")
+            sys.stderr.write(f"{name} has no counterpart: a placeholder that fails at its use replaces the name\n")
         return Missing(name)
 
 
 class Missing(ModuleType):
-    """What stands for a missing name with `lazy`: its attributes are such objects too; calls fail."""
+    """The placeholder for a missing name with `lazy`: its attributes are placeholders too; calls fail."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
@@ -125,7 +125,7 @@ class Missing(ModuleType):
 
 
 class Counterpart(ModuleType):
-    """A module under PyTorch's name: its attributes are those of the module that stands for it."""
+    """A module under PyTorch's name: its attributes are those of its replacement."""
 
     def __init__(self, name: str, target: Any, settings: _Settings) -> None:
         super().__init__(name)
@@ -168,13 +168,13 @@ class _Finder(MetaPathFinder, Loader):
         """The specification of a module of the packages.
 
         Raises:
-            ModuleNotFoundError: it has no counterpart, and `lazy` was not asked for.
+            ModuleNotFoundError: the module has no counterpart, and `lazy` is false.
         """
         if not self.settings.covers(fullname):
             return None
         if self.settings.counterpart(fullname) is None and not self.settings.lazy:
             raise ModuleNotFoundError(
-                f"No module named {fullname!r}: it has no counterpart in oneflow", name=fullname
+                f"No module named {fullname!r}: the module has no counterpart in oneflow", name=fullname
             )
         return ModuleSpec(fullname, self, is_package=True)
 
@@ -188,12 +188,12 @@ class _Finder(MetaPathFinder, Loader):
         )
 
     def exec_module(self, module: ModuleType) -> None:
-        """Nothing: the module that stands for it is loaded."""
+        """Does nothing: the replacement is loaded."""
 
 
 @dataclass
 class _Entry:
-    """What an `enable`, or with None as settings a `disable`, has put aside: the modules of the other side."""
+    """The modules that an `enable` (or with None as settings a `disable`) has removed from `sys.modules`."""
 
     settings: _Settings | None
     aside: dict[str, ModuleType]
@@ -204,7 +204,7 @@ _stack: list[_Entry] = []
 
 
 def is_enabled() -> bool:
-    """Whether PyTorch's name stands for this project."""
+    """Whether PyTorch's name refers to this project."""
     return bool(_stack) and _stack[-1].settings is not None
 
 
@@ -239,7 +239,7 @@ def _disable() -> None:
 
 
 def _end() -> None:
-    """Ends the latest entry: the modules that it has put aside are back."""
+    """Ends the latest entry: the modules that the entry has removed are restored."""
     entry = _stack.pop()
     around = _enabling()
     if entry.settings is not None:
@@ -253,13 +253,13 @@ def _end() -> None:
 
 
 class enable:  # noqa: N801 (OneFlow's name)
-    """From here on, or within a `with`, `import torch` gives this project under PyTorch's name.
+    """From here on, or within a `with`, `import torch` imports this project under PyTorch's name.
 
     Args:
-        lazy: whether a missing name is an object that fails when it is used, instead of an error.
+        lazy: whether a missing name is a placeholder that fails at its use, instead of an error.
         verbose: whether missing names are printed, with `lazy`.
-        extra_dict: further packages and what stands for them, such as {"torchvision": "flowvision"}.
-        mock_version: what `torch.__version__` says; by default the version of this project.
+        extra_dict: further packages and their replacements, such as {"torchvision": "flowvision"}.
+        mock_version: the value of `torch.__version__`; by default the version of this project.
 
     Raises:
         ValueError: `extra_dict` is no dictionary of names.
@@ -288,7 +288,7 @@ class enable:  # noqa: N801 (OneFlow's name)
 
 
 class disable:  # noqa: N801 (OneFlow's name)
-    """From here on, or within a `with`, `import torch` gives PyTorch again."""
+    """From here on, or within a `with`, `import torch` imports PyTorch again."""
 
     def __init__(self) -> None:
         _disable()

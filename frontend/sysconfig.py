@@ -25,7 +25,7 @@ def get_lib() -> str:
     """The folder of the library that operators link.
 
     Raises:
-        FrameworkError: it is not there.
+        FrameworkError: the folder is missing.
     """
     return str(framework.library_path().parent)
 
@@ -33,35 +33,35 @@ def get_lib() -> str:
 def get_compile_flags() -> list[str]:
     """Compiler flags besides `-fPIC` and the language standard.
 
-    The headers need C++11, those of CUDA 13 need C++17. If there is nvcc, the flags ask for C++17: of several `-std`
-    compilers take the last.
+    The headers need C++11, those of CUDA 13 need C++17. With nvcc, the flags request C++17: of several `-std`
+    compilers use the last.
     """
     cuda = ["-DWITH_CUDA", "-std=c++17"] if with_cuda() else []
     return [f"-I{get_include()}", "-D_GLIBCXX_USE_CXX11_ABI=1", *cuda]
 
 
 def with_cuda() -> bool:
-    """Whether there is a compiler for CUDA kernels."""
+    """Whether a compiler for CUDA kernels is installed."""
     return shutil.which("nvcc") is not None
 
 
 def with_mlir() -> bool:
-    """Whether programs are compiled by MLIR; they always are."""
+    """Whether programs are compiled by MLIR: always true."""
     return True
 
 
 def with_mlir_cuda_codegen() -> bool:
-    """Whether programs are compiled for CUDA devices by MLIR and Triton; they always may be."""
+    """Whether programs are compiled for CUDA devices by MLIR and Triton; always true."""
     return True
 
 
 def with_rdma() -> bool:
-    """Whether there is an RDMA transport; MPI and NCCL bring theirs."""
+    """Whether OneFlow's RDMA transport exists: false, since MPI and NCCL have their own."""
     return False
 
 
 def get_cuda_version() -> int:
-    """The version of the CUDA compiler, 13000 for 13.0; 0 where there is none."""
+    """The version of the CUDA compiler, 13000 for 13.0; 0 without a compiler."""
     nvcc = shutil.which("nvcc")
     text = subprocess.run([nvcc, "--version"], capture_output=True, text=True, check=False).stdout if nvcc else ""
     match = re.search(r"release (\d+)\.(\d+)", text)
@@ -89,7 +89,7 @@ def get_link_flags() -> list[str]:
 
 
 def _cuda_libraries() -> list[Path]:
-    """The folder of CUDA's libraries, if there is one."""
+    """The folder of CUDA's libraries, if it exists."""
     nvcc = shutil.which("nvcc")
     roots = [os.environ.get("CUDA_HOME"), nvcc and Path(nvcc).resolve().parents[1], "/usr/local/cuda"]
     roots += sorted(Path("/usr/local").glob("cuda-*"), reverse=True)

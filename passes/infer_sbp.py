@@ -53,10 +53,10 @@ class InferSbp(Pass):
     drawing of them.
 
     The module attribute `oneflow.placements` names parts of the mesh, each with a mesh of its own. Arguments lie on
-    the one that their `oneflow.placement` says, a `hierarchical_parallel_cast` with `placement` takes a tensor there,
-    and an operator has the placement of its operands. Values without annotation are on all ranks, and are moved where
-    they are needed. Signatures are chosen for each placement by itself; the transfer of a tensor to another placement
-    is counted at its source.
+    the placement that their `oneflow.placement` names, a `hierarchical_parallel_cast` with `placement` moves a
+    tensor, and an operator has the placement of its operands. Values without annotation are on all ranks, and are
+    moved to the ranks of their readers. Signatures are chosen for each placement by itself; the transfer of a tensor
+    to another placement is counted at its source.
 
     A function that is the body of an operator is copied for the layouts in which operators run it
     (`sbp/bodies.py`).
@@ -137,7 +137,7 @@ class InferSbp(Pass):
             raise PassError(f"option view: {error}") from None
 
     def _write_mesh(self, module: ir.Operation) -> None:
-        """States the mesh that the option gives."""
+        """Sets the mesh of the option on the module."""
         if self.mesh:
             text = ",".join(self.mesh)
             sizes = tuple(int(n) if n.isdigit() else 0 for n in self.mesh)
@@ -153,12 +153,12 @@ def _write_out_boxing(function: Function, registry: Registry) -> None:
 
 
 def _title(function: Function, reader: GraphReader) -> str:
-    """What a drawing shows: a function, and on which placement where there are several."""
+    """The title of a drawing: the function, and the placement where there are several."""
     return function.name if len(reader.submeshes) == 1 else f"{function.name}, {reader.submeshes[reader.place]},"
 
 
 def callees_first(structure: Structure) -> Iterator[Function]:
-    """The functions of a program, each after those it calls."""
+    """The functions of a program, callees before callers."""
     done: set[str] = set()
 
     def visit(function: Function) -> Iterator[Function]:

@@ -1,1 +1,1 @@
-"""Running what lowering made: executables, the object cache, the native library."""
+"""The runtime of lowered programs: executables, the object cache, the native library."""

@@ -19,7 +19,9 @@ from oneflow.runtime.dlpack import to_numpy
 
 
 class ArgumentError(TypeError, ValueError):
-    """An argument does not match the program; the message names the argument, what was expected and what came."""
+    """An argument does not match the program; the message names the argument, what was expected and what was
+    given.
+    """
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,7 @@ def address_of(array: np.ndarray) -> int:
     """The address of the first element of a contiguous array.
 
     The buffer protocol is much faster than the attributes of NumPy. It does not work for read-only or empty arrays
-    and for dtypes that NumPy does not know.
+    and for dtypes outside of NumPy.
     """
     try:
         return ctypes.addressof(_Byte.from_buffer(array))  # type: ignore[arg-type]

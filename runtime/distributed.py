@@ -262,7 +262,7 @@ class DistributedExecutable:
         """The pieces of a whole array for argument `number`, by their mesh indices in its layout.
 
         Raises:
-            ArgumentError: it is of another type or shape.
+            ArgumentError: the array is of another type or shape.
         """
         full_array, layout = as_array(self.inputs[number], array), self.arguments[number]
         members = enumerate(layout.place.members)
@@ -272,7 +272,7 @@ class DistributedExecutable:
         """The piece that each program of this process takes of a whole array for argument `number`.
 
         Raises:
-            ArgumentError: it is of another type or shape.
+            ArgumentError: the array is of another type or shape.
         """
         layout, pieces = self.arguments[number], self.pieces_of(number, array)
         places = {p: layout.place.place(p) for p in self.programs}

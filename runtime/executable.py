@@ -81,7 +81,7 @@ def compile_module(
 
 
 def _find(key: str, entry: str) -> tuple[CompiledMetadata, objects.Code] | None:
-    """The compiled program in the cache; None if there is none that can be loaded."""
+    """The compiled program in the cache; None if no cached program can be loaded."""
     stored = cache.find(key)
     try:
         return stored and (CompiledMetadata(**stored[1]["facts"]), objects.load_object(stored[0], entry))
@@ -146,7 +146,7 @@ def _passes(text: str) -> Pipeline:
 
 @dataclass
 class CompiledMetadata:
-    """What a run needs besides the code.
+    """The metadata of a run, besides the code.
 
     Attributes:
         workspace: the bytes of the workspace.

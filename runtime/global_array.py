@@ -185,11 +185,11 @@ class GlobalArray(Shaped):
         return logical
 
     def copy(self) -> GlobalArray:
-        """A copy with memory of its own."""
+        """A copy in new memory."""
         return GlobalArray(self.placement, self.layout, {p: a.copy() for p, a in self.pieces.items()})
 
     def take(self, source: np.ndarray | GlobalArray) -> None:
-        """Takes the values of another array of the same shape and type; the pieces may be shared."""
+        """Adopts the values of another array of the same shape and type; the pieces may be shared."""
         if not isinstance(source, GlobalArray) or source.placement != self.placement or source.nd != self.nd:
             logical = source.numpy() if isinstance(source, GlobalArray) else source
             source = GlobalArray.of(logical, self.placement, self.nd)

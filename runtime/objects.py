@@ -78,7 +78,7 @@ def _link(command: Sequence[str], module: ir.Module, entry: str, level: int, pat
 
 
 def _has_disk_space(file: Path, characters: int) -> bool:
-    """Whether the disk has space for the code of so many bytes of bytecode; LLVM ends the process if it has not."""
+    """Whether the disk has space for the code of so many bytes of bytecode; without space, LLVM ends the process."""
     try:
         file.write_bytes(bytes(OBJECT_OVERHEAD + 2 * characters))
         file.unlink()
@@ -89,7 +89,7 @@ def _has_disk_space(file: Path, characters: int) -> bool:
 
 
 def _generate_apart(part: Part, level: int, file: Path) -> None:
-    """Writes the code of a part as an object file, in a context of its own, which a thread needs."""
+    """Writes the code of a part as an object file, in a separate context, which each thread needs."""
     with ir.Context() as context, ir.Location.unknown():
         context.allow_unregistered_dialects = True
         _generate(ir.Module.parse(part.code), part, level, file)

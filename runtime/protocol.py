@@ -14,7 +14,7 @@ FastPath = Callable[..., list[Any] | None]
 
 
 class LastRun(Protocol):
-    """What an executable keeps of the arguments of its last run."""
+    """The arguments of the last run that an executable keeps."""
 
     def seen(self, numbers: Sequence[int]) -> Seen | None:
         """The arguments of given numbers, for the caller to compare; None if the run did not keep all of them."""
@@ -42,7 +42,7 @@ class Executable(Protocol):
 
     @property
     def fast_path(self) -> FastPath | None:
-        """The call for arrays of exactly the expected types; None if there is none."""
+        """The call for arrays of exactly the expected types; None if the executable has no fast path."""
 
     @property
     def outputs(self) -> Sequence[TensorDesc]:

@@ -12,7 +12,7 @@ import numpy as np
 from oneflow.dialect.tensor_desc import TensorDesc, parse_desc
 from oneflow.runtime import native
 
-#: More bytes than any result has: the type `Memory` has no size of its own.
+#: More bytes than any result has: the type `Memory` does not define a size.
 _MAX_BYTES = 1 << 46
 
 

@@ -1,7 +1,7 @@
 """Programs with external kernels or structured control flow and dynamic sizes, compiled for each set of sizes.
 
 External kernels are chosen for static calls, rules in C++ know numbers only, and the memory of bodies has to be
-static. So a program that calls an external kernel or bodies on a dynamic tensor is inferred and compiled anew for
+static. So a program that calls an external kernel or bodies on a dynamic tensor is inferred and compiled again for
 each new set of sizes; the functions of the library run with these sizes.
 """
 
@@ -54,7 +54,7 @@ def needs_sizes(module: ir.Module, registry: Registry) -> bool:
 
 
 def _needs_static(record: Operator) -> bool:
-    """Whether calls run bodies or an external kernel, or are written out as ones that do."""
+    """Whether calls run bodies or an external kernel, or are expanded to calls that do."""
     return record.kernel is not None or record.control is not None or "external" in record.traits
 
 

@@ -15,7 +15,7 @@ _begin, _end = operator.itemgetter(1), operator.itemgetter(2)
 
 
 class Spans:
-    """A set of spans that tells whether another span overlaps one of them."""
+    """A set of spans, with a query whether another span overlaps a span of the set."""
 
     def __init__(self, spans: Iterable[Span]) -> None:
         self._merged: dict[Hashable, tuple[list[int], list[int]]] = {}

@@ -75,7 +75,7 @@ def assert_close(got: Array, want: Array, tolerance: tuple[float, float], text: 
     """Compares results; shapes and element types have to be equal.
 
     Raises:
-        AssertionError: they differ by more than relative and absolute `tolerance`.
+        AssertionError: the arrays differ by more than relative and absolute `tolerance`.
     """
     assert got.shape == want.shape, f"{text}: expected shape {want.shape}, got {got.shape}"
     assert got.dtype == want.dtype, f"{text}: expected dtype {want.dtype}, got {got.dtype}"
@@ -238,8 +238,8 @@ def check_sbp(sample: Sample, registry: Registry = REGISTRY) -> list[SbpSignatur
     """Checks every signature on 2 and 3 devices: sharded results of the reference reassemble to the whole.
 
     In f64 where the sample runs with floats first, and then in its first type of integers or 16 bits too.
-    Gives the signatures that were computed. Others have an axis shorter than the devices, or partial sums of values
-    that are not finite; `test_sbp_coverage.py` asks that another sample of the operator has what they need.
+    Returns the checked signatures. Other signatures have an axis shorter than the devices, or partial sums of values
+    that are not finite; `test_sbp_coverage.py` requires another sample of the operator for these.
     """
     if sample.dtypes[0].is_float:
         for dtype in itertools.islice((d for d in sample.dtypes if d.is_integer or d.bits == 16), 1):

@@ -29,7 +29,7 @@ class Request(TypedDict):
 def start(path: str, modules: list[str], environment: dict[str, str]) -> int:
     """Starts a server that listens at `path` with `modules` loaded.
 
-    It ends when the file descriptor that is returned, and copies of it, are closed: with this process.
+    The server ends when the returned file descriptor and its copies are closed: with this process.
     """
     listener = socket.socket(socket.AF_UNIX)
     with contextlib.suppress(FileNotFoundError):
@@ -107,7 +107,7 @@ def ask(path: str, module: str, arguments: list[str]) -> int:
     """Runs a command on the server; returns its exit status, negative for a signal.
 
     Raises:
-        OSError: there is no server.
+        OSError: the server does not run.
     """
     request = {"module": module, "arguments": arguments, "folder": os.getcwd(), "environment": dict(os.environ)}
     text = json.dumps(request).encode()

@@ -1,8 +1,9 @@
 """Interprets Gluon kernels on NumPy memory; specialized warps are threads.
 
 Barriers block as on a device, and a wait that never ends raises. Shared memory holds NaN before it is written, and
-blocks beyond the end of a tensor hold 0. Asynchronous copies of a thread execute when they are waited for. TMA copies
-and products execute at once, and layouts are ignored, so faults of asynchronous execution are not found.
+blocks beyond the end of a tensor hold 0. Asynchronous copies of a thread execute when the thread waits for these
+copies. TMA copies and products execute at once, and layouts are ignored, so faults of asynchronous execution are not
+found.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class Block(np.ndarray):
     """A tensor in registers."""
 
     def to(self, kind: Any, bitcast: bool = False) -> Block:
-        """The elements as another type, or their bits."""
+        """The elements in another type, or the bits of the elements."""
         return block(self.view(kind) if bitcast else self.astype(kind))
 
     def permute(self, *order: int) -> Block:
@@ -50,7 +51,7 @@ def block(values: Any) -> Block:
 
 
 class Shared:
-    """Shared memory, or a part of it."""
+    """Shared memory, or a part of shared memory."""
 
     def __init__(self, array: np.ndarray) -> None:
         self.array, self.dtype, self.type = array, array.dtype, SimpleNamespace(shape=array.shape)
@@ -119,7 +120,7 @@ class Pointer:
         return np.frombuffer((ctypes.c_uint8 * (count * size)).from_address(self.address), self.kind)
 
     def places(self, inside: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Elements up to the last address, the offsets that there are in them, and which of all these are."""
+        """Elements up to the last address, the offsets in these elements, and which offsets exist."""
         offsets, inside = np.broadcast_arrays(self.offset, inside)
         valid_offsets = offsets[inside]
         return self.memory(int(valid_offsets.max(initial=-1)) + 1), valid_offsets, inside
@@ -155,7 +156,7 @@ class Descriptor:
         self.array = np.lib.stride_tricks.as_strided(memory, self.shape, [s * memory.itemsize for s in self.strides])
 
     def part(self, at: Sequence[int]) -> tuple[slice, ...]:
-        """Where in the tensor a block lies: it begins at whole copies, which the hardware stops at otherwise."""
+        """The position of a block in the tensor: a block must begin at whole copies, else the hardware stops."""
         assert all(first >= 0 for first in at) and at[-1] * self.array.itemsize % COPY == 0
         return tuple(slice(first, first + size) for first, size in zip(at, self.block, strict=True))
 

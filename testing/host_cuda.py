@@ -4,8 +4,8 @@
         flow.compile(f, device="cuda")(x)
         assert not cuda.live
 
-It has the functions of `cuda.bindings.driver` that `runtime.cuda.driver` calls. A copy or a fill outside an allocated
-block fails. Captured work runs when its graph is launched.
+The module has the functions of `cuda.bindings.driver` that `runtime.cuda.driver` calls. A copy or a fill outside an
+allocated block fails. Captured work runs when its graph is launched.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ EXHAUSTED = (types.SimpleNamespace(name="CUDA_ERROR_OUT_OF_MEMORY"),)
 
 #: The status of a launch whose kernel has raised an exception.
 RAISED = 719
-#: A launch as C calls it: configuration, function, pointers to arguments, and a null pointer.
+#: A launch by the C interface: configuration, function, pointers to arguments, and a null pointer.
 in_c = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 4)
 
 
 class _Names:
-    """An enumeration whose members are their names."""
+    """An enumeration whose members equal their names."""
 
     def __getattr__(self, name: str) -> str:
         return name
@@ -186,7 +186,7 @@ class HostCuda(HostGraphs):
         return 0, number
 
     def enqueue(self, handle: Any, act: Callable[[], tuple[Any, ...]]) -> tuple[Any, ...]:
-        """Runs work of a stream at once, or captures it."""
+        """Runs work of a stream at once, or captures the work."""
         recorded = self.captured_work.get(int(handle or 0))
         if recorded is None:
             return act()
@@ -325,7 +325,7 @@ class HostCuda(HostGraphs):
     cuTensorMapEncodeTiled = staticmethod(host_maps.encode)  # noqa: N815
 
     def launch(self, config: int, function: int, parameters: int, extra: None) -> int:
-        """`cuLaunchKernelEx`. An exception of a kernel cannot pass through C, so it is stored."""
+        """`cuLaunchKernelEx`. An exception of a kernel cannot pass through C, so the exception is stored."""
         self.log.append("launch")
         try:
             blocks = LaunchConfig.from_address(config).blocks
@@ -336,10 +336,10 @@ class HostCuda(HostGraphs):
         return 0
 
     def CUresult(self, status: int) -> Any:  # noqa: N802
-        """A status of the library, as the bindings have it.
+        """A status of the library, in the form of the bindings.
 
         Raises:
-            BaseException: it is that of a kernel that has raised it.
+            BaseException: a kernel has raised the exception.
         """
         if status == RAISED and self.raised is not None:
             raise self.raised

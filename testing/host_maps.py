@@ -1,6 +1,6 @@
 """Tensor maps of the driver of `host_cuda`: the address of each map, checked at every launch.
 
-Interpreted kernels create their own descriptors, so that a map of wrong memory would not be noticed there.
+Interpreted kernels create their own descriptors, so that interpretation does not detect a map of wrong memory.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     with host_cuda(devices=2) as cuda, host_nccl(cuda):
         flow.compile(f, placement=flow.placement("cuda", [0, 1]))(x)
 
-It has the functions that `runtime.collectives.nccl` calls. Within a group all messages are sent before the first is
-awaited, as NCCL allows. Memory outside the device is refused.
+The module has the functions that `runtime.collectives.nccl` calls. Within a group all messages are sent before the
+first is awaited, as NCCL allows. Memory outside the device is refused.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class HostNccl:
         return 0
 
     def _collective(self, stream: Any, name: str, communicator: Any, *what: Any) -> int:
-        """Runs a collective at once, or captures it if the stream is capturing."""
+        """Runs a collective at once, or captures the collective if the stream is capturing."""
         (status,) = self.cuda.enqueue(stream, lambda: (self._run_collective(name, communicator, *what),))
         return int(status)
 

@@ -1,7 +1,7 @@
 """The classic layouts of parallel training, with the least bytes that they transfer and the bytes of actual programs.
 
 Each of `LAYOUTS` is a step of training, forward and backward, of which arguments and results alone are annotated.
-Bytes are counted as all ranks together receive them.
+Bytes are those that all ranks together receive.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Tape(IRBuilder):
 
 @dataclass(frozen=True)
 class Argument:
-    """An argument of a step: along the one mesh axis it lies as `sbp` says."""
+    """An argument of a step: `sbp` is its layout along the single mesh axis."""
 
     shape: Shape
     sbp: Sbp = B
@@ -67,7 +67,7 @@ class Argument:
 
 @dataclass(frozen=True)
 class Layout:
-    """A step, how its arguments and results lie, and which tensors have to be summed up, or gathered, or cut.
+    """A step, the layouts of its arguments and results, and the tensors to be reduced, gathered or scattered.
 
     `reduced` are the shapes of sums that all ranks need: a rank's part is added up, then spread. `gathered` are those
     of tensors in pieces that all ranks need, and of sums of which every rank needs a piece.
@@ -80,7 +80,7 @@ class Layout:
     gathered: tuple[Shape, ...] = ()
 
     def fewest_bytes(self, ranks: int) -> int:
-        """What ranks have to receive at least."""
+        """The least bytes that ranks must receive."""
         elements = 2 * sum(map(math.prod, self.reduced)) + sum(map(math.prod, self.gathered))
         return elements * (ranks - 1) * FLOAT
 
@@ -114,7 +114,7 @@ class Layout:
 
 
 def _layers(ops: Tape, x: Value, w: Value, v: Value, dy: Value) -> Sequence[Value]:
-    """Two layers, and their gradients by everything."""
+    """Two layers, and their gradients by all arguments."""
     y = ops.matmul(ops.gelu(ops.matmul(x, w)), v)
     return [y, *ops.gradients(y, dy, [x, w, v])]
 

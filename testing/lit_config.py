@@ -3,9 +3,9 @@
     from oneflow.testing import lit_config
     lit_config.setup(config)
 
-The suite is called like its folder, unless `config.name` was set. RUN lines may use `oneflow-opt`, `oneflow-run`,
-`%python`, `FileCheck` (LLVM's if it is on the path, else the one pip installs) and `not`. A test that checks
-nothing fails.
+The name of the suite is that of its folder, unless `config.name` was set. RUN lines may use `oneflow-opt`,
+`oneflow-run`, `%python`, `FileCheck` (LLVM's if it is on the path, else the one pip installs) and `not`. A test that
+checks nothing fails.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ COMMANDS = {
     "oneflow-run": "oneflow.tools.oneflow_run",
     "oneflow-translate": "oneflow.tools.oneflow_translate",
 }
-#: What lit calls a suite before anyone has named it.
+#: lit's name of an unnamed suite.
 UNNAMED = "<unnamed>"
 _RUN = re.compile(r"RUN:(.*)")
 _WAIVED = re.compile(r"CHECKS: none because \S+")
@@ -87,7 +87,7 @@ def setup(config: Any) -> None:
 
 
 def _set_environment(environment: dict[str, str]) -> None:
-    """Lets tests import this package, wherever it was imported from, and find the user's folders."""
+    """Lets tests import this package, from its present location, and find the user's folders."""
     package = str(Path(oneflow.__file__).parent.parent)
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))
     for name in ("HOME", "TMPDIR", "XDG_CACHE_HOME"):
@@ -96,7 +96,7 @@ def _set_environment(environment: dict[str, str]) -> None:
 
 
 def _commands(environment: dict[str, str]) -> dict[str, str]:
-    """How each command is run: by a server that has it loaded, or by Python where there can be none."""
+    """How each command is run: by a server with the loaded package, or by Python where no server can run."""
     modules = {name: module for name, module in COMMANDS.items() if find_spec(module)}
     if not hasattr(socket, "AF_UNIX"):
         return {name: f'"{sys.executable}" -m {module}' for name, module in modules.items()}

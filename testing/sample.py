@@ -4,7 +4,7 @@
     Sample("leaky_relu", [t(2, 3)], {"alpha": 0.1})
     Bad("matmul", [t(3, 4), t(5, 6)], match="expected the contracted dimension of b to be 4, got 5")
 
-Operands without a type of their own take each of the sample's `dtypes` in turn.
+Operands without their own type have each of the sample's `dtypes` in turn.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ALL = (dt.bool_, *NUMERIC)
 class T:
     """An operand of a sample: random values of `shape` in `[low, high)`, or `values` themselves.
 
-    `dtype` None stands for the type the sample is run with. Integers are drawn from `[low, high)` too.
+    `dtype` None is the type of the sample's run. Integers are drawn from `[low, high)` too.
     """
 
     shape: tuple[int, ...]
@@ -83,9 +83,10 @@ class Sample:
 
     Attributes:
         op: the operator's name.
-        operands: `T`s as the signature orders them; None for a missing optional one, a list for a repeated one.
+        operands: `T`s in the order of the signature; None for a missing optional operand, a list for a repeated
+            operand.
         attrs: attributes by name; a DType-valued attribute may be the string "dtype" for the running type.
-        dtypes: the element types it is run with.
+        dtypes: the element types of the sample's runs.
         rtol, atol: tolerance of f32 and complex64 results where the default is too tight, with the reason in `why`.
         gradient: whether the gradient is compared with finite differences (in double precision); False needs a reason
             in `why`.

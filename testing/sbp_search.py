@@ -2,7 +2,7 @@
 
 `missing_signatures` of a sample are those that hold on 2 and on 3 devices for three sets of values and that the
 record does not offer; `holds` asks for one. A sample whose result is constant (all zeros, or one truth value) decides
-nothing. Each result is judged alone, so that only the assignments to operands multiply. Of more than `MOST`
+nothing. Each result is examined separately, so that only the assignments to operands multiply. Of more than `MOST`
 assignments the search takes those that differ from an offered one in two operands, or in one operand where attributes
 depend on layouts.
 """
@@ -35,7 +35,7 @@ FAILURES = (ArithmeticError, ValueError, IndexError, TypeError, AssertionError, 
 
 
 class _Search:
-    """What is the same for all assignments to the operands of a sample."""
+    """The common data of all assignments to the operands of a sample."""
 
     def __init__(self, sample: Sample, registry: Registry) -> None:
         self.calls = calls_of(sample, registry)
@@ -54,9 +54,9 @@ class _Search:
         return [SbpSignature(inputs, outs) for outs in itertools.product(*kept)]
 
     def _kept(self, signature: SbpSignature, kinds: list[list[Sbp]]) -> list[list[Sbp]]:
-        """Those of the kinds of each result that give the whole on all devices, for all calls.
+        """The kinds of each result that reconstruct the whole on all devices, for all calls.
 
-        There are none at all where one result has none. Pieces are computed by the attributes that `signature` makes
+        Empty where a result has no such kind. Pieces are computed by the attributes that `signature` makes
         local.
         """
         for (op, expected), p in itertools.product(zip(self.calls, self.expected, strict=True), DEVICES):
@@ -87,7 +87,7 @@ def missing_signatures(sample: Sample, registry: Registry = REGISTRY) -> list[Sb
 
 
 def holds(sample: Sample, signature: SbpSignature, registry: Registry = REGISTRY) -> bool | None:
-    """Whether a signature holds for a sample; None where the sample does not tell."""
+    """Whether a signature holds for a sample; None where the sample does not decide."""
     tensors = flatten(calls_of(sample, registry)[0].inputs.values())
     if len(tensors) != len(signature.inputs) or not tells(sample, registry):
         return None
@@ -117,13 +117,13 @@ def _wide(array: Array) -> Array:
 
 
 def _kinds(array: Array) -> list[Sbp]:
-    """How a tensor can lie so that the search tells something."""
+    """The layouts of a tensor that the search can distinguish."""
     summable = array.dtype.kind != "b" and bool(np.isfinite(_wide(array)).all())
     return [B, *([P] if summable else []), *(S(i) for i, d in enumerate(array.shape) if d >= max(DEVICES))]
 
 
 def _assignments(search: _Search, offered: Sequence[SbpSignature]) -> Iterator[Sbps]:
-    """What operands are searched with."""
+    """The values of operands in the search."""
     kinds = [_kinds(np.asarray(x)) for x in flatten(search.calls[0].inputs.values())]
     results = search.kinds if search.changes else []
     if math.prod(map(len, [*kinds, *results])) <= MOST:
@@ -141,7 +141,7 @@ def _neighbours(base: Sbps, kinds: Sequence[Sequence[Sbp]], count: int) -> Itera
 
 
 def _changes(op: Call) -> bool:
-    """Whether attributes of a piece depend on where it lies."""
+    """Whether attributes of a piece depend on its position."""
     if op.record.local is None:
         return False
     call = described(op)
@@ -153,7 +153,7 @@ def _changes(op: Call) -> bool:
 
 
 def _is_allowed(op: Call, inputs: Sbps) -> bool:
-    """Whether the record takes pieces of these shapes."""
+    """Whether the record accepts pieces of these shapes."""
     call = described(op)
     nd = NdSignature(tuple((s,) for s in inputs), ((B,),) * len(call.results))
     try:

@@ -1,6 +1,6 @@
 """All ranks of a distributed program in one process, on NumPy.
 
-`simulate` cuts the arguments, runs the programs of all ranks in lock-step, operators by their references and
+`simulate` splits the arguments, runs the programs of all ranks in lock-step, operators by their references and
 collectives by the table here, and puts the results together. A collective that not all members of its group
 reach is an error that names the waiting ranks.
 """
@@ -43,7 +43,7 @@ class Meeting:
 
     @property
     def name(self) -> str:
-        """What the collective is, and along which mesh axes."""
+        """The collective and its mesh axes."""
         return f"{self.call.record.name} along mesh axes {list(self.call.attrs['mesh_axes'])}"
 
 
@@ -82,7 +82,7 @@ def _layouts(function: ir.Operation, name: str, mesh: Mesh) -> list[NdSbp]:
 
 
 def cut(array: Array, nd: NdSbp, mesh: Mesh, seed: int = 0) -> list[Array]:
-    """The pieces of all ranks. Partial sums are small numbers of both signs, and what is missing to the whole.
+    """The pieces of all ranks. Partial sums are small numbers of both signs, and the remainder to the whole.
 
     Operands of one call are cut with different seeds: equal noise could cancel.
     """
@@ -97,7 +97,7 @@ def cut(array: Array, nd: NdSbp, mesh: Mesh, seed: int = 0) -> list[Array]:
 
 
 def _into_sums(pieces: list[Array], mesh: Mesh, axis: int, rng: np.random.Generator) -> list[Array]:
-    """Pieces whose sums along one mesh axis are the given ones; ranks of other mesh axes stay replicas."""
+    """Pieces whose sums along one mesh axis are the given values; ranks of other mesh axes stay replicas."""
     parts_of_pieces: dict[int, list[Array]] = {}
     summed = list(pieces)
     for rank in range(len(pieces)):
@@ -171,7 +171,7 @@ Run = Generator[Meeting, Sequence[Array], list[Array]]
 
 
 def _run(functions: dict[str, ir.Operation], entry: str, arrays: Sequence[Array], registry: Registry) -> Run:
-    """Runs one rank's function; stops at every collective, and goes on with what it gives."""
+    """Runs one rank's function; stops at every collective, and continues with its result."""
     block = functions[entry].regions[0].blocks[0]
     values: dict[ir.Value, Array] = dict(zip(block.arguments, arrays, strict=True))
     for view in block.operations:
@@ -242,7 +242,7 @@ def _advance(run: Run, received: Any, results: list[list[Array] | None], rank: i
 
 
 def _meet(meetings: Sequence[Meeting | None], mesh: Mesh) -> list[Sequence[Array] | None]:
-    """What every rank gets from the collective it has reached."""
+    """The result of every rank of the collective that it has reached."""
     received: list[Sequence[Array] | None] = [None] * len(meetings)
     for rank, meeting in enumerate(meetings):
         if meeting is None:
@@ -261,7 +261,7 @@ def _meet(meetings: Sequence[Meeting | None], mesh: Mesh) -> list[Sequence[Array
 
 
 def meet(members: Sequence[Meeting]) -> list[Sequence[Array]]:
-    """What each member of one group gets from a collective, whose tensors are seen one by one."""
+    """The result of each member of one group of a collective, tensor by tensor."""
     rule, count = RULES[members[0].call.record.name], len(members[0].operands)
     by_tensor = [
         rule([m.operands[i] for m in members], [_attributes_of(i, m.call.attrs) for m in members])

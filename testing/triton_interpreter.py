@@ -64,7 +64,9 @@ def check_triton(
 
 
 def _retyped(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """A result of a plan, where complex numbers are pairs of reals and unsigned integers signed ones, in its type."""
+    """A result of a plan in its own type: plans have complex numbers as pairs of reals, and unsigned integers as
+    signed integers.
+    """
     if dtype.kind == "c":
         return array.view(dtype)[..., 0]
     return array.view(dtype) if array.dtype.itemsize == dtype.itemsize else array
@@ -73,7 +75,7 @@ def _retyped(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
 def lower_call(
     op: Call, dynamic: bool = False, registry: Registry = REGISTRY, context: ir.Context | None = None
 ) -> Program:
-    """A call on arrays as a program of one operator at the `triton` stage, in a context of its own or a given one."""
+    """A call on arrays as a program of one operator at the `triton` stage, in a new context or a given context."""
     context = context or create_context(registry)
     with context, ir.Location.unknown():
         module = call_module(op, dynamic, registry)
@@ -273,7 +275,7 @@ def _part(value: Any, axis: int, part: slice) -> Any:
 
 def _reduce(value: Any, axis: Any, combine_fn: Callable[..., Any], keep_dims: bool = False) -> Any:
     """Neighbours are combined until one is left: the size of a block is a power of two."""
-    assert keep_dims, "kernels that reduce by functions of their own keep the dimensions"
+    assert keep_dims, "kernels with their own reduction functions keep the dimensions"
     axis, values = int(axis), value if isinstance(value, tuple) else (value,)
     while values[0].handle.data.shape[axis] > 1:
         halves = (_part(v, axis, slice(start, None, 2)) for start in (0, 1) for v in values)
@@ -283,7 +285,7 @@ def _reduce(value: Any, axis: Any, combine_fn: Callable[..., Any], keep_dims: bo
 
 
 def _fold(function: Callable[..., np.ndarray]) -> Callable[..., Any]:
-    """A reduction along an axis, which goes; without NaN in the maximum, as the device has it."""
+    """A reduction along an axis, which is dropped; the maximum ignores NaN, as on the device."""
 
     def fold(value: Any, axis: int) -> Any:
         return _tensor(function(value.handle.data, axis=axis), value, [value])
@@ -292,7 +294,7 @@ def _fold(function: Callable[..., np.ndarray]) -> Callable[..., Any]:
 
 
 def _scan(value: Any, axis: Any, combine_fn: Callable[..., Any]) -> Any:
-    """Each slice takes in what lies `step` before it, for steps of 1, 2, 4 and so on."""
+    """Each slice is combined with the slice `step` before it, for steps of 1, 2, 4 and so on."""
     axis, step, data = int(axis), 1, value.handle.data
     places = np.arange(data.shape[axis]).reshape([-1 if i == axis else 1 for i in range(data.ndim)])
     while step < data.shape[axis]:
@@ -304,7 +306,7 @@ def _scan(value: Any, axis: Any, combine_fn: Callable[..., Any]) -> Any:
 
 
 def _hardware(text: str, constraints: str, args: Sequence[Any], dtype: Any, is_pure: bool, pack: int) -> Any:
-    """What an instruction gives, without its error."""
+    """The result of an instruction, without its error."""
     return _tensor(instruction(text)(*(a.handle.data for a in args)), args[0], args)
 
 
@@ -331,7 +333,7 @@ def _create_dot(builder: Any, a: Any, b: Any, c: Any, precision: Any, imprecise:
 
 
 def _create_splat(builder: Any, kind: Any, value: Any) -> Any:
-    """A block of one element; a comparison's keeps its type, which the handle of a scalar does not tell."""
+    """A block of one element; a comparison's keeps its type, which the handle of a scalar does not state."""
     data = np.full(kind.shape, value.data.reshape(-1)[0], value.data.dtype)
     return triton("runtime.interpreter").TensorHandle(data, value.dtype.scalar)
 
@@ -360,7 +362,7 @@ def interpreting() -> Iterator[None]:
 
 
 def _speaker(language: Any) -> Any:
-    """A function whose globals have the language, which is what the interpreter looks at."""
+    """A function whose globals have the language, which the interpreter reads."""
     return types.FunctionType((lambda: None).__code__, {"tl": language})
 
 

@@ -25,16 +25,17 @@ def check_op(op: Operator | str, samples: Sequence[Sample], registry: Registry =
     For each sample and each of its element types: the types rule against the reference, the meaning against the
     reference, the text of the dialect read again, and every backend: the compiled operator on the CPU, and where
     Triton is installed its kernels for a CUDA device, interpreted; both with unknown sizes, too. For each sample:
-    every SBP signature on 2 and 3 devices, and the gradient against finite differences where there is one.
+    every SBP signature on 2 and 3 devices, and the gradient against finite differences where the operator has a
+    gradient.
 
     Args:
         op: the operator, or its name.
-        samples: calls of it that work.
-        registry: where it is defined.
+        samples: valid calls of the operator.
+        registry: the registry of the operator.
 
     Raises:
-        ValueError: there is no sample, or one is of another operator.
-        AssertionError: something differs; the text names the sample and what.
+        ValueError: there is no sample, or a sample is of another operator.
+        AssertionError: a check fails; the text names the sample and the difference.
     """
     name = op if isinstance(op, str) else op.name
     record = registry[name]

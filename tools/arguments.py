@@ -24,7 +24,7 @@ from oneflow.tools.files import LOAD_HELP
 class Flag:
     """A flag: the name of its value (None: no value), its help, whether the value is optional.
 
-    `check` raises a `PipelineError` for a value that the flag does not take.
+    `check` raises a `PipelineError` for a value that the flag does not accept.
     """
 
     name: str
@@ -104,7 +104,7 @@ FLAGS = {
         Flag("mlir-print-ir-after", "PASSES", "print the program after these passes", check=_check_passes),
         Flag("mlir-print-ir-before-all", None, "print the program before each pass"),
         Flag("mlir-print-ir-after-all", None, "print the program after each pass"),
-        Flag("view-sbp", "FILE", "draw what oneflow-infer-sbp chooses, as an HTML page"),
+        Flag("view-sbp", "FILE", "draw the choices of oneflow-infer-sbp, as an HTML page"),
         Flag("mlir-timing", None, "print how long each pass took"),
         Flag("mlir-print-op-generic", None, "print operations in generic form"),
         Flag("mlir-print-debuginfo", None, "print locations"),
@@ -160,7 +160,7 @@ def parse_arguments(argv: Sequence[str]) -> Arguments:
         raise UsageError(f"expected one input file, got {', '.join(inputs)}")
     arguments.input = inputs[0] if inputs else "-"
     if arguments.passes and arguments.flags.keys() & {"pass-pipeline", "stage"}:
-        raise UsageError("expected either --pass-pipeline, --stage or flags of passes, got several of them")
+        raise UsageError("expected either --pass-pipeline, --stage or flags of passes, got several of these")
     return arguments
 
 

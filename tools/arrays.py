@@ -52,7 +52,7 @@ def _expect_format(path: str, suffix: str) -> None:
     """Refuses a file whose content does not match its suffix.
 
     Raises:
-        FileError: it is, or it cannot be read.
+        FileError: the content does not match, or the file cannot be read.
     """
     wanted = _BEGINNINGS.get(suffix, b"")
     try:
@@ -62,7 +62,7 @@ def _expect_format(path: str, suffix: str) -> None:
         raise FileError(f"cannot read {path}: {error.strerror}") from None
     if begin != wanted:
         got = f"a file that begins with {begin!r}" if begin else "an empty file"
-        raise FileError(f"cannot read {path}: expected a {suffix} file as NumPy writes it, got {got}")
+        raise FileError(f"cannot read {path}: expected a {suffix} file in NumPy's format, got {got}")
 
 
 def check_output(path: str, names: Sequence[str]) -> None:
@@ -83,7 +83,7 @@ def _as_bytes(array: np.ndarray) -> np.ndarray:
 
 
 def write_arrays(path: str, arrays: Mapping[str, np.ndarray]) -> None:
-    """Writes arrays by name; an .npy file takes one.
+    """Writes arrays by name; an .npy file holds one array.
 
     Raises:
         FileError: the file cannot be written, or is an .npy file and there are several arrays.

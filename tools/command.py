@@ -1,7 +1,7 @@
 """The common part of the commands: errors and exit statuses.
 
-Whatever happens, a command ends with a line that says what went wrong; $ONEFLOW_TRACEBACK=1 lets faults of the
-project itself show where they came from.
+A failing command always ends with a line that states the failure; with $ONEFLOW_TRACEBACK=1 faults of the
+project itself print their traceback.
 """
 
 from __future__ import annotations

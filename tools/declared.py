@@ -1,7 +1,7 @@
 """Operators that are declared in ODS without an implementation: records to read and verify programs.
 
-A library that registers an operator of the same signature takes its place. Operators of mixed case have the names
-that those of libraries have, and names of operands are lower case.
+A library that registers an operator of the same signature replaces the declaration. Operators of mixed case have the
+names that those of libraries have, and names of operands are lower case.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def declare(ops: Iterable[OdsOp], registry: Registry = REGISTRY) -> list[Operato
     """Registers declared operators and returns their records; operators of the same file may be registered again.
 
     Raises:
-        OdsError: an operator exists, has a name that MLIR does not take, or a default is no value of its attribute.
+        OdsError: an operator exists, has a name that MLIR does not accept, or a default is no value of its attribute.
     """
     records = [_record(op) for op in ops]
     for record in records:
@@ -56,7 +56,7 @@ def declare_missing(ops: Iterable[OdsOp], registry: Registry = REGISTRY) -> list
             differing.append(f"{op.name} of {op.where}, which is {registered.signature}")
     if differing:
         warnings.warn(
-            "operators that are implemented with other operands, results or attributes stay as they are: "
+            "operators that are implemented with other operands, results or attributes are kept: "
             + "; ".join(differing),
             stacklevel=2,
         )
@@ -79,7 +79,7 @@ def _record(op: OdsOp) -> Operator:
 
     def refuse(*call: Any, **attrs: Any) -> NoReturn:
         raise next(x for x in call if isinstance(x, Call)).error(
-            f"{told}; load a library that implements it with --load-ops"
+            f"{told}; load a library that implements the operator with --load-ops"
         )
 
     return Operator(

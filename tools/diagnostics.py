@@ -12,7 +12,7 @@ from oneflow.tools.command import CommandError
 
 @dataclass(frozen=True)
 class Source:
-    """A file as messages quote it."""
+    """A file, for quotations in messages."""
 
     name: str
     text: str
@@ -49,7 +49,7 @@ _EXPECTED = re.compile(
 
 @dataclass
 class Expectation:
-    """An `expected-..` comment; `line` is the line of the diagnostic, 0 if it is not in the file."""
+    """An `expected-..` comment; `line` is the line of the diagnostic, 0 for a line outside of the file."""
 
     severity: str
     pattern: re.Pattern[str]
@@ -111,7 +111,7 @@ class Expectations:
     def check(self, diagnostics: Sequence[Diagnostic]) -> list[str]:
         """Messages for unexpected diagnostics and for expectations that were not met.
 
-        Notes that nothing expects are let pass where their diagnostic was expected.
+        Unexpected notes are accepted where their diagnostic was expected.
         """
         problems = [p for d in diagnostics for p in self._unexpected(d) if self.unexpected]
         for e in self.pending:

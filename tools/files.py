@@ -34,7 +34,7 @@ def read_text(path: str) -> str:
     """The text of a program; `-` is standard input.
 
     Raises:
-        FileError: there is none, it is not text, or nothing but comments.
+        FileError: the file does not exist, is not text, or has only comments.
     """
     if not path:
         raise FileError("expected the name of a file, got an empty one")
@@ -62,11 +62,11 @@ def write_text(path: str, text: str) -> None:
     """Writes a program; `-` is standard output.
 
     Raises:
-        FileError: it cannot be written.
+        FileError: the file cannot be written.
     """
     if path == "-":
         if sys.stdout is None:
-            raise FileError("cannot write <stdout>: it is closed")
+            raise FileError("cannot write <stdout>: the stream is closed")
         sys.stdout.write(text)
         return
     if not path:
@@ -81,7 +81,7 @@ def make_folder(path: Path) -> None:
     """Creates a folder and its missing parents.
 
     Raises:
-        FileError: it cannot be made.
+        FileError: the folder cannot be created.
     """
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -103,10 +103,10 @@ def load_operators(path: str) -> None:
     """Loads operators: runs a Python file, loads a library, or declares the operators of an ODS file.
 
     `path` may be several, with commas between them. `FILE.py:one:other` runs the statements of a Python file up to
-    the definitions of the operators `one` and `other`: what a script does after that stays out.
+    the definitions of the operators `one` and `other`: later statements of a script do not run.
 
     Raises:
-        FileError: it is none of these, or it fails; the message names its line.
+        FileError: the file is none of these, or fails; the message names the line.
     """
     for one in path.split(",") if "," in path and not Path(path).exists() else [path]:
         _load_one(one)

@@ -1,4 +1,4 @@
-"""Operators declared in ODS (`.td`): reading `OneFlow_BaseOp` definitions, and writing C++ of them.
+"""Operators declared in ODS (`.td`): reading `OneFlow_BaseOp` definitions, and C++ generated from these.
 
 def OneFlow_LeakyReluOp : OneFlow_BaseOp<"leaky_relu", [NoMemoryEffect]> {
   let input = (ins OneFlow_Tensor:$x);
@@ -91,7 +91,7 @@ IGNORED = frozenset(
     hasCustomAssemblyFormat builders extraClassDeclaration extraClassDefinition arguments results
     same_output_regst_num trait_attrs user_op_attrs op_conf_attrs ctrl_input ctrl_output""".split()
 )
-#: Bits whose functions are not supported, and what to do instead.
+#: Bits whose functions are not supported, and the remedy.
 REFUSED = {
     "has_dump_nd_sbp_signature_for_op_conf_fn": "programs carry their signatures as attributes; remove it",
     "has_set_tensor_desc_infer_fn": "set has_logical_tensor_desc_infer_fn and has_physical_tensor_desc_infer_fn",
@@ -138,10 +138,10 @@ class OdsOp:
 
 
 def read_ods(text: str, file: str) -> list[OdsOp]:
-    """The operators that a `.td` file, and what it includes, define.
+    """The operators of a `.td` file and of its includes.
 
     Raises:
-        OdsError: the file is not well formed, or uses what is not known; file and line are named.
+        OdsError: the file is not well formed, or uses unknown features; the message names file and line.
     """
     records, included = read_records(text, file)
     tensors = TENSORS | {r.name for r in [*included, *records] if "TensorOf" in r.bases}

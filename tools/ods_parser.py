@@ -52,8 +52,8 @@ class Bang:
 class Template:
     """A `class` or a `def`.
 
-    `parameters` are names with defaults (None where there is none), `bases` classes with arguments, `fields` what
-    the body sets, and `declared` the fields that the body gives a type.
+    `parameters` are names with defaults (None without default), `bases` classes with arguments, `fields` what
+    the body sets, and `declared` the fields whose type the body declares.
     """
 
     keyword: str
@@ -76,10 +76,10 @@ class Include:
 def parse(text: str, file: str) -> list[Template | Include]:
     """The classes, definitions and includes of a file, in order.
 
-    Preprocessor lines are skipped: what they enclose is read.
+    Preprocessor lines are skipped: the lines between these are read.
 
     Raises:
-        OdsError: the text is not what is described here.
+        OdsError: the text has another syntax.
     """
     return list(_Parser(text, file).items())
 
@@ -107,7 +107,7 @@ class _Parser:
         return self.tokens[self.at][0] if self.at < len(self.tokens) else ""
 
     def take(self, *wanted: str) -> str:
-        """The next token, one of `wanted` if any are given."""
+        """The next token, one of `wanted` if there are any."""
         token = self.peek()
         if not token or (wanted and token not in wanted):
             raise self.unexpected(" or ".join(wanted) or "more")
@@ -118,7 +118,7 @@ class _Parser:
         return OdsError(f"{self.where()}: expected {wanted}, got {self.peek() or 'the end of the file'}")
 
     def accept(self, sign: str) -> bool:
-        """Consumes the next token if it is `sign`."""
+        """Consumes the next token if the token is `sign`."""
         if self.peek() != sign:
             return False
         self.at += 1

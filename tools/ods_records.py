@@ -44,7 +44,7 @@ class Record:
     declared: set[str] = field(default_factory=set)
 
     def dag(self, name: str, kind: str) -> tuple[tuple[Any, str], ...]:
-        """The types and names of a field such as `(ins OneFlow_Tensor:$x)`, none if it is missing.
+        """The types and names of a field such as `(ins OneFlow_Tensor:$x)`, none if the field is missing.
 
         Raises:
             OdsError: the field is something else.
@@ -56,7 +56,8 @@ class Record:
 
 
 def read_records(text: str, file: str) -> tuple[list[Record], list[Record]]:
-    """The definitions of a file and of those that it includes, and the definitions of the base file if it was needed.
+    """The definitions of a file and of those that it includes, and the definitions of the base file if that file was
+    needed.
 
     Raises:
         OdsError: a file is not well formed, or a class is unknown; file and line are named.

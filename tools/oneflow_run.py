@@ -76,14 +76,15 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "action": "append", "default": [], "metavar": "[NAME=]FILE",
         "help": "an array (NAME=x.npy), or an archive (.npz, .safetensors) whose names are those of arguments",
     },
-    "--output": {"metavar": "FILE", "help": "where results go (.npy, .npz, .safetensors); else they are printed"},
+    "--output": {"metavar": "FILE", "help": "file for the results (.npy, .npz, .safetensors); default: results are "
+                                            "printed"},
     "--print-ir-after": {
         "action": "append", "default": [], "metavar": "STAGE|PASS",
         "help": f"print the program at a stage ({', '.join(STAGES)}) or after a pass",
     },
     "--time": {
         "type": _number(1, 10**9), "nargs": "?", "const": 10, "metavar": "N",
-        "help": "print how long compiling and the median of N runs (default 10) take",
+        "help": "print the times of compilation and of the median of N runs (default 10)",
     },
     "--seed": {
         "type": _number(-(2**63), 2**63 - 1), "metavar": "N", "help": "the seed of random operators that have none",
@@ -96,7 +97,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--mesh": {"metavar": "N,..", "help": "the mesh of ranks (default: the program's oneflow.mesh)"},
     "--sbp": {
         "choices": STRATEGIES, "default": STRATEGIES[0],
-        "help": "how layouts are chosen where the program leaves them open (default: greedy)",
+        "help": "choice of layouts without annotation (default: greedy)",
     },
     "--autotune": {"action": "store_true", "help": "on a GPU, time ways to compute kernels and keep the fastest"},
     "--target": {"metavar": "TARGET", "help": HELP},
@@ -205,7 +206,7 @@ def _device(arguments: argparse.Namespace) -> Device:
     """The device of a command line.
 
     Raises:
-        UsageError: it is none.
+        UsageError: the text is none.
     """
     try:
         return device(arguments.device)
@@ -287,7 +288,7 @@ def expect_known(name: str, known: Collection[str], text: str) -> None:
     """Refuses an unknown name.
 
     Raises:
-        UsageError: it is not; the nearest is suggested, or all are named.
+        UsageError: the name is unknown; the nearest name is suggested, or all names are listed.
     """
     if name not in known:
         raise UsageError(f"{text}, got {name!r}{suggestion(name, known) or '; known are ' + ', '.join(known)}")

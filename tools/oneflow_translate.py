@@ -12,7 +12,7 @@ The first three commands write the program of an exported PyTorch model, of an O
 saved, and next to it `model.safetensors` with the constants under the names of the arguments. The first header has a
 class for each operator, whose static functions the user implements; the source registers the operators with them; the
 second header declares `functional::Name`. They are compiled, together with kernels and functors, into a library that
-`--load-ops` loads. `--load-ops ops.td` has programs verified before there is one.
+`--load-ops` loads. `--load-ops ops.td` verifies programs before such a library exists.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def _import_torch(file: str, arguments: argparse.Namespace) -> str:
     return f"{model.module}"
 
 
-#: What the command writes, by its option: the option's argument, its help, and the writer.
+#: The outputs of the command by option: the option's argument, its help, and the writer.
 WRITERS: dict[str, tuple[str, str, Callable[[str, argparse.Namespace], str]]] = {
     "import-torch": ("FILE.pt2", "write the program of a file of torch.export.save", _import_torch),
     "import-ods": ("FILE.td", "register the operators of a file, and write the C++ that does", _import_ods),
@@ -112,8 +112,8 @@ def _parser() -> argparse.ArgumentParser:
     what = parser.add_mutually_exclusive_group(required=True)
     for name, (metavar, told, _) in WRITERS.items():
         what.add_argument(f"--{name}", metavar=metavar, help=told)
-    parser.add_argument("--header", default=HEADER, help="what --import-ods includes: where the classes are")
-    parser.add_argument("-o", dest="output", default="-", metavar="FILE", help="where it is written (default: -)")
+    parser.add_argument("--header", default=HEADER, help="the header that --import-ods includes, with the classes")
+    parser.add_argument("-o", dest="output", default="-", metavar="FILE", help="output file (default: -)")
     return parser
 
 

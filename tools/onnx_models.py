@@ -17,7 +17,7 @@ def import_onnx(path: str, inputs: Mapping[str, np.ndarray] | None = None) -> tu
     """The program of a model; its sizes are those of `inputs`, which may lack some, else as the model says.
 
     Raises:
-        CommandError: the model cannot be read, or uses what is not supported.
+        CommandError: the model cannot be read, or uses unsupported features.
     """
     try:
         program = oneflow.from_onnx(path)

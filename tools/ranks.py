@@ -1,4 +1,4 @@
-"""Programs of many ranks on the command line: starts ranks, runs them, and reports errors once."""
+"""Programs of many ranks on the command line: starts ranks, runs programs, and reports errors once."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def start_ranks(command: Sequence[str], count: int) -> int:
     """Runs a command of the package as `count` ranks of an MPI job; returns the exit status.
 
     Raises:
-        UsageError: there is no launcher.
+        UsageError: the launcher is missing.
     """
     line = [*launcher(), "-n", str(count), sys.executable, "-m", *command]
     pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "errors": "replace"}
@@ -68,7 +68,7 @@ def launcher() -> list[str]:
     """The command that starts ranks: `mpiexec` next to the interpreter, or on the path.
 
     Raises:
-        UsageError: there is none.
+        UsageError: no launcher is installed.
     """
     interpreter_folder = Path(sys.executable).parent
     places = [(name, path) for path in (str(interpreter_folder), None) for name in ("mpiexec", "mpirun")]
@@ -100,7 +100,7 @@ def find_mesh(module: ir.Module, wanted: str | None) -> Mesh | None:
     """The mesh of a program, or the mesh of the option; None without a mesh.
 
     Raises:
-        PassError: it is not a list of positive sizes.
+        PassError: the text is not a list of positive sizes.
     """
     if wanted is not None:
         sizes = tuple(int(n) if n.isdecimal() else 0 for n in wanted.split(","))
@@ -115,7 +115,7 @@ def prepare(
     """Compiles the programs of the ranks that this process runs.
 
     Raises:
-        UsageError: there is no job of as many ranks as the mesh has.
+        UsageError: the job does not have the number of ranks of the mesh.
         PassError: a pass could not do its work.
         WorldError: ranks have other programs.
     """

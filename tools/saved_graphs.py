@@ -30,7 +30,7 @@ def import_graph(folder: str) -> tuple[str, dict[str, np.ndarray]]:
     """The program of a saved graph in the dialect, and the arrays of its variables by name.
 
     Raises:
-        CommandError: the folder holds no graph, or has what is not supported.
+        CommandError: the folder holds no graph, or has unsupported features.
     """
     try:
         graph = graphs.load_graph(folder)

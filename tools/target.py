@@ -26,7 +26,7 @@ def for_targets(cpu: str | None, gpu: str | None = None) -> Iterator[None]:
     """Compiles programs inside for the targets that `--target` and `--gpu-arch` name; None is the default.
 
     Raises:
-        UsageError: there is no such target.
+        UsageError: the target is unknown.
     """
     try:
         cpu_choice = cpu_target_named(cpu) if cpu else cpu_target()

@@ -1,1 +1,1 @@
-"""The operators, one family per file; the registry (`oneflow.dialect.record`) imports a family when it is needed."""
+"""The operators, one family per file; the registry (`oneflow.dialect.record`) imports a family at its first use."""

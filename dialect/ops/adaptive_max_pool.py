@@ -106,9 +106,10 @@ def _adaptive_max_pool(spatial: int) -> None:
 
     define(
         f"{name}(x, {ATTRS}) -> y, index", depth=2,
-        doc="The largest element of each of `output_size` windows, NaN if one is NaN, and where it is (i64).\n\n"
+        doc="The largest element of each of `output_size` windows, NaN if an element is NaN, and its position "
+            "(i64).\n\n"
         "The windows divide the image as evenly as they can. `index` counts positions of the spatial dimensions in\n"
-        "row-major order; the first of equals wins.",
+        "row-major order; the first of equal elements wins.",
         types=_types(spatial), sbp=lambda op: Factors(f"{factors(op)} -> {factors(op)}, {factors(op)}"),
         grad=grad, compute=_compute, reference=_reference,
     )  # fmt: skip

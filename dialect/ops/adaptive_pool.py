@@ -60,7 +60,7 @@ class Parts:
         return self.uniform_size if self.uniform_size is not None else self.end(window) - self.begin(window)
 
     def max_windows(self) -> Size:
-        """An upper bound of the number of windows that one position is in."""
+        """An upper bound of the number of windows that contain a position."""
         if self.uniform_size is not None:
             return 1
         more = self.out - 1
@@ -113,7 +113,7 @@ def _share(parts: Sequence[Parts], windows: Sequence[Expr], value: Expr) -> Expr
 
 
 def expect_parts(op: Call, spatial: int, allowed: Sequence[DType] = dtypes.FLOATS) -> TensorDesc:
-    """Checks images and sizes; gives the type of one value per window."""
+    """Checks images and sizes; returns the type of one value per window."""
     expect_dtype(op, "x", op.x, allowed)
     expect_windows(op, spatial, {"output_size": 1})
     layout = layout_of(op, spatial)
@@ -154,7 +154,7 @@ def _grad_compute(op: Call) -> Stage:
 
 
 def numpy_boxes(sizes: Sequence[int], outs: Sequence[int]) -> Iterator[tuple[tuple[int, ...], tuple[Any, ...]]]:
-    """Each window's number and the slices of images that it holds."""
+    """Each window's number and the slices of images in the window."""
     for at in np.ndindex(*outs):
         rows = zip(at, sizes, outs, strict=True)
         yield at, (..., *(slice(i * n // o, -(-(i + 1) * n // o)) for i, n, o in rows))
@@ -200,7 +200,8 @@ def _adaptive_pool(spatial: int) -> tuple[Operator, Operator]:
     )  # fmt: skip
     backward = define(
         f"{name}_grad(x, dy, {ATTRS}) -> dx", depth=2,
-        doc=f"The gradient of `{name}`: every element gets its share of dy of each window it is in.",
+        doc=f"The gradient of `{name}`: every element receives its share of dy of each window that contains the "
+             f"element.",
         types=grad_types, sbp=linear_in_dy, grad=second, compute=_grad_compute, reference=_grad_reference,
         shapes_of=("x",),
     )  # fmt: skip

@@ -95,7 +95,7 @@ def _along_mask(op: Call, axis: int) -> Sbp:
 
 
 def _expect_static(op: Call) -> None:
-    """Refuses to write out a call whose heads share keys in sizes that only a run knows: no reshape states them."""
+    """Refuses to decompose a call whose heads share keys of dynamic sizes: no reshape states such sizes."""
     dynamic = [n for n in ("query", "key", "value") if None in op[n].shape]
     if op.query.shape[1] != op.key.shape[1] and dynamic:
         raise op.error(f"expected static sizes where heads share keys, got {dynamic[0]} of {op[dynamic[0]].desc}")
@@ -119,7 +119,7 @@ def _like(ops: Builder, x: Value, shape: Any) -> Value:
 
 
 def _product(ops: Builder, a: Value, b: Value, **flags: bool) -> Value:
-    """The product of `a`'s heads with the heads of `b` that they share, as (batch, heads, ..)."""
+    """The product of `a`'s heads with the heads of `b` that they share, in the shape (batch, heads, ..)."""
     product = ops.batch_matmul(_grouped(ops, a, b), b, **flags)
     return _like(ops, product, (*a.shape[:3], product.shape[3]))
 
@@ -178,7 +178,7 @@ def _part(op: Call, shard: Shard) -> dict[str, Any]:
 
 
 def _dropped(ops: Builder, op: Call, weights: Value) -> Value:
-    """`weights`, or what is multiplied by them, with zeros where they are dropped."""
+    """`weights`, or values multiplied by the weights, with zeros at dropped positions."""
     if not op.rate:
         return weights
     where = {"logical_shape": op.logical_shape, "logical_begin": op.logical_begin}
@@ -203,8 +203,8 @@ class Attention:
 
     query is (batch, heads, length, width), key (batch, groups, size, width), value (batch, groups, size, n); heads
     that follow each other share a group. The mask, of the query's type or that of sums, is added to the scores; with
-    `causal` position i sees none after i. Weights are 0 with the probability `rate`, the others over 1 - rate, as
-    `random_mask_like` draws it of a tensor (batch, heads, length, size).
+    `causal` position i attends to no later position. Weights are 0 with the probability `rate`, the others over 1 -
+    rate, as `random_mask_like` draws for a tensor (batch, heads, length, size).
     """
 
     local = _part

@@ -99,7 +99,7 @@ def _check_attention(op: Call) -> None:
 
 
 def _expect_bias(op: Call, sizes: dict[str, Sizes]) -> None:
-    """Checks the bias of scores, which may have more rows and columns than there are."""
+    """Checks the bias of scores, which may have more rows and columns than the scores."""
     batch, rows, heads, _ = sizes["query"]
     expect_dtype(op, "attn_bias", op.attn_bias, (op.query.dtype,))
     expect_rank(op, "attn_bias", op.attn_bias, 1, 4)
@@ -146,7 +146,7 @@ def _members(ops: Builder, begin: Value, end: Value, count: int) -> Value:
 
 
 def _own_sequences(ops: Builder, op: Call, rows: int, columns: int) -> Value:
-    """The mask of packed sequences: queries see keys of their own sequence, as `attn_mask_type` says."""
+    """The mask of packed sequences: queries attend to keys of their own sequence, by `attn_mask_type`."""
     starts = [ops.cast(op[name], dtype=dtypes.int64) for name in STARTS]
     count = op.query_seq_start.shape[0] - 1
     begins, ends = ([ops.narrow(x, dim=0, start=i, length=count) for x in starts] for i in (0, 1))
@@ -252,7 +252,7 @@ composite(
     " key_seq_len?, query_head_size: int64, query_max_seq_len: int64 = 0, key_max_seq_len: int64 = 0, scale: double,"
     " causal_diagonal_offset: int64 = 0, attn_mask_type: string = 'none', query_layout: string, key_layout: string,"
     " value_layout: string, output_layout: string) -> out",
-    "`attention` of query, key and value in layouts of their own. A causal mask leaves the diagonal, which is shifted"
+    "`attention` of query, key and value in separate layouts. A causal mask leaves the diagonal, which is shifted"
     " by `causal_diagonal_offset`, and what is left of it, counted from the first or from the last position. Packed"
     " sequences begin at the positions `*_seq_start`, which end with that of a next one, and attend to themselves.",
     write=_write_attention, reference=_numpy_attention, check=_check_attention, sbp=_attention_factors,
@@ -293,7 +293,9 @@ def _check_flash(op: Call) -> None:
 
 
 def _window(op: Call) -> tuple[int | None, int | None]:
-    """How many positions before and after its own, counted from the last ones, a query sees; None for all."""
+    """The number of positions before and after its own, counted from the last positions, that a query attends to;
+    None for all.
+    """
     columns = op.key.shape[1]
     left, right = (
         None if size < 0 or size >= columns else size for size in (op.window_size_left, op.window_size_right)
@@ -372,7 +374,7 @@ ROWS = {"query": (2, 1), "grad_out": (2, 1), "out": (2, 1), "softmax_lse": (1, 2
 
 
 def _by_batch_and_heads(op: Call, batch: Sequence[Sbp], heads: Sequence[Sbp]) -> list[SbpSignature]:
-    """The splits of the batch and of whole heads, which keys follow unless there is one head of them."""
+    """The splits of the batch and of whole heads, which keys follow unless the keys have a single head."""
     heads_of_keys, groups = op.key.shape[2], op.key.shape[2]
     keys = B if heads_of_keys == 1 else S(2)
     whole = 0 if groups in (1, op.query.shape[2]) else groups
@@ -383,7 +385,9 @@ def _by_batch_and_heads(op: Call, batch: Sequence[Sbp], heads: Sequence[Sbp]) ->
 
 
 def _flash_layouts(op: Call) -> list[SbpSignature]:
-    """The layouts of `attention`; with dropout its own are used, which know what a piece draws."""
+    """The layouts of `attention`; with dropout the operator's own layouts are used, which determine the random
+    numbers of a piece.
+    """
     if op.p_dropout:
         return []
     free = _window(op) == (None, None)

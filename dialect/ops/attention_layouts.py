@@ -36,7 +36,7 @@ def expect_layout(op: Call, attribute: str, allowed: Sequence[str] = LAYOUTS) ->
     """Checks the layout that an attribute names.
 
     Raises:
-        OperatorError: it is not one of `allowed`.
+        OperatorError: the layout is not one of `allowed`.
     """
     layout: str = op[attribute]
     if layout not in allowed:

@@ -1,7 +1,7 @@
 """Normalization of channels over a batch: by running statistics, or in training by the batch's own.
 
-`sharded_decomposition` writes both as operators that may be split along the batch, whose sums are reduced over the
-devices; gradients are derived from it.
+`sharded_decomposition` expands both into operators that may be split along the batch, whose sums are reduced over the
+devices; gradients are derived from these operators.
 """
 
 from __future__ import annotations
@@ -86,9 +86,9 @@ def _moves(op: Call) -> bool:
 class Normalization:
     """(x - mean) / sqrt(variance + epsilon) * gamma + beta (+ _add_to_output) along `axis`.
 
-    The moments are the moving ones, or in `training` those of `x`; then the mean and 1 / sqrt(variance + epsilon) are
-    results. Where moving moments are given, the new ones are results too: momentum * moving + (1 - momentum) * new,
-    with the unbiased variance. With f16 and bf16 the parameters are f32.
+    The moments are the moving moments, or in `training` those of `x`; then the mean and 1 / sqrt(variance + epsilon)
+    are results. New moving moments are results where the operands are given: momentum * moving + (1 - momentum) *
+    new, with the unbiased variance. With f16 and bf16 the parameters are f32.
     """
 
     def types(op: Call) -> list[TensorDesc]:
@@ -215,7 +215,7 @@ def _two_pass_squares(x: Stage, axis: int, mean: Stage) -> Stage:
 
 
 def _one_pass_squares(x: Stage, axis: int, total: Stage, mean: Stage) -> Stage:
-    """The sum of squared deviations, from the sums of elements and of squares that one pass gives.
+    """The sum of squared deviations, from the sums of elements and of squares in one pass.
 
     The difference cancels where the mean is large in comparison with the deviation: up to 16 bits of f32 for elements
     of 8 significant bits (bf16), and up to 22 for elements of 11 (f16).

@@ -1,4 +1,5 @@
-"""Batch normalization in parts: statistics of a batch, those of several batches together, and what is done by them.
+"""Batch normalization in parts: statistics of a batch, statistics of several batches together, and normalization by
+statistics.
 
 A device computes `batch_norm_stats` of its batch and `batch_norm_gather_stats_with_counts` of those of all devices.
 """
@@ -140,13 +141,13 @@ def _gathered_factors(op: Call) -> Factors:
 composite(
     "batch_norm_gather_stats_with_counts(input, mean, invstd, counts, running_mean?, running_var?,"
     " eps: float = 1e-05, momentum: float = 0.9) -> global_mean, global_invstd, running_mean_out?, running_var_out?",
-    "The statistics of several batches together, a row and a count for each, and the new running ones:"
+    "The statistics of several batches together, a row and a count for each, and the new running statistics:"
     " (1 - momentum) * old + momentum * new, with the unbiased variance.",
     write=_write_gathered, reference=_numpy_gathered, check=_check_gathered, sbp=_gathered_factors,
     unoffered="splits of input, of which the element type alone is read", shapes_of=("input",),
 )  # fmt: skip
 
-# What is done by statistics
+# Normalization by statistics
 
 
 def _write_elements(ops: Builder, op: Call) -> Value:

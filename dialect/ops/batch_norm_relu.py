@@ -71,7 +71,7 @@ def _numpy_bits(y: np.ndarray) -> np.ndarray:
 class NormalizationAddRelu:
     """relu(normalization(x) + addend), with the results of `normalization`.
 
-    `reserve_space` (i32) has a bit for each element of y, whether it is above 0, 32 of them in an element.
+    `reserve_space` (i32) has a bit for each element of y, whether the element is above 0, 32 bits in an element.
     """
 
     def types(op: Call) -> list[TensorDesc]:

@@ -1,7 +1,7 @@
 """Element-wise operators of two or more operands that broadcast; a row each.
 
-Integer division and remainder by 0 give 0. `pow` and `floordiv` and their like are OneFlow's names for operands of
-equal shape; here they broadcast too.
+Integer division and remainder by 0 give 0. `pow`, `floordiv` and similar names are OneFlow's for operands of
+equal shape; here these operators broadcast too.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def ratio(of_floats: Any) -> Any:
 
 
 def numerator(op: Call) -> Factors:
-    """Splits of every dimension, and partial sums of what is divided (not of integers, which are rounded)."""
+    """Splits of every dimension, and partial sums of the dividend (not of integers, which are rounded)."""
     split = broadcast_factors([d.shape for d in op.operands], op.results[0].rank)
     return split.linear_in(op, next(iter(op.inputs))) if op.operands[0].dtype.is_inexact else split
 
@@ -114,7 +114,7 @@ def _product_gradient(ops: Builder, op: Call, dz: Value) -> dict[str, Any]:
 
 
 elementwise(
-    "broadcast_mul_no_nan(x, y) -> z", "x * y, and 0 where x is 0 whatever y is: a cotangent times a slope.",
+    "broadcast_mul_no_nan(x, y) -> z", "x * y, and 0 where x is 0 for any y: a cotangent times a slope.",
     scalar=lambda x, y: s.where(x.eq(0), 0, x * y),
     reference=in_double(lambda x, y: np.where(x == 0, 0, x * y).astype(x.dtype)),
     linear="each", grad=_product_gradient, **NUMBERS,
@@ -202,7 +202,7 @@ CONNECTIVES = (
 )
 for _kind, _logical, _bitwise in CONNECTIVES:
     elementwise(
-        f"broadcast_logical_{_kind}(x, y) -> z", f"x {_kind} y, where a number holds unless it is 0.",
+        f"broadcast_logical_{_kind}(x, y) -> z", f"x {_kind} y, where a number is true unless it is 0.",
         scalar=truth(_kind), reference=_logical, allowed=dtypes.ALL, result=dtypes.bool_,
     )  # fmt: skip
     elementwise(

@@ -7,7 +7,7 @@ import numpy as np
 from oneflow.dialect import dtypes
 from oneflow.dialect.builder import Builder, Value
 
-#: How many elements have their bits in one integer.
+#: The number of elements whose bits are in one integer.
 BITS = 32
 #: Rows of kernels of cuBLAS have the bits of a multiple of so many elements.
 ALIGNMENT = 128

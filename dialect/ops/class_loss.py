@@ -1,7 +1,7 @@
 """Losses of scores by class, the classes last, and of labels; with their gradients.
 
-Classes may be split: a piece knows where it begins, and its losses are partial sums. Operators that need all classes
-of a row are then decomposed (`sharded_decomposition`).
+Classes may be split: a piece has its begin as an attribute, and its losses are partial sums. Operators that need all
+classes of a row are then decomposed (`sharded_decomposition`).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ NONE = -(1 << 62)
 
 
 def _rows(op: Call, rows: str, values: str) -> TensorDesc:
-    """Checks class scores with the classes last, and a class for each row; gives the type of one value per row."""
+    """Checks class scores with the classes last, and a class for each row; returns the type of one value per row."""
     x, labels = op[rows], op[values]
     expect_dtype(op, rows, x, dtypes.FLOATS)
     expect_rank(op, rows, x, 1, -1)
@@ -55,7 +55,7 @@ def _row_factors(*ranks: int, classes: str = "_") -> list[str]:
 
 
 def _expect_depth(op: Call, size: Any) -> Any:
-    """Checks the attributes `depth` and `PIECE` for so many classes; gives how many there are here."""
+    """Checks the attributes `depth` and `PIECE` for so many classes; returns the number of classes in the piece."""
     expect_piece(op, size)
     if op.logical_size:
         expect_dim(op, "depth", op.depth or None, op.logical_size)
@@ -186,7 +186,7 @@ class SparseSoftmaxCrossEntropyMsGrad:
 
 
 def _class_of(op: Call, at: Sequence[Expr]) -> tuple[Expr, Expr]:
-    """The class of a row, 0 where it is ignored, and whether it counts."""
+    """The class of a row, 0 for an ignored row, and whether the row counts."""
     label = s.cast(op.target[tuple(at)], dtypes.int64)
     counts = label.ne(op.ignore_index)
     return s.where(counts, label, 0), counts
@@ -289,7 +289,7 @@ class NllGrad:
     """-out_grad times the weight of the class at class `target`, else 0: the gradient of `nll`."""
 
     shapes_of = ("input",)
-    unoffered = "input may lie in any way along the rows, since only the number of classes is read"
+    unoffered = "input may have any layout along the rows, since only the number of classes is read"
 
     def types(op: Call) -> TensorDesc:
         expect_type(op, "out_grad", _rows(op, "input", "target"))

@@ -73,14 +73,14 @@ composite(
     "distributed_partial_fc_sample(weight, label, offset?, num_sample: int64 = 0, seed: int64 = -1)"
     " -> mapped_label, sampled_label, sampled_weight",
     "`num_sample` classes: those of the labels in ascending order, then others drawn at random.\n\n"
-    "Gives the labels as positions among the classes that are sampled, these classes, and their rows of `weight`.\n"
+    "The labels as positions among the sampled classes, the sampled classes, and their rows of `weight`.\n"
     "More classes of labels than `num_sample` are an error of the run.",
     write=_write_sample, reference=_numpy_sample, check=_check_sample, sbp=_sample_factors, traits=RANDOM,
 )  # fmt: skip
 composite(
     "distributed_partial_fc_sample_disable_boxing(sampled_weight_diff, sampled_label)"
     " -> boxing_disabled_sampled_weight_diff, boxing_disabled_sampled_label",
-    "Both operands as they are. OneFlow's layouts keep the rows of each device apart; here a device has all.",
+    "Both operands. OneFlow's layouts keep the rows of each device separate; here a device has all rows.",
     write=lambda ops, op: (op.sampled_weight_diff, op.sampled_label), reference=lambda diff, label: (diff, label),
     sbp=no_sbp("the rows belong to classes of one device"),
     unoffered="every pair of layouts, since rows would be paired with labels of other devices",
@@ -111,7 +111,7 @@ def _write_score(ops: Builder, op: Call) -> Value:
 
 
 def _numpy_score(label: Any, pred: Any) -> Any:
-    """The share of pairs of both classes that the scores order, equal ones half."""
+    """The share of pairs of both classes that the scores order; pairs with equal scores count half."""
     positive = label.reshape(-1) != 0
     ones, zeros = pred.reshape(-1)[positive], pred.reshape(-1)[~positive]
     above, equal = (f(ones[:, None], zeros[None]).sum() for f in (np.greater, np.equal))

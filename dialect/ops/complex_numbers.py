@@ -1,4 +1,4 @@
-"""Complex numbers made of reals and taken apart: real, imag, conjugates, and pairs of reals as views."""
+"""Complex numbers and their parts: real, imag, conjugates, and pairs of reals as views."""
 
 from __future__ import annotations
 

@@ -19,13 +19,11 @@ from oneflow.dialect.signature import MOST_MIXED
 from oneflow.dialect.tensor_desc import Dim, TensorDesc
 
 WHOLE = no_sbp("inference of its functions finds the layouts")
-UNOFFERED = (
-    "splits of axes along which the functions do the same for each part: inference of the functions finds them"
-)
+UNOFFERED = "splits of axes along which the functions are independent: inference of the functions finds these splits"
 
 
 def _reference(name: str) -> Callable[..., Any]:
-    """The NumPy form of an operator: its bodies by the references of their operators."""
+    """The NumPy form of an operator: with bodies by the references of their operators."""
 
     def reference(*operands: Any, **attrs: Any) -> tuple[np.ndarray, ...]:
         record = REGISTRY[name]
@@ -39,7 +37,7 @@ def _check_states(op: Call, outputs: Sequence[TensorDesc]) -> list[TensorDesc]:
     """The types of the states, which the body has to keep."""
     for number, (before, after) in enumerate(zip(op.xs, outputs, strict=False)):
         if not before.compatible(after):
-            raise op.error(f"expected the body to give state {number} as {before}, got {after}")
+            raise op.error(f"expected the body to return state {number} as {before}, got {after}")
     return [before.meet(after) for before, after in zip(op.xs, outputs, strict=False)]
 
 
@@ -48,7 +46,7 @@ def _expect_counts(op: Call, sequences: int, results: int | None) -> None:
         raise op.error(f"expected at least {op.states} states and {sequences} sequences, got {len(op.xs)} operands")
     outputs = len(op.body.outputs)
     if outputs < op.states or (results is not None and outputs != results):
-        raise op.error(f"expected the body to give {op.states} states, got {outputs} results")
+        raise op.error(f"expected the body to return {op.states} states, got {outputs} results")
 
 
 # scan
@@ -86,7 +84,7 @@ def _scan_types(op: Call) -> list[TensorDesc]:
 def _scan_grad(ops: Builder, op: Call, *cotangents: Value | None) -> dict[str, Any]:
     """A scan in the other direction whose states are the cotangents of the states and of the constants.
 
-    Each step computes its step of the forward scan again, from the state before it.
+    Each step recomputes its step of the forward scan from the previous state.
     """
     count, first, kept = op.states, op.states + op.sequences, len(op.body.outputs)
     states = [i for i in range(count) if op.xs[i].dtype.is_float]
@@ -155,7 +153,7 @@ def _pulled_back(
 
 
 def _own(recorder: Recorder, value: Value) -> Value:
-    """A result of a body as a value of its own: a body may give an argument, or a value twice."""
+    """A result of a body as a distinct value: a body may return an argument, or a value twice."""
     copy: Value = recorder.call("identity", value)[0]
     return copy
 
@@ -164,13 +162,13 @@ def _own(recorder: Recorder, value: Value) -> Value:
     "scan(xs**, body: function, states: int32, sequences: int32, length: int64 = -1, reverse: bool = False) -> ys**"
 )
 class Scan:
-    """Runs `body` for each element of sequences in turn, over states that it passes on.
+    """Runs `body` for each element of sequences in turn, with states that are passed from step to step.
 
-    The operands are `states` initial states, `sequences` sequences, which are cut along axis 0, and constants. In
-    each step `body` takes the states, an element of each sequence and the constants; it gives the next states and
+    The operands are `states` initial states, `sequences` sequences, which are split along axis 0, and constants. In
+    each step `body` maps the states, an element of each sequence and the constants to the next states and
     further results. The results are the last states, the further results of all steps, stacked along axis 0, and
-    the states before each step, stacked likewise. `reverse` starts from the last element. Without sequences `length`
-    is the number of steps.
+    the states before each step, stacked along axis 0. `reverse` starts from the last element. Without sequences
+    `length` is the number of steps.
     """
 
     types = _scan_types
@@ -189,22 +187,22 @@ def _while_types(op: Call) -> list[TensorDesc]:
     expect_arguments(op, "body", op.xs)
     if list(op.condition.outputs) != [TensorDesc((), dtypes.bool_)]:
         raise op.error(
-            f"expected the condition to give one tensor<i1>, got {', '.join(map(str, op.condition.outputs))}"
+            f"expected the condition to return one tensor<i1>, got {', '.join(map(str, op.condition.outputs))}"
         )
     return _check_states(op, op.body.outputs)
 
 
 @operator("while_loop(xs**, condition: function, body: function, states: int32) -> ys**")
 class WhileLoop:
-    """Runs `body` on states as long as `condition` holds for them; the results are the last states.
+    """Runs `body` on states as long as `condition` holds for the states; the results are the last states.
 
-    The operands are `states` initial states, and constants, which both functions take after the states.
+    The operands are `states` initial states, and constants, which both functions receive after the states.
     """
 
     types = _while_types
     sbp, unoffered = WHOLE, UNOFFERED
     grad = no_grad(
-        "the number of steps is not known before it runs, so that states cannot be kept for the gradient; use scan,"
+        "the number of steps is not known before the run, so that states cannot be kept for the gradient; use scan,"
         " which has a known number of steps"
     )
     control = "while"
@@ -222,12 +220,12 @@ def _cond_types(op: Call) -> list[TensorDesc]:
     pair = op.true_branch.outputs, op.false_branch.outputs
     if len(pair[0]) != len(pair[1]) or not all(a.compatible(b) for a, b in zip(*pair, strict=True)):
         told = [", ".join(map(str, outputs)) for outputs in pair]
-        raise op.error(f"expected both branches to give the same types, got {told[0]} and {told[1]}")
+        raise op.error(f"expected both branches to return the same types, got {told[0]} and {told[1]}")
     return [a.meet(b) for a, b in zip(*pair, strict=True)]
 
 
 def _cond_grad(ops: Builder, op: Call, *cotangents: Value | None) -> dict[str, Any]:
-    """The gradient of the branch that ran, which it computes again."""
+    """The gradient of the branch that ran; the branch is recomputed."""
     wanted = _wanted(op, range(len(op.xs)), 1)
     numbers = [i for i, g in enumerate(cotangents) if g is not None]
     present = [g for g in cotangents if g is not None]

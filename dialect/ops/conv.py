@@ -1,7 +1,7 @@
 """Convolutions over one, two or three spatial dimensions, and their gradients, which are convolutions too.
 
 Images are padded, then one sum over window elements reads them at affine positions. With groups, channels are two
-dimensions, the group and the channel in it.
+dimensions, the group and the channel in the group.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def shared_of(op: Call) -> dict[str, Any]:
 
 
 def expect_attributes(op: Call, spatial: int) -> Layout:
-    """Checks the attributes of windows, and gives the layout."""
+    """Checks the attributes of windows, and returns the layout."""
     expect_windows(op, spatial, {"kernel_size": 1, "strides": 1, "dilation_rate": 1, "padding_before": 0})
     return layout_of(op, spatial)
 
@@ -70,7 +70,7 @@ def _expect_channels(op: Call, layout: Layout, x: TensorDesc, filters: TensorDes
 
 
 def grouped(op: Call, channels: Size) -> tuple[Size, ...]:
-    """Channels as dimensions: the group and the channel in it, or one dimension without groups."""
+    """Channels as dimensions: the group and the channel in the group, or one dimension without groups."""
     return (channels,) if op.groups == 1 else (op.groups, channels // op.groups)
 
 
@@ -183,7 +183,7 @@ def _numpy_padded(x: Any, padding: Sequence[int]) -> Any:
 
 
 def moves(op: dict[str, Any]) -> tuple[Sequence[int], Sequence[int], Sequence[int]]:
-    """The attributes of windows, as `numpy_windows` takes them."""
+    """The attributes of windows, in the form of `numpy_windows`."""
     return op["kernel_size"], op["strides"], op["dilation_rate"]
 
 
@@ -224,7 +224,7 @@ for _spatial in (1, 2, 3):
 
 
 def _expect_spatial(op: Call) -> int:
-    """Checks `num_spatial_dims` and gives it."""
+    """Checks and returns `num_spatial_dims`."""
     spatial: int = op.num_spatial_dims
     if not 1 <= spatial <= 3:
         raise op.error(f"expected num_spatial_dims of 1 to 3, got {spatial}")
@@ -232,7 +232,7 @@ def _expect_spatial(op: Call) -> int:
 
 
 def _expect_gradient(op: Call, x: TensorDesc, name: str) -> tuple[Layout, Dim]:
-    """Checks dy of a convolution of images of type `x`; gives the layout and dy's channels."""
+    """Checks dy of a convolution of images of type `x`; returns the layout and dy's channels."""
     spatial = _expect_spatial(op)
     layout = expect_attributes(op, spatial)
     expect_images(op, "dy", op.dy, spatial)

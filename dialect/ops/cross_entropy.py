@@ -30,7 +30,7 @@ from oneflow.dialect.scalar import Expr
 from oneflow.dialect.shapes import expect_dim, expect_dtype, expect_rank
 from oneflow.dialect.tensor_desc import TensorDesc
 
-#: The least probability that logarithms are taken of, as OneFlow has it.
+#: The least probability in logarithms, OneFlow's value.
 LEAST = 1e-20
 
 
@@ -40,7 +40,7 @@ def _row(x: Any) -> TensorDesc:
 
 
 def _expect_classes(op: Call, name: str) -> Any:
-    """Checks values by class, the classes last; gives their type."""
+    """Checks values by class, the classes last; returns their type."""
     expect_dtype(op, name, op[name], dtypes.FLOATS)
     expect_rank(op, name, op[name], 1, -1)
     return op[name]
@@ -55,7 +55,7 @@ def _soft_types(op: Call) -> tuple[TensorDesc, TensorDesc]:
 
 @operator("softmax_cross_entropy(prediction, label) -> prob, out")
 class SoftmaxCrossEntropy:
-    """softmax(prediction) along the last axis, and -sum(label * log of it): labels are probabilities of classes.
+    """softmax(prediction) along the last axis, and -sum(label * log(softmax)): labels are probabilities of classes.
 
     A class of label 0 adds nothing, also where its probability is 0.
     """
@@ -120,7 +120,7 @@ class SoftmaxCrossEntropyGrad:
 
 
 def _sparse_types(op: Call) -> TensorDesc:
-    """Checks probabilities by class and a class for each row; gives the type of the loss."""
+    """Checks probabilities by class and a class for each row; returns the type of the loss."""
     prediction = _expect_classes(op, "prediction")
     expect_dtype(op, "label", op.label, INDEX)
     expect_dim(op, "depth", op.depth or None, prediction.shape[-1])
@@ -154,11 +154,11 @@ def _at_label(ops: Builder, op: Call) -> Value:
     return ops.call("clip_by_scalar_min", widen(ops, -picked), floating_min=LEAST)[0]
 
 
-def _sparse_by_parts(ops: Builder, op: Call) -> Value:
+def _sparse_sharded(ops: Builder, op: Call) -> Value:
     return narrow(ops, -ops.log(_at_label(ops, op)), op.prediction.dtype)
 
 
-def _sparse_grad_by_parts(ops: Builder, op: Call) -> Value:
+def _sparse_grad_sharded(ops: Builder, op: Call) -> Value:
     slope = widen(ops, op.dy) / _at_label(ops, op)
     value: Value = ops.nll_grad(narrow(ops, slope, op.dy.dtype), op.prediction, op.label, ignore_index=NONE)
     return value
@@ -205,14 +205,14 @@ def _by_probability(suffix: str, doc: str) -> None:
     define(
         f"{name}(prediction, label, depth: int64 = 0) -> out",
         doc=f"-log of the probability of class `label` along the last axis, taken as 1e-20 at least{doc}.",
-        types=_sparse_types, sbp=_sparse_sbp, grad=grad, sharded_decomposition=_sparse_by_parts,
+        types=_sparse_types, sbp=_sparse_sbp, grad=grad, sharded_decomposition=_sparse_sharded,
         compute=_sparse_compute, reference=_sparse_reference, depth=2,
     )  # fmt: skip
     define(
         f"{name}_grad(prediction, label, dy, depth: int64 = 0) -> prediction_diff",
         doc=f"-dy / prediction at class `label`, with a prediction of 1e-20 at least, and 0 elsewhere{doc}.",
         types=_sparse_grad_types, sbp=_sparse_grad_sbp, grad=composed_gradient,
-        sharded_decomposition=_sparse_grad_by_parts, compute=_sparse_grad_compute,
+        sharded_decomposition=_sparse_grad_sharded, compute=_sparse_grad_compute,
         reference=_sparse_grad_reference, depth=2,
     )  # fmt: skip
 
@@ -222,7 +222,7 @@ _by_probability("_ms", " (OneFlow's name for classes that are split)")
 
 
 def _sigmoid_types(op: Call) -> TensorDesc:
-    """The type of `prediction`; labels have it too, or are integers."""
+    """The type of `prediction`; labels have the same type, or are integers."""
     prediction = op.prediction
     expect_dtype(op, "prediction", prediction, dtypes.FLOATS)
     expect_dtype(op, "label", op.label, (prediction.dtype, *dtypes.INTEGERS))
@@ -258,7 +258,7 @@ elementwise(
 )  # fmt: skip
 
 #: Why the operator's signatures have no splits.
-OF_ALL = "the mean over a piece is not that over everything; it is written out by sums"
+OF_ALL = "the mean over a piece is not the mean over the whole; the decomposition uses sums"
 
 
 def _over_count(ops: Builder, value: Value, x: Value) -> Value:
@@ -275,7 +275,7 @@ def _mean(ops: Builder, x: Value) -> Value:
 
 
 def _expect_logits(op: Call) -> TensorDesc:
-    """Checks logits and targets, which are alike; gives their type."""
+    """Checks logits and targets, of one type; returns the type."""
     expect_dtype(op, "input", op.input, dtypes.FLOATS)
     expect_type(op, "target", op.input)
     both: TensorDesc = op.input.meet(op.target)

@@ -1,4 +1,4 @@
-"""Transposed convolutions: the gradients of convolutions by their images, as operators of their own.
+"""Transposed convolutions: the gradients of convolutions by their images, as separate operators.
 
 The images of the convolution are the result here.
 """
@@ -61,7 +61,7 @@ def _expect_padding(op: Call, spatial: int) -> None:
 
 
 def _expect_weight(op: Call, layout: Layout) -> int | None:
-    """Checks the weight against the images and the kernel; gives the number of filters."""
+    """Checks the weight against the images and the kernel; returns the number of filters."""
     _, (channels,), _ = layout.split(op.in_.shape)
     (inputs,), (per_group,), kernel = layout.split(op.weight.shape)
     expect_dim(op, "dimension 0 of weight", inputs, channels)
@@ -147,8 +147,9 @@ def _transposed_convolution(spatial: int) -> Operator:
         depth=2,
         doc=f"Transposed convolution over {spatial} spatial dimension{'s'[: spatial - 1]}.\n\n"
         "`weight` is (channels of the images, filters of a group, kernel), its filters last if the channels are.\n"
-        "The result is as large as what a convolution saw that gave the images, and `output_padding` elements\n"
-        "larger, fewer than the stride.",
+        "The result is as large as the operand of a convolution with the images as result, plus `output_padding` "
+        "elements,\n"
+        "fewer than the stride.",
         types=_types(spatial),
         sbp=_sbp,
         local=_local,

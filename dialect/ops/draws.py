@@ -151,7 +151,7 @@ composite(
 class MultinomialWithReplacement:
     """`num_samples` positions (i64) for each row of weights, drawn in proportion to these.
 
-    `prefix_sum` are the running sums of the rows, if they are known. Weights that are negative or not finite, and
+    `prefix_sum` are the running sums of the rows, if known. Weights that are negative or not finite, and
     rows of zeros, are errors of the run.
     """
 
@@ -211,9 +211,9 @@ class MultinomialWithReplacement:
     f" {LOGICAL}) -> output, noise_data"
 )
 class RRelu:
-    """x where it is at least 0, else x times a slope; and that factor, 1 or the slope, which is the derivative.
+    """x where x is at least 0, else x times a slope; and this factor, 1 or the slope, which is the derivative.
 
-    In training the slope of each element is drawn evenly from [lower, upper), otherwise it is their mean.
+    In training the slope of each element is drawn uniformly from [lower, upper), otherwise it is their mean.
     """
 
     sbp = split_anywhere

@@ -106,14 +106,14 @@ def gradient_of(name: str, forward: Operator, operands: Sequence[str], by: int, 
 
 
 def _within(x: Any, attrs: dict[str, Any]) -> Any:
-    """Whether `x`, an expression or an array, lies within the bounds there are."""
+    """Whether `x`, an expression or an array, is within the present bounds."""
     inside = [x >= attrs["floating_min"]] if "floating_min" in attrs else []
     inside += [x <= attrs["floating_max"]] if "floating_max" in attrs else []
     return inside[0] if len(inside) == 1 else inside[0] & inside[1]
 
 
 def written(forward: Operator, without: Sequence[str] = ()) -> str:
-    """The attributes of an operator as its gradient's signature has them."""
+    """The attributes of an operator in the form of its gradient's signature."""
     return "".join(f", {a}" for a in forward.signature.attrs if a.name not in without)
 
 
@@ -132,7 +132,7 @@ gradient_of("relu_grad", REGISTRY["relu"], ("y", "dy"), 0, "dx", "")
 for _name in ("clip_by_scalar", "clip_by_scalar_min", "clip_by_scalar_max"):
     elementwise(
         f"{_name}_grad(dy, x{written(REGISTRY[_name])}) -> dx",
-        "dy where x lies within the bounds, or at one; else 0, also where x is NaN.",
+        "dy where x is within the bounds, or at a bound; else 0, also where x is NaN.",
         scalar=lambda dy, x, **attrs: s.where(_within(x, attrs), dy, 0.0),
         reference=lambda dy, x, **attrs: np.where(_within(x, attrs), dy, 0.0).astype(dy.dtype),
         types=same_shapes, sbp=linear_in_each("dy"),
@@ -167,7 +167,7 @@ for _name in ("softshrink", "hardshrink"):
 
 @operator("hardtanh_grad(y, dy, min_val: double = 0.0, max_val: double = 0.0) -> dx")
 class HardtanhGrad:
-    """dy times the derivative of hardtanh, from its result: 0 where that is a bound, as its type has it."""
+    """dy times the derivative of hardtanh, from its result: 0 where the result equals a bound in its type."""
 
     types = same_shapes
     sbp = linear_in_each("dy")
@@ -254,7 +254,7 @@ def _larger_or_smaller(name: str, takes_x: Any, doc: str) -> None:
     )  # fmt: skip
     define(
         f"elementwise_{name}_backward(dz, x, y) -> dx, dy",
-        doc=f"dz for the operand that `elementwise_{name}` takes, 0 for the other; half of it where they are equal."
+        doc=f"dz for the operand that `elementwise_{name}` selects, 0 for the other; half of dz where they are equal."
         " Where one is NaN, dz for both.",
         types=lambda op: [same_shapes(op)] * 2, sbp=sbp, grad=composed_gradient, decompose=decompose,
         reference=reference, depth=2,

@@ -78,7 +78,7 @@ class Embedding:
 class EmbeddingGrad:
     """Rows of `dy` added up by `indices` in the shape of `weight`: the adjoint of `embedding`.
 
-    The row `padding_idx` stays zero; with `scale_grad_by_freq` a row is divided by how often it occurs.
+    The row `padding_idx` stays zero; with `scale_grad_by_freq` a row is divided by the number of its occurrences.
     """
 
     shapes_of = ("weight",)

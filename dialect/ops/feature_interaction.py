@@ -120,13 +120,13 @@ def _numpy_dots(
 
 
 def _layouts_of(op: Call, split: dict[str, Sbp], results: Sbp) -> SbpSignature:
-    """A signature with some operands split, and all results alike."""
+    """A signature with some operands split, and all results in one layout."""
     names = [n for n, x in op.inputs.items() if x is not None for _ in (x if isinstance(x, tuple) else (x,))]
     return SbpSignature(tuple(split.get(n, B) for n in names), (results,) * len(op.results))
 
 
 def _dot_layouts(op: Call) -> list[SbpSignature]:
-    """The batch can be split; split vectors give partial sums, or with pooling pieces of the result."""
+    """The batch can be split; split vectors have partial sums as results, or with pooling pieces of the result."""
     rows = _layouts_of(op, {"features": S(0), "output_concat": S(0), "sparse_indices": S(0)}, S(0))
     columns = {"features": S(2), "output_concat": P, "sparse_feature": S(1)}
     return [rows, _layouts_of(op, columns, S(1) if op.pooling == "sum" else P)]

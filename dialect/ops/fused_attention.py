@@ -1,4 +1,4 @@
-"""What comes before attention: heads taken apart, and new keys joined to past ones."""
+"""Operators before attention: heads separated, and new keys joined to past keys."""
 
 from __future__ import annotations
 
@@ -203,7 +203,7 @@ composite(
     "fused_attention_concat_past_key_value(key, value, past_key?, past_value?, past_key_layout: string,"
     " past_value_layout: string, key_layout: string, value_layout: string, key_head_size: int64)"
     " -> output_key, output_value",
-    "Past keys and values followed by new ones, in the layouts of the past ones.",
+    "Past keys and values followed by new keys and values, in the layouts of the past.",
     write=_write_past, reference=_numpy_past, check=_check_past, sbp=_past_factors,
     unoffered="layouts that differ between keys and values",
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Fused linear layers: several after each other with activations and dropout, several beside each other, and the
+"""Fused linear layers: several in sequence with activations and dropout, several in parallel, and the
 gradients of these.
 
 Masks of activations and of dropout are bits (`bit_masks`), as cuBLAS writes them.
@@ -28,7 +28,7 @@ from oneflow.dialect.tensor_desc import TensorDesc
 
 
 def _check_layers(op: Call) -> None:
-    """Checks that each weight takes the columns that the layer before it gives."""
+    """Checks that each weight has the columns of the previous layer's result."""
     expect_dtype(op, "x", op.x, dtypes.FLOATS)
     expect_rank(op, "x", op.x, 2)
     columns = op.x.shape[1]
@@ -288,7 +288,7 @@ composite(
     " the result of the last layer, which are not read",
 )  # fmt: skip
 
-# Layers beside each other
+# Parallel layers
 
 
 def _check_groups(op: Call) -> None:
@@ -319,7 +319,7 @@ def _numpy_groups(xs: Any, weights: Any, biases: Any) -> Any:
 
 
 def _group_layouts(op: Call) -> list[SbpSignature]:
-    """The layouts of one linear layer for all of them: rows, columns, the contracted axis, and partial sums."""
+    """The layouts of one linear layer, for all layers: rows, columns, the contracted axis, and partial sums."""
     count, biases = len(op.xs), len(op.biases)
 
     def alike(x: Any, weight: Any, bias: Any, y: Any) -> SbpSignature:

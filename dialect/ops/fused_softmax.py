@@ -1,6 +1,6 @@
-"""Fused softmaxes: of scaled, masked or triangular scores, with a bias before them and dropout after them.
+"""Fused softmaxes: of scaled, masked or triangular scores, with a bias before and dropout after.
 
-Dropout takes its mask as an operand; `random_mask_like` draws one.
+The mask of dropout is an operand; `random_mask_like` draws masks.
 """
 
 from __future__ import annotations
@@ -158,7 +158,8 @@ def _numpy_masked_dropout(
 SCALES = "scale_value: float = 1.0, mask_fill_value: float = 0.0, dropout_scale_value: float = 1.0"
 composite(
     f"fused_scale_mask_softmax_dropout(x, mask, dropout_mask, {SCALES}) -> y, softmax_y",
-    "`fused_scale_mask_softmax` times `dropout_scale_value` where `dropout_mask` is true, else 0; and before it.",
+    "`fused_scale_mask_softmax` times `dropout_scale_value` where `dropout_mask` is true, else 0; and the value "
+    "before dropout.",
     write=_with_dropout(_masked, "dropout_mask", "dropout_scale_value"), reference=_numpy_masked_dropout,
     check=_check_mask, sbp=_rows,
     grad=gradient_operator("fused_scale_mask_softmax_dropout_grad", "x"),

@@ -129,7 +129,7 @@ def _layouts(op: Call) -> list[SbpSignature]:
 composite(
     "fused_glu(x, w, b?, v?, c?, activation: string = 'none', has_bias: bool = False, is_split: bool = False)"
     " -> y, matmul_wx, matmul_vx?",
-    "(x @ w^T + b) * activation(x @ v^T + c), and both products; without v they are the halves of one product.",
+    "(x @ w^T + b) * activation(x @ v^T + c), and both products; without v the two are the halves of one product.",
     write=_write_glu, reference=_numpy_glu, check=_check, sbp=_layouts,
 )  # fmt: skip
 

@@ -30,7 +30,7 @@ LARGEST = float(np.finfo(np.float32).max)
 
 
 def _tensors(op: Call) -> list[Any]:
-    """The one tensor of a call, or all of them."""
+    """The single tensor of a call, or all tensors."""
     return flatten([op.x])
 
 
@@ -42,7 +42,7 @@ def _split(op: Call) -> Factors:
 def total(
     name: str, doc: str, element: Callable[[Expr], Expr], reference: Rule, result: DType | None, grad: Any
 ) -> None:
-    """Registers the sum of `element` over all elements of a tensor, and with `multi_` before it of many tensors.
+    """Registers the sum of `element` over all elements of a tensor, and with the prefix `multi_` of many tensors.
 
     The result, in OneFlow's manner, has one dimension of size 1; `result` is its type, None that of the tensors.
     """
@@ -69,7 +69,7 @@ def total(
 
     slots: dict[str, Any] = {"types": types, "sbp": _split, "grad": grad, "compute": compute, "reference": run}
     define(f"{name}(x) -> y", doc=doc, depth=2, **slots)
-    why = "tensors split each along an axis of its own"
+    why = "tensors split each along its own axis"
     define(f"multi_{name}(x+) -> y", doc=f"{doc[:-1]}, of all tensors together.", depth=2, unoffered=why, **slots)
 
 
@@ -103,7 +103,7 @@ def _expect_ones(op: Call, wanted: Sequence[tuple[str, DType]]) -> None:
     " multiplier: float = 2.0) -> loss_scale_out, good_step_counter_out"
 )
 class DynamicLossScaleSchedule:
-    """The scale of the loss for the next step, and how many good steps there were since it changed.
+    """The scale of the loss for the next step, and the number of good steps since the last change.
 
     The scale is multiplied after `increment_period` steps without infinite or NaN gradients, and divided, down to 1,
     at a step that has some. OneFlow writes both into the operands; here the new values are results.

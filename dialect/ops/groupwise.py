@@ -26,7 +26,9 @@ ATTRS = "num_bits: int32 = 8, symmetric: bool = True, group_dim: int64, group_si
 
 
 def _expect_groups(op: Call, name: str, shape: Sequence[int | None]) -> list[int | None]:
-    """Checks the attributes for a weight, operand `name`, that has `shape` once unpacked; gives that of scales."""
+    """Checks the attributes for a weight, operand `name`, of the unpacked shape `shape`; returns the shape of
+    scales.
+    """
     if op.num_bits not in (4, 8):
         raise op.error(f"expected num_bits 4 or 8, got {op.num_bits}")
     axis = op.normalize_axis(op.group_dim, len(shape), "group_dim")
@@ -40,7 +42,7 @@ def _expect_groups(op: Call, name: str, shape: Sequence[int | None]) -> list[int
 
 
 def _expect_scales(op: Call, scale: str, zero: str, shape: Sequence[int | None], dtype: dtypes.DType) -> None:
-    """Checks the scales and, where the quantization is not symmetric, what is added."""
+    """Checks the scales and, where the quantization is not symmetric, the zero points."""
     expect_type(op, scale, TensorDesc(tuple(shape), dtype))
     if (op[zero] is not None) == op.symmetric:
         raise op.error(f"expected {zero} exactly where symmetric is false")
@@ -54,7 +56,7 @@ def _unpacked(shape: Sequence[Any], bits: int) -> tuple[Any, ...]:
 
 
 def _offset(dtype: dtypes.DType, op: Call) -> float:
-    """What is subtracted from numbers of a symmetric quantization: unsigned ones are shifted by their middle."""
+    """The zero point of a symmetric quantization: unsigned numbers are shifted by their middle."""
     return 2 ** (op.num_bits - 1) - 1 if op.symmetric and dtype == dtypes.uint8 else 0
 
 
@@ -193,6 +195,6 @@ def _linear_factors(op: Call) -> Factors:
 
 composite(
     f"fused_linear_with_groupwise_quantized_weight(x, w, w_scale, w_zero?, b?, {ATTRS}) -> out",
-    "x @ transpose(weight) + b for the weight that `groupwise_dequantize` gives of w, w_scale and w_zero.",
+    "x @ transpose(weight) + b for the weight that `groupwise_dequantize` computes from w, w_scale and w_zero.",
     write=_write_linear, reference=_numpy_linear, check=_check_linear, sbp=_linear_factors,
 )  # fmt: skip

@@ -55,8 +55,8 @@ def _channel_value(values: Sequence[float], channel: Expr, dtype: dtypes.DType =
 
 def _begin(size: Any, kept: Any, place: float) -> Expr:
     """Where a crop begins, at the share `place` of what is left out."""
-    room = c.as_expr(size - kept)
-    return s.cast(s.trunc(s.cast(room, dtypes.float32) * place), dtypes.index)
+    border = c.as_expr(size - kept)
+    return s.cast(s.trunc(s.cast(border, dtypes.float32) * place), dtypes.index)
 
 
 def _crop_types(op: Call) -> TensorDesc:

@@ -1,4 +1,4 @@
-"""Gradients of tables of which few rows are given: rows of values and the indices that they belong to.
+"""Sparse gradients of tables: rows of values and their indices.
 
 Values of equal indices are added up. An update changes the rows that are named alone: weight decay and the states of
 the other rows wait until these have a gradient.
@@ -100,7 +100,7 @@ def _check_update(op: Call) -> None:
 
 
 def _arguments(update: str, op: Call, attributes: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-    """The operands and attributes of the dense `update` that a call has; `attributes` stand in place of its own."""
+    """The operands and attributes of the dense `update` that a call has; `attributes` replace its own."""
     signature = REGISTRY[update].signature
     operands = [attributes[a.name] if a.name in attributes else op.inputs.get(a.name) for a in signature.inputs]
     return operands, {n: value for n, value in op.attrs.items() if n in signature.attr_by_name}

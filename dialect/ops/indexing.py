@@ -69,7 +69,7 @@ def expect_piece(op: Call, size: Any) -> None:
     """Checks the attributes `PIECE` for an axis of `size`.
 
     Raises:
-        OperatorError: the piece does not lie in the whole axis.
+        OperatorError: the piece is not within the whole axis.
     """
     begin, end = op.logical_begin, op.logical_begin + (size or 0)
     if (op.logical_size or begin) and not 0 <= begin <= end <= op.logical_size:
@@ -91,7 +91,7 @@ def piece_position(op: Call, name: str, value: Any, size: Size) -> Any:
 def in_piece(op: Call, name: str, value: Any, size: Size, use: Callable[[Any], Any], dtype: DType) -> Any:
     """`use(position)` of type `dtype` for a position in an axis of `size`; 0 where the position is not in this piece.
 
-    The position is read from operand `name` and checked at run time to lie in the whole axis.
+    The position is read from operand `name` and checked at run time to be within the whole axis.
     """
     if not op.logical_size:
         return use(position(op, name, value, size))
@@ -102,7 +102,7 @@ def in_piece(op: Call, name: str, value: Any, size: Size, use: Callable[[Any], A
 
 
 def numpy_rows(name: str, indices: Any, size: int, logical_size: int = 0, logical_begin: int = 0) -> Any:
-    """Positions in an axis of `size`, for references; `size` itself where they are not in this piece.
+    """Positions in an axis of `size`, for references; `size` itself where positions are not in this piece.
 
     Raises:
         IndexError: one is outside of the whole axis.
@@ -117,7 +117,7 @@ def numpy_with_zeros(x: Any, axis: int) -> Any:
 
 
 def factors(op: Call, text: str, *more: SbpSignature) -> list[SbpSignature]:
-    """The signatures of a factor text, and further ones that factors do not express."""
+    """The signatures of a factor text, and further signatures that factors do not express."""
     return [*Factors(text).signatures([d.shape for d in op.operands]), *more]
 
 
@@ -128,7 +128,7 @@ def names(*parts: list[str]) -> str:
 
 @operator(f"gather(in, indices, axis: int64 = 0, {PIECE}) -> out")
 class Gather:
-    """Slices of `in` along `axis` at `indices`, whose shape takes the place of the axis."""
+    """Slices of `in` along `axis` at `indices`, whose shape replaces the axis."""
 
     parts = each_part
 
@@ -218,7 +218,7 @@ def expect_within(op: Call, name: str, other: str, dim: int | None) -> None:
     """Checks that operand `name` has the rank of `other` and is nowhere larger, axis `dim` left aside.
 
     Raises:
-        OperatorError: it is not.
+        OperatorError: the shapes are incompatible.
     """
     expect_rank(op, name, op[name], op[other].rank)
     pairs = enumerate(zip(op[name].shape, op[other].shape, strict=True))

@@ -39,7 +39,7 @@ def static_shape(op: Call, name: str) -> tuple[int, ...]:
     """The shape of an operand.
 
     Raises:
-        OperatorError: it is not static.
+        OperatorError: the size is not static.
     """
     if None in op[name].shape:
         raise op.error(f"expected a static shape of {name}, got {op[name]}")
@@ -79,7 +79,7 @@ def read_taps(ops: Builder, images: Value, batch: Value, axes: Sequence[Sequence
     """Elements of `images` (batch, sizes.., channels) at taps along each spatial axis, weighted and added up.
 
     `batch` (i64) and the taps have one shape; elements outside are 0. The result has that shape and the channels.
-    A position that is NaN lies outside; its weights may be NaN.
+    A NaN position is outside; its weights may be NaN.
     """
     sizes = images.shape[1:-1]
     parts = [[_inside(ops, tap, size or 0) for tap in taps] for taps, size in zip(axes, sizes, strict=True)]
@@ -109,7 +109,7 @@ def _inside(ops: Builder, tap: Tap, size: int) -> Reached:
 def _corner(ops: Builder, images: Value, batch: Value, corner: Sequence[Reached]) -> Value:
     """The elements at one tap of each axis by their weights.
 
-    Elements outside become 0 before the product: the element that is read in their place may be infinite.
+    Elements outside become 0 before the product: the element that is read in place of them may be infinite.
     """
     columns = [batch, *(tap.position for tap in corner)]
     rows = ops.cat([ops.call("expand_dims", c, axis=c.rank)[0] for c in columns], axis=batch.rank)
@@ -174,7 +174,7 @@ def _unnormalized(at: Any, size: int, align: bool) -> Any:
 
 
 def _padded(ops: Builder, at: Value, size: int, op: Call) -> Value:
-    """A position as the padding mode moves it; "zeros" leaves an element outside."""
+    """A position moved by the padding mode; "zeros" leaves an element outside."""
     if op.padding_mode == "zeros":
         return clipped(ops, at, -2, size + 1)
     if op.padding_mode == "reflection":
@@ -183,7 +183,7 @@ def _padded(ops: Builder, at: Value, size: int, op: Call) -> Value:
 
 
 def _reflected(ops: Builder, at: Value, low: float, high: float) -> Value:
-    """A position reflected at both ends as often as it takes."""
+    """A position reflected at both ends as often as needed."""
     span = float(high - low)
     if span == 0:
         return ops.call("zero_like", at)[0]
@@ -216,7 +216,7 @@ def _write_grid_sample(ops: Builder, op: Call) -> Value:
 
 
 def _numpy_reflected(p: float, low: float, high: float) -> float:
-    """A position reflected at both ends as often as it takes; NaN of an infinite one."""
+    """A position reflected at both ends as often as needed; NaN for an infinite position."""
     if high == low:
         return 0.0
     flips = np.floor(abs(p - low) / (high - low))

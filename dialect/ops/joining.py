@@ -1,4 +1,4 @@
-"""Operators that join tensors, and split them again."""
+"""Operators that join tensors, and split tensors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from oneflow.dialect.tensor_desc import Dim, TensorDesc
 
 
 def _joined_shape(op: Call, axis: int | None) -> list[Dim]:
-    """What is known of the shape that the tensors of `in` have in common, `axis` left aside."""
+    """The known part of the common shape of the tensors of `in`, without `axis`."""
     same_dtype(op, op.in_)
     shape = list(op.in_[0].shape)
     for number, desc in enumerate(op.in_[1:], 1):
@@ -47,7 +47,7 @@ def _place_in_row(shape: Sequence[Size], parts: Sequence[Stage], axis: int) -> S
 
 
 def _known(stages: Sequence[Stage], axis: int) -> Size:
-    """The size of an axis that several tensors share, a number where one of them tells it."""
+    """The size of an axis that several tensors share, a number where a tensor has a static size."""
     sizes = [x.shape[axis] for x in stages]
     return next((d for d in sizes if isinstance(d, int)), sizes[0])
 
@@ -86,10 +86,10 @@ class Cat:
 
 
 def _split_sizes(op: Call, sizes: list[Dim], total: Dim) -> list[Dim]:
-    """The sizes of the parts of an axis of size `total`; one that is unknown is solved from the others.
+    """The sizes of the parts of an axis of size `total`; an unknown size is solved from the others.
 
     Raises:
-        OperatorError: they do not add up.
+        OperatorError: the sizes do not add up.
     """
     known = sum(d for d in sizes if d is not None)
     if None not in sizes or (total is not None and known > total):

@@ -38,7 +38,7 @@ def _along(ops: Builder, op: Call, value: Value) -> Value:
 
 
 def _norm(ops: Builder, op: Call, sums: Value) -> Value:
-    """What is divided by: the root of the sums, or of epsilon where they are less."""
+    """The divisor: the root of the sums, or of epsilon where the sums are less."""
     value: Value = ops.sqrt(ops.call("clip_by_scalar_min", sums, floating_min=op.epsilon)[0])
     return value
 

@@ -29,7 +29,7 @@ def _expect_square(op: Call) -> int:
     """The size of the matrices of `x`.
 
     Raises:
-        OperatorError: they are not square.
+        OperatorError: the matrices are not square.
     """
     expect_dtype(op, "x", op.x, WIDE)
     expect_rank(op, "x", op.x, 2, -1)

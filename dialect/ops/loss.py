@@ -1,4 +1,4 @@
-"""Losses per element; means and sums of them are reductions. Those of classes are in `class_loss`."""
+"""Losses per element; means and sums of losses are reductions. Losses of classes are in `class_loss`."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _weighted_sbp(op: Call) -> Factors:
 
 
 def _binary_gradient(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
-    """By the input it stays finite at 0 and 1, where the slope of the logarithm does not."""
+    """The gradient by the input stays finite at 0 and 1, where the slope of the logarithm is infinite."""
     by_input = {"input": lambda: ops.binary_cross_entropy_grad(op.input, op.target, op.weight, dy)}
     return {**scalar_gradient(ops, op, dy), **by_input}
 
@@ -86,7 +86,7 @@ def _logits_types(op: Call) -> TensorDesc:
 
 
 def _logits(x: Expr, target: Expr, *weights: Expr, has_pos_weight: bool) -> Expr:
-    """`weights` are weight and pos_weight, as far as they are given."""
+    """`weights` are weight and pos_weight, where given."""
     softplus = s.maximum(-x, 0) + s.log1p(s.exp(-abs(x)))
     slope = (weights[-1] - 1.0) * target + 1.0 if has_pos_weight else None
     weight = weights[0] if len(weights) > has_pos_weight else None
@@ -129,7 +129,7 @@ def _smooth_l1_reference(x: Any, target: Any, *, beta: Any) -> Any:
 
 elementwise(
     "smooth_l1_loss(input, target, beta: float = 0.0) -> out",
-    "|input - target| - beta / 2, or its square / (2 * beta) where it is smaller than beta.",
+    "|input - target| - beta / 2, or its square / (2 * beta) where the distance is smaller than beta.",
     scalar=_smooth_l1, reference=_smooth_l1_reference, types=_smooth_l1_types,
 )  # fmt: skip
 

@@ -1,7 +1,7 @@
 """OneFlow's operators for the gradients of losses per element.
 
-That of `binary_cross_entropy` is written out, since it is finite where the slope of its loss is not; the others are
-the cotangent times the derivative of the loss's scalar body.
+The gradient of `binary_cross_entropy` has its own formula, since it is finite where the slope of its loss is not; the
+others are the cotangent times the derivative of the loss's scalar body.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LEAST = 1e-12
 
 
 def _binary(x: Expr, target: Expr, *rest: Expr) -> Expr:
-    """`rest` is the weight, if there is one, and the cotangent."""
+    """`rest` is the optional weight, and the cotangent."""
     *weight, dy = rest
     slope = (x - target) / s.maximum((1.0 - x) * x, LEAST)
     return dy * slope * weight[0] if weight else dy * slope

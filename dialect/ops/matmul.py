@@ -1,4 +1,4 @@
-"""Matrix products, and the bias that follows them."""
+"""Matrix products, and the bias after a product."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def expect_addend(op: Call, out: TensorDesc) -> None:
 
 
 def _expect_alpha(op: Call) -> None:
-    """Checks that `alpha` can scale integers, where `a` has them."""
+    """Checks that `alpha` can scale integers, where `a` has integers."""
     if op.a.dtype.is_integer:
         expect_whole(op, "alpha to be a", op.alpha, op.a.dtype, wraps=False)
 

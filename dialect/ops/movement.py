@@ -35,7 +35,7 @@ def same_axes(op: Call, x: Any, unsplit: Sequence[int] = ()) -> Factors:
 
 
 def _paired(source: Shape, target: Shape) -> tuple[str, str]:
-    """Factors of both sides of a reshape: the axes it leaves as they are have one letter."""
+    """Factors of both sides of a reshape: preserved axes have one letter."""
     pairs = paired_axes(source, target)
     left, right = ["_"] * len(source), ["_"] * len(target)
     for i, j in pairs:
@@ -190,7 +190,7 @@ class Transpose:
 
 
 def _expanded(op: Call, axis: int, got: Dim, wanted: int) -> Dim:
-    """The size of one dimension of `expand`: -1 keeps it, size 1 is repeated, others have to be equal."""
+    """The size of one dimension of `expand`: -1 keeps it, size 1 is repeated, other sizes must be equal."""
     if wanted == -1:
         return got
     if got not in (None, 1, wanted):
@@ -208,9 +208,9 @@ def _identity_expand(ops: Builder, op: Call) -> Value | None:
 
 @operator("expand(in, expand_shape: shape) -> out")
 class Expand:
-    """`in` repeated along its axes of size 1 and along new leading axes; -1 keeps an axis as it is.
+    """`in` repeated along its axes of size 1 and along new leading axes; -1 keeps an axis.
 
-    An unknown size is broadcast where it turns out to be 1.
+    An unknown size is broadcast where it is 1 at run time.
     """
 
     parts = each_part
@@ -261,7 +261,7 @@ class Expand:
 
 
 def _source_position(size: Size, wanted: int, position: Any) -> Any:
-    """Where `expand` reads along an axis of `size`; an unknown size is checked as it is used."""
+    """The position that `expand` reads along an axis of `size`; an unknown size is checked at its use."""
     if wanted == -1 or size == wanted:
         return position
     if isinstance(size, int):

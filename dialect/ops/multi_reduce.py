@@ -1,6 +1,6 @@
 """Norms of many tensors together: sums of powers of absolute values, the largest and the smallest absolute value.
 
-The `local_` forms are the first of two stages: each device gives the extreme of what it has, a tensor of one element
+The `local_` forms are the first of two stages: each device computes the extreme of its part, a tensor of one element
 on one device.
 """
 
@@ -19,7 +19,7 @@ from oneflow.dialect.record import Call, Rule
 from oneflow.dialect.sbp import Factors, M, S, SbpSignature, common_axes
 from oneflow.dialect.shapes import expect_dtype, same_dtype
 
-APART = "tensors split each along an axis of its own"
+APART = "tensors split each along its own axis"
 
 
 def _check(op: Call) -> None:
@@ -48,7 +48,7 @@ def _numpy_sum(x: Any, *, p: Any) -> Any:
 
 
 def _write_extreme(kind: str, shape: list[int]) -> Rule:
-    """The extreme of all tensors; of none it is 0 for a maximum, infinite for a minimum."""
+    """The extreme of all tensors; without tensors 0 for a maximum, infinite for a minimum."""
 
     def write(ops: Builder, op: Call) -> Value:
         parts = [ops.call(f"reduce_{kind}", ops.abs(x), axis=[], allow_empty=True)[0] for x in op.x]

@@ -31,7 +31,7 @@ LEFT_OUT = ("max_v",)
 #: Operands and attributes with other names than in the update of one parameter, and those with other defaults.
 RENAMED = {"momentum": "momentum_buf", "beta": "momentum"}
 DEFAULTS = {"beta": 0.0, "epsilon": 1e-05}
-APART, UNREAD = "parameters split each along an axis of its own", "model_copy in any way, where it is not read"
+APART, UNREAD = "parameters split each along its own axis", "model_copy in any way, where it is not read"
 #: Unoffered signatures that a search finds.
 UNOFFERED = {
     "multi_tensor_sgd_update": APART,
@@ -97,7 +97,7 @@ def _sbp(op: Call) -> Factors:
 
 
 def _register(name: str, one: Operator, names: Sequence[str]) -> None:
-    """Registers the update `one` of many parameters, with the operands `names` of it."""
+    """Registers the update `one` of many parameters, with its operands `names`."""
     here = [_called(n) for n in names]
 
     def decompose(ops: Builder, op: Call) -> list[Value]:

@@ -16,7 +16,7 @@ from oneflow.dialect.record import Call
 from oneflow.dialect.sbp import Factors, SbpSignature, all_broadcast, with_partial_shape_operands
 from oneflow.dialect.shapes import expect_dtype
 
-#: Each operation on values and in NumPy, and how it passes partial sums.
+#: Each operation on values and in NumPy, and its rule for partial sums.
 OPERATIONS: dict[str, tuple[Callable[[Any, Any], Any], Any, str | None]] = {
     "add": (python.add, np.add, "joint"),
     "sub": (python.sub, np.subtract, "joint"),

@@ -1,8 +1,8 @@
 """Rows of tables of embeddings: distinct ids, their rows for each id, gradients by row, and updates of rows.
 
-The tables are outside of the program. A program gets the rows of distinct ids and gives new ones. A row has
+The tables are outside of the program. A program receives the rows of distinct ids and returns new rows. A row has
 `line_size` numbers: `embedding_size` of the embedding, then the states of its optimizer. Ids are not exchanged
-between ranks: every rank has the rows of all ids. Updates leave the rows behind those of distinct ids as they are.
+between ranks: every rank has the rows of all ids. Updates do not change the rows after those of distinct ids.
 """
 
 from __future__ import annotations
@@ -53,7 +53,9 @@ def _check_ids(op: Call) -> None:
 
 
 def _distinct(ops: Builder, op: Call, ids: Value, tables: Value | None) -> tuple[Value, Value, Value, Value]:
-    """Distinct ids without the padding, zeros behind; a table of each; which one each id is; how many there are."""
+    """Distinct ids without the padding, followed by zeros; the table of each; the index of each id among the distinct
+    ids; their number.
+    """
     size = math.prod(n or 0 for n in ids.shape)
     flat, numbers = ops.reshape(ids, shape=[size]), _number(ops, size)
     if tables is None:
@@ -64,7 +66,7 @@ def _distinct(ops: Builder, op: Call, ids: Value, tables: Value | None) -> tuple
     places = ops.tensor_scatter_nd_update(ops.zero_like(numbers), numbers, at)
     if op.has_padding_idx:
         padding = ops.scalar_logical_equal(flat, has_int_operand=True, int_operand=op.padding_idx)
-        # Where the padding is among the distinct ids; behind them if it does not occur.
+        # The position of the padding among the distinct ids; after the ids if it does not occur.
         hole = ops.reduce_min(ops.where(padding, inverse, ops.zero_like(inverse) + size), axis=[0], keepdims=True)
         step = ops.cast(ops.broadcast_greater_equal(numbers, hole), dtype=INT64)
         source = ops.clip_by_scalar_max(numbers + step, integral_max=size - 1)
@@ -131,8 +133,8 @@ SHUFFLED = (
 )  # fmt: skip
 composite(
     f"unique_key_value_pair(keys, values?, {IDS}) -> num_unique, unique_keys, unique_values, inverse_indices",
-    "How many distinct keys there are; these in ascending order, zeros behind; a value of each; which is that of each"
-    " key.\n\nWithout `values` they are the columns of the keys. `padding_idx` is no key if `has_padding_idx`; its"
+    "The number of distinct keys; the keys in ascending order, followed by zeros; a value of each; the index of each"
+    " key.\n\nThe default of `values` is the columns of the keys. `padding_idx` is no key if `has_padding_idx`; its"
     " position is -1.",
     write=_write_unique, reference=_numpy_pairs, check=_check_ids, sbp=_id_signatures,
     grad=no_grad("the results are integers"),
@@ -146,7 +148,7 @@ composite(
 )  # fmt: skip
 composite(
     f"id_shuffle_copy_out({', '.join(SHUFFLED)}, {NAME}) -> {', '.join(f'out_{n}' for n in SHUFFLED)}",
-    "The results of `id_shuffle` as they are.",
+    "The results of `id_shuffle`.",
     write=lambda ops, op: tuple(op[n] for n in SHUFFLED), reference=lambda *results: results,
     sbp=no_sbp("results of `id_shuffle` stay together"), grad=no_grad("the operands are integers"),
     unoffered="every combination of layouts, since results of `id_shuffle` stay together",
@@ -368,7 +370,7 @@ def _check_update(states: tuple[str, ...]) -> Rule:
 
 
 def _arguments(update: str, op: Call, given: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-    """The operands and attributes of the update of a whole parameter; `given` stand in place of those of the call."""
+    """The operands and attributes of the update of a whole parameter; `given` replace those of the call."""
     signature = REGISTRY[update].signature
     taken = {n: x for n, x in op.inputs.items() if n != "scale_by_tensor"} | given
     return [taken.get(a.name) for a in signature.inputs], {
@@ -431,7 +433,7 @@ def _register(update: str, before: str, behind: str, attrs: str, states: tuple[s
         f"`{update}` of the first `num_unique_ids` rows. The gradient is multiplied with `scale_by_tensor`, and"
         " divided by `down_scale_by_tensor`.",
         write=_write_update(update, states), reference=_numpy_update(update, states, names),
-        check=_check_update(states), sbp=no_sbp("the rows of a rank are the first ones"), grad=NO_GRAD, depth=2,
+        check=_check_update(states), sbp=no_sbp("the rows of a rank are the first rows"), grad=NO_GRAD, depth=2,
     )  # fmt: skip
 
 

@@ -1,8 +1,8 @@
 """Updates of parameters: one step of each optimizer, as a function.
 
-OneFlow's operators write into their operands. Here tensors are values, so an update gives the new parameter and the
-new states as results, named after the operands: `model` becomes `model_out`. A program in which they take the memory
-of the old ones says so at its arguments (`oneflow.donated`), not at the operator.
+OneFlow's operators write into their operands. Here tensors are values, so the results of an update are the new
+parameter and the new states, named after the operands: `model` becomes `model_out`. A program in which they take the
+memory of the old tensors states that at its arguments (`oneflow.donated`), not at the operator.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ update(
     f"adam_update(model, model_diff, {COPY}?, {RATE}, {CORRECTIONS}, m, v, max_v?",
     f", {MOMENTS}, amsgrad: bool = False",
     "Adam: m / bias_correction1 / (sqrt(v / bias_correction2) + epsilon); `weight_decay` makes it AdamW.\n\n"
-    "With `amsgrad` the largest v so far, `max_v`, stands in place of v.",
+    "With `amsgrad` the largest v so far, `max_v`, replaces v.",
     {
         "m": _mean("m", "beta1"),
         "v": _mean("v", "beta2", square=True),
@@ -252,7 +252,7 @@ update(
     ", centered: bool = False, epsilon: float = 0.0, decay_rate: float = 0.99, epsilon_apart: bool = False,"
     " beta: float = 0.0",
     "RMSprop: gradient / sqrt(mean of squared gradients + epsilon), `centered` less the squared mean gradient.\n\n"
-    "What OneFlow has not: with `epsilon_apart` epsilon is added to the root, as PyTorch does; with `momentum` the"
+    "Additions to OneFlow: with `epsilon_apart` epsilon is added to the root, as PyTorch does; with `momentum` the"
     " step is along beta * momentum + that quotient.",
     {
         "mean_square": _mean("mean_square", "decay_rate", square=True),
@@ -306,7 +306,7 @@ update(
     ", momentum_beta: float = 0.9, epsilon: float = 0.0, lars_coefficient: float = 0.0001",
     "LARS: descent along momentum, momentum = momentum_beta * momentum - rate * gradient.\n\n"
     "The rate is learning_rate * lars_coefficient * |model| / (epsilon + |gradient| + weight_decay * |model|), of the"
-    " lengths of whole tensors; where one of them is 0, learning_rate.",
+    " lengths of whole tensors; where one of these is 0, learning_rate.",
     {"momentum": _momentum}, _lars_reference, compute=_lars,
     sbp=no_sbp("needs the length of the whole parameter"),
 )  # fmt: skip
@@ -410,7 +410,7 @@ def _correction(step: Expr, *, beta: float) -> Expr:
 
 elementwise(
     "adam_bias_correction_factor(train_step, beta: float = 0.9) -> out",
-    "1 - beta^(train_step + 1): what Adam divides a moment by; train_step counts from 0.",
+    "1 - beta^(train_step + 1): the divisor of a moment in Adam; train_step counts from 0.",
     scalar=_correction, types=_correction_types, grad=NO_GRAD,
     reference=lambda step, *, beta: (1 - beta ** (step + 1.0)).astype(np.float32),
 )  # fmt: skip

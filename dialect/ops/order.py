@@ -1,4 +1,6 @@
-"""Operators that keep a tensor's shape and move its elements (flip, roll), or keep a part of them (tril, triu)."""
+"""Operators that keep a tensor's shape and move its elements (flip, roll), or keep a part of the elements (tril,
+triu).
+"""
 
 from __future__ import annotations
 
@@ -138,7 +140,7 @@ def _triangle_sbp(op: Call) -> Factors:
 
 
 def _triangle_local(op: Call, shard: Shard) -> dict[str, Any]:
-    """The diagonal as a piece counts it, which begins some rows down, or some columns to the right."""
+    """The diagonal of a piece, which begins some rows down, or some columns to the right."""
     (begin,), piece = shard.begins, shard.inputs[0].shape
     rows, columns = (begin * (n != d) for n, d in zip((piece or ())[-2:], op.in_.shape[-2:], strict=True))
     return {"diagonal": op.diagonal + rows - columns}

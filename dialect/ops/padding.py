@@ -1,5 +1,5 @@
-"""Images with a border made of their own elements. `padding` has two numbers for each spatial dimension, before and
-after, the last dimension first; negative ones cut.
+"""Images with a border of their own elements. `padding` has two numbers for each spatial dimension, before and
+after, the last dimension first; negative numbers crop.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Edge:
 
 
 class Reflection(Edge):
-    """A border that mirrors what is inside, without repeating the element at the edge."""
+    """A border that mirrors the image, without repeating the element at the edge."""
 
     def source(self, position: Expr) -> Expr:
         """The inner element that is copied to a position of the padded image."""
@@ -52,7 +52,7 @@ class Reflection(Edge):
         return 3
 
     def copy_position(self, inside: Expr, number: Expr) -> tuple[Expr, Expr]:
-        """The `number`-th position that copies an element, and whether there is one."""
+        """The `number`-th position that copies an element, and whether it exists."""
         last = c.as_expr(self.size) - 1
         first, second = self.before - inside, self.before + last * 2 - inside
         at = s.where(number.eq(0), inside + self.before, s.where(number.eq(1), first, second))
@@ -73,7 +73,7 @@ class Replication(Edge):
         return 1 + max(self.before, 0) + max(self.after, 0)
 
     def copy_position(self, inside: Expr, number: Expr) -> tuple[Expr, Expr]:
-        """The `number`-th position that copies an element, and whether there is one."""
+        """The `number`-th position that copies an element, and whether it exists."""
         end = c.as_expr(self.padded_size)
         begin = s.where(inside.eq(0), 0, s.maximum(inside + self.before, 0))
         last = inside.eq(c.as_expr(self.size) - 1)
@@ -91,7 +91,7 @@ def _edges(kind: type[Edge], op: Call, image: Sequence[Size]) -> list[Any]:
 
 
 def _expect_sizes(op: Call, kind: type[Edge], inside: Sequence[Dim]) -> None:
-    """Checks the spatial sizes of images without their border, and what is left of them.
+    """Checks the spatial sizes of images without their border, and the sizes of their interior.
 
     Raises:
         OperatorError: one is too small.
@@ -105,7 +105,7 @@ def _expect_sizes(op: Call, kind: type[Edge], inside: Sequence[Dim]) -> None:
 
 
 def _expect(op: Call, name: str, spatial: int, allowed: Sequence[DType]) -> Any:
-    """Checks images and the number of paddings; gives the images."""
+    """Checks images and the number of paddings; returns the images."""
     image = op[name]
     expect_dtype(op, name, image, allowed)
     expect_rank(op, name, image, spatial + 2)
@@ -220,7 +220,8 @@ def _pad(kind: type[Edge], mode: str, spatial: int, doc: str) -> tuple[Operator,
     )  # fmt: skip
     backward = define(
         f"{name}_grad(dy, padding: list_int64) -> dx", depth=2,
-        doc=f"The gradient of `{name}`: for every element inside, dy of all positions that show it, added up.",
+        doc=f"The gradient of `{name}`: for every element inside, the sum of dy over all positions that show the "
+             f"element.",
         types=_grad_types(kind, spatial), sbp=_sbp, grad=second,
         compute=_grad_compute(kind), reference=_grad_reference(mode),
     )  # fmt: skip

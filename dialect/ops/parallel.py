@@ -1,11 +1,11 @@
-"""Casts of the layout over devices, and the collectives that carry them out.
+"""Casts of the layout over devices, and the collectives that implement the casts.
 
 `hierarchical_parallel_cast` belongs to the logical program: it changes no element, only the layout of the tensor. The
 `ccl_*` operators belong to the program of one rank. Their names are OneFlow's (`eager_ccl_all_reduce`,
-`_nccl_logical_all_reduce`) without the prefixes of modes and libraries: there is one form for every mode, carried out
+`_nccl_logical_all_reduce`) without the prefixes of modes and libraries: one form serves every mode, executed
 by MPI or NCCL. All have the same attributes: `mesh_axes` along which the members of the group differ, the number of
 `members`, the `index` of this rank among them, and in programs of several placements the `ranks` of the members. They
-are not pure: every member has to issue them in the same order. Operators with `in+` take several tensors of one
+are not pure: every member must issue collectives in the same order. Operators with `in+` take several tensors of one
 element type in one collective.
 """
 
@@ -39,8 +39,8 @@ class HierarchicalParallelCast:
     """`in` with the layout `nd_sbp` on the mesh: one SBP per mesh axis.
 
     The gradient has the layout `grad_nd_sbp` in the mode `manual`; in the modes `identity`, `restore` and `auto` the
-    gradient is passed on unchanged, and inference chooses. `placement` names the ranks that the tensor goes to, one
-    of the module's `oneflow.placements` or "mesh" for all of them; the gradient comes back to those of `in`.
+    gradient is passed on unchanged, and inference chooses. `placement` names the ranks that receive the tensor, one
+    of the module's `oneflow.placements` or "mesh" for all ranks; the gradient returns to the ranks of `in`.
     """
 
     parts = each_part
@@ -92,7 +92,8 @@ def _stated(op: Call, name: str) -> Sbp | None:
 class ParallelCast:
     """`in` with the layout `sbp_parallel` on a mesh of one axis, the gradient with the layout `grad_sbp_parallel`.
 
-    A layout is S(axis), B or P; an empty one is inferred. Inference makes it a `hierarchical_parallel_cast`.
+    A layout is S(axis), B or P; an empty layout is inferred. Inference replaces the operator by a
+    `hierarchical_parallel_cast`.
     """
 
     sbp = HierarchicalParallelCast.sbp
@@ -116,7 +117,7 @@ class HierarchicalParallelCastLike:
     """`in` on the ranks of the placement of `like`, whose elements do not matter.
 
     The layout there is `nd_sbp` if the placement has as many mesh axes, else the tensor is repeated. A tensor that is
-    on these ranks already is left as it is, unless the program has `stated` the layout.
+    on these ranks already is not moved, unless the program has `stated` the layout.
     """
 
     parts = each_part
@@ -134,7 +135,7 @@ class HierarchicalParallelCastLike:
         return {"in": ops.hierarchical_parallel_cast_like(dout, op.in_, nd_sbp=op.nd_sbp), "like": None}
 
     def decompose(ops: Builder, op: Call) -> Value:
-        """`in`, whose sizes are held against those of `like` where a run knows them alone."""
+        """`in`, whose sizes are compared with those of `like` at run time where the sizes are dynamic."""
         value: Value = op.in_
         known = value.desc.is_static and op.like.desc.is_static
         return value if known else ops.call("broadcast_like", value, op.like, broadcast_axes=())[0]
@@ -180,7 +181,7 @@ def _expect_sizes(op: Call, name: str, sizes: Sequence[int], axis: str, desc: Te
     """The axis along which `sizes` are cut, one for every member.
 
     Raises:
-        OperatorError: there is not one size for every member, or the axis is out of range.
+        OperatorError: the sizes are not one per member, or the axis is out of range.
     """
     if len(sizes) != op.members or any(d < 0 for d in sizes):
         raise op.error(f"expected {name} of {op.members} members, got {list(sizes)}")
@@ -207,7 +208,7 @@ def _sizes_of(op: Call, number: int) -> Sequence[int]:
     """The sizes of the members' pieces of tensor `number`: `sizes` has those of the first tensor, then of the next.
 
     Raises:
-        OperatorError: they are not one for every member and tensor.
+        OperatorError: the sizes are not one per member and tensor.
     """
     if len(op.sizes) != op.members * len(op.in_):
         several = f" for each of {len(op.in_)} tensors" if len(op.in_) > 1 else ""
@@ -217,7 +218,7 @@ def _sizes_of(op: Call, number: int) -> Sequence[int]:
 
 
 def _expect_reduced(op: Call, desc: TensorDesc, name: str = "in") -> TensorDesc:
-    """Checks what is summed, or of which the maximum is taken."""
+    """Checks the operands of a sum or a maximum."""
     expect_dtype(op, name, desc, dtypes.NUMERIC, only_real=op.reduce_type != "sum")
     if op.reduce_type not in REDUCE_TYPES:
         raise op.error(f"expected reduce_type to be one of {', '.join(REDUCE_TYPES)}, got {op.reduce_type!r}")
@@ -286,7 +287,7 @@ def _send_recv(op: Call) -> TensorDesc:
 
 
 def _expect_sides(op: Call) -> None:
-    """Checks the meshes of a tensor that goes from some of the members to others."""
+    """Checks the meshes of a tensor that moves from some members to others."""
     for mesh, members in ((op.mesh, op.src_members), (op.dst_mesh, op.dst_members)):
         if math.prod(mesh) != len(members) or not all(0 <= m < op.members for m in members):
             raise op.error(f"expected a mesh of {list(members)}, members below {op.members}, got {list(mesh)}")
@@ -296,7 +297,7 @@ def _piece_of(op: Call, mesh: str, nd_sbp: str, members: str) -> TensorDesc:
     """This member's piece on one side; empty where it is not one of the `members` there."""
     wrong = problem(op[nd_sbp], len(op.shape), op[mesh])
     if wrong is not None or any(s.kind == "P" for s in op[nd_sbp]):
-        raise op.error(wrong or "expected no partial sums; reduce them first")
+        raise op.error(wrong or "expected no partial sums; reduce the partial sums first")
     places = list(op[members] or range(op.members))
     if op.index not in places:
         return TensorDesc((0,), op.in_.dtype)
@@ -319,7 +320,7 @@ def _on_pairs(ops: PartsBuilder, op: Call) -> list[Value]:
 
 
 def _collective(attrs: str, doc: str, types: Rule, count: str = "", in_place: Rule | None = None) -> Operator:
-    """Registers the collective `ccl` + the name of `types`; `count` is "+" where it may be of several tensors."""
+    """Registers the collective `ccl` + the name of `types`; `count` is "+" where it may take several tensors."""
 
     def checked(op: Call) -> Any:
         _expect_group(op)
@@ -336,7 +337,7 @@ def _collective(attrs: str, doc: str, types: Rule, count: str = "", in_place: Ru
 _collective(
     'reduce_type: string = "sum", ',
     "The sum or the maximum of the members' tensors, on every member; f16 and bf16 are summed in f32, and NaN is\n"
-    "the maximum where there is one.",
+    "the maximum where an element is NaN.",
     _all_reduce,
     "+",
     _same_memory,
@@ -349,7 +350,7 @@ _collective(
 _collective("root: int64 = 0, ", "The tensor of member `root`, on every member.", _broadcast)
 _collective(
     "axis: int64, sizes: list_int64, ",
-    "The sum of the members' tensors; each member gets its piece along `axis`, member i `sizes[i]` long.\n"
+    "The sum of the members' tensors; each member receives its piece along `axis`, member i `sizes[i]` long.\n"
     "`sizes` has those of one tensor behind those of another.",
     _reduce_scatter,
     "+",
@@ -363,15 +364,16 @@ _collective(
 )
 _collective(
     "in_axis: int64, in_sizes: list_int64, out_axis: int64, out_sizes: list_int64, ",
-    "Pieces along `in_axis` become pieces along `out_axis`: member i sends to j what lies in the piece of j.",
+    "Pieces along `in_axis` become pieces along `out_axis`: member i sends to j the elements in the piece of j.",
     _all_to_all,
 )
 _collective(
     "shape: shape, mesh: shape, src_nd_sbp: nd_sbp, dst_nd_sbp: nd_sbp, src_members: list_int64 = [],"
     " dst_mesh: shape = [], dst_members: list_int64 = [], ",
-    "Pieces of a tensor of `shape` that lie as `src_nd_sbp` says become pieces as `dst_nd_sbp` says.\n\n"
-    "`mesh` are the sizes of `mesh_axes`. Every member is sent what it does not have, by the owner that stands at\n"
-    "its own place along the mesh axes where the source is repeated. Between placements the pieces before are those\n"
+    "Pieces of a tensor of `shape` in the layout `src_nd_sbp` become pieces in the layout `dst_nd_sbp`.\n\n"
+    "`mesh` are the sizes of `mesh_axes`. Every member receives the elements that it lacks from the owner at\n"
+    "its own position along the mesh axes where the source is repeated. Between placements the pieces before are "
+    "those\n"
     "of `src_members` in `mesh`, those after of `dst_members` in `dst_mesh`; who is neither has an empty tensor.",
     _send_recv,
 )

@@ -57,7 +57,7 @@ def _placements(shape: Shape) -> list[Sbp]:
 
 @operator("depend(in, depend_tensor) -> out")
 class Depend:
-    """`in` itself, computed after `depend_tensor`. Equal computations on either side of it are not merged."""
+    """`in` itself, computed after `depend_tensor`. Equal computations before and after are not merged."""
 
     traits = frozenset({"barrier"})
     parts = each_part
@@ -67,7 +67,7 @@ class Depend:
         return desc
 
     def sbp(op: Call) -> list[SbpSignature]:
-        """`in` passes as it is placed; of the other tensor nothing is read."""
+        """`in` keeps its layout; the other tensor is not read."""
         others = _placements(op.depend_tensor.shape)
         return [SbpSignature((own, other), (own,)) for own in _placements(op.in_.shape) for other in others]
 

@@ -33,7 +33,7 @@ class Phase:
 
     @property
     def kernel(self) -> tuple[int, ...]:
-        """How many window elements there are."""
+        """The number of window elements."""
         return tuple(map(len, self.offsets))
 
     @property
@@ -87,9 +87,9 @@ def _phase(windows: Windows, axis: int, residue: int) -> tuple[int, int, range, 
 def transposed(
     dy: Stage, weight: Stage, shape: Sequence[Size], layout: Layout, windows: Windows, dtype: DType
 ) -> Stage:
-    """The sum of filters by the values `dy` of windows, where they lie in images of a shape, as `dtype`.
+    """The sum of filters by the values `dy` of windows, at their positions in images of a shape, as `dtype`.
 
-    Channels may be two dimensions, groups and what is in them; `weight` has the groups first.
+    Channels may be two dimensions, groups and channels of a group; `weight` has the groups first.
     """
     phases, (lead, channels, sizes) = phases_of(windows), layout.split(shape)
     before = tuple(map(max, zip(*(phase.before for phase in phases), strict=True)))

@@ -39,7 +39,7 @@ AVG_ATTRS = (
     "padding: list_int32, data_format: string, kernel_size: list_int32, stride: list_int32, ceil_mode: bool = False,"
     " count_include_pad: bool = False, divisor_override: int32 = 0"
 )
-CEIL = " With `ceil_mode` a last window may hang over the end, where it begins inside the image or before it."
+CEIL = " With `ceil_mode` a last window may extend beyond the end, if it begins inside the image or before it."
 
 
 #: The most elements of a window that is searched without a loop.
@@ -58,7 +58,7 @@ def factors(op: Call) -> str:
 
 
 def _expect_windows(op: Call, spatial: int, allowed: Sequence[DType]) -> TensorDesc:
-    """Checks images and windows; gives the type of one value per window."""
+    """Checks images and windows; returns the type of one value per window."""
     expect_dtype(op, "x", op.x, allowed)
     least = {"kernel_size": 1, "stride": 1, "padding": 0, **({"dilation": 1} if "dilation" in op.attrs else {})}
     expect_windows(op, spatial, least)
@@ -188,7 +188,7 @@ def _max_pool(spatial: int) -> Operator:
 
     return define(
         f"{name}(x, {MAX_ATTRS}) -> y, indice", depth=2,
-        doc="The largest element of each window, NaN if one is NaN, and where it is (i64).\n\n"
+        doc="The largest element of each window, NaN if an element is NaN, and its position (i64).\n\n"
         "`indice` counts positions of the spatial dimensions in row-major order, without padding; the first of\n"
         "equals wins. A window without elements has the smallest value and -1." + CEIL,
         types=_max_types(spatial), sbp=lambda op: Factors(f"{factors(op)} -> {factors(op)}, {factors(op)}"),
@@ -208,9 +208,10 @@ def _grad_types(spatial: int, allowed: Sequence[DType]) -> Any:
 
 
 def _tiled(op: Call, element: Callable[[tuple[Expr, ...], list[Expr]], Expr]) -> Stage:
-    """The gradient where windows tile the image: `element` gives it from the window of a place, and the place in it.
+    """The gradient where windows tile the image: `element` computes it from the window of a position, and the
+    position in the window.
 
-    Every dimension of the image becomes two, the window and the offset in it, so that reads are contiguous.
+    Every dimension of the image becomes two, the window and the offset in the window, so that reads are contiguous.
     """
     layout, kernel = layout_of(op, op.x.rank - 2), op.kernel_size
     tiles = Layout(2 * layout.spatial, layout.first)
@@ -230,7 +231,7 @@ def _max_grad_compute(op: Call) -> Stage:
     sizes = layout.split(op.x.shape)[2]
     if windows.tile(sizes):
         return _tiled(op, lambda at, place: s.where(op.indice[at].eq(flat_position(place, sizes)), op.dy[at], 0))
-    # Positions are read as 32 bits where they fit: half the memory traffic.
+    # Positions are read as 32 bits where 32 bits suffice: half the memory traffic.
     small = all(isinstance(n, int) for n in sizes) and (count(sizes) or 0) < 2**31
     places = c.convert(op.indice, dtypes.int32 if small else dtypes.int64)
     dy, indice = (windows.bordered(v, layout, sizes, fill) for v, fill in ((op.dy, 0), (places, -1)))
@@ -376,7 +377,8 @@ def _avg_pool(spatial: int) -> tuple[Operator, Operator]:
     )  # fmt: skip
     backward = define(
         f"{name}_grad(x, dy, {AVG_ATTRS}) -> dx", depth=2,
-        doc=f"The gradient of `{name}`: every element gets its share of dy of each window it is in.",
+        doc=f"The gradient of `{name}`: every element receives its share of dy of each window that contains the "
+             f"element.",
         types=_grad_types(spatial, dtypes.FLOATS), sbp=linear_in_dy, grad=second, compute=_avg_grad_compute,
         reference=_avg_grad_reference, shapes_of=("x",),
     )  # fmt: skip

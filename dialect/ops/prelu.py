@@ -19,7 +19,7 @@ from oneflow.dialect.tensor_desc import TensorDesc
 
 
 def _types(op: Call) -> TensorDesc:
-    """Checks x and the slopes; gives the type of `x`, whose dimension 1 `alpha` may say."""
+    """Checks x and the slopes; returns the type of `x`, whose dimension 1 `alpha` may determine."""
     expect_dtype(op, "x", op.x, dtypes.FLOATS)
     expect_rank(op, "x", op.x, 1, -1)
     expect_rank(op, "alpha", op.alpha, 1, 1)
@@ -35,12 +35,12 @@ def _types(op: Call) -> TensorDesc:
 
 
 def _channels(rank: int) -> tuple[int, ...]:
-    """The axes along which there is one slope."""
+    """The axes with a single slope."""
     return tuple(i for i in range(rank) if i != 1)
 
 
 def _spread(ops: Builder, alpha: Value, x: Value) -> Value:
-    """The slope at every element of `x`, or one for all of them."""
+    """The slope at every element of `x`, or a single slope."""
     if alpha.shape == (1,):
         return alpha
     return ops.call("broadcast_like", alpha, x, broadcast_axes=_channels(x.rank))[0]
@@ -58,7 +58,7 @@ def _numpy_slopes(alpha: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 @operator("prelu(x, alpha) -> y")
 class Prelu:
-    """x where it is positive, else alpha * x; `alpha` has one element, or one for each channel, dimension 1."""
+    """x where x is positive, else alpha * x; `alpha` has one element, or one for each channel, dimension 1."""
 
     types = _types
 
@@ -85,7 +85,7 @@ class Prelu:
 class PreluGrad:
     """The gradients of `prelu`: dy, times alpha where x is not positive, and the sums of dy * x there.
 
-    They are the same whatever `alpha_requires_grad` says; what nothing uses is not computed.
+    The gradients do not depend on `alpha_requires_grad`: unused results are not computed.
     """
 
     grad = composed_gradient
@@ -163,7 +163,7 @@ def _element_gradient_signatures(op: Call) -> list[SbpSignature]:
 
 composite(
     "tf_prelu(x, alpha) -> y",
-    "x where it is positive, else alpha * x; `alpha` has a slope for each element of one of the batch.\n\n"
+    "x where x is positive, else alpha * x; `alpha` has a slope for each element of one of the batch.\n\n"
     "A dimension of `alpha` may be 1: its elements share the slope.",
     write=_write_elements, check=_check_elements, sbp=_element_factors,
     reference=lambda x, alpha: np.where(x > 0, x, x * alpha.astype(np.float64)).astype(x.dtype),

@@ -71,7 +71,7 @@ for _signature, _factors in PRODUCTS.items():
     _sides, _, _result = _factors.partition(" -> ")
     _first, _second = _sides.split(", ")
     composite(
-        _signature, f"The product over factors {_factors}: a sum over what the result does not have.",
+        _signature, f"The product over factors {_factors}: a sum over factors that the result lacks.",
         write=_write(_first, _second, _result), reference=_reference(_factors),
         check=_check((len(_first.split()), len(_second.split()))), sbp=Factors(_factors, "each"), parts=composed,
     )  # fmt: skip

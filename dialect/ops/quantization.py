@@ -1,7 +1,7 @@
 """Quantization of tensors: observers of the range, and rounding to the integers of a few bits.
 
 A scale is for the whole tensor, or for each slice along the first axis. The formula "google" divides by the scale,
-"cambricon" by 2 to the power of it.
+"cambricon" by 2 to the power of the scale.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _range(ops: Builder, op: Call, per_layer: bool) -> tuple[Value, Value]:
 
 
 def _positive(ops: Builder, op: Call, x: Value) -> Value:
-    """`x`, LEAST where the element type of `in` has 0 for it."""
+    """`x`, LEAST where the value is 0 in the element type of `in`."""
     is_zero = ops.call("scalar_logical_equal", narrow(ops, x, op.in_.dtype), has_float_operand=True)[0]
     positive: Value = ops.where(is_zero, ops.zero_like(x) + LEAST, x)
     return positive
@@ -281,7 +281,7 @@ composite(
 )  # fmt: skip
 composite(
     f"fake_quantization(in, scale, zero_point, {ATTRS}) -> out",
-    "What `quantization` keeps of `in`. The gradient is that of the identity.",
+    "`in` after quantization and dequantization. The gradient is that of the identity.",
     write=_write(True), reference=_reference(True), check=_check_scales, sbp=_signatures,
     grad=lambda ops, op, dout: {"in": dout},
 )  # fmt: skip

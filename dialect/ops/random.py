@@ -98,7 +98,7 @@ def seed_of(seed: int, offset: Any) -> int:
 
 
 def expect_offset(op: Call) -> None:
-    """Checks what is added to the seed."""
+    """Checks the offset of the seed."""
     if op.offset is not None and (op.offset.dtype != dtypes.int64 or op.offset.element_count not in (1, None)):
         raise op.error(f"expected offset of one element of i64, got {op.offset}")
 
@@ -190,7 +190,7 @@ class UniformInt:
         low, high = op["from"], op["to"]
         expect_dtype(op, "dtype", TensorDesc((), op.dtype), dtypes.INTEGERS)
         if not 0 < high - low <= 2**32:
-            raise op.error(f"expected from < to, at most 2**32 apart, got {low} and {high}")
+            raise op.error(f"expected from < to, with a distance of at most 2**32, got {low} and {high}")
         limits = np.iinfo(op.dtype.numpy)
         if low < limits.min or high - 1 > limits.max:
             raise op.error(f"expected numbers of {op.dtype}, got from {low} to {high}")

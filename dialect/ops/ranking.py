@@ -1,7 +1,7 @@
 """Operators that order elements: sort, top_k, medians, modes, searches, distinct elements.
 
-All of them use `dialect.sorting`: the order is stable and NaN is larger than every number. Results whose size depends
-on values have the size of the operand, zeros at the end, and a count.
+All operators use `dialect.sorting`: the order is stable and NaN is larger than every number. Results whose size
+depends on values have the size of the operand, zeros at the end, and a count.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ def _row_factors(op: Call, x: TensorDesc, results: tuple[bool, ...]) -> Factors:
 
 
 def _expect_rows(op: Call, name: str = "input", filled: bool = False) -> Dim:
-    """The size of the last axis of an operand of rank 1 or more; with `filled` it is not 0.
+    """The size of the last axis of an operand of rank 1 or more; with `filled` the size is not 0.
 
     Raises:
-        OperatorError: it is a scalar, or its rows are empty.
+        OperatorError: the operand is a scalar, or its rows are empty.
     """
     expect_rank(op, name, op[name], 1, -1)
     size: Dim = op[name].shape[-1]
@@ -332,8 +332,8 @@ def _search_types(op: Call) -> TensorDesc:
 class SearchSorted:
     """Where each of `values` would be inserted into its sorted row so that the row stays sorted.
 
-    That is before equal elements, with `right` behind them. The rows have the leading axes of `values`, or all of
-    `values` share one row. NaN goes to the end.
+    The position is before equal elements, with `right` after equal elements. The rows have the leading axes of
+    `values`, or all of `values` share one row. The position of NaN is at the end.
     """
 
     def types(op: Call) -> TensorDesc:
@@ -415,7 +415,9 @@ def _zeros(shape: Any, dtype: Any) -> Stage:
 
 
 def _unique_stages(op: Call) -> tuple[Stage, ...]:
-    """The distinct elements, where each element is among them, their number, and how often each occurs."""
+    """The distinct elements, the position of each element among these, their number, and the number of occurrences of
+    each.
+    """
     x, size, dtype = op.x, op.x.shape[0], op.out_idx
     if size == 0:
         return _zeros((0,), x.dtype), _zeros((0,), dtype), _zeros((1,), dtype), _zeros((0,), dtype)
@@ -456,7 +458,8 @@ def _numpy_unique(x: Any, out_idx: Any) -> tuple[Any, ...]:
 
 @operator("unique(x, out_idx: data_type, sorted: bool = True) -> y, idx, num_unique")
 class Unique:
-    """The distinct elements of a row in ascending order, then zeros; where each element is among them; how many.
+    """The distinct elements of a row in ascending order, then zeros; the position of each element among these; their
+    number.
 
     NaN is distinct from NaN. The order is the same with `sorted` as without.
     """
@@ -473,7 +476,7 @@ class Unique:
 
 @operator("unique_with_counts(x, out_idx: data_type, sorted: bool = True) -> y, idx, num_unique, count")
 class UniqueWithCounts:
-    """As `unique`, and how often each distinct element occurs, zeros behind them."""
+    """Like `unique`, with the number of occurrences of each distinct element, followed by zeros."""
 
     def types(op: Call) -> tuple[TensorDesc, ...]:
         return (*_unique_types(op), TensorDesc(op.x.shape, op.out_idx))

@@ -1,4 +1,4 @@
-"""One step of recurrent networks: the cells of LSTM and GRU, whose gates stand next to each other in rows."""
+"""One step of recurrent networks: the cells of LSTM and GRU, whose gates are adjacent in rows."""
 
 from __future__ import annotations
 
@@ -107,7 +107,9 @@ _gru_gradient = gradient_operator(
 
 
 def _shared_gradient(ops: Builder, op: Call, *cotangents: Value | None) -> dict[str, Any]:
-    """The gradient of `fused_lstm_cell`: that of the hidden gates and bias is that of the given ones."""
+    """The gradient of `fused_lstm_cell`: the gradients of the hidden gates and bias are those of the input gates and
+    bias.
+    """
     gradients = _lstm_gradient(ops, op, *cotangents)
     both = {"hidden_gates": "input_gates", "hidden_bias": "input_bias"}
     return {**{name: gradients[other] for name, other in both.items() if other in gradients}, **gradients}

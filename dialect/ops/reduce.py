@@ -29,12 +29,12 @@ def reduced_shape(shape: Sequence[Any], axes: Sequence[int], keepdims: bool) -> 
 
 
 def reduction_axes(op: Call, rank: int) -> tuple[int, ...]:
-    """The reduced axes in order; an empty list means all of them, as in OneFlow."""
+    """The reduced axes in order; an empty list means all axes, as in OneFlow."""
     return tuple(sorted(op.normalize_axes(op.axis, rank))) or tuple(range(rank))
 
 
 def reduction_factors(op: Call, linear: str | None, sums: bool) -> Factors:
-    """Factors of a reduction; unless it `sums`, reduced dimensions cannot be split."""
+    """Factors of a reduction; unless the reduction `sums`, reduced dimensions cannot be split."""
     rank = op.input_tensor.rank
     axes = reduction_axes(op, rank)
     names = [f"d{i}" if sums or i not in axes else "_" for i in range(rank)]
@@ -76,7 +76,7 @@ def wide(x: np.ndarray) -> Any:
 
 
 def bounds(dtype: DType) -> tuple[float, float]:
-    """The smallest and the largest value of a type: what max and min begin with."""
+    """The smallest and the largest value of a type: the initial values of max and min."""
     if dtype.is_float:
         return -np.inf, np.inf
     info = np.iinfo(dtype.numpy)  # type: ignore[type-var]
@@ -106,7 +106,7 @@ def reduction(
 
     Args:
         name: the operator's name.
-        doc: what it computes.
+        doc: the description.
         init: the value to begin with, by element type of the operand.
         combine: how two values become one.
         reference: the NumPy form, called with the array and `axis` and `keepdims` for NumPy.
@@ -115,10 +115,10 @@ def reduction(
         result: the element type of the result; None: that of the operand.
         linear: as in `Factors`.
         split_only: whether reduced axes may be split though partial sums do not pass through.
-        partial: what the result is where a reduced axis is split, if that is no sum.
+        partial: the kind of the result where a reduced axis is split, if not a partial sum.
         unoffered: as in `Operator`.
-        element: what is combined, from an element.
-        empty: whether an axis without elements may be reduced; else `allow_empty` gives the value to begin with.
+        element: the combined value of an element.
+        empty: whether an axis without elements may be reduced; else `allow_empty` is the initial value.
         in_f64: whether 16-bit floats are combined in f64, since f32 may overflow.
         parts: as in `Operator`.
     """
@@ -211,7 +211,7 @@ reduction(
     parts=each_part,
 )  # fmt: skip
 reduction(
-    "reduce_nansum", "The sum over `axis` of what is not NaN.",
+    "reduce_nansum", "The sum over `axis` of elements that are not NaN.",
     init=lambda _: 0, combine=lambda a, b: a + b, element=lambda e: s.where(s.isnan(e), 0, e),
     reference=_in_wide(lambda x, **options: np.sum(np.where(np.isnan(x), np.zeros_like(x), x), **options)),
     grad=_nansum_grad, allowed=dtypes.FLOATS, split_only=True,
@@ -244,9 +244,10 @@ reduction(
 
 
 def aligned_axes(rank: int, reduced: Sequence[int], small: int) -> list[int]:
-    """For each of the `small` dimensions of the smaller tensor, the dimension of the larger one it stands for.
+    """For each of the `small` dimensions of the smaller tensor, the corresponding dimension of the larger tensor.
 
-    Those in order that are not `reduced`, where counts agree, else the last ones as NumPy broadcasts.
+    These are the dimensions that are not `reduced`, where counts agree, else the last dimensions, like NumPy's
+    broadcasting.
     """
     kept = [i for i in range(rank) if i not in reduced]
     return kept if len(kept) == small else list(range(rank - small, rank))

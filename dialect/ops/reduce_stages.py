@@ -1,7 +1,8 @@
 """Maxima and minima in two stages: of the elements of each device, then of the results of all devices.
 
 The first stage counts the elements that equal its result, and the second one spreads gradients by these counts: every
-element of the whole tensor that equals the extreme gets the same share. A program here has both stages on one device.
+element of the whole tensor that equals the extreme receives the same share. A program here has both stages on one
+device.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def _spread(ops: Builder, op: Call, value: Value, like: Value, axes: tuple[int, 
 
 
 def _extreme(ops: Builder, op: Call, reduce: str, keepdims: bool) -> tuple[Value, Value]:
-    """The extreme along the axes, and the elements that equal it."""
+    """The extreme along the axes, and the elements that equal the extreme."""
     axes = _axes(op, op.in_.rank)
     out = ops.call(reduce, op.in_, axis=axes, keepdims=keepdims)[0]
     return out, ops.broadcast_equal(op.in_, _spread(ops, op, out, op.in_, axes))

@@ -304,7 +304,8 @@ def _kept_boxes(boxes: Any, *, iou_threshold: Any, keep_n: Any) -> Any:
 class Nms:
     """Which boxes (left, top, right, bottom) are kept (i8): those that share too much with no kept box before.
 
-    Boxes come in the order of their scores. At most `keep_n` are kept, if that is above 0. It runs on the host.
+    Boxes are in the order of their scores. At most `keep_n` are kept, if that is above 0. The operator runs on the
+    host.
     """
 
     def types(op: Call) -> TensorDesc:

@@ -19,7 +19,7 @@ from oneflow.dialect.tensor_desc import TensorDesc
 
 
 def _winners(ops: Builder, op: Call) -> Value:
-    """Of each row of indices whether it is the last of those that name its position."""
+    """For each row of indices, whether it is the last row with its position."""
     depth, lead = op.indices.shape[-1], op.indices.shape[:-1]
     if None in lead or None in op.params.shape[:depth]:
         raise op.error(f"expected static positions for the gradient of updates, got {op.indices.desc}")
@@ -41,7 +41,7 @@ def _update_gradient(ops: Builder, op: Call, dout: Value) -> Value:
 
 @operator("tensor_scatter_nd_update(params, updates, indices, any_order: bool = False) -> out")
 class TensorScatterNdUpdate:
-    """`params` with `updates` in place of what `gather_nd` would take; for equal positions the last update wins.
+    """`params` with `updates` at the positions that `gather_nd` reads; for equal positions the last update wins.
 
     `any_order` says that positions are distinct, or updates of equal positions equal, so that their order is free.
     """

@@ -72,7 +72,7 @@ def _expect_angles(op: Call, length: int, columns: int) -> None:
 
 
 def _blocks(op: Call) -> int:
-    """How many positions rotate a vector, each a part of it."""
+    """The number of positions that rotate a vector, each a part of the vector."""
     return 1 if op.position_ids is None else op.position_ids.shape[1]
 
 
@@ -153,7 +153,7 @@ def _numpy_rotary(
 
 
 def _rotary_factors(op: Call) -> Factors:
-    """The batch and whole heads can be split, and positions with the ids or the angles that belong to them."""
+    """The batch and whole heads can be split, and positions with their ids or angles."""
     _, length, heads, size = sizes_of(op, "x", op.x_layout, head_size=op.k_size)
     own = op.position_ids is None and op.cos is not None and op.cos.shape[0] == length
     positions = "m" if own or op.position_ids is not None else "_"
@@ -169,7 +169,7 @@ composite(
     "fused_apply_rotary_emb(x, cos?, sin?, position_ids?, x_layout: string = 'BHMK', output_layout: string = 'BHMK',"
     " mode: string = 'plane', tensor_index: int64 = 0, base: float = 10000.0, k_size: int64 = 0,"
     " rotary_size: int64 = 0) -> out",
-    "x * cos + turned(x) * sin in the first `rotary_size` elements of each head, the others as they are. `turned`"
+    "x * cos + turned(x) * sin in the first `rotary_size` elements of each head, other elements unchanged. `turned`"
     " exchanges halves (plane) or neighbours (interval), the new first ones negated. Without cos and sin the angle of"
     " pair i is position * base ** (-2 * i / size). Two rows of position_ids rotate two halves.",
     write=_write_rotary, reference=_numpy_rotary, check=_check_rotary, sbp=_rotary_factors,

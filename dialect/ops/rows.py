@@ -26,10 +26,10 @@ Element = Callable[..., Expr]
 
 
 def expect_type(op: Call, name: str, wanted: TensorDesc) -> None:
-    """Checks the type of operand `name`, where it is given.
+    """Checks the type of operand `name`, where given.
 
     Raises:
-        OperatorError: it is another one.
+        OperatorError: the type differs.
     """
     got = op[name]
     if got is not None and not got.compatible(wanted):
@@ -40,7 +40,7 @@ def expect_present(op: Call, name: str, attribute: str) -> None:
     """Checks that operand `name` is given exactly where a bool attribute says so.
 
     Raises:
-        OperatorError: they contradict each other.
+        OperatorError: the shapes contradict each other.
     """
     wanted = op[attribute]
     if wanted != (op[name] is not None):
@@ -70,7 +70,7 @@ def row_mean(shape: Sequence[Size], begin: int, dtype: DType, element: Element) 
 
 
 def moments(x: Stage, begin: int, epsilon: float, centred: bool = True) -> tuple[Stage | None, Stage]:
-    """The mean of `x` over the dimensions from `begin` on (None unless `centred`), and 1 / deviation from it."""
+    """The mean of `x` over the dimensions from `begin` on (None unless `centred`), and 1 / deviation."""
     dtype = x.dtype.accumulator
     mean = row_mean(x.shape, begin, dtype, lambda *i: x[i]) if centred else None
 
@@ -90,7 +90,7 @@ def centre(x: Stage, mean: Stage | None, i: Sequence[Expr]) -> Expr:
 def row_gradient(x: Stage, mean: Stage | None, inv: Stage, slope: Element) -> Element:
     """The gradient by `x` of normal = (x - mean) * inv, both depending on x; `slope` is that of the result.
 
-    inv * (slope - mean(slope) - normal * mean(slope * normal)), without the second term where there is no mean.
+    inv * (slope - mean(slope) - normal * mean(slope * normal)), without the second term for norms without mean.
     """
     begin, dtype = inv.rank, inv.dtype
 
@@ -232,7 +232,7 @@ def param_gradient(
 def narrowed(
     ops: Builder, parts: dict[str, Callable[[], Value]], dtype: DType, **names: str
 ) -> dict[str, Callable[[], Value]]:
-    """The given ones of `parts` under the operands' names, dy and x converted to `dtype`."""
+    """The present `parts` under the operands' names, dy and x converted to `dtype`."""
 
     def thunk(part: str, value: Callable[[], Value]) -> Callable[[], Value]:
         return (lambda: narrow(ops, value(), dtype)) if part in ("dy", "x") else value

@@ -1,6 +1,6 @@
 """Resampling along one dimension: the elements and weights for each position of an image in another size.
 
-Position t of the result lies at (t * `step` + `shift`) / `unit` of the image, three integers. So positions and
+Position t of the result is at (t * `step` + `shift`) / `unit` of the image, three integers. So positions and
 weights are exact, and the gradient computes the positions that read an element without a search.
 """
 
@@ -31,7 +31,7 @@ class Steps:
     shift: Size
     unit: Size
 
-    #: Whether positions lie between elements, so that `align_corners` says how.
+    #: Whether positions lie between elements, so that `align_corners` applies.
     has_corners: ClassVar[bool] = False
 
     def neighbours(self, position: Expr, dtype: DType) -> list[tuple[Expr, Expr | None]]:
@@ -45,7 +45,7 @@ class Steps:
         return count
 
     def _numbers(self) -> tuple[Any, Any]:
-        """`unit` and `step`, which is 0 where there is but one element: then 1."""
+        """`unit` and `step`, which is 0 for a single element: then 1."""
         return self.unit, c.larger(self.step, 1)
 
     def begin(self, element: Expr) -> Expr:
@@ -59,7 +59,7 @@ class Steps:
 
 
 class Centres(Steps):
-    """One dimension whose positions are the elements that their centres lie in."""
+    """One dimension whose positions are the elements that contain their centres."""
 
     def neighbours(self, position: Expr, dtype: DType) -> list[tuple[Expr, Expr | None]]:
         """The elements that a position reads, each with its weight (None: all)."""
@@ -76,7 +76,7 @@ class Slopes(Steps):
     has_corners = True
 
     def _place(self, position: Expr) -> Expr:
-        """Where a position lies, times `unit`."""
+        """The position times `unit`."""
         last = (c.as_expr(self.size) - 1) * self.unit
         return s.minimum(s.maximum(position * self.step + self.shift, 0), last)
 
@@ -114,7 +114,7 @@ class Cubics(Slopes):
         return [*self._neighbours(position, dtype)]
 
     def _neighbours(self, position: Expr, dtype: DType) -> list[tuple[Expr, Expr]]:
-        """Four elements, of which those outside are the outermost, and their neighbours."""
+        """Four elements, of which elements outside are replaced by the outermost elements, and their neighbours."""
         place = position * self.step + self.shift + self.unit  # no longer negative, one element further
         low = place // self.unit
         above = self._ratio(place - low * self.unit, dtype)

@@ -1,8 +1,8 @@
 """Element-wise operators of a tensor and a number, or of a tensor and a tensor of one element; a row each.
 
 The number is OneFlow's quadruple of attributes: `int_operand` with `has_int_operand`, or `float_operand` with
-`has_float_operand`; of bitwise operators it is `operand`. It takes the tensor's type: integers take whole floats
-only; it wraps in sums and products of integers and has to fit elsewhere.
+`has_float_operand`; for bitwise operators it is `operand`. The number has the tensor's type: integers accept whole
+floats only; the number wraps in sums and products of integers and must fit elsewhere.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ def integer_range(dtype: DType) -> tuple[int, int]:
 
 
 def expect_number(op: Call, dtype: DType, wraps: bool) -> None:
-    """Checks that a call gives exactly one number, and that `dtype` can hold it.
+    """Checks that a call gives exactly one number, and that `dtype` can hold the number.
 
     Raises:
-        OperatorError: it does not.
+        OperatorError: the call violates this.
     """
     if op.has_int_operand == op.has_float_operand:
         raise op.error("expected exactly one of has_int_operand and has_float_operand to be true")
@@ -66,10 +66,10 @@ def expect_number(op: Call, dtype: DType, wraps: bool) -> None:
 
 
 def expect_whole(op: Call, name: str, value: float, dtype: DType, wraps: bool) -> None:
-    """Checks that a number is whole, and in the range of the integers `dtype` unless it `wraps` around.
+    """Checks that a number is whole, and in the range of the integers `dtype` unless the operator `wraps` around.
 
     Raises:
-        OperatorError: it is not.
+        OperatorError: the number is not.
     """
     if not math.isfinite(value) or value != int(value):
         raise op.error(f"expected {name} whole number for a tensor of {dtype}, got {value}: cast the tensor first")
@@ -135,7 +135,7 @@ def _bitwise_operator(kind: str, reference: Rule) -> None:
 
 
 def _power(x: Expr, exponent: Expr) -> Expr:
-    """x to a known power: products for the small ones; a half is the square root, as NumPy and PyTorch have it."""
+    """x to a known power: products for the small ones; a half is the square root, as in NumPy and PyTorch."""
     if exponent.value in (0, 1, 2, 3):
         return (s.const(1, x.dtype), x, x * x, x * x * x)[int(exponent.value)]
     if exponent.value == -1 and x.dtype.is_inexact:
@@ -199,7 +199,7 @@ for _name, _kind, _reference in (
     )  # fmt: skip
 for _kind, _logical, _bitwise in b.CONNECTIVES:
     scalar_operator(
-        f"scalar_logical_{_kind}", f"in {_kind} number: a value holds unless it is 0.", b.truth(_kind), _logical,
+        f"scalar_logical_{_kind}", f"in {_kind} number: a value is true unless it is 0.", b.truth(_kind), _logical,
         allowed=dtypes.ALL, result=dtypes.bool_,
     )  # fmt: skip
     _bitwise_operator(_kind, _bitwise)

@@ -20,7 +20,7 @@ from oneflow.dialect.tensor_desc import TensorDesc
 
 
 def _expect_scales(op: Call, rows: int | None, columns: int | None) -> None:
-    """Checks that each scale has one element, or that there is one for each row and one for each column."""
+    """Checks that each scale has one element, or an element for each row and for each column."""
     scales = op.scale_a, op.scale_b
     for name, scale in zip(("scale_a", "scale_b"), scales, strict=True):
         expect_dtype(op, name, scale, (dtypes.float32,))
@@ -50,7 +50,7 @@ class ScaledMm:
     """
 
     unoffered = "scales as partial sums: nothing makes them, and their sum is a few numbers"
-    grad = no_grad("in training, gradients are converted to 8 bits too, with scales of their own")
+    grad = no_grad("in training, gradients are converted to 8 bits too, with their own scales")
 
     def types(op: Call) -> TensorDesc:
         for name in ("mat_a", "mat_b"):

@@ -41,10 +41,10 @@ def _write(array: Any, at: Any, values: Any) -> None:
 
 @dataclass(frozen=True)
 class Kind:
-    """How an element is combined with another, and what follows.
+    """The combination of an element with another, and its rules.
 
     Attributes:
-        doc: what happens at a position.
+        doc: the effect at a position.
         combine: of the old element and the new one.
         numpy: the same for references, in place: of an array, positions and values.
         linear: the operands in which the operator is linear together.
@@ -65,7 +65,7 @@ def _fill(ops: Builder, op: Call, x: Value, number: float) -> Value:
 
 
 def _last_writers(ops: Builder, op: Call) -> Value:
-    """For each element of `src` whether it is the last that is written to its position."""
+    """For each element of `src` whether it is the last element that is written to its position."""
     ones = ops.cast(ops.ones_like(op.index), dtype=dtypes.int64)
     numbers = ops.cumsum(ones, dim=op.dim % op.index.rank)
     nobody = ops.cast(ops.zero_like(op.input), dtype=dtypes.int64)
@@ -228,7 +228,7 @@ for _name, _kind in KINDS.items():
 
 
 def _scalar_gradient(name: str) -> Rule:
-    """The gradient of `input`: the number is added, or takes the element's place, or multiplies it."""
+    """The gradient of `input`: the number is added, replaces the element, or multiplies it."""
 
     def grad(ops: Builder, op: Call, dy: Value) -> dict[str, Any]:
         slopes: dict[str, Callable[[], Value]] = {

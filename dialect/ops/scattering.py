@@ -65,7 +65,7 @@ def expect_type(op: Call, name: str, shape: Shape) -> None:
     """Checks that operand `name` can have `shape`.
 
     Raises:
-        OperatorError: it cannot.
+        OperatorError: the operands are incompatible.
     """
     wanted = TensorDesc(shape, op[name].dtype)
     if not op[name].compatible(wanted):
@@ -124,7 +124,7 @@ def _summed_shape(op: Call) -> Shape:
 
 @operator(f"unsorted_segment_sum(data, segment_ids, axis: int64 = 0, num_segments: int64 = 0, {PIECE}) -> out")
 class UnsortedSegmentSum:
-    """Slices of `data` added up by segment; `segment_ids` stands in place of `axis` of the result."""
+    """Slices of `data` added up by segment; `segment_ids` replaces `axis` of the result."""
 
     parts = each_part
 

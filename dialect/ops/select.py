@@ -1,4 +1,4 @@
-"""Operators that choose between values or convert them: where, masked_fill, clipping, cast."""
+"""Operators that select or convert values: where, masked_fill, clipping, cast."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from oneflow.dialect.scalar import Expr
 from oneflow.dialect.shapes import broadcast_shapes, expect_dtype, same_dtype
 from oneflow.dialect.tensor_desc import TensorDesc
 
-#: What a condition may be: a number holds unless it is 0.
+#: The types of a condition: a number is true unless it is 0.
 CONDITIONS = (dtypes.bool_, *dtypes.INTEGERS)
 
 
@@ -71,13 +71,13 @@ elementwise(
     parts=by_body,
 )  # fmt: skip
 
-#: The attributes of bounds: the integral ones are for integers.
+#: The attributes of bounds: the integral attributes are for integers.
 LOW = "floating_min: double = 0.0, integral_min: int64 = 0"
 HIGH = "floating_max: double = 0.0, integral_max: int64 = 0"
 
 
 def _bound(attrs: dict[str, Any], end: str, dtype: DType) -> int | float:
-    """The bound of a call in a type: what lies outside an integer's range bounds like the end of the range."""
+    """The bound of a call in a type: a bound outside an integer's range is replaced by the end of the range."""
     if dtype.is_float:
         return float(attrs[f"floating_{end}"])
     low, high = integer_range(dtype)
@@ -85,7 +85,7 @@ def _bound(attrs: dict[str, Any], end: str, dtype: DType) -> int | float:
 
 
 def _clip(x: Expr, **attrs: Any) -> Expr:
-    """`x` within the bounds there are; NaN stays."""
+    """`x` clipped to the present bounds; NaN stays."""
     if "floating_min" in attrs:
         low = _bound(attrs, "min", x.dtype)
         x = s.where(x < low, low, x)
@@ -176,7 +176,7 @@ elementwise(
     reference=_cast_reference, parts=_cast_parts,
     types=lambda op: TensorDesc(op.in_.shape, op.dtype), linear=_cast_linear, grad=_cast_gradient,
     laws=(
-        neutral("cast-to-same", "cast to the type it has already", lambda op: op.in_.dtype == op.dtype),
+        neutral("cast-to-same", "cast to the present type", lambda op: op.in_.dtype == op.dtype),
         Law("cast-there-and-back", "a cast to a type that holds every value, and back", _there_and_back),
     ),
 )  # fmt: skip

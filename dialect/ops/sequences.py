@@ -1,7 +1,7 @@
 """Sequences of labels: the connectionist temporal classification (Graves et al., 2006) and its greedy decoder.
 
-They run on the host: each step in time needs the step before. `log_probs` is (time, batch, labels); `targets` is
-(batch, length), or all targets one after the other.
+These operators run on the host: each step in time depends on the step before. `log_probs` is (time, batch, labels);
+`targets` is (batch, length), or all targets one after the other.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _log_sum(*terms: Any) -> Any:
 
 
 def _labels(targets: Any, lengths: Any, number: int, blank: int) -> Any:
-    """The labels of one target with blanks around each of them."""
+    """The labels of one target with blanks around each label."""
     begin = 0 if targets.ndim == 2 else int(lengths[:number].sum())
     row = targets[number] if targets.ndim == 2 else targets[begin:]
     spaced = np.full(2 * int(lengths[number]) + 1, blank)

@@ -1,4 +1,4 @@
-"""Normalizations of x + bias + alpha * skip over the last dimension, as transformers have them; and the gradients of
+"""Normalizations of x + bias + alpha * skip over the last dimension, as in transformers; and the gradients of
 `layer_norm` in one operator.
 """
 
@@ -153,7 +153,9 @@ def _numpy_gradients(dy: Any, x: Any, mean: Any, inv: Any, gamma: Any, add: Any)
 
 
 def _gradient_layouts(op: Call) -> list[SbpSignature]:
-    """Axes before the normalized ones can be split; partial sums of dy, or of what one result is linear in."""
+    """Axes before the normalized ones can be split; partial sums of dy, or of operands in which a result is
+    linear.
+    """
     names = [name for name, operand in op.inputs.items() if operand is not None]
 
     def partial(*operands: str, results: tuple[Sbp, ...]) -> SbpSignature:

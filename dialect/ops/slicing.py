@@ -1,4 +1,4 @@
-"""Operators that take a part of a tensor, replace a part, or surround it."""
+"""Operators that read a part of a tensor, replace a part, or pad a tensor."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def _check_ranges(op: Call, rank: int) -> None:
 
 
 def _ranges(op: Call, sizes: Sequence[Size]) -> list[tuple[Size, Size]]:
-    """(first, count) of a slice along each axis, clipped to it as Python clips slices."""
+    """(first, count) of a slice along each axis, clipped like Python's slices."""
     return [_range(*r) for r in zip(op.start, op.stop, op.step, sizes, strict=True)]
 
 
@@ -175,7 +175,7 @@ def _sliced(op: Call, shape: Shape) -> Shape:
 
 
 def _is_whole(start: int, stop: int, step: int, size: Dim) -> bool:
-    """Whether a slice takes everything of an axis."""
+    """Whether a slice spans an axis."""
     from_begin = start == 0 or (size is not None and start <= -size)
     return step == 1 and from_begin and stop >= (END if size is None else size)
 
@@ -224,7 +224,7 @@ class Slice:
 
 @operator("slice_update(ref, value, start: list_int64, stop: list_int64, step: list_int64) -> y")
 class SliceUpdate:
-    """`ref` with `value` in place of what `slice` would take."""
+    """`ref` with `value` in place of the part that `slice` reads."""
 
     parts = each_part
 
@@ -267,7 +267,7 @@ class SliceUpdate:
 
 @operator("slice_grad(dy, like_shape: shape, start: list_int64, stop: list_int64, step: list_int64) -> dx")
 class SliceGrad:
-    """Zeros of the shape `like_shape` with `dy` in place of what `slice` would take."""
+    """Zeros of the shape `like_shape` with `dy` in place of the part that `slice` reads."""
 
     parts = each_part
 
@@ -304,7 +304,7 @@ def _padding(op: Call) -> float | int:
 
 
 def _expect_agreement(op: Call) -> None:
-    """Refuses a `padding` that differs from the sizes before and after; axes that it leaves out have none."""
+    """Refuses a `padding` that differs from the sizes before and after; omitted axes have no padding."""
     pairs = reversed(list(zip(op.padding_before, op.padding_after, strict=True)))
     stated = [size for pair in pairs for size in pair]
     padding = [*op.padding, *[0] * (len(stated) - len(op.padding))]
@@ -313,7 +313,7 @@ def _expect_agreement(op: Call) -> None:
 
 
 def _cuts(op: Call) -> list[tuple[int, int]]:
-    """How many elements negative padding takes away along each axis, before and after."""
+    """The number of elements that negative padding removes along each axis, before and after."""
     return [(max(-a, 0), max(-b, 0)) for a, b in zip(op.padding_before, op.padding_after, strict=True)]
 
 
@@ -322,9 +322,9 @@ def _cuts(op: Call) -> list[tuple[int, int]]:
     " floating_constant_value: double = 0.0, padding: list_int64 = []) -> y"
 )
 class Pad:
-    """`x` with elements of a constant value before and after it along every axis; negative sizes cut.
+    """`x` with elements of a constant value before and after it along every axis; negative sizes crop.
 
-    `padding` repeats the sizes as pairs, those of the last axis first, as programs of OneFlow have it.
+    `padding` repeats the sizes as pairs, those of the last axis first, as in programs of OneFlow.
     """
 
     parts = on_each(floating_constant_value=0.0, integral_constant_value=0)

@@ -27,7 +27,7 @@ def _linear_in_dy(op: Call) -> Factors:
 
 
 def widen(ops: Builder, x: Value) -> Value:
-    """`x` in the type that sums of it are computed in."""
+    """`x` in the type of its sums."""
     return narrow(ops, x, x.dtype.accumulator)
 
 

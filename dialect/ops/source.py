@@ -91,7 +91,7 @@ class Constant:
 
 @operator("empty(dtype: data_type, shape: shape) -> out")
 class Empty:
-    """A tensor whose elements do not matter; they are 0, so that runs repeat."""
+    """A tensor with arbitrary elements: zeros, so that runs are reproducible."""
 
     def parts(ops: PartsBuilder, op: Call) -> Value:
         return ops.pair(*(ops.call("empty", dtype=op.dtype.part, shape=op.shape)[0] for _ in range(2)))
@@ -128,7 +128,7 @@ class Eye:
 
 
 def _steps(op: Call) -> tuple[float, float, float]:
-    """Start, step and limit of `arange`: the floating-point ones for floating-point results."""
+    """Start, step and limit of `arange`: the floating-point attributes for floating-point results."""
     kind = "float" if op.dtype.is_float else "integer"
     return op[f"{kind}_start"], op[f"{kind}_delta"], op[f"{kind}_limit"]
 
@@ -220,7 +220,9 @@ class OnesLike:
 
 
 def _size_sbp(op: Call) -> list[SbpSignature]:
-    """Parts of other dimensions have the whole size, parts of this one sizes that add up to it."""
+    """Parts of other dimensions have the whole size, parts of this dimension have sizes that add up to the whole
+    size.
+    """
     at = op.dim % op.like.rank
     split = [SbpSignature((S(i),), (P if i == at else B,)) for i, d in enumerate(op.like.shape) if d != 1]
     return [*split, SbpSignature((P,), (B,))]

@@ -1,4 +1,4 @@
-"""Batches of images: where channels and spatial dimensions are, and windows that move over them.
+"""Batches of images: positions of channels and spatial dimensions, and windows that move over the latter.
 
 Convolution and pooling share this. Positions are affine: window element k of window i is at stride * i +
 dilation * k of the padded image.
@@ -55,7 +55,7 @@ def layout_of(op: Call, spatial: int) -> Layout:
     """The layout that `data_format` says.
 
     Raises:
-        OperatorError: it is no format.
+        OperatorError: the format is unknown.
     """
     if op.data_format not in FORMATS:
         raise op.error(f"expected data_format channels_first or channels_last, got {op.data_format!r}")
@@ -66,16 +66,17 @@ def expect_images(op: Call, name: str, desc: TensorDesc, spatial: int) -> None:
     """Checks the rank of a batch of images.
 
     Raises:
-        OperatorError: it is not that of batch, channels and `spatial` dimensions.
+        OperatorError: the rank is not that of batch, channels and `spatial` dimensions.
     """
     expect_rank(op, name, desc, spatial + 2)
 
 
 @dataclass(frozen=True)
 class Windows:
-    """Windows of `kernel` elements, `dilation` apart, that move by `stride` over images padded by `padding`.
+    """Windows of `kernel` elements, at the distance `dilation`, that move by `stride` over images padded by
+    `padding`.
 
-    With `ceil` a last window may hang over the end, where it begins inside the image or before it.
+    With `ceil` a last window may extend beyond the end, if it begins inside the image or before it.
     """
 
     kernel: tuple[int, ...]
@@ -101,7 +102,7 @@ class Windows:
         return max(smallest - self.stride[axis] + 1, 1 - self.padding[axis], 0)
 
     def tile(self, sizes: Sequence[Any]) -> bool:
-        """Whether images of these sizes are known to be cut into windows that lie side by side."""
+        """Whether images of these sizes are known to be divided into adjacent windows."""
         packed = self.stride == self.kernel and not any(self.padding) and set(self.dilation) <= {1}
         return packed and all(isinstance(n, int) and n % k == 0 for n, k in zip(sizes, self.kernel, strict=True))
 
@@ -132,7 +133,7 @@ class Windows:
         return tuple((i + padding) // stride + (most - 1) - k for i, padding, stride, most, k in pairs)
 
     def bordered(self, y: Stage, layout: Layout, sizes: Sequence[Size], fill: float) -> Stage:
-        """Values of windows with `fill` before and after them, for windows outside that `covering` gives."""
+        """Values of windows with `fill` before and after them, for windows outside of the result of `covering`."""
         lead, channels, _ = layout.split(y.shape)
         rows = zip(sizes, self.padding, self.stride, self.max_overlap, strict=True)
         wide = [(n - 1 + padding) // stride + most for n, padding, stride, most in rows]
@@ -141,11 +142,11 @@ class Windows:
 
     @property
     def has_partial_overlap(self) -> bool:
-        """Whether some of the windows that `covering` gives end before the position."""
+        """Whether some of the windows of `covering` end before the position."""
         return any((reach + 1) % stride for reach, stride in zip(self.extent, self.stride, strict=True))
 
     def covers(self, positions: Sequence[Any], numbers: Sequence[Any]) -> Expr:
-        """Whether the windows that `covering` gives end at positions of the image or behind them."""
+        """Whether the windows of `covering` end at positions of the image or after."""
         inside = s.const(True, dtypes.bool_)
         rows = zip(positions, self.padding, self.stride, self.extent, numbers, strict=True)
         for i, padding, stride, reach, k in rows:
@@ -200,14 +201,14 @@ def channels_back(x: Any, data_format: str) -> Any:
 
 
 def numpy_groups(x: Any, groups: int, axis: int) -> Any:
-    """A dimension as groups and what is in each."""
+    """A dimension as groups and channels of a group."""
     return x.reshape(*x.shape[:axis], groups, x.shape[axis] // groups, *x.shape[axis + 1 :])
 
 
 def numpy_windows(
     counts: Sequence[int], kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int]
 ) -> Iterator[tuple[tuple[int, ...], tuple[Any, ...]]]:
-    """For each element of a window, the slices of padded images that hold it for all windows."""
+    """For each element of a window, the slices of padded images with this element of all windows."""
     for k in np.ndindex(*kernel):
         boxes = zip(k, counts, stride, dilation, strict=True)
         yield k, (..., *(slice(i * d, i * d + n * s, s) for i, n, s, d in boxes))

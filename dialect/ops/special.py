@@ -195,6 +195,7 @@ def _numpy_zeta(x: Any, q: Any) -> Any:
 elementwise(
     "broadcast_zeta(x, y) -> z",
     "Hurwitz's zeta function, the sum of (k + y)^-x over k from 0; computed in f64.\n\n"
-    "It is infinite where x is 1, or y a whole number of at most 0; NaN where x is less than 1, or y negative.",
+    "The result is infinite where x is 1, or y a whole number of at most 0; NaN where x is less than 1, or y "
+    "negative.",
     scalar=_zeta, reference=_numpy_zeta,
 )  # fmt: skip

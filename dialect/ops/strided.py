@@ -1,6 +1,6 @@
 """Operators that read elements at computed positions, and their adjoints, which add at these positions.
 
-A `Reading` says where each element of a result is read; the operator and its adjoint follow from it.
+A `Reading` gives the position that each element of a result reads; the operator and its adjoint follow from it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from oneflow.dialect.signature import parse_signature
 from oneflow.dialect.tensor_desc import TensorDesc
 
 Sizes = tuple[int, ...]
-#: A position in the operand, and whether it is inside; None: always.
+#: A position in the operand, and whether the position is inside; None: always.
 Place = tuple[Sequence[Any], Expr | None]
 
 
@@ -36,9 +36,9 @@ class Reading:
     """How a result reads an operand of static shape.
 
     Attributes:
-        shape: the result's shape, from the call and the operand's shape; it raises OperatorError.
+        shape: the result's shape, from the call and the operand's shape; raises OperatorError.
         place: where an element is read, from the call, the operand's shape and the element's position.
-        reference: the NumPy form, from the operand and the attributes that it names.
+        reference: the NumPy form, from the operand and the named attributes.
         factors: the SBP factors of the operand and of the result.
     """
 
@@ -52,7 +52,7 @@ def _static(op: Call, name: str) -> Sizes:
     """The shape of an operand.
 
     Raises:
-        OperatorError: it is not static.
+        OperatorError: the shape is not static.
     """
     shape = op[name].shape
     if None in shape:
@@ -72,7 +72,7 @@ def _read(op: Call, x: Stage, reading: Reading, shape: Sizes, dtype: Any) -> Sta
 
 
 def _add(op: Call, dy: Stage, reading: Reading, shape: Sizes) -> Stage:
-    """Zeros of `shape`, with the elements of `dy` added where they would be read."""
+    """Zeros of `shape`, with the elements of `dy` added at their read positions."""
     if 0 in shape or 0 in dy.shape:
         return c.convert(zeros(shape, dy.dtype), dy.dtype)
     wide = dy.dtype.accumulator
@@ -90,7 +90,7 @@ def _add(op: Call, dy: Stage, reading: Reading, shape: Sizes) -> Stage:
 
 
 def _numpy_add(reading: Reading, dy: Any, shape: Sizes, attrs: dict[str, Any]) -> Any:
-    """The adjoint of the reference: it reads the positions of the elements, counted from 1."""
+    """The adjoint of the reference: evaluated on the positions of the elements, counted from 1."""
     count = math.prod(shape)
     at = call_rule(reading.reference, [np.arange(1, count + 1).reshape(shape)], attrs)
     total = np.zeros(count + 1, np.float32 if dy.dtype.itemsize == 2 and dy.dtype.kind not in "iu" else dy.dtype)
@@ -99,7 +99,7 @@ def _numpy_add(reading: Reading, dy: Any, shape: Sizes, attrs: dict[str, Any]) -
 
 
 def reads(signature: str, doc: str, reading: Reading, adjoint: str) -> None:
-    """Registers an operator of one operand that reads; operator `adjoint` gives its gradient."""
+    """Registers an operator of one operand that reads; operator `adjoint` is its gradient."""
     name = parse_signature(signature).inputs[0].name
     has_like = adjoint != "fold"
 
@@ -288,7 +288,7 @@ def _windows_factors(op: Call, shape: Sizes) -> tuple[list[str], list[str]]:
 
 
 def _sliding_windows(x: np.ndarray, sizes: Any, axes: Any) -> np.ndarray:
-    """Windows along axes; of types that NumPy lacks, its function takes bits."""
+    """Windows along axes; of types that NumPy lacks, its function reads bits."""
     bits = x if x.dtype.isbuiltin == 1 else x.view(f"u{x.dtype.itemsize}")
     return np.lib.stride_tricks.sliding_window_view(bits, sizes, axes).view(x.dtype)
 
@@ -309,7 +309,7 @@ adds(f"unfold_tensor_grad(dy, x, {_ATTRS}) -> dx", "The gradient of `unfold_tens
 
 
 def _steps(op: Call, size: Sequence[int]) -> list[int]:
-    """How many windows there are along each spatial axis.
+    """The number of windows along each spatial axis.
 
     Raises:
         OperatorError: attributes do not fit.
@@ -376,7 +376,7 @@ def _folded(op: Call) -> Sizes:
     """The shape of the images whose windows the operand has.
 
     Raises:
-        OperatorError: it is not one of windows of such images.
+        OperatorError: the shape is not that of windows of such images.
     """
     expect_rank(op, "x", op.x, 3)
     shape, taps = _static(op, "x"), math.prod(op.kernel_size)

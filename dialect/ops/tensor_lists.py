@@ -40,7 +40,7 @@ def _check_of_list(op: Call) -> None:
 
 
 def _list_factors(op: Call) -> Factors:
-    """The list can be split, and where the attributes do not name them the axes of its tensors too."""
+    """The list can be split, and also the axes of its tensors where the attributes do not name these."""
     names = letters(op.in_.rank, op.in_.rank - len(op.attrs.get("instance_shape", ())))
     return Factors(f"{names} -> {names}", "joint")
 

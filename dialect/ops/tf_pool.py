@@ -1,7 +1,7 @@
-"""Pooling as TensorFlow and OneFlow's older programs have it: borders of two sizes, and means of what is inside.
+"""Pooling as in TensorFlow and OneFlow's older programs: borders of two sizes, and means without the border.
 
 `padding` is `valid`, `same_upper`, `same_lower` (as of `same_padding`), or `customized` by `padding_before` and
-`padding_after`. The border is in no mean. Every element that equals the maximum of its window gets the gradient.
+`padding_after`. Means exclude the border. Every element that equals the maximum of its window receives the gradient.
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ ATTRS = (
 
 @dataclass(frozen=True)
 class Row:
-    """The windows along one dimension of `size`: `kernel` elements, `stride` apart, the first begins `before` it."""
+    """The windows along one dimension of `size`: `kernel` elements, at the distance `stride`, the first begins
+    `before` it.
+    """
 
     size: int
     kernel: int
@@ -63,7 +65,7 @@ class Row:
 
     @property
     def border(self) -> tuple[int, int]:
-        """The border that all windows together read; a negative one where they read less than the image."""
+        """The border that all windows together read; negative where windows read less than the image."""
         return self.before, self.last + self.kernel - self.size
 
     def inside(self, window: int) -> slice:
@@ -138,7 +140,7 @@ def _write_avg(ops: Builder, op: Call) -> Value:
 
 
 def _numpy_windows(sizes: Sequence[int], attrs: Any) -> Iterator[tuple[tuple[int, ...], tuple[Any, ...]]]:
-    """Each window's number and what it holds of images."""
+    """Each window's number and its part of images."""
     rows = _rows(sizes, attrs)
     for at in itertools.product(*(range(row.count) for row in rows)):
         yield at, (..., *(row.inside(i) for row, i in zip(rows, at, strict=True)))
@@ -227,9 +229,9 @@ def _tf_pool(spatial: int) -> None:
     )  # fmt: skip
     define(
         f"{largest}_grad(x, y, dy, {ATTRS}) -> dx", depth=2,
-        doc=f"The gradient of `{largest}`: every element gets dy of each window whose maximum `y` it equals.",
+        doc=f"The gradient of `{largest}`: every element receives dy of each window whose maximum `y` it equals.",
         types=_max_grad_types(spatial), sbp=_gradient_factors, compute=_max_grad_compute,
-        grad=no_grad("OneFlow has no gradient of it"), reference=_max_grad_reference,
+        grad=no_grad("OneFlow has no gradient of this operator"), reference=_max_grad_reference,
     )  # fmt: skip
 
 

@@ -1,6 +1,6 @@
 """The common part of parameter updates: one step at one element, and its reference.
 
-The gradient that a step works with is `model_diff * scale * scale_by_tensor + l1 * sign(model) + l2 * model`;
+The gradient of a step is `model_diff * scale * scale_by_tensor + l1 * sign(model) + l2 * model`;
 `weight_decay` is decoupled: it shrinks the parameter itself. The learning rate is `learning_rate`, or where that is
 not given `learning_rate_val`, times `learning_rate_scale`. Where `skip_if` is not 0, nothing changes. Numbers are
 tensors of one element. With `model_copy`, a copy of the parameter in another element type, the new copy is the last
@@ -50,7 +50,7 @@ def regularized(g: Expr, p: Expr, l1: float, l2: float) -> Expr:
 
 
 class Step:
-    """One step as a body sees it, at one element: `p` the parameter, `g` the gradient, `rate` the learning rate.
+    """One step of a body, at one element: `p` the parameter, `g` the gradient, `rate` the learning rate.
 
     `scaled` is the gradient before l1 and l2.
     """
@@ -67,7 +67,7 @@ class Step:
         return g if self.op.inputs.get("scale_by_tensor") is None else g * self._number_or("scale_by_tensor", 1.0)
 
     def _number_or(self, name: str, otherwise: float) -> Expr:
-        """The number in an operand of one element, or another where there is none."""
+        """The number in an operand of one element, or a default without the operand."""
         stage = self.op[name]
         return s.const(otherwise, self.p.dtype) if stage is None else s.cast(first(stage), self.p.dtype)
 
@@ -79,7 +79,7 @@ class Step:
         return self._number_or(f"bias_correction{which}", otherwise)
 
     def steps_before(self) -> Expr:
-        """How many steps were taken before this one."""
+        """The number of earlier steps."""
         if self.op.train_step is None:
             return s.const(self.op.train_step_val - 1, self.p.dtype)
         return s.cast(first(self.op.train_step), self.p.dtype)
@@ -104,7 +104,7 @@ def first(stage: Stage) -> Expr:
     return stage[(0,) * stage.rank]
 
 
-#: How a state or the parameter changes: from the step and the new values of the states before it.
+#: How a state or the parameter changes: from the step and the new values of the earlier states.
 Change = Callable[..., Expr]
 
 
@@ -119,10 +119,10 @@ def update(
 ) -> None:
     """Registers an update.
 
-    `operands` may say where the copy of the parameter stands among them; it is the last otherwise. `changes` say, in
-    the order of results but for the parameter, which is computed last and given first, how each operand of that name
-    changes; one is called with the step and the new states, by name, as tensors. States `in_double` are computed in
-    f64.
+    `operands` may state the position of the copy of the parameter among these; by default it is the last. `changes`
+    say, in the order of results but for the parameter, which is computed last and given first, how each operand of
+    that name changes; one is called with the step and the new states, by name, as tensors. States `in_double` are
+    computed in f64.
     """
     name, _, rest = operands.partition("(")
     args = rest.split(", ")
@@ -137,7 +137,7 @@ def update(
 
 
 def _with_copy(compute: Rule) -> Rule:
-    """The rule with the new copy of the parameter as one more result, where there is a copy."""
+    """The rule with the new copy of the parameter as an additional result, where there is a copy."""
 
     def with_copy(op: Call) -> list[Stage]:
         stages: list[Stage] = compute(op)
@@ -186,7 +186,7 @@ def _types(states: Sequence[str]) -> Any:
 
 
 def _copy(op: Call) -> list[TensorDesc]:
-    """The type of the new copy of the parameter, where there is one."""
+    """The type of the new copy of the parameter, if present."""
     if op[COPY] is None:
         return []
     expect_dtype(op, COPY, op[COPY], dtypes.FLOATS)
@@ -228,9 +228,9 @@ def _compute(changes: dict[str, Change], in_double: Sequence[str]) -> Any:
 
 
 def changed(op: Call, name: str, change: Change, made: dict[str, Stage], dtype: DType) -> Stage:
-    """The new values of operand `name` before they are rounded; `made` are those of the states before it.
+    """The new values of operand `name` before rounding; `made` are the new values of the earlier states.
 
-    The step itself uses the values before rounding, which in f16 may give 0 or infinity.
+    The step itself uses the values before rounding, which in f16 may become 0 or infinity.
     """
 
     def element(*at: Any) -> Expr:
@@ -248,7 +248,8 @@ def _rounded(op: Call, made: Stage) -> Stage:
 
 
 def stored(op: Call, made: Stage) -> Stage:
-    """A new state in the parameter's element type, the largest number of the type where a finite state is beyond it.
+    """A new state in the parameter's element type, the largest number of the type where a finite state exceeds that
+    number.
 
     An infinite mean of squares would end all later steps.
     """
@@ -279,7 +280,9 @@ def weighed(weight: float, term: Any) -> Any:
 
 
 class Reference:
-    """One step in NumPy: operands in f64, results in the parameter's type, or the operands where it is skipped."""
+    """One step in NumPy: operands in f64, results in the parameter's type, or the operands where the step is
+    skipped.
+    """
 
     def __init__(self, model: Any, diff: Any, lr: Any, scale_by: Any, skip: Any, attrs: dict[str, Any]) -> None:
         self.skipped = skip is not None and bool(np.asarray(skip).reshape(()))
@@ -290,12 +293,12 @@ class Reference:
         self.g = self.scaled + self.regular
 
     def results(self, change: Any, *states: tuple[Any, Any]) -> tuple[Any, ...]:
-        """The new parameter, and of each pair of an old and a new state the one that holds."""
+        """The new parameter, and the valid state of each pair of an old and a new state."""
         new = self.p - change - weighed(self.decay, self.rate * self.p)
         return self.pairs((self.model, new), *states)
 
     def pairs(self, model: tuple[Any, Any], *states: tuple[Any, Any]) -> tuple[Any, ...]:
-        """Of each pair of an old and a new value the one that holds; finite states stay finite."""
+        """The valid value of each pair of an old and a new value; finite states stay finite."""
         kept = [model, *((old, self._within(value)) for old, value in states)]
         return tuple((old if self.skipped else value).astype(self.model.dtype) for old, value in kept)
 

@@ -24,7 +24,7 @@ from oneflow.dialect.scalar import Expr
 from oneflow.dialect.shapes import expect_dtype, expect_rank
 from oneflow.dialect.tensor_desc import TensorDesc
 
-#: Scales are taken for fractions of denominators up to this one, so that positions fit into 32 bits.
+#: Scales are approximated by fractions with denominators up to this number, so that positions fit into 32 bits.
 FINEST = 4096
 SCALES = {1: ("scale_factor",), 2: ("height_scale", "width_scale"), 3: ("depth_scale", "height_scale", "width_scale")}
 
@@ -34,7 +34,7 @@ def _scales(op: Call, spatial: int) -> list[float]:
 
 
 def _scaled(size: Any, scale: float) -> Any:
-    """A size times a scale, rounded down; sizes are computed in integers where they are known at run time only."""
+    """A size times a scale, rounded down; sizes are computed in integers where known at run time only."""
     if isinstance(size, int):
         return int(size * scale)
     ratio = Fraction(scale).limit_denominator(FINEST)
@@ -65,7 +65,7 @@ def _is_identity(op: Call, sizes: Sequence[Any], outs: Sequence[Any]) -> Any:
 
 
 def _identity_dimensions(op: Call, outs: Sequence[Any]) -> list[bool]:
-    """Whether each dimension of an image is taken as it is by a scale, so that parts of it are too."""
+    """Whether each dimension of an image is kept by a scale, so that its parts are kept too."""
     sizes = op.x.shape[2:]
     if op.output_size:
         return [False] * len(sizes)
@@ -102,7 +102,7 @@ def _steps(kind: type[Steps], op: Call) -> list[Steps]:
 
 
 def _expect(op: Call, spatial: int, allowed: Sequence[DType]) -> TensorDesc:
-    """Checks images, scales and sizes; gives the type of the result."""
+    """Checks images, scales and sizes; returns the type of the result."""
     expect_dtype(op, "x", op.x, allowed)
     expect_rank(op, "x", op.x, spatial + 2)
     if op.data_format != "channels_first":
@@ -111,7 +111,7 @@ def _expect(op: Call, spatial: int, allowed: Sequence[DType]) -> TensorDesc:
         raise op.error(f"expected no or {spatial} numbers in output_size, got {list(op.output_size)}")
     for name, scale in zip(SCALES[spatial], _scales(op, spatial), strict=True):
         if not op.output_size and not 0 < scale < float("inf"):
-            raise op.error(f"expected {name} above 0 where there is no output_size, got {scale}")
+            raise op.error(f"expected {name} above 0 without output_size, got {scale}")
     outs = _outs(op, op.x.shape[2:])
     for size in (*op.x.shape[2:], *outs):
         if size is not None and size < 1:
@@ -152,7 +152,7 @@ def _grad_compute(kind: type[Steps]) -> Any:
                 places.append(s.minimum(place, c.as_expr(dim.out) - 1))
                 own = dim.weight(element, places[-1], wide)
                 share = own if share is None else share * own
-            # A share of 0 marks positions that do not read the element, whatever dy is there.
+            # A share of 0 marks positions that do not read the element, for any dy.
             assert share is not None
             return s.where(there & share.ne(0), op.dy[n, k, *places] * share, 0)
 
@@ -168,7 +168,7 @@ def _numpy_ratio(size: int, out: int, scale: float, op: dict[str, Any], kept: bo
 
 
 def _numpy_shares(kind: type[Steps], size: int, out: int, ratio: float, align: bool) -> list[tuple[Any, Any]]:
-    """The elements that each position is made of, one, two or four, with their shares."""
+    """The elements of each position, one, two or four, with their shares."""
     rows = np.arange(out)
     if not kind.has_corners:
         inside = 0.5 if kind is Centres else 0.0
@@ -203,7 +203,7 @@ def _numpy_apply(x: Any, dims: Sequence[list[tuple[Any, Any]]]) -> Any:
 
 
 def _numpy_back(dy: Any, dims: Sequence[list[tuple[Any, Any]]], sizes: Sequence[int]) -> Any:
-    """The sums for each element of its shares of dy; those of 0 are left out, whatever dy is there."""
+    """The sums for each element of its shares of dy; shares of 0 are omitted for any dy."""
     for axis, (pairs, size) in enumerate(zip(dims, sizes, strict=True), 2):
         rows = np.moveaxis(dy, axis, 0)
         sums = np.zeros((size, *rows.shape[1:]))
@@ -265,7 +265,8 @@ def _upsample(name: str, kind: type[Steps], spatial: int, doc: str) -> tuple[Ope
     )  # fmt: skip
     backward = define(
         f"{name}_grad(dy, x, {attrs}) -> dx", depth=2,
-        doc=f"The gradient of `{name}`: every element gets its share of dy of each position it has a share in.",
+        doc=f"The gradient of `{name}`: every element receives its share of dy of each position that reads the "
+             f"element.",
         types=grad_types, sbp=_grad_sbp, grad=second, compute=_grad_compute(kind),
         reference=_grad_reference(kind), shapes_of=("x",),
     )  # fmt: skip
@@ -275,14 +276,14 @@ def _upsample(name: str, kind: type[Steps], spatial: int, doc: str) -> tuple[Ope
 _SIZE = (
     " in another size: `output_size`, or else that of the image times the scales, rounded down.\n\n"
     "An image of one or two dimensions whose sizes stay is the result. A size that is known at run time only is\n"
-    "multiplied by the scale as a fraction, so that 100 * 1.15 is 115 then; it is 114 as a product of floats."
+    "multiplied by the scale as a fraction, so that 100 * 1.15 is 115; as a product of floats it would be 114."
 )
-_LINEAR = " With `align_corners` the outermost elements lie in each other, otherwise the borders of the images do."
+_LINEAR = " With `align_corners` the outermost elements coincide, otherwise the borders of the images."
 for _spatial in (1, 2, 3):
-    _upsample(f"upsample_nearest_{_spatial}d", Steps, _spatial, f"Images, by their elements before,{_SIZE}")
-    _doc = f"Images, by the elements that centres of pixels lie in,{_SIZE}"
+    _upsample(f"upsample_nearest_{_spatial}d", Steps, _spatial, f"Images, by the preceding elements,{_SIZE}")
+    _doc = f"Images, by the elements that contain the centres of pixels,{_SIZE}"
     _upsample(f"upsample_nearest_exact_{_spatial}d", Centres, _spatial, _doc)
 for _spatial, _word in enumerate(("linear", "bilinear", "trilinear"), 1):
-    _doc = f"Images, between their elements in proportion,{_SIZE}{_LINEAR}"
+    _doc = f"Images, by interpolation between elements,{_SIZE}{_LINEAR}"
     _upsample(f"upsample_{_word}_{_spatial}d", Slopes, _spatial, _doc)
 _upsample("upsample_bicubic_2d", Cubics, 2, f"Images, by cubics through four elements,{_SIZE}{_LINEAR}")

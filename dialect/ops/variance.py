@@ -21,7 +21,7 @@ from oneflow.dialect.tensor_desc import TensorDesc
 
 
 def _axes(op: Call, rank: int) -> tuple[int, ...]:
-    """The reduced axes in order; all of them for an empty list."""
+    """The reduced axes in order; all axes for an empty list."""
     return tuple(sorted(op.normalize_axes(op.dim, rank, "dim"))) or tuple(range(rank))
 
 

@@ -1,7 +1,7 @@
 """Backward ahead of time: the gradient of a compiled function is a compiled function.
 
 A call outside of a trace is recorded as one operator if an argument requires grad, or if a captured tensor does on
-which results depend. The gradient is compiled from the function's `vjp` when it is first asked for, so it has
+which results depend. The gradient is compiled from the function's `vjp` at its first use, and has
 gradients of its own. The gradient runs the function again, on the same arguments, captured values and random numbers,
 without its updates. A function that calls `backward` or updates leaves has no such gradient.
 """
@@ -95,7 +95,9 @@ def _is_recorded(traced: Traced, positions: Sequence[int]) -> bool:
 
 
 class RecordedCall:
-    """A call and what it reads, before it runs: `positions` are those of the arguments that require grad."""
+    """A call and the tensors that the call reads, before the run: `positions` are the numbers of arguments that
+    require grad.
+    """
 
     def __init__(
         self, name: str, traced: Traced, leaves: Sequence[Any], positions: tuple[int, ...], reason: str | None
@@ -144,8 +146,8 @@ class RecordedCall:
         with enable_grad():
             if not settings_hold(self.traced.guards):
                 raise refuse(
-                    f"the gradient of the compiled function {self.name} needs its modules as they were, but settings "
-                    "or hooks have changed since the call: call backward before train(), eval() and their like"
+                    f"the gradient of the compiled function {self.name}: expected unchanged modules since the call, "
+                    "got other settings or hooks: call backward before train(), eval() and similar calls"
                 )
         filled = list(self.leaves)
         for i, variable in zip(self.positions, self.operands, strict=False):
@@ -177,7 +179,7 @@ class ProgramNode(Node):
 
 
 def _snapshot(tensor: Any, wanted: bool, updated: bool) -> Variable:
-    """The value of a captured tensor now: a copy of one that the call is about to update."""
+    """The current value of a captured tensor; a copy if the call is about to update the tensor."""
     tensor = present(tensor)
     if updated:
         return variable_of(input_array(tensor).copy(), tensor.desc)
@@ -200,10 +202,10 @@ def _kept(variable: Variable) -> Variable:
 
 
 def make_pullback(fn: Callable[..., Any], tree: Tree, activity: Activity) -> Callable[..., Any]:
-    """The function that gives the gradients of `fn` for arguments of the structure `tree`.
+    """The function that computes the gradients of `fn` for arguments of the structure `tree`.
 
     The gradients are those by the arguments at some positions, then those by the captured tensors that need one.
-    Programs of it are called `pull`.
+    Its programs have the name `pull`.
     """
     signature = inspect.signature(fn)
     captured_positions = [i for i, wanted in enumerate(activity.needs_grad) if wanted]
@@ -238,7 +240,7 @@ def _why_no_gradient(name: str, traced: Traced) -> str | None:
     effects = traced.effects
     advice = f"call backward, or flow.grad, inside of the compiled function {name}"
     if effects.new_gradients or effects.replaced_gradients:
-        return f"it computes or sets gradients of tensors from outside itself; {advice}"
+        return f"the function computes or sets gradients of captured tensors itself; {advice}"
     if any(s.outside.requires_grad for s in effects.changed):
-        return f"it updates tensors from outside that require grad; {advice}"
+        return f"the function updates captured tensors that require grad; {advice}"
     return None

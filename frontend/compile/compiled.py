@@ -1,4 +1,4 @@
-"""Functions compiled for the shapes and types they are called with.
+"""Functions compiled for the shapes and types of their arguments.
 
 @flow.compile
 def f(x, w): return flow.relu(x @ w)
@@ -70,12 +70,12 @@ REGISTRY.on_replacement.append(_forget_programs)
 class CompiledFunction(GuardedFunction):
     """A Python function that runs as compiled code, with one program for each input signature.
 
-    Arrays (NumPy, DLPack) are tensors: their shapes and element types are the signature, unless `specs` were given.
+    Arrays (NumPy, DLPack) are tensors: their shapes and element types are the signature, unless there are `specs`.
     Python numbers, strings and None are part of the signature by value. Results have the structure that the function
     returns: arrays of NumPy, arrays on a device, or tensors where the function is called with tensors or captures
-    them. A call with tensors while another function is traced becomes part of that trace.
+    tensors. A call with tensors while another function is traced becomes part of that trace.
 
-    Arrays that the function captures are copied when it is traced; later changes to them are not seen.
+    Arrays that the function captures are copied during tracing; later changes of these arrays have no effect.
     """
 
     __name__: str
@@ -104,13 +104,13 @@ class CompiledFunction(GuardedFunction):
         _functions.add(self)
 
     def forget(self) -> None:
-        """Drops all programs of the function, so that the next call traces it again."""
+        """Drops all programs of the function, so that the next call traces the function again."""
         with self._lock.held():
             self._specializations, self._by_signature = {}, {}
             self._last, self._fast = None, (None, no_fast_path)
 
     def __get__(self, instance: Any, owner: type | None = None) -> CompiledFunction:
-        """The function as a method of `instance`; every instance has programs of its own."""
+        """The function as a method of `instance`; every instance has its own programs."""
         made = getattr(instance, "__dict__", {}).get(self._method_key)
         if made is not None and made.target is instance and made.own is self:
             compiled: CompiledFunction = made.compiled
@@ -169,7 +169,7 @@ class CompiledFunction(GuardedFunction):
         return self._run(specialization, leaves, values, tree)
 
     def _call_nested(self, key: Any, arguments: inspect.BoundArguments, leaves: list[Any], tree: Tree) -> Any:
-        """As `_call`, for arguments by name or in containers; their fast path takes the leaves of the containers."""
+        """Like `_call`, for arguments by name or in containers; the fast path is for the leaves of the containers."""
         cached = self._by_signature.get(key)
         self._fast = None, no_fast_path
         value = NotImplemented if cached is None else cached[2][1](leaves)
@@ -186,7 +186,7 @@ class CompiledFunction(GuardedFunction):
     def _find(
         self, arguments: inspect.BoundArguments, leaves: list[Any], tree: Tree
     ) -> tuple[Specialization, list[Any], Device | None]:
-        """The program for arguments, the values of their leaves, and the device that the leaves ask for."""
+        """The program for arguments, the values of their leaves, and the device of the leaves."""
         paths = list(tree.spelled())
         values = [_argument_value(x, path) for x, path in zip(leaves, paths, strict=True)]
         specs = self._signature(values, paths, tree)
@@ -212,7 +212,7 @@ class CompiledFunction(GuardedFunction):
     def _run(
         self, specialization: Specialization, leaves: Sequence[Any], values: Sequence[Any], tree: Tree | None = None
     ) -> Any:
-        """What the function returns for `values`, the arrays and static values of the arguments `leaves`, whose
+        """The function's value for `values`, the arrays and static values of the arguments `leaves`, whose
         structure is `tree`.
         """
         eager = specialization.uses_tensors or any(isinstance(x, EagerTensor) for x in leaves)
@@ -237,7 +237,7 @@ class CompiledFunction(GuardedFunction):
         return specialization.pullbacks[tree]
 
     def _choose_device(self, leaves: list[Any], values: list[Any], paths: list[str]) -> Device | None:
-        """The device that was asked for, or the one that arguments are on; None where all are on the host.
+        """The requested device, or the device of the arguments; None where all arguments are on the host.
 
         Raises:
             CallError: an argument is on another device; the argument is named.
@@ -256,12 +256,12 @@ class CompiledFunction(GuardedFunction):
         return named_device(device)
 
     def trace(self, *specs: Any) -> ir.Module:
-        """The module of the function for `specs`, as `flow.trace` gives it."""
+        """The module of the function for `specs`, as from `flow.trace`."""
         return trace(self._fn, *specs)
 
     def on_arrays(self) -> Callable[[Sequence[Data]], list[Data]]:
         """The program of the given specs, or of the latest call, as a function from the arrays of its arguments to
-        those of its results, both in order; what the arrays are is not compared with the specs.
+        those of its results, both in order; the arrays are not compared with the specs.
         """
         return self._latest().on_arrays(self.__name__)
 
@@ -272,7 +272,7 @@ class CompiledFunction(GuardedFunction):
 
     @property
     def memory(self) -> Footprint:
-        """The bytes that a run takes for arguments, results and the workspace; of the latest call, or of the given
+        """The memory of a run in bytes for arguments, results and the workspace; of the latest call, or of the given
         specs.
         """
         return self._latest().executable.memory
@@ -284,7 +284,7 @@ class CompiledFunction(GuardedFunction):
 
     @property
     def traced(self) -> Traced:
-        """The program of the latest call, or of the given specs, with what it captured."""
+        """The program of the latest call, or of the given specs, with its captured values."""
         return self._latest().traced
 
     def _latest(self) -> Specialization:
@@ -293,7 +293,7 @@ class CompiledFunction(GuardedFunction):
             arguments = filled(inspect.signature(self._fn).bind_partial(), tree.unflatten(leaves))
             return self._specialize(arguments, leaves, tree, self.device)
         if self._last is None:
-            raise CallError(f"{self.__name__} has not been called yet: call it, or give specs to flow.compile")
+            raise CallError(f"{self.__name__} has no program: call the function, or pass specs to flow.compile")
         return self._last
 
     def _signature(self, values: list[Any], paths: list[str], tree: Tree) -> list[Any]:
@@ -335,7 +335,9 @@ def _bind_specs(fn: Callable[..., Any], specs: Sequence[Any] | Mapping[str, Any]
     if isinstance(specs, TensorSpec):
         specs = (specs,)
     if not isinstance(specs, (Mapping, Sequence)) or isinstance(specs, str):
-        raise CallError(f"expected specs as a list, one for each parameter, or a dict by their names, got {specs!r}")
+        raise CallError(
+            f"expected specs as a list, one for each parameter, or a dict by parameter names, got {specs!r}"
+        )
     return bind(fn, (), dict(specs)) if isinstance(specs, Mapping) else bind(fn, specs, {})
 
 
@@ -369,14 +371,14 @@ def _quick_signature(args: Sequence[Any]) -> tuple[Any, ...] | None:
         elif isinstance(data, (bool, int, str)) or data is None:
             signature.append((type(data), data))
         elif type(data) is float:
-            signature.append((float, data.hex()))  # tells -0 from 0, and finds NaN again
+            signature.append((float, data.hex()))  # distinguishes -0 from 0, and finds NaN again
         else:
             return None
     return tuple(signature)
 
 
 def _argument_value(value: Any, path: str) -> Any:
-    """An argument as an array on the host or on a device, or as the static value that it is."""
+    """An argument as an array on the host or on a device, or as a static value."""
     if isinstance(value, STATIC_TYPES) and not isinstance(value, np.generic):
         return value
     if isinstance(value, EagerTensor):
@@ -411,7 +413,7 @@ def checked_spec(spec: Any, value: Any, path: str) -> Any:
 
 
 def _leaf_key(leaf: Any) -> Any:
-    """What distinguishes one spec or static value from another."""
+    """The part of the key for a spec or a static value."""
     return leaf if isinstance(leaf, TensorSpec) else value_key(leaf)
 
 
@@ -465,20 +467,21 @@ def compile(
     """Compiles a Python function of tensors; also a decorator, with or without arguments.
 
     Args:
-        fn: a function built of oneflow's functions and operators: also a method, a `functools.partial`, an object
-            that is called. What it takes from outside its arguments is read when it is traced; when numbers, strings
-            and flags of the object that it is a method of change, it is traced again.
+        fn: a function of oneflow's functions and operators: also a method, a `functools.partial`, an object
+            with `__call__`. Values from outside the arguments are read during tracing; a change of numbers, strings
+            or flags of the object of a method traces the method again.
         positional: `specs` one by one: `flow.compile(fn, flow.TensorSpec((None, 64)))`.
-        specs: what its arguments are: `TensorSpec`s, or lists, tuples and dicts of them, one per parameter in order
-            or by name. Without them it is compiled for the shapes and element types of each new call.
-        device: where it runs, "cpu", "cuda" or "cuda:1"; without it where the tensors are that it is called with or
-            uses, or on the host. Arrays of NumPy are copied to a device, and results back where all were.
-        placement: the ranks that its tensors lie on: those of the MPI job that this process belongs to, or threads of
-            this process. Without it those of the global tensors that it is called with or uses. Other tensors have to
-            be the same on every rank.
-        strategy: how layouts are chosen where they are left open: "greedy", operator by operator as in OneFlow, or
+        specs: the types of arguments: `TensorSpec`s, or lists, tuples and dicts of them, one per parameter in order
+            or by name. Without specs the function is compiled for the shapes and element types of each new call.
+        device: the device, "cpu", "cuda" or "cuda:1"; the default is the device of the tensors that the function is
+            called with or uses, or on the host. Arrays of NumPy are copied to a device, and results back where all
+            were.
+        placement: the ranks of its tensors: ranks of the MPI job of this process, or threads of
+            this process. The default is the placement of the global tensors that the function is called with or uses.
+            Other tensors must be the same on every rank.
+        strategy: the choice of layouts without annotation: "greedy", operator by operator as in OneFlow, or
             "auto", the cheapest for the whole function.
-        autotune: whether its kernels on a GPU are the fastest of several that are timed in the first run; without it
+        autotune: whether kernels for a GPU are chosen among candidates by times of the first run; the default is
             as `flow.cuda.set_autotune` says.
     """
     device = None if device is None else named_device(device)

@@ -34,7 +34,7 @@ from oneflow.frontend.tracing.traced import ReturnedArgument, Traced
 from oneflow.runtime.protocol import Executable, LastRun, Seen
 from oneflow.runtime.spans import Span
 
-#: Gives a function's value for arguments, or NotImplemented where the arguments need the full checks.
+#: Returns a function's value for arguments, or NotImplemented where the arguments need the full checks.
 FastPath = Callable[[Sequence[Any]], Any]
 #: The record of a call with arguments, which takes the result tensors after the run.
 Recorder = Callable[[Sequence[Any]], Callable[[Sequence[Any]], None]]
@@ -120,7 +120,7 @@ def _versions_hold(guards: Guards) -> bool:
 
 
 def aliases_hold(guard: AliasGuard, leaves: bool = True) -> bool:
-    """Whether the captured tensors have their types and leaves, and share memory as when the function was traced.
+    """Whether the captured tensors have their types, leaves and shared memory of the trace.
 
     Without `leaves` the leaves may differ, as a tensor may require no grad for a while.
     """
@@ -134,7 +134,7 @@ def aliases_hold(guard: AliasGuard, leaves: bool = True) -> bool:
 
 
 def number_input(number: RuntimeNumber) -> Any:
-    """The array of a number that is read at every run, made anew only when the number has changed."""
+    """The array of a number that is read at every run; a new array only after the number has changed."""
     value = number.get()
     last, array = number.last
     if value is not last or type(value) is not float:
@@ -202,7 +202,7 @@ def write_in_place(tensor: Any, array: Any, writer: str) -> None:
 
 
 def apply_effects(effects: Effects, arrays: Sequence[Data], writer: str) -> None:
-    """Writes the further results of a run to where they belong."""
+    """Writes the further results of a run to their tensors."""
     for outside, array in zip(effects.outside, arrays, strict=False):
         write_in_place(present(outside), array, writer)
     if effects.new_gradients:
@@ -300,7 +300,7 @@ def write_argument(argument: Any, array: Any, writer: str) -> None:
 
 
 class CapturedInputs:
-    """The captured inputs of a program, which come after its arguments: tensors, numbers, and constant arrays."""
+    """The captured inputs of a program, which follow its arguments: tensors, numbers, and constant arrays."""
 
     def __init__(self, captured: Sequence[Any], device: Device) -> None:
         self.tensors = [c for c in captured if isinstance(c, EagerTensor)]
@@ -348,7 +348,7 @@ class HostArrays:
         return [part for tensor in map(present, self._guard.tensors) for part in memory_of(tensor)]
 
     def seen(self, memory: Sequence[Any]) -> bool | None:
-        """True if the guards held last for `memory`, and every tensor has the leaf that it was captured with."""
+        """True if the guards held last for `memory`, and every tensor has its captured leaf."""
         guard, known = self._guard, self._known
         if len(known) != len(memory) or not all(map(operator.is_, memory, map(operator.call, known))):
             return None
@@ -392,9 +392,9 @@ def _begins_and_ends(spans: Sequence[Span]) -> tuple[list[int], list[int]]:
 class DeviceArrays:
     """The arrays for which the guards on captured tensors held last, on a device.
 
-    The alias guard asks whether captured tensors share memory as they did; the executable asks whether its inputs are
-    the arrays of its last run. Where the executable still knows the arrays of a run for which the alias guard held,
-    one comparison of arrays answers both. `numbers` are those of the captured tensors among the inputs.
+    The alias guard asks whether captured tensors share the memory of the trace; the executable asks whether its
+    inputs are the arrays of its last run. Where the executable still knows the arrays of a run for which the alias
+    guard held, one comparison of arrays answers both. `numbers` are those of the captured tensors among the inputs.
     """
 
     def __init__(
@@ -410,7 +410,7 @@ class DeviceArrays:
         return arrays
 
     def seen(self, arrays: Sequence[Data]) -> Seen | None:
-        """The record of the last run, if `arrays` are those of that run and every tensor has the leaf that it was
+        """The record of the last run, if `arrays` are those of that run and every tensor has the leaf of the
         captured with; else None.
         """
         seen, guard = self._seen, self._guard
@@ -419,7 +419,7 @@ class DeviceArrays:
         return seen if all(map(operator.is_, map(_leaf, map(_variable, guard.tensors)), guard.leaves)) else None
 
     def holds(self, arrays: Sequence[Data]) -> bool:
-        """Whether the alias guard holds for the tensors as they are now, and none of their arrays is global."""
+        """Whether the alias guard holds for the current tensors, and none of their arrays is global."""
         return aliases_hold(self._guard) and not any(map(is_on_ranks, arrays))
 
     def disjoint(self, arguments: Sequence[Data], roots: Sequence[Data]) -> bool:
@@ -427,7 +427,7 @@ class DeviceArrays:
         return not roots
 
     def note(self, arrays: Sequence[Data], seen: Any) -> None:
-        """Takes `arrays` as those of the last run of the executable, for which all guards held."""
+        """Records `arrays` as the arrays of the last run of the executable, for which all guards held."""
         last = self._executable.last_run
         if last is not self._last_run:
             self._last_run = last
@@ -448,7 +448,7 @@ def guarded_call(
     lock: Lock | None,
     name: str,
 ) -> FastPath:
-    """The warm call of a program: its value for arguments, NotImplemented where they need the full checks.
+    """The warm call of a program: its value for arguments, NotImplemented where the arguments need the full checks.
 
     Args:
         traced: the program.
@@ -457,7 +457,7 @@ def guarded_call(
         expected: what is expected of each argument.
         defaults: the arguments that a call does not pass, which come last.
         replay: runs the program on inputs that need no check, None for other inputs.
-        run: runs it with all checks, on all inputs and the arguments among them, and applies its effects.
+        run: runs the program with all checks, on all inputs and the arguments among these, and applies its effects.
         descs: the types of the results, which become tensors; None where results are arrays.
         record: records a call for its gradient; None where calls have none.
         lock: held while the call updates tensors, None where it updates none.

@@ -51,7 +51,7 @@ NO_RANKS = None, None
 class Specialization:
     """A function traced and compiled for one signature.
 
-    `layouts` are the placement and layout of each captured input, None for one that is not a global tensor.
+    `layouts` are the placement and layout of each captured input, None for a tensor that is not global.
     `updating` is held while a call updates captured tensors, so that such calls of several threads run one after the
     other. `pullbacks` are compiled gradients by the structure of the arguments.
     """
@@ -95,7 +95,7 @@ class Specialization:
         return True
 
     def _is_on_last_device(self) -> bool:
-        """Whether the first captured tensor is on the device on which it was when `_is_compiled_for` held last."""
+        """Whether the first captured tensor is on the device of the last successful `_is_compiled_for`."""
         current = None if self._first_tensor is None else device_of(self._first_tensor.handle.handle)
         return current is not None and self.last_device == [current]
 
@@ -117,7 +117,7 @@ class Specialization:
 
     @functools.cached_property
     def _rank_layouts(self) -> list[tuple[EagerTensor, Any, Any]]:
-        """The captured tensors, each with the placement and layout that it had when the function was traced."""
+        """The captured tensors, each with its placement and layout of the trace."""
         pairs = zip(self.traced.captured, self.layouts, strict=True)
         return [(c, *(at or NO_RANKS)) for c, at in pairs if isinstance(c, EagerTensor)]
 
@@ -198,7 +198,7 @@ class Specialization:
         return no_fast_path if call is no_fast_path else fast_path
 
     def on_arrays(self, name: str) -> Callable[[Sequence[Data]], list[Data]]:
-        """The program as a function of the arrays of its arguments: it gives the arrays of its results, in order."""
+        """The program as a function from the arrays of its arguments to the arrays of its results, in order."""
         traced, call = self.traced, self.executable.fast_path
         plain = call is not None and not traced.captured and not traced.effects.count
 
@@ -231,12 +231,14 @@ class Specialization:
 
     @property
     def _host_replay(self) -> runtime.FastPath | None:
-        """The program's own fast path; None where it updates one of several captured tensors that share memory."""
+        """The program's own fast path; None where the program updates one of several captured tensors that share
+        memory.
+        """
         shared = self._updates and self.traced.guards.aliases.has_shared_memory
         return None if shared else self.executable.fast_path
 
     def _known_arrays(self, count: int) -> HostArrays | DeviceArrays:
-        """What is known of the arrays of captured tensors, which are inputs after `count` arguments."""
+        """The known facts about the arrays of captured tensors, which are inputs after `count` arguments."""
         captured, guard = self.traced.captured, self.traced.guards.aliases
         if not self.executable.is_remote:
             updated = [state.outside for state in self.traced.effects.updated]
@@ -250,7 +252,7 @@ class Specialization:
         return CapturedInputs(self.traced.captured, self.device)
 
     def run(self, arguments: Sequence[Any], arrays: Sequence[Data], name: str) -> list[Data]:
-        """The results of the function. Tensors that the function updates get their new values. `arrays` are the
+        """The results of the function. Updated tensors get their new values. `arrays` are the
         arrays of the `arguments`.
 
         Raises:
@@ -286,7 +288,7 @@ class Specialization:
 
     def _apply_effects(self, results: Sequence[Data], name: str) -> list[Data]:
         """The results that the function returns, and the new values of mutated arguments; the other results are
-        written to where they belong.
+        written to their tensors.
         """
         effects = self.traced.effects
         count = len(results) - effects.count

@@ -1,7 +1,7 @@
 """Arrays: NumPy arrays and scalars, and objects with DLPack or an array interface.
 
 `Data` holds the values of a tensor: a NumPy array on the host, a `DeviceArray` on a device, or a `GlobalArray` over
-the ranks of a mesh. The rest of the frontend names none of these classes; it asks the functions of this module.
+the ranks of a mesh. The rest of the frontend names none of these classes, and uses the functions of this module.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def _from_dlpack(value: Any) -> np.ndarray:
         return to_numpy(value)
     except (BufferError, RuntimeError, TypeError, ValueError) as error:
         name = type(value).__name__
-        raise TypeError(f"cannot read {name} through DLPack: {error}; pass it as a NumPy array") from None
+        raise TypeError(f"cannot read {name} through DLPack: {error}; pass a NumPy array") from None
 
 
 def dtype_of(data: Data) -> DType:

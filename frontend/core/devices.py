@@ -50,7 +50,7 @@ class _DeviceType(type):
 
 @dataclass(frozen=True)
 class Device(metaclass=_DeviceType):
-    """A device: `type` is that of a backend ("cpu", "cuda"), `index` its number. It is equal to its name."""
+    """A device: `type` is that of a backend ("cpu", "cuda"), `index` its number. A device equals its name."""
 
     type: str
     index: int = 0
@@ -79,7 +79,7 @@ device = Device
 
 
 def move(data: Data, target: Device) -> Data:
-    """An array on a device: the array itself if it is there, else a copy.
+    """An array on a device: the array itself if it is on the device, else a copy.
 
     Raises:
         CudaError: there is no such device.
@@ -92,12 +92,12 @@ def move(data: Data, target: Device) -> Data:
     return ACCELERATORS[target.type].put(data, target.index)
 
 
-#: Attributes that every program for a device gets; `flow.cuda` sets them.
+#: Attributes of every program for a device; `flow.cuda` sets these attributes.
 COMPILE_OPTIONS: dict[str, str] = {}
 
 
 def write_compile_options(module: ir.Module) -> None:
-    """Writes `COMPILE_OPTIONS` as attributes of a module, where the module has none of its own."""
+    """Writes `COMPILE_OPTIONS` as attributes of a module, where the module lacks these attributes."""
     for name, value in COMPILE_OPTIONS.items():
         if name not in module.operation.attributes:
             module.operation.attributes[name] = ir.StringAttr.get(value, module.context)
@@ -125,7 +125,7 @@ def common_device(named: Sequence[tuple[str, Data]]) -> str | None:
     """The device that arrays are on, None if all are on the host.
 
     Raises:
-        ValueError: they are on different devices; the message names two of them.
+        ValueError: the tensors are on different devices; the message names two devices.
     """
     first = next(((n, d) for n, d in named if isinstance(d, DeviceArray)), None)
     if first is None:

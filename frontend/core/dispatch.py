@@ -30,10 +30,10 @@ VIEWS = frozenset(
 
 
 class Stateful:
-    """An object that holds tensors, as modules and optimizers do; compiled functions take it as a static argument."""
+    """An object that holds tensors, such as a module or an optimizer; a static argument of compiled functions."""
 
     def facts(self) -> dict[Any, Any]:
-        """What a program that uses the object is specialized to, by name: plain values, or objects compared by
+        """The facts of the object that a program is specialized to, by name: plain values, or objects compared by
         identity.
         """
         return {}
@@ -69,11 +69,11 @@ class TensorBuilder(Builder):
 
     @abstractmethod
     def number(self, get: Callable[[], float], dtype: DType) -> Tensor:
-        """A tensor of one number that may change; a compiled function reads it at every run."""
+        """A tensor of one number that may change; a compiled function reads the number at every run."""
 
     @abstractmethod
     def guard(self, read: Callable[[Any, Any], Any], owner: Any, key: Any) -> Any:
-        """What `read(owner, key)` gives, which is no tensor; a compiled function is guarded on it."""
+        """The result of `read(owner, key)`, which is no tensor; a compiled function is guarded on the result."""
 
     def guard_items(self, owner: Any, name: str, keys: Sequence[int]) -> None:
         """Guards a trace on the objects in the dicts with the numbers `keys` in the dict `getattr(owner, name)`."""
@@ -125,7 +125,7 @@ def set_default(builder: TensorBuilder) -> None:
 
 @contextmanager
 def use_builder(builder: TensorBuilder) -> Iterator[None]:
-    """Within it `builder` is in force."""
+    """A context in which `builder` is active."""
     token = BUILDER.set(builder)
     try:
         yield

@@ -30,7 +30,7 @@ PlacedSbp = tuple[Placement, NdSbp]
 
 
 class PlacedFunction(Protocol):
-    """An annotated function of a module, whose tensors lie on placements."""
+    """An annotated function of a module, whose tensors have placements."""
 
     @property
     def module(self) -> ir.Module:
@@ -50,7 +50,7 @@ def compile_function(function: PlacedFunction, device: Device, strategy: str) ->
 
     Raises:
         PassError: a pass failed.
-        CudaError: there is no such device.
+        CudaError: the device does not exist.
         WorldError: the job has too few ranks, or other ranks have another program.
     """
     if function.placements is None:
@@ -91,7 +91,7 @@ class GlobalProgram:
 
     @classmethod
     def of(cls, traced: PlacedFunction, strategy: str) -> GlobalProgram:
-        """Compiles what the ranks of this process run.
+        """Compiles the programs of this process's ranks.
 
         Raises:
             PassError: annotations do not fit, or shapes are not static.
@@ -183,7 +183,7 @@ class GlobalProgram:
 
     @functools.cached_property
     def _pieces_of_programs(self) -> dict[int, list[tuple[int | None, Any]]]:
-        """For each program of this process, which piece of each argument it takes, and what it takes in place of a
+        """For each program of this process, the piece of each argument, and the value in place of a
         missing one.
         """
         programs, arguments = self.executable.programs, self.executable.arguments
@@ -191,7 +191,7 @@ class GlobalProgram:
 
     @property
     def memory(self) -> Footprint:
-        """The bytes that a run takes on the first rank of this process.
+        """The memory in bytes of a run on the first rank of this process.
 
         Raises:
             ValueError: this process runs no rank of the placement.

@@ -1,10 +1,10 @@
 """Type promotion: the element type that operands of different types share.
 
-Tensors: bool < integers < floats < complex numbers; within a kind the wider type; float16 with bfloat16 gives
-float32. A signed integer type with an unsigned one gives the narrowest signed type that holds both: int8 with uint8
-gives int16. Floats of 8 bits are promoted to no other type. The number of dimensions does not matter. A complex type
-with floats gives the complex type that holds both. Python numbers are weak: they only raise the kind (a float with
-integers gives float32, an int with bools int64, a complex number with float64 complex128).
+Tensors: bool < integers < floats < complex numbers; within a kind the wider type; float16 with bfloat16 becomes
+float32. A signed integer type with an unsigned type becomes the narrowest signed type that holds both: int8 with
+uint8 becomes int16. Floats of 8 bits are promoted to no other type. The number of dimensions does not matter. A
+complex type with floats gives the complex type that holds both. Python numbers are weak: numbers only raise the kind
+(a float with integers gives float32, an int with bools int64, a complex number with float64 complex128).
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _signed(unsigned: DType, signed: DType) -> DType:
     """The narrowest signed type that holds an unsigned and a signed one.
 
     Raises:
-        OneFlowError: there is none.
+        OneFlowError: there is no such type.
     """
     wider = next((d for d in dtypes.SIGNED if d.bits > unsigned.bits and d.bits >= signed.bits), None)
     if wider is None:
@@ -73,7 +73,7 @@ def takes_gradient(operand: DType, gradient: DType) -> bool:
 
 
 def default_of(number: Any) -> DType:
-    """The type that a Python number stands for where nothing else decides."""
+    """The type of a Python number without other operands."""
     if isinstance(number, (complex, np.complexfloating)):
         return get_default_dtype().complex
     return _DEFAULTS.get(type(as_number(number))) or get_default_dtype()
@@ -111,7 +111,8 @@ def fitting(number: Any, dtype: DType) -> Any:
     """
     if isinstance(number, complex) and not dtype.is_complex:
         raise fail(
-            f"expected a real number with a tensor of {dtype}, got {number}; convert it with x.to(flow.complex64)"
+            f"expected a real number with a tensor of {dtype}, got {number}; convert the tensor with "
+            f"x.to(flow.complex64)"
         )
     if dtype == dtypes.bool_:
         return bool(number)

@@ -18,7 +18,7 @@ __all__ = [
 
 
 class Dataset:
-    """Samples by number: subclasses have `__getitem__`, and `__len__` for samplers that need it."""
+    """Samples by number: subclasses have `__getitem__`, and `__len__` for samplers that need the length."""
 
     def __getitem__(self, index: Any) -> Any:
         raise NotImplementedError(f"expected {type(self).__name__} to have a method __getitem__")
@@ -28,7 +28,7 @@ class Dataset:
 
 
 class IterableDataset(Dataset):
-    """Samples one after the other: subclasses have `__iter__`. A worker sees which one it is by
+    """Samples one after the other: subclasses have `__iter__`. A worker reads its number by
     `flow.utils.data.get_worker_info()`.
     """
 
@@ -59,10 +59,10 @@ class TensorDataset(Dataset):
 
 
 class StackDataset(Dataset):
-    """Sample i has sample i of each of several data sets: a tuple of them, or a dictionary by keyword.
+    """Sample i has sample i of each of several data sets: as a tuple, or a dictionary by keyword.
 
     Raises:
-        ValueError: they have different numbers of samples, or there are none.
+        ValueError: the data sets have different numbers of samples, or there are no data sets.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -85,7 +85,7 @@ class ConcatDataset(Dataset):
     """The samples of several data sets, one set after the other.
 
     Raises:
-        ValueError: there are none, or one has no samples by number.
+        ValueError: there are no data sets, or a data set has no samples by number.
     """
 
     def __init__(self, datasets: Sequence[Any]) -> None:

@@ -41,7 +41,7 @@ _worker: list[WorkerInfo] = []
 
 
 def get_worker_info() -> WorkerInfo | None:
-    """What a worker of a `DataLoader` is; None in other processes."""
+    """The description of a worker of a `DataLoader`; None in other processes."""
     return _worker[0] if _worker else None
 
 
@@ -93,15 +93,15 @@ def default_collate(batch: Sequence[Any]) -> Any:
 
 
 class DataLoader:
-    """The batches of a data set, made anew by each iteration.
+    """The batches of a data set, computed again by each iteration.
 
     Args:
         dataset: a `Dataset`, an `IterableDataset`, or anything with `__getitem__` and `__len__`.
-        batch_size: samples of a batch; None gives samples one by one, without a batch dimension.
-        shuffle: whether samples come in random order.
+        batch_size: samples of a batch; with None, samples are returned one by one, without a batch dimension.
+        shuffle: whether samples are in random order.
         sampler: the order of samples instead.
         batch_sampler: lists of numbers, one for each batch, instead of all of these.
-        num_workers: processes that make batches; 0 makes them in this one.
+        num_workers: processes that make batches; with 0, this process makes batches.
         collate_fn: makes a batch of a list of samples, by default `default_collate`.
         drop_last: leaves out a last batch that is smaller.
         timeout: the seconds to wait for a batch of workers; 0 waits without end.
@@ -109,11 +109,11 @@ class DataLoader:
         generator: of the order and of the seeds of workers.
         prefetch_factor: batches that each worker makes ahead, by default 2.
         pin_memory: taken for programs of PyTorch; memory is pinned by copies to a device.
-        persistent_workers: taken likewise; workers live as long as an iteration.
-        multiprocessing_context: how processes are started, by default "fork" where there is one.
+        persistent_workers: accepted without effect; workers live as long as an iteration.
+        multiprocessing_context: the start method of processes, by default "fork" where supported.
 
     Raises:
-        OneFlowError: options do not go together.
+        OneFlowError: options are incompatible.
     """
 
     def __init__(
@@ -185,7 +185,7 @@ class DataLoader:
         return self.batches_of_stream() if self.is_iterable else map(self.batch_of, self.keys())
 
     def keys(self) -> Iterable[Any]:
-        """What each batch is made of: a list of numbers, or one number."""
+        """The samples of each batch: a list of numbers, or one number."""
         keys: Iterable[Any] = self.batch_sampler if self.batch_sampler is not None else self.sampler
         return keys
 
@@ -206,7 +206,7 @@ class DataLoader:
                 yield self.collate_fn(batch)
 
 
-#: What a worker sends in place of a batch: the end of its stream, or an error as text.
+#: The messages of a worker in place of a batch: the end of its stream, or an error as text.
 _END, _ERROR, _BATCH = "end", "error", "batch"
 
 
@@ -261,7 +261,7 @@ def _seed_all(seed: int) -> None:
 
 
 def _by_workers(loader: DataLoader) -> Iterator[Any]:
-    """The batches of a loader in order, made by processes; they are ended with the iteration."""
+    """The batches of a loader in order, made by processes, which end with the iteration."""
     methods = multiprocessing.get_all_start_methods()
     method = loader.multiprocessing_context or ("fork" if "fork" in methods else methods[0])
     context: Any = multiprocessing.get_context(method) if isinstance(method, str) else method
@@ -288,7 +288,7 @@ def _by_workers(loader: DataLoader) -> Iterator[Any]:
 
 
 def _in_order(loader: DataLoader, tasks: Sequence[Any], results: Any, workers: Sequence[Any]) -> Iterator[Any]:
-    """Hands keys out in turn, and gives the batches in that order."""
+    """Distributes keys in turn, and yields the batches in that order."""
     keys = iter(enumerate(itertools.repeat(None) if loader.is_iterable else loader.keys()))
     turns, ended = itertools.cycle(range(len(tasks))), set[int]()
     waiting: collections.deque[tuple[int, int]] = collections.deque()

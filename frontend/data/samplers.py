@@ -19,7 +19,7 @@ __all__ = [
 
 
 class Sampler:
-    """The numbers of samples, in the order in which they are taken: subclasses have `__iter__`."""
+    """The numbers of samples, in sampling order: subclasses have `__iter__`."""
 
     def __init__(self, data_source: Any = None) -> None:
         self.data_source = data_source
@@ -109,7 +109,7 @@ class WeightedRandomSampler(Sampler):
 
 
 class BatchSampler(Sampler):
-    """Lists of `batch_size` numbers that a sampler gives; the last may be shorter, unless `drop_last`.
+    """Lists of `batch_size` numbers of a sampler; the last list may be shorter, unless `drop_last`.
 
     Raises:
         OneFlowError: `batch_size` is below 1.
@@ -139,7 +139,7 @@ class DistributedSampler(Sampler):
     With `shuffle` the order is random, and another one after `set_epoch`.
 
     Raises:
-        OneFlowError: there is no such rank.
+        OneFlowError: the rank does not exist.
     """
 
     def __init__(

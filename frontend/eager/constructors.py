@@ -1,4 +1,4 @@
-"""Tensors made of what users have: numbers, and arrays of any library."""
+"""Tensors of numbers, and of arrays of any library."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from oneflow.frontend.eager.tensor import EagerTensor, wrapped
 @tensor_factory
 def tensor(data: Any, *, dtype: DType | None = None) -> Tensor:
     """A tensor of Python numbers, nested lists of them, or a copy of an array; Python floats become float32,
-    complex numbers complex64. In a trace it is a constant. A tensor is copied, without its gradient.
+    complex numbers complex64. In a trace the tensor is a constant. A tensor is copied, without its gradient.
 
     Raises:
         TypeError: the element type is none of ours.
@@ -36,7 +36,7 @@ def tensor(data: Any, *, dtype: DType | None = None) -> Tensor:
 
 @tensor_factory
 def as_tensor_of(data: Any, *, dtype: DType | None = None) -> Tensor:
-    """`data` as a tensor: a tensor as it is, an array in the same memory where that can be, anything else copied;
+    """`data` as a tensor: a tensor is returned, an array keeps its memory where possible, other data are copied;
     with `dtype` converted.
     """
     if isinstance(data, Tensor):

@@ -31,9 +31,9 @@ from oneflow.passes.base import PassError
 from oneflow.runtime.global_array import Placement
 from oneflow.runtime.protocol import Executable
 
-#: The name of the function around the operator; a mathematical function of that name would clash with it.
+#: The name of the function around the operator; a mathematical function of the same name would clash.
 ENTRY = "operator_call"
-#: The number of calls with the same sizes after which a kernel for all sizes gives way to one for these sizes.
+#: The number of calls with the same sizes after which a kernel for all sizes is replaced by a kernel for these sizes.
 CALLS_BEFORE_OWN_KERNEL = 8
 _lock = Lock()
 _interned: dict[TensorDesc, TensorDesc] = {}
@@ -58,7 +58,7 @@ class Ranks:
         """The ranks of global arrays; None where no array is global.
 
         Raises:
-            ValueError: the arrays lie on several placements.
+            ValueError: the arrays have several placements.
         """
         placements = list(dict.fromkeys(a.placement for a in arrays if is_on_ranks(a)))
         if len(placements) > 1:
@@ -82,7 +82,8 @@ class _Function:
 class Kernel:
     """A compiled call: `op` is the call on descriptions, `results` are the types of its results.
 
-    `calls_left` is after how many calls a kernel for all sizes gives way to one for these sizes; 0 means never.
+    `calls_left` is the number of calls after which a kernel for these sizes replaces a kernel for all sizes; 0 means
+    never.
     """
 
     __slots__ = ("calls_left", "executable", "fast_path", "is_static", "op", "reads", "results", "run")
@@ -124,9 +125,9 @@ def compile_call(
 
 
 class SharedKernels:
-    """Kernels for all sizes of operators on devices, by what calls have in common besides sizes.
+    """Kernels for all sizes of operators on devices, by the properties of calls other than sizes.
 
-    The first sizes get a kernel of their own, so that a program of one set of sizes has no other kernels. Sizes of 0
+    The first sizes get their own kernel, so that a program of one set of sizes has no other kernels. Sizes of 0
     and 1 are no sizes that kernels are shared for, since a dimension of size 1 broadcasts.
     """
 

@@ -23,7 +23,9 @@ class IncompatibleKeys(NamedTuple):
 
 
 def convert(tensor: EagerTensor, target: Any) -> None:
-    """Converts a parameter or buffer to an element type, if it has floats, or moves it to a device."""
+    """Converts a parameter or buffer to an element type, if the tensor has floats, or moves the tensor to a
+    device.
+    """
     place, grad = tensor.device, tensor.grad
     if isinstance(target, DType):
         if tensor.dtype.is_float:

@@ -36,7 +36,7 @@ class Region:
 
     @functools.cached_property
     def span(self) -> Span:
-        """The bytes from the first element to the last; empty where there is no element."""
+        """The bytes from the first element to the last; empty for a region without elements."""
         steps = [(n - 1) * stride for n, stride in zip(self.shape, self.strides, strict=True)]
         low, high = sum(s for s in steps if s < 0), sum(s for s in steps if s > 0) + self.dtype.numpy.itemsize
         return self.place, self.begin + low, self.begin + (high if self.size else low)
@@ -60,7 +60,7 @@ class Region:
         return np.ravel(positions)
 
     def find(self, positions: np.ndarray) -> np.ndarray:
-        """The numbers of the elements at these addresses, -1 where there is none."""
+        """The numbers of the elements at these addresses, -1 for an address without element."""
         _, low, high = self.span
         numbers_of_positions = (positions - low) // self.dtype.numpy.itemsize
         outside = (positions < low) | (positions >= high)
@@ -82,7 +82,7 @@ class Region:
         return self.is_element_aligned(other) and bool((self._element_numbers(other) >= 0).all())
 
     def _element_numbers(self, other: Region) -> np.ndarray:
-        """For each element of the other region its number in this one, -1 where it is none."""
+        """For each element of the other region its number in this region, -1 for elements outside of this region."""
         return self.find(other.positions())
 
 

@@ -1,9 +1,9 @@
-"""The tape of eager mode: variables, the calls that made them, and the backward pass.
+"""The tape of eager mode: variables, the calls that produced variables, and the backward pass.
 
-A `Variable` is a computed value. If it depends on a leaf, it knows the `Node` that made it: a call of an operator
-with its operands and results. `backward` collects the nodes behind a result and hands them to `dialect.reverse`,
-which runs the gradient slots of the operators, so eager gradients are those of a compiled program. Memory that is
-updated in place counts its versions; a gradient that needs an older version is an error.
+A `Variable` is a computed value. If the value depends on a leaf, the variable refers to the `Node` of its producer: a
+call of an operator with its operands and results. `backward` collects the nodes behind a result and passes these to
+`dialect.reverse`, which runs the gradient slots of the operators, so eager gradients are those of a compiled program.
+Memory that is updated in place counts its versions; a gradient that needs an older version is an error.
 """
 
 from __future__ import annotations
@@ -133,10 +133,11 @@ def is_grad_enabled() -> bool:
 
 
 class Memory:
-    """The version counter of memory that tensors share: how often it was updated in place, and by which operator
+    """The version counter of memory that tensors share: the number of updates in place, and the operator of the
     last.
 
-    Memory whose arrays a user holds is `exposed`: it may change without being counted. `views` are the views of it.
+    Memory whose arrays a user holds is `exposed`: changes of such memory may be uncounted. `views` are the views of
+    the memory.
     """
 
     version = 0
@@ -169,8 +170,8 @@ class Variable(Value):
 
     Attributes:
         hooks: hooks on the gradient of a computed value; those of a leaf are in the leaf.
-        node: the call that made it, if the value depends on a leaf.
-        leaf: where its gradient is accumulated, if it is a leaf.
+        node: the call that produced the value, if the value depends on a leaf.
+        leaf: the tensor that accumulates the gradient, if the variable is a leaf.
         memory: the version counter of its array, once the array was updated or is needed for a gradient.
         version: the version of the memory that the value is of.
     """
@@ -187,7 +188,7 @@ class Variable(Value):
 
     @property
     def requires_grad(self) -> bool:
-        """Whether a gradient flows to it."""
+        """Whether a gradient flows to the variable."""
         return (self.node is not None or self.leaf is not None) and self.desc.dtype.is_inexact
 
     @property
@@ -202,7 +203,7 @@ class Variable(Value):
         return self.memory
 
     def move(self, array: Any) -> None:
-        """Gives the variable another array with the same values, which updates of the old memory do not touch."""
+        """Replaces the array of the variable by a copy that updates of the old memory do not change."""
         self.handle, self.memory, self.version = array, None, 0
         if self.node is not None:
             self.node.move(self)
@@ -223,7 +224,7 @@ class Variable(Value):
 
 
 class Node:
-    """A recorded call. It references its results weakly, so that unused memory is freed at once."""
+    """A recorded call. A node references its results weakly, so that unused memory is freed at once."""
 
     __slots__ = ("attrs", "inputs", "number", "record", "result_values", "results")
 
@@ -250,12 +251,12 @@ class Node:
         """The variables that the call read.
 
         Raises:
-            RuntimeError: a backward pass has freed them.
+            RuntimeError: a backward pass has freed the operands.
         """
         if self.inputs is None:
             raise refuse(
-                f"backward through oneflow.{self.record.name} a second time: what it kept was freed by the first; "
-                "pass retain_graph=True to the first backward, or compute the result again"
+                f"backward through oneflow.{self.record.name} a second time: the first pass has freed the saved "
+                "tensors; pass retain_graph=True to the first backward, or compute the result again"
             )
         return iter(flatten(self.inputs.values()))
 
@@ -290,7 +291,7 @@ class Node:
         yield from (id(value[0]) for value in self.result_values)
 
     def free(self, builder: Builder) -> None:
-        """Drops operands and results, unless the gradient reads only constants of them and may be asked for again."""
+        """Drops operands and results, unless the gradient reads only constants of these and may be computed again."""
         if gradient_reads_any(self.call(builder), tuple(v.node is None and v.leaf is None for v in self.sources())):
             self.inputs, self.result_values = None, []
 
@@ -299,8 +300,8 @@ def record(op: Operator, inputs: dict[str, Any], attrs: dict[str, Any], results:
     """Makes `results` depend on the operands of a call, if one of these requires grad and the operator has a
     gradient.
 
-    Integer results depend on nothing, except within `flow.grad`, which reports them where they are the only way to an
-    input.
+    Integer results depend on nothing, except within `flow.grad`, which reports integer results where these are the
+    only path to an input.
     """
     for variable in flatten(inputs.values()):
         if variable.node is not None or variable.leaf is not None:
@@ -317,7 +318,7 @@ def record(op: Operator, inputs: dict[str, Any], attrs: dict[str, Any], results:
 
 
 def nodes_behind(roots: Sequence[Variable]) -> list[Node]:
-    """All nodes that `roots` depend on, in the order in which they were recorded."""
+    """All nodes that `roots` depend on, in the order of recording."""
     nodes: dict[int, Node] = {}
     waiting = [v.node for v in roots if v.node is not None]
     while waiting:
@@ -350,7 +351,7 @@ def gradients(
 ) -> list[tuple[Variable, Variable | None]]:
     """The gradients for the cotangents `seeds`, by the variables that `wrt` picks given the nodes behind the seeds.
 
-    Each gradient has memory of its own. `seen` may replace the gradient of a value once it is known, as hooks do.
+    Each gradient has its own memory. `seen` may replace the complete gradient of a value, as hooks do.
 
     Raises:
         RuntimeError: a value that a gradient reads was updated in place, or freed.
@@ -396,6 +397,8 @@ def leaves_of(nodes: Sequence[Node], roots: Sequence[Variable], by: Container[Le
 
 
 def uses_of(variable: Variable, nodes: Sequence[Node], roots: Sequence[Variable]) -> list[Variable]:
-    """The variables that `nodes` have for a leaf, one for each update of it; the variable itself if it is no leaf."""
+    """The variables that `nodes` have for a leaf, one for each update of the leaf; the variable itself if the
+    variable is no leaf.
+    """
     same = [v for v in leaves_of(nodes, roots) if v.leaf is variable.leaf] if variable.leaf is not None else []
     return same or [variable]

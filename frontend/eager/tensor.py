@@ -39,7 +39,10 @@ class Eager(EagerBuilder, dispatching.TensorBuilder):
     def read(self, tensor: Tensor) -> Variable:
         """The present variable of a tensor."""
         if not isinstance(tensor, EagerTensor):
-            raise fail("a tensor of a trace outside of it: it was kept from a function whose tracing has ended")
+            raise fail(
+                "expected no tensor of a trace outside of that trace: the tensor belongs to a function whose "
+                "tracing has ended"
+            )
         return tensor.variable
 
     def give(self, value: Value) -> EagerTensor:
@@ -82,7 +85,7 @@ class Eager(EagerBuilder, dispatching.TensorBuilder):
         return tensor.view_meta is None or tensor.view_meta.is_contiguous
 
     def memory_root(self, tensor: Tensor) -> tuple[Tensor, int]:
-        """The root of a view and the offset of the view; the tensor itself and 0 where it is no view."""
+        """The root of a view and the offset of the view; the tensor itself and 0 for a tensor that is no view."""
         assert isinstance(tensor, EagerTensor)
         return (tensor.view_meta.root, tensor.view_meta.strided_layout()[0]) if tensor.is_view else (tensor, 0)
 
@@ -91,11 +94,11 @@ class Eager(EagerBuilder, dispatching.TensorBuilder):
         return EagerTensor(self.wrap(np.asarray(get(), dtype.numpy)))
 
     def guard(self, read: Callable[[Any, Any], Any], owner: Any, key: Any) -> Any:
-        """What `read` gives."""
+        """The result of `read`."""
         return read(owner, key)
 
     def watch_hooks(self, version: Callable[[], int]) -> None:
-        """Nothing: eager mode looks at hooks when it runs."""
+        """Does nothing: eager mode reads hooks at every call."""
 
     def get_grad(self, leaf: Leaf) -> Any:
         """The gradient of a leaf."""
@@ -139,8 +142,8 @@ class Eager(EagerBuilder, dispatching.TensorBuilder):
     def _seed(self, result: Any, weight: Any) -> Variable:
         if not result.requires_grad:
             raise refuse(
-                f"{result.desc} does not require grad: nothing behind it does, or it was computed within no_grad or "
-                "by a compiled function; call backward inside of that"
+                f"{result.desc} does not require grad: none of its operands does, or the tensor was computed within "
+                "no_grad or by a compiled function; call backward inside of that function"
             )
         if weight is None:
             if result.desc.element_count != 1 or result.dtype.is_complex:
@@ -177,7 +180,7 @@ class EagerTensor(Tensor):
         if view_meta is not None and view_meta.is_stale(self.handle):
             with views.REFRESHING.now:
                 if view_meta.is_stale(self.handle):
-                    # The handle first: another thread reads it as soon as the version is the present one.
+                    # The handle first: another thread reads it as soon as the version is current.
                     self.handle, view_meta.version = view_meta.refreshed(BUILDER, self.handle)
         current = self.handle
         if current.memory is not None and current.memory.version != current.version:
@@ -194,16 +197,19 @@ class EagerTensor(Tensor):
         """The array that holds the values, on the host, on a device or on ranks.
 
         Raises:
-            TraceError: a function is being traced: it will run with other values.
+            TraceError: a function is being traced, whose later runs have other values.
         """
         if not current_builder().eager:
-            raise fail("the values of a tensor from outside are not known while the function is traced; pass it in")
+            raise fail(
+                "the values of a tensor from outside are not known while the function is traced; pass the "
+                "tensor as an argument"
+            )
         data: Data = (self.handle if self.view_meta is None else self.variable).handle
         return data
 
     @property
     def array(self) -> np.ndarray:
-        """The values as an array on the host; a copy where they are on a device."""
+        """The values as an array on the host; a copy where the values are on a device."""
         return to_array(self.storage)
 
     @property
@@ -259,9 +265,9 @@ class EagerTensor(Tensor):
 
     @data.setter
     def data(self, value: EagerTensor) -> None:
-        """Makes it another tensor's values, in that one's memory; it stays the leaf that it is.
+        """Replaces the values by those of another tensor, in the memory of the other tensor; a leaf stays a leaf.
 
-        Its views stay in the memory that it had.
+        Views stay in the previous memory.
         """
         if self.view_meta is None:
             views.keep_views(self, EagerTensor(self.variable))
@@ -280,7 +286,7 @@ class EagerTensor(Tensor):
         return detached
 
     def requires_grad_(self, requires_grad: bool = True) -> EagerTensor:
-        """Makes the tensor a leaf that accumulates its gradient, or not; an accumulated gradient is kept. Gives the
+        """Makes the tensor a leaf that accumulates its gradient, or not; an accumulated gradient is kept. Returns the
         tensor.
         """
         variable = self.variable
@@ -295,7 +301,7 @@ class EagerTensor(Tensor):
         return self
 
     def overwrite(self, array: Data, writer: str) -> None:
-        """Takes values that a program has computed for the tensor, in its memory or in other memory."""
+        """Sets values that a program has computed for the tensor, in its memory or in other memory."""
         old = self.handle if self.view_meta is None else self.variable
         if self.is_view:
             with no_grad():
@@ -374,7 +380,7 @@ class EagerTensor(Tensor):
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
         if not is_on_device(self.storage):
-            raise AttributeError(f"expected a tensor on a CUDA device, it is on {self.device}")
+            raise AttributeError(f"expected a tensor on a CUDA device, got a tensor on {self.device}")
         data: Any = self.storage
         interface: dict[str, Any] = data.__cuda_array_interface__
         return interface

@@ -1,8 +1,8 @@
-"""Views: parts of a tensor, or its elements under another shape, that are updated together with it.
+"""Views: parts of a tensor, or its elements in another shape, that are updated together with the tensor.
 
-A view keeps its own contiguous copy of its elements, since every kernel takes contiguous arrays. Its `ViewMeta` knows
-the root and the function by which NumPy takes the same part of an array. An update of a view in place is one of its
-root; a view whose root was updated since is refreshed when it is read.
+A view keeps its own contiguous copy of its elements, since every kernel reads contiguous arrays. Its `ViewMeta` has
+the root and the function by which NumPy selects the same part of an array. An update of a view in place is an update
+of its root; a view whose root was updated since is refreshed at the next read.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from oneflow.frontend.core.devices import device, move
 from oneflow.frontend.core.errors import refuse
 from oneflow.frontend.eager.tape import MODE, Memory, Variable, record, set_grad_enabled
 
-#: Takes the part of an array that a view is of its root.
+#: Selects the part of an array that corresponds to the view of a root.
 ViewFunction = Callable[[np.ndarray], np.ndarray]
 #: The offset of the first element, the shape, and the strides, all in elements.
 StridedLayout = tuple[int, tuple[int, ...], tuple[int, ...]]
@@ -31,7 +31,7 @@ REFRESHING = Lock(reentrant=True)
 
 
 class ViewMeta:
-    """How a tensor is a view of its root: `view_fn` takes the same part of an array of the root's shape.
+    """How a tensor is a view of its root: `view_fn` selects the same part of an array of the root's shape.
 
     `recorded` says whether gradients flow from the view to the root, `dense` whether the view only reshapes a
     contiguous root, and `version` of which version of the root's memory the copy is.
@@ -108,7 +108,7 @@ class ViewMeta:
         flows = MODE.recording and (root.requires_grad or value.requires_grad)
         if flows and not self.recorded and value.requires_grad:
             raise refuse(
-                f"{writer} would give a gradient to a view that was made by detach() or within flow.no_grad(); "
+                f"{writer} would connect a gradient to a view that was made by detach() or within flow.no_grad(); "
                 "update the tensor that it is of, as in x[0] = value"
             )
         if isinstance(root.handle, np.ndarray) and not (flows and self.recorded):
@@ -129,7 +129,7 @@ class ViewMeta:
         return merged
 
     def refreshed(self, builder: Any, old: Variable) -> tuple[Variable, int]:
-        """The view's values by the root's present values, and the version that they are of.
+        """The view's values by the root's present values, and the version of these values.
 
         The version is read first: an update by another thread meanwhile leaves the view stale.
         """
@@ -166,7 +166,7 @@ def _on_same_device(builder: Any, variable: Variable, array: np.ndarray) -> Vari
 
 
 def view_of(tensor: Any, view_fn: ViewFunction, *, dense: bool = False, recorded: bool | None = None) -> ViewMeta:
-    """The `ViewMeta` by which `view_fn` takes a part of a tensor, which may be a view itself."""
+    """The `ViewMeta` of the part of a tensor that `view_fn` selects; the tensor may be a view itself."""
     is_recorded = MODE.recording if recorded is None else recorded
     outer = tensor.view_meta
     if outer is None:
@@ -178,7 +178,7 @@ def view_of(tensor: Any, view_fn: ViewFunction, *, dense: bool = False, recorded
 
 def keep_views(root: Any, successor: Any) -> None:
     """Keeps views in the old memory of `root`, which is about to get other memory: `successor`, with the old memory,
-    becomes their root.
+    becomes the root of these views.
     """
     for view in list(successor.handle.shared_memory().views or ()):
         if view.root is root:

@@ -27,9 +27,9 @@ Labels = list[str]
 def einsum(equation: str, *operands: Any) -> Tensor:
     """The sum of products that an equation such as "ij,jk->ik" states: letters name dimensions.
 
-    A letter that the result lacks is summed over. A letter twice in one operand takes its diagonal. "..." stands for
-    all further dimensions, which broadcast. Without "->" the result has the letters that occur once, in alphabetical
-    order, after those of "...". Operands may be given as one list.
+    A letter that the result lacks is summed over. A letter twice in one operand selects the diagonal. "..." stands
+    for all further dimensions, which broadcast. Without "->" the result has the letters that occur once, in
+    alphabetical order, after those of "...". Operands may be given as one list.
 
     Raises:
         OneFlowError: the equation does not fit the operands.
@@ -59,7 +59,7 @@ def tensordot(a: Any, b: Any, dims: Any = 2) -> Tensor:
     number, else those of a pair of lists, one with one. A dimension of size 1 is repeated.
 
     Raises:
-        OneFlowError: there are no such dimensions, or their sizes differ.
+        OneFlowError: the dimensions do not exist, or their sizes differ.
     """
     a, b = as_common(a, b)
     dims = dims.tolist() if isinstance(dims, Tensor) else dims
@@ -122,7 +122,7 @@ def _labels(equation: str, text: str, rank: int) -> Labels:
 
 
 def _diagonals(x: Tensor, labels: Labels) -> tuple[Tensor, Labels]:
-    """A tensor without labels that occur twice: of their dimensions the diagonal stays."""
+    """A tensor without labels that occur twice: the diagonal of their dimensions stays."""
     while repeated := [label for label in labels if labels.count(label) > 1]:
         first = labels.index(repeated[0])
         second = labels.index(repeated[0], first + 1)

@@ -39,7 +39,7 @@ def _on_device_of(x: Any, array: np.ndarray) -> Tensor:
 def nonzero(x: Any, as_tuple: bool = False) -> Any:
     """The positions of all elements but zeros, one in a row (int64), in row-major order.
 
-    With `as_tuple` a vector for each dimension, as an index takes them; a scalar is a vector of one element then.
+    With `as_tuple` a vector for each dimension, for use as an index; a scalar is a vector of one element then.
 
     Raises:
         TraceError: a function is being traced.
@@ -62,7 +62,7 @@ def masked_select(x: Any, mask: Any) -> Tensor:
         TraceError: a function is being traced.
         OneFlowError: the mask has no bools, or other sizes.
     """
-    advice = "write flow.where(mask, x, 0), which keeps it"
+    advice = "write flow.where(mask, x, 0), which keeps the shape"
     chosen = values_of(mask, "masked_select", advice)[1]
     tensor = values_of(x, "masked_select", advice)[0]
     if chosen.dtype != np.bool_:
@@ -81,13 +81,13 @@ def unique(
 ) -> Any:
     """The distinct elements of `x`, in ascending order, or with `dim` its distinct slices along that.
 
-    `return_inverse` adds where in them each element of `x` is, `return_counts` how often each of them is in `x`
-    (int64). NaN is distinct from NaN. The order is the same with `sorted` as without.
+    `return_inverse` adds the position among these of each element of `x`, `return_counts` the number of occurrences
+    in `x` (int64). NaN is distinct from NaN. The order is the same with `sorted` as without.
 
     Raises:
         TraceError: a function is being traced.
     """
-    tensor, values = values_of(x, "unique(x)", "compute it on the result of the function")
+    tensor, values = values_of(x, "unique(x)", "call unique on the result of the function")
     along = None if dim is None else axis(tensor, dim)
     wide = values.astype(np.float32) if tensor.dtype.is_float and tensor.dtype.bits == 16 else values
     distinct, inverse, counts = np.unique(wide, return_inverse=True, return_counts=True, axis=along, equal_nan=False)

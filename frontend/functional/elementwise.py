@@ -129,7 +129,7 @@ bitwise_xor = binary("bitwise_xor", "broadcast_bitwise_xor", BITS, "", "", "broa
 def add(input: Any, other: Any, *, alpha: float = 1) -> Tensor:
     """x + alpha * y.
 
-    Operands broadcast, brought to their common element type, which the result has.
+    Operands broadcast, converted to their common element type, which is that of the result.
     """
     return _add(input, other if alpha == 1 else _scaled(input, other, alpha))
 
@@ -137,7 +137,7 @@ def add(input: Any, other: Any, *, alpha: float = 1) -> Tensor:
 def sub(input: Any, other: Any, *, alpha: float = 1) -> Tensor:
     """x - alpha * y.
 
-    Operands broadcast, brought to their common element type, which the result has.
+    Operands broadcast, converted to their common element type, which is that of the result.
     """
     other = other if alpha == 1 else _scaled(input, other, alpha)
     plain = is_number(other) and not isinstance(as_number(other), bool)
@@ -170,7 +170,7 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:
 
 
 def pow(input: Any, other: Any) -> Tensor:
-    """x to the power y, operands broadcast, brought to their common element type, which the result has.
+    """x to the power y, operands broadcast, converted to their common element type, which is that of the result.
 
     Raises:
         OneFlowError: integers to a negative integer, whose result would be none.
@@ -267,7 +267,7 @@ def gelu(x: Any, approximate: str = "none") -> Tensor:
 def where(condition: Any, x: Any = None, y: Any = None) -> Any:
     """`x` where `condition` is true, else `y`; the three broadcast. Alone, `nonzero(condition, as_tuple=True)`.
 
-    `x` and `y` are tensors or numbers, brought to their common element type.
+    `x` and `y` are tensors or numbers, converted to their common element type.
     """
     if x is None and y is None:
         return nonzero(condition, as_tuple=True)
@@ -334,7 +334,7 @@ def clamp_max(input: Any, max: Any) -> Tensor:
 
 
 def frac(input: Any) -> Tensor:
-    """What `trunc` cuts off, with the sign of `input`; floats."""
+    """The fractional part, with the sign of `input`; floats."""
     x = as_tensor(input)
     if not x.dtype.is_float:
         raise fail(f"expected floating-point elements for frac, got {x.desc}; write x.float()")
@@ -346,7 +346,7 @@ def logaddexp(input: Any, other: Any) -> Tensor:
     a, b = as_common(input, other)
     if not a.dtype.is_float:
         raise fail(f"expected floating-point elements for logaddexp, got {a.desc} and {b.desc}; write x.float()")
-    apart: Tensor = where(eq(a, b), 0.0, neg(abs(sub(a, b))))  # equal infinities are no distance apart
+    apart: Tensor = where(eq(a, b), 0.0, neg(abs(sub(a, b))))  # the distance of equal infinities is 0
     return add(maximum(a, b), log1p(exp(apart)))
 
 

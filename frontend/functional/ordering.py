@@ -19,7 +19,7 @@ __all__ = ["argsort", "bincount", "in_top_k", "kthvalue", "median", "mode", "sea
 
 
 class Ordered(NamedTuple):
-    """Elements in an order, or chosen by it, and where they are along the dimension."""
+    """Elements in an order, or chosen by an order, and their positions along the dimension."""
 
     values: Tensor
     indices: Tensor
@@ -67,7 +67,7 @@ def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool =
     The order is the same with `sorted` as without.
 
     Raises:
-        OneFlowError: there are fewer elements than `k`.
+        OneFlowError: the dimension has fewer elements than `k`.
     """
     x = as_tensor(input)
     rows = _last(x, dim)
@@ -87,7 +87,7 @@ def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> Ordere
     """The `k`-th smallest element along `dim`, counted from 1, and its position (int64).
 
     Raises:
-        OneFlowError: there is no such element.
+        OneFlowError: the element does not exist.
     """
     x = as_tensor(input)
     rows = _last(x, dim)
@@ -122,8 +122,8 @@ def mode(input: Any, dim: int = -1, keepdim: bool = False) -> Ordered:
 def searchsorted(sorted_sequence: Any, values: Any, out_int32: bool = False, right: bool = False) -> Tensor:
     """Where `values` would be inserted into rows that are sorted along the last dimension (int64, or int32).
 
-    That is before equal elements, with `right` behind them. `sorted_sequence` is a vector, or has the leading sizes
-    of `values`. `values` may be a number.
+    The position is before equal elements, with `right` after equal elements. `sorted_sequence` is a vector, or has
+    the leading sizes of `values`. `values` may be a number.
     """
     rows = as_tensor(sorted_sequence)
     if is_number(values) and rows.dtype.is_float:

@@ -64,7 +64,7 @@ def addmm(input: Any, mat1: Any, mat2: Any, alpha: float = 1, beta: float = 1) -
 
 
 def linear(input: Any, weight: Any, bias: Any = None) -> Tensor:
-    """input @ transpose(weight) + bias: `(.., in)` by `(out, in)` gives `(.., out)`."""
+    """input @ transpose(weight) + bias: from `(.., in)` and `(out, in)` to `(.., out)`."""
     x, w = as_common(input, weight)
     if bias is not None:
         check_parameters("linear", x, input, weight, bias)

@@ -1,6 +1,6 @@
 """Random tensors, and functions that use random numbers. Each call takes the next seed of the generator: in eager
 mode and in a compiled function at every run, so that runs differ; in `flow.trace` when the function is traced.
-`manual_seed` makes them repeat. The numbers are Philox's, the same on every backend.
+`manual_seed` repeats the sequence. The numbers are Philox's, the same on every backend.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _seeds(seed: int, taken: int) -> Iterator[int]:
 
 
 class Generator(Stateful):
-    """Seeds for random functions, which take it as `generator`; without one they take the seeds of their thread.
+    """Seeds for random functions, which have a parameter `generator`; the default is the generator of the thread.
 
     Raises:
         OneFlowError: `device` is neither "cpu" nor "cuda"; the seeds are the same on either.
@@ -69,7 +69,7 @@ class Generator(Stateful):
         return next(self._seeds)
 
     def manual_seed(self, seed: int) -> Generator:
-        """Restarts the seeds; gives the generator."""
+        """Restarts the seeds; returns the generator."""
         self._restart(int(seed))
         return self
 
@@ -87,19 +87,19 @@ class Generator(Stateful):
         return self._seed, self._taken
 
     def set_state(self, new_state: tuple[int, int]) -> None:
-        """Goes on from a state that `get_state` gave."""
+        """Restores a state from `get_state`."""
         self._restart(*new_state)
 
 
 class _DefaultGenerator(threading.local, Generator):
-    """The generator that functions take seeds of by default; every thread has seeds of its own."""
+    """The default generator of functions; every thread has its own seeds."""
 
 
 default_generator = _DefaultGenerator()
 
 
 def manual_seed(seed: int) -> Generator:
-    """Restarts the seeds that functions take from here on, in this thread; they start from 0. Gives the generator."""
+    """Restarts the seeds of this thread, which initially start from 0; returns the generator."""
     return default_generator.manual_seed(seed)
 
 
@@ -119,17 +119,17 @@ def get_rng_state() -> tuple[int, int]:
 
 
 def set_rng_state(state: tuple[int, int]) -> None:
-    """Goes on from a state that `get_rng_state` gave."""
+    """Restores a state from `get_rng_state`."""
     default_generator.set_state(state)
 
 
 def numpy_generator(generator: Generator | None = None) -> np.random.Generator:
-    """A generator of NumPy that takes the next seed: for values that are made outside of programs."""
+    """A generator of NumPy with the next seed, for values that are computed outside of programs."""
     return np.random.Generator(np.random.Philox((generator or default_generator).next()))
 
 
 def random_offset(generator: Generator | None = None) -> Tensor:
-    """The next seed of a generator or of the thread, as what is added to the seed of an operator."""
+    """The next seed of a generator or of the thread, as the offset of the seed of an operator."""
     if generator is not None and not isinstance(generator, Generator):
         raise fail(f"expected generator to be a flow.Generator or None, got {generator!r}")
     return current_builder().number((generator or default_generator).next, dtypes.int64)
@@ -197,7 +197,7 @@ def normal(mean: Any, std: Any, *size: Any, dtype: DType | None = None, generato
     two numbers need a size.
 
     Raises:
-        OneFlowError: a deviation is negative, or two numbers come without a size.
+        OneFlowError: a deviation is negative, or there are two numbers without a size.
     """
     if is_number(std) and std < 0:
         raise fail(f"expected a deviation of at least 0 for normal, got {std}")
@@ -230,8 +230,8 @@ def multinomial(
     elements; none twice unless `replacement`.
 
     Raises:
-        OneFlowError: elements are negative, not finite or all 0, or there are too few of them that are not 0; an
-            IndexError where the operator finds it.
+        OneFlowError: elements are negative, not finite or all 0, or too few elements are not 0; an
+            IndexError at run time.
         TraceError: a function is being traced, and several positions are drawn without replacement.
     """
     x: Any = as_tensor(input)
@@ -259,7 +259,10 @@ def _on_host(name: str, generator: Generator | None) -> np.random.Generator:
         TraceError: a function is being traced.
     """
     if not current_builder().eager:
-        raise fail(f"{name} is computed outside of programs; call it before the function, and pass its result in")
+        raise fail(
+            f"{name} is computed outside of programs; call {name} before the function, and pass its result as "
+            f"an argument"
+        )
     return numpy_generator(generator)
 
 

@@ -32,14 +32,14 @@ Dims = int | Sequence[int] | None
 
 
 class Extreme(NamedTuple):
-    """The extreme elements along a dimension and their positions (int64), the first of equals."""
+    """The extreme elements along a dimension and their positions (int64), the first of equal elements."""
 
     values: Tensor
     indices: Tensor
 
 
 def _axes(x: Tensor, dim: Dims) -> list[int]:
-    """The reduced axes; None and an empty list mean all of them, and a scalar has none."""
+    """The reduced axes; None and an empty list mean all axes; a scalar has none."""
     dims = [] if dim is None else sh.as_list(dim)
     axes = [sh.axis(x, d, scalar=True) for d in dims] if len(dims) else list(range(x.rank))
     return axes if x.rank else []
@@ -71,7 +71,7 @@ def _extreme(op: str, of_bools: str, name: str, doc: str) -> Callable[..., Tenso
         x = as_tensor(x)
         return _reduce(of_bools if x.dtype == dtypes.bool_ else op, x, dim, keepdim)
 
-    return describe(function, name, f"{doc} NaN where one of them is NaN.")
+    return describe(function, name, f"{doc} NaN where an element is NaN.")
 
 
 sum = _total("reduce_sum", "sum", "The sum of the elements along `dim`; f16 and bf16 are summed in f32.")
@@ -85,7 +85,7 @@ amin = _extreme("reduce_min", "reduce_all", "amin", "The smallest element along 
 def max(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
     """The largest element; with a dimension, `(values, indices)` along it; with a tensor, `maximum` of both.
 
-    Along a dimension the gradient is that of the element at `indices`; otherwise equal elements share it.
+    Along a dimension the gradient is that of the element at `indices`; otherwise equal elements share the gradient.
     """
     return _extreme_of("max", x, dim, keepdim, amax, argmax, e.maximum)
 
@@ -93,7 +93,7 @@ def max(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
 def min(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
     """The smallest element; with a dimension, `(values, indices)` along it; with a tensor, `minimum` of both.
 
-    Along a dimension the gradient is that of the element at `indices`; otherwise equal elements share it.
+    Along a dimension the gradient is that of the element at `indices`; otherwise equal elements share the gradient.
     """
     return _extreme_of("min", x, dim, keepdim, amin, argmin, e.minimum)
 
@@ -147,7 +147,7 @@ def _expect_elements(name: str, x: Tensor, dim: int | None) -> None:
 
 
 def _floats(x: Any, name: str) -> Tensor:
-    """`x` in the type that sums of it are computed in.
+    """`x` in the type of its sums.
 
     Raises:
         OneFlowError: its elements are integers.
@@ -159,7 +159,7 @@ def _floats(x: Any, name: str) -> Tensor:
 
 
 def _count(x: Tensor, dim: Dims, keepdim: bool) -> Tensor | float:
-    """How many elements each reduction combines: a number where it is static."""
+    """The number of elements of each reduction: an int where static."""
     sizes = [x.shape[axis] for axis in _axes(x, dim)]
     if None in sizes:
         return _reduce("reduce_sum", ones_like(x), dim, keepdim)
@@ -167,7 +167,9 @@ def _count(x: Tensor, dim: Dims, keepdim: bool) -> Tensor | float:
 
 
 def _average(wide: Tensor, dim: Dims, keepdim: bool, less: int = 0) -> Tensor:
-    """The sum along `dim`, divided by the number of elements, or by `less` fewer: NaN where there are no more."""
+    """The sum along `dim`, divided by the number of elements, or by `less` fewer: NaN where the divisor is not
+    positive.
+    """
     count = _count(wide, dim, keepdim)
     return e.div(_reduce("reduce_sum", wide, dim, keepdim), _less(count, less) if less else count)
 
@@ -209,7 +211,7 @@ def _variance(wide: Tensor, dim: Dims, dropped: int, keepdim: bool) -> Tensor:
 
 
 def _root(x: Tensor) -> Tensor:
-    """The square root; no gradient flows where it is 0, although its slope there is infinite."""
+    """The square root; no gradient flows where the root is 0, although the slope is infinite there."""
     return e.masked_fill(e.sqrt(x), e.eq(x, 0.0), 0.0)
 
 
@@ -235,7 +237,7 @@ def _as_power(p: Any) -> float:
     """The p of a norm.
 
     Raises:
-        OneFlowError: it is no number.
+        OneFlowError: the order is no number.
     """
     if isinstance(p, bool) or not isinstance(p, (int, float)):
         raise fail(f'expected p to be a number or "fro", got {p!r}')
@@ -274,7 +276,9 @@ def _running(op: str, doc: str) -> Callable[..., Tensor]:
         at = sh.axis(x, dim, scalar=True)
         return sh.on_vector(lambda y: dispatch(op, y, dim=at), x if x.dtype.is_inexact else cast(x, dtypes.int64))
 
-    return describe(function, op, f"{doc} Integer and bool tensors give int64. `dtype` converts the elements before.")
+    return describe(
+        function, op, f"{doc} The result for integer and bool tensors is int64. `dtype` converts the elements before."
+    )
 
 
 cumsum = _running("cumsum", "Running sums along `dim`.")

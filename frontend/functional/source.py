@@ -88,7 +88,9 @@ def full_like(x: Any, fill_value: Any, *, dtype: DType | None = None) -> Tensor:
 
 @tensor_factory
 def arange(start: Any, end: Any = None, step: Any = 1, *, dtype: DType | None = None) -> Tensor:
-    """Numbers from `start` (0 where only the end is given) below `end`, `step` apart: int64, float32 for floats."""
+    """Numbers from `start` (0 where only the end is given) below `end`, with the distance `step`: int64, float32 for
+    floats.
+    """
     start, end, step = map(as_scalar, (0, start, step) if end is None else (start, end, step))
     if any(isinstance(v, Size) for v in (start, end)):
         return _counted(start, end, step, dtype or dtypes.int64)
@@ -106,7 +108,7 @@ def arange(start: Any, end: Any = None, step: Any = 1, *, dtype: DType | None = 
 
 
 def _counted(start: Any, end: Any, step: Any, dtype: DType) -> Tensor:
-    """Integers from and to sizes that only the run knows."""
+    """Integers from and to sizes that are known at run time only."""
     known = [v for v in (start, end, step) if not isinstance(v, Size)]
     if isinstance(step, Size) or any(isinstance(v, bool) or not isinstance(v, int) for v in known) or not step:
         raise fail(f"expected integers, and a step other than 0, with a dynamic size, got {start, end, step}")

@@ -1,7 +1,7 @@
-"""`x[key] = value` as operators that give the updated tensor.
+"""`x[key] = value` as operators whose result is the updated tensor.
 
-The box that the index cuts out of `x` gets the new elements and is written back into `x`. Where positions repeat, the
-last value wins. A `Write` makes each operator whose result may take the memory of `x`.
+The box of `x` that the index selects receives the new elements and is written back into `x`. Where positions repeat,
+the last value wins. A `Write` runs each operator whose result may take the memory of `x`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Write = Callable[..., Tensor]
 
 
 def out_of_place(name: str, number: int, *operands: Any, **attrs: Any) -> Tensor:
-    """The result of an operator in memory of its own."""
+    """The result of an operator in new memory."""
     return dispatch(name, *operands, **attrs)
 
 
@@ -32,7 +32,7 @@ def assigned(x: Tensor, key: Any, value: Tensor, write: Write = out_of_place) ->
     """`x` with a tensor of its element type at `key`.
 
     Raises:
-        OneFlowError: the index is out of range, or the value does not broadcast to what it takes.
+        OneFlowError: the index is out of range, or the value does not broadcast to the selected part.
     """
     index = parse_index(x, key)
     value = _with_rank_of(index, value)

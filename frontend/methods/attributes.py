@@ -1,6 +1,6 @@
-"""What tensors tell of themselves and how they make others of their kind: `x.stride()`, `x.new_zeros(2)`.
+"""Properties of tensors, and tensors of the same kind: `x.stride()`, `x.new_zeros(2)`.
 
-Importing this module gives tensors these methods.
+The import of this module adds these methods to tensors.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from oneflow.frontend.functional.random import random_offset
 
 
 def _made_like(function: Callable[..., Tensor], doc: str) -> Callable[..., Tensor]:
-    """A method that makes a tensor of the element type and on the device of `self`, unless told otherwise."""
+    """A method that makes a tensor of the element type and on the device of `self` by default."""
 
     def method(self: Tensor, *args: Any, dtype: DType | None = None, **where: Any) -> Tensor:
         if isinstance(self, EagerTensor) and not where.keys() & {"device", "placement"}:
             where = {"device": self.device, **where}
         return function(*args, dtype=dtype or self.dtype, **where)
 
-    method.__doc__ = f"{doc} It has the element type and the device of the tensor, or those that are given."
+    method.__doc__ = f"{doc} The element type and the device are those of the tensor by default."
     return method
 
 
@@ -42,7 +42,7 @@ def element_size(self: Tensor) -> int:
 
 
 def stride(self: Tensor, dim: int | None = None) -> Any:
-    """How many elements lie between neighbours along each dimension, or along one."""
+    """The distance in elements between neighbours along each dimension, or along one dimension."""
     steps = _strides(self)
     if dim is not None and not -self.rank <= dim < self.rank:
         raise fail(f"expected dim in [{-self.rank}, {self.rank}), got {dim}")
@@ -57,7 +57,7 @@ def _strides(x: Tensor) -> tuple[Any, ...]:
 
 
 def storage_offset(self: EagerTensor) -> int:
-    """The position of the first element in the memory of the tensor that this one is a view of."""
+    """The position of the first element in the memory of the root of the view."""
     return int(self.view_meta.strided_layout()[0]) if self.is_view else 0
 
 
@@ -90,7 +90,7 @@ def type_(self: Tensor, dtype: Any = None) -> Any:
 
 
 def offload(self: EagerTensor) -> None:
-    """Moves the elements to the host, until `load`, so that they take no memory of the device.
+    """Moves the elements to the host, until `load`, so that no memory of the device is used.
 
     Raises:
         RuntimeError: the tensor is not on a device, or was computed with a gradient.
@@ -106,7 +106,7 @@ def load(self: EagerTensor) -> None:
     """Moves the elements back to the device that `offload` moved them from.
 
     Raises:
-        RuntimeError: they were not moved.
+        RuntimeError: the elements were not moved.
     """
     if self.offloaded_from is None:
         raise refuse(f"expected a tensor that offload has moved to the host, got {self.desc} on {self.device}")
@@ -115,13 +115,13 @@ def load(self: EagerTensor) -> None:
 
 
 def in_place_shape(function: Callable[..., Tensor], name: str) -> Callable[..., EagerTensor]:
-    """The method that gives a tensor another shape in place: from there on it is a view of the tensor that it was."""
+    """The method that changes the shape of a tensor in place: the tensor becomes a view of its previous value."""
 
     def method(self: EagerTensor, *args: Any) -> EagerTensor:
         if not current_builder().eager:
             raise fail(f"{name} in a function that is traced; write x = x.{name[:-1]}(..)")
         if self.handle.leaf is not None:
-            raise refuse(f"{name} would give a leaf that requires grad another shape; do that with x.{name[:-1]}(..)")
+            raise refuse(f"{name} would change the shape of a leaf that requires grad; write x.{name[:-1]}(..)")
         kept = EagerTensor(self.variable)
         if self.view_meta is None:
             views.keep_views(self, kept)
@@ -198,8 +198,8 @@ METHODS: dict[str, Any] = {
     "itemsize": property(element_size),
     "layout": property(lambda self: strided),
     "nbytes": property(lambda self: self.numel() * element_size(self)),
-    "new_empty": _made_like(F.empty, "A tensor whose elements are to be set; sizes one by one or as a list."),
-    "new_ones": _made_like(F.ones, "A tensor of ones; sizes one by one or as a list."),
+    "new_empty": _made_like(F.empty, "A tensor with arbitrary elements; sizes as arguments or as a list."),
+    "new_ones": _made_like(F.ones, "A tensor of ones; sizes as arguments or as a list."),
     "new_zeros": _made_like(F.zeros, "A tensor of zeros; sizes one by one or as a list."),
     "new_full": _made_like(F.full, "A tensor of one number, of a size."),
     "new_tensor": _made_like(
@@ -230,7 +230,7 @@ def new(self: Tensor, *sizes: Any) -> Tensor:
 
 
 def new_ones(x: Tensor, *size: Any, **options: Any) -> Tensor:
-    """A tensor of ones of the element type and on the device of `x`, unless told otherwise."""
+    """A tensor of ones of the element type and on the device of `x` by default."""
     return METHODS["new_ones"](x, *size, **options)  # type: ignore[no-any-return]
 
 

@@ -1,8 +1,8 @@
-"""Indices: what `x[key]` takes, dimension by dimension.
+"""Indices: the parts of the key in `x[key]`, dimension by dimension.
 
-Slices and integers cut a box out of `x`, which has all dimensions of `x`. Arrays, lists and tensors of integers give
+Slices and integers select a box of `x`, which has all dimensions of `x`. Arrays, lists and tensors of integers are
 positions in the box, or a mask selects elements of the box. An integer together with positions is applied first, as
-in PyTorch; in NumPy it is one of the positions.
+in PyTorch; in NumPy the integer is one of the positions.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ from oneflow.frontend.functional.index_parts import (
 )
 from oneflow.frontend.functional.shape import END
 
-#: Dimensions of the result that are none of `x`: a new one, the dimensions of all positions, what a mask takes.
+#: Dimensions of the result that are not in `x`: a new dimension, the dimensions of all positions, the elements of a
+#: mask.
 NEW_AXIS, POSITIONS, MASKED = "new", "positions", "chosen"
 FULL_RANGE = 0, END, 1
 
@@ -40,7 +41,7 @@ class Index:
     """An index of a tensor.
 
     `ranges` are the slices of the box, with positive steps, `flipped` the dimensions whose slice has a negative step.
-    `positions` are those in the dimensions that have them; `mask` is a mask and its first dimension. `result_dims`
+    `positions` are the positions by dimension; `mask` is a mask and its first dimension. `result_dims`
     are the dimensions of the result: dimensions of the tensor by number, `NEW_AXIS`, `POSITIONS` or `MASKED`.
     """
 
@@ -68,7 +69,7 @@ class Index:
 
     @property
     def sizes(self) -> list[Any]:
-        """The shape of the result, with 1 for what a mask takes."""
+        """The shape of the result, with 1 for the elements of a mask."""
         box = [len(range(*r)) if r[1] < END else self.tensor.size(i) for i, r in enumerate(self.ranges)]
         named = {POSITIONS: self.positions_shape if self.positions else (), NEW_AXIS: (1,), MASKED: (1,)}
         return [d for part in self.result_dims for d in (named[part] if isinstance(part, str) else (box[part],))]
@@ -97,7 +98,7 @@ class Index:
         self.ranges.append((first, first + 1, 1))
 
     def add_positions(self, part: Any) -> None:
-        """Adds positions in the next dimension; for a mask with known values those where it is true."""
+        """Adds positions in the next dimension; for a mask with known values the positions where the mask is true."""
         for at in _positions_of(self.tensor, len(self.ranges), part):
             self.positions[len(self.ranges)] = at
             self.ranges.append(FULL_RANGE)
@@ -108,7 +109,7 @@ class Index:
         """Adds a mask over the next dimensions."""
         first = len(self.ranges)
         if self.mask is not None:
-            raise fail("expected at most one mask in an index, got several; combine them with &")
+            raise fail("expected at most one mask in an index, got several; combine the masks with &")
         check_mask(self.tensor, first, mask)
         self.mask = mask, first
         self.result_dims.append(MASKED)
@@ -119,7 +120,7 @@ def parse_index(x: Tensor, key: Any) -> Index:
     """The index of a tensor that `key` means.
 
     Raises:
-        OneFlowError: it means none.
+        OneFlowError: the index is illegal.
     """
     index = Index(x)
     parts: list[Any] = [as_tensor(p) if is_array_mask(p) and not p.ndim else p for p in index_parts(x, key)]
@@ -139,12 +140,12 @@ def parse_index(x: Tensor, key: Any) -> Index:
             index.add_positions(part)
         else:
             index.add_integer(part)
-    if blocks and blocks[-1] - blocks[0] >= len(blocks):  # as in NumPy where other parts stand between the positions
+    if blocks and blocks[-1] - blocks[0] >= len(blocks):  # as in NumPy where other parts separate the positions
         index.result_dims.remove(POSITIONS)
     if index.positions and POSITIONS not in index.result_dims:
         index.result_dims.insert(0, POSITIONS)
     if index.mask is not None and blocks:
-        raise fail(f"expected a mask or positions in an index of {x.desc}, got both; take one after the other")
+        raise fail(f"expected a mask or positions in an index of {x.desc}, got both; apply two indices")
     return index
 
 
@@ -172,7 +173,7 @@ def _dynamic_range(x: Tensor, axis: int, part: slice) -> tuple[int, int, int]:
 
 
 def _positions_of(x: Tensor, axis: int, part: Any) -> Sequence[Any]:
-    """Non-negative positions, as arrays where they are known; one array for each dimension of a mask."""
+    """Non-negative positions, as arrays where the values are known; one array for each dimension of a mask."""
     if is_array_mask(part):
         check_mask(x, axis, part)
         return np.nonzero(part)
@@ -184,7 +185,7 @@ def _positions_of(x: Tensor, axis: int, part: Any) -> Sequence[Any]:
 
 
 def integers_first(key: Any) -> tuple[Any, Any]:
-    """An index of an array as two indices to apply in turn, integers first, where it has positions."""
+    """An index of an array as two indices to apply in turn, integers first, where the index has positions."""
     parts = key if isinstance(key, tuple) else (key,)
     if not any(map(is_integer, parts)) or not any(isinstance(p, (np.ndarray, list, range)) for p in parts):
         return ..., key

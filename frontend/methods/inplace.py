@@ -2,9 +2,9 @@
 
     x.add_(1), x += 1, x.copy_(y), x[mask] = 0
 
-An update computes the new values and hands them to the builder. The eager builder writes them into the tensor's
-memory and counts its versions; the builder of a trace notes the new value of the tensor. Importing this module gives
-tensors these methods.
+An update computes the new values and passes these to the builder. The eager builder writes them into the tensor's
+memory and counts its versions; the builder of a trace records the new value of the tensor. The import of this module
+adds tensors these methods.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from oneflow.frontend.functional.rules import constant
 from oneflow.frontend.methods.assignment import Write, assigned, out_of_place
 from oneflow.frontend.methods.index import integers_first
 
-#: Functions whose results can take the place of their first argument: `add` gives `add_`.
+#: Functions with a form in place: `add_` for `add`.
 UPDATES = """
     abs absolute acos acosh add addcdiv addcmul arccos arccosh arcsin arcsinh arctan arctanh asin asinh atan atanh
     baddbmm bitwise_and bitwise_not bitwise_or bitwise_xor ceil clamp clamp_max clamp_min clip cos cosh cumprod
@@ -65,24 +65,24 @@ def _assign(target: Tensor, value: Tensor, name: str) -> Tensor:
 
 
 def copy_(self: Tensor, source: Any) -> Tensor:
-    """Takes the values of `source`, converted and broadcast; gives the tensor."""
+    """Copies the values of `source`, converted and broadcast; returns the tensor."""
     value = _converted(self, source)
     value = value if value.sizes() == self.sizes() else F.broadcast_to(value, self.sizes())
     return _assign(self, F.clone(value), "copy_")
 
 
 def fill_(self: Tensor, value: Any, name: str = "fill_") -> Tensor:
-    """Sets every element to a number; gives the tensor."""
+    """Sets every element to a number; returns the tensor."""
     return _assign(self, F.full(self.sizes(), fitting(as_number(value), self.dtype), dtype=self.dtype), name)
 
 
 def zero_(self: Tensor) -> Tensor:
-    """Sets every element to zero; gives the tensor."""
+    """Sets every element to zero; returns the tensor."""
     return fill_(self, 0, "zero_")
 
 
 def detach_(self: EagerTensor) -> EagerTensor:
-    """Makes the tensor a leaf, as if nothing had computed it; gives the tensor."""
+    """Makes the tensor a leaf without producer; returns the tensor."""
     self.handle, self.view_meta = self.variable.alias(), detached(self)
     return self
 
@@ -97,7 +97,7 @@ def _concrete_index(key: Any) -> Any:
 
 
 def _is_basic(key: Any) -> bool:
-    """Whether an index takes a part that can be a view, as indices without lists and tensors do."""
+    """Whether the selected part can be a view: the index has no lists and tensors."""
     if isinstance(key, tuple):
         return all(map(_is_basic, key))
     return key is None or key is Ellipsis or isinstance(key, slice) or is_integer(key)
@@ -116,7 +116,7 @@ def getitem(self: EagerTensor, key: Any) -> Any:
 
 
 def _keeping_arrays(key: tuple[Any, ...]) -> tuple[Any, ...]:
-    """An index by which NumPy gives an array even for one element."""
+    """An index for which NumPy returns an array even for one element."""
     return key if any(k is Ellipsis for k in key) else (*key, ...)
 
 
@@ -132,7 +132,7 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
     """`x[key] = value` in place, as NumPy assigns; the last value stays where positions are equal.
 
     Raises:
-        OneFlowError: the index is out of range, or the value does not broadcast to what it takes.
+        OneFlowError: the index is out of range, or the value does not broadcast to the selected part.
     """
     value = _converted(self, value)
     write: Write = out_of_place
@@ -177,7 +177,7 @@ def _write_on_host(x: EagerTensor, key: Any, value: np.ndarray) -> None:
     target = x.view_meta.root_elements("__setitem__") if x.is_view else x.array
     try:
         first, rest = integers_first(key)
-        # NumPy does not take an array of a dimension for one element.
+        # NumPy accepts no array of a dimension for one element.
         target[first][rest] = value.reshape(()) if value.size == 1 else value
     except (IndexError, ValueError, TypeError) as error:
         raise type(error)(f"{user_location()}: x[..] = ..: {error}") from None
@@ -213,7 +213,8 @@ def attach_to_eager(target: type[EagerTensor]) -> None:
 def requires_grad_(self: Tensor, *_: Any) -> Any:
     """Refused in a trace: there gradients are taken by the arguments of a function."""
     raise fail(
-        "requires_grad_ is for tensors from outside of a compiled function; flow.grad(fn) gives gradients by what it "
+        "requires_grad_ is for tensors from outside of a compiled function; flow.grad(fn) computes gradients by the "
+        "arguments that it "
         "computes or is called with"
     )
 

@@ -1,6 +1,6 @@
-"""Gives `Tensor` its operators and methods: the functional API's, with the tensor as the first argument.
+"""The operators and methods of `Tensor`: functions of the functional API with the tensor as the first argument.
 
-Importing this module is what makes `x + y` and `x.sum()` work.
+The import of this module enables `x + y` and `x.sum()`.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ METHODS = """
     tensor_split tile topk trace tril triu true_divide trunc unbind unique unsqueeze var vdot view vsplit
 """.split()
 
-#: Python's operators on two tensors, and the functions they are.
+#: Python's operators on two tensors, and their functions.
 OPERATORS = {
     "add": F.add, "sub": F.sub, "mul": F.mul, "truediv": F.div, "floordiv": F.floor_divide, "mod": F.remainder,
     "pow": F.pow, "matmul": F.matmul, "and": F.bitwise_and, "or": F.bitwise_or, "xor": F.bitwise_xor,
 }  # fmt: skip
 COMPARISONS = {"eq": F.eq, "ne": F.ne, "lt": F.lt, "le": F.le, "gt": F.gt, "ge": F.ge}
 
-#: What NumPy calls when an array stands on the left of a tensor.
+#: The method that NumPy calls for an array left of a tensor.
 UFUNCS = {
     np.add: F.add, np.subtract: F.sub, np.multiply: F.mul, np.divide: F.div, np.floor_divide: F.floor_divide,
     np.remainder: F.remainder, np.power: F.pow, np.matmul: F.matmul, np.equal: F.eq, np.not_equal: F.ne,
@@ -80,7 +80,7 @@ def _caster(name: str, dtype: DType) -> Any:
 
 def _comparing(function: Callable[..., Tensor], name: str) -> Callable[..., Any]:
     def method(self: Tensor, other: Any) -> Any:
-        # None is no value to compare with: Python says that nothing but None is equal to it.
+        # None is not compared by elements: in Python, only None equals None.
         return NotImplemented if other is None else function(self, other)
 
     method.__name__, method.__doc__ = name, function.__doc__
@@ -107,7 +107,7 @@ def to(self: Tensor, *target: Any, dtype: DType | None = None, device: str | Dev
 
     Raises:
         OneFlowError: a target is neither, or a tensor of a traced function would move to another device.
-        CudaError: there is no such device.
+        CudaError: the device does not exist.
     """
     result = self
     for wanted in (*target, *(x for x in (dtype, device) if x is not None)):
@@ -173,7 +173,7 @@ def positive(self: Tensor) -> Tensor:
 
 
 def detach(self: Tensor) -> Tensor:
-    """The tensor as it is, through which no gradient flows."""
+    """The same values, through which no gradient flows."""
     return detached(self)
 
 
@@ -189,8 +189,8 @@ def backward(
     create_graph: bool = False,
     inputs: Any = None,
 ) -> None:
-    """Adds to the `grad` of every leaf behind it, or of `inputs` alone, the gradient of this tensor; see
-    `flow.autograd.backward`.
+    """Adds to the `grad` of every leaf that the tensor depends on, or of `inputs` alone, the gradient of this tensor;
+    see `flow.autograd.backward`.
     """
     backward_of([self], [gradient], retain_graph, create_graph, inputs)
 

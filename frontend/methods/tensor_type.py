@@ -23,7 +23,7 @@ from oneflow.frontend.eager.tensor import EagerTensor
 
 @tensor_factory
 def _make(*data: Any, dtype: DType) -> tensor.Tensor:
-    """A tensor of data, or of zeros with the sizes that integers give."""
+    """A tensor of data, or of zeros with integer sizes."""
     sizes = all(isinstance(d, int) for d in data)
     if not sizes and len(data) != 1:
         raise TypeError(f"expected flow.Tensor(data) or flow.Tensor(2, 3), got {len(data)} arguments")
@@ -37,16 +37,17 @@ def _make(*data: Any, dtype: DType) -> tensor.Tensor:
 
 
 class _TensorType(type):
-    """Makes tensors when called; in type checks it stands for all tensors of its element type and device.
+    """A class whose call builds tensors; in type checks, the class of all tensors of its element type and device.
 
-    The class `Tensor` has no element type: it makes tensors of the default type, and stands for every tensor.
+    The class `Tensor` has no element type: a call builds tensors of the default type, and every tensor is an
+    instance.
     """
 
     dtype: DType | None = None
     place: str | None = None
 
     def __call__(cls, *data: Any, **where: Any) -> tensor.Tensor:
-        """A copy of data, or zeros with the sizes that integers give; `where` as in `flow.zeros`."""
+        """A copy of data, or zeros with integer sizes; `where` as in `flow.zeros`."""
         place = {} if cls.place is None else {"device": cls.place}
         return _make(*data, dtype=cls.dtype or get_default_dtype(), **(place | where))
 
@@ -70,7 +71,7 @@ class Tensor(metaclass=_TensorType):
     """A tensor: `flow.Tensor(data)` makes one of the default type, `flow.tensor(data)` one of the data's own type."""
 
 
-#: The element types that have a class of their own.
+#: The element types with a class.
 _NAMES = {
     "BFloat16Tensor": dtypes.bfloat16, "BoolTensor": dtypes.bool_, "ByteTensor": dtypes.uint8,
     "CharTensor": dtypes.int8, "DoubleTensor": dtypes.float64, "FloatTensor": dtypes.float32,
@@ -82,7 +83,7 @@ _NAMES = {
 def typed_tensors(place: str) -> dict[str, Any]:
     """The classes of tensors of one element type on a kind of device, by name."""
     kind = device(place).type
-    doc = "Tensors of {} on the device {}: called with data or sizes, it makes one."
+    doc = "Tensors of {} on the device {}: a call with data or sizes builds a tensor."
     return {
         name: _TensorType(name, (), {"dtype": dtype, "place": kind, "__doc__": doc.format(dtype.name, kind)})
         for name, dtype in _NAMES.items()
@@ -93,7 +94,7 @@ def set_default_tensor_type(t: Any) -> None:
     """Sets the default type of floats to that of a class such as `flow.DoubleTensor`, or of its name.
 
     Raises:
-        TypeError: it is no class of floats on the host.
+        TypeError: the class is no class of floats on the host.
     """
     named: Any = typed_tensors("cpu").get(t.rpartition(".")[2]) if isinstance(t, str) else t
     if getattr(named, "dtype", None) is None or named.place != "cpu":

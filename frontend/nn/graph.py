@@ -34,7 +34,7 @@ _numbers = itertools.count()
 
 
 class Graph(Stateful):
-    """A function of tensors, `build`, that is compiled when it is called.
+    """A function of tensors, `build`, that is compiled at its first call.
 
     Where `build` calls `backward`, the added optimizers take a step after `build`, in the same program, and clear the
     gradients. `config` has the options.
@@ -54,7 +54,7 @@ class Graph(Stateful):
 
     @staticmethod
     def trace(func: Callable[..., Any]) -> CompiledFunction:
-        """A function that is compiled when it is called: `flow.compile`, as a decorator."""
+        """A function that is compiled at its first call: `flow.compile`, as a decorator."""
         return compile(func)
 
     @property
@@ -63,20 +63,20 @@ class Graph(Stateful):
         return self._name
 
     def build(self, *args: Any, **kwargs: Any) -> Any:
-        """What the graph computes."""
+        """The computation of the graph."""
         raise NotImplementedError(f"expected {type(self).__name__} to have a method build")
 
     def add_optimizer(self, optimizer: Any, lr_sch: Any = None) -> None:
-        """Adds an optimizer, whose step follows `build`; `lr_sch`, a schedule, takes one after every call.
+        """Adds an optimizer, whose step follows `build`; `lr_sch`, a schedule, takes a step after every call.
 
         Raises:
-            TypeError: they are none, or the schedule needs to be told something at every step.
+            TypeError: the arguments are no optimizer and schedule, or a step of the schedule requires an argument.
         """
         if not isinstance(optimizer, Optimizer):
             raise TypeError(f"expected an optimizer of flow.optim, got {optimizer!r}")
         if lr_sch is not None and not isinstance(lr_sch, LRScheduler):
             raise TypeError(
-                f"expected a schedule whose step takes nothing, got {lr_sch!r}; "
+                f"expected a schedule whose step has no argument, got {lr_sch!r}; "
                 "call the step of others after the graph"
             )
         self._optimizers.append((optimizer, lr_sch))
@@ -88,7 +88,7 @@ class Graph(Stateful):
         enabled does nothing.
 
         Raises:
-            TypeError: it is neither a `GradScaler` nor a `StaticGradScaler`.
+            TypeError: the scaler is neither a `GradScaler` nor a `StaticGradScaler`.
         """
         if not isinstance(grad_scaler, (GradScaler, StaticGradScaler)):
             raise TypeError(f"expected a flow.amp.GradScaler or StaticGradScaler, got {grad_scaler!r}")
@@ -115,7 +115,7 @@ class Graph(Stateful):
 
     @property
     def traced(self) -> Traced:
-        """The program of the latest call, with what it captured."""
+        """The program of the latest call, with its captured values."""
         return self._compiled.traced
 
     def debug(self, v_level: int = -1, *, ranks: Any = None, max_py_stack_depth: int = 2, **_: Any) -> None:
@@ -127,7 +127,7 @@ class Graph(Stateful):
         return state
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> None:
-        """Takes the states of `state_dict`.
+        """Loads the states of `state_dict`.
 
         Raises:
             RuntimeError: names differ, if `strict`.
@@ -140,7 +140,7 @@ class Graph(Stateful):
                 part.load_state_dict(state_dict[name])
 
     def _parts(self) -> list[tuple[str, Any]]:
-        """What has a state: modules by the names of their attributes, optimizers by numbers."""
+        """The objects with a state: modules by the names of their attributes, optimizers by numbers."""
         modules = [(name, value) for name, value in vars(self).items() if isinstance(value, Module)]
         return modules + [(f"optimizer_{i}", optimizer) for i, (optimizer, _) in enumerate(self._optimizers)]
 
@@ -154,7 +154,7 @@ class Graph(Stateful):
         parameters = self._parameters()
         if self._optimizers and not parameters:
             raise fail(
-                f"expected build of {type(self).__name__} to call backward of what it trains by: no parameter of the "
+                f"expected build of {type(self).__name__} to call backward of the loss: no parameter of the "
                 "optimizers that were added has a gradient"
             )
         finite = None if self._scaler is None else unscaled(parameters, self._scaler.get_scale)

@@ -35,7 +35,7 @@ __all__ = [
 
 
 #: How many elements new arrays of layers may have together, as the only item; None without a limit.
-_ROOM: ContextVar[list[int] | None] = ContextVar("room", default=None)
+_REMAINING: ContextVar[list[int] | None] = ContextVar("remaining", default=None)
 
 
 @contextmanager
@@ -44,11 +44,11 @@ def limited_elements(most: int) -> Iterator[None]:
 
     Layers of other sizes raise ValueError.
     """
-    token = _ROOM.set([most])
+    token = _REMAINING.set([most])
     try:
         yield
     finally:
-        _ROOM.reset(token)
+        _REMAINING.reset(token)
 
 
 def new_array(shape: Sequence[int], value: float, dtype: np.dtype) -> np.ndarray:
@@ -57,10 +57,10 @@ def new_array(shape: Sequence[int], value: float, dtype: np.dtype) -> np.ndarray
     Raises:
         ValueError: the tensor has more elements than `limited_elements` allows.
     """
-    room = _ROOM.get()
-    if room is not None:
-        room[0] -= max(1, math.prod(shape))
-        if room[0] < 0:
+    remaining = _REMAINING.get()
+    if remaining is not None:
+        remaining[0] -= max(1, math.prod(shape))
+        if remaining[0] < 0:
             raise ValueError(f"expected sizes of its tensors, got {list(shape)}")
     return np.full(shape, value, dtype)
 

@@ -25,7 +25,7 @@ __all__ = [
 ]  # fmt: skip
 
 States = tuple[Any, ...]
-#: The new states from what the input and the state before give to the gates, and the states before.
+#: Computes the new states from the gate values of the input and of the previous state, and the previous states.
 Step = Callable[[Any, Any, States], States]
 
 
@@ -56,7 +56,7 @@ def _plain_step(nonlinearity: str) -> Step:
 
 
 class _Recurrent(Module):
-    """What recurrent layers and cells have: how many `gates`, how many states, and a step."""
+    """The base of recurrent layers and cells: the number of `gates`, the number of states, and a step."""
 
     gates: int
     states: int = 1
@@ -114,7 +114,7 @@ class _Cell(_Recurrent):
         self.reset_parameters()
 
     def forward(self, input: Any, hx: Any = None) -> Any:
-        """The states after the input: one tensor, or a pair of them for an LSTM."""
+        """The states after the input: one tensor, or a pair of tensors for an LSTM."""
         if hx is None:
             sizes = [-1] * (input.dim() - 1)
             hx = (_zero_state(input, *sizes, self.hidden_size),) * self.states
@@ -154,8 +154,8 @@ class GRUCell(_Cell):
 
 
 def _with_rows(states: States, rows: int, first: States, ended: list[States]) -> States:
-    """The states of the sequences that a step has: those that end before it are added to `ended`, those that begin
-    with it, going back, have their first states.
+    """The states of the sequences that a step has: sequences that end before the step are added to `ended`, sequences
+    that begin with the step, in reverse direction, have their first states.
     """
     now = states[0].shape[0]
     if rows < now:
@@ -208,9 +208,9 @@ class _Layers(_Recurrent):
         self.reset_parameters()
 
     def forward(self, input: Any, hx: Any = None) -> Any:
-        """The states at every step, and those after the last: one tensor, or a pair of them for an LSTM.
+        """The states at every step, and the final states: one tensor, or a pair of tensors for an LSTM.
 
-        A `PackedSequence` gives a packed sequence, and for each sequence the states after its own last step.
+        For a `PackedSequence` the result is a packed sequence, and for each sequence the states after its last step.
         """
         if isinstance(input, PackedSequence):
             return self._forward_packed(input, hx)

@@ -27,7 +27,7 @@ def vector_to_parameters(vec: Any, parameters: Iterable[Any]) -> None:
     """Puts the elements of a vector into parameters, one after the other.
 
     Raises:
-        ValueError: it has more or fewer elements than they have.
+        ValueError: the vector has more or fewer elements than the parameters.
     """
     targets = list(parameters)
     total = sum(p.numel() for p in targets)

@@ -32,16 +32,16 @@ class Computed:
         current_builder().at_end(lambda: self._restore(module, computed, outside))
 
     def _restore(self, module: Module, computed: Any, outside: Any) -> None:
-        """Gives the module its weight from before a trace again, unless the function replaced the computed one."""
+        """Restores the module's weight from before a trace, unless the function replaced the computed weight."""
         if module.__dict__.get(self.name) is computed:
             setattr(module, self.name, outside)
 
 
 def _attach(module: Module, hook: Computed, **parameters: Any) -> None:
-    """Replaces a parameter by others, of which the hook computes it.
+    """Replaces a parameter by other parameters, from which the hook computes the parameter.
 
     Raises:
-        RuntimeError: there is no such parameter, or it is computed already.
+        RuntimeError: there is no such parameter, or the parameter is computed already.
     """
     weight = module._parameters.get(hook.name)
     if weight is None:

@@ -53,7 +53,9 @@ def cpu_device_num(count: int) -> None:
         ValueError: `count` is another.
     """
     if count != 1:
-        raise ValueError(f"expected 1 CPU device, got {count}; $ONEFLOW_NUM_THREADS says how many cores it uses")
+        raise ValueError(
+            f"expected 1 CPU device, got {count}; $ONEFLOW_NUM_THREADS is the number of cores that it uses"
+        )
 
 
 def cache_size(size: int | str | None) -> None:

@@ -7,7 +7,7 @@
         flow.optimizer.SGD(flow.optimizer.PiecewiseConstantScheduler([], [0.1]), momentum=0).minimize(loss)
         return loss
 
-A job is a compiled function; its device is determined when it is traced.
+A job is a compiled function; its device is determined during tracing.
 """
 
 from __future__ import annotations
@@ -69,12 +69,12 @@ class FunctionConfig:
             CallError: another type is given.
         """
         if dtype != float32:
-            raise CallError(f"expected the default data type float32, got {dtype}; give placeholders their dtype")
+            raise CallError(f"expected the default data type float32, got {dtype}; pass a dtype to placeholders")
 
 
 @dataclass
 class Watched:
-    """A tensor of a job whose values, or those of its gradient, `callback` gets after each run."""
+    """A tensor of a job; `callback` receives its values, or those of its gradient, after each run."""
 
     callback: Callable[[Any], None]
     leaf: Leaf | None = None
@@ -95,7 +95,7 @@ class Job(CompiledFunction):
         """Runs the job on arrays.
 
         Raises:
-            CallError: an argument is not what the job takes, or there is no such device.
+            CallError: an argument does not match the job, or the device does not exist.
             TraceError: the function cannot become a program.
         """
         for optimizer in self.optimizers:
@@ -111,7 +111,7 @@ class Job(CompiledFunction):
         return tree.unflatten([_as_array(x) for x in leaves])
 
     def _with_watched(self, fn: Callable[..., Any]) -> Callable[..., Any]:
-        """The function that is traced: it returns the result of the job and the watched tensors."""
+        """The traced function: it returns the result of the job and the watched tensors."""
 
         @functools.wraps(fn)
         def traced(*args: Any, **kwargs: Any) -> Any:
@@ -162,7 +162,7 @@ def _as_array(value: Any) -> Any:
 
 
 def _default_device() -> Device:
-    """The device of jobs without a scope: a GPU if there is one and jobs may use it."""
+    """The device of jobs without a scope: a GPU if a GPU exists and jobs may use it."""
     return device("cuda" if _gpu_limit[0] and cuda.is_available() else "cpu")
 
 
@@ -181,7 +181,7 @@ def current_job(what: str) -> Job:
     """The job that is being traced.
 
     Raises:
-        CallError: there is none, which `what` needs.
+        CallError: there is no job, which `what` requires.
     """
     job = _current_job.get()
     if job is None:
@@ -254,7 +254,7 @@ def placement(device_tag: str, machine_device_ids: Any = "0:0", hierarchy: Any =
     present = cuda.device_count() if cuda.is_available() else 0
     if number >= present:
         raise CallError(
-            f"{asked}: expected one of the GPUs of this machine, it has {present or 'none'}; "
+            f"{asked}: expected one of the GPUs of this machine ({present or 'none'}); "
             'use flow.scope.placement("cpu", "0:0")'
         )
     return Placement(device("cuda", number))
@@ -283,7 +283,10 @@ def watch_diff(blob: Tensor, handler_or_prompt: Callable[[Any], None] | str) -> 
     """
     job, leaf = current_job("flow.watch_diff"), Leaf()
     if job.minimized:
-        raise fail("flow.watch_diff: expected it before minimize(loss), which computes the gradients; call it before")
+        raise fail(
+            "flow.watch_diff: expected it before minimize(loss), which computes the gradients; call "
+            "flow.watch_diff earlier"
+        )
     job.watch(blob, Watched(_handler(handler_or_prompt), leaf))
     builder = current_builder()
     builder.captures.leaves.append((builder.read(blob), leaf))  # type: ignore[attr-defined]

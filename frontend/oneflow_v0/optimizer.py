@@ -3,7 +3,7 @@
     schedule = flow.optimizer.PiecewiseConstantScheduler([100], [0.1, 0.01])
     flow.optimizer.SGD(schedule, momentum=0).minimize(loss)
 
-They are optimizers of `flow.optim` on the variables of the job, for the mean of the loss.
+These optimizers are those of `flow.optim` on the variables of the job, for the mean of the loss.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class JobOptimizer:
         """Updates the variables of the job, or the named ones, after each run, to minimize the mean of the loss.
 
         Raises:
-            CallError: there is no train job here, or it has no variables.
+            CallError: the call is outside of a train job, or the job has no variables.
         """
         job = current_job("minimize")
         if job.type != "train":
@@ -96,7 +96,7 @@ def PiecewiseConstantScheduler(boundaries: Sequence[int], values: Sequence[float
     """`values[0]` before run `boundaries[0]`, then `values[1]` before run `boundaries[1]`, and so on.
 
     Raises:
-        CallError: there is not one value more than boundaries.
+        CallError: the number of values is not the number of boundaries plus 1.
     """
     if len(values) != len(boundaries) + 1:
         raise CallError(f"expected {len(boundaries) + 1} values for {len(boundaries)} boundaries, got {len(values)}")

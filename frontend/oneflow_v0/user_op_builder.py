@@ -34,7 +34,7 @@ class UserOpConfBuilder:
         """Sets the operator.
 
         Raises:
-            CallError: there is no operator of this name.
+            CallError: no operator has this name.
         """
         try:
             record, self._renamed = find_operator(REGISTRY, op_type_name)
@@ -47,7 +47,7 @@ class UserOpConfBuilder:
         """Adds the tensors of an operand, as a list; further calls append to a variadic operand.
 
         Raises:
-            CallError: the operator has no such operand, or takes one tensor for it.
+            CallError: the operator has no such operand, or accepts one tensor for this operand.
         """
         arg = self._arg(name, self._record.signature.inputs, "operand")
         if not isinstance(tensors, (list, tuple)):
@@ -69,10 +69,10 @@ class UserOpConfBuilder:
         return self
 
     def Output(self, name: str, num: int = 1) -> UserOpConfBuilder:
-        """Asks for a result, or `num` tensors of it.
+        """Requests a result, or `num` tensors of a repeated result.
 
         Raises:
-            CallError: the operator has no such result, not so many tensors of it, or was asked for it before.
+            CallError: the operator has no such result, or fewer tensors of it, or the result was requested before.
         """
         if name in self._outputs:
             raise CallError(f"oneflow.{self._op}: expected Output({name!r}) once, got it twice")
@@ -96,7 +96,7 @@ class UserOpConfBuilder:
         return self
 
     def CheckAndComplete(self) -> UserOpConfBuilder:
-        """Checks the call as far as it is built.
+        """Checks the call in its present state.
 
         Raises:
             CallError: no operator is set, or an operand has not as many tensors as `InputSize` says.
@@ -137,7 +137,7 @@ class UserOpConfBuilder:
 
 
 class UserOp:
-    """A call of an operator: `InferAndTryRun` runs it, the other methods give its results."""
+    """A call of an operator: `InferAndTryRun` runs the call, the other methods return its results."""
 
     def __init__(
         self, op: str, operands: list[Any], attrs: dict[str, Any], outputs: dict[str, int], renamed: dict[str, str]
@@ -172,7 +172,7 @@ class UserOp:
         """The only result.
 
         Raises:
-            CallError: there are several.
+            CallError: the call has several results.
         """
         results = self.RemoteBlobList()
         if len(results) != 1:

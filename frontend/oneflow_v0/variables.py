@@ -2,7 +2,7 @@
 
     w = flow.get_variable("w", shape=(4, 2), initializer=flow.random_normal_initializer(stddev=0.1))
 
-A variable is an eager tensor with a name; it lives as long as the process.
+A variable is an eager tensor with a name; a variable lives as long as the process.
 """
 
 from __future__ import annotations
@@ -37,22 +37,22 @@ def get_variable(
     regularizer: None = None,
     trainable: bool = True,
 ) -> EagerTensor:
-    """The variable `name`, made by the first call; jobs that name the same variable share it.
+    """The variable `name`, made by the first call; jobs that name the same variable share the variable.
 
     Args:
         name: the name.
-        shape: the shape, which the first call has to give.
+        shape: the shape, required in the first call.
         dtype: the element type.
-        initializer: sets the first values, which are 0 without it.
-        regularizer: not supported; give the optimizer `weight_decay`.
-        trainable: whether optimizers update it.
+        initializer: sets the initial values, 0 by default.
+        regularizer: not supported; pass `weight_decay` to the optimizer.
+        trainable: whether optimizers update the variable.
 
     Raises:
         CallError: the variable has another shape or element type, or the call is not in a job.
     """
     job = current_job("flow.get_variable")
     if regularizer is not None:
-        raise CallError("flow.get_variable: expected no regularizer, got one; give the optimizer weight_decay")
+        raise CallError("flow.get_variable: expected no regularizer, got one; pass weight_decay to the optimizer")
     variable = _variables.get(name)
     if variable is None:
         if shape is None:
@@ -65,7 +65,8 @@ def get_variable(
         _variables[name] = variable
     if variable.dtype != dtype or (shape is not None and tuple(variable.shape) != tuple(shape)):
         raise CallError(
-            f"flow.get_variable: {name!r} is {variable.desc}, it was asked for as {tuple(shape or ())} {dtype}"
+            f"flow.get_variable: expected {variable.desc} for {name!r}, as in the first call, got "
+            f"{tuple(shape or ())} {dtype}"
         )
     job.variables[name] = variable
     return variable

@@ -15,7 +15,7 @@ from oneflow.frontend.optim.optimizer import CYCLED, Group, Optimizer, moments, 
 
 
 class SGD(Optimizer):
-    """Gradient descent: with `momentum` along a running mean, `nesterov` one step ahead of it.
+    """Gradient descent: with `momentum` along a running mean, `nesterov` one step ahead of the mean.
 
     `weight_decay` adds that much of the parameter to its gradient. Momentum starts as the first gradient, which
     `dampening` does not damp.
@@ -45,7 +45,7 @@ class SGD(Optimizer):
             raise ValueError("expected a momentum and no dampening for nesterov")
 
     def initial_state(self, p: EagerTensor, group: Group) -> dict[str, np.ndarray]:
-        """The momentum, if there is one."""
+        """The momentum, None without momentum."""
         return {"momentum_buffer": zeros(p)} if group["momentum"] else {}
 
     def call(self, p: EagerTensor, grad: Tensor, group: Group, state: dict[str, Any], rate: Tensor) -> Any:
@@ -77,12 +77,12 @@ class SGD(Optimizer):
         self._made.clear()
 
     def _is_first(self, momentum: EagerTensor) -> bool:
-        """Whether a momentum is the 0 that it was made as: no step was taken."""
+        """Whether a momentum is its initial 0: no step was taken."""
         return id(momentum) in self._made and momentum.variable.version == 0
 
 
 class Adaptive(Optimizer):
-    """An optimizer by running means of gradients and of something like their squares."""
+    """The base of optimizers with running means of gradients and of (functions of) their squares."""
 
     def __init__(
         self, params: Iterable[Any], lr: float, betas: tuple[float, float], eps: float, decay: float, **more: Any
@@ -95,7 +95,8 @@ class Adaptive(Optimizer):
 
 
 class Adam(Adaptive):
-    """Adam: the running mean of gradients over the root of that of their squares, both corrected for their start.
+    """Adam: the running mean of gradients over the root of the running mean of their squares, both with bias
+    correction.
 
     `weight_decay` adds that much of the parameter to its gradient. With `amsgrad` the largest mean square so far is
     taken. Without `do_bias_correction` the means are taken as they are.
@@ -217,7 +218,9 @@ class Adagrad(Optimizer):
 
 
 class Adadelta(Optimizer):
-    """Adadelta: gradients over the root of the running mean of their squares, times that of the changes before."""
+    """Adadelta: gradients over the root of the running mean of their squares, times the root of the running mean of
+    squared updates.
+    """
 
     operator = "adadelta_update"
 
@@ -281,7 +284,7 @@ class RMSprop(Optimizer):
             raise ValueError(f"expected alpha of at least 0, got {group['alpha']}")
 
     def initial_state(self, p: EagerTensor, group: Group) -> dict[str, np.ndarray]:
-        """The mean of squares, that of gradients and the momentum where they are needed, and the number of steps."""
+        """The mean of squares, the mean of gradients and the momentum where needed, and the number of steps."""
         wanted = {"square_avg": True, "grad_avg": group["centered"], "momentum_buffer": group["momentum"]}
         return {"step": no_steps(), **{name: zeros(p) for name, needed in wanted.items() if needed}}
 

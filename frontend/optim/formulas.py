@@ -20,7 +20,7 @@ def directed(grad: Any, group: Group) -> Any:
 
 
 def widened(p: Any, grad: Any, state: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
-    """A parameter, its gradient and its states in the type that they are computed in: 16-bit floats as f32."""
+    """A parameter, its gradient and its states in the type of the computation: 16-bit floats as f32."""
 
     def wide(x: Any) -> Any:
         return F.cast(x, x.dtype.accumulator) if x.dtype.is_float else x

@@ -1,6 +1,6 @@
 """Schedules of the learning rate: `step()` after each epoch or step sets `lr` of every group.
 
-The rate is a function of the number of steps taken, so a schedule that is restored goes on exactly.
+The rate is a function of the number of steps taken, so that a restored schedule continues exactly.
 """
 
 from __future__ import annotations
@@ -64,10 +64,10 @@ class ConstantLR(LRScheduler):
 
 
 class PolynomialLR(LRScheduler):
-    """From the first rate to `end_learning_rate`: (1 - steps / total_iters)^power of what is between is left.
+    """From the first rate to `end_learning_rate`: (1 - steps / total_iters)^power of the difference is left.
 
-    `decay_batch` is OneFlow's name of `total_iters`, with which `end_learning_rate` is 1e-4 where it is not given,
-    and else 0. With `cycle` the number of steps grows to the next multiple of `total_iters` whenever it is reached.
+    `decay_batch` is OneFlow's name of `total_iters`, with which the default of `end_learning_rate` is 1e-4,
+    and else 0. With `cycle` the number `total_iters` is rounded up to its next multiple when the steps reach it.
     """
 
     def __init__(
@@ -150,7 +150,7 @@ class CosineAnnealingLR(LRScheduler):
 
 
 class CosineDecayLR(LRScheduler):
-    """From the first rate to `alpha` times it in `decay_steps` steps along half a cosine, where it stays."""
+    """From the first rate to `alpha` times it in `decay_steps` steps along half a cosine, then constant."""
 
     def __init__(self, optimizer: Optimizer, decay_steps: int, alpha: float = 0.0, last_epoch: int = -1) -> None:
         self.decay_steps, self.alpha = counted(decay_steps, "decay_steps"), alpha
@@ -165,8 +165,8 @@ class CosineDecayLR(LRScheduler):
 class CosineAnnealingWarmRestarts(LRScheduler):
     """From the first rate to `eta_min` along half a cosine, repeatedly from the first rate.
 
-    That takes `T_0` steps, then `T_mult` times as many. The first rate is taken times `decay_rate` at each restart;
-    after `restart_limit` rounds, if that is not 0, the rate stays `eta_min`.
+    A cycle has `T_0` steps, the next cycle `T_mult` times as many. The first rate is multiplied by `decay_rate` at
+    each restart; after `restart_limit` rounds, if that is not 0, the rate stays `eta_min`.
     """
 
     def __init__(
@@ -196,10 +196,10 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
 
 class SequentialLR(LRScheduler):
-    """One schedule after the other: number i takes over after `milestones[i - 1]` steps.
+    """One schedule after the other: number i begins after `milestones[i - 1]` steps.
 
-    It begins from its own start, or where `interval_rescaling`, one flag or one for each milestone, is false, is as
-    far as if it had run from the first step.
+    A schedule begins from its own start. Where `interval_rescaling` (one flag, or one for each milestone) is false,
+    the schedule is as far as after a run from the first step.
     """
 
     def __init__(
@@ -231,7 +231,7 @@ class SequentialLR(LRScheduler):
 
 
 class ChainedScheduler(LRScheduler):
-    """Schedules at the same time: their factors of the first rate are multiplied; a `LambdaLR` begins anew."""
+    """Schedules at the same time: their factors of the first rate are multiplied; a `LambdaLR` restarts."""
 
     def __init__(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None) -> None:
         if not schedulers:
@@ -255,9 +255,9 @@ class ChainedScheduler(LRScheduler):
 class ReduceLROnPlateau:
     """The rate times `factor` when a measured value has not improved for more than `patience` steps.
 
-    `mode` is "min" or "max", what an improvement is; it has to be larger than `threshold`, a share ("rel") or an
-    amount ("abs"). For `cooldown` steps after a reduction nothing is counted. Rates stay above `min_lr`, one for all
-    groups or one for each.
+    `mode` is "min" or "max", the direction of improvement; an improvement is larger than `threshold`, a share ("rel")
+    or an amount ("abs"). For `cooldown` steps after a reduction nothing is counted. Rates stay above `min_lr`, one
+    for all groups or one for each.
     """
 
     def __init__(
@@ -282,7 +282,7 @@ class ReduceLROnPlateau:
         self.best, self.num_bad_epochs, self.cooldown_counter = math.inf if mode == "min" else -math.inf, 0, 0
 
     def step(self, metrics: Any) -> None:
-        """Takes note of a value, and reduces the rate if it is time."""
+        """Records a value, and reduces the rate after `patience` values without improvement."""
         value = float(metrics)
         if self._improves(value):
             self.best, self.num_bad_epochs = value, 0
@@ -313,17 +313,19 @@ class ReduceLROnPlateau:
     _last_lr = property(get_last_lr)
 
     def state_dict(self) -> dict[str, Any]:
-        """What `load_state_dict` needs to go on; the rates are in the optimizer's."""
+        """The state for `load_state_dict`; the rates are in the optimizer's state."""
         return {name: getattr(self, name) for name in ("best", "num_bad_epochs", "cooldown_counter")}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on from a state."""
+        """Restores a state."""
         for name in ("best", "num_bad_epochs", "cooldown_counter"):
             setattr(self, name, state[name])
 
 
 class LinearLR(LRScheduler):
-    """The first rate times a factor that goes evenly from `start_factor` to `end_factor` in `total_iters` steps."""
+    """The first rate times a factor that changes linearly from `start_factor` to `end_factor` in `total_iters`
+    steps.
+    """
 
     def __init__(
         self,
@@ -345,7 +347,7 @@ class LinearLR(LRScheduler):
 class WarmupLR(LRScheduler):
     """A warm-up of `warmup_iters` steps, then the first rate or another schedule.
 
-    `warmup_method` "linear" goes evenly from `warmup_factor` of the first rate to what the schedule has after
+    `warmup_method` "linear" goes linearly from `warmup_factor` of the first rate to the rate of the schedule after
     `warmup_iters` steps; "constant" stays at `warmup_factor` of the first rate. The schedule is as far then as if it
     had run from the first step; with `warmup_prefix` it begins from its own start, and the warm-up leads to the first
     rate.

@@ -5,7 +5,7 @@
 
 A step calls one `*_update` operator per parameter and writes the results in place. In a compiled function the
 learning rate is an input of every run, so that schedules work; other settings are constants of the program, which is
-compiled again when they change.
+compiled again after a change of these.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ Group = dict[str, Any]
 IMPLEMENTATION = {"foreach", "fused", "capturable", "differentiable", "decoupled_weight_decay", "contiguous_params"}
 #: Settings of groups that `clip_grad` reads.
 CLIPPING = {"clip_grad_max_norm", "clip_grad_norm_type"}
-#: Entries of a group that are not part of what a step computes.
+#: Entries of a group that are no constants of a step.
 RATES = ("params", "lr", "initial_lr")
-#: What says of a group that a schedule changes its momentum.
+#: The key of a group whose momentum a schedule changes.
 CYCLED = "cycled"
 
 
@@ -46,17 +46,17 @@ class Optimizer(Stateful):
     """The base of optimizers.
 
     Args:
-        params: tensors that require grad, or groups: dicts with `params` and numbers of their own.
-        defaults: the numbers of groups that do not have them.
+        params: tensors that require grad, or groups: dicts with `params` and their own numbers.
+        defaults: the default numbers of groups.
 
     Attributes:
         param_groups: the groups; `lr` and the other numbers may be changed between steps.
-        state: what is kept for each parameter, by its place in the order of all parameters.
+        state: the state of each parameter, by its position in the order of all parameters.
     """
 
     #: The operator that a step calls; "" where that is written out.
     operator = ""
-    #: The setting with the momentum, where a step asks for it at every run if a schedule changes it.
+    #: The setting with the momentum, which a step reads at every run if a schedule changes the momentum.
     cycles = ""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -77,7 +77,7 @@ class Optimizer(Stateful):
             self.add_param_group(group)
 
     def add_param_group(self, group: Mapping[str, Any]) -> None:
-        """Adds parameters with numbers of their own.
+        """Adds a group of parameters with its own numbers.
 
         Raises:
             ValueError: something is no leaf that requires grad, is there already, or a number is unknown or wrong.
@@ -123,7 +123,9 @@ class Optimizer(Stateful):
         raise NotImplementedError(f"expected {type(self).__name__} to have a method call")
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Updates every parameter that has a gradient; what `closure`, which computes the loss again, gives."""
+        """Updates every parameter that has a gradient; returns the result of `closure`, which computes the loss
+        again.
+        """
         loss = None
         if closure is not None:
             with enable_grad():
@@ -187,10 +189,10 @@ class Optimizer(Stateful):
         return distribute(kept, placement, nd if kept.shape == p.shape else broadcast(placement.mesh))
 
     def to_global(self, sbp: Any) -> None:
-        """Gives the states of global parameters the layout `sbp`, instead of that of their parameters.
+        """Sets the layout `sbp` for states of global parameters, in place of the layout of the parameters.
 
-        With states that are split each rank updates its share of the parameters, as ZeRO does. States that are there
-        already are laid out anew.
+        With split states, each rank updates its share of the parameters, as ZeRO does. States that are there
+        already are converted to the layout.
 
         Args:
             sbp: one SBP, or one for each axis of the mesh; parameters without dimensions keep theirs.
@@ -210,7 +212,7 @@ class Optimizer(Stateful):
                 clip_grad_norm_(group["params"], group["clip_grad_max_norm"], order, error_if_nonfinite)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forgets the gradients, or sets them to zero."""
+        """Removes the gradients, or sets the gradients to zero."""
         for p in self._all():
             if set_to_none or p.grad is None:
                 p.grad = None
@@ -224,7 +226,7 @@ class Optimizer(Stateful):
         return {"state": {n: dict(s) for n, s in self.state.items()}, "param_groups": groups}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Takes over what `state_dict` gave, of this class or of PyTorch's; tensors are copied.
+        """Loads a state from `state_dict` of this class or of PyTorch's; tensors are copied.
 
         Raises:
             ValueError: groups have other sizes or settings that this optimizer has not, or a tensor another shape.
@@ -252,7 +254,9 @@ class Optimizer(Stateful):
         return merged
 
     def _restored(self, n: int, p: EagerTensor, group: Group, loaded: Mapping[str, Any]) -> dict[str, EagerTensor]:
-        """What is kept for parameter `n`, in this class's order: given values, and first ones for what is missing."""
+        """The state of parameter `n`, in this class's order: the given values, and initial values for missing
+        entries.
+        """
         kept = self.initial_state(p, group)
         for name, first in kept.items():
             if loaded.get(name) is None:
@@ -293,7 +297,7 @@ def signed(group: Group) -> dict[str, float]:
 
 
 def zeros(p: EagerTensor) -> np.ndarray:
-    """Zeros like a parameter, one element in memory: they are written where they are to lie."""
+    """Zeros like a parameter, one element in memory: the step writes them in their layout."""
     return np.broadcast_to(np.zeros((), p.dtype.numpy), p.variable.handle.shape)
 
 
@@ -311,9 +315,9 @@ def corrections(steps: Any, group: Group) -> tuple[Tensor, Tensor]:
 def moments(
     group: Group, state: dict[str, Any], rate: Tensor, decay: str
 ) -> tuple[tuple[Any, ...], dict[str, float]]:
-    """What `adam_update` and `lamb_update` take alike: operands after the gradient, and attributes.
+    """The common arguments of `adam_update` and `lamb_update`: operands after the gradient, and attributes.
 
-    `decay` is the attribute that gets the group's weight decay.
+    `decay` is the attribute for the group's weight decay.
     """
     beta1, beta2 = group["betas"]
     numbers = {"beta1": beta1, "beta2": beta2, "epsilon": group["eps"], decay: group["weight_decay"], **signed(group)}

@@ -1,6 +1,6 @@
-"""Alias guards: captured tensors have to share memory as they did when the function was traced.
+"""Alias guards: the memory that captured tensors share must be that of the trace.
 
-A program is specialized to the way in which the tensors that it reads and updates share memory.
+A program is specialized to the aliasing among the tensors that the program reads and updates.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class GradientOf(EagerTensor):
 
     @property
     def view_meta(self) -> Any:
-        """How that tensor is a view of another, None where it is none."""
+        """The view of another tensor that the tensor is; None where the tensor is no view."""
         return self.present.view_meta
 
 
@@ -62,7 +62,7 @@ def is_root(tensor: Any) -> bool:
 
 
 class SpanCache(Generic[T]):
-    """What `compute` gives for the spans of tensors, computed again only when the memory of a tensor changes.
+    """The result of `compute` for the spans of tensors, computed again only when the memory of a tensor changes.
 
     Arrays are referenced weakly, so that the cache does not keep the memory of a tensor alive.
     """
@@ -103,7 +103,7 @@ class AliasGuard:
     """The guard that captured tensors have the types and leaves of the capture, and share memory in the same way.
 
     Attributes:
-        tensors: the captured tensors, with the `leaves` and `descs` that they had, in the same order.
+        tensors: the captured tensors, with their `leaves` and `descs` in the trace, in the same order.
         gradients: those of the tensors that are gradients of leaves.
     """
 
@@ -137,7 +137,7 @@ class AliasGuard:
         yield from {leaf or id(owner): t for t, leaf, owner in captured}.values()
 
     def covers_exactly(self, tensors: Sequence[EagerTensor]) -> bool:
-        """Whether the guard is about exactly these tensors, and none of them is a view."""
+        """Whether the guard is about exactly these tensors, and no tensor is a view."""
         return {id(t) for t in tensors} == self._owners.keys() and all(map(is_root, tensors))
 
     @property
@@ -147,7 +147,7 @@ class AliasGuard:
 
     @property
     def shares_memory_as_traced(self) -> bool:
-        """Whether the tensors share memory as they did when the function was traced."""
+        """Whether the tensors share the memory of the trace."""
         assert self._shared_pairs is not None
         return bool(self._shared_pairs() == self._expected_pairs)
 
@@ -188,7 +188,7 @@ class NoAliasCheck:
         number.
 
         Raises:
-            CallError: one of them shares memory with what is updated.
+            CallError: an argument shares memory with an updated tensor.
         """
         spans = self._spans()
         overlapping = [(number, region_in(a)) for number, a in enumerate(arrays) if spans.overlaps(span_of(a))]

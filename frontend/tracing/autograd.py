@@ -2,7 +2,7 @@
 
     step = flow.compile(flow.value_and_grad(loss, argnums=(0, 1)))
 
-The function is called once. In a trace its operators are noted on a tape, and their gradient slots build the
+The function is called once. In a trace its operators are recorded on a tape, and their gradient slots build the
 gradients afterwards: gradients are operators like any others, and can be differentiated again. In eager mode the tape
 of the tensors serves.
 """
@@ -59,9 +59,9 @@ def value_and_grad(fn: Function, argnums: int | Sequence[int] = 0) -> Function:
 
     Args:
         fn: a function of tensors that returns one tensor of floats with one element.
-        argnums: the positions of the arguments to differentiate by, negative ones from the end; several give a tuple
-            of gradients. An argument may be a list, tuple or dict of tensors: its gradient has the same structure,
-            with None for whatever is no tensor of floats.
+        argnums: the positions of the arguments to differentiate by, negative positions count from the end; several
+            positions give a tuple of gradients. An argument may be a list, tuple or dict of tensors: its gradient has
+            the same structure, with None for leaves that are no tensors of floats.
 
     Raises:
         OneFlowError: when called: `fn` returns something else, an argument has no floats, or an operator on the way
@@ -91,8 +91,8 @@ def value_and_grad(fn: Function, argnums: int | Sequence[int] = 0) -> Function:
 def vjp(fn: Function, *primals: Any) -> tuple[Any, Function]:
     """The result of `fn(*primals)`, and the function from cotangents of the result to the gradients by `primals`.
 
-    Cotangents have the structure of the result; None stands for zeros, and for what is no tensor of floats. The
-    gradients are a tuple, or one gradient for one primal.
+    Cotangents have the structure of the result; None stands for zeros, and for leaves that are no tensors of floats.
+    The gradients are a tuple, or one gradient for one primal.
 
     Raises:
         OneFlowError: a primal has no floats, or the function is called with cotangents of other types.
@@ -116,18 +116,19 @@ def vjp(fn: Function, *primals: Any) -> tuple[Any, Function]:
 
 
 def jvp(fn: Function, primals: Any, tangents: Any) -> tuple[Any, Any]:
-    """The result of `fn(*primals)`, and its change as `primals` change by `tangents`, which have their structure.
+    """The result of `fn(*primals)`, and its tangent for the `tangents` of the primals, which have the structure of
+    the primals.
 
-    The change is computed by reverse mode twice: the gradient is linear in its cotangents, and the adjoint of that
-    map gives the tangent. None stands for the tangent of what is no tensor of floats.
+    The tangent is computed by reverse mode twice: the gradient is linear in its cotangents, and the adjoint of that
+    map gives the tangent. None stands for the tangent of a leaf that is no tensor of floats.
 
     Args:
         fn: a function of tensors.
         primals: its arguments as a tuple or list; a tensor or array is the only one.
-        tangents: their changes, given likewise.
+        tangents: their tangents, of the same structure.
 
     Raises:
-        CallError: `fn` takes another number of arguments.
+        CallError: `fn` has another number of parameters.
         OneFlowError: tangents have other types than primals, or an operator has no second derivative.
     """
     primals, tangents = _one_or_more(primals), _one_or_more(tangents)
@@ -165,7 +166,7 @@ def checkpoint(
 ) -> Any:
     """The function `fn`, computed again for its gradient, so that its intermediate results are not kept until then.
 
-    With further arguments it is called with them at once, as PyTorch's `checkpoint` is. `use_reentrant` and
+    With further arguments the function is called at once, like PyTorch's `checkpoint`. `use_reentrant` and
     `preserve_rng_state` are taken for programs of PyTorch: random numbers are the same when they are computed again.
     """
 
@@ -186,7 +187,7 @@ def checkpoint(
 
 
 def _non_negative(name: str, count: int, argnums: Sequence[int]) -> list[int]:
-    """Positions of arguments with negative ones counted from the end.
+    """Positions of arguments; negative positions count from the end.
 
     Raises:
         OneFlowError: one is no position.
@@ -201,7 +202,7 @@ def _non_negative(name: str, count: int, argnums: Sequence[int]) -> list[int]:
 
 
 class _Inputs:
-    """Arguments as tensors of their own, so that other uses of the same tensors are constants of the function."""
+    """Arguments as new tensors, so that other uses of the same tensors are constants of the function."""
 
     def __init__(self, name: str, args: Sequence[Any], numbers: Sequence[int]) -> None:
         self.level = level()
@@ -257,7 +258,9 @@ def _builder() -> TraceBuilder:
 
 @contextmanager
 def _recording() -> Iterator[list[Entry]]:
-    """A tape of what is built within; in eager mode an unused one, as tensors know what made them."""
+    """A context with a tape of its calls; in eager mode the tape is unused, since tensors refer to their
+    producers.
+    """
     builder, tape = current_builder(), list[Entry]()
     if not isinstance(builder, TraceBuilder):
         with deeper():

@@ -1,4 +1,6 @@
-"""What can be compiled: functions, methods, partial functions, objects with `__call__`; all others are refused."""
+"""Callables that can be compiled: functions, methods, partial functions, objects with `__call__`; all others are
+refused.
+"""
 
 from __future__ import annotations
 
@@ -17,17 +19,17 @@ from oneflow.frontend.core.errors import CallError, user_location
 
 @dataclass(frozen=True)
 class Callee:
-    """A function that is compiled, and how it becomes a method: `kind` is None, staticmethod or classmethod."""
+    """A compiled function and its kind of method: `kind` is None, staticmethod or classmethod."""
 
     function: Callable[..., Any]
     kind: type | None = None
 
     @classmethod
     def of(cls, fn: Any) -> Callee:
-        """What `fn` calls.
+        """The function that `fn` calls.
 
         Raises:
-            CallError: it is nothing that is called with tensors and returns them; the message says what to pass.
+            CallError: `fn` is no function from tensors to tensors; the message states what to pass.
         """
         kind = type(fn) if isinstance(fn, (staticmethod, classmethod)) else None
         function = fn.__func__ if kind else fn
@@ -35,11 +37,14 @@ class Callee:
             raise CallError(f"expected a function of tensors, got {function!r}")
         if inspect.isclass(function):
             name = function.__name__
-            raise CallError(f"expected a function of tensors, got the class {name}; pass an object or a method of it")
+            raise CallError(
+                f"expected a function of tensors, got the class {name}; pass an object or a method of the class"
+            )
         if isinstance(function, np.ufunc):
             name = function.__name__
             raise CallError(
-                f"expected a function of tensors, NumPy's {name} takes arrays; write flow.{name} or its like"
+                f"expected a function of tensors, got NumPy's {name}, a function of arrays; write flow.{name} or a "
+                f"similar function"
             )
         called = function if inspect.isroutine(function) else type(function).__call__
         for refused, what in _REFUSED.items():
@@ -50,12 +55,12 @@ class Callee:
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """The name of the function."""
         return _name(self.function)
 
     @property
     def awaits_self(self) -> bool:
-        """Whether the first parameter is what a method is called on, by its name."""
+        """Whether the first parameter has the name `self` or `cls`."""
         first = next(iter(inspect.signature(self.function).parameters), "")
         return self.kind is classmethod or (first in ("self", "cls") and not hasattr(self.function, "__self__"))
 
@@ -65,7 +70,9 @@ class Callee:
         return f"{self.name} (compiled)"
 
     def bound(self, instance: Any, owner: type | None, own: Any, make: Callable[..., Any]) -> Any:
-        """`own`, compiled by `make` for what it is a method of; kept there, so that programs live as long."""
+        """The compiled method `own` of an object, made by `make`; stored on the object, so that programs live as long
+        as the object.
+        """
         target = owner if self.kind is classmethod else instance
         if target is None or self.kind is staticmethod:
             return own
@@ -78,7 +85,7 @@ class Callee:
 
 @dataclass(frozen=True)
 class CompiledMethod:
-    """What was compiled for a method of `target`; copies and pickles of the target have nothing of it."""
+    """The compiled methods of `target`, which copies and pickles of the target do not contain."""
 
     target: Any = None
     own: Any = None
@@ -89,12 +96,12 @@ class CompiledMethod:
 
 
 def value_key(value: Any) -> Any:
-    """What tells one plain value from another: 1, 1.0 and True differ, and -0.0 from 0.0; NaN is itself."""
+    """The key of a plain value: 1, 1.0 and True have different keys, and so do -0.0 and 0.0; NaN equals NaN."""
     return type(value), repr(value) if isinstance(value, float) else value
 
 
 def settings_of(fn: Callable[..., Any]) -> dict[str, Any]:
-    """What tells apart the numbers, strings and flags of the object that a method is of, or that is called."""
+    """The key of the numbers, strings and flags of the object of a method, or of a called object."""
     owner = owner_of(fn)
     if inspect.isfunction(owner) or inspect.isclass(owner) or inspect.ismodule(owner):
         return {}
@@ -102,17 +109,17 @@ def settings_of(fn: Callable[..., Any]) -> dict[str, Any]:
 
 
 def filled(arguments: inspect.BoundArguments, values: dict[str, Any]) -> inspect.BoundArguments:
-    """The same arguments with other values; those of the caller stay as they are."""
+    """The same arguments with other values; the caller's arguments do not change."""
     return inspect.BoundArguments(arguments.signature, OrderedDict(arguments.arguments | values))
 
 
 def owner_of(fn: Callable[..., Any]) -> Any:
-    """The object that a method is of, or what is called."""
+    """The object of a method, or the called object."""
     return getattr(fn, "__self__", fn)
 
 
 def simple_attributes(owner: Any) -> dict[str, Any]:
-    """The numbers, strings and flags of an object as it is read: its own, and those that its classes give."""
+    """The numbers, strings and flags of an object: its own attributes, and those of its classes."""
     names = {name: None for base in reversed(type(owner).__mro__) for name, v in vars(base).items() if _is_simple(v)}
     names |= {name: None for name, v in getattr(owner, "__dict__", {}).items() if _is_simple(v)}
     values = {name: getattr(owner, name, None) for name in names if not name.startswith("__")}
@@ -130,9 +137,9 @@ def _store(target: Any, key: str, value: Any) -> None:
         target.__dict__[key] = value
 
 
-#: Functions that return something else than what they compute.
+#: Functions that do not return their computed value.
 _REFUSED: dict[Callable[[Any], bool], str] = {
-    inspect.iscoroutinefunction: "a coroutine; compile the function that it awaits",
+    inspect.iscoroutinefunction: "a coroutine; compile the awaited function",
     inspect.isasyncgenfunction: "a generator; return the tensors, as a list",
     inspect.isgeneratorfunction: "a generator; return the tensors, as a list",
 }
@@ -158,7 +165,7 @@ def bind(fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) ->
     """Arguments under the names of `fn`'s parameters, defaults filled in.
 
     Raises:
-        CallError: they do not fit its parameters.
+        CallError: the arguments do not fit the parameters.
     """
     signature = inspect.signature(fn)
     try:

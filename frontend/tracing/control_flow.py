@@ -42,8 +42,8 @@ Function = Callable[..., Any]
 class BodyTracer(TraceBuilder):
     """Records the calls of a function that is a body.
 
-    What the function reads from outside becomes a further argument; `captured` are these values of the trace around
-    it, in order. `is_repeated` says that the body may run several times.
+    Values from outside become further arguments; `captured` are these values of the enclosing trace,
+    in order. `is_repeated` says that the body may run several times.
     """
 
     def __init__(self, outer: TraceBuilder, what: str, is_repeated: bool) -> None:
@@ -81,7 +81,7 @@ class BodyTracer(TraceBuilder):
     def _check(self, op: Call) -> None:
         if self.is_repeated and "random" in op.record.traits:
             raise fail(
-                f"{self.what}: oneflow.{op.record.name} would give the same numbers in every step; draw the numbers "
+                f"{self.what}: oneflow.{op.record.name} would draw the same numbers in every step; draw the numbers "
                 "of all steps before, and pass them in as a sequence"
             )
         if not op.record.pure:
@@ -131,7 +131,7 @@ class BodyTracer(TraceBuilder):
         """Gives a tensor of the function a new value.
 
         Raises:
-            TraceError: it is an argument, or from outside.
+            TraceError: the tensor is an argument, or from outside.
         """
         is_own = not isinstance(tensor, EagerTensor) and tensor.builder is self
         if not is_own or any(tensor is x for x in self.arguments):
@@ -155,12 +155,14 @@ class BodyTracer(TraceBuilder):
         return self.outer.add_placement(placement)
 
     def _refuse(self, *args: Any, **kwargs: Any) -> Any:
-        raise fail(f"{self.what}: gradients of leaves and hooks have no place in a body; call flow.grad in it")
+        raise fail(
+            f"{self.what}: gradients of leaves and hooks are not supported in a body; call flow.grad in the body"
+        )
 
     backward = get_grad = set_grad = hooks_of = _refuse
 
     def body(self, values: Sequence[Value]) -> Body:
-        """The body that gives `values`."""
+        """The body with the results `values`."""
         return self.recorder.body(values)
 
 
@@ -177,7 +179,7 @@ def _tensors(value: Any) -> tuple[list[Tensor], Tree]:
 
 
 def _expect_states(what: str, tree: Tree, states: Sequence[Tensor], after: Tree, values: Sequence[Any]) -> None:
-    """Checks that a function gives states of the structure and the types of those before."""
+    """Checks that a function returns states of the same structure and types."""
     if after != tree:
         names = [list(t.paths()) for t in (tree, after)]
         raise fail(f"{what}: expected states of the structure {names[0]}, got {names[1]}")
@@ -185,7 +187,8 @@ def _expect_states(what: str, tree: Tree, states: Sequence[Tensor], after: Tree,
         got = None if value is None else value.desc
         if got != state.desc:
             raise fail(
-                f"{what}: expected state {path or 0} to stay {state.desc}, got {got}; cast it, or the first one"
+                f"{what}: expected state {path or 0} to stay {state.desc}, got {got}; cast the new state or the "
+                f"initial state"
             )
 
 
@@ -193,17 +196,18 @@ def scan(f: Function, init: Any, xs: Any = None, length: int | None = None, reve
     """Runs `state, y = f(state, x)` for each element of `xs` along dimension 0.
 
     Args:
-        f: takes the state and an element; gives the next state, of the same structure and types, and a result.
+        f: maps the state and an element to the next state, of the same structure and types, and a result.
         init: the first state: a tensor, or nested lists, tuples and dicts of tensors.
-        xs: tensors of one size along dimension 0, nested likewise; None with `length`: `f` is called with None.
+        xs: tensors of one size along dimension 0, nested in lists, tuples and dicts; None with `length`: `f` is
+            called with None.
         length: the number of steps, where `xs` has no tensors.
-        reverse: whether the last element comes first; results have the positions of their elements.
+        reverse: whether the loop starts from the last element; results have the positions of their elements.
 
     Returns:
         The last state, and the results of all steps, stacked along dimension 0; None where a result is None.
 
     Raises:
-        OneFlowError: sizes differ, or `f` gives a state of another type.
+        OneFlowError: sizes differ, or `f` returns a state of another type.
     """
     what = "flow.scan"
     states, state_tree = _tensors(init)
@@ -241,7 +245,7 @@ def _pair(what: str, returned: Any) -> tuple[Any, Any]:
 
 
 def _step_count(what: str, sequences: Sequence[Tensor], length: int | None) -> int | None:
-    """The number of steps; None where it is dynamic."""
+    """The number of steps; None where the number is dynamic."""
     if any(s.rank == 0 for s in sequences):
         raise fail(f"{what}: expected sequences with a dimension for the steps, got a tensor without dimensions")
     sizes = {(s.desc.shape or ())[0] for s in sequences} | ({length} if length is not None else set())
@@ -256,7 +260,10 @@ def _eager_scan(
     f: Function, state: Any, sequences: Sequence[Tensor], tree: Tree | None, steps: int | None, reverse: bool
 ) -> tuple[Any, Any]:
     if not steps:
-        raise fail("flow.scan: expected at least one step; what no step gives has a type in compiled functions alone")
+        raise fail(
+            "flow.scan: expected at least one step, got none; results of no step have a type only in compiled "
+            "functions"
+        )
     parts = [_elements(x) for x in sequences]
     results: list[list[Any]] = []
     before, structure = flatten(state)
@@ -280,7 +287,7 @@ def _elements(x: Tensor) -> Sequence[Tensor]:
 def run_steps(step: Function, states: Sequence[Any], xs: Any, reverse: bool = False) -> tuple[Any, Sequence[Any]]:
     """Runs `states = step(states, x)` for each element of `xs`: the first state after every step, the last states.
 
-    `xs` is a tensor, or nested lists, tuples and dicts of tensors. The steps are one `scan` where they can be, else a
+    `xs` is a tensor, or nested lists, tuples and dicts of tensors. The steps are one `scan` where possible, else a
     Python loop: in eager mode, and where the first step changes the types of states, as in automatic mixed precision.
     Steps of a static number over tensors of dynamic sizes are a loop too, so that one program serves all sizes.
     """
@@ -311,17 +318,17 @@ def _with_output(states: Sequence[Any]) -> tuple[Any, Any]:
 
 
 def while_loop(cond: Function, body: Function, state: Any) -> Any:
-    """Runs `state = body(state)` as long as `cond(state)` holds, and gives the last state.
+    """Runs `state = body(state)` as long as `cond(state)` holds, and returns the last state.
 
     Args:
-        cond: gives one truth value, as a tensor of one element.
-        body: gives the next state, of the same structure and types.
+        cond: returns one truth value, as a tensor of one element.
+        body: returns the next state, of the same structure and types.
         state: the first state: a tensor, or nested lists, tuples and dicts of tensors.
 
     In a compiled function no gradient flows through the loop, since the number of steps is not known before.
 
     Raises:
-        OneFlowError: `body` gives a state of another type, or `cond` no truth value.
+        OneFlowError: `body` returns a state of another type, or `cond` no truth value.
     """
     what = "flow.while_loop"
     states, tree = _tensors(state)
@@ -350,7 +357,7 @@ def _arguments(tracer: BodyTracer, tree: Tree, states: Sequence[Tensor], capture
 
 
 def _extended(body: Body, later: BodyTracer, earlier: BodyTracer) -> Body:
-    """A body that also takes what a body that was traced later captured."""
+    """A body with the additional captured values of a body that was traced later."""
     return body.with_inputs(v.desc for v in later.captured[len(earlier.captured) :])
 
 
@@ -369,11 +376,12 @@ def cond(pred: Any, true_fn: Function, false_fn: Function, *operands: Any) -> An
     Args:
         pred: a truth value; a tensor of one element makes both functions parts of a compiled function.
         true_fn: a function of tensors.
-        false_fn: one that gives the same structure and types.
-        operands: what both are called with: tensors, nested lists, tuples and dicts of tensors, and anything else.
+        false_fn: a function that returns the same structure and types.
+        operands: the arguments of both functions: tensors, nested lists, tuples and dicts of tensors, and other
+            values.
 
     Raises:
-        OneFlowError: the functions give different types, or `pred` is no truth value.
+        OneFlowError: the functions return different types, or `pred` is no truth value.
     """
     what, builder = "flow.cond", current_builder()
     if isinstance(pred, (bool, np.bool_)):
@@ -404,14 +412,14 @@ def cond(pred: Any, true_fn: Function, false_fn: Function, *operands: Any) -> An
 
 
 def _expect_same(what: str, trees: Sequence[Tree], values: Sequence[Sequence[Any]]) -> None:
-    """Checks that both functions give the same types."""
+    """Checks that both functions return the same types."""
     if trees[0] != trees[1]:
         names = [list(t.paths()) for t in trees]
-        raise fail(f"{what}: expected both functions to give the same structure, got {names[0]} and {names[1]}")
+        raise fail(f"{what}: expected both functions to return the same structure, got {names[0]} and {names[1]}")
     for path, one, other in zip(trees[0].paths(), *values, strict=True):
         descs = [None if v is None else v.desc for v in (one, other)]
         if descs[0] != descs[1]:
             raise fail(
-                f"{what}: expected both functions to give the same types, got {descs[0]} and {descs[1]} for result "
+                f"{what}: expected both functions to return the same types, got {descs[0]} and {descs[1]} for result "
                 f"{path or 0}; cast one"
             )

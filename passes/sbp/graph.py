@@ -1,6 +1,6 @@
 """The graph of a function for SBP inference: nodes that produce and use tensors, with candidate signatures.
 
-Arguments and returned values are nodes as well. A `tensor.cast` to a less specific type is its operand. Constants,
+Arguments and returned values are nodes too. A `tensor.cast` to a less specific type is its operand. Constants,
 control flow and calls have repeated tensors; calls of annotated functions the layouts of these.
 """
 
@@ -59,7 +59,7 @@ def width_of(desc: TensorDesc) -> int:
 
 @dataclass(eq=False)
 class Choices:
-    """What nodes of equal calls share: the signatures, and the multiply-adds of the logical call.
+    """The data that nodes of equal calls share: the signatures, and the multiply-adds of the logical call.
 
     An operator with bodies has its own: `found` are the signatures for operands in some layouts, and `moved` the
     microseconds of transfers in the bodies.
@@ -75,7 +75,7 @@ class Choices:
 class Node:
     """An operator, an argument (`role` "argument"), a returned value ("result"), or other code ("fixed").
 
-    A tensor that goes to another placement has a node with the role "sent" in the graph of its source, which has the
+    A tensor that moves to another placement has a node with the role "sent" in the graph of its source, which has the
     `crossing`, and one with the role "received" in the graph of the target.
     """
 
@@ -89,7 +89,7 @@ class Node:
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """The name in messages."""
         return self.op.name if self.role in ("operator", "fixed") else self.role
 
     def __str__(self) -> str:
@@ -105,10 +105,10 @@ class Graph:
     tensors: dict[ir.Value, Tensor] = field(default_factory=dict)
 
     def tensor(self, op: ir.Operation, number: int) -> Tensor:
-        """The tensor that an operation takes.
+        """The tensor of an operand.
 
         Raises:
-            PassError: it is produced further down in the text, in another block.
+            PassError: the operand is produced later in the text, in another block.
         """
         tensor = self.tensors.get(op.operands[number])
         if tensor is None:
@@ -126,7 +126,7 @@ class Graph:
 
 
 def static_desc(value: ir.Value) -> TensorDesc | None:
-    """The description of a tensor; None for what is no tensor of OneFlow's.
+    """The description of a tensor; None for a value that is no tensor of OneFlow's.
 
     Raises:
         PassError: its shape is not static.
@@ -190,7 +190,7 @@ class GraphReader:
             notes.expect_layout(nd, desc, self.mesh, what, op.location)
 
     def _value_choices(self, desc: TensorDesc, nd: NdSbp | None, produced: bool) -> Choices:
-        """Signatures of a node with one tensor, which it produces or takes."""
+        """Signatures of a node with one tensor, a result or an operand."""
         key = (desc, nd, produced)
         if key not in self._layout_choices:
             layouts = value_layouts(desc, self.mesh) if nd is None else [nd]
@@ -325,7 +325,7 @@ class GraphReader:
 
 
 def cast_layout(op: ir.Operation, registry: Registry) -> NdSbp:
-    """The layout that a `hierarchical_parallel_cast` gives."""
+    """The result layout of a `hierarchical_parallel_cast`."""
     nd: NdSbp = dialect.read_attributes(op, dialect.record_of(op, registry))["nd_sbp"]
     return nd
 
@@ -346,7 +346,7 @@ def block_arguments(op: ir.Operation, skipped: int = 0) -> Iterator[ir.Value]:
 
 
 def operations_in(function: Function) -> list[ir.Operation]:
-    """Everything in a function in program order, an operation before what is in its regions."""
+    """All operations of a function in program order, an operation before its regions."""
     return gather(function.op, order=ir.WalkOrder.PRE_ORDER)[1:]
 
 

@@ -48,7 +48,7 @@ class ThreadTransport(Transport):
             yield list(self._rendezvous.slots)
             self._rendezvous.barrier.wait()
         except threading.BrokenBarrierError:
-            raise WorldError("another rank has failed, or does not come") from None
+            raise WorldError("another rank has failed, or does not reach this collective") from None
 
     def all_reduce(self, source: Array, target: Array, reduce: str = "sum") -> None:
         """The sum, in the order of the ranks, or the maximum."""

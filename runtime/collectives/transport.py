@@ -38,7 +38,7 @@ class Transport(ABC):
     """The collectives of one rank within a group whose members are numbered from 0; all members call the same method.
 
     Arrays are flat and contiguous. Arrays of a device transport are in device memory: nothing but `copy`, `clear`,
-    `fetch` and `store` may access their elements.
+    `fetch` and `store` may access the elements.
 
     Attributes:
         sums_16_bit: whether 16-bit floats are added as they are.
@@ -137,7 +137,7 @@ class World(ABC):
             WorldError: this process runs several ranks.
         """
         raise WorldError(
-            f"expected a process for each of the {self.size} ranks on GPUs; run them with mpirun -n {self.size}"
+            f"expected a process for each of the {self.size} ranks on GPUs; run the script with mpirun -n {self.size}"
             f" or oneflow-run --nproc {self.size}"
         )
 
@@ -146,7 +146,9 @@ class World(ABC):
         """The texts of all ranks; all ranks of this process have the same text. `why` names the step in messages."""
 
     def step(self, rank: int, number: int, text: str, count: int = 1) -> AbstractContextManager[None]:
-        """Notes that `rank` is at a step, the last of `count`; the watchdog names the step if it does not return."""
+        """Notes that `rank` is at a step, the last of `count`; the watchdog names the step if the step does not
+        return.
+        """
         return nullcontext()
 
     def agree(self, what: str, text: str) -> None:

@@ -69,7 +69,7 @@ class Watchdog:
         message = reported(self.folder)
         shutil.rmtree(self.folder, ignore_errors=True)
         if message and self.launcher is not None:
-            os.close(sys.stderr.fileno())  # the launcher waits until all writers have closed it
+            os.close(sys.stderr.fileno())  # the launcher waits until all writers have closed the stream
             select.select([self.launcher], [], [], REPORT_TIMEOUT)
             print(message, file=self.stream, flush=True)
 
@@ -112,7 +112,7 @@ class Watchdog:
 
 
 def launcher_of(process: int) -> int | None:
-    """The process id of the launcher of a process; None if it does not run on this node."""
+    """The process id of the launcher of a process; None if the launcher does not run on this node."""
     while process > 1:
         here = Path(f"/proc/{process}")
         try:
@@ -125,7 +125,7 @@ def launcher_of(process: int) -> int | None:
 
 
 def stream_of(launcher: int | None) -> TextIO | None:
-    """The standard error stream of a launcher; None if it cannot be opened.
+    """The standard error stream of a launcher; None if the stream cannot be opened.
 
     Output of ranks goes through the launcher, which stops to forward it when a rank dies.
     """
@@ -158,7 +158,7 @@ def report(folder: Path, message: str, stream: TextIO, is_deferred: bool = False
 
 
 def reported(folder: Path) -> str | None:
-    """The reported message, if there is one."""
+    """The reported message; empty without a message."""
     try:
         return (folder / "said").read_text(encoding="utf-8")
     except OSError:

@@ -57,9 +57,9 @@ class Memory(Owner):
     def __del__(self, driver: Any = driver, at_exit: Any = driver.AT_EXIT) -> None:
         try:
             pool = self.pool if self.pool is not None and len(self.pool.addresses) < MAX_FREE_BLOCKS else None
-            # Most results of eager mode take this way, which calls no driver.
+            # Most results of eager mode take this path, which calls no driver function.
             is_plain = pool is None and self.is_recyclable and not self.users
-            if is_plain and self.stream.cache_if_room(self.address, self.size):
+            if is_plain and self.stream.cache_if_space(self.address, self.size):
                 return
             if self.users or pool is None:
                 with driver.within(self.stream.device.context):

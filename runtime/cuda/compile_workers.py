@@ -129,7 +129,7 @@ class CompileWorkers:
         return self._submitted[key]
 
     def cancel_except(self, wanted: Collection[Source]) -> None:
-        """Cancels waiting kernels that are not among the wanted ones."""
+        """Cancels waiting kernels that are not among the wanted kernels."""
         kept = {source.meaning for source in wanted}
         for key in self._submitted.keys() - kept:
             if self._submitted[key].cancel():
@@ -179,7 +179,7 @@ def _start_parent(arch: str, connections: Sequence[Connection]) -> subprocess.Po
 
 
 def serve() -> None:
-    """Forks the workers and waits for them. What Triton prints goes to standard error."""
+    """Forks the workers and waits for them. The output of Triton is written to standard error."""
     os.dup2(2, 1)
     with contextlib.suppress(CompileError):
         compile_source(FIRST, sys.argv[2])

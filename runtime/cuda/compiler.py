@@ -25,7 +25,7 @@ from oneflow.runtime.cuda.tensor_maps import TensorMap, lift, settled
 FIRST = Source("first", (("p0", "*fp32"),), "1", ("tl.store(p0, 1.0)",), warps=1, preamble=preamble(()))
 #: Held while Python parses: before Python 3.13 the recursion depth of the parser is shared between threads.
 _parser_lock = threading.Lock()
-#: What an error about a missing Triton says.
+#: The text of the error for a missing Triton.
 HINT = "expected the package triton (pip install 'oneflow-mlir[gpu]')"
 
 
@@ -113,7 +113,7 @@ def compile_source(source: Source, arch: str = "sm_90") -> Binary:
 
 
 def _root(error: BaseException) -> BaseException:
-    """The first cause of an error. Errors of Triton say where the fault is; their causes say what it is."""
+    """The first cause of an error. Errors of Triton state the position of the fault; their causes state the fault."""
     return error if error.__cause__ is None else _root(error.__cause__)
 
 

@@ -60,7 +60,7 @@ class Direct(Recorder):
         return memory.address
 
     def donated(self, number: int, argument: int, size: int, shape: tuple[int, ...]) -> int:
-        """Memory of a result. Donation is not used here: the result gets memory of its own."""
+        """Memory of a result. Donation is not used here: the result gets its own memory."""
         return self.result(number, size, shape)
 
     def read(self, address: int, offset: int, element: str) -> Any:

@@ -33,8 +33,8 @@ class OutOfMemoryError(CudaError, MemoryError):
     """The device has less memory than requested."""
 
 
-#: What fails where memory is freed while the process ends: the context, or modules, may be gone. A method `__del__`
-#: takes it as a default, since the names of modules may be gone too.
+#: The exceptions where memory is freed while the process ends: the context, or modules, may be gone. A method
+#: `__del__` has this tuple as a default argument, since the names of modules may be gone too.
 AT_EXIT = (CudaError, AttributeError, TypeError)
 
 
@@ -53,7 +53,7 @@ def _library() -> Any:
 
 
 def call(name: str, *arguments: Any) -> Any:
-    """Calls a driver function; returns what it gives besides the status: nothing, a value, or a tuple.
+    """Calls a driver function; returns its results besides the status: None, a value, or a tuple.
 
     Raises:
         OutOfMemoryError: the device has no more memory.
@@ -170,7 +170,7 @@ def device(number: int = 0) -> Device:
     """A device by number.
 
     Raises:
-        CudaError: there is no such device.
+        CudaError: the device does not exist.
     """
     opened = _devices.get(number)
     if opened is None:

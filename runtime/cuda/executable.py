@@ -61,7 +61,7 @@ def compile_cuda(
 
     Raises:
         CompileError: Triton is missing or refuses a kernel.
-        CudaError: there is no such device.
+        CudaError: the device does not exist.
         PassError: a pass failed.
         ValueError: the module has no such function.
     """
@@ -301,7 +301,7 @@ class CudaExecutable:
         self.last_run = ReplayCache(steps, addresses, kept, arrays, stream) if replays else None
 
     def _results(self, steps: Steps, arguments: Sequence[CudaArray], stream: Stream) -> list[CudaArray]:
-        """The result arrays, in memory of their own or of donated arguments."""
+        """The result arrays, in their own memory or that of donated arguments."""
         check = None if self.failure_words is None else self.check
         for array in map(arguments.__getitem__, steps.donated_arguments):
             array.check = check

@@ -1,7 +1,7 @@
-"""The replay cache: what an executable on a device keeps of its last run.
+"""The replay cache: the data of the last run that an executable on a device keeps.
 
 Most arguments of a training step (parameters, optimizer states) are the same arrays in every run. Where the same
-objects are passed again, their addresses are known and they are not checked. Other arguments are checked, and results
+objects are passed again, their addresses are known and checks are skipped. Other arguments are checked, and results
 get memory.
 """
 
@@ -22,13 +22,13 @@ from oneflow.runtime.spans import Spans, overlapping_pairs
 
 #: Turns arguments, with their numbers, into arrays on a stream.
 Transfer = Callable[[Iterable[tuple[int, Any]], Stream], list[CudaArray]]
-#: Arguments by number, held weakly: a tensor that the user drops gives up its memory.
+#: Arguments by number, held weakly: a tensor that the user drops releases its memory.
 Kept = dict[int, weakref.ref[Any]]
 
 
 def kept_arguments(arrays: Sequence[Any], arguments: Sequence[CudaArray], stream: Stream) -> Kept:
-    """The arguments that need no check when they are passed again: arrays that are already on the device and stream,
-    and numbers, as long as they keep their value.
+    """The arguments that need no check in later calls: arrays that are already on the device and stream,
+    and numbers, as long as their values are equal.
     """
     pairs = enumerate(zip(arrays, arguments, strict=True))
     return {n: weakref.ref(v) for n, (v, a) in pairs if (v is a and a.stream is stream) or is_number(v)}

@@ -35,7 +35,7 @@ REUSE_DISTANCE = 8
 MAX_STAGED_BYTES = 1 << 16
 #: A region that every external kernel writes: collectives have to run in the same order on all ranks.
 EXTERNAL_ORDER = -1
-#: Stands for the absence of a command.
+#: No command.
 NO_COMMAND = -1
 
 
@@ -273,7 +273,7 @@ class Recorder:
         """Checks that two sizes are equal.
 
         Raises:
-            SizeError: they are not.
+            SizeError: the sizes differ.
         """
         if got != wanted:
             raise size_error(self.program.sites[site], got, wanted)
@@ -282,7 +282,7 @@ class Recorder:
         """Checks that a position is within a tensor.
 
         Raises:
-            PositionError: it does not.
+            PositionError: the position is outside of the tensor.
         """
         if not 0 <= got < wanted:
             raise position_error(self.program.sites[site], got, wanted)
@@ -406,7 +406,7 @@ class History:
         self.starts, self.writers, self.readers = [0], [NO_COMMAND], [frozenset[int]()]
 
     def touch(self, number: int, start: int, end: int, write: bool) -> set[int]:
-        """Notes an access of a command; returns the commands that it has to wait for."""
+        """Records an access of a command; returns the commands that it has to wait for."""
         parts = slice(self._cut(start), self._cut(end))
         waits = set(self.writers[parts])
         if not write:

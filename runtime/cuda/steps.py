@@ -48,7 +48,7 @@ MAX_INSTANCES = 2
 ExternalCall = Callable[[int, Sequence[int], Any], None]
 #: Indices in the list of addresses of a run: that of the workspace, and that of the first argument.
 WORKSPACE, ARGUMENTS = 2, 3
-#: The indices of the regions of which there is one each.
+#: The indices of single regions.
 SINGLE_REGIONS = {"absolute": 0, "temporary": 0, "failure": 1, "workspace": WORKSPACE}
 
 
@@ -162,7 +162,9 @@ class FillStep:
 
 
 class ExternalStep:
-    """An external kernel that `call` enqueues on a stream; `is_captured` tells whether it becomes a graph node."""
+    """An external kernel that `call` enqueues on a stream; `is_captured` says whether the kernel becomes a graph
+    node.
+    """
 
     def __init__(self, command: External, call: ExternalCall, is_captured: bool = False) -> None:
         self.command, self.is_captured = command, is_captured

@@ -82,7 +82,7 @@ class Stream:
         except driver.OutOfMemoryError:
             clear_result_pools(self.device)
             free_cached(self.device)
-            driver.wait()  # memory freed on other streams is available once they have got to the free
+            driver.wait()  # memory freed on other streams is available once these streams have reached the free
             return driver.allocate(size, self.handle)
 
     def cached_bytes(self) -> int:
@@ -101,7 +101,7 @@ class Stream:
             self._cached_bytes -= size
             return address
 
-    def cache_if_room(self, address: int, size: int) -> bool:
+    def cache_if_space(self, address: int, size: int) -> bool:
         """Caches a block that only work of this stream uses, if no other block has to be freed for it."""
         with self._cache_lock:
             if self._cached_bytes + size > self.max_cached_bytes:
@@ -119,7 +119,7 @@ class Stream:
             driver.free(address, self.handle)
             return
         with self._cache_lock:
-            while not self.cache_if_room(address, size):
+            while not self.cache_if_space(address, size):
                 self._evict_oldest(driver)
 
     def free_cached(self, driver: Any = driver) -> None:
@@ -235,7 +235,7 @@ class ResultPool:
             self.known.add(self)
 
     def take(self) -> int | None:
-        """A free block; None if there is none. Another thread may clear the pool at the same time."""
+        """A free block; None if no block is free. Another thread may clear the pool at the same time."""
         try:
             return self.addresses.pop()
         except IndexError:

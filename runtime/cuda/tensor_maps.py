@@ -3,7 +3,7 @@
     block5 = tl.make_tensor_descriptor(p0, [8192, 768], [768, 1], [128, 64])   ->   a parameter block5
 
 A program that makes its own descriptors waits for each of them before its first load. The host makes a descriptor
-anew only if the tensor has another address. Descriptors with sizes that only a run knows stay in the kernel.
+again only if the tensor has another address. Descriptors with sizes that only a run knows stay in the kernel.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ DescribedTensor = tuple[int, int, tuple[int, ...], tuple[int, ...]]
 def lift(source: Source, capability: int) -> tuple[Source, list[DescribedTensor]]:
     """The kernel with its descriptors as parameters after the others, in order, and the tensors that these describe.
 
-    A GPU below `MIN_CAPABILITY` has no tensor maps: its kernel stays as it is.
+    A GPU below `MIN_CAPABILITY` has no tensor maps: its kernel is not changed.
     """
     if capability < MIN_CAPABILITY or not source.descriptors:
         return source, []

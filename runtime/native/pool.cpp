@@ -133,7 +133,7 @@ class Pool {
 std::atomic<Pool *> the_pool{nullptr};
 thread_local bool inside = false;
 
-// Threads do not survive a fork: the child starts a pool of its own.
+// Threads do not survive a fork: the child starts its own pool.
 void forget_pool() { the_pool.store(nullptr); }
 
 Pool &pool() {

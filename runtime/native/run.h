@@ -43,7 +43,7 @@ std::jmp_buf *&landing();
 /// Jumps from compiled code to the innermost `land` of this thread. Frames in between must not own resources.
 [[noreturn]] void leave();
 
-/// Calls `code`; returns false if `leave` ended it.
+/// Calls `code`; returns false if `leave` ended the call.
 template <class Code>
 bool land(const Code &code) {
   std::jmp_buf here;

@@ -19,7 +19,8 @@ from oneflow.dialect.external import ExternalKernel, as_array, python_kernel
 from oneflow.dialect.record import Call
 from oneflow.runtime.user_ops.tensors import named_tensors
 
-#: The number of bytes of a red zone, whose values are random: no constant that a kernel writes is taken for them.
+#: The number of bytes of a red zone, whose values are random: no constant that a kernel writes equals these values by
+#: accident.
 RED_ZONE = 1 << 22
 #: Tensors begin at multiples of this.
 ALIGNMENT = 64
@@ -61,7 +62,7 @@ def _run(call: Callable[[Any], None], op: Call, names: Sequence[str], buffers: A
             _check_written(written, begin, names[number])
             array[...] = written
         elif not np.array_equal(array, written):
-            raise ValueError(f"its kernel wrote its input {names[number]}; give what is written as an output")
+            raise ValueError(f"its kernel wrote its input {names[number]}; declare the written tensor as an output")
 
 
 def _check_red_zones(memory: np.ndarray, places: Sequence[tuple[int, int]], names: Sequence[str]) -> None:
@@ -74,7 +75,9 @@ def _check_red_zones(memory: np.ndarray, places: Sequence[tuple[int, int]], name
 
 
 def _check_written(result: np.ndarray, begin: int, name: str) -> None:
-    """Refuses results of which words are as they were: a kernel that writes them would do so once in 2 ** 64."""
+    """Refuses results with unchanged words: a kernel that writes all words leaves a word unchanged once in 2 **
+    64.
+    """
     size = result.size // 8 * 8
     kept = result[:size].view(np.uint64) == _pattern(begin, begin + size).view(np.uint64)
     if kept.any():
@@ -95,7 +98,7 @@ def _pattern(begin: int, end: int) -> np.ndarray:
 
 
 def _place(at: int, places: Sequence[tuple[int, int]], names: Sequence[str]) -> str:
-    """Where a byte lies, told by the nearest tensor."""
+    """The position of a byte, relative to the nearest tensor."""
     distances = [(b - at, f"{b - at} bytes before the begin of {n}, which has {e - b} bytes") if at < b else
              (at - e, f"{at - e} bytes after the end of {n}, which has {e - b} bytes")
              for (b, e), n in zip(places, names, strict=True)]  # fmt: skip

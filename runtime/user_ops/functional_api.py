@@ -4,7 +4,7 @@
       signature: "Tensor (Tensor x, Float alpha=0.1, *, Bool inplace=False) => Leaky"
       bind_python: True
 
-A signature may be a list of them; calls convert the first that fits. `Int32List[2]` takes one number for both,
+A signature may be a list of overloads; calls convert the first that fits. `Int32List[2]` takes one number for both,
 `=None` makes a parameter optional, what follows `*` is given by name, and `TensorTuple[a, b]` names the results. A
 signature with a type that has no meaning here (`REFUSED_TYPES`, `REFUSED_RETURNS`) is read; no call fits it.
 """
@@ -329,7 +329,7 @@ def parse_constant(text: str, name: str, where: str) -> Any:
     """The value of the default of `name`: a number, a text, True, None, or a data type such as kFloat.
 
     Raises:
-        FunctionalApiError: it is none of these.
+        FunctionalApiError: the value is none of these.
     """
     if text in _CONSTANTS:
         return _CONSTANTS[text]

@@ -85,7 +85,7 @@ def call_function(ops: Builder, name: str, arguments: Sequence[Argument]) -> lis
     """Calls the function that a library has registered under `name`; its operators are built with `ops`.
 
     Raises:
-        OperatorError: there is no such function, its parameters differ, or it fails.
+        OperatorError: there is no such function, its parameters differ, or the function fails.
     """
     session = _Session(ops)
     encoded = [argument.encode(session) for argument in arguments]

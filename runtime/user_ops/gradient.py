@@ -27,7 +27,9 @@ def gradient_rule(rules: LibraryRules) -> Callable[..., dict[str, Any]]:
         described = Call(op.record, _descriptions(op.inputs), op.attrs, _descriptions(op.outputs))
         programs = run_for_sizes(described, lambda call: rules.ask("gradient", call))
         if any(json.dumps(p) != json.dumps(programs[0]) for p in programs):
-            raise op.error("the gradient function needs static shapes: what it builds depends on the sizes")
+            raise op.error(
+                "the gradient function needs static shapes: the operations that it builds depend on the sizes"
+            )
         for note in programs[0]["notes"]:
             warnings.warn(f"{op.record.name}: in its gradient function {note}", stacklevel=2)
         emitter = _Emitter(ops, op, cotangents, {o["name"]: o for o in programs[0]["ops"]})
@@ -85,7 +87,7 @@ class _Emitter:
         built = self.built.get(name, {}).get(part)
         if built is None:
             raise self.op.error(
-                f"the gradient function uses the tensor {tensor!r}, which nothing gives; take names from "
+                f"the gradient function uses the tensor {tensor!r}, which no operation defines; use names from "
                 "FwOp().input, FwOp().output, FwOp().output_grad or GetOp(..).output"
             )
         return built
@@ -95,7 +97,7 @@ class _Emitter:
         if name in self.in_progress:
             circle = " -> ".join([*self.in_progress[self.in_progress.index(name) :], name])
             raise self.op.error(
-                f"the gradient function's operations need their own results: {circle}; bind a tensor that is there "
+                f"the gradient function's operations need their own results: {circle}; bind a tensor that exists "
                 "before them"
             )
         self.in_progress.append(name)

@@ -94,7 +94,7 @@ def _register(described: Sequence[Mapping[str, Any]], registry: Registry, file: 
 
 
 def _add(record: Operator, registry: Registry) -> Operator:
-    """Adds a record; it may replace a declared one.
+    """Adds a record; the record may replace a declared record.
 
     Raises:
         SignatureError: the name is taken, or the declaration differs.

@@ -37,7 +37,7 @@ def kind_of(code: int) -> AttrKind:
     """The attribute kind with number `code` in OneFlow.
 
     Raises:
-        ValueError: there is no such kind.
+        ValueError: the kind is unknown.
     """
     if code not in KIND_CODES:
         raise ValueError(f"expected a kind of attribute such as kAtInt32, got the number {code}, which is none")
@@ -91,7 +91,7 @@ def encode_value(name: str, kind: str, value: AttrValue) -> AttrStruct:
     """An attribute value for the framework.
 
     Raises:
-        ValueError: a string has a NUL character, which would end it in C++.
+        ValueError: a string has a NUL character, which would end the string in C++.
     """
     items = list(value) if kind == "shape" or kind.startswith("list_") else [value]
     ints: list[int] = []

@@ -26,7 +26,7 @@ def call_by_name(
     """The results of the operator `name` on the operands `inputs`, by name; `outputs` says how many of each.
 
     Raises:
-        OperatorError: the operator, an operand or a result does not exist, or it does not allow the call.
+        OperatorError: the operator, an operand or a result does not exist, or the operator does not allow the call.
     """
     record, renamed = find_operator(ops.registry, name)
     check_names(record, "operand", inputs, [a.name for a in record.signature.inputs])
@@ -41,7 +41,7 @@ def find_operator(registry: Registry, name: str) -> tuple[Operator, dict[str, st
     """The operator of a name or older name, and the current names of its results by older name.
 
     Raises:
-        OperatorError: there is no such operator.
+        OperatorError: the operator does not exist.
     """
     now, renamed = (name, {}) if name in registry else OLDER_NAMES.get(name, (operation_name(name), {}))
     if now not in registry:
@@ -66,7 +66,7 @@ def count_attributes(record: Operator, outputs: Mapping[str, int]) -> dict[str, 
     """The attributes that ask for `outputs[name]` tensors of each result.
 
     Raises:
-        OperatorError: there is no such result, or not so many tensors of it.
+        OperatorError: the result does not exist, or has fewer tensors.
     """
     check_names(record, "result", outputs, [a.name for a in record.signature.outputs])
     counts = {}
@@ -84,7 +84,7 @@ def name_results(record: Operator, results: Sequence[Any], outputs: Mapping[str,
     """Results in order under their names.
 
     Raises:
-        OperatorError: there are not as many as `outputs` says.
+        OperatorError: their number differs from `outputs`.
     """
     names = [a.name for a in record.signature.outputs]
     sizes = [outputs[name] for name in names] if all(name in outputs for name in names) else None
@@ -96,7 +96,7 @@ def name_results(record: Operator, results: Sequence[Any], outputs: Mapping[str,
 
 
 def _operand(values: tuple[Value, ...], is_variadic: bool) -> Any:
-    """Operands as builders take them; too many for a single one stay together and are refused there."""
+    """Operands as builders take them; surplus operands of a single name stay together and are refused later."""
     return values if is_variadic or len(values) > 1 else values[0] if values else None
 
 
@@ -104,7 +104,7 @@ def check_names(record: Operator, what: str, names: Iterable[str], known: Sequen
     """Checks that a record has operands or results of these names.
 
     Raises:
-        OperatorError: it has not.
+        OperatorError: a name is unknown.
     """
     for name in names:
         if name not in known:

@@ -41,7 +41,7 @@ class Counts:
         return 0 if self.optional else self.min_count
 
     def check(self, count: int, op: Call) -> int:
-        """Returns `count` if it is allowed.
+        """Returns `count` if the count is allowed.
 
         Raises:
             OperatorError: `count` is not allowed.
@@ -141,7 +141,7 @@ class LibraryRules:
         return [_nd_signature(tensors, op) for tensors in signatures]
 
     def nd_sbp_infer(self, op: Call, mesh: Mesh, products: Sequence[NdSignature]) -> list[NdSignature]:
-        """The signatures on a mesh that the infer function gives for the operands of `products`.
+        """The signatures on a mesh that the infer function returns for the operands of `products`.
 
         Raises:
             OperatorError: the function fails, or says nothing of a tensor.
@@ -162,7 +162,7 @@ class LibraryRules:
         return int(self.ask("complexity", op))
 
     def kernel(self, op: Call) -> ExternalKernel:
-        """The kernel that matches a call, with a state of its own.
+        """The kernel that matches a call, with its own state.
 
         Raises:
             OperatorError: no kernel matches; the message lists each kernel and its failed condition.
@@ -170,7 +170,7 @@ class LibraryRules:
         return self._create(op, marshal.CPU)
 
     def device_kernel(self, op: Call) -> ExternalKernel | None:
-        """The kernel that matches a call on a CUDA device; None if there is none."""
+        """The kernel that matches a call on a CUDA device; None if no kernel matches."""
         on_device = framework.ask("kernel_matches", ctypes.byref(self.encode(op, marshal.CUDA)), failure=op.error)
         return self._create(op, marshal.CUDA) if on_device else None
 

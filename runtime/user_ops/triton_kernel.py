@@ -41,8 +41,8 @@ INTERPRETER = "oneflow.testing.triton_interpreter"
 class TritonKernel:
     """A kernel in Triton: the source, the grid and the compilation parameters.
 
-    On a CUDA device it is one launch of the program. On the host it runs in the interpreter of Triton, which is slow;
-    an operator can have another `kernel` for the host and this one as `triton`.
+    On a CUDA device the kernel is one launch of the program. On the host the kernel runs in the interpreter of
+    Triton, which is slow; an operator can have another `kernel` for the host and this kernel as `triton`.
     """
 
     text: str
@@ -113,12 +113,12 @@ class TritonKernel:
 def triton_kernel(
     function: str | Callable[..., Any], *helpers: str | Callable[..., Any], grid: str, warps: int = 4, stages: int = 3
 ) -> TritonKernel:
-    """A function of Triton as a kernel of an operator: the function or its text, and those that it calls.
+    """A function of Triton as a kernel of an operator: the function or its text, and the functions that it calls.
 
     Args:
-        function: what every program runs; it may use `tl` and `helpers` alone.
+        function: the function of a program; the function may use only `tl` and `helpers`.
         helpers: further functions.
-        grid: how many programs there are, an expression over what parameters may be: `"cdiv(x_size, BLOCK)"`.
+        grid: the number of programs, an expression over possible parameters: `"cdiv(x_size, BLOCK)"`.
         warps: warps of a program.
         stages: stages of pipelined loops.
 
@@ -144,7 +144,7 @@ def _interpret(source: Source, count: int, buffers: Any, stream: Any) -> None:
 
 
 def _element(desc: TensorDesc) -> str:
-    """The element type as kernels see it: bools and bytes are i8."""
+    """The element type in kernels: bools and bytes are i8."""
     return "i8" if desc.dtype.bits <= 8 else desc.dtype.mlir
 
 

@@ -1,7 +1,8 @@
-"""The interpreter of graphs: it calls the builder of each node, in eager mode or while a function is traced.
+"""The interpreter of graphs: the interpreter calls the builder of each node, in eager mode or while a function is
+traced.
 
 A value is a tensor, an array of the host (constants, shapes), a list (a sequence), `Codes` (a tensor of a small
-type), or None (what is left out, or an empty optional).
+type), or None (an omitted operand, or an empty optional).
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from oneflow.frontend.importers.onnx.types import NUMBERS, SMALL, Codes
 
 #: Attributes of the first operator sets that say nothing about results.
 _IGNORED = frozenset({"consumed_inputs"})
-#: What builders raise on operands that do not fit.
+#: The exceptions of builders on incompatible operands.
 _REFUSALS = (
     OneFlowError, ValueError, TypeError, IndexError, KeyError, OverflowError, ZeroDivisionError, NotImplementedError,
     MemoryError,
@@ -51,16 +52,16 @@ class Scope:
     depth: int = 0
 
     def find(self, name: str) -> tuple[Any, frozenset[str]]:
-        """A value and its sources, in this scope or one around it."""
+        """A value and its sources, in this scope or an enclosing scope."""
         scope: Scope | None = self
         while scope is not None:
             if name in scope.values:
                 return scope.values[name], scope.sources.get(name, frozenset())
             scope = scope.outer
-        raise OnnxError(f"the value {name!r} is read before a node gives it")
+        raise OnnxError(f"the value {name!r} is read before its definition")
 
     def inner(self) -> Scope:
-        """A scope for a graph inside, which sees this one."""
+        """A scope for an inner graph, which sees this scope."""
         return self._child(self)
 
     def separate(self) -> Scope:
@@ -79,7 +80,7 @@ class Interpreter:
     """Runs the graphs of a model.
 
     Args:
-        model: what is run.
+        model: the model to run.
         state: tensors in place of constants, by the identity of their arrays.
     """
 
@@ -120,7 +121,7 @@ class Interpreter:
         """A value as a tensor.
 
         Raises:
-            OnnxError: it is none, or has a type that the operator does not take.
+            OnnxError: the value is no tensor, or has a type that the operator does not accept.
         """
         if isinstance(value, Tensor):
             return value
@@ -176,7 +177,7 @@ class Interpreter:
         return fold(node.op, operands, dict(node.attributes))
 
     def _operands(self, row: Builder, current: CurrentNode, operands: Sequence[Any]) -> list[Any]:
-        """Operands as the builder takes them."""
+        """Operands in the form of the builder's parameters."""
         names = list(row.operands)
         if row.variadic:
             names += [names[-1]] * (len(operands) - len(names))
@@ -198,7 +199,7 @@ class Interpreter:
         return entries
 
     def _attributes(self, row: Builder, current: CurrentNode) -> dict[str, Any]:
-        """Attributes as the builder takes them.
+        """Attributes in the form of the builder's parameters.
 
         Raises:
             OnnxError: it does not know one, or needs another.
@@ -242,7 +243,7 @@ class Interpreter:
 
 @dataclass
 class CurrentNode:
-    """The node that is built: what a builder with a parameter `node` may ask."""
+    """The node that is being built, for builders with a parameter `node`."""
 
     interpreter: Interpreter
     proto: Node
@@ -282,7 +283,7 @@ class CurrentNode:
         return self.array_of(value, f"{name!r} ({self.proto})", self.scope.find(name)[1])
 
     def array_of(self, value: Any, what: str, sources: frozenset[str] | None = None) -> np.ndarray:
-        """A value as an array of the host; `sources` are the inputs of the model that it follows from.
+        """A value as an array of the host; `sources` are the inputs of the model that the value follows from.
 
         Raises:
             ValueNeeded: it is computed in a trace.
@@ -350,7 +351,7 @@ def bound(graph: Graph, attributes: Mapping[str, Any]) -> Graph:
 
 
 def _type_of(value: Any) -> TypeProto | None:
-    """The type of a value as a function of the standard asks for it."""
+    """The type of a value in the form of the standard's functions."""
     if value is None:
         return None
     if isinstance(value, list):

@@ -21,7 +21,7 @@ from oneflow.frontend.importers.onnx.graph import Function, Graph, Input, Model,
 from oneflow.frontend.importers.onnx.table import DOMAINS
 from oneflow.frontend.importers.onnx.types import NAMES, spelled
 
-#: The most elements that a sparse constant may have when it is written out.
+#: The most elements that a sparse constant may have in dense form.
 _MOST_SPARSE = 2**28
 #: The most nodes of a model whose functions are expanded, and graphs and functions inside each other.
 _MOST_NODES, MOST_DEPTH = 2**20, 64
@@ -32,11 +32,11 @@ def read_model(source: Any) -> Model:
     """The model in a file, in bytes or in a `ModelProto`.
 
     Raises:
-        OnnxError: it is malformed, or newer than the operator sets that are known.
+        OnnxError: the model is malformed, or newer than the known operator sets.
     """
     proto, folder = _proto(source)
     if not proto.HasField("graph"):
-        raise OnnxError("expected an ONNX model with a graph; this one has none: is the file an ONNX model?")
+        raise OnnxError("expected an ONNX model with a graph, got a model without graph: is the file an ONNX model?")
     if not proto.graph.output:
         raise OnnxError(f"expected a model with results, got the graph {proto.graph.name!r} without any")
     opsets = _opsets(proto.opset_import)
@@ -123,7 +123,7 @@ class _Reader:
         self._folder, self._opsets = folder, opsets
 
     def function(self, proto: FunctionProto) -> Function:
-        """A function, with the operator sets that it names."""
+        """A function, with its operator sets."""
         own = _Reader(self._folder, {**self._opsets, **_opsets(proto.opset_import)})
         inputs = tuple(map(Input, proto.input))
         known = {name for name in proto.input if name}
@@ -134,7 +134,7 @@ class _Reader:
         return Function(Graph(proto.name, inputs, outputs, nodes, {}), defaults)
 
     def graph(self, proto: GraphProto, outer: frozenset[str]) -> Graph:
-        """A graph, which may read the names `outer` of the graphs around it."""
+        """A graph, which may read the names `outer` of the enclosing graphs."""
         what = f"the graph {proto.name!r}"
         _expect_different([t.name for t in proto.initializer], f"constants of {what}")
         _expect_different([v.name for v in proto.input], f"inputs of {what}")
@@ -149,10 +149,10 @@ class _Reader:
         return Graph(proto.name, inputs, outputs, nodes, constants, proto if outer else None)
 
     def _nodes(self, protos: Iterable[NodeProto], known: set[str], what: str, own: Iterable[str]) -> tuple[Node, ...]:
-        """Nodes; adds what they give to the names that are known. `own` are the graph's inputs and constants.
+        """Nodes; adds the names of their results to the known names. `own` are the graph's inputs and constants.
 
         Raises:
-            OnnxError: one reads what no earlier one gives, or two give the same.
+            OnnxError: a node reads an undefined name, or two nodes define the same name.
         """
         nodes, available = [], set(own)
         for proto in protos:
@@ -160,7 +160,7 @@ class _Reader:
             for name in node.inputs:
                 if name and name not in known:
                     raise OnnxError(
-                        f"{node} in {what} reads {name!r}, which no input, constant or earlier node gives: "
+                        f"{node} in {what} reads {name!r}, which no input, constant or earlier node defines: "
                         "expected nodes in the order of their results, without a cycle"
                     )
             for name in filter(None, node.outputs):
@@ -280,7 +280,7 @@ def _inside(folder: Path, location: str, what: str) -> Path:
     """The file of an array.
 
     Raises:
-        OnnxError: it is none, or not in the folder of the model.
+        OnnxError: the path is no file, or not in the folder of the model.
     """
     root, file = folder.resolve(), (folder / location).resolve()
     if not location or not file.is_relative_to(root) or Path(location).is_absolute():
@@ -302,7 +302,7 @@ def _input(proto: Any) -> Input:
 
 
 def _dimension(proto: Any) -> int | str | None:
-    """A size; some exporters write dynamic ones as -1."""
+    """A size; some exporters write dynamic sizes as -1."""
     if proto.HasField("dim_value"):
         return int(proto.dim_value) if proto.dim_value >= 0 else None
     return str(proto.dim_param) or None
@@ -317,7 +317,7 @@ def _expect_different(names: Sequence[str], what: str) -> None:
 def _expect_known(outputs: Iterable[Input], known: Iterable[str], what: str) -> None:
     for output in outputs:
         if output.name not in known:
-            raise OnnxError(f"{what} returns {output.name!r}, which no input, constant or node gives")
+            raise OnnxError(f"{what} returns {output.name!r}, which no input, constant or node defines")
 
 
 def function_of(source: FunctionProto | bytes, version: int) -> Function:

@@ -4,7 +4,7 @@
     def _leaky_relu(x, *, alpha=0.01):
         return F.leaky_relu(x, alpha)
 
-Parameters by position are operands: tensors, or None where a model leaves one out. Those named in `known` are arrays
+Parameters by position are operands: tensors, or None for an omitted operand. Operands named in `known` are arrays
 of the host: shapes and positions follow from them. Parameters by keyword are attributes. An attribute of an older
 version that is an operand today (`axes`) is passed as that operand. `node` is the node itself. A tuple is several
 results.
@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-#: The default domain, and what other names it goes by.
+#: The default domain, and its other names.
 DOMAINS = {"ai.onnx": ""}
 
 
@@ -27,13 +27,13 @@ class Builder:
 
     Attributes:
         operands: the names of parameters by position.
-        variadic: whether the last of these takes all further operands.
+        variadic: whether the last parameter takes all further operands.
         required: how many of these have no default.
         known: operands that are passed as arrays of the host.
         attributes: the names of parameters by keyword.
         mandatory: those that have no default.
         raw: whether operands are passed as they are: lists, tensors of small types, arrays of the host.
-        renamed: operands by the names of the attributes that they were.
+        renamed: operands that were attributes, by the attribute names.
     """
 
     function: Callable[..., Any]
@@ -75,7 +75,7 @@ def builder(
 
 
 def rows(functions: dict[str, Callable[..., Any]], since: int = 1) -> None:
-    """Adds functions that take operands alone."""
+    """Adds functions of operands without attributes."""
     for name, function in functions.items():
         builder(name, since)(function)
 
@@ -99,7 +99,7 @@ def _row(
 
 
 def find_builder(domain: str, name: str, version: int) -> Builder | None:
-    """The row of an operator for a version of its operator set; None where there is none."""
+    """The row of an operator for a version of its operator set; None without a row."""
     fitting = [r for r in _TABLE.get((DOMAINS.get(domain, domain), name), ()) if r.since <= version]
     return fitting[-1] if fitting else None
 

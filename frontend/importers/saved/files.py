@@ -18,7 +18,8 @@ from oneflow.frontend.methods.methods import to
 from oneflow.frontend.nn.graph import Graph
 from oneflow.frontend.nn.module import Module
 
-#: What a folder of OneFlow has: a pickle whose tensors are in folders, or the mark of a finished snapshot.
+#: The files by which a folder of OneFlow is recognized: a pickle whose tensors are in folders, or the mark of a
+#: finished snapshot.
 PICKLE, SNAPSHOT = "pickled_data", "snapshot_done"
 #: How a pickle begins, and an archive of `torch.save`.
 _PICKLED, _ARCHIVED = b"\x80", b"PK"
@@ -33,7 +34,7 @@ def save(value: Any, path: str | os.PathLike[str]) -> None:
     writes them (`load_graph`).
 
     Raises:
-        TypeError: something in it is none of these.
+        TypeError: the object contains a value of another type.
         SavedError: the graph has not been called, or trains.
     """
     if isinstance(value, Graph):
@@ -43,9 +44,9 @@ def save(value: Any, path: str | os.PathLike[str]) -> None:
 
 
 def load(path: str | os.PathLike[str], map_location: Any = None) -> Any:
-    """The contents of a file that `save` wrote, of another safetensors file, or of what OneFlow's `save` wrote.
+    """The contents of a file that `save` wrote, of another safetensors file, or of the output of OneFlow's `save`.
 
-    OneFlow's files are pickles, which are read without running anything in them, and folders: graphs (see
+    OneFlow's files are pickles, which are read without running code, and folders: graphs (see
     `load_graph`), pickles whose tensors are in folders, and snapshots of variables, which are dicts by name. Files of
     `torch.save` are read where PyTorch is installed.
 
@@ -54,9 +55,9 @@ def load(path: str | os.PathLike[str], map_location: Any = None) -> Any:
         map_location: the device of the tensors, or a function of a tensor and the device where it was ("cpu").
 
     Raises:
-        FileNotFoundError: there is no such file.
-        IsADirectoryError: it is a folder of another kind.
-        ValueError: it is no such file, is malformed, or was cut off.
+        FileNotFoundError: the file does not exist.
+        IsADirectoryError: the path is a folder of another kind.
+        ValueError: the file is of another kind, malformed, or truncated.
     """
     path = Path(path)
     content = _load_folder(path) if path.is_dir() else _load_file(path)

@@ -25,7 +25,7 @@ from oneflow.frontend.eager.tape import no_grad
 from oneflow.frontend.eager.tensor import wrapped
 from oneflow.frontend.importers.torch.exchange import to_array, to_tensor
 from oneflow.frontend.importers.torch.graph import Graph
-from oneflow.frontend.methods import inplace, methods  # noqa: F401  gives tensors their methods
+from oneflow.frontend.methods import inplace, methods  # noqa: F401  adds the methods of tensors
 from oneflow.frontend.nn.module import Module, Parameter, SignatureOf
 from oneflow.frontend.tracing.trace import trace
 
@@ -45,7 +45,7 @@ def from_torch(
     Args:
         model: a module, or an exported program, which needs no further arguments.
         args, kwargs: example arguments; sizes of 2 and more may be dynamic.
-        dynamic_shapes: the dynamic dimensions, as `torch.export.export` takes them.
+        dynamic_shapes: the dynamic dimensions, in the form of `torch.export.export`.
 
     Raises:
         CallError: the model is neither.
@@ -70,7 +70,7 @@ def read_torch(path: str) -> TorchModule:
         if not zipfile.is_zipfile(path):
             raise ValueError("another kind of file" if Path(path).is_file() else "no file")
         exported = torch.export.load(path)
-    except Exception as error:  # what PyTorch raises for a broken file is not documented
+    except Exception as error:  # PyTorch does not document its exceptions for broken files
         text = " ".join(str(error).split())[:200]
         raise CallError(f"cannot read {path}: expected a file of torch.export.save, got {text}") from None
     return TorchModule(exported)
@@ -79,8 +79,10 @@ def read_torch(path: str) -> TorchModule:
 class TorchModule(Module):
     """An exported program as a module, whose parameters and buffers have PyTorch's names and share its memory.
 
-    A call takes and gives what the model does: tensors of PyTorch, arrays of NumPy, or tensors of this library, which
-    record gradients. It is compiled once for all dynamic sizes. Inside a traced function it is a part of the trace.
+    A call has the arguments and results of the model: tensors of PyTorch, arrays of NumPy, or tensors of this
+        library, which
+    record gradients. The call is compiled once for all dynamic sizes. Inside a traced function it is a part of the
+    trace.
     """
 
     def __init__(self, exported: ExportedProgram) -> None:
@@ -107,7 +109,7 @@ class TorchModule(Module):
 
     @property
     def _inputs(self) -> Iterator[tuple[InputKind, str, Any]]:
-        """The inputs of the graph: what each is, the name of its state, and the input."""
+        """The inputs of the graph: its kind, the name of its state, and the input."""
         specs = self._exported.graph_signature.input_specs
         return ((s.kind, s.target, source) for s, source in zip(specs, self._graph.inputs, strict=True))
 
@@ -131,7 +133,7 @@ class TorchModule(Module):
         return pytree.tree_unflatten(results, self._exported.call_spec.out_spec)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """What the model computes, in the trace that is running or operator by operator."""
+        """The results of the model, in the current trace or operator by operator."""
         present = _present(self._flat(args, kwargs), self._user_inputs)
         return pytree.tree_unflatten(self._results(*present), self._exported.call_spec.out_spec)
 
@@ -139,7 +141,7 @@ class TorchModule(Module):
         """The arguments of a call one by one.
 
         Raises:
-            CallError: they are nested in another way than in the export.
+            CallError: the arguments are nested in another way than in the export.
         """
         leaves: list[Any]
         leaves, structure = pytree.tree_flatten((tuple(args), dict(kwargs)))
@@ -164,7 +166,7 @@ class TorchModule(Module):
             checked_spec(spec, value, name)
 
     def _results(self, *arguments: Any) -> list[Any]:
-        """The results of the model; buffers that it updates get their new values."""
+        """The results of the model; updated buffers get their new values."""
         state = dict(self.named_parameters()) | dict(self.named_buffers())
         shown, updates = self._split(self._graph.run(self._tensors(state, arguments)))
         with no_grad():
@@ -173,7 +175,7 @@ class TorchModule(Module):
         return shown
 
     def _tensors(self, state: Mapping[str, Any], arguments: Sequence[Any]) -> list[Any]:
-        """The tensors that the graph takes: state by its names, constants, and those of a call."""
+        """The tensor arguments of the graph: state by its names, constants, and those of a call."""
         rest, tensors = iter(arguments), []
         for kind, name, known in self._inputs:
             if known.spec is None:
@@ -226,7 +228,7 @@ class TorchModule(Module):
 
 
 def _written(leaves: Sequence[str], structure: Any) -> str:
-    """Arguments as a call writes them, with names in place of values."""
+    """Arguments in the form of a call, with names in place of values."""
     args, kwargs = pytree.tree_unflatten(leaves, structure)
     return f"({', '.join([*map(_text, args), *(f'{k}={_text(v)}' for k, v in kwargs.items())])})"
 
@@ -244,7 +246,7 @@ def _text(nested: Any) -> str:
 
 
 def _present(leaves: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
-    """The arguments that the program takes; a size is the length of an array without elements."""
+    """The arguments of the program; a size is the length of an array without elements."""
     present = [x for x, known in zip(leaves, inputs, strict=True) if known.spec is not None]
     return [np.empty((x, 0), np.int8) if isinstance(x, int) else x for x in present]
 

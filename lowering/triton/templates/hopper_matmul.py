@@ -366,7 +366,7 @@ def _accumulator_columns(columns: int) -> list[int]:
 
 def _buffer(element: str, columns: int) -> str:
     """The name of the shared-memory buffers of slices of results."""
-    return f"room_{element}_{columns}"
+    return f"buffer_{element}_{columns}"
 
 
 def axis_order(descriptor: Descriptor) -> list[str]:

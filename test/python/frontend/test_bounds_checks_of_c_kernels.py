@@ -37,7 +37,7 @@ def operator(source: str) -> str:
         ("y[600000] = 1;", "2399976 bytes after the end of y"),
         ("", "did not write all of y: not 24 of its 24 bytes, the first of them at byte 0"),
         ("for (int i = 2; i < 6; ++i) y[i] = 1;", "not 8 of its 24 bytes, the first of them at byte 0"),
-        ("((float *)x)[2] = 7;", "wrote its input x; give what is written as an output"),
+        ("((float *)x)[2] = 7;", "wrote its input x; declare the written tensor as an output"),
     ],
 )
 def test_writes_out_of_bounds_are_errors(source: str, message: str, compiled: bool) -> None:

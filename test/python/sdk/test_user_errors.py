@@ -143,7 +143,7 @@ def test_sbp_failures(naughty, mode, message):
         ("grad_maybe", r"the gradient function \(.*naughty.cpp:\d+\) failed: cannot differentiate"),
         ("grad_op", "gradient function: unknown operator oneflow.t_no_such_op"),
         ("grad_operand", "gradient function: oneflow.identity: no operand is called 'x', expected in"),
-        ("grad_tensor", "uses the tensor 'nowhere/out_0', which nothing gives"),
+        ("grad_tensor", "uses the tensor 'nowhere/out_0', which no operation defines"),
         ("grad_self", r'the operation dx is made of itself: making it asks for GetOp\("dx"\); give one of'),
         ("grad_circle", "the gradient function's operations need their own results: dx -> dx; bind a tensor"),
         ("grad_undefined", "the operation dy is not defined; call DefineOp first"),

@@ -119,7 +119,7 @@ def test_bad_programs(content: bytes, message: str, run: Runner) -> None:
         (["p.mlir", "--canonicalise"], "did you mean --canonicalize?"),
         (["p.mlir", "--cse=a=1"], "pass cse: no such option a"),
         (["p.mlir", "--oneflow-infer-types=keep-publik=1"], "did you mean keep-public?"),
-        (["p.mlir", "--pass-pipeline=builtin.module(cse", "--cse"], "got several of them"),
+        (["p.mlir", "--pass-pipeline=builtin.module(cse", "--cse"], "got several of these"),
         (["p.mlir", "--pass-pipeline=builtin.module(ces)"], "unknown pass ces; did you mean cse?"),
         (["p.mlir", "--pass-pipeline"], "--pass-pipeline: expected TEXT"),
         (["p.mlir", "-o", "a", "-o", "b"], "-o: given twice"),

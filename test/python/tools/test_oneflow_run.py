@@ -152,9 +152,9 @@ def test_time_and_ir(run: Runner) -> None:
         (["p.mlir", "--input=x=p.mlir"], "expected a file name that ends in .npy, .npz, .safetensors"),
         (
             ["p.mlir", "--input=x=broken.npy"],
-            "cannot read broken.npy: expected a .npy file as NumPy writes it, got a",
+            "cannot read broken.npy: expected a .npy file in NumPy's format, got a",
         ),
-        (["p.mlir", "--input=broken.npz"], "cannot read broken.npz: expected a .npz file as NumPy writes it, got a"),
+        (["p.mlir", "--input=broken.npz"], "cannot read broken.npz: expected a .npz file in NumPy's format, got a"),
         (["p.mlir", "--input=broken.safetensors"], "cannot read broken.safetensors: not a valid .safetensors file"),
         (["p.mlir", "--input=both.npz", "--output=out.npy"], "expected one result, got 2 (y, out1)"),
         (["p.mlir", "--input=both.npz", "--output=no/out.npz"], "cannot write no/out.npz"),

@@ -42,7 +42,7 @@ def _matmul_integer(
 
 
 def shifted(x: Tensor, zero_point: Tensor | None, axis: int | None = None) -> Tensor:
-    """Integers less their zero point, as int32; zero points of rows stand in a column (`axis` is -1)."""
+    """Integers less their zero point, as int32; zero points of rows are a column (`axis` is -1)."""
     wide = F.cast(x, dtypes.int32)
     if zero_point is None:
         return wide
@@ -87,7 +87,7 @@ def _labels(term: str, rank: int) -> list[str]:
 
 
 def _diagonal(x: Tensor, labels: list[str]) -> tuple[Tensor, list[str]]:
-    """A factor with each label once: of equal ones the diagonal."""
+    """A factor with each label once: the diagonal of equal labels."""
     for label in dict.fromkeys(labels):
         while labels.count(label) > 1:
             first = labels.index(label)

@@ -34,7 +34,7 @@ def _transformed(x: Tensor, axis: int, length: int, inverse: bool, onesided: boo
 
 
 def _real(real: Tensor, imaginary: Tensor, axis: int, length: int) -> Tensor:
-    """The real numbers whose transform has these frequencies in its first half; the second mirrors it."""
+    """The real numbers whose transform has these frequencies in its first half; the second half mirrors the first."""
     used = int(real.shape[-1] or 0)
     number = np.arange(used)
     angle = 2 * np.pi * np.outer(number, np.arange(length)) / length
@@ -80,7 +80,7 @@ def _mel_weight_matrix(
     *,
     output_datatype: int = 1,
 ) -> Tensor:
-    """Triangles of weights over the frequencies of a spectrum, evenly apart in mels."""
+    """Triangles of weights over the frequencies of a spectrum, equally spaced in mels."""
     count, size, sampling = int(bins), int(length), float(rate)
     expect_small(size * count, "weights of mels")
     first, last = (2595 * np.log10(1 + float(v) / 700) for v in (low, high))

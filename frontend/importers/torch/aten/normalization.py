@@ -1,4 +1,4 @@
-"""Normalizations, which give their statistics too, and their gradients."""
+"""Normalizations, whose results include the statistics, and their gradients."""
 
 from __future__ import annotations
 

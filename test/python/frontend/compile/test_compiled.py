@@ -206,7 +206,7 @@ def test_array_where_specs_have_a_number():
 
 
 def test_no_stage_before_the_first_call():
-    with pytest.raises(flow.CallError, match="has not been called yet"):
+    with pytest.raises(flow.CallError, match="has no program: call the function"):
         flow.compile(lambda x: x).ir()
 
 

@@ -153,8 +153,12 @@ def job_of(body, type="predict"):
         (lambda x: flow.optimizer.SGD(0.1).minimize(x), "predict", 'for jobs of type="train"'),
         (lambda x: flow.optimizer.SGD(0.1).minimize(x), "train", "expected the job to have variables"),
         (lambda x: flow.get_variable("new"), "predict", "expected a shape for 'new'"),
-        (lambda x: flow.get_variable("w", (2,)) + flow.get_variable("w", (3,)), "predict", "'w' is tensor<2xf32>"),
-        (lambda x: flow.get_variable("w", (2,), regularizer=1), "predict", "give the optimizer weight_decay"),
+        (
+            lambda x: flow.get_variable("w", (2,)) + flow.get_variable("w", (3,)),
+            "predict",
+            "expected tensor<2xf32> for 'w'",
+        ),
+        (lambda x: flow.get_variable("w", (2,), regularizer=1), "predict", "pass weight_decay to the optimizer"),
     ],
 )
 def test_jobs_that_are_refused(body, kind, message):

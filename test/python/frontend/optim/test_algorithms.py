@@ -291,7 +291,7 @@ def test_what_is_no_training_step_is_refused():
         Forgotten()(x)
     with pytest.raises(TypeError, match=r"expected an optimizer of flow\.optim, got Linear"):
         Loss().add_optimizer(net)
-    with pytest.raises(TypeError, match=r"expected a schedule whose step takes nothing, .* after the graph"):
+    with pytest.raises(TypeError, match=r"expected a schedule whose step has no argument, .* after the graph"):
         Loss().add_optimizer(optimizer, optim.lr_scheduler.ReduceLROnPlateau(optimizer))
     graph = Loss()
     graph.add_optimizer(optimizer)

@@ -170,10 +170,10 @@ def generator(x: Any) -> Any:
     [
         (3, "expected a function of tensors, got 3"),
         ("f", "expected a function of tensors, got 'f'"),
-        (Scaler, "got the class Scaler; pass an object or a method of it"),
+        (Scaler, "got the class Scaler; pass an object or a method of the class"),
         (max, "max is written in C; use oneflow's, or a lambda that calls it"),
-        (np.sin, "NumPy's sin takes arrays; write flow.sin"),
-        (coroutine, "coroutine is a coroutine; compile the function that it awaits"),
+        (np.sin, "got NumPy's sin, a function of arrays; write flow.sin"),
+        (coroutine, "coroutine is a coroutine; compile the awaited function"),
         (generator, "generator is a generator; return the tensors, as a list"),
     ],
 )

@@ -206,7 +206,7 @@ ERRORS = {
     "pair": (lambda h, x: h, "expected f to return a pair"),
     "in place": (add_in_place, "is an argument or from outside; return the new value"),
     "outside": (write_outside, "is an argument or from outside; return the new value"),
-    "random": (draw, "would give the same numbers in every step; draw the numbers"),
+    "random": (draw, "would draw the same numbers in every step; draw the numbers"),
 }
 
 
@@ -225,7 +225,7 @@ def test_sequences_of_different_lengths_are_refused(mode):
 
 
 def test_branches_of_different_types_are_refused():
-    with pytest.raises(flow.OneFlowError, match="expected both functions to give the same types"):
+    with pytest.raises(flow.OneFlowError, match="expected both functions to return the same types"):
         flow.compile(lambda p, x: flow.cond(p, lambda x: x, lambda x: x.double(), x))(
             flow.tensor(True), flow.zeros(2)
         )

@@ -77,7 +77,7 @@ def test_computed_sizes_agree_with_python(number: int, n: int, static: bool) -> 
 WRONG: list[tuple[Callable[[Any], Any], str]] = [
     (lambda n: n * 1.5, "expected a whole number with an operand of index, got 1.5"),
     (lambda n: n + float("nan"), "expected a whole number with an operand of index, got nan"),
-    (lambda n: n / 2, "expected a float for div, got index: cast it, or divide integers by //"),
+    (lambda n: n / 2, "expected a float for div, got index: cast the operand, or divide integers by //"),
     (lambda n: s.sqrt(c.as_expr(n)), "expected a float for sqrt, got index"),
     (lambda n: real(n), "expected a whole number or an expression of type index as a size, got f64"),
     (lambda n: n if n > 2 else 3, "a body cannot branch on a value"),

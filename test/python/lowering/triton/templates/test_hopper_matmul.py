@@ -146,10 +146,10 @@ def test_every_configuration_compiles_without_serialized_products(call, config, 
 def test_consecutive_slices_are_stored_from_different_buffers(call, config, change_gpu):
     change_gpu(overrides={"warp_specialized": config})
     text = lower(*CALLS[call]).special["sm_90"].text
-    rooms = re.findall(r"^ +put\(.*, (room_\w+\.index\([^)]*\)), \w+\)$", text, re.M)
+    buffers = re.findall(r"^ +put\(.*, (buffer_\w+\.index\([^)]*\)), \w+\)$", text, re.M)
     width = 32 if config.ping_pong and call != "gelu" else 64
-    assert len(rooms) == -(-config.columns // width) * (2 if call == "two results" else 1)
-    assert all(one != other for one, other in itertools.pairwise(rooms))
+    assert len(buffers) == -(-config.columns // width) * (2 if call == "two results" else 1)
+    assert all(one != other for one, other in itertools.pairwise(buffers))
     assert re.search(r"store_wait\(0\)\n( +(?!put).*\n)* +put", text.partition("def sums")[2])
 
 

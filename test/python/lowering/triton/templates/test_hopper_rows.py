@@ -69,8 +69,8 @@ def test_what_rows_are(name, length, kind):
     function, reference, rows, vectors = FUNCTIONS[name]
     given = [np.abs(rng.standard_normal(s)).astype(element) for s in [(5, length)] * rows + [(length,)] * vectors]
     program, (source,) = sources(function, [a.shape for a in given], dtype)
-    rooms = 2 if name == "of a sum" else 1
-    assert source.language == "gluon" and source.text.count("allocate_shared_memory") == rooms
+    buffers = 2 if name == "of a sum" else 1
+    assert source.language == "gluon" and source.text.count("allocate_shared_memory") == buffers
     got, want = interpret_program(program, *given), reference(*given)
     for one, other in zip(got, want if isinstance(want, tuple) else (want,), strict=True):
         np.testing.assert_allclose(one.astype(np.float64), other, tolerance, tolerance)
