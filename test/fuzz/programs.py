@@ -22,7 +22,7 @@ from oneflow.dialect import dtypes
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.nd_sbp import write_nd_sbp
 from oneflow.dialect.oneflow import create_context
-from oneflow.dialect.record import OperatorError
+from oneflow.dialect.record import REGISTRY, OperatorError
 from oneflow.dialect.sbp import B, P, S
 from oneflow.passes.inline import functions_of
 from oneflow.passes.pipeline import Pipeline, PipelineFailure, Watch
@@ -115,7 +115,12 @@ def check_differences(
 
 
 def check_ranks(program: Program, module: ir.Module) -> None:
-    """All ranks together give what one device does, whatever is said of how tensors lie, where all is finite."""
+    """All ranks together give what one device does, whatever is said of how tensors lie, where all is finite.
+
+    Operators of boxing state layouts on a mesh of their own.
+    """
+    if any("boxing" in REGISTRY[step.op].traits for step in program.steps):
+        return
     if not all(np.isfinite(x.astype(np.float64)).all() for x in program.evaluate().values()):
         return
     draw = random.Random(str(program))
