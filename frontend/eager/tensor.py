@@ -40,7 +40,9 @@ class Eager(EagerBuilder, dispatching.TensorBuilder):
         """The present variable of a tensor."""
         if not isinstance(tensor, EagerTensor):
             raise fail("a tensor of a trace outside of it: it was kept from a function whose tracing has ended")
-        return tensor.variable
+        current = tensor.handle
+        is_fresh = tensor.view_meta is None and (current.memory is None or current.memory.version == current.version)
+        return current if is_fresh else tensor.variable
 
     def give(self, value: Value) -> EagerTensor:
         """A variable as a tensor."""
