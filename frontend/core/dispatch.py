@@ -156,9 +156,10 @@ def dispatch_all(name: str, *operands: Any, **attrs: Any) -> tuple[Tensor, ...]:
     autocast = SCOPE.get().autocast
     if autocast is not None:
         operands = autocast.converted(name, operands)
-    builder = current_builder()
-    values = [_value(builder, x) for x in operands]
-    attrs = {name: as_scalar(x) if isinstance(x, Tensor) else x for name, x in attrs.items()}
+    builder: TensorBuilder = BUILDER.get() or _default[0]  # `current_builder` inlined
+    values = [builder.read(x) if isinstance(x, Tensor) else _value(builder, x) for x in operands]
+    if attrs:
+        attrs = {name: as_scalar(x) if isinstance(x, Tensor) else x for name, x in attrs.items()}
     try:
         results = builder.call(name, *values, **attrs)
     except OperatorError as error:

@@ -22,6 +22,7 @@ from oneflow.frontend.core.errors import fail
 
 _DEFAULTS = {bool: dtypes.bool_, int: dtypes.int64}
 _KINDS = {"bool": 0, "uint": 1, "int": 1, "float": 2, "complex": 3}
+_KINDS_OF_NUMBERS = {bool: 0, int: 1, float: 2, complex: 3}
 
 
 def kind_of(dtype: DType) -> int:
@@ -35,7 +36,7 @@ def common_dtype(a: DType, b: DType) -> DType:
     Raises:
         OneFlowError: no integer type holds both, or one is a float of 8 bits and the other of another type.
     """
-    if a == b:
+    if a is b or a == b:
         return a
     if a.is_stored_only or b.is_stored_only:
         raise fail(f"floats of 8 bits are not promoted, got {a} and {b}; convert one with x.to(flow.{b.name})")
@@ -102,6 +103,12 @@ def result_dtype(strong: Sequence[DType], numbers: Sequence[Any] = ()) -> DType:
     return shared.complex if highest.is_complex and shared.is_float else highest
 
 
+def dtype_with_number(dtype: DType, number: Any) -> DType:
+    """The type that a tensor of a type and one of Python's numbers share."""
+    known = _KINDS_OF_NUMBERS.get(type(number))
+    return dtype if known is not None and known <= kind_of(dtype) else result_dtype([dtype], [number])
+
+
 def fitting(number: Any, dtype: DType) -> Any:
     """A number as an element of `dtype`: a negative one of an unsigned type wraps, -1 to 255; for bool any but 0 is
     true.
@@ -114,7 +121,7 @@ def fitting(number: Any, dtype: DType) -> Any:
             f"expected a real number with a tensor of {dtype}, got {number}; convert the tensor with "
             f"x.to(flow.complex64)"
         )
-    if dtype == dtypes.bool_:
+    if dtype.kind == "bool":
         return bool(number)
     if not dtype.is_integer or isinstance(number, float):
         return number

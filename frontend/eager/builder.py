@@ -15,7 +15,7 @@ import numpy as np
 from oneflow.dialect.builder import Builder, Scalar, Value, describe
 from oneflow.dialect.record import Call, OperatorError, attribute_values, flatten, infer
 from oneflow.dialect.tensor_desc import TensorDesc
-from oneflow.frontend.core.arrays import device_of_all, dtype_of, to_data, with_user_line
+from oneflow.frontend.core.arrays import device_of_all, to_data, with_user_line
 from oneflow.frontend.core.devices import common_device, device
 from oneflow.frontend.core.errors import fail, refuse
 from oneflow.frontend.eager.kernels import (
@@ -24,6 +24,7 @@ from oneflow.frontend.eager.kernels import (
     Ranks,
     SharedKernels,
     compile_call,
+    desc_of,
     describe_result,
     intern,
 )
@@ -67,7 +68,7 @@ class EagerBuilder(Builder):
     def _call(
         self, name: str, operands: Sequence[Any], attrs: dict[str, Any], in_place_operand: int | None = None
     ) -> tuple[Value, ...]:
-        slots = [x if type(x) is Variable or x is None else self._as_values(x) for x in operands]
+        slots = [x if type(x) is Variable else self._as_values(x) for x in operands]
         operand_variables = flatten(slots)
         handles = [v.handle for v in operand_variables]
         place = None
@@ -175,10 +176,12 @@ class EagerBuilder(Builder):
 
     def wrap(self, value: Any) -> Variable:
         """An array as a variable that shares its memory, if the array is contiguous and in native byte order."""
-        array = to_data(value)
-        if isinstance(array, np.ndarray) and not (array.flags.c_contiguous and array.dtype.isnative):
-            array = np.array(array, dtype=array.dtype.newbyteorder("="), order="C")
-        return Variable(self, array, intern(TensorDesc(array.shape, dtype_of(array))))
+        array = value if type(value) is np.ndarray else to_data(value)
+        if isinstance(array, np.ndarray):
+            if not (array.flags.c_contiguous and array.dtype.isnative):
+                array = np.array(array, dtype=array.dtype.newbyteorder("="), order="C")
+            return Variable(self, array, desc_of(array.shape, array.dtype))
+        return Variable(self, array, intern(TensorDesc(array.shape, array.dtype)))
 
 
 def _type_key(slot: Any) -> Any:

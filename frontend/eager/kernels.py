@@ -14,6 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from oneflow.dialect import dtypes
 from oneflow.dialect import oneflow as dialect
 from oneflow.dialect._mlir import func, ir
 from oneflow.dialect.builder import Value
@@ -42,6 +45,16 @@ _interned: dict[TensorDesc, TensorDesc] = {}
 def intern(desc: TensorDesc) -> TensorDesc:
     """The one object for equal descriptions, so that these can be compared by identity."""
     return _interned.setdefault(desc, desc)
+
+
+@functools.lru_cache(maxsize=4096)
+def desc_of(shape: tuple[int, ...], dtype: np.dtype) -> TensorDesc:
+    """The interned type of an array of NumPy.
+
+    Raises:
+        TypeError: the element type is not supported.
+    """
+    return intern(TensorDesc(shape, dtypes.from_numpy(dtype)))
 
 
 @dataclass(frozen=True)

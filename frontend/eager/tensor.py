@@ -43,7 +43,9 @@ class Eager(EagerBuilder, dispatching.TensorBuilder):
                 "expected no tensor of a trace outside of that trace: the tensor belongs to a function whose "
                 "tracing has ended"
             )
-        return tensor.variable
+        current = tensor.handle
+        is_fresh = tensor.view_meta is None and (current.memory is None or current.memory.version == current.version)
+        return current if is_fresh else tensor.variable
 
     def give(self, value: Value) -> EagerTensor:
         """A variable as a tensor."""

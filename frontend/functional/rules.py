@@ -22,7 +22,7 @@ from oneflow.frontend.core.ambient import SCOPE, get_default_dtype
 from oneflow.frontend.core.arrays import is_array
 from oneflow.frontend.core.dispatch import as_tensor, current_builder, dispatch
 from oneflow.frontend.core.errors import fail
-from oneflow.frontend.core.promotion import as_number, fitting, is_number, result_dtype
+from oneflow.frontend.core.promotion import as_number, dtype_with_number, fitting, is_number, result_dtype
 from oneflow.frontend.core.tensor import Tensor
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -45,7 +45,7 @@ def cast(x: Any, dtype: DType) -> Tensor:
     Floats are truncated towards zero in the conversion to integers; all numbers except zero are true.
     """
     x = as_tensor(x)
-    own = x.dtype
+    own = x.desc.dtype
     return x if own is dtype or own == dtype else dispatch("cast", x, dtype=dtype)
 
 
@@ -81,8 +81,11 @@ def _accumulator(x: Any) -> Any:
 
 def constant(value: Any, dtype: DType, shape: tuple[int, ...] = ()) -> Tensor:
     """A tensor of one number."""
-    if current_builder().eager:
-        return as_tensor(np.full(shape, value, dtype.numpy))
+    builder = current_builder()
+    if builder.eager:
+        return builder.give(
+            builder.wrap(np.full(shape, value, dtype.numpy) if shape else np.array(value, dtype.numpy))
+        )
     if isinstance(value, complex):
         parts = [value.real, value.imag]
         return dispatch("constant", dtype=dtype, shape=shape, is_complex_value=True, complex_value=parts)
@@ -132,29 +135,41 @@ class BinaryRule:
     def __call__(self, a: Any, b: Any) -> Tensor:
         """Promotes the operands and calls the operator."""
         if isinstance(a, Tensor) and isinstance(b, Tensor):
-            return self._tensors(a, b)
-        if is_number(a) == is_number(b):
-            a, b = (as_number(v) if is_number(v) else v for v in (a, b))
-            return self._tensors(as_tensor(a), as_tensor(b))
-        if is_number(b):
+            return self.tensors(a, b)
+        numbers = is_number(a), is_number(b)
+        if numbers == (False, True):
             return self._number(as_tensor(a), as_number(b), self.scalar, False)
-        return self._number(as_tensor(b), as_number(a), self.reverse, True)
+        if numbers == (True, False):
+            return self._number(as_tensor(b), as_number(a), self.reverse, True)
+        a, b = (as_number(v) if is_number(v) else v for v in (a, b))
+        return self.tensors(as_tensor(a), as_tensor(b))
 
-    def _tensors(self, a: Tensor, b: Tensor) -> Tensor:
-        own, other = a.dtype, b.dtype
+    def tensors(self, a: Tensor, b: Tensor) -> Tensor:
+        """Promotes the operands, which are tensors, and calls the operator."""
+        own, other = a.desc.dtype, b.desc.dtype
+        if own is other and own.name in self._kept:
+            return dispatch(self.op, a, b)
         dtype = self._dtype(own if own is other else result_dtype([own, other]))
         op = self.bools if self.bools and dtype.kind == "bool" else self.op
         return dispatch(op, cast(a, dtype), cast(b, dtype))
 
     def _number(self, x: Tensor, number: Any, scalar: str, swap: bool) -> Tensor:
-        dtype = self._dtype(result_dtype([x.dtype], [number]))
+        dtype = self._dtype(dtype_with_number(x.desc.dtype, number))
         number = fitting(number, dtype)
         x = cast(x, dtype)
-        is_attribute = dtype != dtypes.bool_ and not isinstance(number, complex)
+        is_attribute = dtype.kind != "bool" and not isinstance(number, complex)
         if scalar and is_attribute and not (current_builder().eager and dtype.bits != 16):
             return dispatch(scalar, x, **scalar_operand(number, dtype))
         other = constant(number, dtype)
-        return self._tensors(other, x) if swap else self._tensors(x, other)
+        return self.tensors(other, x) if swap else self.tensors(x, other)
+
+    @functools.cached_property
+    def _kept(self) -> frozenset[str]:
+        """The names of the element types that operands keep and for which `op` is called, in any setting."""
+        if self.kind == LOGIC:
+            return frozenset()
+        kept = [d for d in dtypes.DTYPES if not (self.kind in (FLOAT, BITS) and d.is_inexact == (self.kind == BITS))]
+        return frozenset(d.name for d in kept if d.kind != "bool" or not (self.bools or self.kind == NUMBER))
 
     def _dtype(self, dtype: DType) -> DType:
         if self.kind == FLOAT and not dtype.is_inexact:
@@ -180,6 +195,8 @@ def binary(name: str, *rule: str) -> Callable[[Any, Any], Tensor]:
     apply = BinaryRule(*rule)
 
     def function(input: Any, other: Any) -> Tensor:
+        if isinstance(input, Tensor) and isinstance(other, Tensor):
+            return apply.tensors(input, other)
         return apply(input, other)
 
     return describe(function, name, f"{_doc(apply.op)}\n\nOperands broadcast. {_DTYPE_TEXT[apply.kind]}")
@@ -187,6 +204,8 @@ def binary(name: str, *rule: str) -> Callable[[Any, Any], Tensor]:
 
 def as_common(*values: Any) -> list[Tensor]:
     """Tensors, arrays and numbers as tensors of their common element type."""
+    if all(isinstance(v, Tensor) and v.desc.dtype is values[0].desc.dtype for v in values):
+        return list(values)
     numbers = [as_number(v) for v in values if is_number(v)]
     tensors = {i: as_tensor(v) for i, v in enumerate(values) if not is_number(v)}
     dtype = result_dtype([t.dtype for t in tensors.values()], numbers)

@@ -28,7 +28,8 @@ def __getattr__(name: str) -> Any:
     api = importlib.import_module(_API)
     if not hasattr(api, name):
         raise AttributeError(f"module 'oneflow' has no attribute {name!r}")
-    return getattr(api, name)
+    value = globals()[name] = getattr(api, name)  # found without this function from now on
+    return value
 
 
 def __dir__() -> list[str]:
