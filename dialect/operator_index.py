@@ -92,6 +92,10 @@ OPERATORS = {
     "embedding": """
         embedding embedding_grad
     """,
+    "embedding_tables": """
+        embedding_lookup embedding_prefetch embedding_put one_embedding_fused_lookup
+        one_embedding_fused_sgd_update_put
+    """,
     "feature_interaction": """
         fused_cross_feature_interaction fused_cross_feature_interaction_v1_grad
         fused_cross_feature_interaction_v2_grad fused_dot_feature_interaction fused_dot_feature_interaction_grad

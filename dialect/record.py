@@ -122,8 +122,9 @@ class Operator:
     - `oneflow_name`: what OneFlow calls it, where MLIR takes no such name; programs may have either.
     - `pure`: whether calls may be removed, merged and reordered.
     - `traits`: properties that mechanisms query (`"random"`; `"barrier"`: users of the result wait for all operands;
-      `"boxing"`: expansion into casts of layouts before SBP is inferred; `"external"`: expansion into operators with
-      external kernels).
+      `"boxing"`: the operator is expanded into casts of layouts before inference of SBP; `"one-process"`: programs of
+      several ranks may not have the operator; `"external"`: the operator is expanded into operators with external
+      kernels).
     - `where`: the file and line of the definition.
     """
 
@@ -361,10 +362,11 @@ class Registry:
 
     def find(self, name: str) -> Operator | None:
         """The operator called `name`, here or by OneFlow, or None."""
+        return self._load(name) or self._find_by_oneflow_name(name) or self.operators.get(name)
+
+    def _find_by_oneflow_name(self, name: str) -> Operator | None:
         record = self._load(mlir_name(name))
-        if record is not None and name in (record.name, record.oneflow_name):
-            return record
-        return self.operators.get(name)
+        return record if record is not None and record.oneflow_name == name else None
 
     def additions(self) -> list[Operator]:
         """The loaded operators that the index does not name: operators of users."""

@@ -35,9 +35,8 @@ REFUSED = {
         ofrecord_image_decoder ofrecord_image_decoder_random_crop ofrecord_raw_decoder raw_reader
         megatron_gpt_mmap_data_loader
     """,
-    "Not implemented: tables of embeddings outside of the program.": """
-        embedding_lookup embedding_prefetch embedding_put one_embedding_fused_lookup
-        one_embedding_fused_lookup_grad one_embedding_fused_sgd_update_put
+    "Passes of OneFlow replace it: write embedding_lookup, an update of the rows and embedding_put.": """
+        one_embedding_fused_lookup_grad
     """,
 }
 

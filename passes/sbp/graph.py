@@ -12,7 +12,7 @@ from typing import Any
 
 from oneflow.dialect import oneflow as dialect
 from oneflow.dialect._mlir import ir
-from oneflow.dialect.nd_sbp import Mesh, NdSbp, NdSignature, broadcast
+from oneflow.dialect.nd_sbp import Mesh, NdSbp, NdSignature, broadcast, devices
 from oneflow.dialect.record import Call, OperatorError, Registry
 from oneflow.dialect.tensor_desc import TensorDesc, count, from_mlir
 from oneflow.passes.base import PassError
@@ -252,9 +252,14 @@ class GraphReader:
         graph.add(Node(op, "operator", inputs, choices, constrained=constrained), list(op.results), call.results)
 
     def _candidates(self, op: ir.Operation, inputs: Sequence[Tensor]) -> tuple[Call, Choices]:
+        record = dialect.record_of(op, self.registry)
+        if "one-process" in record.traits and devices(self.mesh) > 1:
+            raise PassError(
+                f"{op.name}: expected a program of one rank, got one of the mesh {self.mesh}", op.location
+            )
         rest = iter([t.desc for t in inputs])
         try:
-            call = dialect.operand_call(op, dialect.record_of(op, self.registry), lambda value: next(rest))
+            call = dialect.operand_call(op, record, lambda value: next(rest))
             call = dialect.bind_results(op, call, [static_desc(v) for v in op.results])
             signatures, work = nd_signatures(call, self.mesh), work_of(call)
         except OperatorError as error:

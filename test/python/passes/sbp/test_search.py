@@ -36,6 +36,12 @@ UNOFFERED = {
     "distributed_partial_fc_sample_disable_boxing": "sampled_weight_diff sampled_label",
     "cublas_fused_mlp_grad": "x weights cublas_aux hidden",
     "fused_dot_feature_interaction_grad": "features sparse_feature",
+    "embedding_lookup": "num_unique_ids unique_ids table_ids context",
+    "embedding_prefetch": "num_unique_ids unique_ids table_ids",
+    "embedding_put": "num_unique_ids unique_ids unique_embeddings",
+    "one_embedding_fused_lookup": "shadow ids table_ids",
+    "one_embedding_fused_sgd_update_put": """num_unique_ids unique_ids unique_embeddings embedding_grad
+        learning_rate""",
     "fused_attention_concat_past_key_value": "key value past_key past_value",
     "fused_codegeex_qkv_reshape": "query key value",
     "grid_sample_grad": "input",

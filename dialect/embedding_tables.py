@@ -1,0 +1,232 @@
+"""Tables of embeddings in the memory of the host: rows of numbers by name of the table and by id.
+
+A table outlives the programs that read and write its rows. An id that has no row yet has the initial one, which
+follows from the id, the seed and the initializer of the table that the id belongs to: whoever asks first does not
+matter. Initial numbers are those of cuRAND's Philox generator with the id as its sequence and the column as offset.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from oneflow.dialect.locks import Lock
+from oneflow.dialect.philox import numpy_philox
+
+#: The numbers that an initializer of each type has.
+INITIALIZERS = {
+    "uniform": ("low", "high"),
+    "normal": ("mean", "std"),
+    "constant": ("value",),
+    "trunc_normal": ("mean", "std", "a", "b"),
+}
+#: How often a number outside of the bounds of `trunc_normal` is drawn again.
+MOST_DRAWS = 1000
+
+
+@dataclass
+class Table:
+    """The rows of one name: `line_size` numbers of `dtype` for each id that was written."""
+
+    name: str
+    line_size: int
+    dtype: np.dtype[Any]
+    _places: dict[int, int] = field(default_factory=dict)
+    _rows: np.ndarray = field(init=False)
+    _lock: Lock = field(default_factory=Lock)
+
+    def __post_init__(self) -> None:
+        self._rows = np.empty((0, self.line_size), self.dtype)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def read(self, ids: np.ndarray, initial: np.ndarray) -> np.ndarray:
+        """The rows of `ids`; those of `initial` for ids that have none."""
+        with self._lock.held():
+            places = np.fromiter((self._places.get(int(i), -1) for i in ids), np.int64, len(ids))
+            rows = initial.astype(self.dtype)
+            rows[places >= 0] = self._rows[places[places >= 0]]
+        return rows
+
+    def write(self, ids: np.ndarray, rows: np.ndarray) -> None:
+        """Makes `rows` those of `ids`; of equal ids the last one counts."""
+        with self._lock.held():
+            for i in ids:
+                self._places.setdefault(int(i), len(self._places))
+            if len(self._places) > len(self._rows):
+                grown = np.empty((2 * len(self._places), self.line_size), self.dtype)
+                grown[: len(self._rows)] = self._rows
+                self._rows = grown
+            for i, row in zip(ids, rows, strict=True):
+                self._rows[self._places[int(i)]] = row
+
+    def save(self, folder: Path) -> None:
+        """Writes the ids and rows to files of a folder, which is made."""
+        folder.mkdir(parents=True, exist_ok=True)
+        with self._lock.held():
+            np.save(folder / "ids.npy", np.fromiter(self._places, np.int64, len(self._places)))
+            np.save(folder / "rows.npy", self._rows[: len(self._places)])
+
+    def load(self, folder: Path) -> None:
+        """Replaces the ids and rows by those of a folder.
+
+        Raises:
+            OSError: the folder has no such files.
+            ValueError: its rows are of another size or type.
+        """
+        ids, rows = (np.load(folder / f"{name}.npy", allow_pickle=False) for name in ("ids", "rows"))
+        if rows.shape != (len(ids), self.line_size) or rows.dtype != self.dtype:
+            raise ValueError(
+                f"expected rows of {self.line_size} {self.dtype} in {folder}, got {rows.dtype} of shape {rows.shape}"
+            )
+        with self._lock.held():
+            self._places, self._rows = {int(i): n for n, i in enumerate(ids)}, rows
+
+
+_TABLES: dict[str, Table] = {}
+_tables_lock = Lock()
+
+
+def table(name: str, line_size: int, dtype: Any) -> Table:
+    """The table called `name`, made if there is none.
+
+    Raises:
+        ValueError: its rows are of another size or type.
+    """
+    with _tables_lock.held():
+        found = _TABLES.setdefault(name, Table(name, line_size, np.dtype(dtype)))
+    if (found.line_size, found.dtype) != (line_size, np.dtype(dtype)):
+        raise ValueError(
+            f"expected rows of {found.line_size} {found.dtype}, those of the table {name!r}, got {line_size}"
+            f" {np.dtype(dtype)}"
+        )
+    return found
+
+
+def drop(name: str) -> None:
+    """Forgets the table called `name`, if there is one."""
+    with _tables_lock.held():
+        _TABLES.pop(name, None)
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Columns of rows from `begin` to `end`, which have one initializer."""
+
+    begin: int
+    end: int
+    initializer: Mapping[str, Any]
+
+
+def read_initializers(tables: str, states: str, embedding_size: int, line_size: int) -> list[list[Columns]]:
+    """The initialized columns of each table, from what OneFlow's operators state as JSON.
+
+    `tables` has the sizes of the columns of an embedding and an initializer of each, `states` the initializers of the
+    states behind, each as wide as an embedding. Other columns are 0.
+
+    Raises:
+        ValueError: the texts do not say that, or not for `embedding_size` and `line_size`.
+    """
+    try:
+        stated = json.loads(tables)
+        sizes = [int(size) for size in stated["column_dims"]]
+        initializers = [[column["initializer"] for column in one["columns"]] for one in stated["tables"]]
+        state_initializers = [*json.loads(states or "[]")]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(
+            'expected tables as {"column_dims": [..], "tables": [{"columns": [{"initializer": {..}}]}]} and states as'
+            f" a list of initializers, got {tables!r} and {states!r} ({type(error).__name__}: {error})"
+        ) from None
+    if sum(sizes) != embedding_size or min(sizes) < 1 or any(len(one) != len(sizes) for one in initializers):
+        raise ValueError(f"expected columns of {embedding_size} numbers together in every table, got {tables}")
+    if embedding_size * (1 + len(state_initializers)) > line_size:
+        raise ValueError(f"expected a line_size of {1 + len(state_initializers)} embeddings, got {line_size}")
+    widths = [*sizes, *[embedding_size] * len(state_initializers)]
+    ends = np.cumsum(widths).tolist()
+    made = []
+    for of_table in initializers:
+        every = [_checked(i) for i in (*of_table, *state_initializers)]
+        made.append([Columns(e - w, e, i) for e, w, i in zip(ends, widths, every, strict=True)])
+    return made
+
+
+def _checked(initializer: Any) -> Mapping[str, Any]:
+    names = INITIALIZERS.get(initializer.get("type")) if isinstance(initializer, dict) else None
+    if names is None or not all(isinstance(initializer.get(n), (int, float)) for n in names):
+        known = "; ".join(f"{kind} with {', '.join(numbers)}" for kind, numbers in INITIALIZERS.items())
+        raise ValueError(f"expected an initializer of one of {known}, got {initializer}")
+    checked: Mapping[str, Any] = initializer
+    return checked
+
+
+def initial_rows(
+    ids: np.ndarray, table_ids: np.ndarray, initializers: Sequence[Sequence[Columns]], line_size: int, seed: int
+) -> np.ndarray:
+    """The initial rows of ids, each of the table that `table_ids` names, as f32.
+
+    Raises:
+        ValueError: there is no such table.
+    """
+    if table_ids.size and not 0 <= table_ids.min() <= table_ids.max() < len(initializers):
+        raise ValueError(f"expected table ids below {len(initializers)}, the number of tables, got {table_ids.max()}")
+    rows = np.zeros((len(ids), line_size), np.float32)
+    for number, of_table in enumerate(initializers):
+        chosen = np.flatnonzero(table_ids == number)
+        for columns in of_table:
+            drawn = _draw(columns, ids[chosen], line_size, seed)
+            rows[chosen, columns.begin : columns.end] = drawn
+    return rows
+
+
+def _draw(columns: Columns, ids: np.ndarray, line_size: int, seed: int) -> np.ndarray:
+    """The numbers of an initializer for ids along the first axis, columns along the second."""
+    of = columns.initializer
+    at = np.arange(columns.begin, columns.end, dtype=np.uint64)[None, :]
+    if of["type"] == "constant":
+        return np.full((len(ids), at.size), of["value"], np.float32)
+    if of["type"] == "uniform":
+        low, high = np.float32(of["low"]), np.float32(of["high"])
+        return _uniform(_words(ids, at, seed)) * (high - low) + low
+    if of["type"] == "normal":
+        return _normal(ids, at, seed)[0] * np.float32(of["std"]) + np.float32(of["mean"])
+    return _truncated(of, ids, at, line_size, seed)
+
+
+def _words(ids: np.ndarray, offsets: np.ndarray, seed: int) -> np.ndarray:
+    """Word number `offsets` of the generator's sequence of each id."""
+    low, bits = np.uint64(0xFFFFFFFF), np.uint64(32)
+    sequences = ids.astype(np.int64).astype(np.uint64)[:, None]
+    blocks, sequences = np.broadcast_arrays(offsets >> np.uint64(2), sequences)
+    words = np.stack(numpy_philox([blocks & low, blocks >> bits, sequences & low, sequences >> bits], seed))
+    places = np.broadcast_to(offsets & np.uint64(3), blocks.shape).astype(np.int64)
+    return np.take_along_axis(words, places[None], 0)[0]
+
+
+def _uniform(words: np.ndarray) -> np.ndarray:
+    """Numbers above 0, up to 1."""
+    return words.astype(np.float32) * np.float32(2.0**-32) + np.float32(2.0**-33)
+
+
+def _normal(ids: np.ndarray, offsets: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Pairs of normal numbers of two words each, by Box and Muller."""
+    first, second = (_uniform(_words(ids, offsets + np.uint64(i), seed)) for i in range(2))
+    radius, angle = np.sqrt(np.float32(-2.0) * np.log(first)), second * np.float32(2 * np.pi)
+    return np.sin(angle) * radius, np.cos(angle) * radius
+
+
+def _truncated(of: Mapping[str, Any], ids: np.ndarray, at: np.ndarray, line_size: int, seed: int) -> np.ndarray:
+    """Normal numbers within bounds: both of a pair are tried, then another pair, a row further on for each trial."""
+    step, drawn = np.uint64(2 + 2 * line_size), np.full((len(ids), at.size), np.nan, np.float32)
+    for number in range(MOST_DRAWS):
+        for normal in _normal(ids, at + np.uint64(number) * step, seed):
+            value = normal * np.float32(of["std"]) + np.float32(of["mean"])
+            drawn = np.where(np.isnan(drawn) & (value >= of["a"]) & (value <= of["b"]), value, drawn)
+        if not np.isnan(drawn).any():
+            return drawn
+    raise ValueError(f"expected bounds that a normal number falls between, got {dict(of)}")
