@@ -112,7 +112,7 @@ class Builder(ABC):
             self.call("hierarchical_parallel_cast_like", value, like, nd_sbp=())[0] if self.has_placements else value
         )
 
-    def call(self, name: str, *operands: Any, **attrs: Any) -> tuple[Value, ...]:
+    def call(self, name: str, /, *operands: Any, **attrs: Any) -> tuple[Value, ...]:
         """The results of operator `name`.
 
         Operands follow the signature; None stands for a missing optional one, a sequence for a repeated

@@ -9,7 +9,7 @@ a small file of a huge image is an error and takes no memory.
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,14 @@ from oneflow.dialect.numpy_kernel import DataError
 FORMATS = ("JPEG", "PNG", "BMP", "GIF", "TIFF", "WEBP", "PPM")
 #: The number of channels of each color space.
 CHANNELS = {"RGB": 3, "BGR": 3, "GRAY": 1}
+#: The pixels of an image as it is seen, by its orientation in the Exif data.
+_ORIENTED: dict[int, Callable[[Any], Any]] = {
+    1: lambda x: x, 2: lambda x: x[:, ::-1], 3: lambda x: x[::-1, ::-1], 4: lambda x: x[::-1],
+    5: lambda x: x.swapaxes(0, 1), 6: lambda x: np.rot90(x, -1), 7: lambda x: x[::-1, ::-1].swapaxes(0, 1),
+    8: np.rot90,
+}  # fmt: skip
+#: The first orientation that makes rows of columns.
+FIRST_TURNED = 5
 #: Pillow's modes of images with more than 8 bits for a pixel.
 _DEEP = ("I", "F")
 _WORDS = f"expected an image of one of the formats {', '.join(FORMATS)}"
@@ -43,7 +51,7 @@ def size_of(data: Any, is_oriented: bool = True) -> tuple[int, int]:
     """
     with _opened(data) as image:
         height, width = image.height, image.width
-        return (width, height) if is_oriented and _is_turned(image) else (height, width)
+        return (width, height) if is_oriented and _orientation(image) >= FIRST_TURNED else (height, width)
 
 
 def decode(data: Any, color_space: str, most: Sequence[int], is_oriented: bool = True) -> np.ndarray:
@@ -63,17 +71,20 @@ def decode(data: Any, color_space: str, most: Sequence[int], is_oriented: bool =
         raise DataError(f"expected an image of at most {most[0]} x {most[1]} pixels, got one of {height} x {width}")
     with _opened(data) as image:
         try:
-            turned = pillow.ImageOps.exif_transpose(image) if is_oriented else image
-            pixels = _pixels(turned, "L" if color_space == "GRAY" else "RGB")
+            pixels = _pixels(image, "L" if color_space == "GRAY" else "RGB")
+            pixels = _ORIENTED[_orientation(image)](pixels) if is_oriented else pixels
         except Exception as error:  # each format has errors of its own
             raise DataError(f"{_WORDS}, got a damaged file of the format {image.format} ({error})") from None
     return pixels[..., ::-1] if color_space == "BGR" else pixels
 
 
-def _is_turned(image: Any) -> bool:
-    """Whether the Exif data of an image says that its rows are columns."""
-    orientation = pillow.ExifTags.Base.Orientation
-    return bool(image.getexif().get(orientation, 1) >= 5)
+def _orientation(image: Any) -> int:
+    """How the Exif data says that an image lies, from 1 to 8. The method of the base class decodes no pixels."""
+    try:
+        found: int = pillow.Image.Image.getexif(image).get(pillow.ExifTags.Base.Orientation, 1)
+    except Exception:  # damaged Exif data says nothing
+        return 1
+    return found if found in _ORIENTED else 1
 
 
 def _pixels(image: Any, mode: str) -> np.ndarray:

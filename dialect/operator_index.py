@@ -200,6 +200,10 @@ OPERATORS = {
     "norm": """
         layer_norm layer_norm_grad layer_norm_param_grad rms_norm rms_norm_grad rms_norm_param_grad
     """,
+    "ofrecord": """
+        ofrecord_bytes_decoder ofrecord_image_classification_reader ofrecord_image_decoder
+        ofrecord_image_decoder_random_crop ofrecord_raw_decoder ofrecordreader
+    """,
     "one_embedding": """
         embedding_gradient_shuffle embedding_shuffle id_shuffle id_shuffle_copy_out one_embedding_adagrad_update
         one_embedding_adam_update one_embedding_ftrl_update one_embedding_gather one_embedding_momentum_update

@@ -181,7 +181,7 @@ def _type_of(signature: Signature, operand: str) -> Callable[[Call], Any]:
     return lambda op: op[operand]
 
 
-def run_by_meaning(registry: Registry, name: str, *operands: Any, **attrs: Any) -> Any:
+def run_by_meaning(registry: Registry, name: str, /, *operands: Any, **attrs: Any) -> Any:
     """The results of an operator on arrays, computed by its meaning; the reference of operators without one."""
     record = registry[name]
     inputs = {a.name: x for a, x in zip(record.signature.inputs, operands, strict=True)}

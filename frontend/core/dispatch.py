@@ -139,7 +139,7 @@ def current_builder() -> TensorBuilder:
     return builder
 
 
-def dispatch(name: str, *operands: Any, **attrs: Any) -> Tensor:
+def dispatch(name: str, /, *operands: Any, **attrs: Any) -> Tensor:
     """The only result of an operator.
 
     Operands follow the operator's signature: tensors or arrays, None for a missing optional one, a list for a
@@ -151,7 +151,7 @@ def dispatch(name: str, *operands: Any, **attrs: Any) -> Tensor:
     return dispatch_all(name, *operands, **attrs)[0]
 
 
-def dispatch_all(name: str, *operands: Any, **attrs: Any) -> tuple[Tensor, ...]:
+def dispatch_all(name: str, /, *operands: Any, **attrs: Any) -> tuple[Tensor, ...]:
     """The results of an operator; see `dispatch`."""
     autocast = SCOPE.get().autocast
     if autocast is not None:

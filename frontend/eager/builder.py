@@ -47,7 +47,7 @@ class EagerBuilder(Builder):
         self._kernels = {key: kernel for key, kernel in self._kernels.items() if key[1] != name}
         self._shared = SharedKernels()
 
-    def call(self, name: str, *operands: Any, **attrs: Any) -> tuple[Value, ...]:
+    def call(self, name: str, /, *operands: Any, **attrs: Any) -> tuple[Value, ...]:
         """The results of operator `name`; see `Builder.call`.
 
         Raises:
@@ -57,7 +57,7 @@ class EagerBuilder(Builder):
         """
         return self._call(name, operands, attrs)
 
-    def update(self, name: str, number: int, *operands: Any, **attrs: Any) -> Value:
+    def update(self, name: str, number: int, /, *operands: Any, **attrs: Any) -> Value:
         """The result of operator `name`, in the memory of operand `number` if that is on one device.
 
         The old values are lost, so nothing is recorded for gradients.

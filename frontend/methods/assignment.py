@@ -23,7 +23,7 @@ from oneflow.frontend.methods.index import POSITIONS, Index, is_one, parse_index
 Write = Callable[..., Tensor]
 
 
-def out_of_place(name: str, number: int, *operands: Any, **attrs: Any) -> Tensor:
+def out_of_place(name: str, number: int, /, *operands: Any, **attrs: Any) -> Tensor:
     """The result of an operator in new memory."""
     return dispatch(name, *operands, **attrs)
 

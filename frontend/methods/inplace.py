@@ -145,7 +145,7 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
     _assign(self, assigned(self, key, value, write), "__setitem__")
 
 
-def _in_operand_memory(name: str, number: int, *operands: Any, **attrs: Any) -> Tensor:
+def _in_operand_memory(name: str, number: int, /, *operands: Any, **attrs: Any) -> Tensor:
     """The result of an operator, in the memory of the operand of a number."""
     return BUILDER.give(BUILDER.update(name, number, *(x.variable for x in operands), **attrs))
 

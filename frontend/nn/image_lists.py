@@ -65,7 +65,7 @@ class Bound:
         return self._seen
 
 
-def image_list(name: str, *operands: Any, **attrs: Any) -> ImageList:
+def image_list(name: str, /, *operands: Any, **attrs: Any) -> ImageList:
     """The results of an operator as images and their sizes."""
     return ImageList(*dispatch_all(name, *operands, **attrs))
 

@@ -82,6 +82,9 @@ DEVIATIONS = {
         image_random_crop: +logical_begin
         nll: +logical_size +logical_begin
         nll_grad: +logical_size +logical_begin
+        ofrecord_image_classification_reader: +logical_size +logical_begin
+        ofrecord_image_decoder_random_crop: +logical_begin
+        OFRecordReader: +logical_size +logical_begin
         one_hot: +logical_begin
         random_mask_like: +logical_shape +logical_begin
         rrelu: +logical_shape +logical_begin
@@ -97,6 +100,11 @@ DEVIATIONS = {
         image_resize_to_fixed: +in_size
         image_target_resize: +in_size
         object_segmentation_polygon_to_mask: +shape
+        ofrecord_bytes_decoder: +out_size
+        ofrecord_image_classification_reader: +max_size +image_size
+        ofrecord_image_decoder: +max_size +out_size
+        ofrecord_image_decoder_random_crop: +max_size +out_size
+        OFRecordReader: +record_bytes
     """,
     "Each run of a compiled program draws other numbers.": """
         bernoulli: +offset
@@ -107,6 +115,7 @@ DEVIATIONS = {
         image_random_crop: +offset
         multinomial_with_replacement: +offset
         normal: +offset
+        ofrecord_image_decoder_random_crop: +offset
         random_mask_like: +offset
         randperm: +offset
         rrelu: +offset

@@ -87,7 +87,9 @@ SILENT = {
         fused_get_boundding_boxes_coord_grad fused_get_center_dist fused_get_center_dist_grad
         fused_get_convex_diagonal_squared fused_get_convex_diagonal_squared_grad fused_get_intersection_area
         fused_get_intersection_area_grad""",
-    "files of images, which have more bytes than are tried": "image_decode",
+    "files of images and records, which have more bytes than are tried": """
+        image_decode ofrecord_bytes_decoder ofrecord_image_decoder ofrecord_image_decoder_random_crop
+        ofrecord_raw_decoder""",
 }
 
 
