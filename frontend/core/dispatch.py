@@ -25,7 +25,7 @@ from oneflow.frontend.core.tensor import Tensor
 #: View operators: their results share elements with their first operand.
 VIEWS = frozenset(
     "reshape reshape_like squeeze expand_dims expand broadcast_like transpose slice narrow diagonal"
-    " unfold_tensor as_strided".split()
+    " unfold_tensor as_strided real imag view_as_real view_as_complex".split()
 )
 
 

@@ -16,7 +16,9 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from oneflow.dialect.builder import Value
+from oneflow.dialect.dtypes import DType
 from oneflow.dialect.locks import Lock
+from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.core.arrays import address_of, device_name, is_on_ranks, overwrite, to_array
 from oneflow.frontend.core.devices import device, move
 from oneflow.frontend.core.errors import refuse
@@ -63,7 +65,7 @@ class ViewMeta:
 
     def layout_array(self) -> np.ndarray:
         """An array with the strides that the view has in its root; its values are undefined."""
-        return self.view_fn(np.empty(self.root.handle.handle.shape, np.bool_))
+        return self.view_fn(uninitialized(self.root.handle.handle.shape, self.root.dtype))
 
     @property
     def is_contiguous(self) -> bool:
@@ -71,12 +73,13 @@ class ViewMeta:
         return self.layout_array().flags.c_contiguous
 
     def strided_layout(self) -> StridedLayout:
-        """The offset of the first element in the root, the shape, and the strides, all in elements."""
+        """The offset of the first element in the root, the shape, and the strides, all in elements of the view."""
         layout = self._strided_layout
         if layout is None:
-            root = np.empty(self.root.handle.handle.shape, np.bool_)
+            root = uninitialized(self.root.handle.handle.shape, self.root.dtype)
             array = self.view_fn(root)
-            layout = self._strided_layout = array.ctypes.data - root.ctypes.data, array.shape, array.strides
+            first, size = array.ctypes.data - root.ctypes.data, array.itemsize
+            layout = self._strided_layout = first // size, array.shape, tuple(s // size for s in array.strides)
         return layout
 
     def check(self, writer: str) -> None:
@@ -119,14 +122,14 @@ class ViewMeta:
             builder.assign(self.root, builder.give(self._scattered(builder, root, value)), writer)
 
     def _scattered(self, builder: Any, root: Variable, value: Variable) -> Variable:
-        """The root's values with `value` in place of the view's elements."""
-        shape = _sizes(root)
-        mask, source = np.zeros(shape, np.bool_), np.zeros(shape, np.int64)
-        self.view_fn(mask)[...] = True
-        self.view_fn(source)[...] = np.arange(value.desc.element_count or 0).reshape(self.view_fn(source).shape)
-        new = _gathered(builder, value, source) if value.desc.element_count else root
-        merged: Variable = builder.call("where", _on_same_device(builder, root, mask), new, root)[0]
-        return merged
+        """The root's values with `value` in place of the view's elements; of complex numbers the parts are merged."""
+        if not value.desc.element_count:
+            return root
+        mask, source = placed(self.view_fn, tuple(_sizes(root)), root.desc.dtype, value.desc)
+        old = _as_reals(builder, root)
+        new = _gathered(builder, _as_reals(builder, value), source)
+        merged: Variable = builder.call("where", _on_same_device(builder, root, mask), new, old)[0]
+        return builder.call("view_as_complex", merged)[0] if root.desc.dtype.is_complex else merged
 
     def refreshed(self, builder: Any, old: Variable) -> tuple[Variable, int]:
         """The view's values by the root's present values, and the version of these values.
@@ -143,7 +146,48 @@ class ViewMeta:
         if isinstance(root.handle, np.ndarray) and not (self.recorded and root.requires_grad):
             view: Variable = builder.wrap(np.array(self.view_fn(root.handle), order="C"))
             return view
-        return _gathered(builder, root, self.view_fn(np.arange(root.desc.element_count or 0).reshape(_sizes(root))))
+        positions = self.view_fn(_numbered(tuple(_sizes(root)), root.desc.dtype))
+        if positions.dtype.kind == "c" and root.desc.dtype.is_complex:
+            return _gathered(builder, root, positions.real // 2)
+        parts = _gathered(builder, _as_reals(builder, root), as_pairs(positions))
+        return builder.call("view_as_complex", parts)[0] if positions.dtype.kind == "c" else parts
+
+
+def uninitialized(shape: Sequence[int], dtype: DType) -> np.ndarray:
+    """An array whose elements have the size of those of a type."""
+    return np.empty(shape, dtype.numpy)
+
+
+def _numbered(shape: tuple[int, ...], dtype: DType) -> np.ndarray:
+    """An array whose elements are their positions; complex ones have the positions of their parts."""
+    count = math.prod(shape)
+    if dtype.is_complex:
+        return np.arange(2 * count, dtype=np.float64).view(np.complex128).reshape(shape)
+    return np.arange(count, dtype=np.float64 if dtype.is_float else np.int64).reshape(shape)
+
+
+def as_pairs(array: np.ndarray) -> np.ndarray:
+    """Complex numbers as pairs of their parts; an array of reals itself."""
+    return array[..., np.newaxis].view(array.real.dtype) if array.dtype.kind == "c" else array
+
+
+def placed(
+    view_fn: ViewFunction, shape: tuple[int, ...], dtype: DType, part: TensorDesc
+) -> tuple[np.ndarray, np.ndarray]:
+    """Where the elements of a part, of type `part`, are in an array of a shape and type: a mask, and the positions in
+    the part. Of complex numbers the parts are elements.
+    """
+    kind = _numbered((0,), dtype).dtype
+    mask, source = np.zeros(shape, kind), np.zeros(shape, kind)
+    view = view_fn(mask)
+    view[...] = 1 + 1j if view.dtype.kind == "c" else 1
+    view_fn(source)[...] = _numbered(view.shape, part.dtype)
+    return as_pairs(mask) != 0, as_pairs(source)
+
+
+def _as_reals(builder: Any, values: Variable) -> Variable:
+    """Complex numbers as pairs of reals; other values themselves."""
+    return builder.call("view_as_real", values)[0] if values.desc.dtype.is_complex else values
 
 
 def _sizes(variable: Variable) -> list[int]:
@@ -154,7 +198,7 @@ def _sizes(variable: Variable) -> list[int]:
 def _gathered(builder: Any, values: Variable, positions: np.ndarray) -> Variable:
     """The elements of `values` at positions in row-major order, in the shape of `positions`."""
     flat = builder.call("reshape", values, shape=[values.desc.element_count])[0]
-    indices = _on_same_device(builder, values, np.array(positions))
+    indices = _on_same_device(builder, values, np.array(positions, np.int64))
     elements: Variable = builder.call("gather", flat, indices, axis=0)[0]
     return elements
 
@@ -289,13 +333,35 @@ def _strided(attrs: Mapping[str, Any], shape: tuple[int, ...]) -> ViewFunction:
     return view_fn
 
 
+def _part(name: str) -> Callable[[Mapping[str, Any], tuple[int, ...]], ViewFunction]:
+    """The real or the imaginary parts."""
+    return lambda attrs, shape: lambda a: getattr(a, name)
+
+
+def _paired(attrs: Mapping[str, Any], shape: tuple[int, ...]) -> ViewFunction:
+    return as_pairs
+
+
+def _complex(attrs: Mapping[str, Any], shape: tuple[int, ...]) -> ViewFunction:
+    def view_fn(a: np.ndarray) -> np.ndarray:
+        numbers: np.ndarray = a.view(np.result_type(a, np.complex64))[..., 0]
+        return numbers
+
+    return view_fn
+
+
 #: Operators whose results are views of their first operand where that is a tensor of eager mode.
 VIEW_FUNCTIONS: dict[str, Callable[[Mapping[str, Any], tuple[int, ...]], ViewFunction]] = {
     "reshape": _reshaped, "reshape_like": _reshaped, "squeeze": _reshaped, "expand_dims": _reshaped,
     "expand": _expanded, "broadcast_like": _expanded, "transpose": _transposed, "slice": _sliced,
     "narrow": _narrowed, "diagonal": _diagonal, "unfold_tensor": _windows,
-    "as_strided": _strided,
+    "as_strided": _strided, "real": _part("real"), "imag": _part("imag"), "view_as_real": _paired,
+    "view_as_complex": _complex,
 }  # fmt: skip
+
+
+#: Operators that copy an operand whose strides do not allow a view.
+RESHAPES = frozenset(("reshape", "reshape_like", "view_as_complex"))
 
 
 def link(name: str, tensor: Any, attrs: Mapping[str, Any], result: Any) -> None:
@@ -303,13 +369,17 @@ def link(name: str, tensor: Any, attrs: Mapping[str, Any], result: Any) -> None:
     shape = tuple(result.handle.handle.shape)
     view_fn, dense = VIEW_FUNCTIONS[name](attrs, shape), VIEW_FUNCTIONS[name] is _reshaped
     outer = tensor.view_meta
-    if dense and outer is not None and not outer.dense and not shares_memory(outer.layout_array(), shape):
+    is_apart = outer is not None and not outer.dense and name in RESHAPES
+    if is_apart and not shares_memory(name, outer.layout_array(), shape):
         return
     result.view_meta = view_of(tensor, view_fn, dense=dense)
 
 
-def shares_memory(array: np.ndarray, shape: Sequence[Any]) -> bool:
-    """Whether a reshape of an array shares its memory; true without elements."""
+def shares_memory(name: str, array: np.ndarray, shape: Sequence[Any]) -> bool:
+    """Whether the result of one of `RESHAPES` on an array shares its memory; true without elements."""
+    if name == "view_as_complex":
+        *outer, last = array.strides
+        return last == array.itemsize and all(s % (2 * array.itemsize) == 0 for s in outer)
     return array.size == 0 or np.may_share_memory(array.reshape(shape), array)
 
 

@@ -1,6 +1,6 @@
 """Complex numbers: their parts, conjugates and angles, and complex tensors made of reals.
 
-The results are new tensors, also of the `view_as_` functions.
+The results of `real`, `imag` and the `view_as_` functions share the memory of their operand; conjugates do not.
 """
 
 from __future__ import annotations

@@ -116,6 +116,9 @@ def as_strided(x: Any, size: Sequence[int], stride: Sequence[int], storage_offse
     """
     x = as_tensor(x)
     root, first = current_builder().memory_root(x)
+    if root.dtype != x.dtype:  # reals in the memory of complex numbers, or the other way round
+        pairs = not root.dtype.is_complex
+        root = dispatch("view_as_complex", sh.reshape(root, (-1, 2))) if pairs else dispatch("view_as_real", root)
     offset = first if storage_offset is None else storage_offset
     return dispatch("as_strided", root, size=list(size), stride=list(stride), storage_offset=offset)
 

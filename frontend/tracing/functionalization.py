@@ -16,14 +16,12 @@ from oneflow.frontend.core.errors import fail
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.eager.tape import MODE, set_grad_enabled
 from oneflow.frontend.eager.tensor import EagerTensor
-from oneflow.frontend.eager.views import VIEW_FUNCTIONS, shares_memory
+from oneflow.frontend.eager.views import RESHAPES, VIEW_FUNCTIONS, shares_memory, uninitialized
 from oneflow.frontend.tracing.states import with_gradient_of
 from oneflow.frontend.tracing.view_inverses import VIEW_INVERSES
 
-#: Operators that copy an operand that is not contiguous.
-RESHAPES = frozenset(("reshape", "reshape_like"))
 #: Operators whose result is contiguous for a contiguous operand.
-DENSE = RESHAPES | {"squeeze", "expand_dims", "stop_gradient"}
+DENSE = RESHAPES | {"squeeze", "expand_dims", "view_as_real", "stop_gradient"}
 
 
 @dataclass
@@ -143,7 +141,7 @@ class Functionalization:
         layout = self._eager_layout(view.operands[0])
         if layout is None:
             return self._is_dense(view.operands[0])
-        return shares_memory(layout, view.tensor.sizes())
+        return shares_memory(view.name, layout, view.tensor.sizes())
 
     def is_contiguous(self, tensor: Tensor) -> bool:
         """Whether a tensor would be contiguous in eager mode."""
@@ -163,17 +161,19 @@ class Functionalization:
             root = view.operands[0]
         if chain and not all(x.desc.is_static for x in (root, *(v.tensor for v in chain))):
             raise fail("expected static sizes of a view whose memory is read with strides; write x.clone() before")
-        memory = array = _uninitialized(root.sizes() if chain else ())
+        memory = array = uninitialized(root.sizes() if chain else (), root.dtype)
         for view in reversed(chain):
             if view.name in VIEW_FUNCTIONS:
                 array = VIEW_FUNCTIONS[view.name](view.attrs, tuple(view.tensor.sizes()))(array)
-        return root, array.ctypes.data - memory.ctypes.data
+        return root, (array.ctypes.data - memory.ctypes.data) // array.itemsize
 
     def _eager_layout(self, tensor: Any) -> np.ndarray | None:
         """An array with the strides that a tensor would have in eager mode; None where sizes are dynamic."""
         if isinstance(tensor, EagerTensor):
             layout: np.ndarray = (
-                tensor.view_meta.layout_array() if tensor.is_view else _uninitialized(tensor.handle.handle.shape)
+                tensor.view_meta.layout_array()
+                if tensor.is_view
+                else uninitialized(tensor.handle.handle.shape, tensor.dtype)
             )
             return layout
         if None in (tensor.desc.shape or ()):
@@ -181,7 +181,7 @@ class Functionalization:
         view = self._view(tensor)
         outer = None if view is None else self._eager_layout(view.operands[0])
         if view is None or outer is None:
-            return None if view is not None else _uninitialized(tensor.desc.shape)
+            return None if view is not None else uninitialized(tensor.desc.shape, tensor.dtype)
         return (
             VIEW_FUNCTIONS[view.name](view.attrs, tensor.desc.shape)(outer) if view.name in VIEW_FUNCTIONS else outer
         )
@@ -190,7 +190,3 @@ class Functionalization:
         """Whether a tensor would be contiguous in eager mode for all sizes."""
         view = None if isinstance(tensor, EagerTensor) else self._view(tensor)
         return view is None or (view.name in DENSE and self._is_dense(view.operands[0]))
-
-
-def _uninitialized(shape: Sequence[int]) -> np.ndarray:
-    return np.empty(shape, np.bool_)

@@ -62,6 +62,21 @@ def _placed(name: str) -> Callable[[Any, Value, Value, Attrs], Any]:
     return inverse
 
 
+def _with_part(number: int) -> Callable[[Any, Value, Value, Attrs], Any]:
+    """The inverse of `real` (0) or `imag` (1): the other part is that of the base."""
+
+    def inverse(builder: Any, base: Value, value: Value, attrs: Attrs) -> Any:
+        parts = [value, builder.call("imag", base)[0]] if number == 0 else [builder.call("real", base)[0], value]
+        return builder.call("view_as_complex", builder.call("stack", parts, axis=base.rank)[0])[0]
+
+    return inverse
+
+
+def _called(name: str) -> Callable[[Any, Value, Value, Attrs], Any]:
+    """The inverse that is an operator of the updated view alone."""
+    return lambda builder, base, value, attrs: builder.call(name, value)[0]
+
+
 def _itself(builder: Any, base: Value, value: Value, attrs: Attrs) -> Any:
     return value
 
@@ -73,4 +88,6 @@ VIEW_INVERSES: dict[str, Callable[[Any, Value, Value, Attrs], Any]] = {
     "expand": _expanded, "broadcast_like": _expanded, "transpose": _transposed, "slice": _sliced,
     "narrow": _narrowed, "stop_gradient": _itself, "diagonal": _placed("diagonal"),
     "unfold_tensor": _placed("unfold_tensor"), "as_strided": _placed("as_strided"),
+    "real": _with_part(0), "imag": _with_part(1), "view_as_real": _called("view_as_complex"),
+    "view_as_complex": _called("view_as_real"),
 }  # fmt: skip

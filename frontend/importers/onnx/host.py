@@ -13,7 +13,7 @@ import numpy as np
 
 from oneflow.frontend.core.tensor import Size
 from oneflow.frontend.importers.onnx.errors import OnnxError
-from oneflow.frontend.importers.onnx.types import NAMES, NUMBERS, SMALL
+from oneflow.frontend.importers.onnx.types import FLOAT8, NAMES, NUMBERS, SMALL
 
 #: The most elements of an array that is folded.
 MOST_ELEMENTS = 1024
@@ -54,7 +54,7 @@ def _unsqueeze(x: np.ndarray, axes: Any) -> np.ndarray:
 
 
 def _cast(x: np.ndarray, *, to: int, saturate: int = 1, round_mode: str = "") -> Any:
-    if NAMES[to] in SMALL:
+    if NAMES[to] in SMALL or NAMES[to] in FLOAT8:
         return NotImplemented
     if x.dtype != object:
         return x.astype(NAMES[to])

@@ -1,7 +1,8 @@
 """ONNX element types: those of tensors, and the small floats and integers that are held as codes.
 
-A small type (8-bit floats, integers of 2 and 4 bits) has at most 256 values. A tensor of a small type is a tensor of
-its codes (uint8); decoding is one lookup, and encoding counts the boundaries between neighbouring values.
+A small type (floats of at most 8 bits that tensors do not have, integers of 2 and 4 bits) has at most 256 values. A
+tensor of a small type is a tensor of its codes (uint8); decoding is one lookup, and encoding counts the boundaries
+between neighbouring values.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ NAMES = {
     25: "uint2", 26: "int2",
 }  # fmt: skip
 NUMBERS = {name: number for number, name in NAMES.items()}
+FLOAT8 = frozenset(d.name for d in dtypes.FLOAT8)
 SPELLED = {8: "strings", 14: "complex64", 15: "complex128"}
 
 
@@ -51,7 +53,11 @@ class SmallType:
         return self.name
 
 
-SMALL = {name: SmallType(name) for number, name in NAMES.items() if number >= 17 and hasattr(ml_dtypes, name)}
+SMALL = {
+    name: SmallType(name)
+    for number, name in NAMES.items()
+    if number >= 17 and name not in dtypes.BY_NAME and hasattr(ml_dtypes, name)
+}
 
 
 @dataclass(frozen=True)
@@ -132,6 +138,21 @@ def encode(x: Tensor, small: SmallType, saturate: bool = True, rounding: str = "
         return Codes(_encoded_integers(x, small), small)
     how = rounding if small.name == "float8_e8m0fnu" else "nearest"
     return Codes(_encoded_floats(F.cast(x, dtypes.float32), small, saturate, how), small)
+
+
+def to_float8(x: Tensor, target: DType, saturate: bool) -> Tensor:
+    """The nearest floats of 8 bits; beyond the largest that, or without `saturate` infinity, or NaN."""
+    wide = x if x.dtype.is_float else F.cast(x, dtypes.float32)
+    if saturate and target == dtypes.float8_e5m2:
+        wide = F.clamp(wide, -target.largest, target.largest)
+    elif not saturate and target == dtypes.float8_e4m3fn:
+        fits = F.le(F.abs(F.cast(wide, dtypes.float32)), _LAST_ROUNDED)
+        wide = F.where(fits, wide, float("nan"))
+    return F.cast(wide, target)
+
+
+#: The largest number that is rounded to the largest float8_e4m3fn.
+_LAST_ROUNDED = 464.0
 
 
 def _encoded_integers(x: Tensor, small: SmallType) -> Tensor:

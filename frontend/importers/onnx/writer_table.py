@@ -192,7 +192,9 @@ def _masked_fill(w: Any, c: Any) -> Any:
 
 @row("cast")
 def _cast(w: Any, c: Any) -> Any:
-    return w.node("Cast", c.inputs["in"], to=NUMBERS[c.attrs["dtype"].name])
+    target = c.attrs["dtype"]
+    how = {"saturate": 0} if target.name == "float8_e5m2" else {}
+    return w.node("Cast", c.inputs["in"], to=NUMBERS[target.name], **how)
 
 
 @row("softmax", "log_softmax")

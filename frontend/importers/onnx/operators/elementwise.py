@@ -13,7 +13,16 @@ from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.importers.onnx import host
 from oneflow.frontend.importers.onnx.errors import OnnxError
 from oneflow.frontend.importers.onnx.table import builder, rows
-from oneflow.frontend.importers.onnx.types import SMALL, Codes, SmallType, decode, encode, from_host, spelled
+from oneflow.frontend.importers.onnx.types import (
+    SMALL,
+    Codes,
+    SmallType,
+    decode,
+    encode,
+    from_host,
+    spelled,
+    to_float8,
+)
 from oneflow.frontend.importers.onnx.types import type_of_number as type_of
 
 rows({
@@ -199,9 +208,14 @@ def _cast_like(x: Any, like: Any, *, saturate: int = 1, round_mode: str = "up", 
 
 def _cast_to(x: Any, target: Any, saturate: bool, round_mode: str, node: Any) -> Any:
     """A value with its elements converted; small arrays of the host stay there, since shapes may follow from them."""
-    if isinstance(x, np.ndarray) and host.is_small(x) and x.dtype != object and not isinstance(target, SmallType):
+    if isinstance(x, np.ndarray) and host.is_small(x) and x.dtype != object and not is_narrow(target):
         return x.astype(target.numpy)
     return converted(as_codes(x) if is_small(x) else node.tensor(x), target, saturate, round_mode)
+
+
+def is_narrow(target: Any) -> bool:
+    """Whether conversions to a type may saturate."""
+    return isinstance(target, SmallType) or target.is_stored_only
 
 
 def is_small(value: Any) -> bool:
@@ -220,6 +234,6 @@ def converted(x: Tensor | Codes, target: Any, saturate: bool = True, round_mode:
         if x.type == target:
             return x
         x = decode(x, target if not isinstance(target, SmallType) and target.is_float else dtypes.float32)
-    if not isinstance(target, SmallType):
-        return F.cast(x, target)
-    return encode(x, target, saturate, round_mode)
+    if isinstance(target, SmallType):
+        return encode(x, target, saturate, round_mode)
+    return to_float8(x, target, saturate) if is_narrow(target) and x.dtype != target else F.cast(x, target)

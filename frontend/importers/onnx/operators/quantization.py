@@ -11,7 +11,7 @@ from oneflow.frontend import functional as F  # noqa: N812
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.importers.onnx.errors import OnnxError
 from oneflow.frontend.importers.onnx.operators.convolution import rounded_to
-from oneflow.frontend.importers.onnx.operators.elementwise import as_codes, is_small
+from oneflow.frontend.importers.onnx.operators.elementwise import as_codes, converted, is_small
 from oneflow.frontend.importers.onnx.operators.products import shifted
 from oneflow.frontend.importers.onnx.table import builder
 from oneflow.frontend.importers.onnx.types import Codes, SmallType, decode, encode, type_of_number
@@ -61,7 +61,7 @@ def _quantize(
     scaled = F.cast(F.div(wide, factor), dtypes.float32)
     shift = None if zero is None else _spread(_floats(zero), tensor.sizes(), axis, block_size)
     if target.is_float:
-        return encode(scaled if shift is None else F.add(scaled, shift), target, bool(saturate))
+        return converted(scaled if shift is None else F.add(scaled, shift), target, bool(saturate))
     rounded = F.rint(scaled)
     rounded = rounded if shift is None else F.add(rounded, shift)
     return _saturated(rounded, target)

@@ -1,5 +1,6 @@
 """Single nodes of ONNX: values written down, for operands that other tests leave out."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
@@ -94,6 +95,23 @@ def test_casts_to_small_types_saturate():
     cast.graph.node[0].output[0] = "small"
     cast.graph.node.append(helper.make_node("Cast", ["small"], ["y0"], to=TensorProto.FLOAT))
     np.testing.assert_array_equal(flow.from_onnx(cast)(), [448, -448, 1])
+
+
+@pytest.mark.parametrize(
+    ("name", "saturate", "beyond"),
+    [("e4m3fn", 1, 448), ("e4m3fn", 0, np.nan), ("e5m2", 1, 57344), ("e5m2", 0, np.inf)],
+)
+def test_casts_to_float8(name, saturate, beyond):
+    """Results are tensors of 8 bits, which other operators move."""
+    dtype, values = (
+        np.dtype(getattr(ml_dtypes, f"float8_{name}")),
+        np.array([1e6, -np.inf, np.nan, 448, 1.0625], np.float32),
+    )
+    kind = getattr(TensorProto, f"FLOAT8{name.upper()}")
+    cast = single("Cast", {"x": values}, {}, [dtype], 20, to=kind, saturate=saturate)
+    found = flow.from_onnx(cast)(x=values)
+    assert found.dtype == dtype
+    np.testing.assert_array_equal(np.asarray(found, np.float32), [beyond, -beyond, np.nan, 448, 1])
 
 
 def loop_of(kind, opset=20):

@@ -120,6 +120,8 @@ FUNCTIONS = {
     "softplus": (lambda x: flow.softplus(x, 2.0, 5.0), VALUES),
     "truncdiv": (lambda x: flow.ops.truncdiv(x, x * 0 + 2), VALUES),
     "scalar_truncdiv": (lambda x: flow.div(x, 2.0, rounding_mode="trunc"), VALUES),
+    "float8_e4m3fn": (lambda x: (x * 100).to(flow.float8_e4m3fn).float(), VALUES),
+    "float8_e5m2": (lambda x: (x * 1e4).to(flow.float8_e5m2).float(), VALUES),
     "last window behind the image": (lambda x: flow.max_pool2d(x, 2, 2, 1, ceil_mode=True), IMAGE),
     "last window over the end": (lambda x: flow.max_pool2d(x, 2, 2, 0, ceil_mode=True), IMAGE),
 }
