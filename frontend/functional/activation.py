@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from oneflow.dialect.dtypes import DType
 from oneflow.frontend.core.dispatch import as_tensor
 from oneflow.frontend.core.errors import fail
 from oneflow.frontend.core.tensor import Tensor
@@ -21,9 +22,9 @@ def tanhshrink(x: Any) -> Tensor:
     return e.sub(x, e.tanh(x))
 
 
-def softmin(x: Any, dim: int = -1) -> Tensor:
-    """`softmax` of -x; floats."""
-    return softmax(e.neg(x), dim)
+def softmin(x: Any, dim: int = -1, *, dtype: DType | None = None) -> Tensor:
+    """`softmax` of -x; floats; `dtype` converts the elements before."""
+    return softmax(e.neg(x), dim, dtype=dtype)
 
 
 def glu(x: Any, dim: int = -1) -> Tensor:

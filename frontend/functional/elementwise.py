@@ -277,11 +277,24 @@ def where(condition: Any, x: Any = None, y: Any = None) -> Any:
 
 
 def masked_fill(x: Any, mask: Any, value: Any) -> Tensor:
-    """`x`, with the number `value` where the bool tensor `mask` is true; mask broadcasts to x."""
+    """`x`, with the number `value` where the bool tensor `mask` is true; mask broadcasts to x.
+
+    A tensor without dimensions is a number too, to which a gradient flows.
+    """
     x, number = as_tensor(x), as_number(value)
+    if isinstance(value, Tensor):
+        if value.rank:
+            raise fail(f"expected a tensor without dimensions to fill with, got {value.desc}; write flow.where")
+        return _in_shape_of(x, where(mask, cast(value, x.dtype), x))
     if isinstance(number, complex):
         return where(mask, constant(fitting(number, x.dtype), x.dtype), x)  # type: ignore[no-any-return]
     return dispatch("masked_fill", x, cast(mask, dtypes.bool_), **scalar_operand(fitting(value, x.dtype), x.dtype))
+
+
+def _in_shape_of(x: Tensor, filled: Tensor) -> Tensor:
+    if filled.rank != x.rank or any(a != b for a, b in zip(filled.shape, x.shape, strict=True)):
+        raise fail(f"expected a mask that broadcasts to {x.desc}, got a result {filled.desc}")
+    return filled
 
 
 def clamp(x: Any, min: Any = None, max: Any = None) -> Tensor:

@@ -52,13 +52,15 @@ def _convolution(spatial: int) -> Callable[..., Tensor]:
         if w.rank != spatial + 2 or None in w.shape:
             raise fail(f"expected a weight of {spatial + 2} static dimensions for conv{spatial}d, got {w.desc}")
         kernel = w.shape[2:] if data_format == "channels_first" else w.shape[1:-1]
-        spread = per_dimension(dilation, spatial, "dilation")
+        spread, strides = per_dimension(dilation, spatial, "dilation"), per_dimension(stride, spatial, "stride")
+        if padding == "same" and any(s != 1 for s in strides):
+            raise fail(f'expected a stride of 1 with the padding "same" of conv{spatial}d, got {stride}')
         x, drop_batch = as_batch(x, spatial)
         x, before = _padded(x, padding, kernel, spread, data_format)
         return drop_batch(dispatch(
             f"conv{spatial}d", x, w, None if bias is None else as_tensor(bias),
             filters=w.shape[0], padding_before=before, data_format=data_format, kernel_size=kernel,
-            strides=per_dimension(stride, spatial, "stride"), dilation_rate=spread, groups=groups,
+            strides=strides, dilation_rate=spread, groups=groups,
         ))  # fmt: skip
 
     doc = f"""Convolution over {spatial} spatial dimension{"s"[: spatial - 1]}, plus one number of `bias` per filter.
@@ -172,6 +174,8 @@ def _avg_pool(spatial: int) -> Callable[..., Tensor]:
         data_format: str = "channels_first",
     ) -> Tensor:
         options = {"padding": padding, "ceil_mode": ceil_mode, "data_format": data_format}
+        if divisor_override == 0:
+            raise fail(f"expected divisor_override of avg_pool{spatial}d to be a number other than 0, got 0")
         divisor = {"count_include_pad": count_include_pad, "divisor_override": divisor_override or 0}
         return _pool("avg", spatial, x, kernel_size, stride, **options, **divisor)[0]
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from oneflow.dialect.dtypes import DType
 from oneflow.frontend.core.dispatch import as_tensor, current_builder, dispatch, dispatch_all
 from oneflow.frontend.core.errors import fail
 from oneflow.frontend.core.tensor import Tensor
@@ -25,14 +26,14 @@ __all__ = [
 
 
 def _along(op: str, doc: str) -> Callable[..., Tensor]:
-    def function(x: Any, dim: int = -1) -> Tensor:
-        x = as_tensor(x)
+    def function(x: Any, dim: int = -1, *, dtype: DType | None = None) -> Tensor:
+        x = as_tensor(x) if dtype is None else cast(x, dtype)
         at = axis(x, dim, scalar=True)
         if at >= x.rank - 1:
             return on_vector(lambda y: dispatch(op, y), x)
         return transpose(dispatch(op, transpose(x, at, -1)), at, -1)
 
-    return describe(function, op, f"{doc} Floats.")
+    return describe(function, op, f"{doc} Floats; `dtype` converts the elements before.")
 
 
 softmax = _along("softmax", "exp(x) / sum(exp(x)) along `dim`, computed from x - max(x).")

@@ -53,11 +53,11 @@ class Generator(Stateful):
     """Seeds for random functions, which have a parameter `generator`; the default is the generator of the thread.
 
     Raises:
-        OneFlowError: `device` is neither "cpu" nor "cuda"; the seeds are the same on either.
+        ValueError: `device` is neither "cpu", "cuda" nor "auto"; the seeds are the same on any.
     """
 
     def __init__(self, device: str | Device = "cpu") -> None:
-        self.device = as_device(device)
+        self.device = as_device("cpu" if device == "auto" else device)
         self._restart(0)
 
     def _restart(self, seed: int, taken: int = 0) -> None:
@@ -300,7 +300,7 @@ def _channel_dropout(spatial: int, ranks: Sequence[int], alone_too: bool) -> Cal
     a batch has is one without a batch.
     """
 
-    def function(x: Any, p: float = 0.5, training: bool = True) -> Tensor:
+    def function(x: Any, p: float = 0.5, training: bool = True, *, generator: Generator | None = None) -> Tensor:
         images = as_tensor(x)
         if images.rank not in ranks:
             wanted = " or ".join(map(str, ranks))
@@ -310,7 +310,8 @@ def _channel_dropout(spatial: int, ranks: Sequence[int], alone_too: bool) -> Cal
             images, drop_batch = unsqueeze(images, 0), lambda result: squeeze(result, 0)
         if not training or not p:
             return drop_batch(images)
-        kept = dropout(ones_like(narrow(reshape(images, (*images.sizes()[:2], -1)), 2, 0, 1)), p)
+        channels = ones_like(narrow(reshape(images, (*images.sizes()[:2], -1)), 2, 0, 1))
+        kept = dropout(channels, p, generator=generator)
         return drop_batch(mul(images, reshape(kept, (*images.sizes()[:2], *[1] * (images.rank - 2)))))
 
     doc = "Zeros with the probability p in place of whole channels, the others divided by 1 - p, where `training`."

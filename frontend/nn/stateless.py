@@ -211,20 +211,20 @@ CircularPad1d, CircularPad2d, CircularPad3d = (_padding(f"CircularPad{n}d", n, "
 class Dropout(Module):
     """Zeros in place of elements with the probability p, the others over 1 - p, in training mode.
 
-    With `inplace` the argument becomes the result.
+    With `inplace` the argument becomes the result. `generator` has the seeds.
     """
 
     function = staticmethod(F.dropout)
 
-    def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
+    def __init__(self, p: float = 0.5, inplace: bool = False, generator: Any = None) -> None:
         super().__init__()
         if not 0 <= p <= 1:
             raise ValueError(f"expected a probability of 0 to 1, got {p}")
-        self.p, self.inplace = p, inplace
+        self.p, self.inplace, self.generator = p, inplace, generator
 
     def forward(self, x: Any, addend: Any = None) -> Any:
         """`x` with elements dropped, or unchanged in evaluation; `addend` is added to the result."""
-        result = type(self).function(x, self.p, self.training, self.inplace)
+        result = type(self).function(x, self.p, self.training, self.inplace, generator=self.generator)
         return result if addend is None else F.add(result, addend)
 
     def extra_repr(self) -> str:

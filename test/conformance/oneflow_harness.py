@@ -25,7 +25,7 @@ NODES, DEVICES = 1, 1
 
 def install(checkout: Path, repeats: int, graphs: bool) -> None:
     """Makes the modules importable: tests run on the CPU, with at most `repeats` random inputs each."""
-    os.environ["ONEFLOW_TEST_CPU_ONLY"] = "1"
+    os.environ.update(ONEFLOW_TEST_CPU_ONLY="1", ONEFLOW_CI="0")
     _add("unittest", _unittest())
     _add("_oneflow_internal", _internal())
     for folder in ("test_utils", "support"):

@@ -1,0 +1,221 @@
+"""PyTorch's own samples of its operators, on the functions of this project that have PyTorch's names.
+
+    python test/conformance/torch_samples.py [--samples 3] [--dtype float32] [--only NAME ..] [--report FILE]
+
+A sample of `op_db` is a call, which runs in eager mode with both packages. The results have to have the element types,
+shapes and values of PyTorch's results, and the gradients of their weighted sum the values of PyTorch's gradients. What PyTorch states as an error has to be
+refused. The table has a row for each operator: how many samples are equal, how many of them with gradients, how many
+errors are refused, and what is different; then come the sums. It needs the extra `torch`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import importlib
+import itertools
+import re
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils import _pytree as pytree
+
+import oneflow as flow
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+from torch_operators import CHOICES, operators
+
+#: Arguments of PyTorch's functions that say where results lie in memory, with the values that ask for nothing.
+_IN_MEMORY = {"memory_format": torch.preserve_format, "layout": torch.strided, "pin_memory": False}
+#: Operators that compute a matrix up to signs or bases, which PyTorch's samples bring into one form.
+_UP_TO_SIGNS = frozenset("linalg.svd linalg.eig linalg.eigh linalg.qr svd qr geqrf pca_lowrank svd_lowrank".split())
+_NUMBERS = re.compile(r"-?\d+(\.\d+)?(e-?\d+)?")
+
+
+@dataclass
+class Row:
+    """What became of the samples of one operator."""
+
+    name: str
+    equal: int = 0
+    with_gradients: int = 0
+    refused: int = 0
+    different: collections.Counter[str] = field(default_factory=collections.Counter)
+
+    def __str__(self) -> str:
+        texts = [f"{count} x {text}" for text, count in self.different.most_common(4)]
+        return f"| {self.name} | {self.equal} | {self.with_gradients} | {self.refused} | {'; '.join(texts)} |"
+
+
+def counterpart(name: str) -> Callable[..., Any] | None:
+    """The function with an operator's name, None where there is none."""
+    module, _, last = name.rpartition(".")
+    try:
+        place = importlib.import_module(f"oneflow.{module}") if module else flow
+    except ImportError:
+        return None
+    function = getattr(place, last, None)
+    return function if callable(function) else None
+
+
+def converted(value: Any) -> Any:
+    """An argument of PyTorch's function as one of this project's."""
+    if isinstance(value, torch.Tensor):
+        array = value.detach().resolve_conj().resolve_neg().numpy()
+        tensor = flow.tensor(np.array(array, order="C"))
+        return tensor.requires_grad_() if value.requires_grad else tensor
+    if isinstance(value, torch.dtype):
+        return getattr(flow, str(value).removeprefix("torch."))
+    return str(value) if isinstance(value, torch.device) else value
+
+
+def tensors_of(result: Any, kind: type) -> list[Any]:
+    """The tensors in a result, in order."""
+    if isinstance(result, (tuple, list)):
+        return [x for part in result for x in tensors_of(part, kind)]
+    return [result] if isinstance(result, kind) else []
+
+
+def difference(want: torch.Tensor, got: Any, what: str) -> str:
+    """In what a result or gradient differs from PyTorch's; nothing where it is equal."""
+    dtypes = str(want.dtype).removeprefix("torch."), repr(got.dtype).removeprefix("oneflow.")
+    if dtypes[0] != dtypes[1]:
+        return f"{what} of type {dtypes[1]} for {dtypes[0]}"
+    if tuple(want.shape) != tuple(got.shape):
+        return f"{what} of another shape"
+    wide = {"float32": 1e-4, "complex64": 1e-4, "float16": 2e-3, "bfloat16": 2e-2}
+    tolerance = wide.get(dtypes[0], 1e-7)
+    theirs = want.detach().resolve_conj().resolve_neg().numpy()
+    close = np.allclose(theirs, got.detach().numpy(), rtol=tolerance, atol=tolerance, equal_nan=True)
+    return "" if close else f"{what} of other values"
+
+
+def gradients(results: list[Any], inputs: list[Any], grad: Any, make: Callable[[np.ndarray], Any]) -> list[Any]:
+    """The gradients of a weighted sum of the results that have gradients."""
+    roots = [x for x in results if x.requires_grad]
+    weights = [make(np.linspace(0.5, 1.5, x.numel()).reshape(tuple(x.shape))) for x in roots]
+    seeds = [w.to(x.dtype) for w, x in zip(weights, roots, strict=True)]
+    return list(grad(roots, inputs, seeds, allow_unused=True)) if roots and inputs else []
+
+
+def compare(row: Row, op: Any, function: Callable[..., Any], sample: Any) -> str:
+    """Runs one sample; in what it differs, nothing where it is equal."""
+    kwargs = {k: v for k, v in sample.kwargs.items() if _IN_MEMORY.get(k, ()) != v}
+    arguments = pytree.tree_map(lambda x: x, (sample.input, tuple(sample.args), kwargs))
+    first, args, named = pytree.tree_map(converted, arguments)
+    theirs = tensors_of(op.op(sample.input, *sample.args, **sample.kwargs), torch.Tensor)
+    ours = tensors_of(function(first, *args, **named), flow.Tensor)
+    if len(theirs) != len(ours):
+        return f"{len(ours)} results for {len(theirs)}"
+    compared = 1 if op.name in CHOICES else None
+    pairs = list(zip(theirs, ours, strict=True))[:compared]
+    found = next(filter(None, (difference(*pair, "result") for pair in pairs)), "")
+    leaves = pytree.tree_leaves(arguments), pytree.tree_leaves((first, args, named))
+    inputs = [[x for x in side if getattr(x, "requires_grad", False)] for side in leaves]
+    if found or not inputs[0]:
+        return found
+    wanted = gradients(theirs, inputs[0], torch.autograd.grad, torch.tensor)
+    given = gradients(ours, inputs[1], flow.autograd.grad, flow.tensor)
+    if len(wanted) != len(given):
+        return "no gradient" if wanted else "a gradient"
+    row.with_gradients += bool(wanted)
+    pairs = [(w, g) for w, g in zip(wanted, given, strict=True) if w is not None]
+    if any(g is None for _, g in pairs):
+        return "no gradient"
+    return next(filter(None, (difference(w, g, "gradient") for w, g in pairs)), "")
+
+
+def one_line(error: BaseException) -> str:
+    """An error without places and numbers."""
+    text = re.sub(r"^\S+:\d+: ", "", " ".join(str(error).split()))
+    return f"{type(error).__name__}: {_NUMBERS.sub('N', text)}"[:110]
+
+
+def run(op: Any, function: Callable[..., Any], dtype: torch.dtype, count: int) -> Row:
+    """The row of one operator."""
+    row = Row(f"{op.name}{'.' + op.variant_test_name if op.variant_test_name else ''}")
+    needs_grad = op.supports_autograd and (dtype.is_floating_point or dtype.is_complex)
+    for sample in itertools.islice(op.sample_inputs("cpu", dtype, requires_grad=needs_grad), count):
+        try:
+            found = compare(row, op, function, sample)
+        except Exception as error:
+            found = one_line(error)
+        if found:
+            row.different[found] += 1
+        else:
+            row.equal += 1
+    for text in errors(op, function):
+        if text:
+            row.different[text] += 1
+        else:
+            row.refused += 1
+    return row
+
+
+def errors(op: Any, function: Callable[..., Any]) -> Iterator[str]:
+    """For each call that PyTorch states as an error: nothing where it is refused, else a line."""
+    if op.error_inputs_func is None:
+        return
+    for wrong in op.error_inputs("cpu"):
+        sample = wrong.sample_input
+        try:
+            first, args, kwargs = pytree.tree_map(converted, (sample.input, tuple(sample.args), sample.kwargs))
+            function(first, *args, **kwargs)
+        except Exception:
+            yield ""
+        else:
+            yield f"not refused: {_NUMBERS.sub('N', wrong.error_regex)[:60]}"
+
+
+def report(rows: list[Row], missing: list[str]) -> list[str]:
+    """The table, the sums, the most frequent differences and the operators without counterpart."""
+    lines = ["| operator | equal | with gradients | refused | different |", "| --- | --- | --- | --- | --- |"]
+    different: collections.Counter[str] = collections.Counter()
+    for row in rows:
+        different.update(row.different)
+    all_equal = sum(not row.different for row in rows)
+    sums = (
+        f"{len(rows)} operators, {all_equal} of them equal in all samples; "
+        f"samples: {sum(r.equal for r in rows)} equal, "
+        f"{sum(r.with_gradients for r in rows)} with gradients, {different.total()} different; "
+        f"{sum(r.refused for r in rows)} errors refused; {len(missing)} operators without counterpart"
+    )
+    reasons = [f"{count} x {text}" for text, count in different.most_common(40)]
+    return [*lines, *map(str, rows), "", sums, *reasons, "without counterpart: " + " ".join(missing)]
+
+
+def main() -> None:
+    """Runs the samples and writes the report."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--samples", type=int, default=3, help="samples of each operator")
+    parser.add_argument("--dtype", default="float32", help="the element type of the samples")
+    parser.add_argument("--only", nargs="*", help="the operators, by name")
+    parser.add_argument("--report", type=Path, help="the file to write to; standard output without it")
+    args = parser.parse_args()
+    warnings.simplefilter("ignore")
+    dtype = getattr(torch, args.dtype)
+    rows, missing = [], []
+    for op in operators(dtype):
+        if op.name in _UP_TO_SIGNS or (args.only is not None and op.name not in args.only):
+            continue
+        function = counterpart(op.name)
+        if function is None:
+            missing.append(op.name)
+        else:
+            rows.append(run(op, function, dtype, args.samples))
+            sys.stderr.write(f"{rows[-1]}\n")
+    text = "\n".join(report(rows, missing)) + "\n"
+    if args.report:
+        args.report.write_text(text)
+    else:
+        sys.stdout.write(text)
+
+
+if __name__ == "__main__":
+    main()
