@@ -4,8 +4,8 @@
 
 For each model the columns are: `export`, the results of `flow.from_torch` at two batch sizes from one program;
 `train`, the loss and all gradients of a step of `torch.compile(backend="oneflow")` in training mode; `compile`, the
-results of `torch.compile` in evaluation mode, and whether the whole graph was compiled; `lengths`, the graphs that are
-compiled for five lengths of the sequence, or five batch sizes. Each model runs in a process of its own, so that a
+results of `torch.compile` in evaluation mode, and whether the whole graph was compiled; `lengths`, how many graphs
+are compiled for five lengths of the sequence, or five batch sizes. Each model runs in a process of its own, so that a
 crash is a result like any other. It needs the extra `torch`; a model whose library is not installed is left out.
 
 Normalization over a batch of two amplifies rounding: gradients that differ are compared with those in float64, from

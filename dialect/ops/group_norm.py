@@ -127,8 +127,9 @@ def _moved(ops: Builder, op: Call, value: Value | None, back: bool = False) -> V
     """A value in the layout of x with the channels as dimension 1, or `back`."""
     if value is None or _layout(op).first:
         return value
-    inner = list(range(1, value.rank - 1))
-    return ops.transpose(value, perm=[0, *range(2, value.rank), 1] if back else [0, value.rank - 1, *inner])
+    perm = [0, *range(2, value.rank), 1] if back else [0, value.rank - 1, *range(1, value.rank - 1)]
+    moved: Value = ops.transpose(value, perm=perm)
+    return moved
 
 
 @operator(
