@@ -1,12 +1,15 @@
 """Models of transformers, timm and torchvision, small and with random parameters, against eager PyTorch.
 
-    python benchmarks/torch_models.py [NAME ..] [--steps export train compile] [--list]
+    python benchmarks/torch_models.py [NAME ..] [--steps export train compile lengths] [--list]
 
 For each model the columns are: `export`, the results of `flow.from_torch` at two batch sizes from one program;
 `train`, the loss and all gradients of a step of `torch.compile(backend="oneflow")` in training mode; `compile`, the
-results of `torch.compile` in evaluation mode, and whether the whole graph was compiled. Each model runs in a process
-of its own, so that a crash is a result like any other. It needs the extra `torch`; a model whose library is not
-installed is left out.
+results of `torch.compile` in evaluation mode, and whether the whole graph was compiled; `lengths`, how many graphs
+are compiled for five lengths of the sequence, or five batch sizes. Each model runs in a process of its own, so that a
+crash is a result like any other. It needs the extra `torch`; a model whose library is not installed is left out.
+
+Normalization over a batch of two amplifies rounding: gradients that differ are compared with those in float64, from
+which they may differ by twice what eager PyTorch's do.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch._dynamo.utils import counters
 from torch.export import Dim
 from torch.utils import _pytree as pytree
 
@@ -33,7 +37,8 @@ import oneflow as flow
 #: Differences relative to the largest element of a result.
 TOLERANCE = 1e-4
 SIZES = (2, 3)
-STEPS = ("export", "train", "compile")
+LENGTHS = (4, 6, 9, 3, 7)
+STEPS = ("export", "train", "compile", "lengths")
 
 _SMALL = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 4,
           "vocab_size": 96, "max_position_embeddings": 64}  # fmt: skip
@@ -98,6 +103,8 @@ TRANSFORMERS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "wav2vec2": ("Wav2Vec2Config", _SMALL | {"conv_dim": (16, 16), "conv_stride": (5, 2), "conv_kernel": (10, 3),
                  "num_feat_extract_layers": 2, "num_conv_pos_embeddings": 8, "num_conv_pos_embedding_groups": 4,
                  "apply_spec_augment": False, "layerdrop": 0.0}, {"input_values": ("floats", 400)}),
+    "clip": ("CLIPConfig", {"text_config": _SMALL, "vision_config": _IMAGE, "projection_dim": 16},
+             {"input_ids": ("tokens", 10), "pixel_values": ("floats", 3, 32, 32)}),
 }  # fmt: skip
 TIMM = {
     "mobilevit_xxs": 64, "xcit_nano_12_p16_224": 224, "beit_base_patch16_224": 224, "nfnet_l0": 64,
@@ -108,13 +115,54 @@ TORCHVISION = {
     "resnet18": 64, "resnet50": 64, "mobilenet_v2": 64, "mobilenet_v3_small": 64, "efficientnet_b0": 64,
     "densenet121": 64, "inception_v3": 96, "shufflenet_v2_x0_5": 64, "squeezenet1_1": 64, "regnet_y_400mf": 64,
     "vgg11": 64, "alexnet": 64, "mnasnet0_5": 64, "googlenet": 64, "swin_t": 64, "swin_v2_t": 64, "vit_b_16": 224,
-    "maxvit_t": 224,
+    "maxvit_t": 224, "deeplabv3_mobilenet_v3_large": 64, "fcn_resnet50": 64, "lraspp_mobilenet_v3_large": 64,
 }  # fmt: skip
+#: Models of images that are in modules of their own.
+_OTHERS = {"deeplabv3_mobilenet_v3_large": "segmentation", "fcn_resnet50": "segmentation",
+           "lraspp_mobilenet_v3_large": "segmentation"}  # fmt: skip
 _LANGUAGES = {
     "lstm": lambda: nn.LSTM(8, 16, batch_first=True), "gru": lambda: nn.GRU(8, 16, batch_first=True),
     "rnn": lambda: nn.RNN(8, 16, batch_first=True),
     "transformer": lambda: nn.TransformerEncoder(nn.TransformerEncoderLayer(32, 4, 64, batch_first=True), 2),
 }  # fmt: skip
+
+
+class Unet(nn.Module):
+    """Convolutions down and up, with connections across."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.down = nn.ModuleList([nn.Conv2d(3, 8, 3, 1, 1), nn.Conv2d(8, 16, 3, 2, 1), nn.Conv2d(16, 32, 3, 2, 1)])
+        self.up = nn.ModuleList([nn.ConvTranspose2d(32, 16, 2, 2), nn.ConvTranspose2d(32, 8, 2, 2)])
+        self.norm, self.head = nn.GroupNorm(4, 16), nn.Conv2d(16, 2, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Two classes for each point of an image."""
+        kept = []
+        for layer in self.down:
+            x = torch.relu(layer(x))
+            kept.append(x)
+        for layer, across in zip(self.up, (kept[1], kept[0]), strict=True):
+            x = torch.cat([torch.relu(layer(x)), across], 1)
+        return self.head(self.norm(x))
+
+
+class Recommender(nn.Module):
+    """Embeddings of categories, numbers, and the products of all pairs, as in DLRM."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tables = nn.ModuleList([nn.EmbeddingBag(96, 8, mode="sum") for _ in range(3)])
+        self.bottom = nn.Sequential(nn.Linear(13, 16), nn.ReLU(), nn.Linear(16, 8), nn.ReLU())
+        self.top = nn.Linear(8 + 6, 1)
+
+    def forward(self, numbers: torch.Tensor, categories: torch.Tensor) -> torch.Tensor:
+        """One number for each row."""
+        bottom = self.bottom(numbers)
+        parts = torch.stack([bottom, *(t(categories[:, i : i + 2]) for i, t in enumerate(self.tables))], 1)
+        pairs = torch.bmm(parts, parts.transpose(1, 2))
+        rows, columns = torch.tril_indices(4, 4, -1)
+        return torch.sigmoid(self.top(torch.cat([bottom, pairs[:, rows, columns]], 1)))
 
 
 class Mlp(nn.Module):
@@ -129,11 +177,19 @@ class Mlp(nn.Module):
         return self.layers(x)
 
 
+#: Models of this script, and their inputs.
+OWN: dict[str, tuple[Callable[[], nn.Module], dict[str, Any]]] = {
+    "mlp": (Mlp, {"x": ("floats", 8)}),
+    "unet": (Unet, {"x": ("floats", 3, 16, 16)}),
+    "dlrm": (Recommender, {"numbers": ("floats", 13), "categories": ("tokens", 4)}),
+}
+
+
 def available() -> list[str]:
     """The models whose libraries are installed."""
     has = {name: importlib.util.find_spec(name) is not None for name in ("transformers", "timm", "torchvision")}
     return [
-        "mlp",
+        *OWN,
         *_LANGUAGES,
         *(TRANSFORMERS if has["transformers"] else ()),
         *(TORCHVISION if has["torchvision"] else ()),
@@ -150,21 +206,24 @@ def define_torchvision() -> Any:
     return library
 
 
-def made(name: str) -> tuple[nn.Module, Callable[[int], dict[str, torch.Tensor]]]:
+def made(name: str) -> tuple[nn.Module, Callable[..., dict[str, torch.Tensor]]]:
     """A model, and its inputs for a batch size."""
     torch.manual_seed(0)
-    if name == "mlp":
-        return Mlp(), lambda n: _drawn({"x": ("floats", 8)}, n)
+    if name in OWN:
+        make, inputs = OWN[name]
+        return make(), lambda n, length=None: _drawn(inputs, n)
     if name in _LANGUAGES:
         shape = ("floats", 5, 32 if name == "transformer" else 8)
-        return _LANGUAGES[name](), lambda n: _drawn({"src" if name == "transformer" else "input": shape}, n)
+        return _LANGUAGES[name](), lambda n, length=None: _drawn(
+            {"src" if name == "transformer" else "input": shape}, n
+        )
     if name in TRANSFORMERS:
         return _of_transformers(*TRANSFORMERS[name])
     if name.startswith("timm_"):
         timm = importlib.import_module("timm")
         size = TIMM[name.removeprefix("timm_")]
         options = {"img_size": size} if "patch" in name else {}
-        return timm.create_model(name.removeprefix("timm_"), **options), lambda n: _drawn(
+        return timm.create_model(name.removeprefix("timm_"), **options), lambda n, length=None: _drawn(
             {"x": ("floats", 3, size, size)}, n
         )
     return _of_torchvision(name)
@@ -175,7 +234,7 @@ def _of_transformers(config: str, options: Mapping[str, Any], inputs: Mapping[st
     settings = getattr(transformers, config)(**options)
     if hasattr(settings, "use_cache"):
         settings.use_cache = False
-    return transformers.AutoModel.from_config(settings), lambda n: _drawn(inputs, n)
+    return transformers.AutoModel.from_config(settings), lambda n, length=None: _drawn(inputs, n, length)
 
 
 def _of_torchvision(name: str) -> Any:
@@ -184,15 +243,19 @@ def _of_torchvision(name: str) -> Any:
     options = options if name in ("vit_b_16", "maxvit_t") else {}
     if name in ("inception_v3", "googlenet"):
         options = {"aux_logits": False, "init_weights": False}
+    if name in _OTHERS:
+        options = {"weights_backbone": None}
     size = TORCHVISION[name]
-    return getattr(torchvision.models, name)(**options), lambda n: _drawn({"x": ("floats", 3, size, size)}, n)
+    family = getattr(torchvision.models, _OTHERS[name]) if name in _OTHERS else torchvision.models
+    return getattr(family, name)(**options), lambda n, length=None: _drawn({"x": ("floats", 3, size, size)}, n)
 
 
-def _drawn(inputs: Mapping[str, Any], count: int) -> dict[str, torch.Tensor]:
-    """Random inputs of a batch of `count`."""
+def _drawn(inputs: Mapping[str, Any], count: int, length: int | None = None) -> dict[str, torch.Tensor]:
+    """Random inputs of a batch of `count`; sequences of tokens have `length` where it is given."""
     torch.manual_seed(count)
     make = {"tokens": lambda *s: torch.randint(2, 90, s), "floats": torch.randn}
-    return {name: make[kind](count, *shape) for name, (kind, *shape) in inputs.items()}
+    sized = {n: [k, length] if length and k == "tokens" else [k, *shape] for n, (k, *shape) in inputs.items()}
+    return {name: make[kind](count, *shape) for name, (kind, *shape) in sized.items()}
 
 
 def _tensors(result: Any) -> list[torch.Tensor]:
@@ -223,7 +286,7 @@ def _report(differences: list[float]) -> str:
     return "equal" if worst <= TOLERANCE else f"differs by {worst:.1e}"
 
 
-def check_export(model: nn.Module, inputs: Callable[[int], dict[str, torch.Tensor]]) -> str:
+def check_export(model: nn.Module, inputs: Callable[..., dict[str, torch.Tensor]]) -> str:
     """The results of one program at two batch sizes."""
     model = Tensors(model.eval())
     shapes = {"inputs": {name: {0: Dim.AUTO} for name in inputs(SIZES[0])}}
@@ -244,23 +307,37 @@ def _step(
     return [loss.detach(), *(p.grad.clone() for p in model.parameters() if p.grad is not None)]
 
 
-def check_train(model: nn.Module, inputs: Callable[[int], dict[str, torch.Tensor]]) -> str:
-    """A step in training mode without dropout, whose random numbers differ, with all gradients."""
+def _without_dropout(model: nn.Module) -> nn.Module:
     for module in model.modules():
         if isinstance(module, nn.Dropout):
             module.p = 0.0
         for name in ("dropout", "attention_dropout", "activation_dropout", "dropout_rate", "drop_prob"):
             if isinstance(getattr(module, name, None), float):
                 setattr(module, name, 0.0)
-    wrapped = Tensors(model.train())
+    return model.train()
+
+
+def check_train(model: nn.Module, inputs: Callable[..., dict[str, torch.Tensor]]) -> str:
+    """A step in training mode without dropout, whose random numbers differ, with all gradients."""
+    wrapped = Tensors(_without_dropout(model))
     state = {k: v.clone() for k, v in model.state_dict().items()}
     wanted = _step(wrapped, model, inputs(SIZES[0]))
     model.load_state_dict(state)
     results = _step(torch.compile(wrapped, backend="oneflow", dynamic=False), model, inputs(SIZES[0]))
-    return _report([_difference(wanted, results)])
+    if _difference(wanted, results) <= TOLERANCE:
+        return _report([_difference(wanted, results)])
+    model.load_state_dict(state)
+    wide = {k: v.double() if v.is_floating_point() else v for k, v in inputs(SIZES[0]).items()}
+    exact = _step(wrapped.double(), model.double(), wide)
+    eager, own = (_difference(exact, [x.double() for x in found]) for found in (wanted, results))
+    return (
+        f"equal within rounding, {own:.1e} where eager has {eager:.1e}"
+        if own <= 2 * eager
+        else (f"differs by {own:.1e} from float64, eager by {eager:.1e}")
+    )
 
 
-def check_compile(model: nn.Module, inputs: Callable[[int], dict[str, torch.Tensor]]) -> str:
+def check_compile(model: nn.Module, inputs: Callable[..., dict[str, torch.Tensor]]) -> str:
     """The results of `torch.compile` for two batch sizes."""
     wrapped = Tensors(model.eval())
     compiled = torch.compile(wrapped, backend="oneflow", dynamic=True)
@@ -268,7 +345,23 @@ def check_compile(model: nn.Module, inputs: Callable[[int], dict[str, torch.Tens
         return _report([_difference(wrapped(inputs(n)), compiled(inputs(n))) for n in SIZES])
 
 
-CHECKS = {"export": check_export, "train": check_train, "compile": check_compile}
+def check_lengths(model: nn.Module, inputs: Callable[..., dict[str, torch.Tensor]]) -> str:
+    """The results for five lengths of sequences, or batch sizes, and how often the first graphs were compiled."""
+    wrapped = Tensors(model.eval())
+    compiled = torch.compile(wrapped, backend="oneflow")
+    has_tokens = any(not x.is_floating_point() for x in inputs(2).values())
+    counters.clear()
+    differences, graphs = [], []
+    with torch.no_grad():
+        for length in LENGTHS:
+            given = inputs(2, length) if has_tokens else inputs(length)
+            differences.append(_difference(wrapped(given), compiled(given)))
+            graphs.append(counters["stats"]["unique_graphs"])
+    times = graphs[-1] / graphs[0]
+    return _report(differences) + ("" if times <= 2 else f", but compiled {times:.1f} times")
+
+
+CHECKS = {"export": check_export, "train": check_train, "compile": check_compile, "lengths": check_lengths}
 
 
 def run_here(name: str, steps: list[str]) -> dict[str, str]:
@@ -328,7 +421,9 @@ def main() -> int:
         outcomes = run_apart(name, arguments.steps)
         print(f"{name}: " + " | ".join(f"{step} {text}" for step, text in outcomes.items()), flush=True)
         for step in arguments.steps:
-            counts[step] += outcomes.get(step, "").startswith("equal") and "eager" not in outcomes[step]
+            counts[step] += outcomes.get(step, "").startswith("equal") and not any(
+                word in outcomes[step] for word in ("runs in eager", "but compiled")
+            )
     print(f"{len(names)} models; equal and compiled whole: " + ", ".join(f"{s} {n}" for s, n in counts.items()))
     return int(any(count < len(names) for count in counts.values()))
 

@@ -14,6 +14,7 @@ from oneflow.dialect.compute import Stage
 from oneflow.dialect.ops import rows
 from oneflow.dialect.ops.rows import Element, expect_present, expect_type
 from oneflow.dialect.ops.softmax import narrow, widen
+from oneflow.dialect.ops.spatial import Layout, layout_of
 from oneflow.dialect.record import Call, operator
 from oneflow.dialect.sbp import Factors, Shard
 from oneflow.dialect.scalar import Expr
@@ -33,20 +34,24 @@ def expect_groups(op: Call, channels: int | None, groups: int) -> None:
         raise op.error(f"expected a number of channels that {groups} groups divide, got {channels}")
 
 
-def _group_types(op: Call, groups: int) -> tuple[TensorDesc, TensorDesc, TensorDesc]:
-    """The types of x, of a parameter and of a statistic."""
+def _group_types(op: Call, groups: int, axis: int = 1) -> tuple[TensorDesc, TensorDesc, TensorDesc]:
+    """The types of x, whose channels are dimension `axis`, of a parameter and of a statistic."""
     expect_dtype(op, "x", op.x, dtypes.FLOATS)
     expect_rank(op, "x", op.x, 2, -1)
-    batch, channels = op.x.shape[:2]
+    batch, channels = op.x.shape[0], op.x.shape[axis]
     expect_groups(op, channels, groups)
     x = TensorDesc(op.x.shape, op.x.dtype)
     return x, TensorDesc((channels,), op.x.dtype), rows.statistics((batch, groups), op.x)
 
 
-def _factors(rank: int, groups: int) -> tuple[str, str, str]:
+def _factors(rank: int, groups: int, first: bool = True) -> tuple[str, str, str]:
     """Factors of x, of a parameter and of a statistic: the batch and whole groups can be split."""
     channels = "_" if groups == 1 else f"g*{groups}"
-    return " ".join(["n", channels, *["_"] * (rank - 2)]), channels, f"n {channels}"
+    return (
+        " ".join(["n", *Layout(rank - 2, first).arrange((), [channels], ["_"] * (rank - 2))]),
+        channels,
+        (f"n {channels}"),
+    )
 
 
 def _groups(statistic: TensorDesc) -> int | None:
@@ -97,11 +102,34 @@ def numpy_channels(param: np.ndarray, rank: int, axis: int = 1) -> np.ndarray:
     return param.astype(np.float64).reshape([-1 if i == axis else 1 for i in range(rank)])
 
 
-#: Attributes of OneFlow's fused kernels, the one value there is here, and what to write for others.
-FIXED = (
-    ("data_format", "channels_first", "transpose x before and y after it"),
-    ("activation", "none", "write the activation as an operator of its own"),
-)
+def _layout(op: Call) -> Layout:
+    return layout_of(op, op.x.rank - 2)
+
+
+def _channels_first(op: Call, x: Stage) -> Stage:
+    """x with the channels as dimension 1."""
+    layout = _layout(op)
+    if layout.first:
+        return x
+    lead, channels, spatial = layout.split(x.shape)
+    return c.element_wise((*lead, *channels, *spatial), lambda n, k, *i: x[(n, *i, k)], x.dtype)
+
+
+def _as_given(op: Call, y: Stage) -> Stage:
+    """The inverse of `_channels_first`."""
+    if _layout(op).first:
+        return y
+    shape = (y.shape[0], *y.shape[2:], y.shape[1])
+    return c.element_wise(shape, lambda n, *i: y[(n, i[-1], *i[:-1])], y.dtype)
+
+
+def _moved(ops: Builder, op: Call, value: Value | None, back: bool = False) -> Value | None:
+    """A value in the layout of x with the channels as dimension 1, or `back`."""
+    if value is None or _layout(op).first:
+        return value
+    perm = [0, *range(2, value.rank), 1] if back else [0, value.rank - 1, *range(1, value.rank - 1)]
+    moved: Value = ops.transpose(value, perm=perm)
+    return moved
 
 
 @operator(
@@ -111,21 +139,24 @@ FIXED = (
 class GroupNorm:
     """(x - mean) / sqrt(variance + epsilon) * gamma + beta, over each of `num_groups` groups of channels.
 
-    Channels are dimension 1. The mean and 1 / sqrt(variance + epsilon) of each group are results too.
+    Channels are dimension 1, or with the `data_format` channels_last the last one. The mean and 1 / sqrt(variance +
+    epsilon) of each group are results too.
     """
 
     def types(op: Call) -> tuple[TensorDesc, ...]:
-        x, param, row = _group_types(op, op.num_groups)
-        for name, only, advice in FIXED:
-            if op[name] != only:
-                raise op.error(f"expected {name} {only!r}, got {op[name]!r}; {advice}")
+        expect_rank(op, "x", op.x, 2, -1)
+        x, param, row = _group_types(op, op.num_groups, _layout(op).channel)
+        if op.activation != "none":
+            raise op.error(
+                f"expected activation 'none', got {op.activation!r}; write the activation as an operator of its own"
+            )
         for name in ("beta", "gamma"):
             expect_present(op, name, "affine")
             expect_type(op, name, param)
         return x, row, row
 
     def sbp(op: Call) -> Factors:
-        x, param, row = _factors(op.x.rank, op.num_groups)
+        x, param, row = _factors(op.x.rank, op.num_groups, _layout(op).first)
         params = f", {param}" * (len(op.operands) - 1)
         return Factors(f"{x}{params} -> {x}, {row}, {row}").linear_in(op, "gamma", "beta")
 
@@ -133,21 +164,24 @@ class GroupNorm:
         return {"num_groups": _groups(shard.outputs[1])}
 
     def grad(ops: Builder, op: Call, dy: Value | None, dmean: Value | None, dinv: Value | None) -> dict[str, Any]:
+        x, dy = _moved(ops, op, op.x), _moved(ops, op, dy)
+        assert x is not None
+
         def dx() -> Value | None:
             terms = []
             if dmean is not None or dinv is not None:
-                x = _as_rows(ops, op, widen(ops, op.x), op.num_groups)
-                gradient = rows.moment_gradient(ops, x, op.mean, op.inv_variance, dmean, dinv)
-                terms = [ops.reshape_like(term, op.x) for term in gradient]
+                wide = _as_rows(ops, op, widen(ops, x), op.num_groups)
+                gradient = rows.moment_gradient(ops, wide, op.mean, op.inv_variance, dmean, dinv)
+                terms = [ops.reshape_like(term, x) for term in gradient]
             if dy is not None:
                 direct = ops.group_norm_grad(
-                    dy, op.x, op.mean, op.inv_variance, op.gamma, num_groups=op.num_groups, epsilon=op.epsilon
+                    dy, x, op.mean, op.inv_variance, op.gamma, num_groups=op.num_groups, epsilon=op.epsilon
                 )
                 terms = [widen(ops, direct), *terms] if terms else [direct]
-            return rows.total(ops, op.x, terms)
+            return _moved(ops, op, rows.total(ops, x, terms), back=True)
 
         def param(which: int) -> Value:
-            value: Value = ops.group_norm_param_grad(dy, op.x, op.mean, op.inv_variance)[which]
+            value: Value = ops.group_norm_param_grad(dy, x, op.mean, op.inv_variance)[which]
             return value
 
         if dy is None:
@@ -155,7 +189,8 @@ class GroupNorm:
         return {"x": dx, "gamma": lambda: param(0), "beta": lambda: param(1)}
 
     def compute(op: Call) -> tuple[Stage, ...]:
-        x = _by_group(op.x, op.num_groups)
+        images = _channels_first(op, op.x)
+        x = _by_group(images, op.num_groups)
         mean, inv = rows.moments(x, 2, op.epsilon)
         gamma, beta = (p and _param_by_group(p, op.num_groups) for p in (op.gamma, op.beta))
 
@@ -163,16 +198,18 @@ class GroupNorm:
             value = rows.centre(x, mean, i) * inv[i[:2]]
             return value if gamma is None else value * gamma[i[1:3]] + beta[i[1:3]]
 
-        y = c.reshape(c.element_wise(x.shape, element, op.x.dtype), op.x.shape)
+        y = c.reshape(c.element_wise(x.shape, element, op.x.dtype), images.shape)
         assert mean is not None
-        return y, mean, inv
+        return _as_given(op, y), mean, inv
 
-    def reference(x: Any, beta: Any, gamma: Any, *, num_groups: Any, epsilon: Any) -> Any:
-        grouped = _numpy_by_group(x, num_groups)
+    def reference(x: Any, beta: Any, gamma: Any, *, num_groups: Any, epsilon: Any, data_format: Any) -> Any:
+        axis = 1 if data_format == "channels_first" else x.ndim - 1
+        images = np.moveaxis(x, axis, 1)
+        grouped = _numpy_by_group(images, num_groups)
         mean, inv = rows.numpy_moments(grouped, tuple(range(2, grouped.ndim)), epsilon)
-        y = ((grouped - mean) * inv).reshape(x.shape)
+        y = np.moveaxis(((grouped - mean) * inv).reshape(images.shape), 1, axis)
         if gamma is not None:
-            y = y * numpy_channels(gamma, x.ndim) + numpy_channels(beta, x.ndim)
+            y = y * numpy_channels(gamma, x.ndim, axis) + numpy_channels(beta, x.ndim, axis)
         row = np.float32 if x.dtype.itemsize == 2 else x.dtype
         return y.astype(x.dtype), *(a.reshape(x.shape[0], num_groups).astype(row) for a in (mean, inv))
 

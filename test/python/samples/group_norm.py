@@ -12,6 +12,7 @@ TRAINING = {**BATCH, "training": True, "momentum": 0.9}
 SAMPLES = [
     Sample("group_norm", [t(3, 4, 2), t(4), t(4)], {**GROUPS, "affine": True}, dtypes=FLOATS),
     Sample("group_norm", [t(2, 6, 2, 2)], {"num_groups": 3, "epsilon": 0.1}),
+    Sample("group_norm", [t(3, 2, 4), t(4), t(4)], {**GROUPS, "affine": True, "data_format": "channels_last"}),
     Sample("group_norm", [t(2, 4)], {"num_groups": 1, "epsilon": 0.1}),
     Sample("group_norm", [t(0, 4, 2), t(4), t(4)], {**GROUPS, "affine": True}),
     Sample("group_norm_grad", [t(3, 4, 2), t(3, 4, 2), mean(3, 2), scale(3, 2), t(4)], GROUPS, dtypes=FLOATS),
@@ -50,7 +51,13 @@ BAD = [
         {**GROUPS, "activation": "silu"},
         match="expected activation 'none', got 'silu'; write the activation as an operator of its own",
     ),
-    Bad("group_norm", [t(2, 4)], {**GROUPS, "data_format": "channels_last"}, match="expected data_format 'channels_"),
+    Bad("group_norm", [t(2, 4)], {**GROUPS, "data_format": "nhwc"}, match="expected data_format channels_first or"),
+    Bad(
+        "group_norm",
+        [t(2, 3, 4), t(3), t(3)],
+        {**GROUPS, "affine": True, "data_format": "channels_last"},
+        match="expected beta of type tensor<4xf32>",
+    ),
     Bad("group_norm", [t(4)], GROUPS, match="expected x of rank 2 or more"),
     Bad("group_norm", [t(2, 4), t(2), t(4)], {**GROUPS, "affine": True}, match="expected beta of type tensor<4xf32>"),
     Bad("group_norm", [t(2, 4), t(4), t(4)], GROUPS, match="expected affine = true with beta, got false"),

@@ -6,6 +6,7 @@ from oneflow.frontend.importers.torch.aten import (
     control,
     convolutions,
     elementwise,
+    embeddings,
     indexing,
     losses,
     movement,
@@ -20,7 +21,7 @@ from oneflow.frontend.importers.torch.aten import (
 )
 
 __all__ = [
-    "activations", "attention", "control", "convolutions", "elementwise", "indexing", "losses", "movement",
-    "normalization", "pooling", "products", "random", "recurrent", "reductions", "sources",
+    "activations", "attention", "control", "convolutions", "elementwise", "embeddings", "indexing", "losses",
+    "movement", "normalization", "pooling", "products", "random", "recurrent", "reductions", "sources",
     "spectra",
 ]  # fmt: skip

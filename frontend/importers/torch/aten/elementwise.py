@@ -28,9 +28,12 @@ rows({
     F.logaddexp: "logaddexp", F.digamma: "digamma", F.lgamma: "lgamma", F.erfinv: "erfinv special_erfinv",
     F.polygamma: "polygamma",
 })  # fmt: skip
+rows({F.add: "add", F.sub: "sub"}, "Tensor")
+aten("add.Scalar")(lambda x, other, alpha=1: F.add(x, other, alpha=alpha))
+aten("sub.Scalar")(lambda x, other, alpha=1: F.sub(x, other, alpha=alpha))
 for _suffix in ("Tensor", "Scalar"):
     rows({
-        F.add: "add", F.sub: "sub", F.mul: "mul", F.div: "div", F.fmod: "fmod", F.remainder: "remainder",
+        F.mul: "mul", F.div: "div", F.fmod: "fmod", F.remainder: "remainder",
         F.eq: "eq", F.ne: "ne", F.lt: "lt", F.le: "le", F.gt: "gt", F.ge: "ge", F.bitwise_and: "bitwise_and __and__",
         F.bitwise_or: "bitwise_or __or__", F.bitwise_xor: "bitwise_xor __xor__",
     }, _suffix)  # fmt: skip

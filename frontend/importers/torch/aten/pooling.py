@@ -69,7 +69,11 @@ for _spatial in (1, 2, 3):
         _average_pool(_spatial): f"avg_pool{_spatial}d",
         _ADAPTIVE[_spatial]: f"adaptive_avg_pool{_spatial}d _adaptive_avg_pool{_spatial}d",
     })  # fmt: skip
-    rows({_MAX[_spatial]: f"max_pool{_spatial}d"})
+    aten(f"max_pool{_spatial}d.default")(
+        lambda x, kernel, stride=(), padding=0, dilation=1, ceil=False, _pool=_MAX[_spatial]: _pool(
+            x, kernel, stride or None, padding, dilation, ceil_mode=ceil
+        )
+    )
     aten(f"adaptive_max_pool{_spatial}d.default")(
         lambda x, size, _pool=_ADAPTIVE_MAX[_spatial]: list(_pool(x, size, True))
     )

@@ -12,7 +12,7 @@ from oneflow.frontend.importers.torch.table import aten, rows
 
 rows({
     F.matmul: "matmul", F.mv: "mv", F.mm: "mm", F.bmm: "bmm", F.linear: "linear", F.dot: "dot", F.vdot: "vdot",
-    F.outer: "outer ger", F.tensordot: "tensordot",
+    F.outer: "outer ger",
 })  # fmt: skip
 
 
@@ -84,3 +84,8 @@ def grouped_mm_of_gpus(x: Any, weight: Any, ends: Any = None, bias: Any = None, 
 @aten("transformers.grouped_mm_fallback_backward.default")
 def grouped_mm_backward(x: Any, weight: Any, ends: Any, grad: Any) -> Any:
     return pulled_back(lambda v, w: grouped_mm(v, w, ends), grad, x, weight)
+
+
+@aten("tensordot.default")
+def tensordot(a: Any, b: Any, dims: Any, other_dims: Any) -> Any:
+    return F.tensordot(a, b, (dims, other_dims))

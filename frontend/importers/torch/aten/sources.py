@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from oneflow.frontend import functional as F  # noqa: N812
+from oneflow.frontend.core.dispatch import as_tensor
 from oneflow.frontend.core.tensor import Size
 from oneflow.frontend.importers.torch.table import aten
 
@@ -58,3 +61,13 @@ def linspace(start: Any, end: Any, steps: int, *, dtype: Any = None, out: Any) -
 @aten("logspace.default")
 def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any = None, out: Any) -> Any:
     return F.logspace(start, end, steps, base, dtype=out.dtype)
+
+
+@aten("tril_indices.default")
+def tril_indices(rows: int, columns: int, offset: int = 0, dtype: Any = None) -> Any:
+    return as_tensor(np.stack(np.tril_indices(rows, offset, columns)))
+
+
+@aten("triu_indices.default")
+def triu_indices(rows: int, columns: int, offset: int = 0, dtype: Any = None) -> Any:
+    return as_tensor(np.stack(np.triu_indices(rows, offset, columns)))

@@ -81,6 +81,37 @@ def test_padding_up_to_a_multiple_of_any_length():
         check(padded(x), compiled(x))
 
 
+@pytest.mark.parametrize("mode, weighted, padding", [("sum", True, None), ("mean", False, 2), ("sum", False, 0)])
+def test_bags_of_rows(mode, weighted, padding):
+    """Bags without rows, weights of rows, and a row that is left out; with the gradients of both."""
+    layer = nn.EmbeddingBag(6, 3, mode=mode, padding_idx=padding)
+    eager = copy.deepcopy(layer)
+    compiled = torch.compile(layer, backend="oneflow", options={"fallback": False})
+    at, offsets = torch.tensor([1, 2, 5, 0, 2, 4]), torch.tensor([0, 2, 2, 5])
+
+    def results(function, model):
+        weights = torch.linspace(-1, 2, 6).requires_grad_() if weighted else None
+        y = function(at, offsets, weights)
+        y.square().sum().backward()
+        return [y.detach(), model.weight.grad, *([weights.grad] if weighted else [])]
+
+    check(results(eager, eager), results(compiled, layer))
+
+
+def test_largest_of_bags_and_positions_of_triangles():
+    layer = nn.EmbeddingBag(6, 3, mode="max")
+
+    def pairs(at, offsets):
+        y = layer(at, offsets)
+        rows, columns = torch.tril_indices(3, 3, -1)
+        return (y @ y.T)[rows, columns], torch.triu_indices(2, 3, 1)
+
+    compiled = torch.compile(pairs, backend="oneflow", options={"fallback": False})
+    with torch.no_grad():
+        arguments = torch.tensor([1, 2, 5, 0]), torch.tensor([0, 2, 3])
+        check(pairs(*arguments), compiled(*arguments))
+
+
 def test_weights_as_norms_and_directions():
     layer = nn.utils.parametrizations.weight_norm(nn.Linear(3, 2), dim=0)
     eager = copy.deepcopy(layer)

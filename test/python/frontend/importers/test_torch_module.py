@@ -14,6 +14,8 @@ torch = pytest.importorskip("torch", reason="PyTorch is an extra")
 from torch import nn  # noqa: E402
 from torch.export import Dim  # noqa: E402
 
+from oneflow.frontend.importers.torch.table import ATEN  # noqa: E402
+
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
@@ -189,3 +191,27 @@ def test_control_flow_is_one_operator(name):
     assert len(found) == len(wanted) and f'"{operator}"' in str(program.module)
     for one, other in zip(found, wanted, strict=True):
         torch.testing.assert_close(one, other.detach(), rtol=1e-5, atol=1e-6)
+
+
+def test_functions_that_are_builders_have_the_parameters_of_pytorch_in_order():
+    """Where a name is a parameter of both it has one position, and the function takes all that an overload passes."""
+    wrong = []
+    for name, row in ATEN.items():
+        operator, overload = name.rsplit(".", 1)
+        packet = getattr(torch.ops.aten, operator, None)
+        if not row.build.__module__.startswith("oneflow.frontend.functional") or not hasattr(packet, overload):
+            continue
+        passed = [a.name for a in getattr(packet, overload)._schema.arguments if not a.kwarg_only]
+        parameters = list(inspect.signature(row.build).parameters.values())
+        own = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+        takes_all = len(own) >= len(passed) or any(p.kind is p.VAR_POSITIONAL for p in parameters)
+        moved = [n for n in passed if n in own and n != "self" and own.index(n) != passed.index(n)]
+        if moved or not takes_all:
+            wrong.append((name, passed, own))
+    assert not wrong
+
+
+def test_pooling_that_rounds_sizes_up():
+    model = nn.Sequential(nn.MaxPool2d(3, 2, ceil_mode=True), nn.AvgPool2d(2, 2, ceil_mode=True))
+    x = torch.randn(2, 1, 8, 9)
+    torch.testing.assert_close(flow.from_torch(model, (x,))(x), model(x))
