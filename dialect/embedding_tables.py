@@ -157,7 +157,7 @@ def read_initializers(tables: str, states: str, embedding_size: int, line_size: 
 
 
 def _checked(initializer: Any) -> Mapping[str, Any]:
-    names = INITIALIZERS.get(initializer.get("type")) if isinstance(initializer, dict) else None
+    names = INITIALIZERS.get(str(initializer.get("type"))) if isinstance(initializer, dict) else None
     if names is None or not all(isinstance(initializer.get(n), (int, float)) for n in names):
         known = "; ".join(f"{kind} with {', '.join(numbers)}" for kind, numbers in INITIALIZERS.items())
         raise ValueError(f"expected an initializer of one of {known}, got {initializer}")
@@ -205,7 +205,8 @@ def _words(ids: np.ndarray, offsets: np.ndarray, seed: int) -> np.ndarray:
     blocks, sequences = np.broadcast_arrays(offsets >> np.uint64(2), sequences)
     words = np.stack(numpy_philox([blocks & low, blocks >> bits, sequences & low, sequences >> bits], seed))
     places = np.broadcast_to(offsets & np.uint64(3), blocks.shape).astype(np.int64)
-    return np.take_along_axis(words, places[None], 0)[0]
+    drawn: np.ndarray = np.take_along_axis(words, places[None], 0)[0]
+    return drawn
 
 
 def _uniform(words: np.ndarray) -> np.ndarray:

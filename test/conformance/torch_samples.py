@@ -2,10 +2,11 @@
 
     python test/conformance/torch_samples.py [--samples 3] [--dtype float32] [--only NAME ..] [--report FILE]
 
-A sample of `op_db` is a call, which runs in eager mode with both packages. The results have to have the element types,
-shapes and values of PyTorch's results, and the gradients of their weighted sum the values of PyTorch's gradients. What PyTorch states as an error has to be
-refused. The table has a row for each operator: how many samples are equal, how many of them with gradients, how many
-errors are refused, and what is different; then come the sums. It needs the extra `torch`.
+A sample of `op_db` is a call, which runs in eager mode with both packages. The results have to have the element
+types, shapes and values of PyTorch's results, and the gradients of their weighted sum the values of PyTorch's
+gradients. What PyTorch states as an error has to be refused. The table has a row for each operator: how many samples
+are equal, how many of them with gradients, how many errors are refused, and what is different; then come the sums.
+The script needs the extra `torch`.
 """
 
 from __future__ import annotations
