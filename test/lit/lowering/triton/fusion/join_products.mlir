@@ -1,4 +1,5 @@
 // RUN: oneflow-opt %s --oneflow-join-products | FileCheck %s
+// RUN: oneflow-opt %s --oneflow-join-products="terms=1" | FileCheck %s --check-prefix=APART
 
 #left = affine_map<(m, n, k) -> (m, k)>
 #right = affine_map<(m, n, k) -> (k, n)>
@@ -16,6 +17,14 @@
 // CHECK-NEXT: linalg.yield
 // CHECK-NEXT: } -> tensor<48x40xbf16>
 // CHECK-NEXT: return %[[R]]
+
+// A kernel of one product: each product is rounded before the sum.
+// APART-LABEL: func.func @two
+// APART: linalg.generic {{.*}} ins(%arg0, %arg1 :
+// APART: arith.truncf
+// APART: linalg.generic {{.*}} ins(%arg2, %arg3 :
+// APART: arith.truncf
+// APART: arith.addf
 func.func @two(%a: tensor<48x64xbf16>, %b: tensor<64x40xbf16>, %c: tensor<48x64xbf16>, %d: tensor<64x40xbf16>) -> tensor<48x40xbf16> {
   %zero = arith.constant 0.0 : f32
   %wide = tensor.empty() : tensor<48x40xf32>
