@@ -225,10 +225,8 @@ class _Converter:
         known = _constant(operand)
         if known is not None:
             return self.shapes.value(known)
-        size = operand.owner.operands[0]
-        if isinstance(size.owner, ir.Block) or size.owner.name != "tensor.dim":
-            return size
-        source, position = size.owner.operands
+        size = operand.owner.operands[0] if _is_made_by("arith.index_cast", operand) else operand
+        source, position = size.owner.operands if _is_made_by("tensor.dim", size) else (size, size)
         dim = _constant(position)
         return size if dim is None else self.shapes.value(self.shapes.extent(source, dim))
 
@@ -338,5 +336,8 @@ def _is_view(stage: Stage) -> bool:
 
 def _constant(value: Value) -> int | None:
     """The integer that a value is, where the program states it."""
-    owner = value.owner
-    return None if isinstance(owner, ir.Block) or owner.name != "arith.constant" else owner.attributes["value"].value
+    return value.owner.attributes["value"].value if _is_made_by("arith.constant", value) else None
+
+
+def _is_made_by(name: str, value: Value) -> bool:
+    return not isinstance(value.owner, ir.Block) and value.owner.name == name
