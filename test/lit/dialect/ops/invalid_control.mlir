@@ -61,7 +61,7 @@ func.func private @holds(%h: tensor<f32>) -> tensor<i1> {
   return %0 : tensor<i1>
 }
 func.func @f(%h: tensor<f32>) -> tensor<f32> {
-  // expected-error@below {{oneflow.while_loop has no gradient: the number of steps is not known before it runs}}
+  // expected-error@below {{oneflow.while_loop has no gradient: the number of steps is not known before the run}}
   %0 = "oneflow.while_loop"(%h) {condition = @holds, body = @same, states = 1 : i32} : (tensor<f32>) -> tensor<f32>
   return %0 : tensor<f32>
 }
