@@ -5,7 +5,7 @@ func.func private @two(%h: tensor<2xf32>) -> tensor<2xf64> {
   return %0 : tensor<2xf64>
 }
 func.func @f(%h: tensor<2xf32>) -> tensor<2xf32> {
-  // expected-error@below {{oneflow.scan: expected the body to give state 0 as tensor<2xf32>, got tensor<2xf64>}}
+  // expected-error@below {{oneflow.scan: expected the body to return state 0 as tensor<2xf32>, got tensor<2xf64>}}
   %0:2 = "oneflow.scan"(%h) {body = @two, states = 1 : i32, sequences = 0 : i32, length = 3 : i64} : (tensor<2xf32>) -> (tensor<2xf32>, tensor<3x2xf32>)
   return %0#0 : tensor<2xf32>
 }
