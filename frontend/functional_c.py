@@ -61,7 +61,7 @@ class Functions:
     def __getattr__(self, name: str) -> Any:
         entry = self._entries.get(name)
         if entry is None:
-            own = _own_function(name)
+            own = None if name in self._unbound else _own_function(name)
             if own is not None:
                 return own
             raise AttributeError(f"flow._C has no function {name!r}{self._advice(name)}")

@@ -44,7 +44,8 @@ STAGES: dict[str, tuple[str, ...]] = {
         "oneflow-widen-floats",
         "oneflow-expand-math",
         "oneflow-expand-floats",
-        # Before canonicalization, which would merge conversions that all targets have into ones that some lack.
+        # Before canonicalization, which would merge conversions of all targets into conversions that some targets
+        # lack.
         "arith-expand{include-bf16=true}",
         "canonicalize",
         "cse",

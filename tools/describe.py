@@ -41,8 +41,11 @@ def list_targets() -> str:
 
 
 def _show_target(target: CpuTarget) -> str:
-    facts = {name: value for name, value in vars(target).items() if name != "name"}
+    facts = {name: value for name, value in vars(target).items() if name not in ("name", "kernels")}
     features = textwrap.wrap(", ".join(facts.pop("llvm_features")), 92, subsequent_indent=" " * 22)
+    facts |= {
+        f"{kind}.{name}": value for kind, sizes in vars(target.kernels).items() for name, value in vars(sizes).items()
+    }
     rows = [f"    {name}: {value}" for name, value in facts.items()]
     return "\n".join([f"{target.name}:", *rows, "    llvm_features: " + "\n".join(features)])
 

@@ -254,7 +254,7 @@ def _set_maps(op: ir.Operation, maps: Sequence[ir.AffineMap]) -> None:
 
 
 def _interchange(node: Node) -> None:
-    """Puts the loops of a node in the order in which they walk its first image (results before operands)."""
+    """Puts the loops of a node in the order of the dimensions of its first image (results before operands)."""
     images = [v for v in (*node.results, *(u.value for u in node.inputs)) if _is_image(v)]
     loop_order = [loop for loop in _loop_order(node, images[0]) if loop >= 0]
     order = [*loop_order, *(d for d in range(len(node.names)) if d not in loop_order)]

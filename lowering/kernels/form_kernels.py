@@ -134,7 +134,7 @@ def _prevent_recomputation(op: ir.Operation) -> None:
 
 
 def _keep_windows(op: ir.Operation) -> None:
-    """Adds fusion barriers before windows of which the operation reads the first alone.
+    """Adds fusion barriers before windows of which the operation reads the first element alone.
 
     Fusion would replace the position i + j in the source of the windows by j, and MLIR would take the size of loop j
     for that of the source.
@@ -153,7 +153,7 @@ def _keep_windows(op: ir.Operation) -> None:
 def _limit_body(op: ir.Operation, lengths: dict[ir.Operation, int]) -> None:
     """Adds fusion barriers where the fused body would be too long; `lengths` has the lengths of fused bodies.
 
-    Operations that are not fused still share their loops.
+    Operations that are not fused share their loops nevertheless.
     """
     length = len(op.regions[0].blocks[0].operations)
     for number, value in enumerate(list(op.operands)[: -len(op.results)]):
@@ -267,7 +267,7 @@ def _merge_insertions(graph: Graph) -> None:
 
 
 def _read_nodes(graph: Graph, find: Callable[[ir.Operation], Node | None]) -> dict[int, Node]:
-    """The operations of a graph as nodes, where they are some."""
+    """The operations of a graph that are nodes, as nodes."""
     candidates = ((number, find(op)) for number, op in enumerate(graph.ops))
     return {number: node for number, node in candidates if node is not None}
 
@@ -285,7 +285,7 @@ def _stays_in_entry(op: ir.Operation) -> bool:
 
 
 def should_fuse(nodes: list[Node], epilogue: int = 64, sms: int = 0) -> bool:
-    """Whether nodes should become one kernel; `analyse` tells whether they can.
+    """Whether nodes should become one kernel; `analyse` determines whether fusion is possible.
 
     `epilogue` bounds the cost of the epilogue of a product (see `epilogue_fusion`). `sms` is the number of SMs of a
     GPU, 0 for a CPU.

@@ -1,4 +1,4 @@
-"""Legality checks: what a pass refuses since an earlier stage has to lower it first."""
+"""Legality checks: operations that a pass refuses, since an earlier stage must lower these first."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from oneflow.passes.walk import gather
 
 #: The functions of run-time checks.
 CHECKS = (CHECK_INDEX, CHECK_SIZE)
-#: Operations without a lowering, and what to write instead.
+#: Operations without a lowering, and the remedy.
 UNSUPPORTED = {
     "math.ipowi": "write math.fpowi or oneflow.pow",
     "cf.assert": "run convert-oneflow-to-linalg first",
@@ -29,7 +29,7 @@ def callable_names(module: ir.Module) -> set[str]:
 
 
 def check_is_linalg(function: ir.Operation, callable_functions: Collection[str]) -> None:
-    """Checks that a function is linalg on tensors, so that kernels and a plan can be made of it.
+    """Checks that a function is linalg on tensors, as required for kernels and a plan.
 
     `callable_functions` are the functions that the function may call.
 
@@ -66,7 +66,7 @@ def _check_callee(op: ir.Operation, callable_functions: Collection[str]) -> None
 def _check_has_lowering(function: ir.Operation) -> None:
     """Checks that every operation has a lowering."""
     for op in gather(function, lambda op: op.name in UNSUPPORTED)[:1]:
-        raise PassError(f"{op.name}: there is no code for it; {UNSUPPORTED[op.name]}", op.location)
+        raise PassError(f"{op.name}: expected an operation with a lowering; {UNSUPPORTED[op.name]}", op.location)
 
 
 def check_kernels_formed(entry: ir.Operation) -> None:

@@ -135,7 +135,7 @@ class Node:
 
 
 _Read = tuple[tuple[Access, ...], frozenset[int], int, frozenset[int]]
-#: What is read from attributes and types, by their hashes: a context uniques attributes and types.
+#: The data of attributes and types, by their hashes: a context uniques attributes and types.
 _READ_CACHE: weakref.WeakKeyDictionary[ir.Context, dict[tuple[int, ...], _Read]] = weakref.WeakKeyDictionary()
 
 
@@ -216,7 +216,7 @@ class Structure:
 def analyse(nodes: Sequence[Node], siblings: bool = False) -> Structure | None:
     """The structure of nodes in program order; None where the nodes cannot run in one loop nest.
 
-    Sets the `names` of the nodes. With `siblings`, nodes that read a tensor in the same way share its loops too.
+    Sets the `names` of the nodes. With `siblings`, nodes with equal accesses of a tensor share its loops too.
     """
     if not _unify(nodes, siblings):
         return None
@@ -329,7 +329,7 @@ def _align_reductions(nodes: Sequence[Node]) -> None:
 
 
 def _sizes(nodes: Iterable[Node], name: int) -> set[object]:
-    """What determines the size of a loop: a number, or dimensions of tensors."""
+    """The source of the size of a loop: a number, or dimensions of tensors."""
     sizes: set[object] = set()
     for node in nodes:
         for use in (*node.inputs, *node.outputs):
@@ -354,7 +354,7 @@ def _fits_nest(node: Node, outer: list[int], inner: list[int]) -> bool:
 
 
 def static_size(value: ir.Value, position: int) -> int | None:
-    """The size of a tensor's dimension, None where it is dynamic."""
+    """The size of a tensor's dimension, None for a dynamic size."""
     return _size(ir.ShapedType(value.type), position)
 
 
@@ -363,7 +363,7 @@ def _size(shaped: ir.Type, position: int) -> int | None:
 
 
 def loop_size(nodes: Iterable[Node], name: int) -> int | None:
-    """The static size of a structure's loop, None where it is dynamic."""
+    """The static size of a structure's loop, None for a dynamic size."""
     for node in nodes:
         for use in (*node.inputs, *node.outputs):
             for position, form in enumerate(use.access):

@@ -13,7 +13,7 @@ def is_number(kind: ir.Type) -> bool:
 
 
 def storage_type(kind: ir.Type) -> ir.Type:
-    """The rank-0 tensor type for a scalar type; tensor types are returned as they are."""
+    """The rank-0 tensor type for a scalar type; tensor types are returned unchanged."""
     if isinstance(kind, ir.RankedTensorType):
         return kind
     element = ir.Type.parse(_STORED_AS) if str(kind) == _INDEX else kind
@@ -30,7 +30,7 @@ def extract_number(storage: ir.Value, wanted: ir.Type) -> ir.Value:
 
 
 def insert_number(value: ir.Value, destination: ir.Value) -> ir.Value:
-    """A scalar stored in a rank-0 tensor, at the insertion point; tensors are returned as they are."""
+    """A scalar stored in a rank-0 tensor, at the insertion point; tensors are returned unchanged."""
     if isinstance(value.type, ir.RankedTensorType):
         return value
     return tensor.InsertOp(_converted(value, destination.type.element_type), destination, []).result

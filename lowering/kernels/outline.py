@@ -104,7 +104,7 @@ def _destination(result: ir.Value) -> ir.Value:
 
 
 def _same_shape_operand(value: ir.Value) -> ir.Value | None:
-    """The operand that has the result's shape by construction: its destination or its initial value."""
+    """The operand with the result's shape by construction: its destination or its initial value."""
     op = value.owner
     number = list(op.results).index(value)
     if op.name.startswith("linalg.") or op.name in ("func.call", "scf.forall"):
@@ -135,8 +135,8 @@ def _sizes_of(root: ir.Value | None, result: ir.Value, sizes: Sequence[int | Non
         operands = reversed(result.owner.operands)
         return list(reversed([next(operands) if s is None else None for s in reversed(sizes)]))
     if root is None:
-        text = "expected results whose sizes are known before it runs"
-        advice = "tensor.cast what it yields to a static type"
+        text = "expected results whose sizes are known before the run"
+        advice = "tensor.cast the yielded value to a static type"
         raise PassError(f"{result.owner.name}: {text}, got {result.type}: {advice}", result.owner.location)
     return [None if s is not None else tensor.DimOp(root, _index(i)).result for i, s in enumerate(sizes)]
 
@@ -216,7 +216,7 @@ class _KernelBuilder:
         )
 
     def _rematerialized(self, value: ir.Value) -> ir.Operation | None:
-        """The operation that makes a captured value, if the kernel clones it."""
+        """The operation that defines a captured value, if the kernel clones that operation."""
         owner = None if isinstance(value, ir.BlockArgument) else value.owner
         return owner if owner is not None and (owner in self.rematerialized or owner in self._empties) else None
 

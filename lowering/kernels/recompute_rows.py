@@ -1,7 +1,7 @@
 """`oneflow-recompute-rows`: rematerialization of tensors that follow from one tensor and reductions of its rows.
 
     %y = %x - max(%x) - log(sum(..))       as large as %x, and read by several kernels
-    .. = g(%y) ; .. = h(%y)          ->    each computes its elements of %y from %x and the numbers of its rows
+    .. = g(%y) ; .. = h(%y)          ->    each computes its elements of %y from %x and the reductions of its rows
 
 %x is in memory in any case, so %y need not be written.
 """
@@ -86,7 +86,7 @@ def _element(value: ir.Value, positions: Sequence[ir.Value], producers: Mapping[
 
 
 def _recompute(op: ir.Operation, order: Mapping[ir.Operation, int]) -> bool:
-    """Recomputes an operation for each reader, where that saves writing the result; whether it did."""
+    """Recomputes an operation for each reader, where that saves a write of the result; returns whether it did."""
     uses = [(u.owner.operation, u.operand_number) for r in op.results for u in r.uses]
     recomputation = _find_recomputation(op) if len(uses) > 1 and all(_can_recompute(*use) for use in uses) else None
     if recomputation is None or _form_one_kernel(
@@ -111,7 +111,9 @@ def _form_one_kernel(ops: Iterable[ir.Operation], order: Mapping[ir.Operation, i
 
 
 def _can_recompute(reader: ir.Operation, number: int) -> bool:
-    """Whether a reader can recompute a tensor: it reads one element, or each element once; products cannot."""
+    """Whether a reader can recompute a tensor: the reader reads one element, or each element once; products
+    cannot.
+    """
     node = find_node(reader)
     if node is None:
         return bool(reader.name == EXTRACT)
@@ -119,7 +121,7 @@ def _can_recompute(reader: ir.Operation, number: int) -> bool:
 
 
 def _find_recomputation(op: ir.Operation) -> Recomputation | None:
-    """How a result follows from one tensor of its size that is in memory, and from reductions."""
+    """The computation of a result from one tensor of its size that is in memory, and from reductions."""
     nodes, leaves, sums = list[Node](), set[ir.Value](), set[ir.Value]()
     worklist, work = [op], 0
     while worklist:

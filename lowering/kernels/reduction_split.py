@@ -5,10 +5,10 @@
            %p = linalg.generic {reduction over 128 rows} ins(%v) -> tensor<512x64xf32>
            %s = linalg.generic {reduction over 512 rows} ins(%p)
 
-Where the parts do not cover the loop, they are read as windows of the operand, and the remainder of the loop is
-reduced by itself, as the start of the last reduction.
+Where the parts do not cover the loop, the parts are read as windows of the operand, and the remainder of the loop is
+reduced separately, as the start of the last reduction.
 
-A backend decides which reductions are split, how they combine, and in how many parts.
+A backend decides which reductions are split, by which combiners, and in how many parts.
 """
 
 from __future__ import annotations
@@ -121,7 +121,9 @@ def split_reductions(
 def _read_reduction(
     op: ir.Operation, find_combiners: FindCombiners
 ) -> tuple[Node | None, Sequence[ReductionCombiner]]:
-    """An operation as a node and the combiners of its results; None and nothing where it cannot be split."""
+    """An operation as a node and the combiners of its results; None and an empty list where the operation cannot be
+    split.
+    """
     try:
         node = read_node(op)
         return node, (find_combiners(node) if node.nonunit_reductions else None) or ()

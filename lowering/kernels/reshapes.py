@@ -32,7 +32,7 @@ def read_through(op: ir.Operation) -> None:
 
 
 def _source(value: ir.Value, reading: ir.AffineMap) -> tuple[ir.Value, ir.AffineMap] | None:
-    """The reshape's source and the map that reads it; None where the reshape changes more than unit dimensions."""
+    """The reshape's source and the map of its accesses; None where the reshape changes more than unit dimensions."""
     if isinstance(value, ir.BlockArgument) or value.owner.name not in RESHAPES:
         return None
     op = value.owner

@@ -28,7 +28,9 @@ from oneflow.passes.inline import clone_with
 
 
 def is_plain_scan(node: Node) -> bool:
-    """Whether a node is a scan along one dimension whose stream starts anew and whose total nothing reads."""
+    """Whether a node is a scan along one dimension whose stream starts from its initial value and whose total is
+    unused.
+    """
     if len(node.nonunit_reductions) != 1 or len(node.results) != 2 or any(True for _ in node.results[1].uses):
         return False
     (loop,) = node.nonunit_reductions
@@ -43,7 +45,7 @@ def is_plain_scan(node: Node) -> bool:
 
 
 def steps_of_parts(size: int, most: int) -> int:
-    """The steps of a part of a scan of `size` steps, in at most `most` parts (twice as many if they are not equal).
+    """The steps of a part of a scan of `size` steps, in at most `most` parts (twice as many for unequal parts).
 
     Equal parts are preferred if there are enough. Otherwise a part has a power of two of steps, which are a whole
     block. One part, of `size` steps, is no split.
@@ -149,7 +151,7 @@ class _ScanSplit:
         return ["reduction" if d in self.node.reductions else "parallel" for d in range(len(self.node.names))]
 
     def _starts(self, totals: ir.Value, start: ir.Value) -> ir.Value:
-        """What comes before each part: a scan of the totals moved by one part, from the scan's own start."""
+        """The initial value of each part: a scan of the totals moved by one part, from the scan's own start."""
         kind = ir.RankedTensorType(totals.type)
         every, kept = _leading(kind.rank, kind.rank), _leading(kind.rank, kind.rank - 1)
         outs = [_empty(kind), start]
@@ -177,7 +179,7 @@ class _ScanSplit:
         return made.results[0]
 
     def _end(self, starts: ir.Value, totals: ir.Value) -> ir.Value:
-        """What comes before the steps behind the last part."""
+        """The initial value of the steps after the last part."""
         *shape, parts = ir.RankedTensorType(totals.type).shape
         kind = ir.RankedTensorType.get(shape, ir.RankedTensorType(totals.type).element_type)
         kept = _leading(len(shape), len(shape))

@@ -16,7 +16,7 @@ from oneflow.passes.structure import operands_of
 
 @dataclass(frozen=True)
 class HashedOperation:
-    """The structural number of an operation, and the operands in its regions that come from outside.
+    """The structural number of an operation, and the operands in its regions from outside.
 
     An operation with branches has no number (None); its captured values are searched each time.
     """
@@ -39,7 +39,7 @@ class StructuralHasher:
     def __init__(self) -> None:
         self._numbers: dict[Hashable, int] = {}
         # By the identity of Python's objects, which the values keep: an operation cannot be compared with an erased
-        # one, whose address it may have.
+        # one, whose address may be the same.
         self._cache: dict[int, HashedOperation] = {}
 
     def read(self, op: ir.Operation) -> HashedOperation:

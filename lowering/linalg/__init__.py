@@ -1,6 +1,6 @@
 """From operators to linalg on tensors: one rule per primitive of the compute algebra.
 
-`convert_oneflow_to_linalg` is the pass, `legality` says what it refuses. `rules` has the rules, which build the
+`convert_oneflow_to_linalg` is the pass, `legality` refuses other operations. `rules` has the rules, which build the
 stages of a call with `stages`: `generic` decides which element reads are operands of a `linalg.generic`, `bodies`
 writes bodies in arith and math through `scalars`, `hoist` moves checks out of loops, `regroup` collapses and expands
 dimensions. `sizes` computes extents outside of loops, `checks` writes run-time checks, `emit` single operations.

@@ -33,7 +33,7 @@ class Context:
 
 
 def nodes_to_write(roots: Sequence[Expr], bound: Mapping[int, object]) -> list[Expr]:
-    """The nodes that `roots` depend on in topological order, without bound nodes and what only these depend on."""
+    """The nodes that `roots` depend on in topological order, without bound nodes and their exclusive operands."""
     order = s.walk(roots)
     wanted = {id(r) for r in roots}
     for node in reversed(order):

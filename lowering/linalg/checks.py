@@ -1,6 +1,6 @@
 """Run-time checks: calls of `oneflow_rt_check_index` and `oneflow_rt_check_size`.
 
-A site is the text of a failing check: what it checks, and its location in the program. Calls carry the number of the
+A site is the text of a failing check: the condition, and the location in the program. Calls carry the number of the
 site; the module attribute `oneflow.sites` lists the texts. Numbers do not depend on locations: a program that is
 lowered again with locations has the same sites.
 """
@@ -32,11 +32,11 @@ class Checks:
         self._checked: set[tuple[ir.Block, Value, Value]] = set()
 
     def begin_operation(self) -> None:
-        """Begins another operation, whose checks are sites of their own."""
+        """Begins another operation, whose checks are separate sites."""
         self._operation += 1
 
     def index(self, position: Value, size: Value, text: str, location: ir.Location) -> Value:
-        """`position` where it is in `[0, size)`; else a safe position, and the run fails with the site's text."""
+        """`position` where that is in `[0, size)`; else a safe position, and the run fails with the site's text."""
         operands = [self._as_i64(position), self._as_i64(size), self._site(text, location)]
         safe = self._call(CHECK_INDEX, operands, [self.e.element(dtypes.int64)]).result
         return self.e.op("arith.index_cast", self.e.index_type, [safe])

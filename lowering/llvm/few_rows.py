@@ -1,4 +1,4 @@
-"""Contractions of few rows with contiguous columns, such as `x @ w`: their time is that of reading `w`.
+"""Contractions of few rows with contiguous columns, such as `x @ w`: their time is the time to read `w`.
 
     for a block of columns:                     the parallel range
       for a block of the depth:
@@ -89,7 +89,7 @@ class FewRows(Contraction):
         return super().emit()
 
     def _tiles(self, begin: Index, end: Index) -> None:
-        """All rows of a block of columns; `self.column` is where it begins."""
+        """All rows of a block of columns; `self.column` is its begin."""
         self.first_column = self.column
         last = self.writer.binary("minui", self.writer.add(self.column, self.block), self.columns.size)
         blocks = [SUM_BLOCK] if self.cascade else []

@@ -84,7 +84,7 @@ def _retype(value: ir.Value) -> None:
 
 
 def _replace_by_bits(value: ir.Value) -> None:
-    """Lets the users of a value use its bits."""
+    """Replaces a value by its bits in all users."""
     with ir.InsertionPoint.after(value.owner), value.owner.location:
         bits = _cast(value, ir.Type.parse(_as_bits(str(value.type))))
     value.replace_all_uses_except(bits, bits.owner.operation)

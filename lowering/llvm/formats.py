@@ -1,6 +1,7 @@
 """Floating-point formats f32 and f64 for approximations of functions: bit positions, limits, coefficients.
 
-The coefficients of f32 are those of Cephes. Those of f64 interpolate in Chebyshev points, to less than 2^-54.
+The coefficients of f32 are those of Cephes. The coefficients of f64 interpolate in Chebyshev points, to less than
+2^-54.
 """
 
 from __future__ import annotations

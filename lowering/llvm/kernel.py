@@ -1,4 +1,4 @@
-"""A kernel function as the emitters see it: arguments as pointers and sizes, results by destination.
+"""A kernel function for the emitters: arguments as pointers and sizes, results by destination.
 
 At the `kernels` stage a kernel takes tensors and scalars, then one destination for each result. The emitted kernel
 takes a pointer for each tensor, the dynamic sizes, and the scalars.

@@ -42,7 +42,7 @@ class Sweep:
 
 @dataclass
 class LoopEmitter(ValueStorage):
-    """Emits everything that happens at one position of the outer loops."""
+    """Emits the operations of one position of the outer loops."""
 
     # One position of the outer loops
 

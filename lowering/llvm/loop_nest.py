@@ -119,7 +119,7 @@ class LoopNest(LoopEmitter):
         return registers // 4 if any(selection_of(n) for n in self.structure.nodes) else 4
 
     def _only_combines(self) -> bool:
-        """Whether the kernel is one long reduction that does little to each element that it loads."""
+        """Whether the kernel is one long reduction with few operations on each loaded element."""
         steps = self.writer.product([loop.size for loop in self.loops.inner])
         is_long = isinstance(steps, str) or steps >= self.kernel.target.kernels.loops.min_long_sum
         return is_long and len(self.structure.nodes) == 1 and work_of(self.structure.nodes[0]) <= 2
@@ -202,7 +202,7 @@ class LoopNest(LoopEmitter):
     # One step of the parallel range
 
     def _find_chunked_loop(self) -> Loop | None:
-        """The outer loop of which a parallel step takes a chunk, while the other outer loops stand still."""
+        """The outer loop of which a parallel step takes a chunk, while the other outer loops are fixed."""
         if self.mode == "column":
             return self.vector
         return self.loops.outer[-1] if self.mode == "scalar" and self.loops.outer and not self.loops.inner else None

@@ -13,7 +13,7 @@ from oneflow.lowering.llvm.writer import Index, Writer
 
 @dataclass(frozen=True)
 class Loop:
-    """One loop of the nest: the structure's loops that it stands for, and the number of steps."""
+    """One loop of the nest: the corresponding loops of the structure, and the number of steps."""
 
     names: tuple[int, ...]
     size: Index
@@ -141,7 +141,7 @@ def _size_of(kernel: Kernel, nodes: Sequence[Node], name: int) -> Index:
                 if use.value in kernel.tensors:
                     argument_size = kernel.tensors[use.value].shape[axis]
     if argument_size is None:
-        raise Unsupported("a loop whose size no argument tells")
+        raise Unsupported("a loop whose size no argument determines")
     return argument_size
 
 

@@ -35,7 +35,7 @@ def operands_of_contraction(node: Node, vector: Loop, loops: Loops) -> Contracti
     product = next(o for o in ops if o.name in ("arith.mulf", "arith.muli"))
     total = next(o for o in ops if o.name in ("arith.addf", "arith.addi"))
     if product.results[0] not in list(total.operands):
-        raise Unsupported("a product that is converted before it is added")
+        raise Unsupported("a product with a conversion before the addition")
     factors = {_root(node, v): v for v in product.operands}
     walked = [vector.id in set().union(*(p.form.dims for p in loops.positions(node, u))) for u in node.inputs]
     if len(factors) != 2 or walked[0] == walked[1]:

@@ -1,6 +1,6 @@
 """Kernels that insert tensors into a larger one: cat, stack, pad, updates of slices.
 
-Each step is a function of its own over the thread pool: the destination is filled or copied first, then each part is
+Each step is a separate function over the thread pool: the destination is filled or copied first, then each part is
 inserted. Elements that are contiguous in both the part and the destination are copied as one run of vectors.
 """
 

@@ -26,7 +26,7 @@ from oneflow.passes.walk import returned_values
 
 
 def plan_declaration(name: str, parameters: str, result: str = "") -> str:
-    """The declaration of a function as a plan calls it."""
+    """The declaration of a function for calls in a plan."""
     gives = f" -> {result}" if result else ""
     text = f"func.func private @{name}{PLAN_SUFFIX}({parameters}){gives}".replace(POINTER, ADDRESS)
     return f"{text} attributes {{oneflow.planned = @{name}}}"
@@ -87,7 +87,7 @@ class Plan:
         return sum(1 + _dynamic_count(v) for v in values)
 
     def module_attributes(self) -> dict[str, ir.Attribute]:
-        """What the executable has to know, as attributes of the module."""
+        """The metadata of the executable, as attributes of the module."""
         number = ir.IntegerType.get_signless(64)
         kinds = [ir.StringAttr.get(str(v.type)) for v in returned_values(self.block)]
         in_place = [[b.result, b.argument] for b in self.liveness.buffers if b.argument is not None]
@@ -337,7 +337,7 @@ class Plan:
             self._store_result_address(self.pointers[buffer.number], self.slots[buffer.result])
 
     def _store_result_address(self, pointer: str, slot: int) -> None:
-        """Stores a result's address for the caller, who frees the result whatever happens next."""
+        """Stores a result's address for the caller, who frees the result in any case."""
         self.writer.line(f"llvm.store {pointer}, {self._slot(slot)} : {ADDRESS}, {ADDRESS}")
 
     def _store(self, slot: int, value: Index) -> None:
@@ -353,7 +353,7 @@ class Plan:
                 self.writer.line(f"func.call @oneflow_rt_release{PLAN_SUFFIX}({pointer}) : ({ADDRESS}) -> ()")
 
     def _return(self, value: ir.Value, slot: int) -> None:
-        """Stores a result's address and dynamic sizes; a result without memory of its own is copied."""
+        """Stores a result's address and dynamic sizes; a result without its own memory is copied."""
         view = self.values[value]
         if view.buffer.result is None or self.slots[view.buffer.result] != slot:
             self._copy_out(view, slot)
@@ -370,7 +370,7 @@ class Plan:
 
 
 class BodyPlan(Plan):
-    """Writes a function that is a body: it writes its results to the memory that it is given.
+    """Writes a function that is a body: the function writes its results to given memory.
 
     Its parameters are addresses: of the arguments, of the results, of its workspace, and of the first slot of
     external kernels.

@@ -50,7 +50,7 @@ def _less(m: Math, bits: str, bound: int) -> str:
 
 
 def f32_odd_of_f64(m: Math, x: str) -> str:
-    """An f64 as f32, rounded to odd, so that it can be rounded once more without double rounding."""
+    """An f64 as f32, rounded to odd, so that a second rounding causes no double rounding."""
     f = Math(m.lanes, m.writer)
     near = m.convert("truncf", x, "f64", "f32")
     back = m.convert("extf", near, "f32", "f64")

@@ -1,6 +1,6 @@
 """Reductions that keep the winner of a strict comparison and its position, such as argmax.
 
-Each lane can keep a winner of its own. Of two winners the one that beats the other stays; of equal winners the one
+Each lane can keep its own winner. Of two winners the greater (or smaller) is kept; of equal winners the winner
 with the smaller position stays.
 """
 
@@ -22,7 +22,7 @@ _EXTREMES = frozenset({"arith.maxsi", "arith.maxui", "arith.minsi", "arith.minui
 
 @dataclass(frozen=True)
 class Selection:
-    """`candidate` replaces the accumulator `incumbent` where `condition` holds; so does its position."""
+    """`candidate` replaces the accumulator `incumbent` where `condition` holds; likewise its position."""
 
     condition: ir.Value
     candidate: ir.Value

@@ -1,8 +1,8 @@
 """Blocked, compensated summation of long floating-point sums: errors do not grow with the length.
 
 The error of one running sum of n numbers is up to n roundings. Here a loop starts a fresh sum every `BLOCK` steps,
-adds that sum to one that starts afresh every `FAN_IN` blocks, and adds that one to a total with an error term
-(Knuth's two-sum). The order does not depend on the number of threads.
+adds that sum to a second sum that restarts every `FAN_IN` blocks, and adds the second sum to a total with an error
+term (Knuth's two-sum). The order does not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def cascade(sizes: Sequence[Index], steps: Sequence[int], first: int = BLOCK) ->
 
 
 def compensated_cascade(loops: int) -> Cascade:
-    """The cascade for sums of partial sums, which are few and large: each one is added with its error term."""
+    """The cascade for sums of partial sums, which are few and large: each is added with its error term."""
     return Cascade(loops - 1, (1,), True)
 
 
@@ -65,7 +65,7 @@ def two_sum(lanes: Lanes, total: LaneValue, error: LaneValue, x: LaneValue) -> t
 
 
 def compensate(lanes: Lanes, total: LaneValue, error: LaneValue) -> LaneValue:
-    """The total plus its error term; an infinite total stays as it is."""
+    """The total plus its error term; an infinite total is returned."""
     kind = lanes.type(total.element, total.is_vector)
     corrected = add(lanes, total, error)
     is_finite = lanes.writer.op(f"arith.cmpf ord, {error.name}, {error.name} : {kind}")

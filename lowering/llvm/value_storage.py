@@ -1,4 +1,4 @@
-"""Where the values of a loop nest are (registers, destinations, scratch memory), and how they are read and written.
+"""Where the values of a loop nest are (registers, destinations, scratch memory), and their loads and stores.
 
 `ValueStorage` is the first of three layers of one emitter, see `loop_emitter`.
 """
@@ -94,7 +94,7 @@ class ValueStorage:
         return value in self.registers and (not swept or finished or self.phases[maker] == self.phases[node])
 
     def _is_pure_movement(self, node: Node) -> bool:
-        """Whether a node only permutes a tensor of the kernel: its readers read the tensor directly."""
+        """Whether a node only permutes a tensor of the kernel: readers of such a node read the tensor directly."""
         if len(node.inputs) != 1 or len(node.body.operations) != 1 or node.nonunit_reductions:
             return False
         yielded = list(node.body.operations[0].operands)
@@ -259,7 +259,7 @@ class ValueStorage:
         return self.scratch_memory[value]
 
     def _temporary(self, shape: Sequence[Index], element: str) -> tuple[str, str]:
-        """Allocates memory of the kernel's own: a memref and its type."""
+        """Allocates memory of the kernel: a memref and its type."""
         bytes_ = self.writer.mul(self.writer.product(shape), max(element_bits(element) // 8, 1))
         call = f"func.call @oneflow_rt_temporary({self.writer.index(bytes_)}) : (index) -> memref<1xi8>"
         self.scratch.append(self.writer.op(call))

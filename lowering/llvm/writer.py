@@ -21,7 +21,7 @@ PLAN_SUFFIX = ".plan"
 
 
 def plan_symbol(name: str) -> str:
-    """The symbol of the plan of entry `name`. The prefix keeps it apart from kernels and from functions of libm."""
+    """The symbol of the plan of entry `name`. The prefix avoids clashes with kernels and functions of libm."""
     return f"oneflow_plan_{name}"
 
 

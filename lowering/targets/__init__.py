@@ -1,1 +1,1 @@
-"""What programs are compiled for: a record and a table of CPUs, of GPUs, and the choice of the target of each."""
+"""Targets: records and tables of CPUs and GPUs, and the choice of the target of a program."""

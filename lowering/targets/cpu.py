@@ -1,4 +1,4 @@
-"""The record of a CPU target: what code generation and LLVM need to know of a processor; and the table by name."""
+"""The record of a CPU target: the properties of a processor for code generation and LLVM; and the table by name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class CpuTarget:
 
     Attributes:
         name: the name in `$ONEFLOW_TARGET` and `--target`.
-        arch: the architecture, as `platform.machine()` names it.
+        arch: the architecture, in the form of `platform.machine()`.
         llvm_cpu: LLVM's name of the processor; empty means the processor of the host.
         llvm_features: the features that generated code relies on, by LLVM's names.
         vector_bits: width of the widest vector register that arithmetic uses.

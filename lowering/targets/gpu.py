@@ -26,7 +26,7 @@ class MatmulTile:
         persistent: whether there is one program per SM, which takes tile after tile. The loads of the next tile
             overlap the epilogue, so that both need shared memory at the same time.
         per_lane_accumulators: whether the kernel accumulates without `tl.dot`, with a partial sum for each position
-            of a step's depth, and adds these up at the end.
+            of a step's depth, which are added at the end.
         ping_pong: whether two consumer warp groups have a tile each: one computes its epilogue while the other
             multiplies.
     """
@@ -193,7 +193,7 @@ class MatmulOverrides:
 
 @dataclass(frozen=True)
 class GpuTarget:
-    """A GPU, as code generation and the cost model see it.
+    """A GPU for code generation and the cost model.
 
     Attributes:
         arch: the architecture, such as `sm_90`; the name in `--gpu-arch`.

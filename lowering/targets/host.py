@@ -1,4 +1,4 @@
-"""The target `native`: the processor of the host, as Linux describes it.
+"""The target `native`: the processor of the host, from Linux's description.
 
 On other systems `native` is the lowest level of the host's architecture.
 """
@@ -75,7 +75,7 @@ def _has_any(flags: Iterable[str], *wanted: str) -> bool:
 
 
 def _cache_bytes(level: int) -> int:
-    """The size of the data cache of a level; 0 where it is not known."""
+    """The size of the data cache of a level; 0 where unknown."""
     for folder in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*"):
         try:
             fields = {name: (folder / name).read_text().strip() for name in ("level", "type", "size")}

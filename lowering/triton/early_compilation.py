@@ -18,7 +18,7 @@ _listener: ContextVar[Listener | None] = ContextVar("oneflow_kernels", default=N
 
 @contextmanager
 def listening(listener: Listener) -> Iterator[None]:
-    """A context in which `listener` gets each source that passes of this thread announce."""
+    """A context in which `listener` receives each source that passes of this thread announce."""
     token = _listener.set(listener)
     try:
         yield
@@ -27,7 +27,7 @@ def listening(listener: Listener) -> Iterator[None]:
 
 
 def has_listener() -> bool:
-    """Whether a listener gets the sources that are announced."""
+    """Whether a listener receives the announced sources."""
     return _listener.get() is not None
 
 

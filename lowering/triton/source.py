@@ -1,4 +1,4 @@
-"""A kernel in Triton or Gluon as a value: its functions, its statements, and how it is launched.
+"""A kernel in Triton or Gluon as a value: its functions, its statements, and its launch parameters.
 
 Stages that merge, lift or compare kernels read and replace fields. `Source.text` prints the value, for Triton and for
 readers; no stage reads that text.
@@ -18,8 +18,8 @@ from oneflow.lowering.triton.names import identifier
 #: The languages of kernels, and the decorators of their functions.
 TRITON, GLUON = "triton", "gluon"
 DECORATORS = {TRITON: "@triton.jit\n", GLUON: "@gluon.jit\n"}
-#: The expression of a program's number, and what stands for that expression in a statement. A merged launch prints
-#: statements with a variable in its place.
+#: The expression of a program's number, and the placeholder for that expression in a statement. A merged launch
+#: prints statements with a variable in its place.
 PROGRAM_ID, PROGRAM_NUMBER = "tl.program_id(0)", "$program"
 #: The fields that are left out of plain data where they are empty.
 OPTIONAL = frozenset({"registers", "origins", "preamble", "functions", "unaddressed", "has_dot", "special"})
@@ -136,7 +136,7 @@ class Source:
         registers: the most registers of a thread, on average; 0 sets no limit.
         language: Triton or Gluon.
         origins: the operators that the kernel computes, for readers.
-        preamble: what the file of the kernel begins with: imports, constants, functions written by hand.
+        preamble: the beginning of the kernel's file: imports, constants, functions written by hand.
         functions: the functions that the kernel calls.
         unaddressed: the parameters that no statement but a descriptor uses.
         has_dot: whether the kernel multiplies matrices by `tl.dot`.
@@ -189,7 +189,7 @@ class Source:
 
     @property
     def meaning(self) -> str:
-        """What sources of one binary have in common: all but the name, the origins and the forms of other GPUs."""
+        """The common part of sources of one binary: all but the name, the origins and the forms of other GPUs."""
         return json.dumps(replace(self, name="", origins=(), special={}).to_dict())
 
     def programs(self, arguments: dict[str, int]) -> int:

@@ -96,7 +96,7 @@ FROM_UNSIGNED = frozenset({"arith.uitofp", "arith.extui", "arith.index_castui"})
 def needed_ops(
     ops: Sequence[ir.Operation], wanted: Sequence[ir.Value], known: Container[ir.Value] = ()
 ) -> set[ir.Operation]:
-    """The operations among `ops` that the values `wanted` depend on; the values `known` are computed elsewhere."""
+    """The operations among `ops` that the values `wanted` depend on; the values `known` are already computed."""
     values, needed = set(wanted), set()
     for op in reversed(ops):
         if any(r in values and r not in known for r in op.results):

@@ -4,8 +4,8 @@
 
 Each group of loops that walks a tensor is a dimension of its descriptor, those with one position in a block first.
 The last dimension is contiguous; strides of others are multiples of 16 bytes. Out-of-range elements read as 0 and are
-not written. A dimension may be cut into parts, such as those of a split-K product: parts of whole blocks are
-positions along one dimension, others have a dimension of their own, at whose end a block ends too.
+not written. A dimension may be divided into parts, such as those of a split-K product: parts of whole blocks are
+positions along one dimension, other parts are a separate dimension, at whose end a block ends too.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Dimension:
 
     Attributes:
         axis: the axis of the tile that walks it.
-        loops: the loops that it is, flattened.
+        loops: the flattened loops of the dimension.
         size, stride: of these loops, in elements.
         parts: pairs of a loop and a step: coordinates begin at the position along the loop times the step.
     """
@@ -107,7 +107,7 @@ class Descriptor:
 
     @property
     def name(self) -> str:
-        """The descriptor's name; it is made before every loop."""
+        """The descriptor's name; the descriptor is made before every loop."""
         return self.tile.writer.describe(self.record(""))
 
     def record(self, name: str, layout: str = "", module: str = "") -> TensorDescriptor:

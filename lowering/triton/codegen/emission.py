@@ -1,4 +1,4 @@
-"""What emitters of kernels share: program numbers, tile order, initial values, the source."""
+"""The common parts of emitters of kernels: program numbers, tile order, initial values, the source."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from oneflow.passes.walk import gather
 
 
 def program_id(kernel: Kernel) -> str:
-    """The text of the program's number, of 64 bits where positions need them."""
+    """The text of the program's number, of 64 bits where positions need 64 bits."""
     return f"{PROGRAM_NUMBER}.to(tl.int64)" if kernel.needs_64_bits else PROGRAM_NUMBER
 
 
@@ -47,7 +47,7 @@ def write_tile_order(writer: Writer, number: str, rows: str, columns: str) -> No
 
 
 def fill_literal(value: ir.Value) -> str | None:
-    """The literal that a tensor is filled with, None where it is not a `linalg.fill` of a constant."""
+    """The literal that a tensor is filled with, None where the tensor is not a `linalg.fill` of a constant."""
     if isinstance(value, ir.BlockArgument) or value.owner.name != "linalg.fill":
         return None
     number = value.owner.operands[0]
@@ -71,9 +71,9 @@ def make_source(
 ) -> Source:  # fmt: skip
     """The source of a kernel whose statements `writer` holds.
 
-    `ops` are the operations that it computes, `grid` is the text of its number of programs. `updates` and `fills` are
-    the arguments whose memory each result takes, and the literals that results are filled with before. `functions`
-    are the kernel's own ones. `has_dot` says whether it multiplies by `tl.dot`.
+    `ops` are the operations of the kernel, `grid` is the text of its number of programs. `updates` and `fills` are
+    the arguments whose memory each result takes, and the literals that results are filled with first. `functions`
+    are the functions of this kernel alone. `has_dot` says whether the kernel multiplies by `tl.dot`.
     """
     parameters = [*kernel.parameters, *([(FAILURE, "*i64")] if kernel.checks else [])]
     unaddressed = tuple(n for n, kind in kernel.parameters if kind.startswith("*") and n not in writer.pointers)

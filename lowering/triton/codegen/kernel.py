@@ -1,4 +1,4 @@
-"""A kernel function as Triton sees it: parameters by name, tensors with strides.
+"""A kernel function for Triton: parameters by name, tensors with strides.
 
 The parameters of a kernel are a pointer for each tensor, each dynamic size as i64, and its scalars.
 """
@@ -15,7 +15,7 @@ from oneflow.lowering.triton.codegen.symbolic_sizes import Size, product
 from oneflow.lowering.triton.codegen.views import View
 from oneflow.lowering.triton.source import TensorDescriptor
 
-#: Floats of 8 bits, with Triton's types of pointers to those that tensor cores multiply. Other kernels compute with
+#: Floats of 8 bits, with Triton's types of pointers for tensor cores. Other kernels compute with
 #: their codes: Triton's conversions depend on the GPU.
 FLOAT8 = {"f8E4M3FN": "*fp8e4nv", "f8E5M2": "*fp8e5"}
 #: Triton's types of values, and of pointers, by MLIR element type.
@@ -39,7 +39,7 @@ SETUP = frozenset({"arith.constant", "tensor.empty", "linalg.fill", "tensor.dim"
 class Tensor:
     """A tensor in memory: the name of its pointer (empty inside a kernel), its sizes and its element type.
 
-    It is contiguous. Only templates have tensors that are a `view` of the memory behind their pointer.
+    A tensor is contiguous. Only templates have tensors that are a `view` of the memory behind their pointer.
     """
 
     name: str
@@ -152,7 +152,7 @@ class Kernel:
         """The operations that compute something, as one loop nest.
 
         Raises:
-            Unsupported: they share no loops.
+            Unsupported: the operations share no loops.
         """
         nodes = [read_any_node(op) for op in self.ops if op.name not in SETUP]
         structure = analyse(nodes) or analyse(nodes, siblings=True)
@@ -188,7 +188,7 @@ class Kernel:
         """An index value as a size.
 
         Raises:
-            Unsupported: it is no constant, argument or dimension.
+            Unsupported: the size is no constant, argument or dimension.
         """
         if value in self.scalars:
             return Size.of(self.scalars[value])
@@ -206,7 +206,7 @@ class Kernel:
         """
         tensor = self.tensors.get(value)
         if tensor is None:
-            raise Unsupported("a tensor that is computed in the kernel stands in place of one in memory")
+            raise Unsupported("a tensor that is computed in the kernel, in place of a tensor in memory")
         return Tensor(tensor.name, self.shape(value), tensor.element)
 
     def loop_sizes(self, nodes: Iterable[Node]) -> dict[int, Size]:
@@ -224,7 +224,7 @@ class Kernel:
                         self._equate(sizes, node.names[form.dim], size.renamed(self.aliases))
         missing = {n for node in nodes for n in node.names} - set(sizes)
         if missing:
-            raise Unsupported("a loop whose size no tensor tells")
+            raise Unsupported("a loop whose size no tensor determines")
         return {n: s.renamed(self.aliases) for n, s in sizes.items()}
 
     def _equate(self, sizes: dict[int, Size], loop: int, size: Size) -> None:

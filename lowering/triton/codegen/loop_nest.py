@@ -2,9 +2,9 @@
 
 A program computes a block of the outer loops. The mode of a kernel says how its inner loops run:
 
-- `once`: there are none;
-- `whole`: they are an axis of the block;
-- `chunk`: a loop over blocks, one pass after each reduction that later nodes read; passes recompute what they read;
+- `once`: there are no inner loops;
+- `whole`: the inner loops are an axis of the block;
+- `chunk`: a loop over blocks, one pass after each reduction that later nodes read; passes recompute their operands;
 - `step`: a loop over single elements, for reductions that are not associative.
 """
 
@@ -96,7 +96,7 @@ class LoopNest:
         self.maximum_inputs: dict[ir.Value, str] = {}
         self.makers = {r: n for n in nodes for r in n.results}
         self.rank = len(self.tile.block_axes)
-        #: Whether each lane has a running maximum of its own: lanes of columns are in several warps.
+        #: Whether each lane has its own running maximum: lanes of columns are in several warps.
         self.has_lane_maxima = self.blocks.mode == "chunk" and self.blocks.outer > 1
 
     def _is_associative(self) -> bool:
@@ -182,7 +182,9 @@ class LoopNest:
         return is_exponent and self.accumulators is not None and not set(node.results) & set(self.kernel.returned)
 
     def _online_sum(self, node: Node, online_sum: OnlineSum) -> None:
-        """A sum of exponentials in the pass that finds their maximum; it is rescaled whenever that grows."""
+        """A sum of exponentials in the pass that finds their maximum; the sum is rescaled whenever the maximum
+        grows.
+        """
         if self.has_lane_maxima and self._lane_sum(node, online_sum):
             return
         exponent, maximum = online_sum.exponent, self.running_maxima[online_sum.maximum]
@@ -201,7 +203,8 @@ class LoopNest:
         self.writer.line(f"{name} = {name} * {shrink.name} + {added.name}")
 
     def _lane_sum(self, node: Node, online_sum: OnlineSum) -> bool:
-        """A sum of exponentials whose exponents are what the maximum is found of; whether it is one.
+        """A sum of exponentials whose exponents are the operands of the maximum; returns whether the fold is such a
+        sum.
 
         One exponential, of the distance from the maximum before, rescales the sum or is added to the sum.
         """
@@ -250,7 +253,7 @@ class LoopNest:
             return
         block, size, mask = self.blocks.inner, self.row.size.static or 0, self.tile.mask(INNER)
         full_end = size // block * block if mask and self.structure.rowwise else 0
-        if full_end:  # Triton drops masks that are known to hold: full blocks have a loop of their own.
+        if full_end:  # Triton drops masks that are known to hold: full blocks have a separate loop.
             true = self.tile.full("True", "i1", f"({'1, ' * (self.rank - 1)}{block},)")
             self.sweep_prologue += self.writer.repeated(self._sweep_header(0, full_end), mask or "", true)
         self.writer.close(self._sweep_header(full_end, size or self.row.size), self.sweep_prologue)
@@ -267,7 +270,7 @@ class LoopNest:
         return f"for r_at in {self._sweep_kind(begin, end)}{range_text(begin, end, step + unrolled)}:"
 
     def _sweep_kind(self, begin: int, end: int | Size) -> str:
-        """What stands before `range` in the header of a sweep: Triton's own one can be unrolled."""
+        """The prefix of `range` in the header of a sweep: Triton's own range can be unrolled."""
         return "tl." if self.blocks.unrolled else ""
 
     def _finish(self, accumulator: Accumulator) -> None:
@@ -408,7 +411,7 @@ class LoopNest:
             self.selection_accumulators.append(pair)
 
     def _has_narrow_position(self, node: Node, selection: Selection) -> bool:
-        """Whether the position is that of a loop, so that it fits in 32 bits where those of all elements do."""
+        """Whether the position is that of a loop, so that 32 bits suffice where these suffice for all elements."""
         start, cast = fill_literal(node.outputs[1].value), selection.position
         if self.kernel.needs_64_bits or start != "0" or isinstance(cast, ir.BlockArgument):
             return False

@@ -68,7 +68,7 @@ OPERAND_AXES = (("m", "ka"), ("kb", "n"))
 
 
 def precision_at(op: ir.Operation | None) -> str:
-    """The precision of f32 products in the module of an operation, `ieee` where it states none."""
+    """The precision of f32 products in the module of an operation, `ieee` where the module states none."""
     while op is not None and PRECISION not in op.attributes:
         op = op.parent
     return "ieee" if op is None else ir.StringAttr(op.attributes[PRECISION]).value
@@ -139,7 +139,7 @@ class Contraction:
 
     @functools.cached_property
     def problem(self) -> Product:
-        """The product as the cost model sees it."""
+        """The product for the cost model."""
         batch, rows, columns, depth = map(self._count, (self.batch, self.rows, self.columns, self.depth))
         width = max(bytes_of(e) for e in self.elements)
         gathered, along = has_innermost_window(self.product), reduces_contiguously(self.product)
@@ -284,7 +284,7 @@ class Emission:
 
     @functools.cached_property
     def has_tma_epilogue(self) -> bool:
-        """Whether all operands and results of the epilogue go by descriptors."""
+        """Whether all operands and results of the epilogue are accessed by descriptors."""
         fits = self.config.has_tma_epilogue(self.contraction.problem)
         return fits and all(self._descriptor(n, u, "bmn") is not None for n, u in self.contraction.epilogue_uses)
 
@@ -334,7 +334,7 @@ class Emission:
         return "acc"
 
     def _dot_loop(self, operands: Iterator[str], name: str, size: object) -> None:
-        """A loop over the depth; taking from `operands` writes their loads into it."""
+        """A loop over the depth; iteration over `operands` writes their loads into the loop."""
         self.writer.open(DEPTH_AXES)
         a, b = operands
         self.writer.line(f"acc = tl.dot({a}, {b}, acc, {self._dot_options})")
@@ -342,8 +342,8 @@ class Emission:
 
     @property
     def _dot_options(self) -> str:
-        """The precision of a step: of f32 operands, and of sums of 8-bit ones, which tensor cores keep in fewer bits
-        than f32 has for at most `IMPRECISE_DEPTH`.
+        """The precision of a step: of f32 operands, and of sums of 8-bit products, which tensor cores keep in fewer
+        bits than f32 has for at most `IMPRECISE_DEPTH`.
         """
         if self.contraction.multiplies_float8:
             return f"max_num_imprecise_acc={min(self.config.depth, IMPRECISE_DEPTH)}"
@@ -381,7 +381,7 @@ class Emission:
         return size is not None and size % self.config.depth == 0 and all(map(are_interchangeable, operands))
 
     def operand_descriptor(self, term: Node, number: int) -> Descriptor | None:
-        """The descriptor of an operand of a term, None where there is none.
+        """The descriptor of an operand of a term, None without a descriptor.
 
         Blocks have to be multiplied from shared memory: through registers they are slow, and some results are wrong.
         """

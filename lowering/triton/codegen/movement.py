@@ -1,7 +1,7 @@
 """Kernels that move or fill: `linalg.fill`, chains of `tensor.insert_slice`.
 
 One slice into another tensor, or into an undefined one, is a pass over the slice: the plan provides the rest of the
-destination. Several slices that are disjoint and long in memory have programs of their own. Others, and slices that
+destination. Several slices that are disjoint and long in memory have separate programs. Other slices, and slices that
 leave elements of a fill, are a pass over the destination.
 """
 
@@ -28,7 +28,7 @@ BLOCK_AXES = frozenset({"x"})
 
 
 class FlatBlock:
-    """A program's block of the flattened positions of a shape; loops of the dimensions `separate` are kept apart."""
+    """A program's block of the flattened positions of a shape; loops of the dimensions `separate` are not merged."""
 
     def __init__(
         self, kernel: Kernel, shape: Sequence[Size], forms: Sequence[LinearForm], separate: Set[int] = frozenset()
@@ -208,11 +208,11 @@ class _Slice:
 
 
 def _source(kernel: Kernel, value: ir.Value) -> Tensor:
-    """The source of a slice: a tensor in memory, or one that the kernel fills."""
+    """The source of a slice: a tensor in memory, or a tensor that the kernel fills."""
     if value in kernel.tensors:
         return kernel.tensor(value)
     if fill_literal(value) is None:
-        raise Unsupported("a slice of what the kernel computes")
+        raise Unsupported("a slice of a computed tensor")
     return Tensor("", kernel.shape(value), str(value.type.element_type))
 
 

@@ -1,7 +1,7 @@
 """The functions that kernels call, and the imports of a kernel.
 
-A kernel declares the names of the functions that it calls; `definitions` gives these functions, and those that they
-call themselves.
+A kernel declares the names of the functions that it calls; `definitions` returns these functions, and the functions
+that these call themselves.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from oneflow.lowering.triton.source import GLUON, TRITON, Function
 HEAD = """import triton
 import triton.language as tl
 """
-#: The name that stands for the functions of libdevice among the functions that a kernel calls, and their import.
+#: The name of the functions of libdevice among the functions that a kernel calls, and their import.
 LIBDEVICE, LIBDEVICE_IMPORT = "libdevice", "from triton.language.extra.cuda import libdevice\n"
 
 #: Quotients of one call of inline assembly, and the instructions of one quotient of `a` by `b` with the reciprocal
@@ -199,7 +199,7 @@ _BY_LANGUAGE = {TRITON: FUNCTIONS, GLUON: {**FUNCTIONS, **GLUON_FUNCTIONS}}
 
 
 def definitions(called: Container[str], language: str = TRITON) -> tuple[Function, ...]:
-    """The functions whose names are among the `called` ones, each after those that it calls itself."""
+    """The functions named in `called`, each after the functions that it calls itself."""
     functions = list[Function]()
     for name, function in reversed(_BY_LANGUAGE[language].items()):
         if name in called or any(name in other.calls for other in functions):

@@ -71,9 +71,9 @@ class Accumulator:
     """An accumulator of the open pass.
 
     Attributes:
-        value: the result of a node that it becomes after the loop.
+        value: the result of the node after the loop.
         name, element: the variable and its element type.
-        start: the initial value of the fold, None where it is neutral.
+        start: the initial value of the fold, None where the value is neutral.
         fold: the fold whose lanes are combined after the loop; None where the variable is the result.
         maximum: the maximum of the row, where each lane is a sum relative to its own maximum.
     """
@@ -148,7 +148,7 @@ def _depends_on(value: ir.Value, outs: Sequence[ir.Value]) -> bool:
 
 
 def read_selection(node: Node) -> Selection | None:
-    """The selection of a node with two results, None where it is none.
+    """The selection of a node with two results, None for other nodes.
 
     The first of equal elements has to win. Then elements may be compared in any order: of equal elements the one with
     the smaller position wins.

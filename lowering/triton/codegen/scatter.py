@@ -198,7 +198,7 @@ class Update:
 
     Attributes:
         value: the value that is written.
-        condition: where it is written; None means everywhere.
+        condition: the condition of the write; None for an unconditional write.
         conditional: the operations that keep the old value where the condition is false.
         reads: the reads of the old value.
         has_other_reads: whether the tensor is read at other positions.
@@ -212,7 +212,7 @@ class Update:
 
     @staticmethod
     def read(inserts: Sequence[ir.Operation], accesses: Sequence[ir.Operation]) -> Update | None:
-        """The update of a nest, None where there are several writes."""
+        """The update of a nest, None for several writes."""
         if len(inserts) != 1:
             return None
         value, place = inserts[0].operands[0], list(inserts[0].operands)[2:]
@@ -227,7 +227,7 @@ class Update:
 
     @property
     def operation(self) -> ir.Operation | None:
-        """The operation that combines the old value with another one, None where there is none."""
+        """The operation that combines the old value with another one, None without such an operation."""
         if isinstance(self.value, ir.BlockArgument):
             return None
         op = self.value.owner
@@ -251,7 +251,7 @@ def _fill_number(value: ir.Value) -> str:
 
 @dataclass
 class _ScatterBodyEmitter(BodyEmitter):
-    """Writes reads of the updated tensor in the loop that they belong to: they are not loop-invariant."""
+    """Writes reads of the updated tensor in their loop: such reads are not loop-invariant."""
 
     loops: ScatterNest = field(kw_only=True)
 

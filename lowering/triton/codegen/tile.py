@@ -38,8 +38,8 @@ class Axis:
 
     Attributes:
         name: the name, and the prefix of variables of its positions.
-        loops: the loops that it flattens, outermost first.
-        block: elements of a block along it.
+        loops: the flattened loops, outermost first.
+        block: elements of a block along the axis.
         start: the text of the first position of the block; None means 0.
         scalar: whether the axis is no dimension of blocks but one position.
         index: the subscript that makes its positions a block, for axes that are no dimension of full blocks.
@@ -92,7 +92,7 @@ class Tile:
         axes: its axes; those of `block_axes` are the dimensions of a full block.
         sizes: the size of each loop.
         forms: the offsets of all uses, which decide what loops are walked as one.
-        opaque: loops that are walked alone, since their positions are read.
+        opaque: loops that are not merged, since their positions are read.
         positions: the position of each group of loops, by its innermost loop.
         masks: the mask of each axis, None where the whole block is in range.
         eviction_policy: that of loads of full blocks, empty for the default; with one, stores evict first.
@@ -201,7 +201,7 @@ class Tile:
         return " & ".join(names) or None
 
     def offset(self, form: LinearForm) -> tuple[str, Axes]:
-        """The text of an offset, and the axes that it varies along."""
+        """The text of an offset, and the axes along which the offset varies."""
         parts, axes = [], NONE
         for loop, position in self.positions.items():
             factor = form.loops.get(loop)

@@ -47,7 +47,7 @@ class View:
         return sorted(range(len(self.shape)), key=lambda i: -self.strides[i])
 
     def permuted(self, perm: Sequence[int]) -> View:
-        """The view whose dimension i is dimension `perm[i]` of this one."""
+        """The view whose dimension i is dimension `perm[i]` of this view."""
         return View(tuple(self.shape[p] for p in perm), tuple(self.strides[p] for p in perm), self.first)
 
     def read(self, shape: Sequence[int], positions: Sequence[tuple[int, Sequence[int]]]) -> View:
@@ -95,7 +95,7 @@ class View:
         return aligned and last[1] == 1 and last[0] * width % ALIGNMENT == 0 and self.first * width % ALIGNMENT == 0
 
     def is_leading_row(self, kept: Sequence[int]) -> bool:
-        """Whether the elements along the dimensions `kept` are the first ones of the tensor, contiguous."""
+        """Whether the elements along the dimensions `kept` are the first elements of the tensor, contiguous."""
         seen = self.permuted(kept)
         count = math.prod(seen.shape)
         return not self.first and seen.reshaped((count,)) == View((count,), (1,))
@@ -113,7 +113,7 @@ Step = Callable[[View], View | None]
 
 
 class Views:
-    """Finds what tensors of static sizes are views of; `looked_through` are the results of the operators between."""
+    """Finds the roots of views of static sizes; `looked_through` are the results of the operators between."""
 
     def __init__(self, registry: Registry) -> None:
         self.registry = registry
@@ -153,7 +153,7 @@ class Views:
                 op.erase()
 
     def _step(self, value: ir.Value) -> tuple[ir.Value, Step] | None:
-        """The operand that a tensor is a view of, with the step between; None where it is no view."""
+        """The operand that a tensor is a view of, with the step between; None where the tensor is no view."""
         op = value.owner
         if not dialect.is_oneflow(op) or not all(_is_static(v.type) for v in (*op.operands, *op.results)):
             return None
@@ -184,7 +184,9 @@ def _through(steps: Iterable[Step], view: View | None) -> View | None:
 
 
 def _steps(stage: c.Stage) -> tuple[int, list[Step]] | None:
-    """The number of the operand that a stage is a view of, with the steps between; None where it is no view."""
+    """The number of the operand that a stage is a view of, with the steps between; None where the stage is no
+    view.
+    """
     steps: list[Step] = []
     while not isinstance(stage, c.Input):
         read = _reshape(stage) if isinstance(stage, c.Reshape) else _read(stage)
@@ -226,7 +228,7 @@ def _loaded(stage: c.ElementWise) -> Expr | None:
 
 
 def _affine(position: Expr, loops: Sequence[Expr]) -> tuple[int, list[int]] | None:
-    """The start of a position and its step for each loop; None where it is not affine in the loops."""
+    """The start of a position and its step for each loop; None where the position is not affine in the loops."""
     nodes = s.walk([position])
     products = [n for n in nodes if n.kind == "mul"]
     if any(n.kind not in AFFINE for n in nodes) or not all(any(a.kind == "const" for a in n.args) for n in products):

@@ -13,7 +13,9 @@ NONE: Axes = frozenset()
 
 @dataclass(frozen=True)
 class Value:
-    """A value of a kernel: its variable, its MLIR element type, and the axes of the tile that it varies along."""
+    """A value of a kernel: its variable, its MLIR element type, and the axes of the tile along which the value
+    varies.
+    """
 
     name: str
     element: str
@@ -22,7 +24,7 @@ class Value:
 
 @dataclass
 class Scope:
-    """The statements of one scope: values that vary along an axis of `inner` belong to it.
+    """The statements of one scope: values that vary along an axis of `inner` belong to the scope.
 
     Attributes:
         inner: the axes.
@@ -109,7 +111,7 @@ class Writer:
         return pointer
 
     def forget_loads(self, pointer: str) -> None:
-        """Forgets what was loaded from a pointer, which has been written to since."""
+        """Drops cached loads from a pointer after a write."""
         for scope in self.scopes:
             for text in scope.loads.pop(pointer, ()):
                 del scope.known[text]

@@ -1,11 +1,11 @@
-"""Configurations of matrix products, and the cost model that predicts the time of each and ranks them.
+"""Configurations of matrix products, and the cost model that predicts the time of each and ranks configurations.
 
     ranked_configs(Product(1, 4096, 4096, 4096, 2, True))[0]   the best by the model; the rest follow in order
 
 The model counts waves of tiles over the SMs of the target. A step of a tile takes as long as arithmetic, loads and
 the exposed load latency; pipeline stages and the epilogue share the shared memory of an SM. The tiles and the
-parameters are those of `targets.gpu`. `python benchmarks/gpu.py --groups matmul` measures how well they meet, and
-`benchmarks/gpu_autotune.py` what the choice loses.
+parameters are those of `targets.gpu`. `python benchmarks/gpu.py --groups matmul` measures their accuracy, and
+`benchmarks/gpu_autotune.py` the loss of the choice.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from oneflow.lowering.targets.gpu import GpuTarget, MatmulModel, MatmulTile
 
 @dataclass(frozen=True)
 class Product:
-    """A matrix product, as the cost model sees it.
+    """A matrix product for the cost model.
 
     Attributes:
         batch, rows, columns, depth: the sizes.
@@ -32,7 +32,7 @@ class Product:
         operand_reuse: for each operand, how many of its elements are one element in memory (above 1 where the windows
             of a convolution overlap).
         contiguous_depth: whether the depth is the last dimension of both operands.
-        epilogue_bytes: of one element of the results, and of what the epilogue combines it with.
+        epilogue_bytes: of one element of the results, and of the epilogue's operands at this element.
         widest_epilogue_bytes: of the widest of these tensors alone.
         epilogue_operations: scalar operations of the epilogue on one element.
         precision: of f32 operands, one of `names.PRECISIONS`.
@@ -342,7 +342,7 @@ def most_reduction_parts(reduced: int, kept: int, column_sums: bool, shares_kern
     """The most parts that a reduction of `reduced` elements to each of `kept` results is worth; 1 is no split.
 
     `column_sums` says that neighbours in memory belong to different results, as in column sums. A reduction that
-    `shares_kernel` with other readers of its rows reads the rows once more in a kernel of its own.
+    `shares_kernel` with other readers of its rows reads the rows once more in a separate kernel.
     """
     sms, limits = gpu_target().sms, gpu_target().kernels.reductions
     split = limits.columns if column_sums else limits.rows

@@ -81,7 +81,9 @@ class Scores:
     rank: int
 
     def has_fitting_masks(self, graph: Graph) -> bool:
-        """Whether the operator can take the additive masks: they have the type of the query, or of accumulators."""
+        """Whether the operator can take the additive masks: the masks have the type of the query, or of
+        accumulators.
+        """
         dtype = graph.desc(self.query.value).dtype
         return all(graph.desc(value).dtype in (dtype, dtype.accumulator) for value, _ in self.additive_masks)
 
@@ -121,7 +123,9 @@ class Dropout:
     attributes: dict[str, Any]
 
     def fits(self, scores: Scores) -> bool:
-        """Whether the attention operator can draw the same mask: it describes parts of tensors by four axes."""
+        """Whether the attention operator can draw the same mask: the operator describes parts of tensors by four
+        axes.
+        """
         return not self.attributes["logical_shape"] or scores.rank == 4
 
 
@@ -168,13 +172,13 @@ class Graph:
         return [op for op in self.all_users(value) if dialect.is_oneflow(op)]
 
     def call(self, op: ir.Operation, *names: str) -> Call | None:
-        """An operation as a call; None where it is not one of the operators `names`."""
+        """An operation as a call; None for other operators than `names`."""
         if not dialect.is_oneflow(op) or op.name[len(dialect.PREFIX) :] not in names:
             return None
         return self.ops.call_of(op)
 
     def producer(self, value: ir.Value, *names: str) -> Call | None:
-        """The call that gives a value; None where it is not one of the operators `names`."""
+        """The call that defines a value; None for other operators than `names`."""
         op = self.ops.owners.get(value)
         return None if op is None else self.call(op, *names)
 
@@ -184,7 +188,7 @@ class Graph:
         return call is not None and bool(call.in_.dtype.is_float and call.out.dtype.is_float)
 
     def is_gradient_of(self, op: ir.Operation, weights: ir.Value) -> bool:
-        """Whether an operation is the gradient of the softmax that gives `weights`."""
+        """Whether an operation is the gradient of the softmax with the result `weights`."""
         return op.name == f"{dialect.PREFIX}softmax_grad" and bool(op.operands[0] == weights)
 
     def skip_conversions(self, value: ir.Value) -> tuple[list[ir.Value], ir.Operation | None]:
@@ -235,7 +239,7 @@ class Graph:
         return math.isclose(call.scale, wanted, rel_tol=ROUNDING)
 
     def scores(self, value: ir.Value) -> Scores | None:
-        """The scores that `value`, the operand of a softmax, consists of; None where it is no matrix product."""
+        """The scores that `value`, the operand of a softmax, consists of; None without a matrix product."""
         return _ScoreReader(self, dialect.desc_of(value).shape).read(value)
 
     def score_gradient_factor(self, op: ir.Operation, value: ir.Value, masks: list[ScoreMask]) -> float | None:
@@ -254,7 +258,7 @@ class Graph:
         return match is not None and match[1].number == 0 and match[0] == value and match[1] in masks
 
     def factor(self, op: ir.Operation, value: ir.Value) -> float | None:
-        """The constant that an operation multiplies `value` by; None where it does something else."""
+        """The constant that an operation multiplies `value` by; None for other operations."""
         call = self.call(op, "scalar_mul", "scalar_div")
         if call is not None:
             number = float(call.int_operand if call.has_int_operand else call.float_operand)
@@ -308,7 +312,7 @@ def _dropout_attributes(call: Call) -> dict[str, Any]:
 
 @dataclass
 class _ScoreReader:
-    """Walks back from the operand of a softmax to the product; `factor` is the scale of the value that it is at."""
+    """Walks back from the operand of a softmax to the product; `factor` is the scale of the current value."""
 
     graph: Graph
     shape: Shape | None
@@ -318,7 +322,7 @@ class _ScoreReader:
     internal: set[ir.Value] = field(default_factory=set)
 
     def read(self, value: ir.Value) -> Scores | None:
-        """The scores that `value` is; None where it is no matrix product."""
+        """The scores `value`; None where the value is no matrix product."""
         while (op := self.graph.ops.owners.get(value)) is not None and dialect.is_oneflow(op):
             if dialect.desc_of(value).shape != self.shape:
                 return None
@@ -367,7 +371,7 @@ class _ScoreReader:
         )
 
     def _constant_mask(self, mask: ir.Value) -> np.ndarray | None:
-        """The constant that a mask is, where it is the same for all heads."""
+        """The constant of a mask that is the same for all heads."""
         known, sizes = self.graph.constant(mask), tuple(self.shape or ())[-2:]
         if known is None or known.shape[-2:] != sizes or known.size != math.prod(known.shape[-2:]):
             return None
@@ -401,7 +405,7 @@ class _ScoreReader:
         return None if match is None else match[0]
 
     def _read_addition(self, call: Call) -> ir.Value | None:
-        """The operand of an addition that comes from a product; the other operand is a mask."""
+        """The operand of an addition that is a product; the other operand is a mask."""
         one, other = (v.handle for v in call.operands)
         for scores, mask in ((one, other), (other, one)):
             if self.factor > 0 and _ScoreReader(self.graph, self.shape).read(scores) is not None:

@@ -2,8 +2,8 @@
 
 Where positions may be equal, the last write has to stay, so that the steps of the loops would have to run in order.
 Instead, a first kernel computes the last writer of every position: the largest step that writes there, a maximum,
-which is the same in any order. Then each step writes only where it is the last writer. The first kernel also notes
-positions that failed their check; then nothing is written, so that memory that is updated in place stays as it was.
+which is the same in any order. Then each step writes only where it is the last writer. The first kernel also records
+positions that failed their check; then nothing is written, so that memory that is updated in place is unchanged.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class Nest:
 
     @property
     def steps(self) -> int | None:
-        """The number of steps of the leading loops; None where it is not known."""
+        """The number of steps of the leading loops; None where unknown."""
         counts = [_constant_value(loop.operands[1]) for loop in self.leading]
         return None if None in counts else functools.reduce(lambda a, b: a * (b or 0), counts, 1)
 
@@ -134,7 +134,7 @@ def _ops(loop: ir.Operation) -> list[ir.Operation]:
 
 
 def _slice_of(last: ir.Operation, wanted: Iterable[ir.Value]) -> list[ir.Operation]:
-    """The backward slice of values: the operations before `last` in its block that they need, in order."""
+    """The backward slice of values: the operations before `last` in its block that the values depend on, in order."""
     values, needed = set(wanted), list[ir.Operation]()
     ops = [o.operation for o in last.block.operations]
     for op in reversed(ops[: ops.index(last)]):
@@ -150,7 +150,7 @@ def _operands(ops: Iterable[ir.Operation]) -> set[ir.Value]:
 
 
 def _constant_value(value: ir.Value) -> int | None:
-    """The number that a value is known to be; None where it is not a constant."""
+    """The number of a constant value; None for other values."""
     if isinstance(value, ir.BlockArgument) or value.owner.name != "arith.constant":
         return None
     return int(ir.IntegerAttr(value.owner.attributes["value"]).value)
@@ -247,7 +247,7 @@ def _last_writers(nest: Nest, end: ir.Value, update: WriterUpdate) -> ir.Value:
 
 def _copied_loops(loops: Sequence[ir.Operation], carried: ir.Value, steps: dict[ir.Value, ir.Value],
                   write: Callable[[dict[ir.Value, ir.Value], ir.Value], ir.Value]) -> ir.Value:  # fmt: skip
-    """Copies of loops that carry a tensor through `write`, which gets the variables of the copies."""
+    """Copies of loops that carry a tensor through `write`, which receives the variables of the copies."""
     if not loops:
         return write(steps, carried)
     first, *rest = loops

@@ -29,7 +29,7 @@ INSERTION = "tensor.insert_slice"
 @register_pass
 @dataclass(frozen=True)
 class FusePadding(Pass):
-    """Computes tensors that are inserted into larger ones in these, where other users can read the larger ones.
+    """Computes tensors that are inserted into larger tensors in these, where other users can read the larger ones.
 
     %y = linalg.generic {exp} ins(%x : tensor<4xf32>)
     %p = tensor.insert_slice %y into %zeros[1] [4] [1] : tensor<4xf32> into tensor<6xf32>
@@ -118,7 +118,9 @@ class Padding:
         return element if inside is None else arith.SelectOp(inside, element, around).result
 
     def _clamped_position(self) -> ir.Value | None:
-        """Computes the position in the smaller tensor, clamped to it; gives whether the position was inside."""
+        """Computes the position in the smaller tensor, clamped to the tensor; returns whether the position was
+        inside.
+        """
         inside, source = None, self.op.operands[0].type.shape
         for axis, (offset, size) in enumerate(zip(self.offsets, source, strict=True)):
             at = linalg.IndexOp(axis).result

@@ -16,7 +16,7 @@ RESHAPES = ("reshape", "expand_dims", "squeeze")
 
 
 def unrepeat_heads(graph: Graph, matrix: Matrix) -> ir.Value | None:
-    """The tensor whose heads a matrix (batch, heads, rows, columns) repeats; None where it repeats none."""
+    """The tensor whose heads a matrix (batch, heads, rows, columns) repeats; None without a repetition."""
     reshape = None if matrix.is_transposed else graph.producer(matrix.value, *RESHAPES)
     expand = None if reshape is None else graph.producer(reshape.operands[0].handle, "expand")
     if expand is None:
@@ -36,7 +36,7 @@ def unrepeat_heads(graph: Graph, matrix: Matrix) -> ir.Value | None:
 
 
 def _reshaped_origin(graph: Graph, value: ir.Value, shape: tuple[int | None, ...]) -> ir.Value | None:
-    """The tensor of shape `shape` that a value is a chain of reshapes of; None where there is none."""
+    """The tensor of shape `shape` that a value is a chain of reshapes of; None without such a tensor."""
     while graph.shape(value) != shape:
         call = graph.producer(value, *RESHAPES)
         if call is None:

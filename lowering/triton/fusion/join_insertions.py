@@ -60,7 +60,7 @@ def _join_nested(op: ir.Operation) -> None:
 
 
 def _insertions(value: ir.Value) -> list[ir.Operation]:
-    """The insertions into a tensor of zeros that give a value, in order; none for other values or dynamic slices."""
+    """The insertions into a tensor of zeros that build a value, in order; none for other values or dynamic slices."""
     insertions: list[ir.Operation] = []
     while (
         not isinstance(value, ir.BlockArgument) and value.owner.name == INSERTION and len(value.owner.operands) == 2

@@ -1,6 +1,6 @@
-"""`oneflow-join-norm-gradients`: one kernel gives all gradients of a layer or RMS normalization.
+"""`oneflow-join-norm-gradients`: one kernel computes all gradients of a layer or RMS normalization.
 
-The kernel (`templates.norm_gradients`) reads each row once. A program gives the gradients of its rows, and partial
+The kernel (`templates.norm_gradients`) reads each row once. A program computes the gradients of its rows, and partial
 sums for the gradients of the parameters, which a small reduction sums. Where nothing else needs the forward
 normalization, the kernel recomputes the mean and variance of its rows.
 """
@@ -41,8 +41,8 @@ class JoinNormGradients(Pass):
         %db = "oneflow.reduce_sum"(%b) {axis = [0 : si32]}
         %dg = "oneflow.reduce_sum"(%g) {axis = [0 : si32]}
 
-    where rows fit in registers and there are many. The kernel recomputes %mean and %inv where nothing else needs the
-    normalization that gives them. If the only use of %dx is an addition, the kernel adds; it also gives partial sums
+    where rows fit in registers and there are many rows. The kernel recomputes %mean and %inv where nothing else needs
+    the normalization. If the only use of %dx is an addition, the kernel adds; the kernel also computes partial sums
     of %dx over rows, which are the gradient of a bias before a residual.
     """
 

@@ -63,7 +63,7 @@ def _join(op: ir.Operation, most: int) -> None:
 
 
 def _terms(value: ir.Value) -> list[Node]:
-    """The products whose sum a tensor is, perhaps rounded, if nothing else uses it; none for other tensors."""
+    """The products whose sum a tensor is, perhaps rounded, if the tensor has no other use; none for other tensors."""
     node = _producer(value)
     if node is not None and not is_contraction(node) and _is_rounding(node):
         node = _producer(node.inputs[0].value)
@@ -75,7 +75,7 @@ def _terms(value: ir.Value) -> list[Node]:
 
 
 def _producer(value: ir.Value) -> Node | None:
-    """The node that gives a value, where the value has one user."""
+    """The node that defines a value, where the value has one user."""
     is_single = not isinstance(value, ir.BlockArgument) and is_used_once(value)
     return find_node(value.owner.operation) if is_single else None
 

@@ -1,7 +1,7 @@
 """Matches masks of attention scores that replace scores by a low number.
 
-A finite low number masks like -inf in a row that has another score. In a wholly masked row the finite number gives
-equal weights, and -inf gives NaN.
+A finite low number masks like -inf in a row that has another score. In a fully masked row the finite number results
+in equal weights, and -inf in NaN.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from oneflow.passes import constants
 
 #: The highest number that masks a score in a row that has another: exponentials of numbers so far below it are 0.
 MASK_THRESHOLD = -1e4
-#: Gives the constant that a value is, or None.
+#: Returns the constant of a value, or None.
 ConstantOf = Callable[[ir.Value], np.ndarray | None]
 
 
@@ -27,7 +27,7 @@ ConstantOf = Callable[[ir.Value], np.ndarray | None]
 class ScoreMask:
     """A mask that replaces scores by `number` where `value` is true, or with `negated` where `value` is false.
 
-    The value None stands for the positions after the diagonal. Masks that differ only in `number` are equal.
+    None is the mask of the positions after the diagonal. Masks that differ only in `number` are equal.
     """
 
     value: ir.Value | None
@@ -36,7 +36,7 @@ class ScoreMask:
 
 
 def match_mask(known: ConstantOf, call: Call, most: float) -> tuple[ir.Value, ScoreMask] | None:
-    """The operand whose scores a call keeps, and its mask; None where it writes no number of at most `most`."""
+    """The operand whose scores a call keeps, and its mask; None where the call writes no number of at most `most`."""
     if call.record.name == "tril":
         written = call.floating_fill_value if call.is_floating_fill_value else float(call.integer_fill_value)
         return (call.in_.handle, ScoreMask(None, number=written)) if written <= most and call.diagonal == 0 else None

@@ -3,7 +3,7 @@
     %y = "oneflow.conv2d"(%x, %w) {data_format = "channels_first", ..}
       ->   %y = transpose("oneflow.conv2d"(transpose(%x), transpose(%w)) {data_format = "channels_last", ..})
 
-The reduction dimension is then contiguous in memory, as tensor cores need it. Images of few channels, such as
+The reduction dimension is then contiguous in memory, as required by tensor cores. Images of few channels, such as
 photographs, are padded with channels of zeros, so that they are loaded in vectors too. `oneflow-choose-layouts`
 removes most of the transposes.
 """
@@ -80,7 +80,7 @@ def _fits(op: ir.Operation, registry: Registry) -> bool:
 
 
 def _has_whole_groups(call: Call, images: Mapping[str, Sequence[int | None]]) -> bool:
-    """Whether the channels of a group are multiples of 8 in all images and filters: they are not padded."""
+    """Whether the channels of a group are multiples of 8 in all images and filters: these are not padded."""
     channels = CHANNEL_MULTIPLE * call.groups
     multiples = ((shape, (channels, CHANNEL_MULTIPLE) if name in FILTERS else (1, channels))
                  for name, shape in images.items())  # fmt: skip

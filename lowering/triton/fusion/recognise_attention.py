@@ -39,8 +39,8 @@ class RecogniseAttention(Pass):
         %y, %l = "oneflow.attention"(%q, %k, %v) {causal = true}
 
     and the products with `softmax_grad(%w, ..)` become `attention_grad`. Scores may be scaled. A mask that writes
-    -inf becomes `causal` where it is known to be that, else an additive mask; a causal mask may write any number of
-    at most -1e4. Weights may have dropout, which draws the same mask. Keys and values that are repeated for
+    -inf becomes `causal` where the mask is known to be causal, else an additive mask; a causal mask may write any
+    number of at most -1e4. Weights may have dropout, which draws the same mask. Keys and values that are repeated for
     grouped-query attention are taken from before the repetition. Nothing else may use the weights, and the call must
     fit kernels.
     """
@@ -48,7 +48,7 @@ class RecogniseAttention(Pass):
     name: ClassVar[str] = "oneflow-recognise-attention"
 
     def run(self, module: ir.Module, registry: Registry) -> None:
-        """Replaces every pattern, then removes what is unused."""
+        """Replaces every pattern, then removes unused operations."""
         check_legal(module)
         graph = Graph(module, registry)
         replaced = [_replace(graph, op) for op in graph.operations("softmax")]
@@ -62,10 +62,10 @@ class Pattern:
 
     Attributes:
         scores, value: the operands.
-        out: the product that gives the result.
+        out: the product of the result.
         internal: the results of the operations that the pattern replaces.
         dropout: of the weights.
-        gradients: the products of the backward part: which gradient each gives (`dquery`, `dkey`, `dvalue`), the
+        gradients: the products of the backward part: the gradient of each (`dquery`, `dkey`, `dvalue`), the
             operation, and whether the gradient is transposed.
         dy: the gradient of the result.
         shared: with grouped-query attention, keys and values before their repetition; their gradients are sums over
@@ -83,7 +83,7 @@ class Pattern:
 
 
 def _replace(graph: Graph, softmax: ir.Operation) -> bool:
-    """Replaces the pattern around a softmax; gives whether there was one."""
+    """Replaces the pattern around a softmax; returns whether there was a pattern."""
     pattern = _match(graph, softmax)
     if pattern is not None:
         _Replacement(graph, pattern).build()
@@ -91,7 +91,7 @@ def _replace(graph: Graph, softmax: ir.Operation) -> bool:
 
 
 def _match(graph: Graph, softmax: ir.Operation) -> Pattern | None:
-    """The pattern around a softmax; None where there is none that can be replaced."""
+    """The pattern around a softmax; None without a replaceable pattern."""
     scores = graph.scores(softmax.operands[0])
     if scores is None:
         return None
@@ -113,7 +113,9 @@ def _match(graph: Graph, softmax: ir.Operation) -> Pattern | None:
 
 
 def _use_grouped_query_attention(graph: Graph, pattern: Pattern) -> None:
-    """Takes keys and values from before their repetition, where both are repeated and all gradients are summed."""
+    """Replaces keys and values by those before their repetition, where both are repeated and all gradients are
+    summed.
+    """
     origins = [unrepeat_heads(graph, m) for m in (pattern.scores.key, pattern.value)]
     shapes = [graph.shape(v) for v in origins if v is not None]
     if len(shapes) != 2 or shapes[0][:2] != shapes[1][:2]:
@@ -163,7 +165,7 @@ def _is_internal(graph: Graph, pattern: Pattern, value: ir.Value) -> bool:
 
 
 class _BackwardMatcher:
-    """Matches the gradients of a pattern: every use of its weights but the product that gives the result."""
+    """Matches the gradients of a pattern: every use of its weights except the product of the result."""
 
     def __init__(self, graph: Graph, pattern: Pattern, weights: list[ir.Value]) -> None:
         self.graph, self.pattern, self.weights = graph, pattern, weights

@@ -79,9 +79,9 @@ class SplitReductions(Pass):
 
 
 def _recompute_shared_producers(module: ir.Module) -> None:
-    """Gives reductions that will be split their own copies of element-wise producers that other operations read too.
+    """Copies element-wise producers that other operations read too, for reductions that will be split.
 
-    Unsplit, these reductions would share a kernel with the producer's other readers. In a kernel of its own, a
+    Unsplit, these reductions would share a kernel with the producer's other readers. In a separate kernel, a
     reduction that computes the elements reads as much as one that reads the elements, which need not be written.
     """
     copied = False
@@ -120,7 +120,7 @@ def _split_scans(module: ir.Module) -> None:
 
 
 def _combiners(node: Node) -> list[ReductionCombiner] | None:
-    """What combines the partial results of a reduction; None where it cannot be split."""
+    """The combiners of the partial results of a reduction; None for a reduction that cannot be split."""
     folds = read_folds(node)
     if not folds or len(folds) != len(node.results) or any(f.op.name == "arith.mulf" for f in folds):
         return None
@@ -155,7 +155,7 @@ def _most_parts(node: Node, sizes: Sequence[int]) -> int:
 
 
 def _shares_rows(node: Node) -> bool:
-    """Whether other operations read what a reduction reads, so that one kernel may read the rows for all of them."""
+    """Whether other operations read the operands of a reduction, so that one kernel may read the rows for all."""
     full = [use.value for use in node.inputs if is_full(node, use)]
     return any(use.owner.operation != node.op for value in full for use in value.uses)
 
@@ -217,7 +217,7 @@ def is_unsplit(node: Node) -> bool:
 
 
 def product_of(node: Node) -> Product | None:
-    """A product as the cost model sees it; None where its types have no kernel, or a size is unknown or 0."""
+    """A product for the cost model; None where its types have no kernel, or a size is unknown or 0."""
     sizes = _sizes(node)
     return _product(node, sizes) if sizes and math.prod(sizes) else None
 

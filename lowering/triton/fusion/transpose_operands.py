@@ -5,7 +5,7 @@
            %y = linalg.generic {product} ins(%a, %t)
 
 Tensor cores read 32-bit operands from shared memory along the depth alone; other blocks pass through registers, which
-takes several times as long. A copy of the operand takes time as well: the cost model says which is faster.
+takes several times as long. A copy of the operand takes time too: the cost model says which is faster.
 """
 
 from __future__ import annotations

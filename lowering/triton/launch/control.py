@@ -102,7 +102,7 @@ class ControlWriter:
         return f"{name}({', '.join(['run', self.workspace, *arguments, *outputs])})"
 
     def _copy_states(self, now: Sequence[str]) -> Iterator[str]:
-        """Copies states to the results, unless they are there."""
+        """Copies states to the results, unless these are in place."""
         for number, (state, final) in enumerate(zip(now, self.final, strict=True)):
             size = static_bytes(self.op.operands[number].type) or 0
             yield f"if {state} != {final}:"

@@ -16,7 +16,7 @@ from oneflow.lowering.kernels.donated_arguments import donated_arguments
 from oneflow.lowering.kernels.nodes import Node, Unsupported, analyse, loop_size
 from oneflow.lowering.triton.launch.grouped_launches import member_of
 
-#: Operations that only prepare what others use.
+#: Operations that only prepare operands of others.
 _SETUP = frozenset({"arith.constant", "tensor.empty", "linalg.fill", "tensor.dim", "func.return"})
 
 

@@ -75,7 +75,7 @@ class EmitTriton(Pass):
         """Emits every kernel of the module and plans its entry.
 
         Raises:
-            PassError: kernels are not formed yet, or there is no such precision.
+            PassError: kernels are not formed yet, or the precision is unknown.
         """
         precision = self._precision(module)
         deterministic = self.deterministic or _text_attribute(module, DETERMINISTIC) == "true"
@@ -128,7 +128,7 @@ class EmitTriton(Pass):
 
 
 def _planned(entries: Sequence[func.FuncOp]) -> list[func.FuncOp]:
-    """The bodies, and the one entry that is planned after them."""
+    """The bodies, and the single entry, which is planned after the bodies."""
     bodies = [e for e in entries if BODY in e.attributes]
     return [*bodies, *[e for e in entries if BODY not in e.attributes][:1]]
 
@@ -136,9 +136,9 @@ def _planned(entries: Sequence[func.FuncOp]) -> list[func.FuncOp]:
 def _write_plans(
     module: ir.Module, planned: Sequence[func.FuncOp], bodies: Sequence[str], called: Mapping[str, Any]
 ) -> None:
-    """Writes the plan of the entry with those of the bodies, each of which comes after the bodies that it runs.
+    """Writes the plan of the entry with those of the bodies, each of which follows the bodies that it runs.
 
-    `called` has the fields of `Plan` on what plans call, and the constants of all.
+    `called` has the fields of `Plan` about called functions, and the constants of all plans.
     """
     functions = {entry.sym_name.value: entry.operation for entry in planned}
     workspaces: dict[str, int] = {}
@@ -159,7 +159,7 @@ def _user_sources(external: Mapping[str, ir.Attribute], registry: Registry) -> d
 
 
 def _text_attribute(module: ir.Module, name: str) -> str:
-    """A text attribute of the module, empty where it has none."""
+    """A text attribute of the module, empty where the module has none."""
     attributes = module.operation.attributes
     return ir.StringAttr(attributes[name]).value if name in attributes else ""
 
@@ -211,7 +211,7 @@ def _called(module: ir.Module) -> set[str]:
 
 
 def _erase_calls_without_effect(entry: func.FuncOp, sources: Mapping[str, Source]) -> None:
-    """Erases calls without results and run-time checks: what such a kernel asserts, its users assert as well."""
+    """Erases calls without results and run-time checks: the assertions of such a kernel are repeated by its users."""
     calls = [o for o in entry.entry_block.operations if isinstance(o, func.CallOp) and not o.operation.results]
     without_effect = {name for name, s in sources.items() if all(p != FAILURE for p, _ in s.parameters)}
     for call in calls:
@@ -254,7 +254,7 @@ def _emitters(function: ir.Operation, deterministic: bool, precision: str) -> li
 
 
 def _emit_product(product: Contraction) -> Source:
-    """The source of a product, with the form for Hopper where there is one."""
+    """The source of a product, with the form for Hopper where such a form exists."""
     return replace(product.emit(), special=hopper_forms.special(product))
 
 
@@ -298,7 +298,7 @@ def _product_candidates(function: ir.Operation, precision: str) -> list[Source]:
 
 
 def _product(function: ir.Operation, precision: str) -> Contraction | None:
-    """A kernel as a matrix product, None where it is none."""
+    """A kernel as a matrix product, None for other kernels."""
     try:
         product = _structured(function, functools.partial(Contraction, precision=precision))
         product.emit()

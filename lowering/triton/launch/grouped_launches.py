@@ -28,7 +28,8 @@ from oneflow.lowering.triton.source import (
     nested,
 )
 
-#: The attribute of a function that stands for several calls: the function that each calls, or the one that all call.
+#: The attribute of a function of several merged calls: the function of each call, or the single function of all
+#: calls.
 MEMBER = "oneflow.member"
 
 
@@ -36,7 +37,7 @@ def group_calls(module: ir.Module, entry: ir.Operation, functions: dict[str, ir.
                 sources: dict[str, Source], read: Callable[[ir.Operation], Contraction | None]) -> None:  # fmt: skip
     """Merges calls in an entry; adds the functions and sources of the merged calls.
 
-    `read` gives the matrix product that a kernel computes, None if the kernel is no product.
+    `read` returns the matrix product that a kernel computes, None if the kernel is no product.
     """
     *ops, end = (o.operation for o in entry.regions[0].blocks[0].operations)
     calls: dict[str, list[ir.Operation]] = {}
@@ -56,8 +57,8 @@ def group_calls(module: ir.Module, entry: ir.Operation, functions: dict[str, ir.
 class _Grouping:
     """How calls of a kernel are merged.
 
-    `pieces` divides a number of calls into the numbers of calls of each launch. `emit` gives the source of the kernel
-    for a launch of a number of calls. A launch has at most `parameters` parameters.
+    `pieces` divides a number of calls into the numbers of calls of each launch. `emit` returns the source of the
+    kernel for a launch of a number of calls. A launch has at most `parameters` parameters.
     """
 
     pieces: Callable[[int], Sequence[int]]
@@ -67,7 +68,7 @@ class _Grouping:
 
 def _grouping_of(function: ir.Operation, source: Source,
               read: Callable[[ir.Operation], Contraction | None]) -> _Grouping | None:  # fmt: skip
-    """How calls of a kernel are merged, None if they are not.
+    """How calls of a kernel are merged, None if calls are not merged.
 
     Calls can be merged if all operands are tensors of known sizes and no destination needs to be filled or copied.
     """
@@ -120,7 +121,7 @@ def _counts(function: ir.Operation) -> tuple[int, int]:
 
 
 def is_grouped(function: ir.Operation) -> bool:
-    """Whether a function stands for several calls."""
+    """Whether a function is that of several merged calls."""
     return MEMBER in function.attributes
 
 
@@ -162,7 +163,9 @@ def _groups_of(calls: Sequence[ir.Operation], end: ir.Operation, max_calls: int)
 
 
 def _earliest_from(ops: Sequence[ir.Operation | None]) -> list[ir.Operation | None]:
-    """For each operation the earliest of it and all that follow in the list; None is before every operation."""
+    """For each operation the earliest of this operation and all later operations in the list; None is before every
+    operation.
+    """
     earliest = list(ops[-1:])
     for op in reversed(ops[:-1]):
         earliest.append(None if op is None or earliest[-1] is None else _earlier(op, earliest[-1]))
@@ -188,7 +191,7 @@ def _earlier(one: ir.Operation, other: ir.Operation) -> ir.Operation:
 
 
 def callee_of(op: ir.Operation) -> str:
-    """The name of the function that an operation calls, empty if it is no call."""
+    """The name of the function that an operation calls, empty if the operation is no call."""
     return str(ir.FlatSymbolRefAttr(op.attributes["callee"]).value) if op.name == "func.call" else ""
 
 

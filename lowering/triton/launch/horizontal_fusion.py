@@ -4,8 +4,8 @@
     call @k1(%b, %f)             ->           programs of the first kernel, then programs of the second
 
 The time of a small kernel is mostly that of its launch. Calls of one level are fused: the level of a call is the
-length of the longest dependence path to it, counted in calls. A program of many calls is left alone: it keeps the GPU
-busy, and fused kernels take longer to compile.
+length of the longest dependence path to it, counted in calls. A program of many calls is not changed: such a program
+keeps the GPU busy, and fused kernels take longer to compile.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
 
 Static temporaries have offsets in one workspace, planned by their lives. A kernel that updates an operand overwrites
 the operand if no operation reads it later, else a copy. A result takes the memory of the argument that is donated to
-it where the reads of the argument come first (`donation.py`). `run` is the device's side of a plan
+the result where the reads of the argument come first (`donation.py`). `run` is the device's side of a plan
 (`oneflow.runtime.cuda`, `oneflow.testing.triton_interpreter`).
 """
 
@@ -108,8 +108,8 @@ class Plan:
                 self.ending[buffer.last].append(buffer)
 
     def _updates(self, number: int, op: ir.Operation) -> list[tuple[ir.Value, ir.Value]]:
-        """Lets results share the buffers of operands that they update; returns the results that cannot, each with the
-        operand that is copied into it first.
+        """Lets results share the buffers of operands that the results update; returns the other results, each with
+        the operand that is copied into the result first.
         """
         source = self.sources.get(_callee(op)) if op.name == "func.call" else None
         copies = []
@@ -144,7 +144,7 @@ class Plan:
         return ["run"]
 
     def write(self, module: ir.Module, bodies: Sequence[str] = ()) -> None:
-        """Writes the plan as an attribute of the entry, and what runs need as attributes of the module.
+        """Writes the plan as an attribute of the entry, and the metadata of runs as attributes of the module.
 
         `bodies` are the plans of the bodies that the entry runs.
         """
@@ -404,7 +404,7 @@ class Plan:
 
 
 class BodyPlan(Plan):
-    """Plans a function that is a body: it writes its results to memory that it is given.
+    """Plans a function that is a body: the plan writes its results to given memory.
 
     Its parameters are the offset of its part of the workspace, addresses of the arguments and of the results.
     """

@@ -1,4 +1,4 @@
-"""A program at the `triton` stage, read from its module: what a device needs to run it."""
+"""A program at the `triton` stage, read from its module: the data for its execution on a device."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from oneflow.lowering.triton.source import Source
 
 @dataclass(frozen=True)
 class Program:
-    """The plans of an entry and of bodies as Python source, and what they refer to.
+    """The plans of an entry and of bodies as Python source, and their referenced data.
 
     `sources` are the kernels by name, `choices` the candidates of each kernel that is tuned. `workspace` is in bytes.
     `sites` are the places of run-time checks in the user's program. `externals` are the external kernels, `hosts` the

@@ -249,7 +249,7 @@ REFUSED: list[tuple[str, str, str]] = [
      f"%w = arith.addf %v, %v : vector<4xf32>\n%r = vector.transfer_write %w, %x[%c0] : vector<4xf32>, {F}", "",
      "got vector<4xf32>"),
     (f"%i = arith.fptosi %x : {F} to {W}\n%p = math.ipowi %i, %i : {W}\n%r = arith.sitofp %p : {W} to {F}", "",
-     "math.ipowi: there is no code for it; write math.fpowi or oneflow.pow"),
+     "math.ipowi: expected an operation with a lowering; write math.fpowi or oneflow.pow"),
     (f"%r = call @g(%x) : ({F}) -> {F}", f"func.func private @g({F}) -> {F}",
      "expected a function with a body to call, but @g is only declared"),
     (f"%e = tensor.extract %x[%c0] : {F}\n%b = arith.cmpf olt, %e, %z : f32\n"
@@ -280,5 +280,5 @@ def test_results_of_data_dependent_size_are_refused() -> None:
       }} else {{
         scf.yield %x : {Q}
       }}"""
-    with pytest.raises(PassError, match=r"scf\.if: expected results whose sizes are known before it runs, got"):
+    with pytest.raises(PassError, match=r"scf\.if: expected results whose sizes are known before the run, got"):
         compiled(body, f"%x: {Q}, %p: tensor<i1>", Q)

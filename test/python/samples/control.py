@@ -51,7 +51,7 @@ BAD = [
     Bad("scan", CELL, {"body": _cell_of(float64), **STATES}, match="expected argument 0 of body"),
     Bad("scan", [[t(2, 3)]], {"body": _cell_of(float32), **STATES}, match="expected at least 2 states"),
     Bad("while_loop", [[v(0, int64), t(3, dtype=float64), v(5, int64)]], {**LOOP, "condition": LOOP["body"]},
-        match="expected the condition to give one tensor<i1>"),
+        match="expected the condition to return one tensor<i1>"),
     Bad("cond", [v(1, int64), [t(3), t(3)]], BRANCHES, match="expected a predicate of type tensor<i1>"),
     Bad("cond", [v(True, bool_), [t(2), t(3)]], BRANCHES, match="expected argument 0 of true_branch", dtype=float64),
 ]  # fmt: skip

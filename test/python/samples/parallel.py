@@ -90,7 +90,7 @@ BAD = [
         "ccl_send_recv",
         [t(2, 3)],
         {"shape": [4, 3], "mesh": [2], "src_nd_sbp": ["P"], "dst_nd_sbp": ["B"], **TWO},
-        match="reduce them first",
+        match="reduce the partial sums first",
     ),
     Bad(
         "ccl_send_recv",

@@ -60,7 +60,7 @@ BAD = [
     ),
     Bad(
         "uniform_int", [], {"dtype": int32, "shape": (), "to": 0},
-        match="expected from < to, at most 2**32 apart, got 0 and 0",
+        match="expected from < to, with a distance of at most 2**32, got 0 and 0",
     ),
     Bad(
         "uniform_int", [], {"dtype": uint8, "shape": (), "to": 300},

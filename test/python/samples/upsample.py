@@ -72,7 +72,7 @@ SAMPLES = [
     Sample("upsample_nearest_2d", [t(1, 2, 2, 2)], PLAIN | {"output_size": [3, 4]}, dtypes=(int32,)),
 ]
 BAD = [
-    Bad("upsample_nearest_1d", [t(1, 2, 3)], PLAIN, match="expected scale_factor above 0 where there is no output"),
+    Bad("upsample_nearest_1d", [t(1, 2, 3)], PLAIN, match="expected scale_factor above 0 without output"),
     Bad("upsample_nearest_1d", [t(1, 2, 3)], PLAIN | {"scale_factor": 0.3}, match="expected spatial sizes of at"),
     Bad("upsample_nearest_1d", [t(1, 2, 0)], TWICE, match="expected spatial sizes of at least 1"),
     Bad("upsample_nearest_2d", [t(1, 2, 3, 3)], PLAIN | {"output_size": [2]}, match="expected no or 2 numbers in"),

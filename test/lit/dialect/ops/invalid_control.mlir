@@ -5,7 +5,7 @@ func.func private @two(%h: tensor<2xf32>) -> tensor<2xf64> {
   return %0 : tensor<2xf64>
 }
 func.func @f(%h: tensor<2xf32>) -> tensor<2xf32> {
-  // expected-error@below {{oneflow.scan: expected the body to give state 0 as tensor<2xf32>, got tensor<2xf64>}}
+  // expected-error@below {{oneflow.scan: expected the body to return state 0 as tensor<2xf32>, got tensor<2xf64>}}
   %0:2 = "oneflow.scan"(%h) {body = @two, states = 1 : i32, sequences = 0 : i32, length = 3 : i64} : (tensor<2xf32>) -> (tensor<2xf32>, tensor<3x2xf32>)
   return %0#0 : tensor<2xf32>
 }
@@ -61,7 +61,7 @@ func.func private @holds(%h: tensor<f32>) -> tensor<i1> {
   return %0 : tensor<i1>
 }
 func.func @f(%h: tensor<f32>) -> tensor<f32> {
-  // expected-error@below {{oneflow.while_loop has no gradient: the number of steps is not known before it runs}}
+  // expected-error@below {{oneflow.while_loop has no gradient: the number of steps is not known before the run}}
   %0 = "oneflow.while_loop"(%h) {condition = @holds, body = @same, states = 1 : i32} : (tensor<f32>) -> tensor<f32>
   return %0 : tensor<f32>
 }

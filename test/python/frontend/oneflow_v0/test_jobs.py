@@ -118,7 +118,7 @@ def test_schedules(make, rates):
         (("cpu", "0:0-3"), 'expected one device such as "0:0"'),
         (("cpu", ["0:0", "0:1"]), "programs on several are compiled for a flow.placement"),
         (("cpu", "1:0"), 'expected one device such as "0:0"'),
-        pytest.param(("gpu", "0:0"), 'it has none; use flow.scope.placement."cpu", "0:0"', marks=needs_no_gpu),
+        pytest.param(("gpu", "0:0"), '.none.; use flow.scope.placement."cpu", "0:0"', marks=needs_no_gpu),
     ],
 )
 def test_placements_that_are_refused(arguments, message):
