@@ -54,7 +54,10 @@ def test_functions_that_cannot_run_again_are_refused():
             layer.weight.mul_(2)
         return layer(v)
 
-    for reason, function in {"it computes or sets gradients": trained, "it updates tensors": updated}.items():
+    for reason, function in {
+        "the function computes or sets gradients": trained,
+        "the function updates captured": updated,
+    }.items():
         w = leaf()
         result = flow.compile(function)(w)
         message = f"test_ahead_of_time_backward.py:.* oneflow.compiled has no gradient: {reason}.*inside of the"

@@ -243,9 +243,9 @@ def test_specs_take_integers_of_every_kind() -> None:
     [
         (lambda x: x.reshape(1 << 62, 4), "expected a shape of 6 elements"),
         (lambda x: x.reshape(1 << 70), "expected an integer of 64 bits"),
-        (lambda x: x.repeat(1 << 62, 3), r"more than 2\^63 - 1 elements"),
+        (lambda x: x.repeat(1 << 62, 3), r"more than 2\^63 - 1 bytes"),
         (lambda x: x.repeat(-1, 1), "repetitions of at least 0, got -1"),
-        (lambda x: x.reshape(1, 6).expand(1 << 61, 6), r"more than 2\^63 - 1 elements"),
+        (lambda x: x.reshape(1, 6).expand(1 << 61, 6), r"more than 2\^63 - 1 bytes"),
     ],
 )
 def test_sizes_that_overflow_are_errors_at_the_line(function: Any, text: str) -> None:
