@@ -66,12 +66,17 @@ class Table:
             for i, row in zip(ids, rows, strict=True):
                 self._rows[self._places[int(i)]] = row
 
+    def items(self) -> tuple[np.ndarray, np.ndarray]:
+        """The ids and their rows."""
+        with self._lock.held():
+            ids = np.fromiter(self._places, np.int64, len(self._places))
+            return ids, self._rows[: len(ids)].copy()
+
     def save(self, folder: Path) -> None:
         """Writes the ids and rows to files of a folder, which is made."""
         folder.mkdir(parents=True, exist_ok=True)
-        with self._lock.held():
-            np.save(folder / "ids.npy", np.fromiter(self._places, np.int64, len(self._places)))
-            np.save(folder / "rows.npy", self._rows[: len(self._places)])
+        for name, array in zip(("ids", "rows"), self.items(), strict=True):
+            np.save(folder / f"{name}.npy", array)
 
     def load(self, folder: Path) -> None:
         """Replaces the ids and rows by those of a folder.
