@@ -59,7 +59,8 @@ class Lookup:
 class MultiTableEmbedding(Module):
     """Embeddings of `embedding_dim` numbers for the ids of several tables.
 
-    Modules of one name share the rows. An id that no optimizer has updated has the initial row of its table.
+    Modules of one name share the rows, which snapshots have and `state_dict` has not. An id that no optimizer has
+    updated has the initial row of its table.
 
     Args:
         name: the name of the store.
@@ -100,13 +101,12 @@ class MultiTableEmbedding(Module):
         embedding_tables.read_initializers(self.embedding_tables, "", self.embedding_dim, self.storage_dim)
         path = store_options["kv_store"]["persistent_table"]["path"]
         self.folder = Path(path if isinstance(path, str) else path[0])
-        self.table = embedding_tables.table(name, self.storage_dim, dtype.numpy)
+        embedding_tables.table(name, self.storage_dim, dtype.numpy)
         self.shadow = Shadow(np.zeros(1, dtype.numpy))
-        self.shadow.update_rows = self.update_rows
         #: The lookup that has no update yet.
         self.looked_up: Lookup | None = None
-        #: Leaves of compiled functions by shape, see `_change_of`.
-        self.changes: dict[tuple[int, ...], EagerTensor] = {}
+        #: Leaves of compiled functions by shape, dtype and device, see `_change_of`.
+        self.changes: dict[tuple[tuple[int, ...], DType, str], EagerTensor] = {}
 
     def forward(self, ids: Any, table_ids: Any = None) -> Tensor:
         """The embeddings of `ids`, along a last axis.
@@ -134,6 +134,7 @@ class MultiTableEmbedding(Module):
                 f"expected an update of {self.embedding_name!r} between lookups that are trained: call step() of"
                 " its optimizer, or look up under flow.no_grad()"
             )
+        self.shadow.update_rows = self.update_rows  # a copied module has a copied parameter
         change = self._change_of(embeddings)
         self.looked_up = Lookup(current_builder(), change, ids, table_ids)
         return dispatch("broadcast_add", embeddings, change)
@@ -143,13 +144,19 @@ class MultiTableEmbedding(Module):
 
         A compiled function reads the leaf at every run, so the module keeps it.
         """
-        shape = tuple(embeddings.shape)
-        change = None if isinstance(embeddings, EagerTensor) else self.changes.get(shape)
+        shape, dtype, device = tuple(embeddings.shape), self.shadow.dtype, self.shadow.device
+        key = shape, dtype, str(device)
+        change = None if isinstance(embeddings, EagerTensor) else self.changes.get(key)
         if change is None:
-            change = wrapped(move(np.zeros(shape, self.shadow.dtype.numpy), self.shadow.device)).requires_grad_()
+            change = wrapped(move(np.zeros(shape, dtype.numpy), device)).requires_grad_()
         if not isinstance(embeddings, EagerTensor):
-            self.changes[shape] = change
+            self.changes[key] = change
         return change
+
+    @property
+    def table(self) -> embedding_tables.Table:
+        """The rows, which modules of one name share."""
+        return embedding_tables.table(self.embedding_name, self.storage_dim, self.dtype.numpy)
 
     @property
     def sizes(self) -> dict[str, Any]:

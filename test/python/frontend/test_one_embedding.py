@@ -1,5 +1,7 @@
 """`flow.one_embedding`: rows of tables train as the rows of `nn.Embedding` do, eagerly, compiled and in graphs."""
 
+import copy
+
 import numpy as np
 import pytest
 
@@ -80,6 +82,17 @@ def test_a_graph_trains_rows():
     assert float(graph(ids)) == 2 * (1 + 1 + 2) + 2 * 9
     assert float(graph(ids)) == 2 * (1 + 1 + 2 - 3) + 2 * (9 - 1.5)
     np.testing.assert_array_equal(rows(embedding, [[7, 8], [5, 5]])[0], [[-1, -1, 0], [2, 2, 2]])
+
+
+def test_a_copied_module_trains_the_same_rows():
+    embedding = module("copied", tables=[oe.make_table(oe.make_constant_initializer(1))])
+    copied = copy.deepcopy(embedding).double()
+    for each in (embedding, copied):
+        optimizer = flow.optim.SGD(each.parameters(), lr=0.5)
+        each(flow.tensor(IDS)).sum().backward()
+        optimizer.step()
+    np.testing.assert_array_equal(rows(embedding, [1, 2, 3])[:, 0], [1 - 3, 1 - 2, 1 - 1])
+    assert rows(copied, IDS).dtype == np.float64
 
 
 def test_rows_of_padding_stay():
