@@ -49,7 +49,7 @@ class Table:
     def read(self, ids: np.ndarray, initial: np.ndarray) -> np.ndarray:
         """The rows of `ids`; those of `initial` for ids that have none."""
         with self._lock.held():
-            places = np.fromiter((self._places.get(int(i), -1) for i in ids), np.int64, len(ids))
+            places = np.fromiter((self._places.get(i, -1) for i in _keys(ids)), np.int64, len(ids))
             rows = initial.astype(self.dtype)
             rows[places >= 0] = self._rows[places[places >= 0]]
         return rows
@@ -57,21 +57,26 @@ class Table:
     def write(self, ids: np.ndarray, rows: np.ndarray) -> None:
         """Makes `rows` those of `ids`; of equal ids the last one counts."""
         with self._lock.held():
-            for i in ids:
-                self._places.setdefault(int(i), len(self._places))
+            for i in _keys(ids):
+                self._places.setdefault(i, len(self._places))
             if len(self._places) > len(self._rows):
                 grown = np.empty((2 * len(self._places), self.line_size), self.dtype)
                 grown[: len(self._rows)] = self._rows
                 self._rows = grown
-            for i, row in zip(ids, rows, strict=True):
-                self._rows[self._places[int(i)]] = row
+            for i, row in zip(_keys(ids), rows, strict=True):
+                self._rows[self._places[i]] = row
+
+    def items(self) -> tuple[np.ndarray, np.ndarray]:
+        """The ids and their rows."""
+        with self._lock.held():
+            ids = np.fromiter(self._places, np.int64, len(self._places))
+            return ids, self._rows[: len(ids)].copy()
 
     def save(self, folder: Path) -> None:
         """Writes the ids and rows to files of a folder, which is made."""
         folder.mkdir(parents=True, exist_ok=True)
-        with self._lock.held():
-            np.save(folder / "ids.npy", np.fromiter(self._places, np.int64, len(self._places)))
-            np.save(folder / "rows.npy", self._rows[: len(self._places)])
+        for name, array in zip(("ids", "rows"), self.items(), strict=True):
+            np.save(folder / f"{name}.npy", array)
 
     def load(self, folder: Path) -> None:
         """Replaces the ids and rows by those of a folder.
@@ -86,7 +91,13 @@ class Table:
                 f"expected rows of {self.line_size} {self.dtype} in {folder}, got {rows.dtype} of shape {rows.shape}"
             )
         with self._lock.held():
-            self._places, self._rows = {int(i): n for n, i in enumerate(ids)}, rows
+            self._places, self._rows = {i: n for n, i in enumerate(_keys(ids))}, rows
+
+
+def _keys(ids: np.ndarray) -> list[int]:
+    """Ids of any integer type as the 64-bit numbers that snapshots have."""
+    keys: list[int] = ids.astype(np.int64).tolist()
+    return keys
 
 
 _TABLES: dict[str, Table] = {}

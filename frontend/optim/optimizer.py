@@ -148,6 +148,9 @@ class Optimizer(Stateful):
             writer = f"oneflow.{self.operator}" if self.operator else type(self).__name__
             for target, value in zip((p, *state.values()), results, strict=True):
                 builder.assign(target, cast(value, target.dtype), writer)
+            update_rows = getattr(p, "update_rows", None)
+            if update_rows is not None:
+                update_rows(self, group, rate, steps)
             if steps is not None:
                 steps.add_(1)
         numbers = [number for number, _, _ in updated if self.state[number]]

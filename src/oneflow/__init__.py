@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 _API = "oneflow.frontend.api"
 _PACKAGES = (
-    "amp", "asyncs", "autograd", "backends", "comm", "distributions", "fft", "hub", "jit", "linalg", "mock_torch", "nn", "optim", "special", "testing", "typing", "utils",
+    "amp", "asyncs", "autograd", "backends", "comm", "distributions", "fft", "hub", "jit", "linalg", "mock_torch", "nn", "one_embedding", "optim", "special", "testing", "typing", "utils",
 )  # fmt: skip
 _LAYERS = frozenset(("dialect", "passes", "lowering", "runtime", "frontend", "tools"))
 

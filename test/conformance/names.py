@@ -21,7 +21,6 @@ MODULES = {
 
 #: The reasons, and the names that they are for, with * for any text. "Not yet" says that nothing speaks against it.
 REFUSED = {
-    "Not yet: tables of embeddings outside of a program.": "oneflow.one_embedding.*",
     "Not yet: files and images are read and decoded outside of programs.": """
         oneflow.nn.COCOReader
     """,

@@ -94,6 +94,14 @@ def test_rows_survive_growth_and_snapshots(tmp_path):
         Table("other", 3, np.dtype(np.float32)).load(tmp_path / "one")
 
 
+def test_ids_of_64_bits_without_a_sign(tmp_path):
+    kept, ids = Table("unsigned", 1, np.dtype(np.float32)), np.asarray([2**64 - 1, 3], np.uint64)
+    kept.write(ids, np.asarray([[5], [6]], np.float32))
+    kept.save(tmp_path)
+    kept.load(tmp_path)
+    np.testing.assert_array_equal(kept.read(ids, np.zeros((2, 1))), [[5], [6]])
+
+
 def test_a_name_has_rows_of_one_size():
     table("sized", 4, np.float32)
     with pytest.raises(ValueError, match="expected rows of 4 float32, those of the table 'sized', got 5 float32"):

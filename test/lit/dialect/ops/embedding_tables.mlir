@@ -1,8 +1,12 @@
 // RUN: oneflow-opt %s --oneflow-infer-types | FileCheck %s
 // RUN: oneflow-opt %s --oneflow-infer-types --canonicalize --cse --oneflow-canonicalize | FileCheck %s --check-prefix=ORDER
+// RUN: oneflow-opt %s --oneflow-to-triton | FileCheck %s --check-prefix=PLAN
 // RUN: not oneflow-opt %s --oneflow-infer-types --oneflow-infer-sbp=mesh=2 2>&1 | FileCheck %s --check-prefix=RANKS
 
 // RANKS: error: oneflow.embedding_prefetch: expected a program of one rank, got one of the mesh (2,)
+
+// The plan for a device keeps the order of the six calls of the host.
+// PLAN: run.host(0, {{.*}}run.host(1, {{.*}}run.host(2, {{.*}}run.host(3, {{.*}}run.launch({{.*}}run.host(4, {{.*}}run.host(5,
 
 // A step of training: rows are read, and new ones written. Equal reads stay apart, and a write without users stays.
 // CHECK-LABEL: func.func @step(

@@ -1,0 +1,1 @@
+"""Tables of embeddings in the memory of the host: options, modules, optimizers and snapshots."""
