@@ -154,6 +154,8 @@ def test_files_that_are_damaged(tmp_path, damaged, match):
 
 
 def test_records_that_are_damaged(folder):
+    with pytest.raises(flow.OneFlowError, match="expected batch_size of at least 1"):
+        reader(folder, 0)()
     with pytest.raises(flow.OneFlowError, match=r"expected the file .*part-00003 of records: .*No such file"):
         OFRecordReader(folder, 1, 4, part_name_suffix_length=5)()
     with pytest.raises(flow.OneFlowError, match="record 0: expected at most record_bytes 3 bytes, got"):
