@@ -71,6 +71,9 @@ OPERATORS = {
         softmax_cross_entropy_grad sparse_cross_entropy sparse_cross_entropy_grad sparse_cross_entropy_ms
         sparse_cross_entropy_ms_grad
     """,
+    "data_readers": """
+        cocoreader megatron_gpt_mmap_data_loader raw_reader
+    """,
     "deconv": """
         deconv1d deconv2d deconv3d
     """,

@@ -30,9 +30,6 @@ REFUSED = {
     """,
     "The operator ends the program on purpose, for OneFlow's own tests.": "throw_error",
     "The order of dimensions in memory is no part of a type: write transpose.": "convert_memory_format",
-    "Not yet: files and images are read and decoded outside of the program.": """
-        COCOReader raw_reader megatron_gpt_mmap_data_loader
-    """,
     "Passes of OneFlow replace it: write embedding_lookup, an update of the rows and embedding_put.": """
         one_embedding_fused_lookup_grad
     """,

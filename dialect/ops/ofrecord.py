@@ -25,10 +25,11 @@ from oneflow.dialect.ops.image_decoding import (
 )
 from oneflow.dialect.ops.image_lists import expect_most, mapped, padded, size_desc
 from oneflow.dialect.ops.random import RANDOM
+from oneflow.dialect.ops.reading import expect_piece, local_piece, rows_of, split_batch
 from oneflow.dialect.ops.source import NO_OPERAND
 from oneflow.dialect.reader_kernel import PIECE, Batch, first_batch, own_part, reader_kernel, whole_batch
 from oneflow.dialect.record import Call, Rule, define, no_grad
-from oneflow.dialect.sbp import Factors, S, SbpSignature, Shard
+from oneflow.dialect.sbp import Factors
 from oneflow.dialect.shapes import expect_dtype
 from oneflow.dialect.tensor_desc import TensorDesc
 
@@ -44,30 +45,6 @@ MOST = "max_size: shape"
 RAW = (
     dtypes.uint8, dtypes.int8, dtypes.int32, dtypes.int64, dtypes.float32, dtypes.float64,
 )  # fmt: skip
-
-
-def expect_piece(op: Call) -> None:
-    """Checks the size of the batch, and where the part of a device lies in it."""
-    size = op.logical_size or op.batch_size
-    if op.batch_size < 1 or not 0 <= op.logical_begin <= size - op.batch_size:
-        raise op.error(
-            "expected batch_size of at least 1 and a part inside of the batch, got"
-            f" {op.batch_size} from {op.logical_begin} of {size}"
-        )
-
-
-def local_piece(op: Call, shard: Shard) -> dict[str, Any]:
-    """The attributes by which a device reads its part of a batch."""
-    size = (shard.outputs[0].shape or (0,))[0] or 0
-    return {
-        "batch_size": size, "logical_size": op.logical_size or op.batch_size,
-        "logical_begin": op.logical_begin + (shard.output_begins[0] if size != op.batch_size else 0),
-    }  # fmt: skip
-
-
-def split_batch(op: Call) -> list[SbpSignature]:
-    """The batch can be split: every device reads the whole batch and keeps a part."""
-    return [SbpSignature((), (S(0),) * len(op.results))]
 
 
 def _expect_parts(op: Call) -> None:
@@ -89,20 +66,6 @@ def _batches(attrs: dict[str, Any]) -> Iterator[list[bytes]]:
         source = shuffled(source, attrs["shuffle_buffer_size"], attrs["seed"])
     while True:
         yield own_part(list(itertools.islice(source, whole_batch(attrs))), attrs)
-
-
-def rows_of(items: list[bytes], length: int, name: str, limit: str) -> np.ndarray:
-    """Items of different lengths as rows of bytes, with zeros behind each.
-
-    Raises:
-        DataError: one is longer than `length`, the attribute `limit`.
-    """
-    out = np.zeros((len(items), length), np.uint8)
-    for number, item in enumerate(items):
-        if len(item) > length:
-            raise DataError(f"{name} {number}: expected at most {limit} {length} bytes, got {len(item)}")
-        out[number, : len(item)] = np.frombuffer(item, np.uint8)
-    return out
 
 
 def _read_records(**attrs: Any) -> Iterator[Batch]:

@@ -55,8 +55,10 @@ def _polygons(points: np.ndarray, index: np.ndarray, objects: int) -> list[list[
     corners, numbers = np.rint(points[known].astype(np.float64)).astype(np.int64), index[known]
     found: list[list[list[np.ndarray]]] = []
     for corner, (point, polygon, number) in zip(corners, numbers, strict=True):
-        if number == len(found):
+        while number >= len(found):
             found.append([])
+            if number >= objects:
+                raise DataError(f"expected at most {objects} objects, the first of shape, got object {number}")
         if number == len(found) - 1 and polygon == len(found[-1]):
             found[-1].append([])
         if number != len(found) - 1 or polygon != len(found[-1]) - 1 or point != len(found[-1][-1]):
@@ -65,8 +67,6 @@ def _polygons(points: np.ndarray, index: np.ndarray, objects: int) -> list[list[
                 f" {[int(point), int(polygon), int(number)]} behind {len(found)} objects"
             )
         found[-1][-1].append(corner)
-    if len(found) > objects:
-        raise DataError(f"expected at most {objects} objects, the first of shape, got {len(found)}")
     return [[np.array(one) for one in polygons] for polygons in found]
 
 

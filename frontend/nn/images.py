@@ -11,9 +11,11 @@ from typing import Any
 
 from oneflow.dialect import dtypes
 from oneflow.dialect.dtypes import DType
+from oneflow.frontend import functional as F  # noqa: N812
 from oneflow.frontend.core.devices import tensor_factory
 from oneflow.frontend.core.dispatch import as_tensor, dispatch
 from oneflow.frontend.functional.random import Generator, random_offset
+from oneflow.frontend.nn.image_lists import ImageList
 from oneflow.frontend.nn.module import Module
 
 __all__ = ["CoinFlip", "CropMirrorNormalize"]
@@ -90,12 +92,37 @@ class CropMirrorNormalize(Module):
         return ", ".join(f"{k}={v!r}" for k, v in self.options.items())
 
 
+def _flipped(images: Any, extent: Any, flag: Any, axis: int) -> Any:
+    """Images of a list with the pixels along an axis the other way round where `flag` is set."""
+    at = F.arange(images.shape[axis], dtype=dtypes.int32)
+    index = F.where(F.logical_and(flag, at < extent), extent - 1 - at, at)
+    shape = [-1 if i in (0, axis) else 1 for i in range(images.rank)]
+    shape[0] = images.shape[0]
+    return F.gather(images, axis, F.expand(F.reshape(index, shape), images.shape))
+
+
 class ImageFlip(Module):
     """Mirrored images: from left to right where bit 0 of the code (int8) of an image is set, upside down by bit 1."""
 
     def forward(self, images: Any, flip_code: Any) -> Any:
-        """The images."""
-        return dispatch("image_flip", as_tensor(images), as_tensor(flip_code))
+        """The images, an `ImageList` of such."""
+        if not isinstance(images, ImageList):
+            return dispatch("image_flip", as_tensor(images), as_tensor(flip_code))
+        pixels, codes = images.images, F.reshape(as_tensor(flip_code), (-1, 1))
+        for bit, axis in ((1, 2), (2, 1)):
+            extent = F.narrow(images.size, 1, axis - 1, 1)
+            pixels = _flipped(pixels, extent, F.ne(F.bitwise_and(codes, bit), 0), axis)
+        return ImageList(pixels, images.size)
+
+
+def _inside(images: ImageList) -> Any:
+    """Which pixels of a list belong to an image: (images, height, width, 1)."""
+    inside = [
+        F.lt(F.arange(images.images.shape[axis], dtype=dtypes.int32), F.narrow(images.size, 1, axis - 1, 1))
+        for axis in (1, 2)
+    ]
+    rows, columns = (F.unsqueeze(x, dim) for x, dim in zip(inside, (2, 1), strict=True))
+    return F.unsqueeze(F.logical_and(rows, columns), 3)
 
 
 class ImageNormalize(Module):
@@ -106,8 +133,12 @@ class ImageNormalize(Module):
         self.std, self.mean = list(std), list(mean)
 
     def forward(self, input: Any) -> Any:
-        """The images."""
-        return dispatch("image_normalize", as_tensor(input), std=self.std, mean=self.mean)
+        """The images, an `ImageList` of such."""
+        options = {"std": self.std, "mean": self.mean}
+        if not isinstance(input, ImageList):
+            return dispatch("image_normalize", as_tensor(input), **options)
+        images = dispatch("image_normalize", input.images, **options)
+        return ImageList(F.where(_inside(input), images, 0.0), input.size)
 
 
 class ImageBatchAlign(Module):
@@ -123,4 +154,5 @@ class ImageBatchAlign(Module):
     def forward(self, input: Any) -> Any:
         """The images."""
         options = {"shape": self.shape, "data_type": self.dtype, "alignment": self.alignment}
-        return dispatch("image_batch_align", as_tensor(input), **options)
+        images = input.images if isinstance(input, ImageList) else as_tensor(input)
+        return dispatch("image_batch_align", images, **options)

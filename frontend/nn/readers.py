@@ -1,4 +1,4 @@
-"""Modules that read files: records of OneFlow and what is in them.
+"""Modules that read files: records of OneFlow and what is in them, COCO, tokens, tensors.
 
     reader = nn.OFRecordReader("data", batch_size=32, data_part_num=8, part_name_suffix_length=5)
     label = nn.OFRecordRawDecoder("class/label", shape=(), dtype=flow.int32)
@@ -20,11 +20,13 @@ from typing import Any
 
 import numpy as np
 
+from oneflow.dialect import dtypes
+from oneflow.dialect.coco import images_of
 from oneflow.dialect.dtypes import DType
 from oneflow.dialect.image_files import size_of
 from oneflow.dialect.ofrecord import most_bytes, one_value, part_paths
 from oneflow.dialect.reader_kernel import Position
-from oneflow.dialect.record import REGISTRY, attribute_values
+from oneflow.dialect.record import REGISTRY, Call, attribute_values, infer
 from oneflow.frontend.core.devices import tensor_factory
 from oneflow.frontend.core.dispatch import as_tensor, current_builder, dispatch, dispatch_all
 from oneflow.frontend.core.errors import fail
@@ -33,8 +35,8 @@ from oneflow.frontend.nn.image_lists import Bound, ImageList, image_list
 from oneflow.frontend.nn.module import Module
 
 __all__ = [
-    "OFRecordBytesDecoder", "OFRecordImageDecoder", "OFRecordImageDecoderRandomCrop", "OFRecordRawDecoder",
-    "OFRecordReader",
+    "COCOReader", "GPTIndexedBinDataReader", "OFRecordBytesDecoder", "OFRecordImageDecoder",
+    "OFRecordImageDecoderRandomCrop", "OFRecordRawDecoder", "OFRecordReader", "RawReader",
 ]  # fmt: skip
 
 
@@ -66,7 +68,10 @@ class Reader(Module):
     @functools.cached_property
     def _position(self) -> Position:
         record: Any = REGISTRY[self.operator]
-        return Position(record.kernel.batches, attribute_values(record, self.attrs))
+        operands = {arg.name: None for arg in record.signature.inputs}
+        call = Call(record, operands, attribute_values(record, self.attrs))
+        infer(record, call)
+        return Position(record.kernel.batches, call.attrs)
 
     def read(self) -> tuple[Any, ...]:
         """The tensors of the next batch.
@@ -146,6 +151,125 @@ class OFRecordReader(Reader):
 
     def forward(self) -> Any:
         """The records."""
+        return self.read()[0]
+
+
+class COCOReader(Reader):
+    """The next images of COCO with at least one object: `(image, image_id, image_size, gt_bbox, gt_label, gt_segm,
+    gt_segm_index)`.
+
+    `image` are the files for `nn.image.decode`, (images, bytes) with zeros behind each; `image_size` heights and
+    widths. Boxes (images, objects, 4) are left, top, right and bottom, labels count from 1 and are 0 where an image
+    has no more objects. `gt_segm` are the points (images, points, 2) of polygons, `gt_segm_index` the numbers of each
+    point in its polygon, of the polygon in the object and of the object, -1 where an image has no more points.
+    `group_by_aspect_ratio` makes batches of images whose height is the same whole multiple of the width.
+    """
+
+    def __init__(
+        self,
+        annotation_file: str | Path,
+        image_dir: str | Path,
+        batch_size: int,
+        shuffle: bool = True,
+        random_seed: int | None = None,
+        group_by_aspect_ratio: bool = True,
+        remove_images_without_annotations: bool = True,
+        stride_partition: bool = True,
+        device: Any = None,
+        placement: Any = None,
+        sbp: Any = None,
+    ) -> None:
+        options = {
+            "annotation_file": str(annotation_file), "image_dir": str(image_dir), "batch_size": batch_size,
+            "shuffle_after_epoch": shuffle, "random_seed": seed_of(random_seed) if shuffle else -1,
+            "group_by_ratio": group_by_aspect_ratio, "stride_partition": stride_partition,
+            "remove_images_without_annotations": remove_images_without_annotations,
+        }  # fmt: skip
+        super().__init__("cocoreader", options, device, placement, sbp)
+
+    @functools.cached_property
+    def attrs(self) -> dict[str, Any]:
+        """The attributes of the operator, with the most that an image has."""
+        names = ("annotation_file", "image_dir", "remove_images_without_annotations")
+        try:
+            images = images_of(*(self.options[name] for name in names))
+            sizes = [image.path.stat().st_size for image in images]
+        except (OSError, ValueError) as error:
+            raise fail(str(error)) from None
+        return {
+            **self.options, "image_bytes": max(sizes, default=1),
+            "max_objects": max((len(image.labels) for image in images), default=0),
+            "max_points": max((image.point_count for image in images), default=0),
+        }  # fmt: skip
+
+    def forward(self) -> tuple[Any, ...]:
+        """The batch."""
+        return self.read()
+
+
+class GPTIndexedBinDataReader(Reader):
+    """The next `batch_size` samples of `seq_length` tokens and a label behind them, in Megatron's files of documents.
+
+    The files are `data_file_prefix` with .idx and .bin. The documents are those of the part `split_index`, whose
+    sizes `split_sizes` are shares of all. After the epochs that `num_samples` samples need, reading is an error.
+    """
+
+    def __init__(
+        self,
+        data_file_prefix: str | Path,
+        seq_length: int,
+        num_samples: int,
+        batch_size: int,
+        dtype: DType = dtypes.int64,
+        shuffle: bool = True,
+        random_seed: int | None = None,
+        split_sizes: Sequence[int] | None = None,
+        split_index: int | None = None,
+        device: Any = None,
+        placement: Any = None,
+        sbp: Any = None,
+    ) -> None:
+        sizes = [1] if split_sizes is None else list(split_sizes)
+        options = {
+            "data_file_prefix": str(data_file_prefix), "seq_length": seq_length, "label_length": 1,
+            "num_samples": num_samples, "batch_size": batch_size, "dtype": dtype, "split_sizes": sizes,
+            "split_index": split_index or 0, "shuffle": shuffle,
+            "random_seed": seed_of(random_seed) if shuffle else 0,
+        }  # fmt: skip
+        super().__init__("megatron_gpt_mmap_data_loader", options, device, placement, sbp)
+
+    def forward(self) -> Any:
+        """The tokens: (batch_size, seq_length + 1)."""
+        return self.read()[0]
+
+
+class RawReader(Reader):
+    """The next `batch_size` tensors of the shape `shape` in files, where they lie one after the other as in memory.
+
+    `random_shuffle` makes batches of blocks of `shuffle_block_size` tensors, 0 for whole batches, in random orders.
+    """
+
+    def __init__(
+        self,
+        files: Sequence[str | Path],
+        shape: Sequence[int],
+        dtype: DType,
+        batch_size: int,
+        random_shuffle: bool = True,
+        shuffle_block_size: int = 0,
+        random_seed: int | None = None,
+        placement: Any = None,
+        sbp: Any = None,
+    ) -> None:
+        options = {
+            "files": list(map(str, files)), "shape": list(shape), "data_type": dtype, "batch_size": batch_size,
+            "random_shuffle": random_shuffle, "shuffle_block_size": shuffle_block_size,
+            "seed": seed_of(random_seed) if random_shuffle else 0,
+        }  # fmt: skip
+        super().__init__("raw_reader", options, None, placement, sbp)
+
+    def forward(self) -> Any:
+        """The tensors."""
         return self.read()[0]
 
 

@@ -21,9 +21,6 @@ MODULES = {
 
 #: The reasons, and the names that they are for, with * for any text. "Not yet" says that nothing speaks against it.
 REFUSED = {
-    "Not yet: files and images are read and decoded outside of programs.": """
-        oneflow.nn.COCOReader
-    """,
     "Not yet: quantization.": "oneflow.nn.Qat*",
     "Results of `as_strided` are copies.": "oneflow.Tensor.as_strided_",
 }  # fmt: skip

@@ -1,8 +1,9 @@
-"""Files of records of OneFlow, written by hand: inputs of tests that read them.
+"""Files of records of OneFlow, of COCO, of tokens and of tensors, written by hand: inputs of tests that read them.
 
-python test/python/record_files.py      writes the file of the samples again
+This module as a program writes the files of the samples again.
 """
 
+import json
 import struct
 from pathlib import Path
 
@@ -58,7 +59,49 @@ RECORDS = [
     for label, image in zip((3, -7, 300), IMAGES, strict=True)
 ]
 
+#: Annotations of COCO: an image with two objects, one with a crowd alone, and one with an empty box.
+COCO = {
+    "images": [
+        {"id": 30, "height": 2, "width": 3, "file_name": "a.png"},
+        {"id": 10, "height": 3, "width": 1, "file_name": "b.png"},
+        {"id": 20, "height": 1, "width": 4, "file_name": "c.png"},
+    ],
+    "categories": [{"id": 90}, {"id": 7}],
+    "annotations": [
+        {"id": 1, "image_id": 30, "iscrowd": 0, "category_id": 90, "bbox": [0, 0, 3, 2],
+         "segmentation": [[0, 0, 2, 0, 2, 1]]},
+        {"id": 2, "image_id": 10, "iscrowd": 1, "category_id": 7, "bbox": [0, 0, 1, 3],
+         "segmentation": {"counts": []}},
+        {"id": 3, "image_id": 30, "iscrowd": 0, "category_id": 7, "bbox": [1, 0.5, 9, 9],
+         "segmentation": [[1, 0, 2, 0, 2, 1, 1, 1], [0, 0, 1, 0, 1, 1]]},
+        {"id": 4, "image_id": 20, "iscrowd": 0, "category_id": 7, "bbox": [1, 0, 2, 1], "segmentation": []},
+    ],
+}  # fmt: skip
+
+
+def write_coco(folder, content=COCO):
+    """Writes annotations and their images."""
+    (folder / "coco.json").write_text(json.dumps(content))
+    for name, image in zip("abc", IMAGES, strict=True):
+        (folder / f"{name}.png").write_bytes(png(image))
+
+
+def write_tokens(prefix, documents, code=4, dtype=np.int32):
+    """Writes documents of tokens as Megatron does."""
+    arrays = [np.array(document, dtype) for document in documents]
+    lengths = np.array([len(a) for a in arrays], np.int32)
+    places = np.cumsum([0, *(a.nbytes for a in arrays)])[:-1]
+    offsets = np.arange(len(arrays) + 1)
+    header = b"MMIDIDX\0\0" + struct.pack("<QBQQ", 1, code, len(arrays), len(offsets))
+    index = header + b"".join(a.tobytes() for a in (lengths, places.astype(np.int64), offsets.astype(np.int64)))
+    Path(f"{prefix}.idx").write_bytes(index)
+    Path(f"{prefix}.bin").write_bytes(b"".join(a.tobytes() for a in arrays))
+
+
 if __name__ == "__main__":
     DATA.mkdir(exist_ok=True)
     write(DATA / "part-0", RECORDS[:2])
     write(DATA / "part-1", RECORDS[2:])
+    write_coco(DATA)
+    write_tokens(DATA / "tokens", [[5, 1, 4], [2], [7, 3]])
+    np.arange(1, 7, dtype=np.float32).tofile(DATA / "tensors.bin")

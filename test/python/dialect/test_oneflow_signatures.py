@@ -41,6 +41,7 @@ DEVIATIONS = {
         indexed_slices_sgd_update: +model_out
         lamb_update: +model_out +m_out +v_out
         lars_update: +model_out +momentum_out
+        megatron_gpt_mmap_data_loader: +iteration_out
         momentum_update: +model_out +momentum_out
         moving_average_min_max_observer: +moving_max_out +moving_min_out
         multi_tensor_adam_update: +model_out +m_out +v_out
@@ -82,6 +83,9 @@ DEVIATIONS = {
         image_random_crop: +logical_begin
         nll: +logical_size +logical_begin
         nll_grad: +logical_size +logical_begin
+        COCOReader: +logical_size +logical_begin
+        megatron_gpt_mmap_data_loader: +logical_size +logical_begin
+        raw_reader: +logical_size +logical_begin
         ofrecord_image_classification_reader: +logical_size +logical_begin
         ofrecord_image_decoder_random_crop: +logical_begin
         OFRecordReader: +logical_size +logical_begin
@@ -94,6 +98,7 @@ DEVIATIONS = {
         unsorted_segment_sum_like: +logical_size +logical_begin
     """,
     "A list of images of different sizes is one tensor, of a stated size, and says how large each image is.": """
+        COCOReader: +image_bytes +max_objects +max_points
         image_decode: +max_size +out_size
         image_random_crop: +in_size +out_size
         image_resize_keep_aspect_ratio: +in_size

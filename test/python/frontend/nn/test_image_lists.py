@@ -1,6 +1,7 @@
 """Modules of images of different sizes, against Pillow, OpenCV's documented weights and images written by hand."""
 
 import io
+import sys
 
 import numpy as np
 import pytest
@@ -66,6 +67,12 @@ def test_what_is_no_image_is_refused():
         flow.compile(lambda x: flow.nn.image.decode()(x).images)(FILES)
 
 
+def test_installations_without_pillow_say_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "PIL.Image", None)
+    with pytest.raises(ImportError, match=r"pip install 'oneflow-mlir\[image\]'"):
+        decode(FILES[0], "RGB", (9, 9))
+
+
 @pytest.mark.parametrize("size", [(3, 5), (7, 11), (9, 5)])
 def test_enlarged_images_are_those_of_pillow(size):
     image = SMALL[..., 0].astype(np.float32)
@@ -104,6 +111,20 @@ def test_resized_lists():
     decoder = flow.nn.image.decode(color_space="RGB", max_size=(6, 6))
     compiled = flow.compile(lambda x: flow.nn.image.Resize((4, 3), interpolation_type="bilinear")(decoder(x))[0])
     np.testing.assert_array_equal(compiled(FILES), fixed.numpy())
+
+
+def test_lists_that_are_flipped_normalized_and_aligned():
+    images = flow.nn.image.decode(flow.float32, "RGB", max_size=(6, 6))(flow.tensor(FILES))
+    flipped = flow.nn.image.flip()(images, flow.tensor([1, 3], dtype=flow.int8))
+    for got, expected in zip(flipped.numpy(), (SMALL[:, ::-1], LARGE[::-1, ::-1]), strict=True):
+        np.testing.assert_array_equal(got, expected)
+    normal = flow.nn.image.normalize(std=[2.0, 4.0, 1.0], mean=[1.0, 0.0, 3.0])(images)
+    for got, image in zip(normal.numpy(), (SMALL, LARGE), strict=True):
+        np.testing.assert_allclose(got, (image - np.float32([1, 0, 3])) / np.float32([2, 4, 1]))
+    for batch in (flipped.images, normal.images):
+        assert not batch.numpy()[0, 3:].any() and not batch.numpy()[1, :, 2:].any()
+    aligned = flow.nn.image.batch_align([8, 8, 3], flow.float32, 8)(normal).numpy()
+    np.testing.assert_array_equal(aligned[:, :6, :6], normal.images)
 
 
 def test_random_parts_differ_and_repeat():

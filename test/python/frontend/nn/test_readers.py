@@ -65,6 +65,17 @@ def test_compiled_readers_have_positions_of_their_own(folder):
         twice()
 
 
+def test_ranks_read_parts_of_one_batch(folder):
+    ranks = flow.placement("cpu", ranks=[0, 1])
+    split = {"placement": ranks, "sbp": flow.sbp.split(0), "random_shuffle": True, "shuffle_buffer_size": 2}
+    expected = labels(reader(folder, 4, random_seed=3, random_shuffle=True, shuffle_buffer_size=2), 3)
+    read = reader(folder, 4, random_seed=3, **split)
+    compiled = flow.compile(lambda: LABEL(read()), placement=ranks)
+    assert [compiled().tolist() for _ in range(3)] == expected
+    batch = reader(folder, 4, random_seed=3, **split)()
+    assert batch.sbp == (flow.sbp.split(0),) and LABEL(batch).numpy().tolist() == expected[0]
+
+
 def test_random_orders(folder):
     """A buffer of n keeps what is read at most n records early; a seed repeats the order; files change places."""
     options = {"random_shuffle": True, "shuffle_buffer_size": 4}
@@ -154,6 +165,8 @@ def test_files_that_are_damaged(tmp_path, damaged, match):
 
 
 def test_records_that_are_damaged(folder):
+    with pytest.raises(flow.OneFlowError, match="expected batch_size of at least 1"):
+        reader(folder, 0)()
     with pytest.raises(flow.OneFlowError, match=r"expected the file .*part-00003 of records: .*No such file"):
         OFRecordReader(folder, 1, 4, part_name_suffix_length=5)()
     with pytest.raises(flow.OneFlowError, match="record 0: expected at most record_bytes 3 bytes, got"):

@@ -94,3 +94,15 @@ def test_a_failed_check_is_raised_as_on_the_device(cuda):
         PositionError, match=r"gather: indices \(.*test_host_kernels.py:.*expected a position in \[0, 5\), got 5"
     ):
         function(floats(5), np.array([0, 5]))
+
+
+@pytest.mark.parametrize("graphs", ["0", "1"])
+def test_readers_run_on_the_host(cuda, graphs, monkeypatch, tmp_path):
+    """Each run of a program reads the next batch, with graphs and without."""
+    monkeypatch.setenv(executable.USE_GRAPHS, graphs)
+    np.arange(12, dtype=np.float32).tofile(tmp_path / "tensors")
+    read = flow.nn.RawReader([tmp_path / "tensors"], (2,), flow.float32, 2, random_shuffle=False)
+    function = flow.compile(lambda x: (read() + x) * 2, device="cuda")
+    expected = [np.arange(n, n + 4, dtype=np.float32).reshape(2, 2) for n in (0, 4, 8, 0, 4)]
+    for batch in expected:
+        np.testing.assert_array_equal(function(np.ones(2, np.float32)), (batch + 1) * 2)
