@@ -14,11 +14,13 @@ from oneflow.dialect.dtypes import DType
 
 #: DLPack device types: host memory, CUDA memory, CUDA managed memory.
 HOST, CUDA, MANAGED = 1, 2, 13
-#: Element types as DLPack's (code, bits): signed and unsigned integers, floats, bfloat16, floats of 8 bits, bool.
+#: Element types as DLPack's (code, bits): signed and unsigned integers, floats, bfloat16, floats of 8 bits, bool,
+#: complex numbers.
 DTYPE_CODES = {
     **{d: (0, d.bits) for d in dtypes.SIGNED}, **{d: (1, d.bits) for d in dtypes.UNSIGNED},
     dtypes.float16: (2, 16), dtypes.float32: (2, 32), dtypes.float64: (2, 64), dtypes.bfloat16: (4, 16),
     dtypes.float8_e4m3fn: (10, 8), dtypes.float8_e5m2: (12, 8), dtypes.bool_: (6, 8),
+    **{d: (5, d.bits) for d in dtypes.COMPLEX},
 }  # fmt: skip
 
 

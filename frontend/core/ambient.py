@@ -48,7 +48,7 @@ def set_default_dtype(d: DType) -> None:
     Raises:
         TypeError: the type is no type of floats.
     """
-    if not isinstance(d, DType) or not d.is_float:
+    if d not in dtypes.FLOATS:
         raise TypeError(f"expected a type of floats such as flow.float64, got {d!r}")
     DEFAULT_DTYPE[0] = d
 

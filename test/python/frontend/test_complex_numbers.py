@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 import oneflow as flow
+from oneflow.dialect.dtypes import from_numpy
+from oneflow.runtime.dlpack import HOST, ImportedTensor, export
 
 Z = np.array([[1 + 2j, -3 - 1j, 0.5j], [2, -1 + 1e-3j, -2 - 0.5j]], np.complex64)
 W = np.array([0.5 - 1j, 2 + 0.25j, -1j], np.complex64)
@@ -174,3 +176,10 @@ def test_sizes_that_the_run_knows():
     function = flow.compile(lambda z: (z * z.conj()).real().sum(0), spec)
     np.testing.assert_allclose(function(Z), (np.abs(Z) ** 2).sum(0), 1e-5)
     np.testing.assert_allclose(function(Z[:1]), np.abs(Z[0]) ** 2, 1e-5)
+
+
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+def test_capsules_of_complex_numbers(dtype):
+    array = np.array([1 + 2j, 3j], dtype)
+    imported = ImportedTensor(export(array, array.ctypes.data, array.shape, from_numpy(dtype), (HOST, 0)))
+    assert imported.dtype == from_numpy(dtype) and imported.shape == (2,)

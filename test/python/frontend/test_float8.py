@@ -128,6 +128,12 @@ def test_types_do_not_promote(name):
 
 
 @every_format
+def test_layers_compute_in_no_8_bits(name):
+    with pytest.raises(TypeError, match="expected a type of floats such as"):
+        flow.set_default_dtype(getattr(flow, name))
+
+
+@every_format
 def test_files_and_exchange(name, tmp_path):
     x = flow.tensor([1.5, -0.25, 0.0], dtype=getattr(flow, name))
     assert repr(x) == f"tensor([ 1.5000, -0.2500,  0.0000], dtype=oneflow.{name})"

@@ -31,6 +31,7 @@ OPERATORS = """matmul reduce_sum reduce_prod argmax broadcast_add pow tan_grad e
 eye scalar_fmod""".split()
 FIRST = {s.op: s for s in reversed(SAMPLES) if s.op in OPERATORS}
 CASTS = [s for s in SAMPLES if s.op == "cast" and s.attrs["dtype"] in (dtypes.float16, dtypes.bfloat16)]
+CASTS += [next(s for s in SAMPLES if s.op == "cast" and s.attrs["dtype"] == d) for d in dtypes.FLOAT8]
 CASES = [(s, d) for s in (*FIRST.values(), *CASTS) for d in s.dtypes]
 
 

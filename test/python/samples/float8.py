@@ -23,8 +23,8 @@ ENDS = [448, 464, 464.1, -480, np.inf, -np.inf, np.nan, 57344, 61439, -61440, 2*
         1.0625, 1.1875, -0.0]  # fmt: skip
 
 
-def _moving(op, operands, attrs=None):
-    return Sample(op, operands, attrs or {}, dtypes=FLOAT8, gradient=False, why=WHY)
+def _moving(op, operands, attrs=None, dtype=float8_e5m2):
+    return Sample(op, operands, attrs or {}, dtypes=(dtype,), gradient=False, why=WHY)
 
 
 def _casts(values, dtypes, to):
@@ -32,9 +32,12 @@ def _casts(values, dtypes, to):
 
 
 SAMPLES = [
-    *[s for d in FLOAT8 for s in _casts(ENDS, (float32, float64, float16, bfloat16), d)],
-    *[s for d in FLOAT8 for s in _casts([3, 0, 17, 90], (uint8, int64), d)],
-    *[s for d in (float32, float16, float64, int32, bool_) for s in _casts([-1.75, 0.0, 96, 2**-9], FLOAT8, d)],
+    *_casts(ENDS, (float32, float64, float16), float8_e4m3fn),
+    *_casts(ENDS, (float32, float64, bfloat16), float8_e5m2),
+    *_casts([3, 0, 17, 90], (uint8,), float8_e4m3fn),
+    *_casts([3, 0, 17, 90], (int64,), float8_e5m2),
+    *[s for to in (float32, float64, bool_) for s in _casts([-1.75, 0.0, 96, 2**-9], (float8_e4m3fn,), to)],
+    *[s for to in (float16, int32) for s in _casts([-1.75, 0.0, 96, 2**-9], (float8_e5m2,), to)],
     *[s for a, b in (FLOAT8, FLOAT8[::-1]) for s in _casts([-1.75, 208, 300, np.nan], (a,), b)],
     _moving("reshape", [t(2, 3)], {"shape": [3, 2]}),
     _moving("transpose", [t(2, 3)], {"perm": [1, 0]}),
@@ -46,10 +49,8 @@ SAMPLES = [
     _moving("flip", [t(5)], {"dims": [0]}),
     _moving("where", [v([True, False, True], bool_), t(3), t(1)]),
     _moving("pad", [t(3)], {"padding_before": [1], "padding_after": [2], "floating_constant_value": 0.3}),
-    _moving(
-        "constant", [], {"dtype": float8_e4m3fn, "shape": (2,), "is_floating_value": True, "floating_value": 1e3}
-    ),
-    _moving("tril", [t(3, 3)], {"diagonal": 0}),
+    _moving("constant", [], {"dtype": "dtype", "shape": (2,), "is_floating_value": True, "floating_value": 1e3}),
+    _moving("tril", [t(3, 3)], {"diagonal": 0}, float8_e4m3fn),
 ]
 BAD = [
     Bad("broadcast_add", [t(2), t(2)], match="got f8E4M3FN", dtype=float8_e4m3fn),
