@@ -191,8 +191,9 @@ def var(
     x: Any, dim: Dims = None, unbiased: bool = True, keepdim: bool = False, *, correction: int | None = None
 ) -> Tensor:
     """The variance along `dim`, divided by n - `correction`, by default n - 1, or n where not `unbiased`; floats,
-    computed in two passes.
+    computed in two passes. A bool in the place of `dim` is `unbiased`.
     """
+    dim, unbiased = (None, dim) if isinstance(dim, bool) else (dim, unbiased)
     dropped = int(unbiased) if correction is None else correction
     return cast(_variance(_floats(x, "var"), dim, dropped, keepdim), as_tensor(x).dtype)
 
@@ -201,6 +202,7 @@ def std(
     x: Any, dim: Dims = None, unbiased: bool = True, keepdim: bool = False, *, correction: int | None = None
 ) -> Tensor:
     """The square root of `var`; the gradient is 0 where that is 0."""
+    dim, unbiased = (None, dim) if isinstance(dim, bool) else (dim, unbiased)
     dropped = int(unbiased) if correction is None else correction
     return cast(_root(_variance(_floats(x, "std"), dim, dropped, keepdim)), as_tensor(x).dtype)
 
