@@ -13,7 +13,7 @@ import pytest
 import oneflow as flow
 from oneflow.autograd import functional as AF  # noqa: N812
 from oneflow.frontend.core.devices import COMPILE_OPTIONS
-from oneflow.lowering.triton.names import AUTOTUNE, DETERMINISTIC, PRECISION
+from oneflow.lowering.options import AUTOTUNE, DETERMINISTIC, PRECISION
 
 X, V = np.float32([1, 2]), np.float32([3, -1])
 
