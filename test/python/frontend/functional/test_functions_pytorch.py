@@ -40,6 +40,7 @@ CASES = {
     "round, decimals": (lambda f, x: f.round(x / 7, decimals=2), FLOATS),
     "round, decimals below 0": (lambda f, x: x.mul(70).round(decimals=-1), FLOATS),
     "index_select of a scalar": (lambda f, x: f.index_select(x[0, 0], 0, f.tensor([0])), FLOATS),
+    "norm, None": (lambda f, x: f.norm(x, None), FLOATS),
     "linspace": (lambda f: f.linspace(3, -3, 5)),
     "linspace of one": (lambda f: f.linspace(2, 10, 1)),
     "linspace of none": (lambda f: f.linspace(0, 1, 0)),
