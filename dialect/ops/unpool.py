@@ -63,6 +63,15 @@ def _write(spatial: int) -> Rule:
     return write
 
 
+def _gradient(spatial: int) -> Rule:
+    """The gradient that PyTorch defines: an element at a position that another element has too gets it as well."""
+
+    def gradient(ops: Builder, op: Call, dy: Value) -> dict[str, Value]:
+        return {"x": ops.call(f"max_unpool_{spatial}d_grad", op.x, op.indices, dy)[0]}
+
+    return gradient
+
+
 def _write_gradient(ops: Builder, op: Call) -> Value:
     read = ops.dim_gather(_images(ops, op.dy), _images(ops, op.indices), dim=2)
     images: Value = ops.reshape(read, shape=list(op.x.shape))
@@ -113,6 +122,7 @@ for _spatial in (1, 2, 3):
         f"max_unpool_{_spatial}d(x, indices, {_ATTRS}) -> y",
         "`x` at the positions `indices` of images whose max pooling it is, zeros elsewhere.",
         write=_write(_spatial), reference=_reference(_spatial), check=_check(_spatial, False), sbp=_factors,
+        grad=_gradient(_spatial),
     )  # fmt: skip
     composite(
         f"max_unpool_{_spatial}d_grad(x, indices, dy) -> dx", f"The gradient of `max_unpool_{_spatial}d`.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import functools
 from typing import Any
 
@@ -82,7 +83,7 @@ logical_not = unary("logical_not", SAME)
 negative = unary("negative", SAME)
 neg = unary("negative", SAME, "neg")
 rint = unary("rint", SAME)
-round = unary("round", SAME)
+_round = unary("round", SAME)
 sign = unary("sign", SAME)
 square = unary("square", SAME)
 trunc = unary("trunc", SAME)
@@ -373,11 +374,27 @@ def add_n(tensors: Any) -> Tensor:
     return dispatch("add_n", list(tensors))
 
 
+def round(input: Any, *, decimals: int = 0) -> Tensor:
+    """Elementwise: the nearest integers, the even one of two; with `decimals`, the nearest multiples of
+    10^-decimals of floats.
+    """
+    if not decimals:
+        return _round(input)
+    x = as_tensor(input)
+    if not x.dtype.is_float:
+        raise fail(f"expected floats to round to decimals, got {x.desc}")
+    scale = 10.0 ** builtins.abs(decimals)
+    return div(_round(mul(x, scale)), scale) if decimals > 0 else mul(_round(div(x, scale)), scale)
+
+
 def lerp(input: Any, end: Any, weight: Any) -> Tensor:
     """input + weight * (end - input); `weight` is a number, or a tensor; all broadcast. Floats."""
     if is_number(weight):
+        start, stop = as_common(input, end)
+        if start.shape != stop.shape:
+            return add(start, mul(sub(stop, start), weight))
         number = {"has_float_operand": True, "float_operand": float(as_number(weight))}
-        return dispatch("scalar_lerp", *as_common(input, end), **number)
+        return dispatch("scalar_lerp", start, stop, **number)
     start, stop, by = as_common(input, end, weight)
     if start.shape == stop.shape == by.shape:
         return dispatch("lerp", start, stop, by)

@@ -36,7 +36,8 @@ def index_select(x: Any, dim: int, index: Any) -> Tensor:
     x, index = as_tensor(x), as_tensor(index)
     if index.rank != 1:
         raise fail(f"expected a vector of positions for index_select, got {index.desc}; write x[..] or flow.gather")
-    return dispatch("gather", x, index, axis=axis(x, dim))
+    at = axis(x, dim, scalar=True)
+    return sh.on_vector(lambda y: dispatch("gather", y, index, axis=at), x)
 
 
 def embedding(

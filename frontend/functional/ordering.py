@@ -119,13 +119,27 @@ def mode(input: Any, dim: int = -1, keepdim: bool = False) -> Ordered:
     return _chosen("mode", as_tensor(input), dim, keepdim)
 
 
-def searchsorted(sorted_sequence: Any, values: Any, out_int32: bool = False, right: bool = False) -> Tensor:
+def searchsorted(
+    sorted_sequence: Any,
+    values: Any,
+    out_int32: bool = False,
+    right: bool = False,
+    *,
+    side: str | None = None,
+    sorter: Any = None,
+) -> Tensor:
     """Where `values` would be inserted into rows that are sorted along the last dimension (int64, or int32).
 
     The position is before equal elements, with `right` after equal elements. `sorted_sequence` is a vector, or has
-    the leading sizes of `values`. `values` may be a number.
+    the leading sizes of `values`. `values` may be a number. `side` "right" is as `right`; `sorter` has the positions
+    that sort the rows.
     """
+    if side not in (None, "left", "right") or (side == "left" and right):
+        raise fail(f'expected side to be "left" or "right", and "right" with right, got {side!r}')
+    right = right or side == "right"
     rows = as_tensor(sorted_sequence)
+    if sorter is not None:
+        rows = dispatch("dim_gather", rows, sorter, dim=rows.rank - 1)
     if is_number(values) and rows.dtype.is_float:
         return dispatch("searchsorted_scalar", rows, out_int32=out_int32, right=right, values=float(values))
     rows, points = as_common(rows, values)

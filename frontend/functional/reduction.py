@@ -191,8 +191,9 @@ def var(
     x: Any, dim: Dims = None, unbiased: bool = True, keepdim: bool = False, *, correction: int | None = None
 ) -> Tensor:
     """The variance along `dim`, divided by n - `correction`, by default n - 1, or n where not `unbiased`; floats,
-    computed in two passes.
+    computed in two passes. A bool in the place of `dim` is `unbiased`.
     """
+    dim, unbiased = (None, dim) if isinstance(dim, bool) else (dim, unbiased)
     dropped = int(unbiased) if correction is None else correction
     return cast(_variance(_floats(x, "var"), dim, dropped, keepdim), as_tensor(x).dtype)
 
@@ -201,6 +202,7 @@ def std(
     x: Any, dim: Dims = None, unbiased: bool = True, keepdim: bool = False, *, correction: int | None = None
 ) -> Tensor:
     """The square root of `var`; the gradient is 0 where that is 0."""
+    dim, unbiased = (None, dim) if isinstance(dim, bool) else (dim, unbiased)
     dropped = int(unbiased) if correction is None else correction
     return cast(_root(_variance(_floats(x, "std"), dim, dropped, keepdim)), as_tensor(x).dtype)
 
@@ -221,16 +223,16 @@ def nansum(x: Any, dim: Dims = None, keepdim: bool = False, *, dtype: DType | No
     return sum(e.where(e.isnan(x), 0.0, x) if x.dtype.is_inexact else x, dim, keepdim, dtype=dtype)
 
 
-def norm(x: Any, p: float | str = 2.0, dim: Dims = None, keepdim: bool = False) -> Tensor:
+def norm(x: Any, p: float | str | None = 2.0, dim: Dims = None, keepdim: bool = False) -> Tensor:
     """The p-norm along `dim`, sum(|x|^p)^(1/p); floats or complex numbers.
 
-    `p` is a number, "fro" (which is 2), infinity (the largest absolute value), minus infinity (the smallest) or 0
-    (how many are not 0). The gradient at 0 is 0; equal elements share that of the largest.
+    `p` is a number, "fro" or None (which are 2), infinity (the largest absolute value), minus infinity (the smallest)
+    or 0 (how many are not 0). The gradient at 0 is 0; equal elements share that of the largest.
     """
     x = as_tensor(x)
     x = e.abs(x) if x.dtype.is_complex else x
     wide = _floats(x, "norm")
-    return cast(_norm(wide, 2.0 if p == "fro" else _as_power(p), dim, keepdim), x.dtype)
+    return cast(_norm(wide, 2.0 if p in ("fro", None) else _as_power(p), dim, keepdim), x.dtype)
 
 
 def _as_power(p: Any) -> float:

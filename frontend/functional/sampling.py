@@ -10,6 +10,7 @@ from oneflow.frontend.core.dispatch import as_tensor, dispatch
 from oneflow.frontend.core.errors import fail
 from oneflow.frontend.core.tensor import Tensor
 from oneflow.frontend.functional.images import Sizes, per_dimension
+from oneflow.frontend.functional.padding import as_batch
 from oneflow.frontend.functional.resizing import interpolate
 from oneflow.frontend.functional.rules import describe
 from oneflow.frontend.functional.scattering import scatter
@@ -122,7 +123,12 @@ def _unpool(spatial: int) -> Callable[..., Tensor]:
         target = usual if output_size is None else list(output_size)[-spatial:]
         if any(abs(n - u) >= s for n, u, s in zip(target, usual, steps, strict=True)):
             raise fail(f"expected an output_size less than {list(steps)} from {usual}, got {output_size}")
-        return written_at(scatter, x, indices, target)
+        if None in x.shape:
+            return written_at(scatter, x, indices, target)
+        windows = {"kernel_size": kernel, "stride": steps, "padding": borders}
+        (images, drop_batch), (at, _) = as_batch(x, spatial), as_batch(indices, spatial)
+        options = {**windows, "has_output_size": True, "output_size": (*images.shape[:2], *target)}
+        return drop_batch(dispatch(f"max_unpool_{spatial}d", images, at, **options))
 
     return describe(
         function,

@@ -6,7 +6,7 @@ A sample of `op_db` is a call, which runs in eager mode with both packages. The 
 types, shapes and values of PyTorch's results, and the gradients of their weighted sum the values of PyTorch's
 gradients. What PyTorch states as an error has to be refused. The table has a row for each operator: how many samples
 are equal, how many of them with gradients, how many errors are refused, and what is different; then come the sums.
-The script needs the extra `torch`.
+The script needs the extra `torch`, and the package `expecttest`, which PyTorch's samples import.
 """
 
 from __future__ import annotations
@@ -29,13 +29,19 @@ from torch.utils import _pytree as pytree
 
 import oneflow as flow
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
-from torch_operators import CHOICES, operators
-
 #: Arguments of PyTorch's functions that say where results lie in memory, with the values that ask for nothing.
 _IN_MEMORY = {"memory_format": torch.preserve_format, "layout": torch.strided, "pin_memory": False}
 #: Operators that compute a matrix up to signs or bases, which PyTorch's samples bring into one form.
 _UP_TO_SIGNS = frozenset("linalg.svd linalg.eig linalg.eigh linalg.qr svd qr geqrf pca_lowrank svd_lowrank".split())
+#: Names that mean another function in this project, or whose samples are calls of a method.
+_ANOTHER = frozenset("slice trace unfold to".split())
+#: How the samples of operators give arguments that PyTorch's function takes in another order.
+_ORDERS: dict[str, Callable[..., Any]] = {
+    "einsum": lambda f: lambda tensors, equation: f(equation, tensors),
+    "nn.functional.embedding": lambda f: lambda weight, index, **options: f(index, weight, **options),
+    "polygamma": lambda f: lambda x, n, **options: f(n, x, **options),
+    "where": lambda f: lambda x, condition, other, **options: f(condition, x, other, **options),
+}
 _NUMBERS = re.compile(r"-?\d+(\.\d+)?(e-?\d+)?")
 
 
@@ -61,8 +67,9 @@ def counterpart(name: str) -> Callable[..., Any] | None:
         place = importlib.import_module(f"oneflow.{module}") if module else flow
     except ImportError:
         return None
-    function = getattr(place, last, None)
-    return function if callable(function) else None
+    function = None if name in _ANOTHER else getattr(place, last, None)
+    order = _ORDERS.get(name, lambda f: f)
+    return order(function) if callable(function) else None
 
 
 def converted(value: Any) -> Any:
@@ -105,8 +112,8 @@ def gradients(results: list[Any], inputs: list[Any], grad: Any, make: Callable[[
     return list(grad(roots, inputs, seeds, allow_unused=True)) if roots and inputs else []
 
 
-def compare(row: Row, op: Any, function: Callable[..., Any], sample: Any) -> str:
-    """Runs one sample; in what it differs, nothing where it is equal."""
+def compare(row: Row, op: Any, function: Callable[..., Any], sample: Any, compared: int | None) -> str:
+    """Runs one sample, of which the first results are compared; in what it differs, nothing where it is equal."""
     kwargs = {k: v for k, v in sample.kwargs.items() if _IN_MEMORY.get(k, ()) != v}
     arguments = pytree.tree_map(lambda x: x, (sample.input, tuple(sample.args), kwargs))
     first, args, named = pytree.tree_map(converted, arguments)
@@ -114,7 +121,6 @@ def compare(row: Row, op: Any, function: Callable[..., Any], sample: Any) -> str
     ours = tensors_of(function(first, *args, **named), flow.Tensor)
     if len(theirs) != len(ours):
         return f"{len(ours)} results for {len(theirs)}"
-    compared = 1 if op.name in CHOICES else None
     pairs = list(zip(theirs, ours, strict=True))[:compared]
     found = next(filter(None, (difference(*pair, "result") for pair in pairs)), "")
     leaves = pytree.tree_leaves(arguments), pytree.tree_leaves((first, args, named))
@@ -138,13 +144,13 @@ def one_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {_NUMBERS.sub('N', text)}"[:110]
 
 
-def run(op: Any, function: Callable[..., Any], dtype: torch.dtype, count: int) -> Row:
-    """The row of one operator."""
+def run(op: Any, function: Callable[..., Any], dtype: torch.dtype, count: int, compared: int | None = None) -> Row:
+    """The row of one operator, of whose results the first are compared."""
     row = Row(f"{op.name}{'.' + op.variant_test_name if op.variant_test_name else ''}")
     needs_grad = op.supports_autograd and (dtype.is_floating_point or dtype.is_complex)
     for sample in itertools.islice(op.sample_inputs("cpu", dtype, requires_grad=needs_grad), count):
         try:
-            found = compare(row, op, function, sample)
+            found = compare(row, op, function, sample, compared)
         except Exception as error:
             found = one_line(error)
         if found:
@@ -182,9 +188,8 @@ def report(rows: list[Row], missing: list[str]) -> list[str]:
         different.update(row.different)
     all_equal = sum(not row.different for row in rows)
     sums = (
-        f"{len(rows)} operators, {all_equal} of them equal in all samples; "
-        f"samples: {sum(r.equal for r in rows)} equal, "
-        f"{sum(r.with_gradients for r in rows)} with gradients, {different.total()} different; "
+        f"{len(rows)} operators, {all_equal} of them equal in all samples; samples: {sum(r.equal for r in rows)} "
+        f"equal, {sum(r.with_gradients for r in rows)} with gradients, {different.total()} different; "
         f"{sum(r.refused for r in rows)} errors refused; {len(missing)} operators without counterpart"
     )
     reasons = [f"{count} x {text}" for text, count in different.most_common(40)]
@@ -200,6 +205,9 @@ def main() -> None:
     parser.add_argument("--report", type=Path, help="the file to write to; standard output without it")
     args = parser.parse_args()
     warnings.simplefilter("ignore")
+    sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+    from torch_operators import CHOICES, operators  # noqa: PLC0415  (PyTorch's samples take long to import)
+
     dtype = getattr(torch, args.dtype)
     rows, missing = [], []
     for op in operators(dtype):
@@ -209,7 +217,7 @@ def main() -> None:
         if function is None:
             missing.append(op.name)
         else:
-            rows.append(run(op, function, dtype, args.samples))
+            rows.append(run(op, function, dtype, args.samples, 1 if op.name in CHOICES else None))
             sys.stderr.write(f"{rows[-1]}\n")
     text = "\n".join(report(rows, missing)) + "\n"
     if args.report:

@@ -4,6 +4,7 @@ import runpy
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -140,3 +141,23 @@ def test_tests_of_a_checkout(tmp_path):
         "2 modules: passed 1, failed 5, skipped 1",
         "2 x ModuleNotFoundError: No module named 'nothing' | modules/test_b:test_a modules/test_b:test_b",
     ]
+
+
+def test_samples_of_pytorch_are_compared():
+    torch = pytest.importorskip("torch", reason="compares with PyTorch, which tests do not depend on")
+    script = runpy.run_path(str(FOLDER / "torch_samples.py"))
+    wrong = SimpleNamespace(
+        sample_input=SimpleNamespace(input=torch.ones(2), args=(5,), kwargs={}), error_regex="dim 5"
+    )
+    x = torch.tensor([1, 2.0], requires_grad=True)
+    sample = SimpleNamespace(input=x, args=(0,), kwargs={"dtype": torch.float64})
+    op = SimpleNamespace(
+        name="nn.functional.softmin", variant_test_name="", op=torch.nn.functional.softmin, supports_autograd=True,
+        error_inputs_func=True, error_inputs=lambda device: [wrong],
+        sample_inputs=lambda device, dtype, requires_grad: [sample],
+    )  # fmt: skip
+    function = script["counterpart"](op.name)
+    rows = [script["run"](op, f, torch.float32, 1) for f in (function, lambda x, *_, **__: x.double() * 2)]
+    assert [(r.equal, r.with_gradients, r.refused) for r in rows] == [(1, 1, 1), (0, 0, 0)]
+    assert dict(rows[1].different) == {"result of other values": 1, "not refused: dim N": 1}
+    assert script["counterpart"]("nothing") is None and script["counterpart"]("nothing.more") is None

@@ -13,11 +13,11 @@ from oneflow.frontend.nn.readers import *  # noqa: F403
 from oneflow.frontend.nn.recurrent import *  # noqa: F403
 from oneflow.frontend.nn.stateless import *  # noqa: F403
 from oneflow.frontend.nn.transformer import *  # noqa: F403
-from oneflow.nn import functional, graph, image, parallel, utils
+from oneflow.nn import functional, graph, image, parallel, parameter, utils
 
 __all__ = [
     "Graph", "Module", "ModuleDict", "ModuleList", "MultiheadAttention", "Parameter", "ParameterDict",
-    "ParameterList", "Sequential", "functional", "graph", "image", "init", "parallel", "utils",
+    "ParameterList", "Sequential", "functional", "graph", "image", "init", "parallel", "parameter", "utils",
 ]  # fmt: skip
 __all__ += convolution.__all__
 __all__ += images.__all__

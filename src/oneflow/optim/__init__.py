@@ -6,10 +6,11 @@ from oneflow.frontend.optim.algorithms import LAMB, SGD, Adadelta, Adagrad, Adam
 from oneflow.frontend.optim.lbfgs import LBFGS
 from oneflow.frontend.optim.optimizer import Optimizer
 from oneflow.frontend.optim.written_out import Adamax, NAdam, RAdam, Rprop
+from oneflow.optim import optimizer
 
 Lamb = LAMB
 
 __all__ = [
     "LAMB", "LBFGS", "SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "Lamb", "NAdam", "Optimizer", "RAdam", "RMSprop",
-    "Rprop", "lr_scheduler",
+    "Rprop", "lr_scheduler", "optimizer",
 ]  # fmt: skip

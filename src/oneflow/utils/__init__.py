@@ -1,5 +1,5 @@
 """Data loading, and tensors of other libraries: `flow.utils`."""
 
-from oneflow.utils import data, global_view, tensor
+from oneflow.utils import checkpoint, data, global_view, tensor
 
-__all__ = ["data", "global_view", "tensor"]
+__all__ = ["checkpoint", "data", "global_view", "tensor"]

@@ -210,6 +210,11 @@ def test_modules_that_programs_import(name, members):
     assert all(hasattr(module, member) for member in members.split())
 
 
+def test_modules_are_attributes():
+    names = (flow.nn.parameter.Parameter, flow.optim.optimizer.Optimizer, flow.utils.checkpoint.checkpoint)
+    assert names == (flow.nn.Parameter, flow.optim.Optimizer, flow.checkpoint)
+
+
 def test_marks_of_pytorchs_script_compiler_change_nothing():
     @flow.jit.script
     def twice(x):

@@ -45,3 +45,15 @@ def test_every_function_of_one_tensor_takes_it_as_input():
         with pytest.raises(TypeError) as error:  # an argument is one too many, and that is not `input`
             getattr(functional, name)(input=X, nothing=1)
         assert "'input'" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda: F.conv2d(flow.ones(1, 1, 4, 4), flow.ones(1, 1, 3, 3), stride=2, padding="same"), "a stride of 1"),
+        (lambda: F.avg_pool2d(flow.ones(1, 1, 4, 4), 2, divisor_override=0), "a number other than 0"),
+    ],
+)
+def test_arguments_that_are_refused(call, message):
+    with pytest.raises(flow.OneFlowError, match=message):
+        call()

@@ -23,3 +23,13 @@ def test_a_tensor_without_dimensions_is_a_number(name):
     np.testing.assert_allclose(call(x).numpy(), wanted)
     with pytest.raises(flow.TraceError, match=r"expected|is not known while"):
         flow.compile(call)(x)
+
+
+def test_a_gradient_flows_to_the_number_that_fills():
+    x, value = flow.ones(2, 2, requires_grad=True), flow.tensor(3.0, requires_grad=True)
+    flow.masked_fill(x, flow.tensor([True, False]), value).sum().backward()
+    assert value.grad.item() == 2 and x.grad.tolist() == [[0, 1], [0, 1]]
+    with pytest.raises(flow.OneFlowError, match="without dimensions to fill with"):
+        flow.masked_fill(x, flow.tensor([True, False]), flow.ones(2))
+    with pytest.raises(flow.OneFlowError, match="a mask that broadcasts to"):
+        flow.masked_fill(flow.ones(2), flow.ones(3, 2, dtype=flow.bool), value)
