@@ -120,6 +120,17 @@ def test_weights_as_norms_and_directions():
     check(step(eager, eager, x), step(compiled, layer, x))
 
 
+def test_the_last_element_of_a_dynamic_dimension_is_broadcast():
+    def decays(x):
+        sums = x.cumsum(-1)
+        return (sums[..., -1:] - sums).exp()
+
+    compiled = torch.compile(decays, backend="oneflow", dynamic=True, options={"fallback": False})
+    for length in (4, 7):
+        x = torch.randn(2, length)
+        check(decays(x), compiled(x))
+
+
 def test_constants_of_the_graph():
     """A tensor that the function makes is a constant of the graph, whose elements are read while PyTorch traces."""
 
