@@ -31,6 +31,8 @@ from oneflow.frontend.importers.torch.table import ATEN, Result
 _CHECKS = re.compile(r"_assert_|sym_constrain_range|_functional_assert|assert_async")
 #: Arguments that say where and how a tensor lies in memory.
 _IN_MEMORY = frozenset(("layout", "device", "pin_memory", "memory_format", "non_blocking"))
+#: What builders raise on arguments that they do not take.
+_REFUSALS = (OneFlowError, TypeError, ValueError, IndexError, KeyError, OverflowError, NotImplementedError)
 #: A frame in the text of a stack.
 _PLACE = re.compile(r'File "(.+)", line (\d+)')
 
@@ -172,8 +174,9 @@ def _called(node: fx.Node, values: dict[fx.Node, Any], sizes: Sizes) -> Any:
         kwargs["out"] = expected
     try:
         result = row.build(*args, **kwargs)
-    except OneFlowError as error:
-        raise UnsupportedError([f"{_name(node)}: {error.text}"], user_location()) from error
+    except _REFUSALS as error:
+        text = error.text if isinstance(error, OneFlowError) else f"{type(error).__name__}: {error}"
+        raise UnsupportedError([f"{_name(node)}: {text}"], user_location()) from error
     return _checked(node, result, expected)
 
 
