@@ -197,7 +197,7 @@ def test_functions_that_are_builders_have_the_parameters_of_pytorch_in_order():
     """Where a name is a parameter of both it has one position, and the function takes all that an overload passes."""
     wrong = []
     for name, row in ATEN.items():
-        operator, overload = name.rsplit(".", 1)
+        operator, _, overload = name.rpartition(".")
         packet = getattr(torch.ops.aten, operator, None)
         if not row.build.__module__.startswith("oneflow.frontend.functional") or not hasattr(packet, overload):
             continue
