@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +19,6 @@ from oneflow.dialect.nd_sbp import NdSbp, NdSignature, broadcast, problem, write
 from oneflow.dialect.record import Call, Registry
 from oneflow.dialect.sbp import B, M, P, S
 from oneflow.dialect.tensor_desc import TensorDesc
-from oneflow.passes.base import PassError
 from oneflow.passes.sbp import annotations as notes
 from oneflow.passes.sbp.candidates import can_split
 from oneflow.passes.sbp.cost import Choice, Costs, moves
@@ -155,7 +153,6 @@ class Bodies:
         self._whole = broadcast(reader.mesh)
         self._known: dict[Any, Found] = {}
         self._written: dict[Any, str] = {}
-        self._running: list[str] = []
 
     def offer(self, graph: Graph, choice: Choice, replaces: bool) -> bool:
         """Gives the first operator whose operands lie in new layouts the signature for them; whether there is one.
@@ -254,13 +251,12 @@ class Bodies:
 
     def _try(self, node: Node, running: Running, name: str, arguments: Sequence[NdSbp]) -> Outcome:
         """What a body does for arguments in these layouts."""
-        with self._entered(node, running.symbols[name]):
-            function = self._copy(node, running.symbols[name], arguments)
-            try:
-                graph, choice = self.solve(function)
-                return self._outcome(function, graph, choice, running.kept(name, arguments))
-            finally:
-                function.op.erase()
+        function = self._copy(node, running.symbols[name], arguments)
+        try:
+            graph, choice = self.solve(function)
+            return self._outcome(function, graph, choice, running.kept(name, arguments))
+        finally:
+            function.op.erase()
 
     def _outcome(self, function: Function, graph: Graph, choice: Choice, kept: Sequence[NdSbp]) -> Outcome:
         """What was chosen for a body whose first results are to have the layouts `kept`."""
@@ -289,26 +285,11 @@ class Bodies:
         """The copy of a body that takes arguments and gives results in these layouts."""
         key = (_function_of(node).qualified(symbol), tuple(arguments), tuple(given))
         if key not in self._written:
-            with self._entered(node, symbol):
-                function = self._copy(node, symbol, arguments)
-                self._annotate(function, notes.RESULTS, len(function.results), given)
-                self.write(function, *self.solve(function))
+            function = self._copy(node, symbol, arguments)
+            self._annotate(function, notes.RESULTS, len(function.results), given)
+            self.write(function, *self.solve(function))
             self._written[key] = str(function.op.attributes["sym_name"].value)
         return self._written[key]
-
-    @contextmanager
-    def _entered(self, node: Node, symbol: str) -> Iterator[None]:
-        """Raises an error for a body that runs itself."""
-        if symbol in self._running:
-            path = " -> ".join(f"@{s}" for s in (*self._running, symbol))
-            raise PassError(
-                f"{node.op.name}: expected bodies that do not run themselves, got {path}", node.op.location
-            )
-        self._running.append(symbol)
-        try:
-            yield
-        finally:
-            self._running.pop()
 
     def _copy(self, node: Node, symbol: str, arguments: Sequence[NdSbp]) -> Function:
         """A copy of a body next to it, on this placement, with arguments in these layouts."""

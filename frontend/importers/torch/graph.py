@@ -15,7 +15,8 @@ from torch import fx
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from oneflow.dialect.dtypes import DType
-from oneflow.frontend.core.dispatch import as_tensor
+from oneflow.dialect.tensor_desc import TensorDesc
+from oneflow.frontend.core.dispatch import as_tensor, current_builder
 from oneflow.frontend.core.errors import OneFlowError, SourceLocation, located, user_location
 from oneflow.frontend.core.spec import TensorSpec
 from oneflow.frontend.core.tensor import Tensor
@@ -30,6 +31,8 @@ from oneflow.frontend.importers.torch.table import ATEN, Result
 _CHECKS = re.compile(r"_assert_|sym_constrain_range|_functional_assert|assert_async")
 #: Arguments that say where and how a tensor lies in memory.
 _IN_MEMORY = frozenset(("layout", "device", "pin_memory", "memory_format", "non_blocking"))
+#: What builders raise on arguments that they do not take.
+_REFUSALS = (OneFlowError, TypeError, ValueError, IndexError, KeyError, OverflowError, NotImplementedError)
 #: A frame in the text of a stack.
 _PLACE = re.compile(r'File "(.+)", line (\d+)')
 
@@ -171,8 +174,9 @@ def _called(node: fx.Node, values: dict[fx.Node, Any], sizes: Sizes) -> Any:
         kwargs["out"] = expected
     try:
         result = row.build(*args, **kwargs)
-    except OneFlowError as error:
-        raise UnsupportedError([f"{_name(node)}: {error.text}"], user_location()) from error
+    except _REFUSALS as error:
+        text = error.text if isinstance(error, OneFlowError) else f"{type(error).__name__}: {error}"
+        raise UnsupportedError([f"{_name(node)}: {text}"], user_location()) from error
     return _checked(node, result, expected)
 
 
@@ -205,7 +209,7 @@ def _known_dtype(dtype: torch.dtype) -> DType | None:
 
 
 def _checked(node: fx.Node, result: Any, expected: Any) -> Any:
-    """The results in the element types that PyTorch gives them.
+    """The results in the element types, and with the static sizes, that PyTorch gives them.
 
     Raises:
         UnsupportedError: a result has another shape than in PyTorch.
@@ -221,4 +225,15 @@ def _checked(node: fx.Node, result: Any, expected: Any) -> Any:
         raise UnsupportedError(
             [f"{_name(node)}: expected {list(expected.shape)}, built {result.desc}"], user_location()
         )
+    result = _with_known_sizes(result, expected.shape)
     return result if expected.dtype is None else cast(result, expected.dtype)
+
+
+def _with_known_sizes(tensor: Tensor, sizes: Sequence[Any]) -> Tensor:
+    """A tensor with the sizes that PyTorch knows as numbers, such as that of the last element of a dimension."""
+    known = tuple(b if a is None and isinstance(b, int) else a for a, b in zip(tensor.shape, sizes, strict=True))
+    if known == tuple(tensor.shape):
+        return tensor
+    builder = current_builder()
+    refined: Tensor = builder.give(builder.retype(tensor, TensorDesc(known, tensor.dtype)))
+    return refined

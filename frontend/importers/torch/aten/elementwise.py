@@ -182,3 +182,13 @@ def copysign(x: Any, sign: Any) -> Any:
     # 1 / -0 is -inf.
     negative = F.lt(F.where(F.eq(sign, 0), F.reciprocal(to_float(sign)), to_float(sign)), 0)
     return F.where(negative, F.neg(size), size)
+
+
+@aten("logaddexp2.default")
+def logaddexp2(x: Any, other: Any) -> Any:
+    return F.mul(F.logaddexp(F.mul(x, math.log(2)), F.mul(other, math.log(2))), 1 / math.log(2))
+
+
+@aten("special_ndtri.default")
+def ndtri(x: Any) -> Any:
+    return F.mul(F.erfinv(F.sub(F.mul(x, 2), 1)), math.sqrt(2))

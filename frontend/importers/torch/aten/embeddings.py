@@ -14,9 +14,10 @@ SUM, MEAN, MAX = range(3)
 
 
 def _bags(at: Any, offsets: Any, count: Any) -> Any:
-    """The bag of each position."""
-    starts = F.narrow(offsets, 0, 0, count)
-    return F.sub(F.searchsorted(starts, F.arange(at.size(0)), right=True), 1)
+    """The bag of each position: how many bags begin there or before."""
+    starts, positions = F.getitem(offsets, slice(None, count)), at.size(0)
+    begun = F.index_add(F.zeros((positions + 1,), dtype=dtypes.int64), 0, starts, F.ones_like(starts))
+    return F.sub(F.getitem(F.cumsum(begun, 0), slice(None, positions)), 1)
 
 
 def _summarised(weight: Any, at: Any, offsets: Any, count: Any, mode: int, weights: Any, padding_idx: int) -> Any:
@@ -53,7 +54,7 @@ def embedding_bag(
     _refuse(by_count)
     padding = -1 if padding_idx is None else padding_idx
     kept = [F.zeros(tuple(result.shape), dtype=result.dtype or dtypes.int64) for result in out[1:]]
-    count = offsets.size(0) - include_last
+    count = offsets.size(0) - int(include_last)
     return [_summarised(weight, at, offsets, count, mode, weights, padding), *kept]
 
 

@@ -144,6 +144,23 @@ def index_copy(x: Any, dim: int, at: Any, source: Any) -> Any:
     return _along_first(x, dim, source, lambda moved, values: _replaced(moved, _rows(at), values))
 
 
+@aten("index_reduce.default")
+def index_reduce(x: Any, dim: int, at: Any, source: Any, reduce: str, *, include_self: bool = True) -> Any:
+    if not x.rank:
+        return F.reshape(index_reduce(_vector(x), 0, at, _vector(source), reduce, include_self=include_self), ())
+    dim %= x.rank
+    shape = [source.size(dim) if axis == dim else 1 for axis in range(x.rank)]
+    every = F.expand(F.reshape(_vector(at), shape), *source.sizes())
+    return F.scatter_reduce(x, dim, every, source, reduce, include_self)
+
+
+@aten("put.default")
+def put(x: Any, at: Any, source: Any, accumulate: bool = False) -> Any:
+    flat, at = F.reshape(x, (-1,)), F.reshape(at, (-1,))
+    write = F.scatter_add if accumulate else F.scatter
+    return F.reshape(write(flat, 0, wrapped_positions(at, flat.size(0)), F.reshape(source, (-1,))), x.sizes())
+
+
 @aten("index_fill.int_Scalar", "index_fill.int_Tensor")
 def index_fill(x: Any, dim: int, at: Any, value: Any) -> Any:
     at = _vector(at)

@@ -185,3 +185,10 @@ def weight_norm_interface(v: Any, g: Any, dim: int = 0) -> Any:
 @aten("_weight_norm_interface_backward.default")
 def weight_norm_interface_backward(grad: Any, v: Any, g: Any, norms: Any, dim: int) -> Any:
     return pulled_back(lambda v, g: weight_norm(v, g, dim), grad, v, g)
+
+
+@aten("renorm.default")
+def renorm(x: Any, p: Any, dim: int, maxnorm: Any) -> Any:
+    """Slices along a dimension whose norm is larger than `maxnorm` are scaled to it."""
+    norm = F.norm(x, p, [axis for axis in range(x.rank) if axis != dim % x.rank], keepdim=True)
+    return F.mul(x, F.where(F.gt(norm, maxnorm), F.div(maxnorm, F.add(norm, 1e-7)), F.ones_like(norm)))

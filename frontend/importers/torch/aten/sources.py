@@ -40,6 +40,8 @@ def fill(x: Any, value: Any) -> Any:
 @aten("arange.default", "arange.start", "arange.start_step")
 def arange(*args: Any, dtype: Any = None, out: Any) -> Any:
     start, end, step = (0, *args, 1) if len(args) == 1 else (*args, 1)[:3]
+    if isinstance(step, Size):
+        return F.add(F.mul(F.arange(out.shape[0]), step), start)
     return F.arange(start, end, step, dtype=out.dtype)
 
 
@@ -56,6 +58,13 @@ def eye(n: Any, m: Any = None, *, dtype: Any = None, out: Any) -> Any:
 @aten("linspace.default")
 def linspace(start: Any, end: Any, steps: int, *, dtype: Any = None, out: Any) -> Any:
     return F.linspace(start, end, steps, dtype=out.dtype)
+
+
+@aten("linspace.Tensor_Tensor", "linspace.Tensor_Scalar", "linspace.Scalar_Tensor")
+def linspace_of_tensors(start: Any, end: Any, steps: int, dtype: Any = None, *, out: Any) -> Any:
+    number = F.arange(steps, dtype=out.dtype if out.dtype.is_float else None)
+    step = F.div(F.sub(end, start), max(steps - 1, 1))
+    return F.add(F.mul(number, step), start)
 
 
 @aten("logspace.default")

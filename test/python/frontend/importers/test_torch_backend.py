@@ -12,6 +12,7 @@ from torch._dynamo.utils import counters  # noqa: E402
 
 from oneflow.frontend.importers.torch.backend import backend  # noqa: E402
 from oneflow.frontend.importers.torch.exchange import to_array, to_tensor  # noqa: E402
+from oneflow.frontend.importers.torch.table import ATEN, Row  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -98,6 +99,15 @@ def test_bags_of_rows(mode, weighted, padding):
     check(results(eager, eager), results(compiled, layer))
 
 
+def test_bags_of_as_many_rows_as_there_are():
+    """Rows of two positions each, of any number."""
+    layer = nn.EmbeddingBag(6, 3, mode="mean")
+    compiled = torch.compile(layer, backend="oneflow", dynamic=True, options={"fallback": False})
+    for count in (2, 4):
+        at = torch.arange(2 * count).reshape(count, 2) % 6
+        check(layer(at), compiled(at))
+
+
 def test_largest_of_bags_and_positions_of_triangles():
     layer = nn.EmbeddingBag(6, 3, mode="max")
 
@@ -118,6 +128,23 @@ def test_weights_as_norms_and_directions():
     compiled = torch.compile(layer, backend="oneflow", options={"fallback": False})
     x = torch.randn(4, 3)
     check(step(eager, eager, x), step(compiled, layer, x))
+
+
+def test_the_last_element_of_a_dynamic_dimension_is_broadcast():
+    def decays(x):
+        sums = x.cumsum(-1)
+        return (sums[..., -1:] - sums).exp()
+
+    compiled = torch.compile(decays, backend="oneflow", dynamic=True, options={"fallback": False})
+    for length in (4, 7):
+        x = torch.randn(2, length)
+        check(decays(x), compiled(x))
+
+
+def test_arguments_that_a_builder_does_not_take_run_in_eager_pytorch(monkeypatch):
+    monkeypatch.setitem(ATEN, "sinh.default", Row(lambda x, missing: x, False))
+    with pytest.warns(UserWarning, match=r"sinh\.default: TypeError"):
+        check(torch.ones(3).sinh(), torch.compile(torch.sinh, backend="oneflow")(torch.ones(3)))
 
 
 def test_constants_of_the_graph():

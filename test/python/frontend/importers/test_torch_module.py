@@ -14,6 +14,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is an extra")
 from torch import nn  # noqa: E402
 from torch.export import Dim  # noqa: E402
 
+from oneflow.frontend.importers.torch.graph import Graph  # noqa: E402, F401  (fills the table)
 from oneflow.frontend.importers.torch.table import ATEN  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -197,7 +198,7 @@ def test_functions_that_are_builders_have_the_parameters_of_pytorch_in_order():
     """Where a name is a parameter of both it has one position, and the function takes all that an overload passes."""
     wrong = []
     for name, row in ATEN.items():
-        operator, overload = name.rsplit(".", 1)
+        operator, _, overload = name.rpartition(".")
         packet = getattr(torch.ops.aten, operator, None)
         if not row.build.__module__.startswith("oneflow.frontend.functional") or not hasattr(packet, overload):
             continue
@@ -208,7 +209,7 @@ def test_functions_that_are_builders_have_the_parameters_of_pytorch_in_order():
         moved = [n for n in passed if n in own and n != "self" and own.index(n) != passed.index(n)]
         if moved or not takes_all:
             wrong.append((name, passed, own))
-    assert not wrong
+    assert len(ATEN) > 500 and not wrong
 
 
 def test_pooling_that_rounds_sizes_up():

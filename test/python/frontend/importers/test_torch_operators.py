@@ -15,7 +15,7 @@ SCRIPT = Path(__file__).parents[4] / "benchmarks/torch_operators.py"
 #: Operators of every family that no model of these tests has.
 OPERATORS = (
     "einsum index_put cumprod diagonal nn.functional.interpolate nn.functional.nll_loss nn.functional.group_norm "
-    "scatter take_along_dim unfold".split()
+    "scatter take_along_dim unfold index_reduce put renorm tensordot logaddexp2".split()
 )
 
 

@@ -5,7 +5,6 @@ import pytest
 from sbp_programs import annotate, check_distributed, distribute, run_passes
 
 from oneflow.dialect.nd_sbp import parse_sbp
-from oneflow.passes.base import PassError
 from oneflow.passes.inline import functions_of
 from oneflow.passes.sbp import annotations as notes
 from oneflow.passes.walk import gather
@@ -208,15 +207,6 @@ def test_branches_give_results_in_one_layout(strategy, context):
         check_distributed(module, [np.array(True), x], [x * 4, (x * 4).sum(1)])
         check_distributed(module, [np.array(False), x], [x, np.ones(6)])
         run_passes(module, "oneflow-to-physical{rank=0 check=true}")
-
-
-def test_a_body_that_runs_itself_is_refused(context):
-    kind, attributes = "tensor<4x4xf64>", "states = 1 : i32, sequences = 0 : i32, length = 2 : i64"
-    call = f'%0, %y = "oneflow.scan"(%a) {{body = @turn, {attributes}}} : ({kind}) -> ({kind}, tensor<2x4x4xf64>)'
-    first = f'%0 = "oneflow.transpose"(%a) {{perm = [1 : si32, 0 : si32]}} : ({kind}) -> {kind}'
-    text = TURNS.replace(first, call)
-    with context, pytest.raises(PassError, match="@turn -> @turn"):
-        distribute(text, context, (2,))
 
 
 def test_inference_of_an_annotated_program_keeps_it(context):
