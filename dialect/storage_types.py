@@ -31,12 +31,21 @@ def expect_moved(op: Call, results: Sequence[TensorDesc]) -> None:
 def _moves(op: Call, results: Sequence[TensorDesc]) -> bool:
     """Whether the meaning shows that elements are moved and converted only; collectives between ranks have none."""
     record = op.record
+    plain = {k: tuple(map(_plain, v)) if isinstance(v, tuple) else v and _plain(v) for k, v in op.inputs.items()}
+    call = Call(record, plain, op.attrs)
     try:
         if record.decompose is not None:
-            composed_types(record.decompose)(op)
+            composed_types(record.decompose)(call)
         elif record.scalar is not None or record.compute is not None:
             with contextlib.suppress(OperatorError):
-                build_stages(input_stages(op), results)
+                build_stages(input_stages(call), [_plain(r) for r in results])
     except (BodyError, OperatorError):
         return False
     return record.kernel is None and record.meaning != "parts"
+
+
+def _plain(desc: TensorDesc) -> TensorDesc:
+    """The description with sizes that are numbers or unknown; rules may run on symbols for unknown sizes."""
+    if desc.shape is None:
+        return desc
+    return TensorDesc(tuple(size if isinstance(size, int) else None for size in desc.shape), desc.dtype)

@@ -109,10 +109,18 @@ def statement(draw: Draw, names: Names, number: int) -> str:
     """One line on tensors that there are."""
     tensors = {n: x for n, x in names.items() if isinstance(x, torch.Tensor)}
     x = draw.choice(list(tensors)[-4:] if draw.random() < 0.5 else list(tensors))
-    alike = [n for n, y in tensors.items() if y.shape == tensors[x].shape and y.dtype == tensors[x].dtype]
+    alike = [n for n, y in tensors.items() if is_operand(tensors[x], y)]
     kind = draw.choice((TAKEN, TAKEN, MADE, UPDATES, UPDATES))
     made = filled(draw, draw.choice(kind), tensors[x], {"x": x, "y": draw.choice(alike), "lib": "lib"})
     return made if kind is UPDATES else f"v{number} = {made}"
+
+
+def is_operand(x: torch.Tensor, y: torch.Tensor) -> bool:
+    """Whether `y` may be an operand of an update of `x`; where they overlap, the order of reads would count."""
+    if y.shape != x.shape or y.dtype != x.dtype:
+        return False
+    apart = y.untyped_storage().data_ptr() != x.untyped_storage().data_ptr()
+    return apart or (y.data_ptr() == x.data_ptr() and y.stride() == x.stride())
 
 
 def filled(draw: Draw, text: str, x: torch.Tensor, known: Mapping[str, str]) -> str:

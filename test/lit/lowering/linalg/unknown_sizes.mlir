@@ -57,3 +57,13 @@ func.func @known(%x: tensor<4x3xf32>) -> tensor<?x3xf32> {
   %1 = "oneflow.argmax"(%x) : (tensor<4x3xf32>) -> tensor<4xi64>
   return %0 : tensor<?x3xf32>
 }
+
+// Types of storage are moved along unknown sizes as along known ones.
+
+// CHECK-LABEL: func.func @stored(
+// CHECK: call @oneflow_rt_check_index
+// CHECK: -> tensor<2x3xf8E4M3FN>
+func.func @stored(%x: tensor<?x1xf8E4M3FN>) -> tensor<2x3xf8E4M3FN> {
+  %0 = "oneflow.expand"(%x) {expand_shape = [2, 3]} : (tensor<?x1xf8E4M3FN>) -> tensor<2x3xf8E4M3FN>
+  return %0 : tensor<2x3xf8E4M3FN>
+}
