@@ -220,8 +220,6 @@ def read_body(op: ir.Operation, symbol: str) -> Body:
     function = _function(op, symbol)
     if function is None:
         raise ValueError(f"expected a function of the module, got @{symbol}")
-    if _is_within(op, symbol):
-        raise ValueError(f"expected a function that does not run itself, got @{symbol}")
     kind = function.attributes["function_type"].value
     descs = [from_mlir(t) for t in (*kind.inputs, *kind.results)]
     unknown = next((t for t, d in zip((*kind.inputs, *kind.results), descs, strict=True) if d is None), None)
@@ -254,26 +252,6 @@ def _function(op: ir.Operation, symbol: str) -> ir.Operation | None:
     functions = [o.operation for o in module.regions[0].blocks[0].operations] if module is not None else []
     named = (f for f in functions if f.name == "func.func")
     return next((f for f in named if ir.StringAttr(f.attributes["sym_name"]).value == symbol), None)
-
-
-def _is_within(op: ir.Operation, symbol: str) -> bool:
-    """Whether a function runs itself as a body, or by the bodies that it runs."""
-    found: list[str] = []
-
-    def visit(inner: ir.Operation) -> None:
-        attributes = inner.attributes
-        names = [a.value for _, a in attributes.items() if isinstance(a, ir.FlatSymbolRefAttr)]
-        found.extend(name for name in names if name not in found)
-
-    def visit_function(name: str) -> None:
-        function = _function(op, name)
-        if function is not None:
-            walk(function, visit)
-
-    visit_function(symbol)
-    for name in found:
-        visit_function(name)
-    return symbol in found
 
 
 def _read_steps(function: ir.Operation, symbol: str) -> Steps:

@@ -11,7 +11,7 @@ kernels are formed in them as in an entry. The plan of the entry runs the plans 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.attributes import FUNCTION
@@ -72,11 +72,11 @@ class Control:
     @classmethod
     def read(cls, attribute: ir.Attribute) -> Control:
         """The control of an attribute `oneflow.control`."""
-        fields = ir.DictAttr(attribute)
-        states, sequences, length, outputs = (ir.IntegerAttr(fields[name]).value for name in _NUMBERS)
-        functions = tuple(ir.FlatSymbolRefAttr(a).value for a in ir.ArrayAttr(fields["functions"]))
-        results = tuple(ir.DenseI64ArrayAttr(fields["results"]))
-        form, reverse = ir.StringAttr(fields["form"]).value, ir.BoolAttr(fields["reverse"]).value
+        stated = ir.DictAttr(attribute)
+        states, sequences, length, outputs = (ir.IntegerAttr(stated[name]).value for name in _NUMBERS)
+        functions = tuple(ir.FlatSymbolRefAttr(a).value for a in ir.ArrayAttr(stated["functions"]))
+        results = tuple(ir.DenseI64ArrayAttr(stated["results"]))
+        form, reverse = ir.StringAttr(stated["form"]).value, ir.BoolAttr(stated["reverse"]).value
         return cls(form, functions, states, sequences, length, outputs, reverse, results)
 
 
@@ -128,7 +128,23 @@ class Controls:
 def read_controls(module: ir.Module) -> dict[str, Control]:
     """The control of each declaration of a module, by the function's name, in order."""
     functions = functions_of(module)
-    return {name: Control.read(f.attributes[CONTROL]) for name, f in functions.items() if CONTROL in f.attributes}
+    return {name: _read_control(f) for name, f in functions.items() if CONTROL in f.attributes}
+
+
+def _read_control(function: ir.Operation) -> Control:
+    """The control of a declaration.
+
+    Raises:
+        PassError: the attribute lacks a field, or a field is of another kind.
+    """
+    attribute = function.attributes[CONTROL]
+    try:
+        return Control.read(attribute)
+    except (KeyError, ValueError):
+        raise PassError(
+            f"expected {CONTROL} to have the fields {', '.join(f.name for f in fields(Control))}, got {attribute}",
+            function.location,
+        ) from None
 
 
 def bodies_in_order(module: ir.Module) -> list[str]:

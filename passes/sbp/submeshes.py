@@ -46,7 +46,12 @@ def read_submeshes(module: ir.Operation) -> dict[str, Submesh]:
     mesh = notes.read_mesh(module)
     submeshes = {WHOLE: Submesh(WHOLE, mesh, tuple(range(devices(mesh))))}
     if notes.PLACEMENTS in module.attributes:
-        for named in ir.DictAttr(module.attributes[notes.PLACEMENTS]):
+        stated = module.attributes[notes.PLACEMENTS]
+        if not isinstance(stated, ir.DictAttr):
+            raise PassError(
+                f"{notes.PLACEMENTS}: expected ranks by the name of a placement, got {stated}", module.location
+            )
+        for named in stated:
             submeshes[named.name] = _read_submesh(named, devices(mesh), module.location)
     return submeshes
 

@@ -172,7 +172,9 @@ class _Reader(pickle.Unpickler):
 
 def _options(kind: type[Module]) -> tuple[str, ...]:
     """The names of the arguments that make a layer."""
-    return tuple(inspect.signature(kind.__init__).parameters) + tuple(getattr(kind, "options", inspect.Signature()).parameters)
+    return tuple(inspect.signature(kind.__init__).parameters) + tuple(
+        getattr(kind, "options", inspect.Signature()).parameters
+    )
 
 
 def _parameter(array: np.ndarray) -> Parameter:

@@ -21,7 +21,7 @@ def test_arrays_of_tensors_with_gradients():
 
 
 @WAYS
-def test_gradients_of_other_float_types(wrapped):
+def test_gradients_of_other_types(wrapped):
     w = nn.Parameter(np.ones(2, np.float32))
 
     def step(x, weight):
@@ -30,7 +30,9 @@ def test_gradients_of_other_float_types(wrapped):
 
     found = wrapped(step)(flow.tensor([2.0, 3.0]), flow.tensor(np.array([10.0, 1.0])))
     assert found.dtype == w.grad.dtype == flow.float32 and w.grad.tolist() == [20, 3]
-    for wrong in (flow.ones(2, dtype=flow.int64), flow.ones(3)):
+    wrapped(step)(flow.tensor([2.0, 3.0]), flow.tensor([1, 2]))
+    assert w.grad.tolist() == [22, 9]
+    for wrong in (flow.ones(2, dtype=flow.complex64), flow.ones(3)):
         with pytest.raises(RuntimeError, match=r"expected a gradient of type tensor<2xf32>, got tensor<"):
             wrapped(step)(flow.tensor([2.0, 3.0]), wrong)
 

@@ -57,9 +57,7 @@ def test_two_definitions_in_files():
     kernel = flow.numpy_kernel(lambda x: x)
     body = type("Twice", (), {"types": "x", "kernel": kernel})
     flow.operator("rd_twice(x) -> y")(body)
-    with pytest.raises(
-        SignatureError, match=r"rd_twice is defined twice: at .*; rename one, or give .* replace=True"
-    ):
+    with pytest.raises(SignatureError, match=r"rd_twice is defined twice: at .*; rename one, or pass replace=True"):
         flow.operator("rd_twice(x) -> y")(body)
     with pytest.raises(SignatureError, match=r"relu is defined twice: at .*; rename the second"):
         flow.operator("relu(x) -> y", replace=True)(body)

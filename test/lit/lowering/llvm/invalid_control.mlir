@@ -21,3 +21,11 @@ func.func @main(%h: tensor<?xf32>) -> tensor<?xf32> {
   %0:2 = "oneflow.scan"(%h) {body = @same, states = 1 : i32, sequences = 0 : i32, length = 3 : i64} : (tensor<?xf32>) -> (tensor<?xf32>, tensor<3x?xf32>)
   return %0#0 : tensor<?xf32>
 }
+
+// -----
+
+// expected-error@below {{expected oneflow.control to have the fields form, functions, states, sequences, length, outputs, reverse, results, got {length = 3 : i64}}}
+func.func private @oneflow_control_0(tensor<2xf32>) -> tensor<2xf32> attributes {oneflow.control = {length = 3 : i64}}
+func.func @main(%h: tensor<2xf32>) -> tensor<2xf32> {
+  return %h : tensor<2xf32>
+}

@@ -208,3 +208,9 @@ module attributes {oneflow.mesh = array<i64: 2>, oneflow.placements = {back = de
 // expected-error@below {{expected back to be different ranks below 2, the size of the mesh, such as dense<[0, 1]> : tensor<2xi64>, got dense<1> : tensor<1xi3>}}
 module attributes {oneflow.mesh = array<i64: 2>, oneflow.placements = {back = dense<1> : tensor<1xi3>}} {
 }
+
+// -----
+
+// expected-error@below {{oneflow.placements: expected ranks by the name of a placement, got unit}}
+module attributes {oneflow.mesh = array<i64: 2>, oneflow.placements} {
+}
