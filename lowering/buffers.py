@@ -1,4 +1,8 @@
-"""Buffers of an entry: liveness analysis, offsets in the workspace, the scratch memory of calls of bodies."""
+"""The memory planner of an entry: liveness analysis, offsets in the workspace, the scratch memory of calls of bodies.
+
+In-place reuse of temporaries is decided here; `llvm/donation.py` and `triton/launch/donation.py` decide on donated
+arguments.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """`oneflow-autodiff`: functions that compute the gradients of others.
 
 The gradient is ordinary IR: the gradient slots of the operators build the gradient on a copy of the function.
+`dialect/reverse.py` visits the operations in reverse order.
 """
 
 from __future__ import annotations

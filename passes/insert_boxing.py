@@ -1,4 +1,8 @@
-"""`oneflow-insert-boxing`: casts between the layouts of results and operands, which become collectives."""
+"""`oneflow-insert-boxing`: casts between the layouts of results and operands, which become collectives.
+
+`sbp/boxing.py` chooses the steps of a cast (all-reduce, all-gather, reduce-scatter, all-to-all), and `to_physical.py`
+replaces each cast by the operator of one rank.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 """The disk cache of compiled objects. Deleting the cache is always safe.
 
+Callers choose the content of a cache key: `executable.py` for programs, `cuda/executable.py` for plans,
+`cuda/kernel_cache.py` for kernels and `cuda/autotune.py` for choices of configurations.
+
 An entry is a file (a shared object, or machine code for a device) and a description in JSON. The description has a
 digest of the file, the description and the name of the entry. Both files are written under another name and renamed.
 The folder is readable by its owner alone, since the cached code is executed. After any error (missing rights, a full

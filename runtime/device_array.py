@@ -25,7 +25,7 @@ class OpenDevice(Protocol):
 
     @property
     def properties(self) -> tuple[str, int, int, int, int]:
-        """The name of the model, its capability as two numbers, the bytes of memory, and the number of processors."""
+        """The name of the model, its capability as two numbers, the bytes of memory, and the number of SMs."""
 
 
 class Stream(Protocol):

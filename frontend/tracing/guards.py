@@ -1,7 +1,7 @@
 """Guards: what a traced program depends on besides its arguments; a guard that fails means recompilation.
 
 Guards are gathered as data while a function is traced. `compile/guarded_call.py` compares these data before each run;
-where a guard fails, the function is traced again.
+where a guard fails, `compile/compiled.py` looks for another specialization or traces the function again.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """`oneflow-expand-floats`: floating-point operations that the target has no instructions for.
 
 LLVM would call scalar functions of a compiler's runtime library, which a process need not have. Here an f64 becomes a
-float of 8 or 16 bits with one rounding, floats of 8 bits, and f16 where the target has no conversions, are converted
-by integer arithmetic, and a fused multiply-add becomes several operations where the target has no FMA.
+float of 8 or 16 bits with one rounding. Integer arithmetic converts floats of 8 bits (fp8), and f16 where the target
+has no conversions. A fused multiply-add becomes several operations where the target has no FMA.
 """
 
 from __future__ import annotations

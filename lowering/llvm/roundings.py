@@ -1,6 +1,6 @@
 """Conversions of floats of 8 and 16 bits, and fused multiply-add, without instructions for them.
 
-Conversions round to nearest, ties to even.
+Floats of 8 bits are fp8, `f8E4M3FN` and `f8E5M2`. Conversions round to nearest, ties to even.
 """
 
 from __future__ import annotations

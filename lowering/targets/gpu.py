@@ -1,5 +1,7 @@
 """The record of a GPU target: its sizes and the fitted parameters of the cost model; and the table by architecture.
 
+A row of `GPU_TARGETS` adds a GPU.
+
 A GPU that no parameters were fitted on has those of the H100, scaled by its own clocks and bandwidths.
 `benchmarks/gpu_autotune.py` measures how far the choices of the model are from the fastest candidates.
 """

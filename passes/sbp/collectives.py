@@ -1,7 +1,7 @@
 """Boxing steps as operators of one rank, and the check that all ranks issue the same collectives.
 
 The operators named here are the collectives and the operators that slice and pad pieces: `narrow`, `pad`,
-`zero_like`.
+`zero_like`. `insert_boxing.py` decides where a step is inserted.
 """
 
 from __future__ import annotations

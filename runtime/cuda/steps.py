@@ -1,6 +1,7 @@
 """Steps: the commands of a script prepared for the driver (kernels loaded, parameters in memory, addresses resolved).
 
 `Steps` runs the commands one by one on a stream, or as CUDA graphs in which independent commands run concurrently.
+Graphs are built node by node, not by stream capture; `graph.captured_node` captures external kernels alone.
 External kernels that can be captured become nodes that cannot be updated: their memory has to stay. Other external
 kernels split the script into several graphs. If all memory is where it was in an earlier run, a run is a launch of
 the graphs of that run; otherwise the nodes that use moved memory are updated.

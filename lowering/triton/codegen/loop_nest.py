@@ -1,4 +1,6 @@
-"""Kernels that are one loop nest: pointwise kernels, row reductions with their prologue and epilogue, scans.
+"""Kernels that are one loop nest: pointwise (elementwise) kernels, row reductions with prologue and epilogue, scans.
+
+`body.py` emits the expressions of an element, and `source.Source` prints the kernel. A fold is a reduction here.
 
 A program computes a block of the outer loops. The mode of a kernel says how its inner loops run:
 

@@ -1,7 +1,7 @@
 """The functions that kernels call, and the imports of a kernel.
 
 A kernel declares the names of the functions that it calls; `definitions` returns these functions, and the functions
-that these call themselves.
+that these call themselves. Conversions to floats of 8 bits (fp8) are among these functions.
 """
 
 from __future__ import annotations

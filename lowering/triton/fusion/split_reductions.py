@@ -1,8 +1,8 @@
 """`oneflow-split-reductions`: long reductions with few results are split, so that every SM has a part (split-K).
 
 Column sums, sums of all elements, and products of a long depth leave most SMs idle. A loop of these is split: each
-part is reduced by itself, then the partial results are. No atomic operation is needed, so that results do not vary
-from run to run.
+part is reduced by itself, then the partial results are. `choose_split_k` of `cost/matmul_configurations.py` decides
+on products. No atomic operation is needed, so that results do not vary from run to run.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Persistent, warp-specialized attention kernels in Gluon for Hopper: tile schedule, TMA descriptors, barriers.
 
 Gluon promises no stability. Functions that versions of Triton name differently have one name here. Where the
-installed Triton refuses a kernel all the same, the plain Triton form runs (`runtime.cuda.cached.compile_on`).
+installed Triton refuses a kernel all the same, the plain Triton form runs (`runtime.cuda.kernel_cache`).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The kernel of all gradients of a layer or RMS normalization, which reads each row once.
+"""The kernel of the backward of a layer or RMS normalization: all gradients, each row read once.
 
     layer_norm_gradients(dy, x, mean, inv_variance, gamma)   ->   dx, and partial sums for dbeta and dgamma
 
 A persistent program gives the gradients of its rows, and keeps partial sums over its rows for the parameters.
-`fusion.join_norm_gradients` calls the kernel.
+`fusion.join_norm_gradients` calls the kernel, and `Division.of` chooses programs, rows and warps of the launch.
 """
 
 from __future__ import annotations

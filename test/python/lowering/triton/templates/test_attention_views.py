@@ -32,9 +32,11 @@ WHOLE = pipeline_between(None, "triton")
 
 
 def elements_of(view, array):
-    """The elements of an array that a view has."""
-    flat, bytes_ = np.ascontiguousarray(array).reshape(-1), array.dtype.itemsize
-    return np.lib.stride_tricks.as_strided(flat[view.first :], view.shape, [n * bytes_ for n in view.strides])
+    """The elements of an array that a view has, by positions: NumPy's `as_strided` takes no floats of 8 bits."""
+    positions = np.arange(array.size)
+    strides = [n * positions.itemsize for n in view.strides]
+    at = np.lib.stride_tricks.as_strided(positions[view.first :], view.shape, strides)
+    return np.ascontiguousarray(array).reshape(-1)[at]
 
 
 @pytest.mark.parametrize(
