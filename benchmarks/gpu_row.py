@@ -21,7 +21,7 @@ EAGER, COMPILED, COPY, CUDNN, FLASH = "eager", "torch.compile", "copy", "cuDNN",
 @dataclass
 class Row:
     """The compared actions: our action and the actions of peers by column; `bytes` moved or `flops` done, and the
-    expected result.
+    tolerance of results.
 
     A whole `step` is timed by the clock.
     """

@@ -104,7 +104,7 @@ def weight_gradients_row(count: int, m: int, n: int, k: int) -> Row:
 
 
 def attention() -> Iterator[Callable[[], Row]]:
-    """Attention, with or without gradients."""
+    """Rows of attention, each shape without and with gradients."""
     shapes = [(1024, 64, True), (4096, 64, True), (4096, 64, False), (1024, 128, True), (4096, 128, True),
               (4096, 128, False), (16384, 128, True), (4096, 256, True), (4096, 256, False)]  # fmt: skip
     for size, head, causal in shapes:

@@ -70,7 +70,7 @@ class Sample:
         return [x for x in pytree.tree_leaves(self.call(*tensors)) if isinstance(x, torch.Tensor)]
 
     def values_and_gradients(self, function: Callable[..., list[torch.Tensor]]) -> tuple[list[torch.Tensor], int]:
-        """A function of tensors to results and gradients of the weighted sum of results; the number of gradients."""
+        """The results of `function`, with the gradients of the weighted sum of results; the number of gradients."""
         tensors = [x.detach().requires_grad_(x.requires_grad) for x in self.tensors]
         results = function(*tensors)
         inputs = [x for x in tensors if x.requires_grad]
