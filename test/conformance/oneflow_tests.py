@@ -4,7 +4,7 @@
 
 CHECKOUT is a folder with OneFlow's `python/`. The tests import OneFlow's harness from the checkout
 (`oneflow.test_utils`), which compares results and gradients with PyTorch; `oneflow_harness.py` provides the other
-modules. Each test module runs in a separate process on the CPU; each test has a time limit. The harness repeats a test
+modules. Each test module runs in a separate process on the CPU; each test has a time limit. The harness repeats tests
 on other random inputs; `--repeats` is the largest number of repeats. `--graphs` also compares with `nn.Graph`, as
 OneFlow does, which compiles a program for each call. The table has a row for each module: the numbers of tests that
 passed, failed and were skipped by OneFlow's marks; the reasons of failures follow, the most frequent first. The

@@ -81,7 +81,7 @@ class Noise:
 def run(function: ir.Operation, arrays: Sequence[np.ndarray], noise: Noise | None = None) -> list[np.ndarray]:
     """The results of a straight-line function of operators, by the references of the operators.
 
-    Arguments that are partial sums are split too, in the types of the arguments.
+    With `noise.absolute` arguments are perturbed too, since arguments may be partial sums.
     """
     block = function.regions[0].blocks[0]
     arrays = [noise.move(x) for x in arrays] if noise is not None and noise.absolute else arrays

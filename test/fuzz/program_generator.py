@@ -112,7 +112,7 @@ class Generator:
         return Program(self.inputs, tuple(self.steps), tuple(results), self.loose(), way).needed()
 
     def loose(self) -> dict[str, tuple[int, ...]]:
-        """The axes of inputs whose sizes are known at run time only; axes of size 1, which may broadcast, are static."""
+        """The axes of inputs with sizes known at run time only; axes of size 1, which may broadcast, are static."""
         if self.static or self.draw.random() < 0.6:
             return {}
         return {

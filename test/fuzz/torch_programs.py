@@ -146,7 +146,7 @@ def execute(code: str | CodeType, library: ModuleType, names: Names) -> Names:
 
 
 def order_memory(names: Names) -> None:
-    """Makes tensors that are no views contiguous.
+    """Makes tensors contiguous that share memory with no other tensor.
 
     PyTorch gives the result of an element-wise function the strides of its operand, and `contiguous` then copies
     the result; in this package, as in OneFlow, results are contiguous.
