@@ -1,9 +1,9 @@
-"""Operators on tables of embeddings in the memory of the host: rows of ids are read, and written back.
+"""Operators on embedding tables in host memory: rows of ids are read, and written back.
 
-The tables outlive a run (`dialect.embedding_tables`), so calls are neither removed nor merged, and keep their order.
-An operator that writes gives `count`, the number of its rows. `ops/one_embedding.py` has what a step does in between:
-distinct ids, sums of gradients, updates of rows. A program of several ranks has no such operators: a table belongs to
-one process.
+The tables outlive a run (`dialect.embedding_tables`), so calls are never removed, merged or reordered. An operator
+that writes has the result `count`, the number of written rows. `ops/one_embedding.py` has the other operators of a
+step: distinct ids, sums of gradients, updates of rows. A program of several ranks has no operators on tables, since a
+table belongs to one process.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _expect_unique(op: Call) -> int:
 
 
 def _used(num_unique_ids: Any, unique_ids: Any) -> int:
-    """How many of the distinct ids are no filling: all of them where `num_unique_ids` is larger, as in updates."""
+    """The number of distinct ids before the padding: all ids if `num_unique_ids` is larger, as in updates."""
     return min(max(int(num_unique_ids.reshape(())), 0), len(unique_ids))
 
 

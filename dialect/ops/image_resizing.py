@@ -1,4 +1,4 @@
-"""Images of a list in other sizes, on the host. Lists of images are those of `image_lists`."""
+"""Resizing of the images of a list, on the host; `image_lists` defines lists of images."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ define(
 def _kept_ratio(
     height: int, width: int, *, target_size: int, min_size: int, max_size: int, resize_longer: bool
 ) -> Any:
-    """The height and width of an image of which one side gets the target's size, halves rounded to even."""
+    """The height and width of an image with one side resized to the target size, halves rounded to even."""
     ratio = min(height, width) / max(height, width)
     if resize_longer:
         longer, shorter = target_size, round(target_size * ratio)
@@ -112,7 +112,7 @@ def _expect_target(op: Call, needs_most: bool) -> None:
 
 
 def _most(op: Call, of_image: Callable[..., Any]) -> tuple[int, int]:
-    """The most rows and columns of the results: those of all where the images have one size."""
+    """The largest numbers of rows and columns of the results, exact if all images have one size."""
     _, height, width, _ = op.in_.shape
     if op.in_size is None:
         try:

@@ -1,8 +1,8 @@
-"""Rows of tables of embeddings: distinct ids, their rows for each id, gradients by row, and updates of rows.
+"""Rows of embedding tables: distinct ids, rows for each id, gradients by row, and updates of rows.
 
 The tables are outside of the program. A program receives the rows of distinct ids and returns new rows. A row has
-`line_size` numbers: `embedding_size` of the embedding, then the states of its optimizer. Ids are not exchanged
-between ranks: every rank has the rows of all ids. Updates do not change the rows after those of distinct ids.
+`line_size` numbers: `embedding_size` of the embedding, then the states of the optimizer. Ids are not exchanged
+between ranks: every rank has the rows of all ids. Updates do not change the padding after the rows of distinct ids.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ def _check_ids(op: Call) -> None:
 
 
 def _distinct(ops: Builder, op: Call, ids: Value, tables: Value | None) -> tuple[Value, Value, Value, Value]:
-    """Distinct ids without the padding, followed by zeros; the table of each; the index of each id among the distinct
-    ids; their number.
+    """Distinct ids without the padding, followed by zeros; the table of each distinct id; the index of each id among
+    the distinct ids; the number of distinct ids.
     """
     size = math.prod(n or 0 for n in ids.shape)
     flat, numbers = ops.reshape(ids, shape=[size]), _number(ops, size)
@@ -119,7 +119,7 @@ def _numpy_shuffle(ids: Any, table_ids: Any, **attrs: Any) -> tuple[Any, ...]:
 
 
 def _id_signatures(op: Call) -> list[SbpSignature]:
-    """Ids are compared with all others; the tables of distinct ids are taken from those of all ids."""
+    """Compares each id with all other ids; the tables of distinct ids are gathered from the tables of all ids."""
     tables = op.inputs.get("values", op.inputs.get("table_ids"))
     named = op.record.signature.outputs
     outs = tuple(P if arg.name in ("unique_values", "cur_rank_unique_table_ids") else B for arg in named)
@@ -184,7 +184,7 @@ def _read(ops: Builder, table: Value, indices: Value) -> Value:
 
 
 def _inside(ops: Builder, at: Value, size: int) -> Value:
-    """Which positions are those of rows."""
+    """A mask of the positions that are positions of rows."""
     first, behind = {"has_int_operand": True, "int_operand": 0}, {"has_int_operand": True, "int_operand": size}
     inside: Value = ops.broadcast_logical_and(
         ops.scalar_logical_greater_equal(at, **first), ops.scalar_logical_less(at, **behind)
@@ -199,7 +199,7 @@ def _numpy_read(table: Any, indices: Any) -> Any:
 
 
 def _sum_rows(ops: Builder, rows: Value, indices: Value, size: int) -> Value:
-    """The sums of rows of equal positions; those of padding are left out."""
+    """The sums of rows of equal positions; rows of padding are left out."""
     at = narrow(ops, indices, INT64)
     inside = _inside(ops, at, size)
     counted = ops.where(ops.call("expand_dims", inside, axis=1)[0], rows, ops.zero_like(rows))
@@ -243,7 +243,7 @@ def _numpy_embeddings(table: Any, matrix: Any, own: Any, at: Any, *, skip_last_g
 
 
 def _unread_last(op: Call, factors: Factors, unread: bool) -> list[SbpSignature]:
-    """The signatures of factors, for which the last operand may be partial sums where it is `unread`."""
+    """The signatures of factors; if the last operand is `unread`, the last operand may be partial sums."""
     found = [*factors.signatures([x.shape for x in op.operands]), all_broadcast(4, 1)]
     return [*found, *with_partial_shape_operands(found, [3])] if unread else found
 
@@ -370,7 +370,7 @@ def _check_update(states: tuple[str, ...]) -> Rule:
 
 
 def _arguments(update: str, op: Call, given: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-    """The operands and attributes of the update of a whole parameter; `given` replace those of the call."""
+    """The operands and attributes of the update of a whole parameter; `given` replaces values of the call."""
     signature = REGISTRY[update].signature
     taken = {n: x for n, x in op.inputs.items() if n != "scale_by_tensor"} | given
     return [taken.get(a.name) for a in signature.inputs], {
