@@ -164,7 +164,7 @@ def _fused_change(op: Call, src: str, dst: str, name: str) -> Change:
 _changing_layout(
     f"{_LOGICAL}fusion(in*, src_nd_sbp_str_list: list_string, dst_nd_sbp_str_list: list_string,"
     " nccl_type_list: list_string) -> out*",
-    "The tensors themselves; tensor i changes its layout as the operator that entry i of `nccl_type_list` names.\n\n"
+    "The identity; the layout of tensor i changes as in the operator that entry i of `nccl_type_list` names.\n\n"
     "A layout is written as one string, such as `P,S(0)` for two mesh axes.",
     _fusion,
 )

@@ -187,10 +187,10 @@ def _numpy_crop(x: Any, in_size: Any, offset: Any, **attrs: Any) -> Any:
 
 define(
     f"image_random_crop(in, in_size?, offset?, {CROPPED}) -> out, out_size",
-    doc="A random part of each image of a list, and the sizes of the parts.\n\n"
-    "A part has a share of the area of the image out of `random_area`, and a width over its height out of"
-    " `random_aspect_ratio`.\nSizes that do not fit are drawn again up to `num_attempts` times. The seed counts with"
-    " `has_seed` and without.",
+    doc="A random crop of each image of a list, and the sizes of the crops.\n\n"
+    "The fraction of the image's area is drawn from `random_area`, the ratio of width to height from"
+    " `random_aspect_ratio`.\nSizes that do not fit are drawn again up to `num_attempts` times. The seed is used with"
+    " and without `has_seed`.",
     types=_crop_types, sbp=lambda op: image_factors(op, "n _", channels="c").linear_in(op, "in"), local=local_begin,
     grad=INTEGERS, reference=_numpy_crop, kernel=numpy_kernel(_numpy_crop), traits=RANDOM,
 )  # fmt: skip

@@ -133,15 +133,15 @@ SHUFFLED = (
 )  # fmt: skip
 composite(
     f"unique_key_value_pair(keys, values?, {IDS}) -> num_unique, unique_keys, unique_values, inverse_indices",
-    "The number of distinct keys; the keys in ascending order, followed by zeros; a value of each; the index of each"
-    " key.\n\nThe default of `values` is the columns of the keys. `padding_idx` is no key if `has_padding_idx`; its"
-    " position is -1.",
+    "The number of distinct keys; the distinct keys in ascending order, followed by zeros; a value of each distinct"
+    " key; the index of each key.\n\nThe default of `values` is the columns of the keys. With `has_padding_idx`"
+    " `padding_idx` is not a key and has the index -1.",
     write=_write_unique, reference=_numpy_pairs, check=_check_ids, sbp=_id_signatures,
     grad=no_grad("the results are integers"),
 )  # fmt: skip
 composite(
     f"id_shuffle(ids, table_ids?, {IDS}) -> {', '.join(SHUFFLED)}",
-    "`unique_key_value_pair` of ids and their tables. All ids belong to this rank, in the order of both inverses.\n\n"
+    "`unique_key_value_pair` of ids and tables. All ids belong to this rank, in the order of both inverses.\n\n"
     "The position of padding is the largest number of u32.",
     write=_write_shuffle, reference=_numpy_shuffle, check=_check_ids, sbp=_id_signatures,
     grad=no_grad("the results are integers"),
@@ -222,7 +222,7 @@ def _gather_factors(op: Call) -> Factors:
 
 composite(
     f"one_embedding_gather(in, indices, embedding_size: int64 = 0, {NAME}) -> out",
-    "The rows of `in` at `indices`; zeros for padding, whose index is no row.",
+    "The rows of `in` at `indices`; zeros for padding, whose index is out of range.",
     write=lambda ops, op: _read(ops, op.in_, op.indices), check=_check_rows, sbp=_gather_factors,
     reference=lambda x, indices, **_: _numpy_read(x, indices),
 )  # fmt: skip
@@ -301,8 +301,8 @@ composite(
     "embedding_shuffle(cur_rank_embeddings, num_unique_matrix, cur_rank_inverse_indices,"
     " inverse_unique_partition_indices, embedding_size: int64 = 0, skip_last_gather: bool = False,"
     f" is_train: bool = False, {NAME}) -> embeddings",
-    "The rows of the ids that `id_shuffle` was given, from those of the distinct ids; zeros for padding.\n\n"
-    "With `skip_last_gather` those of the distinct ids.",
+    "The rows of the operand `ids` of `id_shuffle`, from the rows of distinct ids; zeros for padding.\n\n"
+    "With `skip_last_gather` the rows of distinct ids.",
     write=_write_embeddings, reference=_numpy_embeddings, check=_check_rows, sbp=_embedding_signatures,
     shapes_of=("num_unique_matrix",),
 )  # fmt: skip
@@ -310,8 +310,8 @@ composite(
     "embedding_gradient_shuffle(embedding_grad, num_unique_matrix, cur_rank_inverse_indices,"
     " inverse_unique_partition_indices, embedding_size: int64 = 0, only_zero_valid_grad: bool = False,"
     f" skip_first_scatter: bool = False, {NAME}) -> cur_rank_unique_embedding_grad",
-    "The sums of the gradients of equal ids, a row for each distinct id, zeros behind.\n\n"
-    "With `skip_first_scatter` the gradients are those of distinct ids already.",
+    "The sums of the gradients of equal ids, a row for each distinct id, followed by zeros.\n\n"
+    "With `skip_first_scatter` the operand has the gradients of distinct ids.",
     write=_write_gradients, reference=_numpy_gradients, check=_check_gradients,
     sbp=_gradient_signatures,
 )  # fmt: skip
