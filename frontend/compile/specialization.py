@@ -231,8 +231,7 @@ class Specialization:
 
     @property
     def _host_replay(self) -> runtime.FastPath | None:
-        """The executable's fast path; None if the program updates one of several captured tensors that share memory.
-        """
+        """The executable's fast path; None if the program updates one of several tensors that share memory."""
         shared = self._updates and self.traced.guards.aliases.has_shared_memory
         return None if shared else self.executable.fast_path
 
@@ -254,8 +253,8 @@ class Specialization:
         """Returns the results of the function, and writes updated tensors; `arrays` are the arrays of `arguments`.
 
         Raises:
-            CallError: a tensor, which the error names, is on another device; or a captured tensor that the function
-updates is also an argument.
+            CallError: a tensor, which the error names, is on another device; or a captured tensor that the
+                function updates is also an argument.
             RuntimeError: an argument is updated while a gradient flows to it.
         """
         effects = self.traced.effects

@@ -90,7 +90,7 @@ def check_differences(
     grads: Sequence[np.ndarray],
 ) -> None:
     """Compares the gradient with the slope along a random direction, if the slope is the same on both sides of the
-point and at half the step.
+    point and at half the step.
 
     Raises:
         AssertionError: the slope by the gradient differs.
@@ -118,7 +118,7 @@ point and at half the step.
 def check_ranks(program: Program, module: ir.Module) -> None:
     """Checks that all ranks together have the results of one device for any layouts, if all values are finite.
 
-Operators of boxing state the layouts on a separate mesh.
+    Operators of boxing state the layouts on a separate mesh.
     """
     if any("boxing" in REGISTRY[step.op].traits for step in program.steps):
         return
