@@ -2,8 +2,8 @@
 
     python benchmarks/compile_scaling.py [--print] [--sizes 1000,30000] [--programs layers,chain] [--ways CPU,GPU]
 
-Times are the processor's (`time.process_time`), so that other programs of the machine matter little. The part of
-results.md about growth is replaced; others stay.
+Times are processor time (`time.process_time`), which other programs of the machine hardly change. Only the section
+of results.md about growth is replaced.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ HEADING = "## Growth"
 SIZES = (1_000, 3_000, 10_000, 30_000)
 #: The operators of a first run, which imports modules and fills tables.
 WARM_UP = 100
-#: A pass grows with the program where the largest takes at most so many times what the smallest takes per operator.
+#: A pass is linear if the time per operator of the largest program is at most this multiple of that of the smallest.
 MOST_GROWTH = 2.0
 TENSOR = "tensor<64x64xf32>"
 
@@ -59,7 +59,7 @@ def chain(operators: int) -> Iterator[str]:
 
 
 def fan(operators: int) -> Iterator[str]:
-    """Operators that all read one tensor, and a sum of what they give."""
+    """Operators that all read one tensor, and the sum of the results."""
     x = "%x"
     for n in range(0, operators, 2):
         yield f"%{n} = {call('matmul', '%x', '%w' if n % 4 else '%b')}"
@@ -71,7 +71,7 @@ PROGRAMS = {"layers": layers, "chain": chain, "fan": fan}
 
 
 def text_of(name: str, operators: int, mesh: bool = False) -> str:
-    """A program as text; `mesh` says that it is of four ranks."""
+    """A program as text; with `mesh` the program has four ranks."""
     body = list(PROGRAMS[name](operators))
     last = body[-1].partition(" ")[0]
     arguments = ", ".join(
@@ -84,7 +84,7 @@ def text_of(name: str, operators: int, mesh: bool = False) -> str:
 
 
 def ways() -> dict[str, tuple[str, ...]]:
-    """The passes that are measured, one after the other, by what they are for."""
+    """The measured passes in order, by the task of the passes."""
     cpu, gpu = (tuple(_to(stage)) for stage in ("llvm", "triton"))
     sbp = ("oneflow-infer-types", "oneflow-infer-sbp", "oneflow-insert-boxing", "oneflow-join-boxing")
     return {
@@ -135,7 +135,7 @@ def table(program: str, way: str, passes: Sequence[str], sizes: Sequence[int]) -
 
 
 def report(lines: Sequence[str]) -> str:
-    """results.md with this part in it."""
+    """The text of results.md with the section of this benchmark."""
     old = RESULTS.read_text() if RESULTS.exists() else ""
     part = re.compile(rf"^{HEADING}\n.*?(?=^## |\Z)", re.MULTILINE | re.DOTALL)
     head = f"By `python benchmarks/compile_scaling.py` on: {machine()}; microseconds of the processor per operator:"

@@ -1,4 +1,4 @@
-"""The kernels that `foundation.py` compares with NumPy and SciPy: name, our function, theirs, arguments."""
+"""The kernels that `foundation.py` compares with NumPy and SciPy: name, our function, the reference, arguments."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def element_wise() -> list[Row]:
 
 
 def of_f64() -> list[Row]:
-    """Functions of f64, and what is made of them; x and y of 1024 x 1024."""
+    """Functions of f64 and compositions of such functions; x and y are 1024 x 1024."""
     x, y = (f32(1024, 1024).astype(np.float64) for _ in range(2))
     positive, inside = np.abs(x) + 0.1, np.clip(x, -0.99, 0.99)
     rows: list[tuple[str, Callable[..., Any], list[Array]]] = [

@@ -1,11 +1,11 @@
-"""Measures a selection of CPU kernels on the instructions of one level of processors, and notes them in results.md.
+"""Measures a selection of CPU kernels with the instruction set of one x86-64 level; writes a section of results.md.
 
     python benchmarks/cpu_level.py [--print] [--level x86-64-v3]
 
-NumPy and PyTorch are held to the same instructions, and all three to one thread. They are called in turn; medians of
-processor time are compared, which other programs of a shared machine disturb less than time (above 1: faster than the
-other). The noise of a row is the interquartile range of our calls, relative to their median. Without PyTorch its
-columns are empty.
+NumPy and PyTorch are limited to the same instructions, and all three libraries to one thread. The libraries are
+called in turn, and medians of processor time are compared, since other programs of a shared machine disturb processor
+time less than elapsed time (above 1: faster than the other library). The noise of a row is the interquartile range of
+our calls, relative to the median. Without PyTorch the columns of PyTorch are empty.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from results_page import with_part
 import oneflow as flow
 
 ROUNDS = 21
-#: By level, what holds OpenBLAS, oneDNN, PyTorch and MKL to its instructions.
+#: The environment variables, by level, that limit OpenBLAS, oneDNN, PyTorch and MKL to the level's instructions.
 PEERS = {
     "x86-64-v3": {
         "OPENBLAS_CORETYPE": "Haswell", "ONEDNN_MAX_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2",
@@ -39,7 +39,7 @@ PEERS = {
         "OPENBLAS_CORETYPE": "SkylakeX", "ONEDNN_MAX_CPU_ISA": "AVX512_CORE", "ATEN_CPU_CAPABILITY": "avx512",
     },
 }  # fmt: skip
-#: What gives everyone one thread.
+#: The environment variables that limit each library to one thread.
 ONE_THREAD = dict.fromkeys(("ONEFLOW_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), "1")
 #: Features by NumPy's names that no processor below x86-64-v4 has.
 NEWER = re.compile(r"X86_V4|AVX512\w*")
@@ -127,7 +127,7 @@ def _heading(level: str) -> str:
 
 
 def main() -> None:
-    """Writes or prints the table; measures in a process of its own, which has the settings from its start."""
+    """Writes or prints the table; a separate process measures, since libraries read the settings at start-up."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--print", action="store_true", help="print instead of writing results.md")
     parser.add_argument("--level", choices=PEERS, default="x86-64-v3")

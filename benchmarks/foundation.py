@@ -37,7 +37,7 @@ ROOT = Path(__file__).parents[1]
 RESULTS = Path(__file__).with_name("results.md")
 
 
-#: Programs that print how long it takes to compile something.
+#: Programs that print the time of a compilation.
 DIGITS = """
 import time
 from oneflow.dialect import oneflow as dialect, ops
@@ -65,7 +65,7 @@ print(time.perf_counter() - begin)
 
 
 def machine() -> str:
-    """The processor, its count of cores, and versions."""
+    """The processor, the number of cores, and versions."""
     lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
     model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown")
     cores = len(os.sched_getaffinity(0))
@@ -164,7 +164,7 @@ def kernel_rows() -> list[tuple[str, str, str]]:
 
 
 def check(name: str, got: np.ndarray, want: np.ndarray) -> None:
-    """A benchmark of a wrong result is none.
+    """Checks a result before the function is timed.
 
     Raises:
         AssertionError: the results differ.

@@ -2,10 +2,10 @@
 
     python benchmarks/gpu.py [--groups rows,matmul,..] [--rounds N] [--no-compile] [--output FILE]
 
-Each row is this package against PyTorch's eager mode (which for products and convolutions is the vendor's library),
-torch.compile, and a copy of the same bytes, or for attention against two libraries, on the same card in the same run:
-all are called in turn, and medians are reported. Kernels are timed by events with a cold L2 cache; whole steps by the
-clock, at least 20 ms of them in a row.
+Each row compares this package with PyTorch's eager mode (for products and convolutions the vendor's library),
+torch.compile, and a copy of the same bytes, or for attention with two libraries, on the same card in the same run.
+Participants are called in turn, and medians are reported. Kernels are timed by CUDA events with a cold L2 cache,
+whole steps by the clock, at least 20 ms of consecutive steps.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from oneflow.runtime.cuda import executable
 
 #: Cycles that the device waits for the host to prepare a call, about two milliseconds.
 HEAD_START = 4_000_000
-#: The fewest calls in a row that are timed by the clock, and the seconds that they take at least: the host is slower
-#: at first, after other work.
+#: The least number of consecutive calls that are timed by the clock, and the least total of seconds: the first calls
+#: after other work are slower on the host.
 CALLS, SECONDS = 20, 0.02
 RESULTS = Path(__file__).with_name("results_gpu.md")
 
@@ -53,8 +53,8 @@ class Harness:
         self.stream = torch.cuda.ExternalStream(int(flow.cuda.current_stream().handle))
 
     def microseconds(self, action: Action, ours: bool) -> float:
-        """One call by events, after the cache was filled with other data; the device waits before that, so that it
-        does not wait for the host later.
+        """The time of one call by CUDA events, after the cache is filled with other data. The device waits first, so
+        that the launch is queued before the device is ready, and the time of the host is not measured.
         """
         stream = self.stream if ours else torch.cuda.current_stream()
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
@@ -68,7 +68,7 @@ class Harness:
         return begin.elapsed_time(end) * 1e3
 
     def per_step(self, action: Action) -> float:
-        """The mean of calls in a row by the clock, enough of them to last."""
+        """The mean time by the clock of consecutive calls, enough calls for the least total time."""
         count = CALLS
         while (took := in_a_row(action, count)) < SECONDS:
             count *= 4
@@ -133,7 +133,7 @@ def compile_seconds() -> list[str]:
 
 
 def first_call() -> None:
-    """Prints how long the first call takes, and its parts: the rest is tracing and the first run."""
+    """Prints the time of the first call and of the compilation stages; the rest is tracing and the first run."""
     model = models.gpt2(flow).to(flow.bfloat16).to("cuda")
     step = flow.compile(step_of(functools.partial(next_token, flow, model), adamw(flow, model)))
     tensors = [flow.from_numpy(a) for a in tokens(8)]
@@ -149,7 +149,7 @@ def first_call() -> None:
 
 
 def timed(name: str, function: Any, spent: dict[str, float]) -> Any:
-    """A function that adds the seconds of its calls up."""
+    """Wraps a function so that the seconds of all calls are summed."""
 
     def run(*arguments: Any, **named: Any) -> Any:
         begin = time.perf_counter()

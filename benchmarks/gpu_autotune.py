@@ -1,10 +1,11 @@
-"""Measures what the model that chooses kernels loses against `autotune=True` on a CUDA device.
+"""Measures the loss of the cost model that chooses kernels against `autotune=True` on a CUDA device.
 
     python benchmarks/gpu_autotune.py [--cases product,softmax,..] [--rounds N]
 
-Each kernel is compiled as the model chooses it and as the fastest of several ways that the device times; both are
-called in turn on the same arrays with a cold L2 cache, and medians are reported. All ways are compiled side by side
-before anything is timed. Pointwise kernels and transposes have one way: their rows show how much times vary.
+Each kernel is compiled in the configuration that the cost model chooses, and in the fastest of several candidates
+timed on the device. Both kernels are called in turn on the same arrays with a cold L2 cache; medians are reported.
+All candidates are compiled in parallel before any is timed. Pointwise kernels and transposes have one candidate: the
+rows of such kernels show the variance of times.
 """
 
 from __future__ import annotations
@@ -36,14 +37,15 @@ from oneflow.runtime.cuda.compiler import CompileError
 from oneflow.runtime.cuda.kernel_cache import compile_kernel
 from oneflow.runtime.executable import ProgramSource
 
-#: Of `gpu_rows.PRODUCTS` those whose shapes differ most: squares, tall and wide ones, deep ones, few rows, odd sizes.
+#: The entries of `gpu_rows.PRODUCTS` whose shapes differ most: square, tall, wide and deep products, few rows, odd
+#: sizes.
 PRODUCTS = [
     (512, 512, 512, "nn"), (1024, 1024, 1024, "nn"), (3000, 3000, 3000, "nn"), (4096, 4096, 4096, "nn"),
     (4096, 4096, 4096, "tn"), (8192, 1024, 1024, "nn"), (8192, 768, 768, "nt"), (8192, 3072, 768, "nt"),
     (8192, 768, 3072, "nt"), (768, 768, 8192, "tn"), (1024, 768, 3072, "nt"), (16, 4096, 4096, "nt"),
     (256, 256, 16384, "nn"), (1000, 777, 1001, "nn"),
 ]  # fmt: skip
-#: Elements of what is computed along rows, and the lengths of these.
+#: The number of elements of row-wise kernels, and the row lengths.
 ELEMENTS, LENGTHS = 1 << 26, (256, 1024, 8192, 32768)
 
 
@@ -56,7 +58,7 @@ class Case:
     shapes: Sequence[tuple[int, ...]]
 
     def ways(self, arch: str) -> list[Source]:
-        """Every source that is compiled for it: what the model chooses, and the others."""
+        """Every source that is compiled for a case: the choice of the cost model, and the other candidates."""
         specs = (flow.TensorSpec(shape, flow.bfloat16) for shape in self.shapes)
         module = flow.trace(self.function, *specs)
         module.operation.attributes[AUTOTUNE] = ir.StringAttr.get("true", module.context)
@@ -83,7 +85,7 @@ def cases() -> Iterator[Case]:
 
 
 def prepare(wanted: Sequence[Case], arch: str) -> int:
-    """Compiles every way of all cases, side by side, to the disk; gives their number."""
+    """Compiles every candidate of all cases in parallel into the disk cache; returns the number of candidates."""
     configurations = [way for case in wanted for way in case.ways(arch)]
     with CompileWorkers(arch) as helpers:
         helpers.start(OPERATIONS_PER_WORKER * native.num_threads())
@@ -99,7 +101,7 @@ def prepare(wanted: Sequence[Case], arch: str) -> int:
 
 @dataclass(frozen=True)
 class Measured:
-    """The microseconds of what the model chooses, and of what the device found fastest; how many kernels differ."""
+    """Microseconds of the cost model's choice and of the fastest candidate; the number of kernels that differ."""
 
     chosen: float
     tuned: float
@@ -112,10 +114,10 @@ class Measured:
 
 
 def measure(case: Case, harness: Any) -> Measured:
-    """Both programs of a case, called in turn.
+    """The times of both programs of a case, called in turn.
 
     Raises:
-        AssertionError: their results differ.
+        AssertionError: the results of the two programs differ.
     """
     tensors = [flow.from_numpy(normal(*shape, dtype="bf16")) for shape in case.shapes]
     functions = [flow.compile(case.function, device="cuda", autotune=tuned) for tuned in (False, True)]
@@ -129,7 +131,7 @@ def measure(case: Case, harness: Any) -> Measured:
 
 
 def report(wanted: Sequence[Case], harness: Any) -> Iterator[str]:
-    """The lines of the table, and what they come to."""
+    """The lines of the table, and the summary."""
     yield "| bf16 | by the model | autotuned | ratio | other kernels |\n| --- | --- | --- | --- | --- |"
     ratios: dict[str, float] = {}
     for case in wanted:

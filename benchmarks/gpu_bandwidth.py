@@ -1,4 +1,4 @@
-"""Rows of `benchmarks/gpu.py` for what takes as long as its bytes take to move, as a copy of so many does."""
+"""Rows of `benchmarks/gpu.py` for kernels that are bound by memory bandwidth, as a copy of the same bytes is."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import oneflow as flow
 #: Bytes of an element.
 WIDTHS = {"f32": 4, "bf16": 2}
 
-#: Functions along rows of a length, by library, and how many vectors of that length they take besides.
+#: Row-wise functions by library, and the number of further operands, vectors of the row length.
 ALONG_ROWS: dict[str, tuple[Callable[[Any, int], Callable[..., Any]], int]] = {
     "softmax": (lambda lib, size: lambda x: lib.softmax(x, -1), 0),
     "layer_norm": (lambda lib, size: lambda x, w, b: lib.nn.functional.layer_norm(x, (size,), w, b), 2),
@@ -30,7 +30,7 @@ def rows() -> Iterator[Callable[[], Row]]:
 
 
 def along_rows(name: str, size: int, dtype: str, gradient: bool) -> Row:
-    """A function along rows of 64 Mi elements, or its gradients by all inputs, which count what that pass moves."""
+    """A row-wise function of 64 Mi elements, or the gradients by all inputs; bytes are those of the measured pass."""
     make, vectors = ALONG_ROWS[name]
     count = (1 << 26) // size
     arrays = [normal(count, size, dtype=dtype), *(normal(size, dtype=dtype) for _ in range(vectors))]
@@ -86,7 +86,7 @@ def pointwise() -> Iterator[Callable[[], Row]]:
 
 
 def adamw_row(dtype: str) -> Row:
-    """A step of AdamW over all parameters of GPT-2, PyTorch's by its fused kernel."""
+    """A step of AdamW over all parameters of GPT-2; PyTorch runs its fused kernel."""
     weights = [p.detach().to(DTYPES[dtype]) for p in models.gpt2(torch).cuda().parameters()]
     gradients = [torch.randn_like(p) for p in weights]
 

@@ -88,7 +88,7 @@ def _product(m: int, n: int, k: int, form: str, dtype: str) -> Row:
 
 
 def _tf32_product(m: int, n: int, k: int, form: str) -> Row:
-    """The precision of a program is that of its first call; PyTorch's is that of each call."""
+    """A program keeps the precision setting of the first call; PyTorch reads the setting at each call."""
     flow.cuda.set_matmul_precision("tf32")
     try:
         row = _product(m, n, k, form, "f32")

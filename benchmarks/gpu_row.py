@@ -1,4 +1,4 @@
-"""A row of `benchmarks/gpu.py`: what is compared, and the check that all give the same result."""
+"""A row of `benchmarks/gpu.py`: the compared actions, and the check that all actions have the same result."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ EAGER, COMPILED, COPY, CUDNN, FLASH = "eager", "torch.compile", "copy", "cuDNN",
 
 @dataclass
 class Row:
-    """What is compared: our action and those of peers, by their column; `bytes` moved or `flops` done, and what is
-    expected of the result.
+    """The compared actions: our action and the actions of peers by column; `bytes` moved or `flops` done, and the
+    tolerance of results.
 
     A whole `step` is timed by the clock.
     """
@@ -37,8 +37,8 @@ class Row:
 
 def both(name: str, function: Callable[[Any], Callable[..., Any]], arrays: Sequence[torch.Tensor], leaves: int = 0,
          **facts: Any) -> Row:  # fmt: skip
-    """A function written for either library, or its gradients by the first `leaves` arguments, weighted by the last
-    one, on the same arrays; both results are compared.
+    """A row for a function written for either library, or for the gradients by the first `leaves` arguments,
+    weighted by the last argument. Both libraries get the same arrays, and the results are compared.
     """
     mine, theirs = function(flow), function(torch)
     fast = compiled(theirs)
@@ -54,7 +54,7 @@ def both(name: str, function: Callable[[Any], Callable[..., Any]], arrays: Seque
 
 
 def compiled(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
-    """By torch.compile for the shapes of this row, whatever rows before had the same code."""
+    """Compiles a function by torch.compile for the shapes of this row, without programs of earlier rows."""
     torch.compiler.reset()
     return torch.compile(function, dynamic=False, **options)
 
@@ -74,7 +74,7 @@ def listed(value: Any) -> list[Any]:
 
 
 def gradients(lib: Any, function: Callable[..., Any], count: int) -> Callable[..., Any]:
-    """The gradients of `function(*arrays)` by its first `count` arguments, weighted by the last one."""
+    """The gradients of `function(*arrays)` by the first `count` arguments, weighted by the last argument."""
 
     def ours(*arrays: Any) -> Any:
         *inputs, weight = arrays

@@ -1,6 +1,6 @@
-"""What `benchmarks/gpu.py` measures: the rows of its tables, in groups; products, attention and whole steps are here.
+"""The rows of the tables of `benchmarks/gpu.py`, in groups. This module has products, attention and whole steps.
 
-A row is made when it is measured, so that one that fails leaves the others alone.
+A row is made when the row is measured, so that a row that fails does not affect other rows.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def matmul() -> Iterator[Callable[[], Row]]:
 
 
 def gelu_row() -> Row:
-    """A product with bias and GELU, the library's with both in its epilogue."""
+    """A product with bias and GELU; the library fuses both into the epilogue."""
 
     def function(lib: Any) -> Callable[..., Any]:
         fused = lambda a, b, c: torch._addmm_activation(c, a, b.t(), use_gelu=True)  # noqa: E731
@@ -60,7 +60,7 @@ def gelu_row() -> Row:
 
 
 def residual_row() -> Row:
-    """A product and a residual; the library's call adds it too."""
+    """A product and a residual; the library's call also adds the residual."""
     arrays = [normal(*shape, dtype="bf16") for shape in ((8192, 3072), (768, 3072), (8192, 768))]
 
     def function(lib: Any) -> Callable[..., Any]:
@@ -72,7 +72,7 @@ def residual_row() -> Row:
 
 
 def multiply(form: str) -> Callable[[Any, Any], Any]:
-    """The product of operands as they are stored."""
+    """The product of operands in the stored layout, without transposition."""
 
     def stored(a: Any, how: str) -> Any:
         return a.transpose(0, 1) if how == "t" else a
@@ -81,7 +81,7 @@ def multiply(form: str) -> Callable[[Any, Any], Any]:
 
 
 def product_row(m: int, n: int, k: int, form: str, dtype: str) -> Row:
-    """One product, of operands as they are stored."""
+    """One product, of operands in the stored layout."""
     left = normal(*((k, m) if form[0] == "t" else (m, k)), dtype=dtype)
     right = normal(*((n, k) if form[1] == "t" else (k, n)), dtype=dtype)
     name = f"matmul {m} x {n} x {k} {form} {dtype}"
@@ -104,7 +104,7 @@ def weight_gradients_row(count: int, m: int, n: int, k: int) -> Row:
 
 
 def attention() -> Iterator[Callable[[], Row]]:
-    """Attention, and with it its gradients."""
+    """Rows of attention, each shape without and with gradients."""
     shapes = [(1024, 64, True), (4096, 64, True), (4096, 64, False), (1024, 128, True), (4096, 128, True),
               (4096, 128, False), (16384, 128, True), (4096, 256, True), (4096, 256, False)]  # fmt: skip
     for size, head, causal in shapes:
@@ -140,7 +140,7 @@ def by(library: SDPBackend, action: Action) -> Action:
 
 def step_row(name: str, make: Callable[[Any], Any], loss: Callable[..., Any], arrays: Sequence[torch.Tensor],
              dtype: str, optimizer: Callable[[Any, Any], Any] | None, mode: str) -> Row:  # fmt: skip
-    """A model's step of training, or its forward pass where there is no optimizer."""
+    """A training step of a model, or the forward pass if there is no optimizer."""
     torch.manual_seed(0)
     theirs = make(torch).cuda().to(DTYPES[dtype])
     mine = make(flow)
@@ -211,7 +211,7 @@ def adamw(lib: Any, model: Any) -> Any:
 
 
 def tokens(batch: int, size: int = 1024) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Tokens, their places, and the tokens that follow."""
+    """Tokens, positions of the tokens, and the following tokens."""
     ids, labels = (torch.randint(0, 50257, (batch, size), device="cuda") for _ in range(2))
     return ids, torch.arange(size, device="cuda").expand(batch, size).contiguous(), labels
 
@@ -237,7 +237,7 @@ def images() -> Iterator[Callable[[], Row]]:
 
 
 def launches() -> Iterator[Callable[[], Row]]:
-    """What a launch costs: 64 small kernels, one by one and as a graph."""
+    """The cost of a launch: 64 small kernels, launched one by one and as a CUDA graph."""
     for graphs in ("0", "1"):
         yield lambda g=graphs: launch_row(g)
 
@@ -260,7 +260,7 @@ def launch_row(graphs: str) -> Row:
     return row
 
 
-#: Columns of peers of a group's table, where they are others than `PEERS`.
+#: Columns of peers of a group's table, if the peers of the group are not `PEERS`.
 COLUMNS = {"attention": (CUDNN, FLASH)}
 PEERS = (EAGER, COMPILED, COPY)
 

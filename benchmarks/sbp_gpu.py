@@ -2,9 +2,9 @@
 
     python benchmarks/sbp_gpu.py [--groups reduce,mlp,gpt] [--limit SECONDS] [--output FILE]
 
-Every group is a job of two ranks, which the script starts itself. Participants are called in turn in the same
-processes, and medians are reported: while one GPU is measured, the other runs the same program independently. With
-`--host` devices and NCCL are made of host memory and sizes are tiny, to try the script where there are no GPUs.
+Every group is a job of two ranks, which the script starts. Participants are called in turn in the same processes, and
+medians are reported: while one GPU is measured, the other runs the same program independently. With `--host` devices
+and NCCL are simulated in host memory and sizes are tiny, to test the script without GPUs.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Action = Callable[[], Any]
 
 @dataclass(frozen=True)
 class Sizes:
-    """What is measured: bytes of all-reduces, batches of each rank, the model, calls in a row and how often."""
+    """The measured sizes: bytes of all-reduces, batches of each rank, the model, consecutive calls and repeats."""
 
     bytes: tuple[int, ...] = (1 << 16, 1 << 20, 1 << 24, 1 << 28)
     rows: int = 8192
@@ -55,7 +55,7 @@ TINY = Sizes((1 << 8,), 4, 2, 4, 1, 1)
 
 @dataclass(frozen=True)
 class Rank:
-    """This rank of the job, and its GPU."""
+    """This rank of the job, and the GPU of the rank."""
 
     sizes: Sizes
 
@@ -75,7 +75,7 @@ class Rank:
         return nccl.gpus(self.world).device
 
     def block(self, action: Action) -> float:
-        """The seconds of a call, many in a row, which all ranks begin together; the slowest rank's."""
+        """The seconds of a call on the slowest rank, from many consecutive calls that all ranks begin together."""
         flow.cuda.synchronize(self.gpu.number)
         self.world.comm.Barrier()
         start = time.perf_counter()
@@ -211,7 +211,7 @@ def run_rank(group: str, host: bool) -> None:
 
 
 def run_group(group: str, host: bool, seconds: float) -> tuple[str, bool]:
-    """What a group says, measured by a job of its own, and whether it ended well and in time."""
+    """The output of a group, which a separate job measures, and whether the job succeeded in time."""
     line = [*launcher(), "-n", str(RANKS), sys.executable, __file__, "--rank", group, *(["--host"] if host else [])]
     # Multicast over NVLink needs privileges that many containers lack.
     known = {"NCCL_NVLS_ENABLE": "0", **os.environ}

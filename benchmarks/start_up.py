@@ -1,9 +1,9 @@
-"""Measures processes that start, and notes them in results.md: what commands and scripts add to their imports.
+"""Measures the start-up of processes: the time of commands and scripts beyond imports; writes to results.md.
 
     python benchmarks/start_up.py [--print] [--quick]
 
-Processor time of whole processes, user and system, the least of several runs: the load of the machine changes it
-little. Python's compiled files and the cache of programs are warm.
+Times are processor time of whole processes, user and system, the least of several runs, which the load of the machine
+hardly changes. Python's compiled files and the cache of programs are warm.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ func.func @main(%x: tensor<4x8xf32>, %w: tensor<8x2xf32>) -> tensor<4x2xf32> {
   return %1 : tensor<4x2xf32>
 }
 """
-#: What each process runs, by its row of the table; the first is what the others are compared with.
+#: The command of each process by row of the table; the first row is the baseline.
 PROCESSES = {
     "NumPy and MLIR's bindings": "import numpy\nfrom oneflow.dialect._mlir import ir, func\n"
     "with ir.Context():\n    ir.Module.parse('module {}')",

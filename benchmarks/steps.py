@@ -7,7 +7,7 @@ from typing import Any
 
 
 def step_of(loss: Callable[..., Any], optimizer: Any) -> Callable[..., Any]:
-    """A step of training: the loss of its arguments, the backward pass, the update."""
+    """A training step: the loss of the arguments, the backward pass, the update."""
 
     def step(*arguments: Any) -> Any:
         value = loss(*arguments)

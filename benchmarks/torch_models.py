@@ -5,11 +5,11 @@
 For each model the columns are: `export`, the results of `flow.from_torch` at two batch sizes from one program;
 `train`, the loss and all gradients of a step of `torch.compile(backend="oneflow")` in training mode; `compile`, the
 results of `torch.compile` in evaluation mode, and whether the whole graph was compiled; `lengths`, how many graphs
-are compiled for five lengths of the sequence, or five batch sizes. Each model runs in a process of its own, so that a
-crash is a result like any other. It needs the extra `torch`; a model whose library is not installed is left out.
+are compiled for five lengths of the sequence, or five batch sizes. Each model runs in a separate process, so that a
+crash is reported as a result. The script needs the extra `torch`; models whose library is not installed are left out.
 
-Normalization over a batch of two amplifies rounding: gradients that differ are compared with those in float64, from
-which they may differ by twice what eager PyTorch's do.
+Normalization over a batch of two amplifies rounding: gradients that differ are compared with gradients in float64,
+and the error may be twice the error of eager PyTorch.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ TORCHVISION = {
     "vgg11": 64, "alexnet": 64, "mnasnet0_5": 64, "googlenet": 64, "swin_t": 64, "swin_v2_t": 64, "vit_b_16": 224,
     "maxvit_t": 224, "deeplabv3_mobilenet_v3_large": 64, "fcn_resnet50": 64, "lraspp_mobilenet_v3_large": 64,
 }  # fmt: skip
-#: Models of images that are in modules of their own.
+#: Image models with a separate module each.
 _OTHERS = {"deeplabv3_mobilenet_v3_large": "segmentation", "fcn_resnet50": "segmentation",
            "lraspp_mobilenet_v3_large": "segmentation"}  # fmt: skip
 _LANGUAGES = {
@@ -177,7 +177,7 @@ class Mlp(nn.Module):
         return self.layers(x)
 
 
-#: Models of this script, and their inputs.
+#: Models of this script, with inputs.
 OWN: dict[str, tuple[Callable[[], nn.Module], dict[str, Any]]] = {
     "mlp": (Mlp, {"x": ("floats", 8)}),
     "unet": (Unet, {"x": ("floats", 3, 16, 16)}),
@@ -198,7 +198,7 @@ def available() -> list[str]:
 
 
 def define_torchvision() -> Any:
-    """The operators that torchvision expects of its C++ library, which may be built for another PyTorch."""
+    """Defines the operators of torchvision's C++ library, which may be built for another version of PyTorch."""
     library = torch.library.Library("torchvision", "DEF")
     with contextlib.suppress(RuntimeError):
         for name in ("nms", "qnms"):
@@ -207,7 +207,7 @@ def define_torchvision() -> Any:
 
 
 def made(name: str) -> tuple[nn.Module, Callable[..., dict[str, torch.Tensor]]]:
-    """A model, and its inputs for a batch size."""
+    """A model, and the inputs of the model for a batch size."""
     torch.manual_seed(0)
     if name in OWN:
         make, inputs = OWN[name]
@@ -251,7 +251,7 @@ def _of_torchvision(name: str) -> Any:
 
 
 def _drawn(inputs: Mapping[str, Any], count: int, length: int | None = None) -> dict[str, torch.Tensor]:
-    """Random inputs of a batch of `count`; sequences of tokens have `length` where it is given."""
+    """Random inputs of a batch of `count`; sequences of tokens have the given `length`."""
     torch.manual_seed(count)
     make = {"tokens": lambda *s: torch.randint(2, 90, s), "floats": torch.randn}
     sized = {n: [k, length] if length and k == "tokens" else [k, *shape] for n, (k, *shape) in inputs.items()}
@@ -276,7 +276,7 @@ class Tensors(nn.Module):
 
 
 def _difference(wanted: list[torch.Tensor], results: list[torch.Tensor]) -> float:
-    """The largest difference, each relative to the largest element of its tensor."""
+    """The largest difference of all tensors, each relative to the largest element of the tensor."""
     pairs = zip(wanted, results, strict=True)
     return max(float((a - b).abs().max() / a.abs().max().clamp(min=1e-3)) for a, b in pairs if a.is_floating_point())
 
@@ -385,7 +385,7 @@ def run_here(name: str, steps: list[str]) -> dict[str, str]:
 
 
 def run_apart(name: str, steps: list[str]) -> dict[str, str]:
-    """The columns of one model, from a process of its own."""
+    """The columns of one model, measured in a separate process."""
     command = [sys.executable, __file__, "--here", name, "--steps", *steps]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     outcomes: dict[str, str] = {}

@@ -4,7 +4,7 @@
 
 Each sample of `op_db` is traced to functional ATen, forward and backward together, and compiled. A row says how many
 samples were equal, and why others were not run: the operators without a counterpart, or the importer's reason. The
-exit status is 1 if a sample has other values than PyTorch. It needs the extra `torch`.
+exit status is 1 if a sample has other values than PyTorch. The script needs the extra `torch`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ CHOICES = frozenset(("topk", "kthvalue", "median", "nanmedian"))
 
 @dataclass
 class Row:
-    """What became of the samples of one operator."""
+    """The outcomes of the samples of one operator."""
 
     name: str
     equal: int = 0
@@ -60,7 +60,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Sample:
-    """A call of an operator as a function of its tensors alone."""
+    """A call of an operator as a function of the tensor arguments alone."""
 
     call: Callable[..., Any]
     tensors: list[torch.Tensor]
@@ -70,7 +70,7 @@ class Sample:
         return [x for x in pytree.tree_leaves(self.call(*tensors)) if isinstance(x, torch.Tensor)]
 
     def values_and_gradients(self, function: Callable[..., list[torch.Tensor]]) -> tuple[list[torch.Tensor], int]:
-        """The results of a function of the tensors, with the gradients of their weighted sum; how many these are."""
+        """The results of `function`, with the gradients of the weighted sum of results; the number of gradients."""
         tensors = [x.detach().requires_grad_(x.requires_grad) for x in self.tensors]
         results = function(*tensors)
         inputs = [x for x in tensors if x.requires_grad]
@@ -103,7 +103,7 @@ def samples(op: Any, dtype: torch.dtype, count: int) -> Iterator[Sample]:
 
 
 def run(row: Row, sample: Sample) -> None:
-    """Compares one sample, with its gradients."""
+    """Compares the results and gradients of one sample."""
     wanted, _ = sample.values_and_gradients(sample.values)
     compiler = functools.partial(compiled, fallback=False)
     try:
@@ -122,7 +122,7 @@ def run(row: Row, sample: Sample) -> None:
 
 
 def difference(want: torch.Tensor, got: torch.Tensor) -> str:
-    """In what a result differs; nothing where it is equal within the tolerance of its element type."""
+    """The difference of a result as text; empty if equal within the tolerance of the element type."""
     try:
         tolerance = {"rtol": 1e-4, "atol": 1e-4} if want.dtype == torch.float32 else {}
         torch.testing.assert_close(got, want, equal_nan=True, check_stride=False, **tolerance)

@@ -1,9 +1,10 @@
-"""Measures whole training steps against PyTorch on the CPU, eager and torch.compile, and notes them in results.md.
+"""Measures whole training steps against PyTorch on the CPU, eager and torch.compile; writes to results.md.
 
     python benchmarks/train.py [--print]
 
-Steps of the three are taken in turn in one process, and medians compared. Peak memory is of one process for each: the
-most that is resident during steps, less what is resident once the framework is imported. PyTorch has to be installed.
+Steps of the three participants alternate in one process, and medians are compared. Peak memory is measured in one
+process for each participant: the peak resident size during steps, minus the resident size after the framework is
+imported. PyTorch has to be installed.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ def images(*shape: int) -> list[np.ndarray]:
 
 
 def text() -> list[np.ndarray]:
-    """Random characters, and those that follow."""
+    """Random characters, and the following characters."""
     codes = np.random.default_rng(0).integers(0, 96, (16, 65))
     return [codes[:, :-1].copy(), codes[:, 1:].reshape(-1).copy()]
 
@@ -96,7 +97,7 @@ MODELS: dict[str, tuple[Callable[[Any], Any], Callable[[], list[np.ndarray]], Ca
 
 
 def training(way: str, name: str) -> Callable[[], float]:
-    """The function that takes one step and gives its loss."""
+    """The function that runs one training step and returns the loss."""
     import importlib  # noqa: PLC0415 (a process that measures memory loads one framework)
 
     lib = importlib.import_module("oneflow" if way == "ours" else "torch")
@@ -147,14 +148,14 @@ def step_times(name: str) -> dict[str, float]:
 
 
 def resident(which: str) -> float:
-    """MiB: `VmRSS` now, `VmHWM` the most since it was last set back."""
+    """The resident size in MiB: `VmRSS` is current, `VmHWM` the peak since the last reset."""
     match = re.search(rf"{which}:\s+(\d+) kB", Path("/proc/self/status").read_text())
     assert match is not None
     return int(match[1]) / 1024
 
 
 def peak_here(way: str, name: str) -> float:
-    """The peak of ten steps in this process, in MiB, above what is resident once the framework is imported."""
+    """The peak memory in MiB of ten steps in this process, above the resident size after the import."""
     import importlib  # noqa: PLC0415
 
     importlib.import_module("oneflow.nn" if way == "ours" else "torch")

@@ -1,4 +1,4 @@
-"""Measures what a call of a C++ kernel costs in a compiled program, and prints it.
+"""Measures and prints the cost of a call of a C++ kernel in a compiled program.
 
     python benchmarks/user_kernel.py
 

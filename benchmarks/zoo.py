@@ -1,12 +1,12 @@
-"""Compares whole models with PyTorch, gradient by gradient, and then times their steps.
+"""Compares whole models with PyTorch, gradient by gradient, and then times training steps.
 
     python benchmarks/zoo.py [--device cpu|cuda] [--scale small|full] [--dtype f32|bf16] [--models Llama,ViT,..]
         [--check] [--no-compile]
 
-The reference of each gradient is PyTorch's in f64 from the same weights. A row fails where this package's error, as
-a norm relative to the reference's, is above twice the error that PyTorch has in the same dtype and above the dtype's
-own rounding. `--check` stops there; without it, steps are timed alternately with PyTorch's eager mode and
-torch.compile.
+The reference of each gradient is PyTorch's gradient in f64 from the same weights. A row fails if this package's
+error, as a norm relative to the norm of the reference, is above twice PyTorch's error in the same dtype and above the
+rounding of the dtype. With `--check` the script ends after the comparison; otherwise steps are timed alternately with
+PyTorch's eager mode and torch.compile.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The models of `benchmarks/zoo.py`, each written once for PyTorch's and this package's names alike.
+"""The models of `benchmarks/zoo.py`, each written once for the names that PyTorch and this package share.
 
-`lib` is `torch` or `oneflow`; `Zoo` is the table of the models with their inputs at two sizes.
+`lib` is `torch` or `oneflow`; `Zoo` is the table of the models, with inputs at two sizes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def repeat_heads(x: Any, count: int) -> Any:
 
 
 def rotate(lib: ModuleType, x: Any, cosine: Any, sine: Any) -> Any:
-    """Rotary position embedding: each pair of halves is turned by the angle of its position."""
+    """Rotary position embedding: each pair of halves is rotated by the angle of the position."""
     half = x.shape[-1] // 2
     first, second = x[..., :half], x[..., half:]
     return x * cosine + lib.cat([-second, first], dim=-1) * sine
@@ -251,7 +251,7 @@ def dlrm(lib: ModuleType, width: int, tables: int, rows: int) -> Any:
 
 @dataclass(frozen=True)
 class Model:
-    """A model of the zoo: how it is made of a library, and its inputs and labels, from a random generator."""
+    """A model of the zoo: constructors of the model from a library, and of inputs and labels from a generator."""
 
     make: Callable[[ModuleType], Any]
     inputs: Callable[[np.random.Generator], tuple[np.ndarray, ...]]
@@ -266,7 +266,7 @@ def angles(length: int, size: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def padding_mask(rng: np.random.Generator, batch: int, length: int) -> np.ndarray:
-    """`[batch, 1, 1, length]`: true where there is a token, in rows of random lengths."""
+    """A mask `[batch, 1, 1, length]`, true at tokens, for rows of random lengths."""
     return (np.arange(length) < rng.integers(length // 3, length, (batch, 1)))[:, None, None, :]
 
 
@@ -276,7 +276,7 @@ def normal(rng: np.random.Generator, *shape: int) -> np.ndarray:
 
 
 def zoo(scale: str) -> dict[str, Model]:
-    """The models at `scale`: `small` compares numbers quickly, `full` is what is timed."""
+    """The models at `scale`: `small` for fast comparisons of numbers, `full` for times."""
     small = scale == "small"
     width, layers, heads, words = (64, 2, 8, 101) if small else (768, 12, 12, 32000)
     batch, length = (2, 37) if small else (8, 1024)

@@ -1,8 +1,8 @@
-"""Tables of embeddings in the memory of the host: rows of numbers by name of the table and by id.
+"""Embedding tables in host memory: rows of numbers by table name and by id.
 
-A table outlives the programs that read and write its rows. An id that has no row yet has the initial one, which
-follows from the id, the seed and the initializer of the table that the id belongs to: whoever asks first does not
-matter. Initial numbers are those of cuRAND's Philox generator with the id as its sequence and the column as offset.
+A table outlives the programs that read and write the rows. An id without a stored row has the initial row, which is a
+function of the id, the seed and the initializer of the id's table, so that the order of accesses has no effect.
+Initial numbers are those of cuRAND's Philox generator with the id as the sequence and the column as the offset.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ INITIALIZERS = {
     "constant": ("value",),
     "trunc_normal": ("mean", "std", "a", "b"),
 }
-#: How often a number outside of the bounds of `trunc_normal` is drawn again.
+#: The largest number of redraws of a number outside of the bounds of `trunc_normal`.
 MOST_DRAWS = 1000
 
 
@@ -47,7 +47,7 @@ class Table:
         return len(self._places)
 
     def read(self, ids: np.ndarray, initial: np.ndarray) -> np.ndarray:
-        """The rows of `ids`; those of `initial` for ids that have none."""
+        """The rows of `ids`; for ids without a stored row the rows of `initial`."""
         with self._lock.held():
             places = np.fromiter((self._places.get(i, -1) for i in _keys(ids)), np.int64, len(ids))
             rows = initial.astype(self.dtype)
@@ -55,7 +55,7 @@ class Table:
         return rows
 
     def write(self, ids: np.ndarray, rows: np.ndarray) -> None:
-        """Makes `rows` those of `ids`; of equal ids the last one counts."""
+        """Stores `rows` as the rows of `ids`; for equal ids the last row is stored."""
         with self._lock.held():
             for i in _keys(ids):
                 self._places.setdefault(i, len(self._places))
@@ -67,7 +67,7 @@ class Table:
                 self._rows[self._places[i]] = row
 
     def items(self) -> tuple[np.ndarray, np.ndarray]:
-        """The ids and their rows."""
+        """The ids and the stored row of each id."""
         with self._lock.held():
             ids = np.fromiter(self._places, np.int64, len(self._places))
             return ids, self._rows[: len(ids)].copy()
@@ -79,10 +79,10 @@ class Table:
             np.save(folder / f"{name}.npy", array)
 
     def load(self, folder: Path) -> None:
-        """Replaces the ids and rows by those of a folder.
+        """Replaces all ids and rows by the ids and rows that a folder contains.
 
         Raises:
-            OSError: the folder has no such files.
+            OSError: the folder has no files of ids and rows.
             ValueError: its rows are of another size or type.
         """
         ids, rows = (np.load(folder / f"{name}.npy", allow_pickle=False) for name in ("ids", "rows"))
@@ -105,7 +105,7 @@ _tables_lock = Lock()
 
 
 def table(name: str, line_size: int, dtype: Any) -> Table:
-    """The table called `name`, made if there is none.
+    """The table called `name`; a missing table is made.
 
     Raises:
         ValueError: its rows are of another size or type.
@@ -121,7 +121,7 @@ def table(name: str, line_size: int, dtype: Any) -> Table:
 
 
 def drop(name: str) -> None:
-    """Forgets the table called `name`, if there is one."""
+    """Removes the table called `name`, if the table exists."""
     with _tables_lock.held():
         _TABLES.pop(name, None)
 
@@ -136,13 +136,13 @@ class Columns:
 
 
 def read_initializers(tables: str, states: str, embedding_size: int, line_size: int) -> list[list[Columns]]:
-    """The initialized columns of each table, from what OneFlow's operators state as JSON.
+    """The initialized columns of each table, from the JSON attributes of OneFlow's operators.
 
-    `tables` has the sizes of the columns of an embedding and an initializer of each, `states` the initializers of the
-    states behind, each as wide as an embedding. Other columns are 0.
+    `tables` has the sizes and the initializers of the columns of an embedding, `states` the initializers of the
+    optimizer states that follow, each as wide as an embedding. Other columns are 0.
 
     Raises:
-        ValueError: the texts do not say that, or not for `embedding_size` and `line_size`.
+        ValueError: the JSON is malformed, or does not fit `embedding_size` and `line_size`.
     """
     try:
         stated = json.loads(tables)
@@ -179,10 +179,10 @@ def _checked(initializer: Any) -> Mapping[str, Any]:
 def initial_rows(
     ids: np.ndarray, table_ids: np.ndarray, initializers: Sequence[Sequence[Columns]], line_size: int, seed: int
 ) -> np.ndarray:
-    """The initial rows of ids, each of the table that `table_ids` names, as f32.
+    """The initial rows of ids as f32, each by the table that `table_ids` names.
 
     Raises:
-        ValueError: there is no such table.
+        ValueError: `table_ids` names a missing table.
     """
     if table_ids.size and not 0 <= table_ids.min() <= table_ids.max() < len(initializers):
         raise ValueError(f"expected table ids below {len(initializers)}, the number of tables, got {table_ids.max()}")

@@ -2,9 +2,9 @@
 
     kernel = reader_kernel(batches)
 
-`batches(**attrs)` is a generator of batches without an end. Each loaded call has a generator of its own, which holds
-the position in the data; files are opened in the first run. A reader is no pure operator: calls are not removed,
-merged or reordered.
+`batches(**attrs)` is an infinite generator of batches. Each loaded call has a separate generator, which holds the
+position in the data; files are opened in the first run. A reader has side effects: calls are not removed, merged or
+reordered.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from oneflow.dialect.record import Call
 
 Batch = tuple[np.ndarray, ...]
 Batches = Callable[..., Iterator[Batch]]
-#: The attributes by which a device reads its part of a batch.
+#: The attributes that select a device's part of a batch.
 PIECE = "logical_size: int64 = 0, logical_begin: int64 = 0"
 
 
 class Position:
-    """Where a reader is in its data. Several threads may read."""
+    """The position of a reader in the data. Several threads may read."""
 
     def __init__(self, batches: Batches, attrs: dict[str, Any]) -> None:
         self._open: Callable[[], Iterator[Batch]] = functools.partial(batches, **attrs)
@@ -76,7 +76,7 @@ def reader_kernel(batches: Batches) -> ReaderKernel:
 
 
 def first_batch(batches: Batches) -> Callable[..., Batch]:
-    """The reference of a reader: what it reads first."""
+    """The reference of a reader: the first batch."""
 
     def reference(**attrs: Any) -> Batch:
         return next(iter(batches(**attrs)))
@@ -85,7 +85,7 @@ def first_batch(batches: Batches) -> Callable[..., Batch]:
 
 
 def whole_batch(attrs: dict[str, Any]) -> int:
-    """The number of items that all devices read together."""
+    """The number of items in a batch of all devices."""
     size: int = attrs["logical_size"] or attrs["batch_size"]
     return size
 

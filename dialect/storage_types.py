@@ -1,7 +1,7 @@
-"""Which operators take floats of 8 bits: those that move and convert elements, as their meaning shows.
+"""The operators that accept 8-bit floats: operators whose meaning only moves and converts elements.
 
-No record names these types. A body that computes with such an element cannot be built, see `dialect.scalar`; a
-decomposition has to consist of operators that take them.
+No record names these types. A body that computes with an 8-bit float cannot be built, see `dialect.scalar`; a
+decomposition has to consist of operators that accept 8-bit floats.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from oneflow.dialect.tensor_desc import TensorDesc
 
 
 def expect_moved(op: Call, results: Sequence[TensorDesc]) -> None:
-    """Refuses a call on `TensorDesc`s with floats of 8 bits that the operator does more with than to move them.
+    """Refuses a call with 8-bit floats of an operator that does more than move and convert elements.
 
     Raises:
-        OperatorError: it computes with such elements, or has a kernel for elements of other types.
+        OperatorError: the operator computes with such elements, or has a kernel for elements of other types.
     """
     if _moves(op, results):
         return
@@ -29,7 +29,7 @@ def expect_moved(op: Call, results: Sequence[TensorDesc]) -> None:
 
 
 def _moves(op: Call, results: Sequence[TensorDesc]) -> bool:
-    """Whether the meaning shows that elements are moved and converted only; collectives between ranks have none."""
+    """Whether the meaning only moves and converts elements; collectives between ranks have no meaning."""
     record = op.record
     plain = {k: tuple(map(_plain, v)) if isinstance(v, tuple) else v and _plain(v) for k, v in op.inputs.items()}
     call = Call(record, plain, op.attrs)

@@ -32,7 +32,7 @@ def network() -> nn.Module:
 
 
 def data() -> list[np.ndarray]:
-    """Scans and labels to train with, and those that are held out."""
+    """Training scans and labels, and held-out scans and labels."""
     digits = load_digits()
     scans = (digits.images / 16.0).astype(np.float32)[:, None]
     train_x, test_x, train_y, test_y = train_test_split(
@@ -42,7 +42,7 @@ def data() -> list[np.ndarray]:
 
 
 def batches(scans: np.ndarray, labels: np.ndarray, seed: int):
-    """The function from the number of a step to its batch: drawn anew for each epoch, moved by up to a pixel."""
+    """The function from a step number to the batch: shuffled for each epoch, scans shifted by up to a pixel."""
     per_epoch = len(scans) // BATCH
     padded = np.pad(scans, ((0, 0), (0, 0), (1, 1), (1, 1)))
 

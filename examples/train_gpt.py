@@ -1,8 +1,8 @@
-"""Trains a GPT on characters: the docstrings and the licence of Python's standard library, which every machine has.
+"""Trains a GPT on characters of the docstrings and the licence of Python's standard library.
 
     python examples/train_gpt.py [--resume]
 
-At the end it writes some text of its own. The whole step (forward, backward, clipping, update) is one program, an
+At the end the model generates some text. The whole step (forward, backward, clipping, update) is one program, an
 `nn.Graph`.
 """
 
@@ -24,7 +24,7 @@ HELD_OUT = 0.05
 
 
 def docstrings(path: Path) -> list[str]:
-    """The docstrings of a module, its classes and functions."""
+    """The docstrings of a module, and of the classes and functions of the module."""
     kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     nodes = [n for n in ast.walk(ast.parse(path.read_bytes())) if isinstance(n, kinds)]
     return [text for text in map(ast.get_docstring, nodes) if text]
@@ -41,7 +41,7 @@ def corpus() -> str:
 
 
 class Block(nn.Module):
-    """Attention to the characters before, then two linear layers, each added to what comes in."""
+    """Causal attention, then two linear layers, both with a residual connection."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -78,7 +78,7 @@ def loss_of(model: GPT, text, following):
 
 
 class Step(nn.Graph):
-    """One step of training: the loss before it."""
+    """One training step; the result is the loss before the update."""
 
     def __init__(self, model: GPT, optimizer, schedule) -> None:
         super().__init__()

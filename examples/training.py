@@ -1,8 +1,8 @@
-"""What the training examples share: arguments, the loop with its progress bar and checkpoints, the plot of the loss.
+"""Shared code of the training examples: arguments, the loop with progress bar and checkpoints, the plot of the loss.
 
-A run that is killed goes on with `--resume` from its last checkpoint, and ends with the same weights as one that was
-not. Its folder has `checkpoint.safetensors`, `model.safetensors` (the weights alone, which PyTorch reads) and
-`loss.png`.
+With `--resume` a killed run continues from the last checkpoint, and ends with the same weights as a run without
+interruption. The folder of a run has `checkpoint.safetensors`, `model.safetensors` (the weights alone, which PyTorch
+reads) and `loss.png`.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ def train(
     unit: str,
     **parts: object,
 ) -> list[float]:
-    """Trains, and writes checkpoints, weights and the plot; the losses of all steps.
+    """Trains, and writes checkpoints, weights and the plot; returns the losses of all steps.
 
     Args:
-        options: what `arguments` gave.
-        step: takes a batch and gives its loss.
+        options: the options that `arguments` returns.
+        step: the function from a batch to the loss of the batch.
         batch: the batch of a step, a function of its number alone.
-        unit: what a batch has, for the throughput.
-        parts: `model`, and what else has a state.
+        unit: the unit of the elements of a batch, for the throughput.
+        parts: `model`, and other objects that have a state.
     """
     checkpoint = flow.Checkpoint(options.out / "checkpoint.safetensors", **parts)
     state = checkpoint.load() if options.resume else None
@@ -63,7 +63,7 @@ def train(
 
 
 def plot(losses: list[float], path: Path) -> None:
-    """Writes the curve of the losses, and of their running mean, to an image."""
+    """Plots the losses and the running mean of the losses to an image."""
     width = max(len(losses) // 50, 1)
     mean = np.convolve(losses, np.ones(width) / width, "valid")
     figure = Figure(figsize=(7, 4), layout="constrained")

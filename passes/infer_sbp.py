@@ -43,23 +43,22 @@ class InferSbp(Pass):
                                          oneflow.out_nd_sbp = [[#sbp.split<0>]]}
 
     The mesh is the module attribute `oneflow.mesh`, or the option `mesh=2,2`. Annotations of arguments, results and
-    operators are kept, and `hierarchical_parallel_cast` states the layout of a value, as OneFlow's collectives do,
-    which become such casts. With `strategy=greedy` other arguments are whole and operators are decided in program
-    order, as OneFlow does by default; with `strategy=auto` the cheapest signatures of the whole function are found,
-    those of arguments and results included: `bandwidth` (GB/s a device receives at), `latency` (microseconds a
-    collective waits), `compute` (giga multiply-adds per second) and `memory` (gigabytes of a device for all tensors,
-    0 for no limit) are the cost model, and `time-limit` is how many seconds the solver may take for a function.
-    `explain` prints candidates, costs and choices on standard error; `view` names an HTML file that is written with a
-    drawing of them.
+    operators are kept. `hierarchical_parallel_cast` states the layout of a value; OneFlow's collectives become such
+    casts. With `strategy=greedy` other arguments are broadcast and signatures are chosen in program order, as in
+    OneFlow by default; `strategy=auto` finds the cheapest signatures of the whole function, including the layouts of
+    arguments and results. The cost model has the parameters `bandwidth` (GB/s that a device receives), `latency`
+    (microseconds of a collective), `compute` (giga multiply-adds per second) and `memory` (gigabytes of a device for
+    all tensors, 0 for no limit); `time-limit` is the solver's limit in seconds for a function. `explain` prints
+    candidates, costs and choices on standard error; `view` names an HTML file for a drawing of the choices.
 
-    The module attribute `oneflow.placements` names parts of the mesh, each with a mesh of its own. Arguments lie on
-    the placement that their `oneflow.placement` names, a `hierarchical_parallel_cast` with `placement` moves a
-    tensor, and an operator has the placement of its operands. Values without annotation are on all ranks, and are
-    moved to the ranks of their readers. Signatures are chosen for each placement by itself; the transfer of a tensor
-    to another placement is counted at its source.
+    The module attribute `oneflow.placements` names parts of the mesh, each with a separate mesh. The attribute
+    `oneflow.placement` names the placement of an argument, a `hierarchical_parallel_cast` with `placement` moves a
+    tensor, and an operator has the placement of the operands. Values without annotation are on all ranks, and are
+    moved to the ranks of the users. Signatures are chosen for each placement separately; the cost of a transfer to
+    another placement is counted at the source placement.
 
-    A function that is the body of an operator is copied for the layouts in which operators run it
-    (`sbp/bodies.py`).
+    A function that is the body of an operator is copied for each combination of layouts in which operators run the
+    function (`sbp/bodies.py`).
     """
 
     name: ClassVar[str] = "oneflow-infer-sbp"
@@ -153,7 +152,7 @@ def _write_out_boxing(function: Function, registry: Registry) -> None:
 
 
 def _title(function: Function, reader: GraphReader) -> str:
-    """The title of a drawing: the function, and the placement where there are several."""
+    """The title of a drawing: the function, and the placement if there are several."""
     return function.name if len(reader.submeshes) == 1 else f"{function.name}, {reader.submeshes[reader.place]},"
 
 
@@ -175,6 +174,6 @@ def callees_first(structure: Structure) -> Iterator[Function]:
 
 
 def _is_only_body(structure: Structure, function: Function) -> bool:
-    """Whether operators alone use a function: they get copies, for the layouts of their operands."""
+    """Whether only operators use a function, so that the function can be copied for the layouts of operands."""
     used = structure.body_uses_of(function) and not structure.calls_of(function)
     return bool(used) and not function.is_public and function.name not in structure.referenced

@@ -1,16 +1,16 @@
-"""OneFlow's operators for changes of layout: those of its lowered programs, and those of its eager boxing.
+"""OneFlow's operators for changes of layout: the operators of lowered programs, and the operators of eager boxing.
 
-Of a whole tensor each of them is the identity: `src -> dst` changes how the tensor lies on the ranks. Before layouts
-are inferred, each is written out as `hierarchical_parallel_cast`, one for every layout of the change; the collective
-follows from two layouts, as it does everywhere. OneFlow's eager operators take the tensor of a rank; here their
-operand is the whole tensor, and the sizes among their attributes are compared with it.
+On the whole tensor each operator is the identity: `src -> dst` changes the layout of the tensor on the ranks. Before
+layout inference each operator is decomposed to `hierarchical_parallel_cast`, one cast for every layout of the change;
+the two layouts determine the collective, as for every other cast. OneFlow's eager operators take the tensor of a
+rank; in this dialect the operand is the whole tensor, whose sizes are compared with the sizes among the attributes.
 
 | in a table below | an SBP along a mesh axis |
 | --- | --- |
-| `B`, `P`, `S(0)` | this one |
+| `B`, `P`, `S(0)` | exactly this SBP |
 | `S` | a split along any axis |
 | `S(1..)` | a split along any axis but the first |
-| `*` | any, the same before and after |
+| `*` | any SBP, the same before and after |
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Change = Sequence[NdSbp]
 
 
 def _changing_layout(signature: str, doc: str, changes: Callable[[Call], Sequence[Change]]) -> None:
-    """Registers an operator that takes each operand through the layouts that `changes(op)` has for it."""
+    """Registers an operator that casts each operand to the layouts that `changes(op)` lists for the operand."""
 
     def types(op: Call) -> list[TensorDesc]:
         for desc, change in zip(op.operands, changes(op), strict=True):
@@ -76,7 +76,7 @@ def _reference(x: Any, **attributes: Any) -> Any:
     return tuple(x) if isinstance(x, list) else x
 
 
-#: What each pattern of an SBP takes.
+#: The predicate of each pattern of an SBP.
 _PATTERNS: dict[str, Callable[[Sbp], bool]] = {
     "B": lambda sbp: sbp == B,
     "P": lambda sbp: sbp == P,
@@ -104,10 +104,10 @@ _CHANGES: dict[str, tuple[str, str] | None] = {
 
 
 def _stated_change(op: Call, name: str, src: NdSbp, dst: NdSbp) -> Change:
-    """The change from `src` to `dst`, one of those that the operator `name` stands for.
+    """The change from `src` to `dst`, which has to be a change of the operator `name`.
 
     Raises:
-        OperatorError: it is not.
+        OperatorError: the operator has no such change.
     """
     stated = _CHANGES[name.removeprefix(_LOGICAL)]
     if len(src) != len(dst) or not src:
@@ -164,7 +164,7 @@ def _fused_change(op: Call, src: str, dst: str, name: str) -> Change:
 _changing_layout(
     f"{_LOGICAL}fusion(in*, src_nd_sbp_str_list: list_string, dst_nd_sbp_str_list: list_string,"
     " nccl_type_list: list_string) -> out*",
-    "The tensors themselves; tensor i changes its layout as the operator that entry i of `nccl_type_list` names.\n\n"
+    "The identity; the layout of tensor i changes as in the operator that entry i of `nccl_type_list` names.\n\n"
     "A layout is written as one string, such as `P,S(0)` for two mesh axes.",
     _fusion,
 )
@@ -261,7 +261,7 @@ def _axes(op: Call) -> int:
 _CONF = "parallel_conf: string"
 _CONFS = "in_parallel_conf: string, out_parallel_conf: string, shape: shape"
 _OUTPUT = "output_shape: shape, output_dtype: data_type"
-#: The layouts of a tensor along every mesh axis, one after another; attributes besides axes; and what checks them.
+#: The layouts of a tensor along every mesh axis, in order; attributes other than axes; and the check of attributes.
 #: `in` and `out` are splits along the axes `in_split_axis` and `out_split_axis`.
 _EAGER: dict[str, tuple[str, str, Callable[[Call], int]]] = {
     "b_to_s": ("B out", _CONFS, _on_one_placement),

@@ -1,9 +1,9 @@
-"""Operators on tables of embeddings in the memory of the host: rows of ids are read, and written back.
+"""Operators on embedding tables in host memory: rows of ids are read, and written back.
 
-The tables outlive a run (`dialect.embedding_tables`), so calls are neither removed nor merged, and keep their order.
-An operator that writes gives `count`, the number of its rows. `ops/one_embedding.py` has what a step does in between:
-distinct ids, sums of gradients, updates of rows. A program of several ranks has no such operators: a table belongs to
-one process.
+The tables outlive a run (`dialect.embedding_tables`), so calls are never removed, merged or reordered. An operator
+that writes has the result `count`, the number of written rows. `ops/one_embedding.py` has the other operators of a
+step: distinct ids, sums of gradients, updates of rows. A program of several ranks has no operators on tables, since a
+table belongs to one process.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _expect_unique(op: Call) -> int:
 
 
 def _used(num_unique_ids: Any, unique_ids: Any) -> int:
-    """How many of the distinct ids are no filling: all of them where `num_unique_ids` is larger, as in updates."""
+    """The number of distinct ids before the padding: all ids if `num_unique_ids` is larger, as in updates."""
     return min(max(int(num_unique_ids.reshape(())), 0), len(unique_ids))
 
 
@@ -106,9 +106,9 @@ def _lookup(num_unique_ids: Any, unique_ids: Any, table_ids: Any, context: Any, 
 _define(
     f"embedding_lookup({UNIQUE}, table_ids, context?, dtype: data_type, embeddings_dtype: data_type, {SIZES},"
     f" {STATES}) -> unique_values, embeddings",
-    "The rows of distinct ids, and the embeddings at their begin; zeros behind the first `num_unique_ids`.\n\n"
-    "An id without a row has the initial one: by `embedding_tables`, a table for each number in `table_ids`, and\n"
-    "the states of an optimizer by `state_initializer`. `context` is the result of `embedding_prefetch`.",
+    "The rows of distinct ids, and the embeddings, which rows begin with; zeros after `num_unique_ids` rows.\n\n"
+    "An id without a row has the initial row: by `embedding_tables`, a table for each number in `table_ids`, and\n"
+    "optimizer states by `state_initializer`. `context` is the result of `embedding_prefetch`.",
     _looked_up,
     _lookup,
 )
@@ -154,7 +154,7 @@ def _put(num_unique_ids: Any, unique_ids: Any, rows: Any, *, line_size: Any, emb
 
 _define(
     f"embedding_put({UNIQUE}, unique_embeddings, line_size: int64 = 0, embedding_name: string) -> count",
-    "Makes `unique_embeddings` the rows of the first `num_unique_ids` ids in the table; gives their number.",
+    "Stores `unique_embeddings` as the rows of the first `num_unique_ids` ids; the result is the number of rows.",
     _expect_put,
     _put,
 )
@@ -183,7 +183,7 @@ def _write_step(ops: Builder, op: Call) -> Value:
 define(
     f"one_embedding_fused_sgd_update_put({UNIQUE}, unique_embeddings, embedding_grad, learning_rate,"
     f" scale: double = 1.0, {SIZES}) -> count",
-    doc="`one_embedding_sgd_update`, whose rows `embedding_put` makes those of the table.",
+    doc="`one_embedding_sgd_update`, followed by `embedding_put` of the rows.",
     types=_expect_step, sbp=no_sbp(ONE_PROCESS), decompose=_write_step, unoffered=f"all: {ONE_PROCESS}",
     grad=no_grad("what a table holds is no function of operands"), reference=lambda count, *operands: count,
     traits=frozenset({"one-process", "external"}), pure=False,
@@ -215,7 +215,7 @@ _define(
     " -> embeddings",
     "The embedding of each id in the element type of `shadow`; zeros for `padding_idx` if `has_padding_idx`.\n\n"
     "Without `table_ids` the last axis of `ids` has a column for each table. `shadow` stands for the table among\n"
-    "the parameters of a model: its gradient is 0, and says that there is one for the embeddings.",
+    "the parameters of a model. The gradient of `shadow` is 0, and marks that embeddings have a gradient.",
     _embedded,
     _fused_lookup,
     grad=lambda ops, op, dy: {"shadow": ops.zero_like(op.shadow)},

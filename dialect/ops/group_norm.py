@@ -55,12 +55,12 @@ def _factors(rank: int, groups: int, first: bool = True) -> tuple[str, str, str]
 
 
 def _groups(statistic: TensorDesc) -> int | None:
-    """How many groups a statistic is of."""
+    """The number of groups of a statistic."""
     return (statistic.shape or ())[1]
 
 
 def _by_group(x: Stage, groups: int) -> Stage:
-    """(batch, channels, ..) as (batch, groups, channels of a group, ..): the rows are what follows the groups."""
+    """(batch, channels, ..) as (batch, groups, channels of a group, ..); a row has the axes after the groups."""
     batch, channels, *rest = x.shape
     return c.reshape(x, (batch, groups, _per_group(channels, groups), *rest))
 

@@ -1,6 +1,6 @@
-"""Images out of files, and random parts of images, on the host. Lists of images are those of `image_lists`.
+"""Decoding of image files, and random crops of images, on the host; `image_lists` defines lists of images.
 
-A list of files is a tensor (files, bytes) with zeros behind each file.
+A list of files is a tensor (files, bytes) with zeros as padding after each file.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ def expect_files(op: Call) -> None:
 
 @operator("image_decode(in, color_space: string = 'BGR', data_type: data_type, max_size: shape) -> out, out_size")
 class ImageDecode:
-    """The images in a list of files, (files, bytes) with zeros behind each file; and the sizes of the images.
+    """The images in a list of files, (files, bytes) with zeros as padding; and the sizes of the images.
 
-    Images are (rows, columns, channels) of u8, f32 or f64, from 0 to 255, turned as their Exif data says, and at most
-    `max_size`, rows and columns. Files of other formats, damaged files and larger images are errors of the run.
+    Images are (rows, columns, channels) of u8, f32 or f64, from 0 to 255, rotated according to Exif data, and at
+    most `max_size`, rows and columns. Files of other formats, damaged files and larger images are errors of the run.
     """
 
     grad = INTEGERS
@@ -85,7 +85,7 @@ class ImageDecode:
 
 @dataclass(frozen=True)
 class RandomCrop:
-    """How a random part of an image is drawn: its share of the area, and its width over its height."""
+    """The distribution of random crops: the fraction of the area, and the ratio of width to height."""
 
     attempts: int
     area: Sequence[float]
@@ -105,7 +105,7 @@ class RandomCrop:
         return [float(word) / 2.0**32 for word in numpy_philox(counter, self.seed)]
 
     def _size(self, number: int, height: int, width: int) -> tuple[int, int]:
-        """The first size drawn that fits into the image; the largest one of an allowed shape if none does."""
+        """The first drawn size that fits into the image; without such a size the largest size of an allowed ratio."""
         (least, most), (narrow, wide) = self.area, self.ratio
         columns, rows = max(1, int(height * wide)), max(1, int(width / narrow))
         if height * columns < least * height * width:
@@ -164,7 +164,7 @@ def local_begin(op: Call, shard: Shard) -> dict[str, Any]:
 
 
 def cutter(attrs: dict[str, Any], offset: Any) -> Callable[[tuple[int, np.ndarray]], np.ndarray]:
-    """A function from the number of an image and the image to its random part."""
+    """A function from the number of an image and the image to a random crop."""
     crop = crop_of(attrs, offset)
 
     def cut(item: tuple[int, np.ndarray]) -> np.ndarray:
@@ -187,10 +187,10 @@ def _numpy_crop(x: Any, in_size: Any, offset: Any, **attrs: Any) -> Any:
 
 define(
     f"image_random_crop(in, in_size?, offset?, {CROPPED}) -> out, out_size",
-    doc="A random part of each image of a list, and the sizes of the parts.\n\n"
-    "A part has a share of the area of the image out of `random_area`, and a width over its height out of"
-    " `random_aspect_ratio`.\nSizes that do not fit are drawn again up to `num_attempts` times. The seed counts with"
-    " `has_seed` and without.",
+    doc="A random crop of each image of a list, and the sizes of the crops.\n\n"
+    "The fraction of the image's area is drawn from `random_area`, the ratio of width to height from"
+    " `random_aspect_ratio`.\nSizes that do not fit are drawn again up to `num_attempts` times. The seed is used with"
+    " and without `has_seed`.",
     types=_crop_types, sbp=lambda op: image_factors(op, "n _", channels="c").linear_in(op, "in"), local=local_begin,
     grad=INTEGERS, reference=_numpy_crop, kernel=numpy_kernel(_numpy_crop), traits=RANDOM,
 )  # fmt: skip

@@ -29,7 +29,7 @@ def size_desc(images: Dim) -> TensorDesc:
 
 
 def expect_images(op: Call) -> None:
-    """Checks the operand `in` and its sizes."""
+    """Checks the operand `in` and the sizes of the images."""
     expect_rank(op, "in", op.in_, 4)
     expect_dtype(op, "in", op.in_, PIXELS)
     if None in op.in_.shape[1:] or 0 in op.in_.shape[1:]:
@@ -53,7 +53,7 @@ def expect_most(op: Call, sizes: Sequence[int]) -> tuple[int, int]:
 
 
 def each_image(images: np.ndarray, sizes: np.ndarray | None) -> Iterator[np.ndarray]:
-    """The images of a list, each of its own size.
+    """The images of a list, each without padding.
 
     Raises:
         DataError: a size is outside of the tensor.
@@ -72,7 +72,7 @@ def each_image(images: np.ndarray, sizes: np.ndarray | None) -> Iterator[np.ndar
 
 
 def padded(images: Iterable[np.ndarray], shape: Sequence[int], dtype: np.dtype[Any]) -> tuple[np.ndarray, np.ndarray]:
-    """A list of images as one tensor of the shape (images, height, width, channels), and their sizes."""
+    """A list of images as one tensor of the shape (images, height, width, channels), and the sizes of the images."""
     out, sizes = np.zeros(shape, dtype), np.zeros((shape[0], 2), np.int32)
     for number, image in enumerate(images):
         out[number, : image.shape[0], : image.shape[1]] = image
@@ -81,7 +81,7 @@ def padded(images: Iterable[np.ndarray], shape: Sequence[int], dtype: np.dtype[A
 
 
 def mapped(function: Any, items: Iterable[Any], name: str = "image") -> Iterator[Any]:
-    """The results of a function of each item; an error says which item it is about."""
+    """The results of a function of each item; an error names the item."""
     for number, item in enumerate(items):
         try:
             yield function(item)
@@ -90,8 +90,8 @@ def mapped(function: Any, items: Iterable[Any], name: str = "image") -> Iterator
 
 
 def image_factors(op: Call, *results: str, channels: str = "_") -> Factors:
-    """Factors of an operator on a list `in` by which the images, and where they have a letter their channels, can be
-    split; the first result is a list.
+    """Factors of an operator on a list `in`: images can be split, and channels if `channels` is a letter; the first
+    result is a list.
     """
     rest = {"in": f"n _ _ {channels}", SIZE: "n _"}
     operands = [rest.get(name) or " ".join("_" * x.rank) for name, x in op.inputs.items() if x is not None]

@@ -1,4 +1,4 @@
-"""Images of a list in other sizes, on the host. Lists of images are those of `image_lists`."""
+"""Resizing of the images of a list, on the host; `image_lists` defines lists of images."""
 
 from __future__ import annotations
 
@@ -68,9 +68,9 @@ def _numpy_fixed(
 define(
     "image_resize_to_fixed(in, in_size?, target_width: int64 = 0, target_height: int64 = 0, channels: int64 = 3,"
     f" data_type: data_type, {KIND}) -> out, scale",
-    doc="The images of a list in one size, and the scales (f32) of their widths and heights.\n\n"
-    "Interpolations are bilinear, bicubic, nearest_neighbor (nn), area, the mean of what a pixel covers, and auto,\n"
-    "which is area where images shrink and bilinear elsewhere.",
+    doc="The images of a list resized to one size, and the scales (f32) of widths and heights.\n\n"
+    "Interpolations are bilinear, bicubic, nearest_neighbor (nn), area, the mean of the area of a pixel, and auto,\n"
+    "which is area for images that become smaller and bilinear for other images.",
     types=_fixed_types, sbp=lambda op: _linear(op, image_factors(op, "n _"), op.data_type), grad=NO_GRAD,
     reference=_numpy_fixed, kernel=numpy_kernel(_numpy_fixed),
 )  # fmt: skip
@@ -79,7 +79,7 @@ define(
 def _kept_ratio(
     height: int, width: int, *, target_size: int, min_size: int, max_size: int, resize_longer: bool
 ) -> Any:
-    """The height and width of an image of which one side gets the target's size, halves rounded to even."""
+    """The height and width of an image with one side resized to the target size, halves rounded to even."""
     ratio = min(height, width) / max(height, width)
     if resize_longer:
         longer, shorter = target_size, round(target_size * ratio)
@@ -112,7 +112,7 @@ def _expect_target(op: Call, needs_most: bool) -> None:
 
 
 def _most(op: Call, of_image: Callable[..., Any]) -> tuple[int, int]:
-    """The most rows and columns of the results: those of all where the images have one size."""
+    """The largest numbers of rows and columns of the results, exact if all images have one size."""
     _, height, width, _ = op.in_.shape
     if op.in_size is None:
         try:
@@ -185,16 +185,15 @@ def _list_factors(op: Call) -> Factors:
 define(
     "image_resize_keep_aspect_ratio(in, in_size?, target_size: int32 = 0, min_size: int32 = 0, max_size: int32 = 0,"
     f" resize_longer: bool = False, {KIND}) -> out, size, scale",
-    doc="The images of a list with shorter sides of `target_size`; their widths and heights; and the scales.\n\n"
-    "If the longer side becomes more than `max_size`, unless that is 0, it becomes `max_size`. With\n"
-    "`resize_longer`, `target_size` is that of the longer sides and `min_size` the least of the shorter ones.\n"
-    "Images of different sizes need `max_size` as the most rows and columns of a result, where nothing else bounds\n"
-    "these.",
+    doc="The images of a list with shorter sides of `target_size`; the widths and heights; and the scales.\n\n"
+    "A longer side above `max_size` becomes `max_size`, unless `max_size` is 0. With `resize_longer` `target_size`\n"
+    "is the size of longer sides, and `min_size` the least size of shorter sides. Images of different sizes need\n"
+    "`max_size` as the limit of the rows and columns of results, unless other attributes limit both.",
     types=_keep_types, sbp=_list_factors, grad=NO_GRAD, reference=_numpy_keep, kernel=numpy_kernel(_numpy_keep),
 )  # fmt: skip
 define(
     "image_target_resize(in, in_size?, target_size: int32 = 0, max_size: int32 = 0) -> out, size, scale",
-    doc="The images of a list with shorter sides of `target_size`, or less so that the longer are at most\n"
-    "`max_size`; and their heights and widths and the scales of these.",
+    doc="The images of a list with shorter sides of `target_size`, or less, so that longer sides are at most\n"
+    "`max_size`; the heights and widths; and the scales of heights and widths.",
     types=_target_types, sbp=_list_factors, grad=NO_GRAD, reference=_numpy_target, kernel=numpy_kernel(_numpy_target),
 )  # fmt: skip

@@ -1,8 +1,8 @@
-"""Rows of tables of embeddings: distinct ids, their rows for each id, gradients by row, and updates of rows.
+"""Rows of embedding tables: distinct ids, rows for each id, gradients by row, and updates of rows.
 
 The tables are outside of the program. A program receives the rows of distinct ids and returns new rows. A row has
-`line_size` numbers: `embedding_size` of the embedding, then the states of its optimizer. Ids are not exchanged
-between ranks: every rank has the rows of all ids. Updates do not change the rows after those of distinct ids.
+`line_size` numbers: `embedding_size` of the embedding, then the states of the optimizer. Ids are not exchanged
+between ranks: every rank has the rows of all ids. Updates do not change the padding after the rows of distinct ids.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ def _check_ids(op: Call) -> None:
 
 
 def _distinct(ops: Builder, op: Call, ids: Value, tables: Value | None) -> tuple[Value, Value, Value, Value]:
-    """Distinct ids without the padding, followed by zeros; the table of each; the index of each id among the distinct
-    ids; their number.
+    """Distinct ids without the padding, followed by zeros; the table of each distinct id; the index of each id among
+    the distinct ids; the number of distinct ids.
     """
     size = math.prod(n or 0 for n in ids.shape)
     flat, numbers = ops.reshape(ids, shape=[size]), _number(ops, size)
@@ -119,7 +119,7 @@ def _numpy_shuffle(ids: Any, table_ids: Any, **attrs: Any) -> tuple[Any, ...]:
 
 
 def _id_signatures(op: Call) -> list[SbpSignature]:
-    """Ids are compared with all others; the tables of distinct ids are taken from those of all ids."""
+    """Compares each id with all other ids; the tables of distinct ids are gathered from the tables of all ids."""
     tables = op.inputs.get("values", op.inputs.get("table_ids"))
     named = op.record.signature.outputs
     outs = tuple(P if arg.name in ("unique_values", "cur_rank_unique_table_ids") else B for arg in named)
@@ -133,15 +133,15 @@ SHUFFLED = (
 )  # fmt: skip
 composite(
     f"unique_key_value_pair(keys, values?, {IDS}) -> num_unique, unique_keys, unique_values, inverse_indices",
-    "The number of distinct keys; the keys in ascending order, followed by zeros; a value of each; the index of each"
-    " key.\n\nThe default of `values` is the columns of the keys. `padding_idx` is no key if `has_padding_idx`; its"
-    " position is -1.",
+    "The number of distinct keys; the distinct keys in ascending order, followed by zeros; a value of each distinct"
+    " key; the index of each key.\n\nThe default of `values` is the columns of the keys. With `has_padding_idx`"
+    " `padding_idx` is not a key and has the index -1.",
     write=_write_unique, reference=_numpy_pairs, check=_check_ids, sbp=_id_signatures,
     grad=no_grad("the results are integers"),
 )  # fmt: skip
 composite(
     f"id_shuffle(ids, table_ids?, {IDS}) -> {', '.join(SHUFFLED)}",
-    "`unique_key_value_pair` of ids and their tables. All ids belong to this rank, in the order of both inverses.\n\n"
+    "`unique_key_value_pair` of ids and tables. All ids belong to this rank, in the order of both inverses.\n\n"
     "The position of padding is the largest number of u32.",
     write=_write_shuffle, reference=_numpy_shuffle, check=_check_ids, sbp=_id_signatures,
     grad=no_grad("the results are integers"),
@@ -184,7 +184,7 @@ def _read(ops: Builder, table: Value, indices: Value) -> Value:
 
 
 def _inside(ops: Builder, at: Value, size: int) -> Value:
-    """Which positions are those of rows."""
+    """A mask of the positions that are positions of rows."""
     first, behind = {"has_int_operand": True, "int_operand": 0}, {"has_int_operand": True, "int_operand": size}
     inside: Value = ops.broadcast_logical_and(
         ops.scalar_logical_greater_equal(at, **first), ops.scalar_logical_less(at, **behind)
@@ -199,7 +199,7 @@ def _numpy_read(table: Any, indices: Any) -> Any:
 
 
 def _sum_rows(ops: Builder, rows: Value, indices: Value, size: int) -> Value:
-    """The sums of rows of equal positions; those of padding are left out."""
+    """The sums of rows of equal positions; rows of padding are left out."""
     at = narrow(ops, indices, INT64)
     inside = _inside(ops, at, size)
     counted = ops.where(ops.call("expand_dims", inside, axis=1)[0], rows, ops.zero_like(rows))
@@ -222,7 +222,7 @@ def _gather_factors(op: Call) -> Factors:
 
 composite(
     f"one_embedding_gather(in, indices, embedding_size: int64 = 0, {NAME}) -> out",
-    "The rows of `in` at `indices`; zeros for padding, whose index is no row.",
+    "The rows of `in` at `indices`; zeros for padding, whose index is out of range.",
     write=lambda ops, op: _read(ops, op.in_, op.indices), check=_check_rows, sbp=_gather_factors,
     reference=lambda x, indices, **_: _numpy_read(x, indices),
 )  # fmt: skip
@@ -243,7 +243,7 @@ def _numpy_embeddings(table: Any, matrix: Any, own: Any, at: Any, *, skip_last_g
 
 
 def _unread_last(op: Call, factors: Factors, unread: bool) -> list[SbpSignature]:
-    """The signatures of factors, for which the last operand may be partial sums where it is `unread`."""
+    """The signatures of factors; if the last operand is `unread`, the last operand may be partial sums."""
     found = [*factors.signatures([x.shape for x in op.operands]), all_broadcast(4, 1)]
     return [*found, *with_partial_shape_operands(found, [3])] if unread else found
 
@@ -301,8 +301,8 @@ composite(
     "embedding_shuffle(cur_rank_embeddings, num_unique_matrix, cur_rank_inverse_indices,"
     " inverse_unique_partition_indices, embedding_size: int64 = 0, skip_last_gather: bool = False,"
     f" is_train: bool = False, {NAME}) -> embeddings",
-    "The rows of the ids that `id_shuffle` was given, from those of the distinct ids; zeros for padding.\n\n"
-    "With `skip_last_gather` those of the distinct ids.",
+    "The rows of the operand `ids` of `id_shuffle`, from the rows of distinct ids; zeros for padding.\n\n"
+    "With `skip_last_gather` the rows of distinct ids.",
     write=_write_embeddings, reference=_numpy_embeddings, check=_check_rows, sbp=_embedding_signatures,
     shapes_of=("num_unique_matrix",),
 )  # fmt: skip
@@ -310,8 +310,8 @@ composite(
     "embedding_gradient_shuffle(embedding_grad, num_unique_matrix, cur_rank_inverse_indices,"
     " inverse_unique_partition_indices, embedding_size: int64 = 0, only_zero_valid_grad: bool = False,"
     f" skip_first_scatter: bool = False, {NAME}) -> cur_rank_unique_embedding_grad",
-    "The sums of the gradients of equal ids, a row for each distinct id, zeros behind.\n\n"
-    "With `skip_first_scatter` the gradients are those of distinct ids already.",
+    "The sums of the gradients of equal ids, a row for each distinct id, followed by zeros.\n\n"
+    "With `skip_first_scatter` the operand has the gradients of distinct ids.",
     write=_write_gradients, reference=_numpy_gradients, check=_check_gradients,
     sbp=_gradient_signatures,
 )  # fmt: skip
@@ -370,7 +370,7 @@ def _check_update(states: tuple[str, ...]) -> Rule:
 
 
 def _arguments(update: str, op: Call, given: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-    """The operands and attributes of the update of a whole parameter; `given` replace those of the call."""
+    """The operands and attributes of the update of a whole parameter; `given` replaces values of the call."""
     signature = REGISTRY[update].signature
     taken = {n: x for n, x in op.inputs.items() if n != "scale_by_tensor"} | given
     return [taken.get(a.name) for a in signature.inputs], {

@@ -1,4 +1,4 @@
-"""The inverse of max pooling: elements where `indices` say that they were in each image, zeros elsewhere."""
+"""The inverse of max pooling: each element at the position in the image that `indices` has, zeros elsewhere."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _check(spatial: int, gradient: bool) -> Rule:
 
 
 def _sizes(shape: Any, attrs: Any, spatial: int) -> list[int]:
-    """The spatial sizes of the result: those given, or those that a pooling has made the least of."""
+    """The spatial sizes of the result: the given sizes, or the least sizes that are pooled to the sizes of `x`."""
     if attrs["has_output_size"]:
         return list(attrs["output_size"])[-spatial:]
     rows = zip(shape[2:], attrs["kernel_size"], attrs["stride"], attrs["padding"], strict=True)
@@ -64,7 +64,7 @@ def _write(spatial: int) -> Rule:
 
 
 def _gradient(spatial: int) -> Rule:
-    """The gradient that PyTorch defines: an element at a position that another element has too gets it as well."""
+    """The gradient that PyTorch defines: elements with equal positions all get the gradient at the position."""
 
     def gradient(ops: Builder, op: Call, dy: Value) -> dict[str, Value]:
         return {"x": ops.call(f"max_unpool_{spatial}d_grad", op.x, op.indices, dy)[0]}
@@ -101,7 +101,7 @@ def _numpy_gradient(x: Any, indices: Any, dy: Any) -> Any:
 
 
 def _factors(op: Call) -> Factors:
-    """Splits of images and channels: elements of one image may go anywhere in it."""
+    """Splits of images and channels: an element may be written to any position of the image."""
     image = " ".join(["n", "c", *"_" * (op.x.rank - 2)])
     return Factors(f"{image}, {image} -> {image}").linear_in(op, "x")
 

@@ -1,6 +1,6 @@
 """A small convolutional network on the digits, as a Python function compiled by oneflow.
 
-python examples/digits/cnn.py      compiles it, runs it on all scans, compares with SciPy's convolution
+python examples/digits/cnn.py      compiles the network, runs all scans, compares with SciPy's convolution
 """
 
 import numpy as np

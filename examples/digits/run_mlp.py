@@ -1,6 +1,6 @@
 """Classifies scikit-learn's 1,797 handwritten digits with `mlp.mlir`, and compares with scikit-learn.
 
-Writes the scans to a file, runs `oneflow-run` on it as a user would, and reads the labels back.
+The script writes the scans to a file, runs `oneflow-run` on the file as a user would, and reads the labels back.
 """
 
 import subprocess
@@ -17,7 +17,7 @@ HERE = Path(__file__).parent
 
 
 def reference_labels(pixels: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """What scikit-learn's own classifier predicts with the same weights."""
+    """The predictions of scikit-learn's classifier with the same weights."""
     weights = load_file(HERE / "mlp.safetensors")
     model = MLPClassifier((32,))
     model.partial_fit(pixels[:100], labels[:100], classes=np.unique(labels))

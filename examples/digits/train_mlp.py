@@ -1,7 +1,7 @@
-"""Trains the digits classifier with scikit-learn and writes its weights to `mlp.safetensors`.
+"""Trains the digits classifier with scikit-learn and writes the weights to `mlp.safetensors`.
 
-The file is in the repository; run this only to make it anew. Data: the 1,797 scans of 8x8 pixels that
-scikit-learn carries, pixel values 0 to 16 divided by 16.
+The file is in the repository; the script is needed only to make the file again. Data: the 1,797 scans of 8x8 pixels
+that scikit-learn includes, pixel values 0 to 16 divided by 16.
 """
 
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Says what kind of content files have, by the model that the package `magika` ships.
+"""Prints the kind of content of files, according to the model that the package `magika` ships.
 
     pip install --no-deps --target models magika
     python examples/models/file_type.py models README.md pyproject.toml
@@ -21,7 +21,7 @@ import oneflow as flow
 
 
 def find_model(folder: Path) -> tuple[Path, dict[str, Any]]:
-    """The newest model of the package `magika` in a folder, and its configuration.
+    """The newest model of the package `magika` in a folder, and the configuration of the model.
 
     Raises:
         FileNotFoundError: the folder has no such package.
@@ -33,7 +33,7 @@ def find_model(folder: Path) -> tuple[Path, dict[str, Any]]:
 
 
 def tokens_of(data: bytes, config: dict[str, Any]) -> np.ndarray:
-    """The numbers that the model reads of a file, of i32: bytes of its start and of its end, and padding."""
+    """The input of the model for a file, as i32: bytes of the start and of the end of the file, and padding."""
     first, last, block, padding = (config[k] for k in ("beg_size", "end_size", "block_size", "padding_token"))
     start, end = data[:block].lstrip()[:first], data[-block:].rstrip()[-last:]
     return np.array([[*start, *[padding] * (first - len(start)), *[padding] * (last - len(end)), *end]], np.int32)

@@ -22,15 +22,15 @@ import oneflow as flow
 
 RATE = 16_000
 STEP = 512
-#: The samples of the step before that the model reads again.
+#: The number of samples of the previous step that the model reads again.
 CONTEXT = 64
 
 
 def read_samples(path: Path) -> np.ndarray:
-    """The samples of a recording in f32, from -1 to 1; the mean of its channels.
+    """The samples of a recording in f32, from -1 to 1, as the mean of the channels.
 
     Raises:
-        ValueError: the file has another rate or other samples.
+        ValueError: the file has another sample rate or other types of samples.
     """
     with wave.open(str(path)) as file:
         if (file.getframerate(), file.getsampwidth()) != (RATE, 2):

@@ -1,1 +1,1 @@
-"""Compiled functions: specializations, their cache, their backward programs."""
+"""Compiled functions: specializations, the cache of specializations, backward programs."""

@@ -1,9 +1,9 @@
 """Backward ahead of time: the gradient of a compiled function is a compiled function.
 
-A call outside of a trace is recorded as one operator if an argument requires grad, or if a captured tensor does on
-which results depend. The gradient is compiled from the function's `vjp` at its first use, and has
-gradients of its own. The gradient runs the function again, on the same arguments, captured values and random numbers,
-without its updates. A function that calls `backward` or updates leaves has no such gradient.
+A call outside of a trace is recorded as one operator if an argument requires grad, or if a captured tensor that
+results depend on requires grad. The gradient is compiled from the function's `vjp` at the first use, and is
+differentiable. The gradient runs the function again, on the same arguments, captured values and random numbers,
+without the updates. A function that calls `backward` or updates leaves has no compiled gradient.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Differentiable(Protocol):
     def pullback(self, program: Any, leaves: Sequence[Any], tree: Tree | None, /) -> Callable[..., Any]:
         """The compiled gradient of a program for arguments `leaves` with the structure `tree`.
 
-        It is a function of leaves, cotangents, positions and snapshots.
+        The gradient is a function of leaves, cotangents, positions and snapshots.
         """
 
 
@@ -56,7 +56,7 @@ class Program(Protocol):
 
 
 def recorded_call(name: str, traced: Traced, leaves: Sequence[Any]) -> RecordedCall | None:
-    """The record of a call that is about to run; None where nothing requires its gradient."""
+    """The record of a call before the run; None if nothing requires the gradient of the call."""
     positions = _positions(leaves)
     if not MODE.recording or not _is_recorded(traced, positions):
         return None
@@ -67,7 +67,7 @@ def recorded_call(name: str, traced: Traced, leaves: Sequence[Any]) -> RecordedC
 def recorder(
     name: str, program: Program, leaves: Sequence[Any], owner: weakref.ref[Any], tree: Tree | None
 ) -> Recorder | None:
-    """What records calls with arguments like `leaves`, whose structure is `tree`; None where these have no gradient.
+    """The recorder of calls with arguments like `leaves`, whose structure is `tree`; None if calls have no gradient.
 
     `owner` is the compiled function.
     """
@@ -111,9 +111,9 @@ class RecordedCall:
         self.operands += itertools.compress(self.snapshots, wanted)
 
     def give(self, tensors: Sequence[Any], pullback: Callable[[], Callable[..., Any]]) -> None:
-        """Makes the result tensors depend on what the call read.
+        """Makes the result tensors depend on the inputs of the call.
 
-        `pullback()(leaves, cotangents, positions, snapshots)` gives gradients.
+        `pullback()(leaves, cotangents, positions, snapshots)` returns gradients.
         """
         traced = self.traced
         numbers = [number for number, leaf in enumerate(traced.leaves) if leaf is None]
@@ -164,7 +164,7 @@ class RecordedCall:
 class ProgramNode(Node):
     """The node of a call of a compiled function, whose results are new variables.
 
-    Its constructor does what those of other nodes do, without entering the module of the tape.
+    The constructor does the same as constructors of other nodes, without entering the module of the tape.
     """
 
     __slots__ = ()
@@ -195,7 +195,7 @@ def _variable_of(tensor: EagerTensor) -> Variable:
 
 
 def _kept(variable: Variable) -> Variable:
-    """A variable whose memory counts its updates from now on."""
+    """The variable, whose memory counts updates from this call on."""
     if variable.memory is None:
         variable.memory = Memory()
     return variable
@@ -204,8 +204,8 @@ def _kept(variable: Variable) -> Variable:
 def make_pullback(fn: Callable[..., Any], tree: Tree, activity: Activity) -> Callable[..., Any]:
     """The function that computes the gradients of `fn` for arguments of the structure `tree`.
 
-    The gradients are those by the arguments at some positions, then those by the captured tensors that need one.
-    Its programs have the name `pull`.
+    The gradients by the arguments at the given positions come first, then the gradients by captured tensors that
+    need a gradient. Programs of the function have the name `pull`.
     """
     signature = inspect.signature(fn)
     captured_positions = [i for i, wanted in enumerate(activity.needs_grad) if wanted]
@@ -236,7 +236,7 @@ def _replaced(values: Sequence[Any], positions: Sequence[int], others: Sequence[
 
 
 def _why_no_gradient(name: str, traced: Traced) -> str | None:
-    """Why a function cannot run again for its gradient; None where it can."""
+    """The reason why a function cannot run again for the gradient; None if the function can run again."""
     effects = traced.effects
     advice = f"call backward, or flow.grad, inside of the compiled function {name}"
     if effects.new_gradients or effects.replaced_gradients:

@@ -72,7 +72,7 @@ class CompiledFunction(GuardedFunction):
 
     Arrays (NumPy, DLPack) are tensors: their shapes and element types are the signature, unless there are `specs`.
     Python numbers, strings and None are part of the signature by value. Results have the structure that the function
-    returns: arrays of NumPy, arrays on a device, or tensors where the function is called with tensors or captures
+    returns: arrays of NumPy, arrays on a device, or tensors if the function is called with tensors or captures
     tensors. A call with tensors while another function is traced becomes part of that trace.
 
     Arrays that the function captures are copied during tracing; later changes of these arrays have no effect.
@@ -110,7 +110,7 @@ class CompiledFunction(GuardedFunction):
             self._last, self._fast = None, (None, no_fast_path)
 
     def __get__(self, instance: Any, owner: type | None = None) -> CompiledFunction:
-        """The function as a method of `instance`; every instance has its own programs."""
+        """The function as a method of `instance`; every instance has separate programs."""
         made = getattr(instance, "__dict__", {}).get(self._method_key)
         if made is not None and made.target is instance and made.own is self:
             compiled: CompiledFunction = made.compiled
@@ -123,7 +123,7 @@ class CompiledFunction(GuardedFunction):
 
     @property
     def _options(self) -> tuple[Any, ...]:
-        """The options besides specs."""
+        """The options other than specs."""
         return self.device, self.placement, self._strategy, self._autotune
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -237,7 +237,7 @@ class CompiledFunction(GuardedFunction):
         return specialization.pullbacks[tree]
 
     def _choose_device(self, leaves: list[Any], values: list[Any], paths: list[str]) -> Device | None:
-        """The requested device, or the device of the arguments; None where all arguments are on the host.
+        """The requested device, or the device of the arguments; None if all arguments are on the host.
 
         Raises:
             CallError: an argument is on another device; the argument is named.
@@ -260,8 +260,8 @@ class CompiledFunction(GuardedFunction):
         return trace(self._fn, *specs)
 
     def on_arrays(self) -> Callable[[Sequence[Data]], list[Data]]:
-        """The program of the given specs, or of the latest call, as a function from the arrays of its arguments to
-        those of its results, both in order; the arrays are not compared with the specs.
+        """The program of the given specs, or of the latest call, as a function from the arrays of arguments to the
+        arrays of results, both in order; the arrays are not compared with the specs.
         """
         return self._latest().on_arrays(self.__name__)
 
@@ -284,7 +284,7 @@ class CompiledFunction(GuardedFunction):
 
     @property
     def traced(self) -> Traced:
-        """The program of the latest call, or of the given specs, with its captured values."""
+        """The program of the latest call, or of the given specs, with the captured values of the program."""
         return self._latest().traced
 
     def _latest(self) -> Specialization:
@@ -297,7 +297,7 @@ class CompiledFunction(GuardedFunction):
         return self._last
 
     def _signature(self, values: list[Any], paths: list[str], tree: Tree) -> list[Any]:
-        """The specs of a call: those that were given to `flow.compile`, or those of the arrays of the call."""
+        """The specs of a call: the specs given to `flow.compile`, or the types of the arrays of the call."""
         if self._spec is None:
             return [_spec_of(v) if is_data(v) else v for v in values]
         specs, given_tree = self._spec
@@ -351,7 +351,7 @@ def _settings() -> tuple[Any, Any]:
 
 
 def _are_foreign(leaves: Sequence[Any], tree: Tree) -> bool:
-    """Whether arguments are arrays, none in a container, and one is of another library than NumPy."""
+    """Whether all arguments are arrays, without containers, and at least one is of another library than NumPy."""
     is_flat = all(child.kind is None for child in tree.children)
     return is_flat and any(is_foreign(x) for x in leaves if not isinstance(x, EagerTensor))
 
@@ -371,7 +371,7 @@ def _quick_signature(args: Sequence[Any]) -> tuple[Any, ...] | None:
         elif isinstance(data, (bool, int, str)) or data is None:
             signature.append((type(data), data))
         elif type(data) is float:
-            signature.append((float, data.hex()))  # distinguishes -0 from 0, and finds NaN again
+            signature.append((float, data.hex()))  # distinguishes -0 from 0, and equals for NaN
         else:
             return None
     return tuple(signature)
@@ -400,7 +400,7 @@ def _spec_of(array: Data) -> TensorSpec:
 
 
 def checked_spec(spec: Any, value: Any, path: str) -> Any:
-    """The spec that a value has to fit; the value itself where the spec is a static value."""
+    """The spec that a value has to fit; the value if the spec is a static value."""
     if not isinstance(spec, TensorSpec):
         if is_data(value):
             raise CallError(f"expected {path} to be no array, as in the specs ({spec!r}), got {_spec_of(value)}")
@@ -474,15 +474,15 @@ def compile(
         specs: the types of arguments: `TensorSpec`s, or lists, tuples and dicts of them, one per parameter in order
             or by name. Without specs the function is compiled for the shapes and element types of each new call.
         device: the device, "cpu", "cuda" or "cuda:1"; the default is the device of the tensors that the function is
-            called with or uses, or on the host. Arrays of NumPy are copied to a device, and results back where all
-            were.
-        placement: the ranks of its tensors: ranks of the MPI job of this process, or threads of
+            called with or uses, else the host. Arrays of NumPy are copied to a device; if all arguments are arrays of
+            NumPy, results are copied back.
+        placement: the ranks of the function's tensors: ranks of the MPI job of this process, or threads of
             this process. The default is the placement of the global tensors that the function is called with or uses.
             Other tensors must be the same on every rank.
         strategy: the choice of layouts without annotation: "greedy", operator by operator as in OneFlow, or
             "auto", the cheapest for the whole function.
         autotune: whether kernels for a GPU are chosen among candidates by times of the first run; the default is
-            as `flow.cuda.set_autotune` says.
+            the setting of `flow.cuda.set_autotune`.
     """
     device = None if device is None else named_device(device)
     _expect_layouts(placement, strategy)

@@ -1,8 +1,8 @@
 """Guarded calls: the guards of a program are compared, its inputs collected, and the effects of a run applied.
 
 A warm call, with arguments like those of an earlier call and guards that hold, enters this module, one of the runtime
-and, where the call is recorded for a gradient, `ahead_of_time_backward.py`. What such a call needs is not split over
-more modules, and constructors are written out.
+and, if the call is recorded for a gradient, `ahead_of_time_backward.py`. The code of warm calls is not split over
+more modules, and constructors are inlined.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ _first_byte: Callable[[Any], ctypes.c_char] = ctypes.c_char.from_buffer
 
 
 def no_fast_path(args: Sequence[Any]) -> Any:
-    """The fast path of a function that has none."""
+    """The fast path of a function without fast path: refuses all arguments."""
     return NotImplemented
 
 
 class GuardedFunction:
-    """A function that is called through the fast path of its latest program, where that takes the arguments.
+    """A function that is called through the fast path of the latest program, if the fast path accepts the arguments.
 
-    `_fast` are the settings of the latest call, on which programs depend, and its fast path.
+    `_fast` has the settings of the latest call, which programs depend on, and the fast path of the latest program.
     """
 
     _fast: tuple[Any, FastPath]
@@ -64,7 +64,7 @@ class GuardedFunction:
         """Runs the function on arrays.
 
         Raises:
-            CallError: an argument is not what the function takes; it is named.
+            CallError: an argument does not fit the function; the error names the argument.
             TraceError: the function cannot become a program.
         """
         builder = mode.BUILDER.get()
@@ -120,7 +120,7 @@ def _versions_hold(guards: Guards) -> bool:
 
 
 def aliases_hold(guard: AliasGuard, leaves: bool = True) -> bool:
-    """Whether the captured tensors have their types, leaves and shared memory of the trace.
+    """Whether the captured tensors have the types, leaves and shared memory of the trace.
 
     Without `leaves` the leaves may differ, as a tensor may require no grad for a while.
     """
@@ -153,7 +153,7 @@ def variable_of(array: Data, desc: TensorDesc) -> Variable:
 
 
 def tensor_of(array: Data, desc: TensorDesc | None) -> EagerTensor:
-    """A result as a tensor; `desc` is its interned type, None where that has a dynamic size."""
+    """A result as a tensor; `desc` is the interned type of the result, None for a type with a dynamic size."""
     if desc is None:
         return wrapped(array)
     tensor = EagerTensor.__new__(EagerTensor)
@@ -163,12 +163,12 @@ def tensor_of(array: Data, desc: TensorDesc | None) -> EagerTensor:
 
 
 def present(tensor: Any) -> Any:
-    """A captured tensor as it is now: for the gradient of a leaf the tensor that is the gradient now."""
+    """The current captured tensor: for the gradient of a leaf the current gradient tensor."""
     return tensor.of_leaf.grad if type(tensor) is GradientOf else tensor
 
 
 def input_array(tensor: Any) -> Data:
-    """The array of a captured tensor as it is now."""
+    """The current array of a captured tensor."""
     tensor = present(tensor)
     view, variable = tensor.view_meta, tensor.handle
     is_fresh = view is None or (view.memory.version == view.version and not view.memory.exposed)
@@ -183,9 +183,9 @@ def memory_of(tensor: Any) -> tuple[Any, ...]:
 
 
 def write_in_place(tensor: Any, array: Any, writer: str) -> None:
-    """Writes a result of a run into the memory of a tensor, if it is not there already.
+    """Writes a result of a run into the memory of a tensor, unless the run has written to that memory.
 
-    For a tensor that is no view, this is `EagerTensor.overwrite` inlined: it runs for every parameter of a step.
+    For a tensor that is no view, this is `EagerTensor.overwrite` inlined, as a step calls it for every parameter.
     """
     variable = tensor.handle
     held = variable.handle
@@ -202,7 +202,7 @@ def write_in_place(tensor: Any, array: Any, writer: str) -> None:
 
 
 def apply_effects(effects: Effects, arrays: Sequence[Data], writer: str) -> None:
-    """Writes the further results of a run to their tensors."""
+    """Writes the further results of a run to the updated tensors."""
     for outside, array in zip(effects.outside, arrays, strict=False):
         write_in_place(present(outside), array, writer)
     if effects.new_gradients:
@@ -218,8 +218,8 @@ def apply_effects(effects: Effects, arrays: Sequence[Data], writer: str) -> None
 
 
 class Expected(NamedTuple):
-    """What a fast path expects of an argument: its class, shape, element type, device (None for arrays of NumPy), and
-    whether it has a gradient; of a static value, such as a number, its class and its text.
+    """The guard of a fast path on an argument: class, shape, element type, device (None for arrays of NumPy), and
+    whether the argument has a gradient; for a static value, such as a number, class and text.
     """
 
     kind: type
@@ -231,7 +231,7 @@ class Expected(NamedTuple):
 
     @classmethod
     def of(cls, argument: Any) -> Expected:
-        """What is expected of an argument like this one."""
+        """The guard that an argument like this argument passes."""
         if isinstance(argument, STATIC):
             return cls(type(argument), repr(argument))
         array, has_gradient = argument, False
@@ -242,8 +242,8 @@ class Expected(NamedTuple):
 
 
 def matching_arrays(expected: Sequence[Expected], args: Sequence[Any]) -> tuple[list[Data], list[Data]] | None:
-    """The arrays of arguments, and those in whose memory the elements of views are; None unless each argument is as
-    expected.
+    """The arrays of arguments, and the arrays of the roots of views among the arguments; None unless each argument
+    is as expected.
     """
     if len(args) != len(expected):
         return None
@@ -266,7 +266,7 @@ def matching_arrays(expected: Sequence[Expected], args: Sequence[Any]) -> tuple[
 def array_of(tensor: Any, has_gradient: bool, roots: list[Data]) -> Data | None:
     """The array of an argument; the array of the root of a view is added to `roots`.
 
-    None for a view that has to be refreshed, and for a tensor that has a gradient against expectation.
+    None for a view that has to be refreshed, and for a tensor that has an unexpected gradient.
     """
     variable, view = tensor.handle, tensor.view_meta
     if (variable.node is not None or variable.leaf is not None) is not has_gradient:
@@ -330,8 +330,8 @@ class CapturedInputs:
 class HostArrays:
     """The memory for which the guards on captured tensors held last, on the host.
 
-    `updated` are those of the `tensors` that the program updates. Memory is referenced weakly, so that the memory of
-    a tensor is not kept alive.
+    `updated` are the members of `tensors` that the program updates. Memory is referenced weakly, so that the memory
+    of a tensor is not kept alive.
     """
 
     def __init__(self, guard: AliasGuard, tensors: Sequence[EagerTensor], updated: Sequence[EagerTensor]) -> None:
@@ -364,8 +364,8 @@ class HostArrays:
         return True
 
     def disjoint(self, arguments: Sequence[Data], roots: Sequence[Data]) -> bool:
-        """Whether no argument, and no root of a view among them, shares memory with what the program updates; False
-        where that needs a closer look.
+        """Whether no argument, and no root of a view among the arguments, shares memory with tensors that the program
+        updates; False also if the full check is needed.
         """
         for array in (*arguments, *roots) if self._begins else ():
             try:
@@ -384,7 +384,7 @@ class HostArrays:
 
 
 def _begins_and_ends(spans: Sequence[Span]) -> tuple[list[int], list[int]]:
-    """The first bytes of spans in order, and for each the greatest end of the spans that begin there or before."""
+    """The sorted begins of spans, and for each begin the greatest end of all spans up to this begin."""
     ordered = sorted((begin, end) for _, begin, end in spans)
     return [begin for begin, _ in ordered], list(itertools.accumulate((end for _, end in ordered), max))
 
@@ -393,8 +393,8 @@ class DeviceArrays:
     """The arrays for which the guards on captured tensors held last, on a device.
 
     The alias guard asks whether captured tensors share the memory of the trace; the executable asks whether its
-    inputs are the arrays of its last run. Where the executable still knows the arrays of a run for which the alias
-    guard held, one comparison of arrays answers both. `numbers` are those of the captured tensors among the inputs.
+    inputs are the arrays of the last run. If the executable still knows the arrays of a run for which the alias
+    guard held, one comparison of arrays answers both. `numbers` are the captured tensors' numbers among the inputs.
     """
 
     def __init__(
@@ -406,12 +406,12 @@ class DeviceArrays:
         self._seen: Seen | None = None
 
     def memory(self, arrays: Sequence[Data]) -> Sequence[Data]:
-        """The memory of the captured tensors: their arrays."""
+        """The memory of the captured tensors: the arrays."""
         return arrays
 
     def seen(self, arrays: Sequence[Data]) -> Seen | None:
-        """The record of the last run, if `arrays` are those of that run and every tensor has the leaf of the
-        captured with; else None.
+        """The record of the last run, if `arrays` are the arrays of that run and every tensor has the leaf that the
+        tensor was captured with; else None.
         """
         seen, guard = self._seen, self._guard
         if seen is None or not seen.holds(arrays):
@@ -419,11 +419,11 @@ class DeviceArrays:
         return seen if all(map(operator.is_, map(_leaf, map(_variable, guard.tensors)), guard.leaves)) else None
 
     def holds(self, arrays: Sequence[Data]) -> bool:
-        """Whether the alias guard holds for the current tensors, and none of their arrays is global."""
+        """Whether the alias guard holds for the current tensors, and no array is global."""
         return aliases_hold(self._guard) and not any(map(is_on_ranks, arrays))
 
     def disjoint(self, arguments: Sequence[Data], roots: Sequence[Data]) -> bool:
-        """Whether there is no view among the arguments: the executable compares the memory of other arguments."""
+        """Whether no argument is a view: the executable compares the memory of other arguments."""
         return not roots
 
     def note(self, arrays: Sequence[Data], seen: Any) -> None:
@@ -448,19 +448,19 @@ def guarded_call(
     lock: Lock | None,
     name: str,
 ) -> FastPath:
-    """The warm call of a program: its value for arguments, NotImplemented where the arguments need the full checks.
+    """The warm call of a program: returns the value for arguments, NotImplemented if arguments need the full checks.
 
     Args:
         traced: the program.
-        captured: its captured inputs.
-        known: the memory for which its guards held.
-        expected: what is expected of each argument.
-        defaults: the arguments that a call does not pass, which come last.
-        replay: runs the program on inputs that need no check, None for other inputs.
-        run: runs the program with all checks, on all inputs and the arguments among these, and applies its effects.
-        descs: the types of the results, which become tensors; None where results are arrays.
-        record: records a call for its gradient; None where calls have none.
-        lock: held while the call updates tensors, None where it updates none.
+        captured: the captured inputs of the program.
+        known: the memory for which the guards of the program held.
+        expected: the guard on each argument.
+        defaults: the last arguments, which a call does not pass.
+        replay: runs the program on inputs that need no check; returns None for other inputs.
+        run: runs the program with all checks, on all inputs and the arguments among the inputs, and applies effects.
+        descs: the types of the results, which become tensors; None if results are arrays.
+        record: records a call for the gradient; None if calls have no gradient.
+        lock: held while the call updates tensors; None if the call updates no tensors.
         name: the function's name, for messages.
     """
     guards, effects, count = traced.guards, traced.effects, traced.effects.count
@@ -512,7 +512,7 @@ def unguarded_call(
     descs: Sequence[TensorDesc | None],
     traced: Traced,
 ) -> FastPath:
-    """The warm call of a program on the host that depends on its arguments alone, for arguments of these classes.
+    """The warm call of a program on the host that depends on arguments alone, for arguments of the given classes.
 
     `descs` are the types of the results.
     """
@@ -536,7 +536,7 @@ def unguarded_call(
 
 
 def unguarded_array_call(replay: Callable[[Sequence[Data]], list[Data] | None], traced: Traced) -> FastPath:
-    """The warm call of a program on the host that depends on its arguments alone, which are arrays of NumPy."""
+    """The warm call of a program on the host that depends on arguments alone, which are arrays of NumPy."""
     build = result_builder(traced)
 
     def call(args: Sequence[Any]) -> Any:
@@ -547,7 +547,7 @@ def unguarded_array_call(replay: Callable[[Sequence[Data]], list[Data] | None], 
 
 
 def result_builder(traced: Traced) -> Callable[[list[Any], Sequence[Any]], Any]:
-    """The function that gives what a traced function returns for its results and arguments."""
+    """The function from results and arguments of a program to the value that the traced function returns."""
     outputs, leaves = traced.outputs, traced.leaves
     if outputs.kind is None and leaves == (None,):
         return lambda results, arguments: results[0]

@@ -1,4 +1,4 @@
-"""Mutated inputs: arguments that a compiled function updates, the checks on them, and their new values."""
+"""Mutated inputs: arguments that a compiled function updates, the checks on mutated inputs, and new values."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def current_array(argument: Any, array: Data) -> Data:
 
 
 def write_back(argument: Any, array: Data, result: Data, writer: str) -> None:
-    """Writes the new values of an argument into its memory."""
+    """Writes the new values of an argument into the memory of the argument."""
     if isinstance(argument, EagerTensor):
         with no_grad():
             BUILDER.assign(argument, wrapped(result), writer)

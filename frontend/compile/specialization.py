@@ -1,4 +1,4 @@
-"""A function compiled for one signature: its guards, and its runs."""
+"""A function compiled for one signature: guards and runs."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Specialization:
         return bool(effects.count or effects.replaced_gradients)
 
     def holds(self, required: Device | None) -> bool:
-        """Whether all guards hold; `required` is the device on which the call has to run, None where any will do."""
+        """Whether all guards hold; `required` is the device on which the call has to run, None for any device."""
         return settings_hold(self.traced.guards) and self.captures_hold(required)
 
     def captures_hold(self, required: Device | None) -> bool:
@@ -111,24 +111,24 @@ class Specialization:
 
     @functools.cached_property
     def _first_tensor(self) -> EagerTensor | None:
-        """The first captured tensor that has dimensions; None if that is a view."""
+        """The first captured tensor that has dimensions; None if this tensor is a view."""
         first = next((c for c in self.traced.captured if isinstance(c, EagerTensor) and c.rank), None)
         return first if first is not None and first.view_meta is None else None
 
     @functools.cached_property
     def _rank_layouts(self) -> list[tuple[EagerTensor, Any, Any]]:
-        """The captured tensors, each with its placement and layout of the trace."""
+        """The captured tensors, each with the placement and layout of the trace."""
         pairs = zip(self.traced.captured, self.layouts, strict=True)
         return [(c, *(at or NO_RANKS)) for c, at in pairs if isinstance(c, EagerTensor)]
 
     @property
     def may_hold_again(self) -> bool:
-        """Whether guards that fail now may hold later: no guarded object is gone for good."""
+        """Whether failing guards may hold later: every guarded object is alive."""
         return aliases_hold(self.traced.guards.aliases, leaves=False)
 
     @functools.cached_property
     def _descs(self) -> list[TensorDesc | None]:
-        """The types of the results that the function returns, None for each that has a dynamic size."""
+        """The types of the results that the function returns, None for a result with a dynamic size."""
         count = sum(leaf is None for leaf in self.traced.leaves)
         return [intern(d) if d.is_static else None for d in self.executable.outputs[:count]] or [None] * count
 
@@ -140,7 +140,7 @@ class Specialization:
 
     @functools.cached_property
     def build(self) -> Callable[[list[Any], Sequence[Any]], Any]:
-        """What the function returns for its results and its arguments, which it may update and return."""
+        """The value that the function returns, made of results and of arguments that the function returns."""
         return result_builder(self.traced)
 
     @functools.cached_property
@@ -151,12 +151,12 @@ class Specialization:
     def fast_path(
         self, leaves: Sequence[Any], defaults: Sequence[Any], name: str, record: Recorder | None
     ) -> FastPath:
-        """What gives the function's value for arguments like `leaves`, and NotImplemented for other arguments; calls
-        do not pass the `defaults` that `leaves` end with.
+        """A callable that returns the function's value for arguments like `leaves`, and NotImplemented for other
+        arguments; calls do not pass the `defaults` that `leaves` end with.
 
         There is a fast path for arrays and tensors that are all on the device of the program, and for arrays of
-        other libraries on the host where the program captures nothing. `record` records calls for their gradients,
-        None where they have none.
+        other libraries on the host if the program captures nothing. `record` records calls for gradients, None if
+        calls have no gradient.
         """
         arrays = [x for x in leaves if not isinstance(x, STATIC)]
         classes = tuple(map(type, arrays))
@@ -173,7 +173,7 @@ class Specialization:
 
     @functools.cached_property
     def _host_call(self) -> runtime.FastPath | None:
-        """The program's own fast path; None where the function captures or updates anything."""
+        """The executable's fast path; None if the function captures or updates anything."""
         traced = self.traced
         outside = traced.captured or traced.guards or traced.effects.results or traced.effects.replaced_gradients
         return None if outside else self.executable.fast_path
@@ -198,7 +198,7 @@ class Specialization:
         return no_fast_path if call is no_fast_path else fast_path
 
     def on_arrays(self, name: str) -> Callable[[Sequence[Data]], list[Data]]:
-        """The program as a function from the arrays of its arguments to the arrays of its results, in order."""
+        """The program as a function from the arrays of arguments to the arrays of results, in order."""
         traced, call = self.traced, self.executable.fast_path
         plain = call is not None and not traced.captured and not traced.effects.count
 
@@ -231,9 +231,7 @@ class Specialization:
 
     @property
     def _host_replay(self) -> runtime.FastPath | None:
-        """The program's own fast path; None where the program updates one of several captured tensors that share
-        memory.
-        """
+        """The executable's fast path; None if the program updates one of several tensors that share memory."""
         shared = self._updates and self.traced.guards.aliases.has_shared_memory
         return None if shared else self.executable.fast_path
 
@@ -252,11 +250,11 @@ class Specialization:
         return CapturedInputs(self.traced.captured, self.device)
 
     def run(self, arguments: Sequence[Any], arrays: Sequence[Data], name: str) -> list[Data]:
-        """The results of the function. Updated tensors get their new values. `arrays` are the
-        arrays of the `arguments`.
+        """Returns the results of the function, and writes updated tensors; `arrays` are the arrays of `arguments`.
 
         Raises:
-            CallError: tensors are on different devices; one is named. Or one is passed that the function updates.
+            CallError: a tensor, which the error names, is on another device; or a captured tensor that the
+                function updates is also an argument.
             RuntimeError: an argument is updated while a gradient flows to it.
         """
         effects = self.traced.effects
@@ -288,7 +286,7 @@ class Specialization:
 
     def _apply_effects(self, results: Sequence[Data], name: str) -> list[Data]:
         """The results that the function returns, and the new values of mutated arguments; the other results are
-        written to their tensors.
+        written to the updated tensors.
         """
         effects = self.traced.effects
         count = len(results) - effects.count
@@ -298,6 +296,6 @@ class Specialization:
 
     @functools.cached_property
     def _no_alias_check(self) -> NoAliasCheck | None:
-        """The check that no argument shares memory with a tensor that is updated; None where nothing is updated."""
+        """The check that no argument shares memory with an updated tensor; None if no tensor is updated."""
         updated = [state.outside for state in self.traced.effects.updated]
         return NoAliasCheck(updated) if updated else None

@@ -1,10 +1,10 @@
-"""Modules that look embeddings up in tables of the host.
+"""Modules that look embeddings up in tables in host memory.
 
     embedding = flow.one_embedding.MultiTableEmbedding("users", 16, flow.float32, flow.int64, tables, store_options)
     optimizer = flow.optim.SGD(embedding.parameters(), lr=0.1)
 
-`shadow` is the only parameter: it stands for the tables. A step of an optimizer that has it updates the rows of the
-ids that were looked up.
+The only parameter, `shadow`, stands for the tables. A step of an optimizer with this parameter updates the rows of
+the ids that were looked up.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = ["MultiTableEmbedding", "MultiTableMultiColumnEmbedding", "Optimizer"]
 
 
 class Shadow(Parameter):
-    """The parameter that stands for a table: steps of optimizers call `update_rows` too."""
+    """The parameter that stands for a table: steps of optimizers also call `update_rows`."""
 
     __slots__ = ("update_rows",)
     update_rows: Callable[[base.Optimizer, Group, Tensor, Any], None]
@@ -48,7 +48,7 @@ class Shadow(Parameter):
 
 @dataclass
 class Lookup:
-    """Ids and their tables, the leaf that is added to their embeddings, and the builder of the program."""
+    """Ids, the tables of the ids, the leaf that is added to the embeddings, and the builder of the program."""
 
     builder: Any
     change: EagerTensor
@@ -59,22 +59,22 @@ class Lookup:
 class MultiTableEmbedding(Module):
     """Embeddings of `embedding_dim` numbers for the ids of several tables.
 
-    Modules of one name share the rows, which snapshots have and `state_dict` has not. An id that no optimizer has
-    updated has the initial row of its table.
+    Modules of one name share the rows, which are part of snapshots, but not of `state_dict`. An id that no optimizer
+    has updated has the initial row of the table.
 
     Args:
         name: the name of the store.
         embedding_dim: the numbers of an embedding.
-        dtype: their type.
+        dtype: the type of the numbers.
         key_type: the type of ids.
-        tables: the tables, of `make_table_options`; None for one of `default_initializer`.
-        store_options: of one of the functions `make_*_store_options`.
-        default_initializer: normal numbers with a standard deviation of 0.05 if it is None.
-        padding_idx: an id whose embedding is 0 and is not updated.
-        seed: of the initial rows.
+        tables: the tables, results of `make_table_options`; None for one table with `default_initializer`.
+        store_options: the result of one of the functions `make_*_store_options`.
+        default_initializer: the initializer of that table; None for normal numbers with a standard deviation of 0.05.
+        padding_idx: an id whose embedding is 0 and never updated.
+        seed: the seed of initial rows.
 
     Raises:
-        ValueError: tables, sizes or options do not fit each other, or rows of the name have another size.
+        ValueError: tables, sizes or options do not fit each other, or existing rows of the name have another size.
     """
 
     def __init__(
@@ -140,7 +140,7 @@ class MultiTableEmbedding(Module):
         return dispatch("broadcast_add", embeddings, change)
 
     def _change_of(self, embeddings: Tensor) -> EagerTensor:
-        """Zeros that are added to embeddings: a leaf, whose gradient is that of the embeddings.
+        """Zeros that are added to embeddings: a leaf, whose gradient is the gradient of the embeddings.
 
         A compiled function reads the leaf at every run, so the module keeps it.
         """
@@ -169,12 +169,12 @@ class MultiTableEmbedding(Module):
 
         Args:
             optimizer: whose step it is.
-            group: the settings, which `weight_decay` is among: rows decay by `rate * weight_decay` besides the step.
+            group: the settings; with `weight_decay` rows also decay by `rate * weight_decay`.
             rate: the learning rate.
-            steps: how many steps there were before, if the optimizer counts them.
+            steps: the number of steps before, if the optimizer counts steps.
 
         Raises:
-            ValueError: there is no such update of rows, or the lookup was in another function, which is compiled.
+            ValueError: the optimizer has no update of rows, or the lookup was in another function, which is compiled.
         """
         lookup, self.looked_up = self.looked_up, None
         if lookup is None:
@@ -197,7 +197,7 @@ class MultiTableEmbedding(Module):
     def _rows_of(
         self, lookup: Lookup, gradient: Tensor, states: Sequence[float]
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """The number of distinct ids of a lookup, the ids, their rows and the sums of their gradients."""
+        """The number of distinct ids of a lookup, the distinct ids, the rows, and the sums of gradients by id."""
         padding = {} if self.padding_idx is None else {"padding_idx": self.padding_idx, "has_padding_idx": True}
         name = {"embedding_name": self.embedding_name}
         matrix, places, count, ids, tables, inverse = dispatch_all(
@@ -217,17 +217,17 @@ class MultiTableEmbedding(Module):
         self.table.save(self.folder / "snapshots" / snapshot_name)
 
     def load_snapshot(self, snapshot_name: str) -> None:
-        """Replaces the rows by those of a snapshot.
+        """Replaces the rows by the rows of a snapshot.
 
         Raises:
-            OSError: there is no such snapshot.
-            ValueError: its rows are of another size or type.
+            OSError: the snapshot does not exist.
+            ValueError: the rows of the snapshot have another size or type.
         """
         self.table.load(self.folder / "snapshots" / snapshot_name)
 
 
 class MultiTableMultiColumnEmbedding(MultiTableEmbedding):
-    """As `MultiTableEmbedding`, with a list of sizes as `embedding_dim`: columns with initializers of their own."""
+    """As `MultiTableEmbedding`, with a list of sizes as `embedding_dim`: each column has a separate initializer."""
 
 
 def Optimizer(optimizer: base.Optimizer, embeddings: Sequence[MultiTableEmbedding]) -> base.Optimizer:  # noqa: N802
@@ -256,7 +256,7 @@ def _dims(embedding_dim: Any) -> list[int]:
 
 
 def _columns(table: Options, count: int) -> list[Options]:
-    """The columns of a table: those that it states, or `count` of its one initializer."""
+    """The columns of a table: the stated columns, or `count` columns with the one initializer of the table."""
     if "columns" in table:
         return list(table["columns"])
     return [make_column_options(table["initializer"])] * count

@@ -18,7 +18,7 @@ __all__ = ["Ftrl"]
 
 
 class Ftrl(base.Optimizer):
-    """FTRL-proximal, whose parameters are 0 where the sum of their gradients is below `lambda1`."""
+    """FTRL-proximal: a parameter is 0 if the sum of the parameter's gradients is below `lambda1`."""
 
     operator = "ftrl_update"
 
@@ -52,7 +52,7 @@ def _ftrl(group: Group) -> dict[str, float]:
     return {name: group[name] for name in ("lr_power", "lambda1", "lambda2", "beta")}
 
 
-#: An update of rows: its operator, operands by name and attributes, for a group and the steps before this one.
+#: An update of rows: the operator, operands by name, and attributes, for a group and the number of previous steps.
 Update = tuple[str, dict[str, Any], dict[str, Any]]
 
 
@@ -91,10 +91,10 @@ UNSUPPORTED = ("amsgrad", "dampening", "maximize", "nesterov")
 
 
 def expect_update(kind: type, group: Group) -> None:
-    """Checks that there is an update of rows for the optimizer `kind` and the settings of a group.
+    """Checks that the optimizer `kind` with the settings of a group has an update of rows.
 
     Raises:
-        ValueError: there is none.
+        ValueError: the optimizer has no update of rows.
     """
     if kind not in UPDATES:
         known = ", ".join(each.__name__ for each in UPDATES)
@@ -108,7 +108,7 @@ def update_of(kind: type, group: Group, steps: Any) -> tuple[Update, list[float]
     """The update of rows that a step of the optimizer `kind` makes, and the first values of the states in a row.
 
     Raises:
-        ValueError: there is none for this optimizer, or for the settings of the group.
+        ValueError: the optimizer, or the optimizer with the settings of the group, has no update of rows.
     """
     expect_update(kind, group)
     update, first_states = UPDATES[kind]

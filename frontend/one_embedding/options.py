@@ -1,6 +1,6 @@
-"""What tables of embeddings are made of: initializers, columns, tables and stores, as dicts.
+"""Options of embedding tables as dicts: initializers, columns, tables and stores.
 
-A store is in the memory of the host, whatever caches its options describe; its path is the folder of snapshots.
+A store is in host memory; options about caches have no effect. The path of a store is the folder of snapshots.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def make_constant_initializer(value: float) -> Options:
 
 
 def make_trunc_normal_initializer(mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0) -> Options:
-    """Normal numbers that are drawn again until they lie from `a` to `b`."""
+    """Normal numbers; numbers outside of `a` to `b` are drawn again."""
     return {"type": "trunc_normal", "mean": mean, "std": std, "a": a, "b": b}
 
 

@@ -1,4 +1,4 @@
-"""Rows of tables in folders: what `save_snapshot` writes is read, and what `load_snapshot` reads is written."""
+"""Rows of tables in folders: reads the files of `save_snapshot`, and writes the files for `load_snapshot`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = [
 
 
 class _Snapshot:
-    """The rows of a snapshot in several folders; an id is in the folder of its remainder."""
+    """The rows of a snapshot in several folders; the remainder of an id determines the folder."""
 
     def __init__(
         self, paths: Sequence[str], snapshot_name: str, key_type: DType, value_type: DType, storage_dim: int
@@ -44,11 +44,11 @@ class _Snapshot:
 
 
 class PersistentTableReader(_Snapshot):
-    """Iterates over the ids and rows of a snapshot, those of one folder after those of another.
+    """Iterates over the ids and rows of a snapshot, folder by folder.
 
     Raises:
-        OSError: there is no such snapshot.
-        ValueError: its rows are of another size or type.
+        OSError: the snapshot does not exist.
+        ValueError: the rows of the snapshot have another size or type.
     """
 
     def __init__(self, *args: Any) -> None:
@@ -67,10 +67,10 @@ class PersistentTableWriter(_Snapshot):
     """Writes ids and rows to a snapshot, whose files are complete after `close`."""
 
     def write(self, keys: Any, values: Any) -> None:
-        """Makes `values` the rows of `keys`.
+        """Stores `values` as the rows of `keys`.
 
         Raises:
-            ValueError: they are not of the stated types and sizes.
+            ValueError: `keys` or `values` do not have the stated types and sizes.
         """
         ids, rows = np.asarray(keys), np.asarray(values)
         wanted = (ids.size, self.storage_dim)

@@ -1,5 +1,5 @@
-// Aligned memory with a small cache: results and temporaries of one size come and go at every call, and fresh
-// pages from the system cost more than the kernels that fill them.
+// Aligned memory with a small cache: every call allocates and frees results and temporaries of the same sizes, and
+// fresh pages from the system cost more than the kernels that fill the pages.
 #include <pthread.h>
 #include <sys/mman.h>
 

@@ -1,4 +1,4 @@
-// Runs of programs, the checks they make, and launches on a device.
+// Runs of programs, the checks of running programs, and launches on a device.
 #include "run.h"
 
 #include "runtime.h"

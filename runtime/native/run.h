@@ -1,4 +1,4 @@
-// The state of one run of a program, shared by its threads.
+// The state of one run of a program, shared by the threads of the run.
 #pragma once
 #include <algorithm>
 #include <atomic>

@@ -7,8 +7,8 @@ extern "C" {
 /// The version of this interface; runtime/native.py refuses other versions.
 int64_t oneflow_rt_version();
 
-/// Memory aligned to 64 bytes, from a small cache. Without memory the run fails and its code ends at once; outside a
-/// run the result is null.
+/// Memory aligned to 64 bytes, from a small cache. If no memory is left, the run fails and the program's code ends at
+/// once; outside a run the result is null.
 void *oneflow_rt_alloc(int64_t bytes);
 void oneflow_rt_free(void *pointer);
 /// As `oneflow_rt_alloc`; the memory is freed at the end of the run at the latest.
@@ -24,11 +24,11 @@ void oneflow_rt_copy(void *target, const void *source, int64_t bytes);
 /// `grain` steps, except the last. Does not return if the run has failed meanwhile.
 void oneflow_rt_parallel_for(void (*body)(void *, int64_t, int64_t), void *arguments, int64_t count, int64_t grain);
 
-/// `position` if it is in [0, size); otherwise 0, and the run is marked as failed at `site`. If `size` is 0, nothing can
+/// `position` if in [0, size); otherwise 0, and the run is marked as failed at `site`. If `size` is 0, no element can
 /// be read and the code of the run ends at once.
 int64_t oneflow_rt_check_index(int64_t position, int64_t size, int32_t site);
-/// Marks the run as failed at `site` if the sizes differ, and ends its code at once. Called on the thread of the plan
-/// alone.
+/// Marks the run as failed at `site` if the sizes differ, and ends the code of the run at once. Called only on the
+/// thread of the plan.
 void oneflow_rt_check_size(int64_t got, int64_t wanted, int32_t site);
 /// Calls the external kernel `function(context, buffers, stream)`; the run is marked as failed at kernel `number` if the
 /// result is not 0.

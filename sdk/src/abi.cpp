@@ -21,7 +21,7 @@ std::string &Result() {
   return result;
 }
 
-/// Runs `body`. Its text becomes the result; an exception becomes an error.
+/// Runs `body`. The returned text becomes the result; an exception becomes an error.
 template <typename Body>
 int32_t Guarded(Body body) {
   try {

@@ -1,7 +1,7 @@
-// The C interface by which Python drives the registries. Plain structs and opaque handles; no exception leaves it.
+// The C interface by which Python drives the registries. Plain structs and opaque handles; functions do not throw.
 //
-// Functions return 0 for success. oneflow_sdk_result() is then the result as JSON, otherwise the error's text;
-// it belongs to the calling thread and is valid until the thread's next call.
+// Functions return 0 for success. oneflow_sdk_result() is then the result as JSON, otherwise the error's text.
+// The result belongs to the calling thread and is valid until the thread's next call.
 #pragma once
 #include <cstdint>
 
@@ -32,7 +32,7 @@ struct oneflow_sdk_arg {
   const oneflow_sdk_desc *descs;
 };
 
-/// A call of an operator, every operand and result in the order of its signature.
+/// A call of an operator, every operand and result in the order of the signature.
 struct oneflow_sdk_call {
   const char *op;
   int32_t device;
@@ -41,15 +41,15 @@ struct oneflow_sdk_call {
   const oneflow_sdk_arg *inputs, *outputs;
 };
 
-/// A kernel that has been chosen for a call, with its state, cache and temporary memory.
+/// A kernel that has been chosen for a call, with state, cache and temporary memory.
 struct oneflow_sdk_kernel;
 
 int32_t oneflow_sdk_version();
 const char *oneflow_sdk_result();
 
-/// Loads a library. Result: the operators it registers. An error undoes its registrations.
+/// Loads a library. Result: the operators that the library registers. An error undoes the registrations.
 int32_t oneflow_sdk_open(const char *path);
-/// Removes the registrations of the last library, and closes it.
+/// Removes the registrations of the last library, and closes the library.
 int32_t oneflow_sdk_discard();
 /// Checks the attributes and infers. Result: descriptions of the results in order, operands without gradient.
 int32_t oneflow_sdk_infer(const oneflow_sdk_call *call);
@@ -63,17 +63,16 @@ int32_t oneflow_sdk_nd_sbp_infer(const oneflow_sdk_call *call, const int64_t *me
                                  const int64_t *hints);
 /// Result: the multiply-adds of a call.
 int32_t oneflow_sdk_complexity(const oneflow_sdk_call *call);
-/// Result: the operations of the gradient, which of their tensors are the gradients of which operands, and notes for
-/// the user.
+/// Result: the operations of the gradient, the tensor that is the gradient of each operand, and notes for the user.
 int32_t oneflow_sdk_gradient(const oneflow_sdk_call *call);
 /// Result: whether a kernel is registered for a call whose results are described, true or false.
 int32_t oneflow_sdk_kernel_matches(const oneflow_sdk_call *call);
 /// Result: numbers of results and of the operands whose memory they share, as the kernel for a call proposes.
 int32_t oneflow_sdk_kernel_in_place(const oneflow_sdk_call *call);
-/// Chooses the kernel for a call whose results are described. A guarded one runs on copies with guards around them
-/// and finds writes out of bounds and to operands; for the CPU.
+/// Chooses the kernel for a call whose results are described. A guarded kernel, on the CPU only, runs on copies
+/// between guards, to detect writes out of bounds and writes to operands.
 int32_t oneflow_sdk_kernel_create(const oneflow_sdk_call *call, int32_t guarded, oneflow_sdk_kernel **kernel);
-/// Runs it on the memory of all operands and results in order. `stream` is a cudaStream_t, null on the CPU.
+/// Runs a kernel on the memory of all operands and results in order. `stream` is a cudaStream_t, null on the CPU.
 int32_t oneflow_sdk_kernel_run(oneflow_sdk_kernel *kernel, void *const *buffers, void *stream);
 void oneflow_sdk_kernel_destroy(oneflow_sdk_kernel *kernel);
 
@@ -96,11 +95,11 @@ struct oneflow_sdk_argument {
 typedef void (*oneflow_sdk_build)(const char *request);
 void oneflow_sdk_reply(const char *error, const oneflow_sdk_tensor *results, int64_t count);
 
-/// Calls a function that a library has added by add_functor. Result: the ids of its results.
+/// Calls a function that a library has added by add_functor. Result: the ids of the function's results.
 int32_t oneflow_sdk_function_call(const char *name, const oneflow_sdk_argument *args, int64_t count,
                                   oneflow_sdk_build build);
 /// Runs the class that REGISTER_OP_EXPR_GRAD_FUNCTION has registered. `tensors` are all operands, all results, and
-/// the gradients of all results. Result: the id of each operand's gradient, null where there is none.
+/// the gradients of all results. Result: the id of each operand's gradient, null for an operand without gradient.
 int32_t oneflow_sdk_grad_function(const oneflow_sdk_call *call, const oneflow_sdk_tensor *tensors,
                                   oneflow_sdk_build build);
 }

@@ -1,5 +1,5 @@
-// Runs gradient functions. Tensors of the forward operation are named "forward/..", gradients of its results
-// "gradient/..", results of an operation "<its name>/..".
+// Runs gradient functions. Tensors of the forward operation are named "forward/..", gradients of the forward results
+// "gradient/..", results of an operation "<name of the operation>/..".
 #include "infer.h"
 
 namespace oneflow {
@@ -9,7 +9,7 @@ namespace {
 
 using Args = std::map<std::string, std::vector<std::string>>;
 
-/// `now` if a function calls the only one of `args` by its other name.
+/// `now` if a function calls the only element of `args` by the other name.
 std::string NameNow(const Args &args, const std::string &name, const std::string &other, const std::string &now,
                     std::set<std::string> *notes) {
   if (name != other || args.size() != 1 || args.count(now) == 0) return name;

@@ -13,7 +13,7 @@ constexpr size_t kGuardBytes = size_t(1) << 20;
 /// The bytes that are compared to detect an unwritten result: random bytes are equal once in 2 ** 64.
 constexpr size_t kWordBytes = 8;
 
-/// The guard bytes by address: they differ from every constant that a kernel writes.
+/// The guard bytes by address; a kernel that writes a constant changes some guard byte.
 const std::vector<unsigned char> &Pattern() {
   static const std::vector<unsigned char> pattern = [] {
     std::minstd_rand random;

@@ -1,4 +1,4 @@
-// Buffers with guards around them, which detect writes out of bounds.
+// Buffers between guards, which detect writes out of bounds.
 #pragma once
 #include <string>
 #include <utility>
@@ -10,7 +10,7 @@ namespace oneflow {
 
 /// Buffers in one piece of memory, with a guard before each and after the last.
 ///
-/// One piece, so that a write far out of bounds damages the guard next to its own buffer, not another piece's.
+/// One piece, so that a write far out of bounds damages memory of this object, not of another allocation.
 class GuardedBuffers final {
  public:
   /// `sizes` are names and bytes.
@@ -27,7 +27,7 @@ class GuardedBuffers final {
 
  private:
   size_t End(size_t number) const { return begins_[number] + bytes(number); }
-  /// The first byte from `begin` to `end` that differs from the guard pattern; `end` if there is none.
+  /// The first byte from `begin` to `end` that differs from the guard pattern; `end` if no byte differs.
   size_t FirstDamage(size_t begin, size_t end) const;
   [[noreturn]] void Fail(size_t place, size_t next) const;
 

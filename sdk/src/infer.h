@@ -24,14 +24,14 @@ double Complexity(const OpRegistryResult &op, OpCall *call);
 /// The operations of the gradient.
 BackwardProgram Gradient(const OpRegistryResult &op, OpCall *call);
 
-/// The value of a Maybe; an error is thrown as an error of the function `what` of the operator.
+/// The value of a Maybe; an error is thrown as an error of the operator's function named `what`.
 template <typename T>
 auto Require(const Maybe<T> &result, const std::string &what) -> decltype(result.Value()) {
   if (!result.IsOk()) throw CheckError(what + ": " + result.error().text());
   return result.Value();
 }
 
-/// The result of a user's function; its exceptions become errors.
+/// The result of a user's function; exceptions of the function become errors.
 template <typename Body>
 auto Attempt(Body body) -> decltype(body()) {
   try {

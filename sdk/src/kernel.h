@@ -1,4 +1,4 @@
-// Chooses kernels and runs them.
+// Chooses and runs kernels.
 #pragma once
 #include <memory>
 #include <vector>
@@ -8,10 +8,10 @@
 namespace oneflow {
 namespace user_op {
 
-/// The registered kernel for a call; null if there is none.
+/// The registered kernel for a call; null if no kernel matches.
 const OpKernelRegistryResult *FindKernel(const OpRegistryResult &op, OpCall *call);
 
-/// Numbers of a result and of the operand whose memory it shares.
+/// Numbers of a result and of the operand whose memory the result shares.
 using InPlacePairs = std::vector<std::pair<size_t, size_t>>;
 
 /// The pairs that a kernel proposes for a call. Throws CheckError if sizes differ or a tensor is in two pairs.
@@ -20,7 +20,7 @@ InPlacePairs ProposedPairs(const OpKernelRegistryResult &kernel, OpCall *call);
 /// A kernel chosen for one call, ready to run any number of times.
 class KernelLaunch final {
  public:
-  /// Throws CheckError if no kernel matches; the text lists the candidates, each with its failed condition.
+  /// Throws CheckError if no kernel matches; the text lists the candidates, each with the failed condition.
   KernelLaunch(const OpRegistryResult &op, const OpCall &call);
 
   /// Runs on the memory of all operands and results in order.

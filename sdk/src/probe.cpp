@@ -17,7 +17,7 @@ namespace oneflow {
 namespace {
 
 constexpr unsigned kSeconds = 60;
-/// The first byte that the child writes. Its exit status has no meaning: initializers may exit with any status.
+/// The first byte that the child writes. The exit status has no meaning: initializers may exit with any status.
 constexpr char kDone = 'd', kThrown = 't';
 
 /// The file descriptor that the child writes to.
@@ -25,7 +25,7 @@ int child_pipe = -1;
 
 [[noreturn]] void Tell(char what, const std::string &text) {
   const std::string told = what + text;
-  // The parent reports bytes that it does not receive.
+  // The parent reports missing bytes.
   _exit(write(child_pipe, told.data(), told.size()) < 0 ? 1 : 0);
 }
 
@@ -35,7 +35,7 @@ int child_pipe = -1;
   child_pipe = pipe;
   std::set_terminate(TellException);
   for (int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) std::signal(signal, SIG_DFL);
-  // The first handler of exit: those of the process wait for threads, which a child does not have.
+  // Runs before the process's exit handlers, which wait for threads that a child does not have.
   on_exit([](int status, void *) { _exit(status); }, nullptr);
   alarm(kSeconds);
   dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -49,7 +49,7 @@ std::string ReadAll(int pipe) {
   return text;
 }
 
-/// The fault, from the output and the end of the child; empty if there is none.
+/// The fault, from the output and the end of the child; empty if there is no fault.
 std::string Judge(const std::string &told, int status) {
   const char what = told.empty() ? '\0' : told[0];
   if (what == kDone) return "";

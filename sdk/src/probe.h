@@ -4,7 +4,7 @@
 
 namespace oneflow {
 
-/// The fault when a child process loads the library; empty if there is none, or if dlopen reports an error.
+/// The fault when a child process loads the library; empty if there is no fault, or if dlopen reports an error.
 /// An initializer that throws or crashes would end this process: dlopen cannot be unwound through.
 std::string ProbeLibrary(const std::string &path);
 

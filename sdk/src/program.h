@@ -16,11 +16,11 @@ class Program final {
   explicit Program(Build build);
   ~Program();
 
-  /// The results of an operation. Throws CheckError if it cannot be built.
+  /// The results of an operation. Throws CheckError if the operation cannot be built.
   TensorTuple Add(const std::string &request);
   void Reply(const char *error, const TensorTuple &results);
 
-  /// The program of this thread; null if none is being built.
+  /// The program of this thread; null if no program is being built.
   static Program *Current();
 
  private:

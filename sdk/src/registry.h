@@ -19,7 +19,7 @@ struct GradFunctionEntry {
   one::GradFunctionRegistration::Create create;
 };
 
-/// The number of registrations at one time; later registrations are those beyond it.
+/// The number of registrations at one time; registrations beyond the number are later ones.
 struct RegistryMark {
   size_t ops = 0, kernels = 0, grads = 0, grad_functions = 0, functors = 0, host_inputs = 0;
 };
@@ -28,12 +28,12 @@ class Registry final {
  public:
   static Registry &Instance();
 
-  /// Loads a library; the operators it has registered, in order.
+  /// Loads a library; returns the registered operators in order.
   ///
-  /// Throws CheckError if it cannot be loaded or a registration is wrong; its registrations are then undone.
+  /// Throws CheckError if the library cannot be loaded or a registration is wrong; registrations are then undone.
   std::vector<const OpRegistryResult *> Open(const std::string &path);
 
-  /// Removes the registrations of the last library, and closes it.
+  /// Removes the registrations of the last library, and closes the library.
   void Discard();
 
   void Add(const OpRegistryResult &op);
@@ -45,7 +45,7 @@ class Registry final {
   /// Records an error of the current registration.
   void Fail(const std::string &where, const std::string &text);
 
-  /// An operator. Throws CheckError if there is none of this name.
+  /// An operator. Throws CheckError if no operator has this name.
   const OpRegistryResult &Operator(const std::string &name) const;
   /// The kernels of an operator in the order of their registration.
   std::vector<const OpKernelRegistryResult *> Kernels(const std::string &name) const;
@@ -53,7 +53,7 @@ class Registry final {
   const GradFunctionEntry *GradFunction(const std::string &name) const;
   /// Throws CheckError if an operand of an operator has to be in host memory, which device kernels cannot read.
   void ExpectOnDevice(const std::string &name) const;
-  /// The functors of a name that take `arity` arguments. Throws CheckError if there are none.
+  /// The functors of a name that take `arity` arguments. Throws CheckError if there are no such functors.
   std::vector<const one::functional::PackedFunctor *> Functors(const std::string &name, size_t arity) const;
 
  private:
@@ -73,7 +73,7 @@ class Registry final {
   std::deque<HostMemoryInput> host_inputs_;
   std::vector<std::string> errors_;
   void *handle_ = nullptr;
-  /// The number of registrations before those of the last library.
+  /// The number of registrations before the last library was loaded.
   RegistryMark mark_;
 };
 

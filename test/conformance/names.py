@@ -1,4 +1,4 @@
-"""OneFlow's documented Python names, and why some of them are not here.
+"""OneFlow's documented Python names, and the reasons why this project does not have some names.
 
 `names.txt` has the names of each page of OneFlow's documents; `oneflow_docs.py CHECKOUT --write-names` writes it.
 """
@@ -19,7 +19,7 @@ MODULES = {
     "oneflow.nn.graph.graph_config.GraphConfig": "oneflow.nn.graph.GraphConfig",
 }
 
-#: The reasons, and the names that they are for, with * for any text. "Not yet" says that nothing speaks against it.
+#: Reasons, and the names that each reason applies to, with * for any text. "Not yet" means that a name can be added.
 REFUSED = {
     "Not yet: quantization.": "oneflow.nn.Qat*",
     "Results of `as_strided` are copies.": "oneflow.Tensor.as_strided_",
@@ -49,5 +49,5 @@ def resolves(name: str) -> bool:
 
 
 def reason(name: str) -> str | None:
-    """Why a name is not here, None where no reason is stated."""
+    """The reason why this project does not have a name, None if no reason is stated."""
     return next((r for r, ps in REFUSED.items() if any(fnmatch.fnmatchcase(name, p) for p in ps.split())), None)

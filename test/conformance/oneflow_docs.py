@@ -5,9 +5,9 @@
 
 CHECKOUT is a folder with OneFlow's `docs/` and `python/`. A name is an entry of an `autosummary`, `autoclass` or
 `autofunction` of `docs/source/*.rst`. An example is a docstring of `python/oneflow` or a page of `docs/source` with
-lines that begin with `>>>`; its lines run one after the other, with the names `oneflow`, `flow`, `nn` and `np`, and
-what each prints, where the document says it, is compared as doctest compares, with white space normalized and numbers
-within a tolerance. Lines marked `doctest: +SKIP` do not run.
+lines that begin with `>>>`; the lines run in order, with the names `oneflow`, `flow`, `nn` and `np`. The output of a
+line is compared with the documented output as doctest compares, with white space normalized and numbers within a
+tolerance. Lines marked `doctest: +SKIP` do not run.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?
 
 @dataclass(frozen=True)
 class Example:
-    """The lines of one docstring: `source` is where it is."""
+    """The lines of one docstring; `source` is the location of the docstring."""
 
     source: str
     text: str
@@ -54,7 +54,7 @@ class Example:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of an example: `kind` is "passed" or a reason, `detail` one line about it."""
+    """The outcome of an example: `kind` is "passed" or a reason, `detail` one line about the outcome."""
 
     example: Example
     kind: str
@@ -117,8 +117,8 @@ def _agree(want: str, got: str) -> bool:
 
 
 def _split(text: str) -> tuple[list[str], list[float]]:
-    """Text between numbers, without white space, and the numbers; which gradient function it was, or where an
-    object is, does not matter."""
+    """Text between numbers, without white space, and the numbers; names of gradient functions and addresses of
+    objects are left out."""
     text = re.sub(r"grad_fn=<[^>]*>", "grad_fn", text)
     text = re.sub(r"<[\w.]*?(\w+) object at [^>]*>", r"<\1 object>", text)
     words = [re.sub(r"\s", "", w).replace("'", '"') for w in _NUMBER.split(text)]
@@ -130,7 +130,7 @@ def _near(a: float, b: float) -> bool:
 
 
 def _run(example: Example) -> tuple[str, str]:
-    """What becomes of an example: "passed" or a reason, and a line about it."""
+    """Runs an example; the outcome is "passed" or a reason, and a line about the outcome."""
     try:
         parts = doctest.DocTestParser().get_examples(example.text)
     except ValueError as error:
@@ -183,7 +183,7 @@ def _child(connection: Any, example: Example, devices: int) -> None:
 
 
 def try_example(example: Example, devices: int = 0) -> Outcome:
-    """The outcome of an example, which runs in a process of its own, with CUDA devices made of host memory."""
+    """The outcome of an example, which runs in a separate process, with CUDA devices simulated in host memory."""
     context = multiprocessing.get_context("fork")
     receiving, sending = context.Pipe(duplex=False)
     process = context.Process(target=_child, args=(sending, example, devices))
@@ -202,7 +202,7 @@ def try_example(example: Example, devices: int = 0) -> Outcome:
 
 
 def report_names(checkout: Path) -> list[str]:
-    """Counts of names for each page, with those that are missing."""
+    """Counts of names for each page, with the missing names."""
     lines, total, missing = [], 0, 0
     for page, of_page in documented_names(checkout).items():
         absent = [n for n in of_page if not names.resolves(n)]

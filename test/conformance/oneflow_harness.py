@@ -1,7 +1,7 @@
-"""The modules that OneFlow's tests import beside the package: their harness from a checkout, and what that needs.
+"""The modules that OneFlow's tests import in addition to the package: the harness of a checkout, and dependencies.
 
 `oneflow.test_utils` and `oneflow.support` are the checkout's own code. `oneflow.unittest` and
-`oneflow._oneflow_internal` of the checkout need OneFlow's library; the modules here have the names of theirs that
+`oneflow._oneflow_internal` of the checkout need OneFlow's library; this file has replacements with the names that
 tests use.
 """
 
@@ -53,8 +53,8 @@ def _shortened(autotest: Callable[..., Any], repeats: int, graphs: bool) -> Call
 
 
 def _with_older_annotations(to: Callable[..., None]) -> Callable[..., None]:
-    """How a generator of random arguments gets the annotation of its parameter, which the harness expects to be made
-    of `typing.Union` and `typing.Tuple`.
+    """The annotation of a parameter for a generator of random arguments: the harness expects an annotation made of
+    `typing.Union` and `typing.Tuple`.
     """
     return lambda self, annotation: to(self, _older(annotation))
 
@@ -91,7 +91,7 @@ def _unittest() -> dict[str, Any]:
 
 
 def _internal() -> dict[str, Any]:
-    """The names of `oneflow._oneflow_internal`; values are sent between the processes of one rank as they are."""
+    """The names of `oneflow._oneflow_internal`; with one rank, sending a value between processes is the identity."""
     return {
         "Tensor": oneflow.Tensor,
         "TensorTuple": list,

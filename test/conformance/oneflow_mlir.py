@@ -1,10 +1,10 @@
-"""OneFlow's own `.mlir` files, read from a checkout of OneFlow, and what becomes of each function in them.
+"""OneFlow's own `.mlir` files, read from a checkout of OneFlow, and the outcome of each function of the files.
 
     python test/conformance/oneflow_mlir.py CHECKOUT
 
 CHECKOUT is a folder with `.mlir` files. A function with operators of OneFlow is parsed and verified, its types are
-inferred, it is laid out over the mesh that it names or over two devices, and it is lowered to LLVM's dialect. The
-table has a row for each file: what became of it, how many of its functions passed, and the reasons of the others.
+inferred, layouts over the named mesh or over two devices are inferred, and the function is lowered to LLVM's dialect.
+The table has a row for each file: the outcome, the number of functions that passed, and the reasons of failures.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _COMMENT = re.compile(r"//.*")
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a file or a function: "passed" or where it ended, and one line about it."""
+    """The outcome of a file or a function: "passed" or the step that failed, and one line about the outcome."""
 
     kind: str
     detail: str = ""
@@ -71,7 +71,7 @@ def _functions(root: ir.Operation) -> Iterator[ir.Operation]:
 
 
 def run_function(text: str) -> Outcome:
-    """What becomes of one function: the step that ended with an error, if one did."""
+    """Compiles one function; the outcome names the step that failed, if a step failed."""
     try:
         module = read_module(text, create_context(REGISTRY, operators=()))
     except ProgramError as error:
@@ -101,7 +101,7 @@ def _child(connection: Any, text: str) -> None:
 
 
 def try_function(text: str) -> Outcome:
-    """The outcome of a function, which is compiled in a process of its own."""
+    """The outcome of a function, which is compiled in a separate process."""
     context = multiprocessing.get_context("fork")
     receiving, sending = context.Pipe(duplex=False)
     process = context.Process(target=_child, args=(sending, text))
@@ -120,7 +120,7 @@ def try_function(text: str) -> Outcome:
 
 
 def row(path: Path) -> tuple[str, str, str]:
-    """A file's outcome, its count of functions, and the reasons of those that did not pass."""
+    """A file's outcome, the number of functions, and the reasons of functions that did not pass."""
     functions = functions_of(path.read_text())
     if isinstance(functions, Outcome):
         return functions.kind, "", functions.detail

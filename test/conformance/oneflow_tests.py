@@ -2,12 +2,13 @@
 
     python test/conformance/oneflow_tests.py CHECKOUT [--only modules/test_a ..] [--repeats 1] [--graphs]
 
-CHECKOUT is a folder with OneFlow's `python/`. The tests import their own harness from the checkout
-(`oneflow.test_utils`), which compares results and gradients with PyTorch; `oneflow_harness.py` answers the rest. Each
-module runs in a process of its own on the CPU; each test has a time limit. The harness repeats a test on other
-random inputs; `--repeats` is how often at most. `--graphs` also compares with `nn.Graph`, as OneFlow does, which
-compiles a program for each call. The table has a row for each module: how many tests passed, failed and were skipped
-by their own marks; then come the reasons of failures, the most frequent first. It needs the extra `torch`.
+CHECKOUT is a folder with OneFlow's `python/`. The tests import OneFlow's harness from the checkout
+(`oneflow.test_utils`), which compares results and gradients with PyTorch; `oneflow_harness.py` provides the other
+modules. Each test module runs in a separate process on the CPU; each test has a time limit. The harness repeats tests
+on other random inputs; `--repeats` is the largest number of repeats. `--graphs` also compares with `nn.Graph`, as
+OneFlow does, which compiles a program for each call. The table has a row for each module: the numbers of tests that
+passed, failed and were skipped by OneFlow's marks; the reasons of failures follow, the most frequent first. The
+script needs the extra `torch`.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _NUMBERS = re.compile(r"-?\d+(\.\d+)?(e-?\d+)?")
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a test: `kind` is "passed", "skipped" or "failed"; `detail` is the last line of its error."""
+    """The outcome of a test: `kind` is "passed", "skipped" or "failed"; `detail` is the last line of the error."""
 
     test: str
     kind: str
@@ -66,7 +67,7 @@ class Row:
 
 
 def reason(detail: str) -> str:
-    """An error without its place and numbers, so that equal reasons are equal texts."""
+    """An error without location and numbers, so that equal reasons are equal texts."""
     return _NUMBERS.sub("N", re.sub(r": \S+:\d+: ", ": ", _PLACE.sub("", detail)))[:160]
 
 
@@ -160,7 +161,7 @@ def _child(connection: Any, path: Path) -> None:
 
 
 def try_module(path: Path, name: str) -> Row:
-    """The outcomes of a module, which runs in a process of its own."""
+    """The outcomes of a module, which runs in a separate process."""
     context = multiprocessing.get_context("fork")
     receiving, sending = context.Pipe(duplex=False)
     process = context.Process(target=_child, args=(sending, path))

@@ -4,8 +4,8 @@
 
 A sample of `op_db` is a call, which runs in eager mode with both packages. The results have to have the element
 types, shapes and values of PyTorch's results, and the gradients of their weighted sum the values of PyTorch's
-gradients. What PyTorch states as an error has to be refused. The table has a row for each operator: how many samples
-are equal, how many of them with gradients, how many errors are refused, and what is different; then come the sums.
+gradients. A call that PyTorch states as an error has to be refused. The table has a row for each operator: the
+numbers of equal samples, of equal samples with gradients and of refused errors, and the differences; the sums follow.
 The script needs the extra `torch`, and the package `expecttest`, which PyTorch's samples import.
 """
 
@@ -47,7 +47,7 @@ _NUMBERS = re.compile(r"-?\d+(\.\d+)?(e-?\d+)?")
 
 @dataclass
 class Row:
-    """What became of the samples of one operator."""
+    """The outcomes of the samples of one operator."""
 
     name: str
     equal: int = 0
@@ -61,7 +61,7 @@ class Row:
 
 
 def counterpart(name: str) -> Callable[..., Any] | None:
-    """The function with an operator's name, None where there is none."""
+    """The function with an operator's name, None if there is no such function."""
     module, _, last = name.rpartition(".")
     try:
         place = importlib.import_module(f"oneflow.{module}") if module else flow
@@ -91,7 +91,7 @@ def tensors_of(result: Any, kind: type) -> list[Any]:
 
 
 def difference(want: torch.Tensor, got: Any, what: str) -> str:
-    """In what a result or gradient differs from PyTorch's; nothing where it is equal."""
+    """The difference between a result or gradient and PyTorch's as text; empty if equal."""
     dtypes = str(want.dtype).removeprefix("torch."), repr(got.dtype).removeprefix("oneflow.")
     if dtypes[0] != dtypes[1]:
         return f"{what} of type {dtypes[1]} for {dtypes[0]}"
@@ -113,7 +113,7 @@ def gradients(results: list[Any], inputs: list[Any], grad: Any, make: Callable[[
 
 
 def compare(row: Row, op: Any, function: Callable[..., Any], sample: Any, compared: int | None) -> str:
-    """Runs one sample, of which the first results are compared; in what it differs, nothing where it is equal."""
+    """Runs one sample and compares the first results; the difference as text, empty if equal."""
     kwargs = {k: v for k, v in sample.kwargs.items() if _IN_MEMORY.get(k, ()) != v}
     arguments = pytree.tree_map(lambda x: x, (sample.input, tuple(sample.args), kwargs))
     first, args, named = pytree.tree_map(converted, arguments)
@@ -166,7 +166,7 @@ def run(op: Any, function: Callable[..., Any], dtype: torch.dtype, count: int, c
 
 
 def errors(op: Any, function: Callable[..., Any]) -> Iterator[str]:
-    """For each call that PyTorch states as an error: nothing where it is refused, else a line."""
+    """For each call that PyTorch states as an error: an empty text if the call is refused, else a line."""
     if op.error_inputs_func is None:
         return
     for wrong in op.error_inputs("cpu"):

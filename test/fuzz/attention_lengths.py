@@ -2,9 +2,9 @@
 
     python test/fuzz/attention_lengths.py [--first N] [--last N] [--step N] [--jobs N] [--seconds N]
 
-Each job is a process of its own, since an illegal instruction ends the process: the parent names the length that a
-job was at. Head sizes, masks and the number of heads turn with the length, so that each meets lengths of every
-remainder. Exits with the number of findings.
+Each job is a separate process, since an illegal instruction ends the process: the parent reports the length that the
+job was checking. Head sizes, masks and numbers of heads cycle with the length, so that each meets lengths of every
+remainder. The exit status is the number of findings.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 
-#: Heads, their size, and the mask: all turn with the length; the counts have no common factor.
+#: Numbers of heads, head sizes and masks, which cycle with the length; the three counts are coprime.
 HEADS, SIZES, MASKS = (12, 3), (64, 128, 40), ("none", "causal", "rows", "float", "bool")
 #: Lengths whose operands fill the device: a fault of one block is seen among many.
 BATCH = 16
@@ -27,7 +27,7 @@ def length_case(length: int) -> tuple[int, int, str]:
 
 
 def check(length: int) -> str:
-    """An empty text, or what is wrong at a length."""
+    """The fault at a length as text; empty if there is no fault."""
     import torch  # noqa: PLC0415
 
     import oneflow as flow  # noqa: PLC0415
@@ -69,7 +69,7 @@ def check(length: int) -> str:
 
 
 def make_mask(torch: object, kind: str, length: int) -> object:
-    """A mask of bools per batch, of floats per key, or of floats per query and key; `None` where none is read."""
+    """A mask of bools per batch, of floats per key, or of floats per query and key; None if there is no mask."""
     if kind == "bool":
         kept = torch.rand(BATCH, 1, 1, length, device="cuda") < 0.7
         kept[..., 0] = True
@@ -80,7 +80,7 @@ def make_mask(torch: object, kind: str, length: int) -> object:
 
 
 def work(lengths: list[int], seconds: float) -> None:
-    """A job: prints each length before and after its check."""
+    """A job: prints each length before and after the check of the length."""
     end = time.monotonic() + seconds
     for length in lengths:
         if time.monotonic() > end:

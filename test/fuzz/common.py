@@ -35,18 +35,18 @@ SHRINK_CHECKS, SHRINK_SECONDS = 300, 120.0
 
 
 class Fuzzer(Protocol):
-    """What a fuzzer defines; a worker process has an instance of its own, so instances have to be picklable."""
+    """The methods of a fuzzer. Every worker process has an instance, so instances have to be picklable."""
 
     #: The ending of a case's file.
     suffix: str
-    #: Seconds of a processor that one case may take; of time it may take ten times as many.
+    #: The limit of one case in seconds of processor time; the limit of elapsed time is ten times as large.
     limit: float
 
     def make(self, random: random.Random) -> str:
         """A case."""
 
     def check(self, case: str) -> str | None:
-        """The fault that a case shows, in one line; None if it shows none."""
+        """The fault of a case, in one line; None for a case without fault."""
 
     def smaller(self, case: str) -> Iterator[str]:
         """Cases that are one step smaller, the smallest first; `without_lines` serves most fuzzers."""
@@ -54,24 +54,24 @@ class Fuzzer(Protocol):
 
 @dataclass(frozen=True)
 class Finding:
-    """A case with its fault: the fault's kind is its text without numbers, names and places."""
+    """A case and the fault of the case; the kind of a fault is the text without numbers, names and locations."""
 
     case: str
     fault: str
 
     @property
     def kind(self) -> str:
-        """Equal for faults that have one cause, as far as the text tells."""
+        """A key that is equal for faults of one cause, as far as the text shows the cause."""
         return re.sub(r"'[^']*'|\"[^\"]*\"|<[^>]*>|0x[0-9a-f]+|%\w+|\d+", "_", self.fault)[:200]
 
 
 def case_of(fuzzer: Fuzzer, seed: int, number: int) -> str:
-    """Case `number` of a seed: equal on every machine, and whatever number of workers runs."""
+    """Case `number` of a seed: the same on every machine and for every number of workers."""
     return fuzzer.make(random.Random(f"{seed}/{number}"))
 
 
 def without_lines(case: str) -> Iterator[str]:
-    """The case without a part of its lines: halves first, then quarters, down to single lines."""
+    """The case without some lines: halves first, then quarters, down to single lines."""
     lines = case.splitlines()
     size = len(lines) // 2
     while size:
@@ -81,13 +81,13 @@ def without_lines(case: str) -> Iterator[str]:
 
 
 def _serve(fuzzer: Fuzzer, cases: Connection, errors: str) -> None:
-    """The life of a worker: a case comes in, its fault goes out. The file `errors` has what the process prints."""
+    """The loop of a worker: receives cases and sends faults. Output of the process goes to the file `errors`."""
     stream = os.open(errors, os.O_RDWR | os.O_CREAT | os.O_APPEND)
     os.dup2(stream, 2)
     os.dup2(stream, 1)
     faulthandler.enable()
     faulthandler.register(signal.SIGUSR1, all_threads=False)
-    cases.send(None)  # what the fuzzer imports is there
+    cases.send(None)  # the imports of the fuzzer are done
     while True:
         try:
             case = cases.recv()
@@ -104,7 +104,7 @@ def _serve(fuzzer: Fuzzer, cases: Connection, errors: str) -> None:
 
 @dataclass
 class Worker:
-    """A process that checks one case at a time; one that dies or takes too long is replaced."""
+    """A process that checks one case at a time; a process that dies or exceeds the limit is replaced."""
 
     fuzzer: Fuzzer
     folder: str
@@ -125,7 +125,7 @@ class Worker:
         self.fresh = True
 
     def send(self, case: str, number: int = -1) -> None:
-        """Gives the worker a case, once it has started."""
+        """Sends a case to the worker, after the worker has started."""
         if self.fresh:
             self.connection.recv()
             self.fresh = False
@@ -205,7 +205,7 @@ class Search:
     counts: dict[str, int] = field(default_factory=dict)
 
     def run(self, cases: Iterator[str], report: Callable[[str], None] = print) -> None:
-        """Checks all cases; each new kind of fault is reported as it comes."""
+        """Checks all cases; each new kind of fault is reported when found."""
         with tempfile.TemporaryDirectory() as folder:
             workers = [Worker(self.fuzzer, folder) for _ in range(self.jobs)]
             try:
@@ -255,7 +255,7 @@ class Search:
 
 
 def shrink(worker: Worker, finding: Finding) -> Finding:
-    """A smaller case with a fault of the same kind, as small as the limits of shrinking let it become."""
+    """The smallest case with a fault of the same kind that is found within the limits of shrinking."""
     checks, end = SHRINK_CHECKS, time.monotonic() + SHRINK_SECONDS
     candidates = worker.fuzzer.smaller(finding.case)
     while checks and time.monotonic() < end:
@@ -271,7 +271,7 @@ def shrink(worker: Worker, finding: Finding) -> Finding:
 
 
 def main(fuzzer: Fuzzer, argv: Sequence[str] | None = None) -> int:
-    """The command of a fuzzer; its exit status is 1 after a fault."""
+    """The command of a fuzzer; the exit status is 1 after a fault."""
     parser = argparse.ArgumentParser(description=type(fuzzer).__doc__)
     parser.add_argument("files", nargs="*", type=Path, help="cases to run again, in place of new ones")
     parser.add_argument("--count", type=int, default=1000, help="how many cases to make")

@@ -1,7 +1,7 @@
 """Mutated programs through all stages: `python test/fuzz/files.py --count 100000`.
 
-A case is a program of the repository (a lit test or example) with some tokens and lines changed. It is read, verified
-and taken through each of `STAGES`. The expected outcome is an error with a message, or a program that verifies.
+A case is a program of the repository (a lit test or example) with some tokens and lines changed. The case is parsed,
+verified and run through each of `STAGES`. The expected outcome is an error with a message or a valid program.
 Faults are a crash, a hang, an unintended exception, and a pass whose result the verifier of MLIR refuses.
 """
 
@@ -29,7 +29,7 @@ from oneflow.tools.files import FileError, read_text
 ROOT = Path(__file__).resolve().parents[2]
 RANKS = "oneflow-insert-boxing,oneflow-join-boxing,oneflow-to-physical"
 AUTO = "builtin.module(oneflow-infer-types,oneflow-infer-sbp{{strategy=auto time-limit=2 mesh={}}}," + RANKS + ")"
-#: Ways through the compiler, each from the program as it was read. Where `oneflow` fails, later ones fail as it does.
+#: Pipelines of the compiler, each from the parsed program. If `oneflow` fails, later pipelines fail likewise.
 STAGES = {
     "oneflow": pipeline_between(None, "oneflow"),
     "autodiff": "builtin.module(oneflow-infer-types,oneflow-autodiff,canonicalize)",
@@ -41,12 +41,12 @@ STAGES = {
     "llvm": pipeline_between(None, "llvm"),
     "triton": pipeline_between(None, "triton"),
 }
-#: What takes most of the time; one case in `RARE` is taken through these ways as well.
+#: The slowest pipelines; only one case in `RARE` also runs through these.
 RARE_STAGES = {"auto of three axes": AUTO.format("2,3,2")}
 RARE = 8
 TOKEN = re.compile(r'"(?:[^"\\\n]|\\.)*"|[%@#!^]?[\w.$]+|->|::|\s+|.', re.S)
 SIZE = re.compile(r"(?<![\w.])(?:\d+|\?|\*)(?=x)|(?<=x)(?:\d+|\?)(?=x)")
-#: What takes the place of a size, a number, a type.
+#: Replacements of a size, a number, a type.
 SIZES = ("0", "1", "2", "3", "7", "8", "?", "*", "128", "100000", "2147483647", "2147483648", "4611686018427387904")
 NUMBERS = (*SIZES, "-1", "-2", "1.0e40", "0.0", "-2147483649", "9223372036854775807", "0x7F800000", "true")
 TYPES = (
@@ -70,7 +70,7 @@ ENCODINGS = (", 1", ", {a = 1}", ', "x"')
 
 @functools.cache
 def programs() -> tuple[str, ...]:
-    """The repository's programs without their comments, one by one."""
+    """The repository's programs without comments, one by one."""
     files = sorted(p for folder in ("test/lit", "examples") for p in (ROOT / folder).rglob("*.mlir"))
     chunks = [c for f in files for c in re.split(r"^// -----.*$", f.read_text(), flags=re.M)]
     stripped = (re.sub(r"^\s*//.*\n|\s*//.*$", "", c, flags=re.M).strip() for c in chunks)
@@ -78,14 +78,14 @@ def programs() -> tuple[str, ...]:
 
 
 class Mutant:
-    """A program on its way to become a case."""
+    """A program that mutations change to a case."""
 
     def __init__(self, random: random.Random) -> None:
         self.random = random
         self.text = random.choice(programs())
 
     def tokens(self) -> list[str]:
-        """The tokens of the program; together they are its text."""
+        """The tokens of the program; the concatenation of all tokens is the text of the program."""
         return TOKEN.findall(self.text)
 
     def _place(self, kind: Callable[[str], object], tokens: list[str]) -> int | None:
@@ -100,7 +100,7 @@ class Mutant:
             self.text = "".join(tokens)
 
     def size(self) -> None:
-        """Another size of a tensor; of all tensors that have it, more often than not."""
+        """Another size of a tensor, more often than not for all tensors with the old size."""
         places = list(SIZE.finditer(self.text))
         if places:
             old, new = self.random.choice(places), self.random.choice(SIZES)
@@ -138,7 +138,7 @@ class Mutant:
             )
 
     def drop(self) -> None:
-        """A program without one of its tokens."""
+        """The program without one token."""
         self._swap(str.strip, lambda _: "")
 
     def repeat(self) -> None:
@@ -152,7 +152,7 @@ class Mutant:
         self._swap(lambda t: t.startswith(sign), lambda _: self.random.choice(names))
 
     def without_attributes(self) -> None:
-        """An operation, or an argument, without its attributes."""
+        """An operation, or an argument, without attributes."""
         found = list(re.finditer(r"\{[^{}\n]*\}", self.text))
         if found:
             one = self.random.choice(found)
@@ -177,7 +177,7 @@ class Mutant:
         self.text = "".join(lines) or "\n"
 
     def splice(self) -> None:
-        """The functions of another program after those of this one."""
+        """The functions of the program, followed by the functions of another program."""
         self.text += self.random.choice(programs())
 
     def byte(self) -> None:
@@ -209,7 +209,7 @@ class Files:
         return mutant.text
 
     def check(self, case: str) -> str | None:
-        """The first fault of a program: of reading it, else of one of the stages."""
+        """The first fault of a program: of parsing, else of one of the stages."""
         with tempfile.NamedTemporaryFile(suffix=".mlir") as file:
             file.write(case.encode(errors="surrogateescape"))
             file.flush()
@@ -229,7 +229,7 @@ class Files:
         return None
 
     def smaller(self, case: str) -> Iterator[str]:
-        """The program without some of its lines, then without some of its attributes."""
+        """The program without some lines, then without some attributes."""
         yield from without_lines(case)
         for match in re.finditer(r"attributes \{[^{}\n]*\}|\{[^{}\n]*\}|, [\w.]+ = [^,{}\n]+", case):
             yield case[: match.start()] + case[match.end() :]
@@ -246,7 +246,7 @@ def _stage(name: str, text: str, pipeline: str, context: ir.Context) -> tuple[st
 
 
 def _fault(stage: str, error: PipelineFailure) -> str | None:
-    """The fault of an error: it is internal, a pass of ours left a wrong program, or it has no location."""
+    """The fault of an error: an internal error, an invalid program after one of our passes, or a missing location."""
     message = " ".join(error.message.partition("\nnote: the pass")[0].split())
     if "did not foresee" in message:
         return f"{stage}: internal: {message}"

@@ -46,20 +46,20 @@ def epsilon(dtype: np.dtype) -> float:
 
 
 def is_float(array: np.ndarray) -> bool:
-    """Whether an array has floats, those of 16 bits among them."""
+    """Whether an array has floating-point elements, including 16-bit types."""
     return array.dtype.kind == "f" or array.dtype == ml_dtypes.bfloat16
 
 
 @dataclass
 class Noise:
-    """Moves numbers by up to UNITS in the last place, and by `absolute` of them at 1 (what cutting sums takes)."""
+    """Perturbs numbers by up to UNITS in the last place, and by `absolute` units at 1 (the error of split sums)."""
 
     rng: np.random.Generator
     absolute: float = 0.0
     by_meaning: bool = False
 
     def move(self, array: np.ndarray) -> np.ndarray:
-        """The array with its floats moved."""
+        """The array with perturbed floats."""
         if not is_float(array):
             return array
         unit = UNITS * epsilon(array.dtype)
@@ -79,9 +79,9 @@ class Noise:
 
 
 def run(function: ir.Operation, arrays: Sequence[np.ndarray], noise: Noise | None = None) -> list[np.ndarray]:
-    """The results of a straight-line function of operators, by their references.
+    """The results of a straight-line function of operators, by the references of the operators.
 
-    Where sums are cut, arguments are cut too, in their own types.
+    With `noise.absolute` arguments are perturbed too, since arguments may be partial sums.
     """
     block = function.regions[0].blocks[0]
     arrays = [noise.move(x) for x in arrays] if noise is not None and noise.absolute else arrays
@@ -118,7 +118,7 @@ def _outputs(op: ir.Operation, values: dict[ir.Value, Any], noise: Noise | None)
 
 
 def _stages(op: Call) -> list[c.Stage] | None:
-    """The stages of a call on arrays; None of one that other operators or a kernel compute."""
+    """The stages of a call on arrays; None for a call that other operators or a kernel compute."""
     if op.record.scalar is None and op.record.compute is None:
         return None
     call = described(op)
@@ -126,7 +126,7 @@ def _stages(op: Call) -> list[c.Stage] | None:
 
 
 class _NoisyScalars(Scalars):
-    """Moves what every inexact operation of a body gives."""
+    """Perturbs the result of every inexact operation of a body."""
 
     noise: Noise
 
@@ -145,7 +145,7 @@ class _Noisy(Evaluator):
 
 
 def _walk(found: Sequence[c.Stage], kinds: set[str], seen: set[int]) -> bool:
-    """Whether stages have folds, scans or scatters; the operations of their bodies go into `kinds`."""
+    """Whether stages have folds, scans or scatters; the operations of all bodies are added to `kinds`."""
     sums = False
     for stage in found:
         if id(stage) in seen:
@@ -180,7 +180,7 @@ def _sources(stage: c.Stage) -> Iterator[c.Stage]:
 
 
 class Expected:
-    """What a function gives for arguments; `check` compares what came."""
+    """The expected results of a function for arguments; `check` compares actual results."""
 
     def __init__(self, function: ir.Operation, arrays: Sequence[np.ndarray], absolute: float = 0.0) -> None:
         self.function, self.arrays, self.absolute = function, arrays, absolute
@@ -194,7 +194,7 @@ class Expected:
         return [r for k in seeds for r in self._run(Noise(np.random.default_rng(k), self.absolute))]
 
     def _run(self, noise: Noise) -> list[list[np.ndarray]]:
-        """One run with noise; none where an operator refuses values that have moved, such as weights below 0."""
+        """One run with noise; None if an operator refuses perturbed values, such as weights below 0."""
         try:
             return [run(self.function, self.arrays, noise)]
         except IndexError:
@@ -206,10 +206,10 @@ class Expected:
         return [*self._noisy(range(MORE_RUNS)), *self._run(by_meaning)]
 
     def check(self, got: Sequence[np.ndarray], names: Sequence[str]) -> None:
-        """Compares results, which are called `names` in messages.
+        """Compares results; messages call the results `names`.
 
         Raises:
-            AssertionError: a result has another shape or type, or is further away than rounding carries it.
+            AssertionError: a result has another shape or type, or differs by more than rounding explains.
         """
         assert len(got) == len(self.want), f"expected {len(self.want)} results, got {len(got)}"
         for number, (one, want, where) in enumerate(zip(got, self.want, names, strict=True)):

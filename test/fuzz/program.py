@@ -1,4 +1,4 @@
-"""A program as data: inputs, operator calls, results. A failing program is written to a file that runs by itself."""
+"""A program as data: inputs, operator calls, results. A failing program is written to a self-contained script."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from oneflow.testing.checks import EDGES
 
 @dataclass(frozen=True)
 class Input:
-    """An argument: numbers drawn from `[low, high)` by `seed`, some of them from `EDGES`; or its `values`."""
+    """An argument: numbers drawn from `[low, high)` by `seed`, some from `EDGES`; or given `values`."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -57,7 +57,7 @@ class Input:
 
 @dataclass(frozen=True)
 class Step:
-    """A call: operands are names of values, None for a missing one, a tuple for a repeated one."""
+    """A call: an operand is the name of a value, None if missing, a tuple if repeated."""
 
     op: str
     operands: tuple[Any, ...]
@@ -69,13 +69,13 @@ class Step:
         return flatten(self.operands)
 
     def attributes(self) -> dict[str, Any]:
-        """The attributes as the record takes them; element types are names here."""
+        """The attributes in the form of the record, which takes element types instead of names of element types."""
         kinds = {a.name: a.kind.name for a in REGISTRY[self.op].signature.attrs}
         read = {"data_type": BY_NAME.__getitem__, "list_data_type": lambda names: [BY_NAME[n] for n in names]}
         return {k: read.get(kinds.get(k, ""), lambda v: v)(v) for k, v in self.attrs.items()}
 
     def call(self, values: Mapping[str, Any]) -> Call:
-        """The call on what `values` has under the names."""
+        """The call on the values that `values` maps the names to."""
         record = REGISTRY[self.op]
         slots = record.signature.inputs
         given = [*self.operands, *[None] * (len(slots) - len(self.operands))]
@@ -130,7 +130,7 @@ class Program:
         return module
 
     def needed(self) -> Program:
-        """The program without what no result needs."""
+        """The program without inputs and calls that no result depends on."""
         wanted, steps = set(self.results), []
         for step in reversed(self.steps):
             if wanted.intersection(step.results):
@@ -141,7 +141,7 @@ class Program:
         return dataclasses.replace(self, inputs=inputs, steps=tuple(steps), loose=loose)
 
     def smaller(self) -> Iterator[Program]:
-        """Simpler programs, the much simpler ones first: fewer results, inputs in place of calls, plain inputs."""
+        """Simpler programs, the simplest first: fewer results, inputs in place of calls, no edge values."""
         for name in self.results if len(self.results) > 1 else ():
             yield dataclasses.replace(self, results=(name,)).needed()
         yield from (p for p in (self._ending(s) for s in self.steps[:-1]) if p.results)
@@ -159,7 +159,7 @@ class Program:
                 yield dataclasses.replace(self, inputs={**self.inputs, name: dataclasses.replace(x, edges=False)})
 
     def _ending(self, step: Step) -> Program:
-        """The program up to a call, with that call's results."""
+        """The program up to a call, with the results of the call."""
         kept = [name for name in step.results if name not in self.results]
         return dataclasses.replace(self, results=tuple(kept)).needed()
 
@@ -170,7 +170,7 @@ class Program:
         return dataclasses.replace(self, inputs={**self.inputs, **made}, steps=steps)
 
     def _without(self, step: Step, values: Mapping[str, np.ndarray]) -> Iterator[Program]:
-        """The program with an operand of a call in place of its result."""
+        """The program with an operand of a call in place of the result of the call."""
         if len(step.results) != 1:
             return
         made = values[step.results[0]]
@@ -202,7 +202,7 @@ def _described(x: Input, loose: Sequence[int]) -> TensorDesc:
 
 
 def given_input(array: np.ndarray) -> Input:
-    """An input with the numbers of an array, written so that Python reads them back."""
+    """An input with the numbers of an array, in a form that Python code can contain."""
     name = next(n for n, d in BY_NAME.items() if d.numpy == array.dtype)
     flat = array.ravel()
     wide = flat.astype(np.float64) if flat.dtype.kind == "V" else flat

@@ -1,7 +1,7 @@
 """Random programs from the table of samples, which say how operators are called.
 
-Each call takes existing values. Where the operator refuses their shapes or types, casts, padding, slices and reshapes
-convert the values to those of the sample; real programs have such operators, too.
+Each call takes existing values. If the operator refuses the shapes or types, casts, padding, slices and reshapes
+convert the values to the shapes and types of the sample; real programs have such operators, too.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ SAMPLES: list[Sample] = importlib.import_module("samples").SAMPLES
 #: The most elements that a value has.
 LARGEST = 1 << 14
 SIZES = (0, 1, 1, 2, 3, 5, 7, 8, 16, 17, 31, 33, 40)
-#: Types of the first values; those whose arithmetic differs most from f32's more often than others.
+#: Types of the first values; types whose arithmetic differs most from that of f32 are the most frequent.
 TYPES = (dt.float32,) * 4 + (dt.float64,) * 3 + (dt.float16, dt.bfloat16) * 2 + (*dt.INTEGERS, dt.bool_)
-#: Families whose operators fuse: they are half of a program.
+#: Families whose operators fuse: half of a program consists of such operators.
 FUSING = frozenset("unary binary scalar_ops reduce movement slicing padding softmax joining select".split())
 
 
@@ -55,17 +55,17 @@ def _by_operator() -> dict[str, list[Sample]]:
 
 
 CALLS = _by_operator()
-#: Operators whose gradient is another function than the slope, by what their samples say.
+#: Operators whose gradient is another function than the slope, according to the samples.
 WITHOUT_SLOPE = frozenset(sample.op for sample in SAMPLES if not sample.gradient)
 FUSED = sorted(name for name in CALLS if REGISTRY[name].family in FUSING)
 
 
-#: What an operator refuses its operands' values with: a position out of range, a singular matrix.
+#: Errors for invalid values of operands: a position out of range, a singular matrix.
 ERRORS_OF_VALUES = (IndexError, np.linalg.LinAlgError, DataError)
 
 
 class Refused(Exception):
-    """A call that is not made: the operator or its reference refuses it, or it is too large."""
+    """A call that is left out: the operator or the reference refuses the call, or the call is too large."""
 
 
 def _named(attribute: Any) -> Any:
@@ -76,10 +76,10 @@ def _named(attribute: Any) -> Any:
 
 
 def stated(of: T, dtype: DType) -> np.ndarray:
-    """The values of a sample's operand in a type.
+    """The values of a sample's operand as a type.
 
     Raises:
-        Refused: the type does not have them.
+        Refused: the type cannot represent the values.
     """
     try:
         with np.errstate(invalid="ignore"):
@@ -89,7 +89,7 @@ def stated(of: T, dtype: DType) -> np.ndarray:
 
 
 class Generator:
-    """Makes one program; `values` are those that there are, with what they are for these arguments."""
+    """Makes one program; `values` has the existing values by name, evaluated for the arguments of the program."""
 
     def __init__(self, seed: int, edges: bool = True, floats: bool = False, static: bool = False) -> None:
         self.draw, self.static = random.Random(seed), static
@@ -102,7 +102,7 @@ class Generator:
         self.names = itertools.count()
 
     def program(self, way: str = "cpu") -> Program:
-        """A program of 3 to 15 calls, and those that bring values to shapes."""
+        """A program of 3 to 15 calls, and of the calls that convert values to the shapes of operands."""
         self.input(self.shape(), self.draw.choice(self.types))
         for _ in range(self.draw.randint(3, 15)):
             self.grow()
@@ -112,7 +112,7 @@ class Generator:
         return Program(self.inputs, tuple(self.steps), tuple(results), self.loose(), way).needed()
 
     def loose(self) -> dict[str, tuple[int, ...]]:
-        """Axes of the inputs whose sizes are known at run time; those of size 1 may have to broadcast."""
+        """The axes of inputs with sizes known at run time only; axes of size 1, which may broadcast, are static."""
         if self.static or self.draw.random() < 0.6:
             return {}
         return {
@@ -132,10 +132,10 @@ class Generator:
         return name
 
     def input(self, shape: Sequence[int], dtype: DType, of: T | None = None) -> str:
-        """A new argument; with the interval or the values that a sample's operand has.
+        """A new argument, with the interval or the values of a sample's operand.
 
         Raises:
-            Refused: it is complex, or not finite where all has to be.
+            Refused: the argument is complex, or is not finite although all values have to be finite.
         """
         if dtype.is_complex:
             raise Refused("complex numbers")
@@ -157,7 +157,7 @@ class Generator:
         """Adds a call.
 
         Raises:
-            Refused: the operator does not take it.
+            Refused: the operator does not accept the call.
         """
         step = Step(op, tuple(operands), dict(attrs), ())
         try:
@@ -193,7 +193,7 @@ class Generator:
                     self.inputs, self.steps, self.values = before
 
     def running(self, operands: Sequence[Any], dtype: DType) -> DType:
-        """The type that the call runs with: that of its first operand."""
+        """The type that the call runs with, which is the type of the first operand."""
         first = next((o for o in operands if isinstance(o, str)), None)
         return dtype if first is None else describe_array(self.values[first]).dtype
 
@@ -203,7 +203,7 @@ class Generator:
         return self.draw.choice(names[-4:] if self.draw.random() < 0.7 else names)
 
     def as_they_are(self, sample: Sample, dtype: DType) -> Iterator[Any]:
-        """Operands that are values of any shape; after the first, values of its type or arguments of its shape."""
+        """Operands of any shape; further operands are values of the first type or arguments of the first shape."""
         first: str | None = None
 
         def take(t: T) -> str:

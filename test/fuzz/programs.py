@@ -33,7 +33,7 @@ from oneflow.testing.host_cuda import host_cuda
 from oneflow.testing.simulate import simulate
 
 MESHES = ((2,), (3,), (2, 2), (2, 3))
-#: The relative step of finite differences, and how far they may be off.
+#: The relative step of finite differences, and the tolerance.
 STEP, CLOSE = 1e-6, 1e-4
 
 
@@ -44,13 +44,13 @@ def run_passes(module: ir.Module, *passes: str) -> None:
 
 
 def check_cpu(program: Program, module: ir.Module) -> None:
-    """The compiled program gives what the references do."""
+    """Checks that the compiled program has the results of the references."""
     expected = Expected(functions_of(module)["main"], program.arrays())
     expected.check(compile_program(module, "main", Options(cached=False))(*program.arrays()), made_by(program))
 
 
 def check_triton(program: Program, module: ir.Module) -> None:
-    """So do its kernels for a GPU."""
+    """Checks that the program's kernels for a GPU have the results of the references."""
     expected = Expected(functions_of(module)["main"], program.arrays())
     with host_cuda():
         got = compile_cuda_program(module, "main")(*program.arrays())
@@ -89,10 +89,11 @@ def check_differences(
     cotangents: Sequence[np.ndarray],
     grads: Sequence[np.ndarray],
 ) -> None:
-    """The slope along a random direction, where it is the same on both sides of the point and at half the step.
+    """Compares the gradient with the slope along a random direction, if the slope is the same on both sides of the
+    point and at half the step.
 
     Raises:
-        AssertionError: the gradient gives another one.
+        AssertionError: the slope by the gradient differs.
     """
     rng = np.random.default_rng(2)
     moved = [x.dtype == np.float64 for x in arrays]
@@ -115,9 +116,9 @@ def check_differences(
 
 
 def check_ranks(program: Program, module: ir.Module) -> None:
-    """All ranks together give what one device does, whatever is said of how tensors lie, where all is finite.
+    """Checks that all ranks together have the results of one device for any layouts, if all values are finite.
 
-    Operators of boxing state layouts on a mesh of their own.
+    Operators of boxing state the layouts on a separate mesh.
     """
     if any("boxing" in REGISTRY[step.op].traits for step in program.steps):
         return
@@ -139,7 +140,7 @@ def check_ranks(program: Program, module: ir.Module) -> None:
 
 
 def _layout(draw: random.Random, mesh: Sequence[int], type_: ir.RankedTensorType) -> tuple[object, ...] | None:
-    """A layout for a tensor, or none; only floats of 32 bits and more are cut into sums."""
+    """A layout for a tensor, or None; only floats of at least 32 bits become partial sums."""
     kinds = [B, *(S(axis) for axis in range(type_.rank)), *([P] if str(type_.element_type) in ("f32", "f64") else [])]
     return None if draw.random() < 0.4 else tuple(draw.choice(kinds) for _ in mesh)
 
@@ -165,20 +166,20 @@ def read(case: str) -> Program:
 
 
 class Programs:
-    """Random programs of operators: what is compiled gives what the references do, NaN and infinities too."""
+    """Random programs of operators: compiled results equal the references, including NaN and infinities."""
 
     suffix = ".program"
     limit = 60.0
 
     def make(self, random: random.Random) -> str:
-        """A program and its way."""
+        """A program and the kind of case."""
         way = random.choices(list(WAYS), (6, 3, 2, 1))[0]
         seed = random.randrange(1 << 40)
         made = Generator(seed, edges=way in ("cpu", "triton"), floats=way == "gradient", static=way == "ranks")
         return str(made.program(way))
 
     def check(self, case: str) -> str | None:
-        """How a result differs, or the error of what should have been compiled."""
+        """The difference of a result, or the error of a program that should compile."""
         program = read(case)
         try:
             program.evaluate()

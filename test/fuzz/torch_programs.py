@@ -1,9 +1,9 @@
 """Random programs with views and in-place updates: `python test/fuzz/torch_programs.py --count 10000`.
 
-A case is Python text that PyTorch and this package run: given tensors, views and results of them, in-place updates.
-At the end every tensor has to have the value of PyTorch: in eager mode, as a compiled function of the given tensors,
-and as a compiled function that captures them. With `# gradient` the gradients by the given tensors have to agree,
-too. Programs that PyTorch refuses are no cases. Needs PyTorch.
+A case is Python text that PyTorch and this package run: given tensors, views, results of operators, in-place updates.
+At the end the value of every tensor has to equal PyTorch's: in eager mode, as a compiled function of the given
+tensors, and as a compiled function that captures the given tensors. With `# gradient` the gradients by the given
+tensors have to agree, too. Programs that PyTorch refuses are left out. The fuzzer needs PyTorch.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ GRADIENT = "# gradient"
 DTYPES = ("float32", "float32", "float32", "float64", "int64")
 SHAPES = ((4, 6), (2, 3, 4), (6,), (1, 5), (3, 1, 2), (4, 4), (1,), (2, 2, 2, 3), (0, 3))
 TOLERANCE = 1e-4
-#: What this package refuses and PyTorch does not: an update of elements that are several in one place.
+#: Errors of this package for programs that PyTorch runs: an update of a view whose elements overlap in memory.
 REFUSED = ("several elements are one in memory",)
 
 Names = dict[str, Any]
@@ -33,7 +33,7 @@ Draw = random.Random
 
 
 def given(library: ModuleType, number: int, dtype: str, *shape: int) -> Any:
-    """Tensor `number` of a program; all its values differ."""
+    """Tensor `number` of a program; all elements differ."""
     array = np.random.default_rng(number).permutation(int(np.prod(shape))).reshape(shape) - 5
     return library.tensor((array / (1 if dtype == "int64" else 4)).astype(dtype))
 
@@ -44,7 +44,7 @@ def dim(draw: Draw, x: torch.Tensor) -> int:
 
 
 def index(draw: Draw, x: torch.Tensor) -> str:
-    """What stands in brackets: a number, a slice or an ellipsis for each of some dimensions, or a new one."""
+    """The text of an index: a number, a slice or an ellipsis for some dimensions, or a new dimension."""
     parts = []
     for size in x.shape[: draw.randint(1, x.ndim)]:
         first = draw.randrange(size) if size else 0
@@ -75,7 +75,7 @@ def other_shape(draw: Draw, x: torch.Tensor) -> str:
     return ", ".join(map(str, draw.sample([*shape, count or -1], len(shape) + 1))) if x.numel() else "-1"
 
 
-#: What is taken of a tensor `x`: expressions in which `{name}` is what `PARTS` gives.
+#: Views of a tensor `x`: expressions in which `PARTS` replaces `{name}`.
 TAKEN = (
     "{x}[{index}]", "{x}[{index}]", "{x}[{index}]", "{x}.t()", "{x}.T", "{x}.transpose({dim}, {dim})",
     "{x}.permute({order})", "{x}.reshape({shape})", "{x}.view({shape})", "{x}.reshape(-1)", "{x}.flatten()",
@@ -84,7 +84,7 @@ TAKEN = (
     "{x}.detach()", "{x}.contiguous()", "{x}.expand(2, *{x}.shape)", "{x}.expand_as({x})", "{x}.data",
     "{x}.broadcast_to({x}.shape)",
 )  # fmt: skip
-#: What is computed of tensors.
+#: Expressions that compute new tensors.
 MADE = (
     "{x}.clone()", "{x} * 2", "{x} + {y}", "{x}.relu()", "{x}.flip({dim})", "{x}.repeat(2, *[1] * ({x}.ndim - 1))",
     "{x}.sum({dim})", "{x}.sum({dim}, keepdim=True)", "{x}.amax({dim})", "{x}.cumsum({dim})", "{x}.abs()",
@@ -106,7 +106,7 @@ PARTS: Mapping[str, Callable[[Draw, torch.Tensor], Any]] = {
 
 
 def statement(draw: Draw, names: Names, number: int) -> str:
-    """One line on tensors that there are."""
+    """One line on existing tensors."""
     tensors = {n: x for n, x in names.items() if isinstance(x, torch.Tensor)}
     x = draw.choice(list(tensors)[-4:] if draw.random() < 0.5 else list(tensors))
     alike = [n for n, y in tensors.items() if is_operand(tensors[x], y)]
@@ -116,7 +116,7 @@ def statement(draw: Draw, names: Names, number: int) -> str:
 
 
 def is_operand(x: torch.Tensor, y: torch.Tensor) -> bool:
-    """Whether `y` may be an operand of an update of `x`; where they overlap, the order of reads would count."""
+    """Whether `y` may be an operand of an update of `x`: partial overlap would make the order of reads matter."""
     if y.shape != x.shape or y.dtype != x.dtype:
         return False
     apart = y.untyped_storage().data_ptr() != x.untyped_storage().data_ptr()
@@ -124,7 +124,7 @@ def is_operand(x: torch.Tensor, y: torch.Tensor) -> bool:
 
 
 def filled(draw: Draw, text: str, x: torch.Tensor, known: Mapping[str, str]) -> str:
-    """The text with each of its parts drawn anew where it stands."""
+    """The text with a random draw in place of each part."""
     while "{" in text:
         before, _, rest = text.partition("{")
         name, _, after = rest.partition("}")
@@ -133,7 +133,7 @@ def filled(draw: Draw, text: str, x: torch.Tensor, known: Mapping[str, str]) -> 
 
 
 def execute(code: str | CodeType, library: ModuleType, names: Names) -> Names:
-    """Runs lines on `names`, which get what the lines make."""
+    """Runs lines with `names` as the namespace."""
     names.setdefault("lib", library)
     names.setdefault("given", lambda *arguments: given(library, *arguments))
     if library is torch and isinstance(code, str):
@@ -146,10 +146,10 @@ def execute(code: str | CodeType, library: ModuleType, names: Names) -> Names:
 
 
 def order_memory(names: Names) -> None:
-    """Moves tensors of memory of their own to memory in the order of their elements.
+    """Makes tensors contiguous that share memory with no other tensor.
 
     PyTorch gives the result of an element-wise function the strides of its operand, and `contiguous` then copies
-    the result; here, as in OneFlow, results are contiguous.
+    the result; in this package, as in OneFlow, results are contiguous.
     """
     tensors = {n: x for n, x in names.items() if isinstance(x, torch.Tensor)}
     places = Counter(x.untyped_storage().data_ptr() for x in tensors.values())
@@ -197,7 +197,7 @@ def eager(code: str) -> dict[str, np.ndarray]:
 
 
 def gradients(code: str, library: ModuleType) -> dict[str, np.ndarray] | None:
-    """The gradients by the tensors of floats that are given; None where the library refuses to take them."""
+    """The gradients by the given floating-point tensors; None if the library refuses to compute the gradients."""
     lines = code.splitlines()
     first = execute("\n".join(line for line in lines if "given(" in line), library, {})
     kind = torch.Tensor if library is torch else flow.Tensor
@@ -252,7 +252,7 @@ class TorchPrograms:
 
     @staticmethod
     def _line(draw: Draw, names: Names, number: int) -> str | None:
-        """One more line; None where PyTorch refuses what was drawn."""
+        """One more line; None if PyTorch refuses the line."""
         try:
             line = statement(draw, names, number)
             execute(line, torch, names)
@@ -261,7 +261,7 @@ class TorchPrograms:
         return line
 
     def check(self, case: str) -> str | None:
-        """The first way in which a tensor differs, or what is refused."""
+        """The first difference of a tensor, or the error of a refused program."""
         try:
             want = values(execute(case, torch, {}), torch)
         except Exception:
