@@ -62,7 +62,7 @@ BINARY = {
     "atan2": lambda f, x, y: f.atan2(x, y),
     "where": lambda f, x, y: f.where(x > y, x, y),
 }
-#: Where the quotient is infinite we say that the remainder falls with it, PyTorch that it is unknown.
+#: At an infinite quotient the remainder's gradient is -inf here and NaN in PyTorch.
 APART = {"remainder": lambda x, y: math.isinf(x)}
 
 

@@ -111,7 +111,7 @@ def test_gradients_of_leaves(name):
 
 
 def test_module_hooks_where_no_argument_wants_a_gradient():
-    """They are called with None for data, and see the gradients of results."""
+    """Module hooks are called with None for data, and see the gradients of results."""
     found = []
     for wrap in (lambda f: f, flow.compile):
         flow.manual_seed(0)

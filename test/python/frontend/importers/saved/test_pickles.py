@@ -1,4 +1,4 @@
-"""Pickles of OneFlow's `save`: what they hold is loaded, and nothing in them runs."""
+"""Pickles of OneFlow's `save`: the contents of a pickle are loaded, and no code in a pickle runs."""
 
 import copyreg
 import io
@@ -15,7 +15,7 @@ from oneflow.frontend.importers.saved.pickles import read_pickle
 
 
 class Stand:
-    """An object of a class that is named here, with what a pickle says of its state."""
+    """An object of a class given by name, with the state that a pickle stores for the object."""
 
     def __init__(self, name, state=None, arguments=()):
         self.name, self.state, self.arguments = name, state, arguments
@@ -29,7 +29,7 @@ class Named:
 
 
 class Pickler(pickle._Pickler):
-    """Writes names as they are asked for, without looking for them."""
+    """Writes the requested names without importing the named objects."""
 
     def save(self, obj, save_persistent_id=True):
         if isinstance(obj, Named):
@@ -61,7 +61,7 @@ def tensor(array, code, name="oneflow.Tensor"):
 
 
 def conv(**changed):
-    """A layer as OneFlow keeps it, its attributes and its parameters."""
+    """A layer as OneFlow stores layers: attributes and parameters."""
     parameters = OrderedDict(
         weight=tensor(np.arange(12, dtype=np.float32).reshape(3, 1, 2, 2), 2, "oneflow.nn.Parameter"), bias=None
     )
@@ -193,7 +193,7 @@ def array(kind, shape, data):
 
 #: The pickle of a dict up to its data.
 BEGIN = b"\x80\x04}(\x8c\x10protocol_versionK\x01\x8c\x04data"
-#: Pickles that are refused, and what is said.
+#: Pickles that are refused, and the messages.
 HOSTILE = {
     "command": (reduced("os.system", "touch /tmp/ran"), r"got os\.system, which is not loaded"),
     "posix": (reduced("posix.system", "touch /tmp/ran"), r"got posix\.system"),
