@@ -1,4 +1,4 @@
-"""A rank that fails, dies, leaves or does not come ends all ranks, with one message that names it and the step."""
+"""A rank that fails, dies, leaves or does not come ends all ranks; one message names the rank and the step."""
 
 import re
 import sys

@@ -228,7 +228,7 @@ def test_views_of_an_array_show_what_is_written_into_it():
 
 @pytest.mark.parametrize("compiled", [False, True])
 def test_parameters_lie_in_one_buffer(compiled):
-    """Their `data` is set to parts of it."""
+    """The `data` of each parameter is set to a part of the buffer."""
 
     def run(lib):
         flat = lib.tensor(np.arange(10, dtype=np.float32) / 10)
@@ -259,7 +259,7 @@ def test_parameters_lie_in_one_buffer(compiled):
 
 @pytest.mark.parametrize("compiled", [False, True])
 def test_gradients_are_added_up_in_one_buffer(compiled):
-    """Of parameters whose `grad` is set to parts of it."""
+    """The `grad` of each parameter is set to a part of the buffer."""
 
     def run(lib):
         sums, found = lib.zeros(6), []

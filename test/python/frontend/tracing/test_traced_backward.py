@@ -11,7 +11,7 @@ X = np.array([[1.0, -2.0, 0.5], [0.25, 3.0, -1.0]], np.float32)
 
 
 class Cube(Function):
-    """x ** 3 with a gradient of twice its size, which reads the argument and a result."""
+    """x ** 3 with a scaled gradient that reads the argument and a result."""
 
     @staticmethod
     def forward(ctx, x, scale):
@@ -27,7 +27,7 @@ class Cube(Function):
 
 
 class Reversed(Function):
-    """The tensor itself, whose gradient changes its sign."""
+    """The identity with a negated gradient."""
 
     @staticmethod
     def forward(ctx, x):
@@ -40,7 +40,7 @@ class Reversed(Function):
 
 
 class Signs(Function):
-    """One result without a gradient and one with a gradient."""
+    """A result without a gradient and a result with a gradient."""
 
     @staticmethod
     def forward(ctx, x):
@@ -90,7 +90,7 @@ def test_gradients_to_second_order(name):
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_gradients_of_leaves(name):
-    """By `backward` inside of the compiled function, and through a call of it from outside."""
+    """`backward` runs inside of the compiled function, and outside through a call of the compiled function."""
 
     def gradient(way):
         w = flow.tensor(X, requires_grad=True)

@@ -95,7 +95,7 @@ def test_structures_of_tensors_and_values(tmp_path):
 
 @pytest.mark.parametrize("begin", [b"\x80\x02", b"PK"])
 def test_headers_whose_length_has_the_bytes_of_another_format(begin, tmp_path):
-    """A safetensors file begins with the length of its header, which may be that of a pickle or of an archive."""
+    """The leading header length of a safetensors file may equal the magic bytes of a pickle or an archive."""
     header = b'{"x":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}'
     length = int.from_bytes(begin, "little")
     (tmp_path / "x").write_bytes(length.to_bytes(8, "little") + header.ljust(length) + np.float32(3).tobytes())
