@@ -1,6 +1,6 @@
 """Tensors that go from one placement to another, and a pipeline of two stages on ranks of their own.
 
-Run under mpirun it checks the job's own ranks, of which there are four.
+Run under mpirun, the script checks the four ranks of the job.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def check_moves() -> None:
 
 
 def check_pipeline() -> None:
-    """Two stages, each on ranks of its own, forward and backward."""
+    """Two stages on disjoint ranks, forward and backward."""
     rng = np.random.default_rng(0)
     x, a, b = (rng.standard_normal(s) for s in ((5, 4), (4, 6), (6, 3)))
     front, back = flow.placement("cpu", [0, 1]), flow.placement("cpu", [2, 3])
@@ -54,7 +54,7 @@ def check_pipeline() -> None:
 
 
 def check_eager_pipeline() -> None:
-    """Two stages in one function of eager mode: tensors move on the way, and gradients on the way back."""
+    """Two stages in one function of eager mode: tensors move in the forward part, gradients in the backward part."""
     rng = np.random.default_rng(0)
     x, a, b = (rng.standard_normal(s) for s in ((5, 4), (4, 6), (6, 3)))
     front, back = flow.placement("cpu", [0, 1]), flow.placement("cpu", [[2, 3]])

@@ -56,7 +56,7 @@ def test_processes_train_like_one_process(count: int) -> None:
 @pytest.mark.parametrize("sizes", [(3, 4, 64), (64, 2, 3)], ids=str)
 @pytest.mark.parametrize("labels", [flow.sbp.split(0), flow.sbp.broadcast], ids=str)
 def test_data_parallel_gradients_alone_cross_ranks(sizes: tuple[int, int, int], labels: Any, loss: str) -> None:
-    """Every gradient is summed over ranks where it is made; labels that are whole move scores, nothing else."""
+    """Every gradient is summed over ranks right after the gradient is computed; whole labels move only scores."""
     pair = flow.placement("cpu", [0, 1])
     net = flow.nn.Sequential(flow.nn.Linear(*sizes[:2]), flow.nn.ReLU(), flow.nn.Linear(*sizes[1:]))
     optimizer = flow.optim.SGD(net.parameters(), lr=0.1)
@@ -106,7 +106,7 @@ def step_of(count: int) -> Any:
 
 
 def test_all_gradients_are_one_collective_in_their_own_memory(change_gpu: Callable[..., None]) -> None:
-    """They are summed where they lie: an operand of the call and its result are one place of the plan."""
+    """Gradients are summed in place: an operand of the call and the result share one buffer of the plan."""
     module = read_module(step_of(3).ir("physical"), create_context(REGISTRY))
     (sums,) = collectives_of(module, REGISTRY)
     assert sums.name == "oneflow.ccl_all_reduce" and len(sums.operands) == 7
