@@ -1,4 +1,4 @@
-"""Boxing and training on ranks with a GPU each: real ones and NCCL, or with "host" those of host memory and files.
+"""Boxing and training on ranks with a GPU each: real GPUs and NCCL, or with "host" host memory and files.
 
 Run under mpirun, the script checks the ranks of the job: "host" or "gpu", the check, and the types or layouts.
 """

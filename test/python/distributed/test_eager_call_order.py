@@ -1,4 +1,4 @@
-"""Ranks that make eager calls in different orders end with one message: what each wanted, and in which line."""
+"""Ranks that make eager calls in different orders end with one message: the call and the line of each rank."""
 
 import re
 

@@ -133,7 +133,7 @@ def test_later_work_overlaps_the_first_gradients(
         before.append(set(after).union(*(before[n] for n in after)))
     sums = [n for n, command in enumerate(script.commands) if isinstance(command, External)]
     assert len(sums) == 3 and all(one in before[other] for one, other in itertools.pairwise(sums))
-    # The way back of the other layers is by the kernels of the last one's.
+    # The backward part of the other layers uses the kernels of the last layer.
     kernel = {n: re.sub(r"_x\d+$", "", c.kernel) for n, c in enumerate(script.commands) if isinstance(c, Launch)}
     known = {name for n, name in kernel.items() if n < sums[0]}
     back = [n for n, name in kernel.items() if sums[0] < n < sums[-1] and name in known]

@@ -1,4 +1,4 @@
-"""Operators declared in ODS: C++ classes and registrations of them, built into a library, and what is refused."""
+"""Operators declared in ODS: C++ classes and registrations, built into a library, and refused text."""
 
 import numpy as np
 import pytest

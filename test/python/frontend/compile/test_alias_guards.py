@@ -136,7 +136,7 @@ def test_threads_update_an_argument_that_is_a_view_one_after_the_other(cuda, on,
 
 @pytest.mark.parametrize("on", [OnHost(), OnDevice()], ids=["host", "device"])
 def test_an_update_while_a_view_is_refreshed_takes_effect_at_the_next_read(cuda, on, monkeypatch):
-    """Another thread updates between the read of the root's values and the read of the root's version."""
+    """Another thread updates the root while the view gathers the values of the root."""
     c = on.tensor(np.zeros(8, F32))
     part, gathered_view = c[2:5], ViewMeta._gathered_view
 

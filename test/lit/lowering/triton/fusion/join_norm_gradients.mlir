@@ -1,6 +1,6 @@
 // RUN: oneflow-opt %s --oneflow-join-norm-gradients | FileCheck %s
 
-// One kernel reads the rows and stores partial sums, which small sums finish. The kernel replaces the first gradient.
+// One kernel reads the rows and stores partial sums, which small sums finish. The call is at the first gradient.
 // CHECK: func.func private @oneflow_layer_norm_gradients_0({{.*}}) -> (tensor<512x64xbf16>, tensor<64x64xf32>, tensor<64x64xf32>) attributes {oneflow.kernel = "template"
 // CHECK-LABEL: func.func @main
 // CHECK: %[[G:.*]]:3 = call @oneflow_layer_norm_gradients_0(%arg0, %arg1, %arg2, %arg3, %arg4,
