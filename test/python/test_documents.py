@@ -116,7 +116,7 @@ def test_programs_of_many_ranks_run(ranks, tmp_path):
 
 
 def test_environment_variables_are_documented():
-    """Those that Python code looks up by name."""
+    """The variables are those that Python code looks up by name."""
     folders = ("dialect", "passes", "lowering", "runtime", "frontend", "testing", "tools")
     texts = [p.read_text() for f in folders for p in (ROOT / f).rglob("*.py")]
     used = {name for text in texts for name in re.findall(r'"(ONEFLOW_[A-Z_]+)"', text)} - {"ONEFLOW_RUN_RANK"}
@@ -204,14 +204,14 @@ def test_links_of_documents_exist(page):
 
 @pytest.mark.parametrize("page", INDEX_PAGES, ids=str)
 def test_paths_of_index_pages_exist(page):
-    """Such a page names every path from the root of the repository; its links are relative to the page."""
+    """An index page names every path from the root of the repository; links are relative to the page."""
     missing = [p for p in paths_in(page) if not (ROOT / p).exists() and not (ROOT / page).parent.joinpath(p).exists()]
     assert not missing, f"{page} names paths that do not exist: {sorted(missing)}"
 
 
 @pytest.mark.parametrize("page", FOLDER_PAGES, ids=str)
 def test_paths_of_folder_pages_exist(page):
-    """The page of a folder names files by their path from the root, or by the end of a path inside the folder."""
+    """The page of a folder names files by the path from the root, or by the end of a path inside the folder."""
     folder = (ROOT / page).parent
     inside = ["/" + path.relative_to(folder).as_posix() for path in folder.rglob("*")]
 

@@ -106,7 +106,7 @@ def test_hooks_are_what_ci_runs():
 
 
 def test_public_functions_are_documented():
-    """All but the rows of tables: a record documents its operator, and a builder is what its ATen operator is."""
+    """Rows of tables are exempt: a record documents its operator, and a builder means its ATen operator."""
     bare = [
         f"{name(path)}: {node.name}"
         for path in MODULES

@@ -138,7 +138,7 @@ def graphs(name: str, ranks: list[int]) -> None:
 
 
 def moving(name: str, ranks: list[int]) -> None:
-    """What collectives give lies elsewhere at each run: they are called again, or have graphs where it comes back."""
+    """Results of collectives change address at each run: calls repeat, and recurring addresses have graphs."""
     at, elements = flow.placement("cuda", ranks), script.MAX_STAGED_BYTES // 2
     steps.MIN_GRAPH_COMMANDS = 1
 

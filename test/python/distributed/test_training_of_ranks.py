@@ -121,7 +121,7 @@ def test_all_gradients_are_one_collective_in_their_own_memory(change_gpu: Callab
 def test_later_work_overlaps_the_first_gradients(
     change_gpu: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Collectives wait for each other and for what they sum; the rest of the way back does not wait for the last."""
+    """Collectives wait for one another and for operands; the rest of the backward part waits for no collective."""
     monkeypatch.setattr(distributed, "PASSES", distributed.PASSES + "{{bytes=20000}}")
     module = read_module(step_of(3).ir("physical"), create_context(REGISTRY))
     change_gpu(launches={"no_reuse_l2_share": 0, "max_fused_entry_calls": 0})

@@ -50,7 +50,7 @@ class Foreign:
 
 
 def of_another_type(on):
-    """One tensor is read before the other tensor is updated; each tensor is read and updated alone."""
+    """Tensors of two element types in one array: a read of one tensor before an update of the other tensor."""
     array = counted(12)
     a, b = flow.from_numpy(array), flow.from_numpy(array.view(np.int32)[2:])
 

@@ -32,7 +32,7 @@ cases = pytest.mark.parametrize("name", KEYS)
 
 
 def expected(name):
-    """The elements, and where they are in X."""
+    """The elements, and the positions of the elements in X."""
     _, first, rest = KEYS[name]
     return X[first][rest(A, B)], np.arange(24).reshape(X.shape)[first][rest(A, B)]
 

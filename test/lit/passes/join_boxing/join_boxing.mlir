@@ -43,7 +43,7 @@ func.func @apart(%x: tensor<6x4xf32> {oneflow.nd_sbp = [#sbp.split<0>]}, %y: ten
   return %0, %1, %3, %x : tensor<4xf32>, tensor<4xf64>, tensor<f32>, tensor<6x4xf32>
 }
 
-// One collective gathers pieces along one axis; pieces stay at the readers.
+// One collective gathers pieces along one axis; collectives stay before the readers.
 // CHECK-LABEL: func.func @pieces
 // CHECK: "oneflow.exp"(%arg0)
 // CHECK: "oneflow.exp"(%arg1)

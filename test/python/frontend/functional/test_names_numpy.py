@@ -297,7 +297,7 @@ def test_draws_in_compiled_functions():
 
 
 def test_slopes_of_rrelu():
-    """In training each negative element has a slope of its own, which is the gradient; else all have the mean."""
+    """In training the slope of each negative element is random and is the gradient; otherwise slopes are the mean."""
     layer, x = flow.nn.RReLU(0.25, 0.5), flow.tensor([-1.0, 2.0, -4.0], requires_grad=True)
     y = layer(x)
     y.sum().backward()

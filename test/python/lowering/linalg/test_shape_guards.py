@@ -46,11 +46,11 @@ WITH_OPERANDS = [s for s in SAMPLES if flatten(s.operands) and s.op not in SIZED
 #: The first two samples of every operator.
 BY_OPERATOR = groupby(sorted(WITH_OPERANDS, key=lambda s: s.op), lambda s: s.op)
 CASES = [sample for _, those in BY_OPERATOR for sample in list(those)[:2]]
-#: Operators that want some sizes static say so when they are compiled.
+#: The compile-time message of operators that require static sizes.
 STATIC = re.compile("expected (a )?static")
-#: Whose data speak of sizes: positions in an image of another size are of other elements.
+#: Operators whose data depend on sizes: positions in an image of another size denote other elements.
 FLAT_POSITIONS = {"max_pool_1d_grad", "max_pool_2d_grad", "max_pool_3d_grad"}
-#: Which take operands of unknown sizes to be alike though the larger one would do.
+#: Operators that require equal sizes of operands of unknown sizes, although a larger operand is valid.
 STRICTER = {"dim_scatter_add_like"}
 
 
@@ -193,7 +193,7 @@ def test_messages_name_the_sizes() -> None:
 
 
 def test_size_that_is_static_in_one_operand() -> None:
-    """The row's size is 1 by one operand's type and unknown by the other's: they are one loop."""
+    """The size of the row is 1 in one operand's type and unknown in the other type: both dimensions are one loop."""
     text = """func.func @main(%x: tensor<1x1x?x?xf16>, %dy: tensor<1x1x2x1xf16>) -> tensor<1x1x2x1xf16> {
       %y = "oneflow.avg_pool_2d"(%x) {data_format = "channels_first", kernel_size = array<i32: 2, 2>,
         padding = array<i32: 0, 0>, stride = array<i32: 1, 1>} : (tensor<1x1x?x?xf16>) -> tensor<1x1x?x?xf16>

@@ -328,7 +328,7 @@ def test_cupy_in_and_out():
 
 @pytest.mark.parametrize("count", [int(os.environ.get("ONEFLOW_TEST_COMPILES", "1000"))])
 def test_memory_does_not_grow_with_compiles(count, context):
-    """That of the device, and of this process but for what Triton keeps: one in 50 is compiled, others are loaded."""
+    """Memory of the device and of the process, except Triton's caches: 1 program in 50 is compiled, 49 are loaded."""
     sample = next(s for s in SAMPLES if s.op == "softmax")
     op = make_call(sample, sample.arrays(sample.dtypes[0]), sample.attributes(sample.dtypes[0]), REGISTRY)
     used = []
