@@ -130,7 +130,7 @@ def console_commands() -> list[list[str]]:
 
 
 def test_readme_commands_run(tmp_path):
-    """In their order, since some read what others have written; without a GPU, the one that runs on it says so."""
+    """Commands run in order, as some read files of others; without a GPU, the GPU command reports the lack."""
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     outputs = {}
     for name, *rest in console_commands():

@@ -146,7 +146,7 @@ def test_mechanisms_name_no_operator():
     assert not others, f"modules that name operators: {others}; ask the record, or move the module to {NAMING}"
 
 
-#: The modules that use the text of a kernel or of a program, and what for: kernels are values, printed once.
+#: The modules that use the text of a kernel or a program, and the purpose: kernels are values, printed once.
 TEXT_READERS = {
     "lowering/triton/launch/program.py": "a program for readers",
     "runtime/cuda/compile_workers.py": "longer kernels are compiled first",
@@ -155,7 +155,7 @@ TEXT_READERS = {
     "runtime/cuda/executable.py": "the text of the program",
     "runtime/cuda/host.py": "a kernel of the host is MLIR text",
 }
-#: The modules of these folders that use regular expressions, and what for.
+#: The modules of these folders that use regular expressions, and the purpose.
 EXPRESSION_READERS = {"runtime/cuda/ptx.py": "PTX is the text of the compiler"}
 
 

@@ -1,6 +1,6 @@
 """Gradient slots that read results agree with the gradients of the decompositions, for each result's cotangent alone.
 
-`test_gradient` gives all results a cotangent at once, so that it never requests the gradient
+`test_gradient` gives all results a cotangent at once, and never requests the gradient
 of one result by an operator.
 """
 

@@ -1,4 +1,4 @@
-"""Every law has a function in the lit table: applied alone it changes that function and none of its numbers."""
+"""Every law has a function in the lit table: a law applied alone changes the function but no value."""
 
 from __future__ import annotations
 

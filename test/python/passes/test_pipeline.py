@@ -228,7 +228,7 @@ def test_garbage_is_not_collected_meanwhile(enabled: bool, context: ir.Context, 
 
 
 def test_garbage_is_collected_after_passes_of_several_threads(context: ir.Context, monkeypatch: Any) -> None:
-    """Those of another thread that end after these have asked, and before they begin."""
+    """Passes of another thread end between the query of the collector's state and the start of these passes."""
     monkeypatch.setattr(gc, "isenabled", lambda: gc.enable())
     Pipeline.parse("builtin.module(test-spoil{how=nothing})", context).run(module_of(context))
     monkeypatch.undo()

@@ -23,7 +23,7 @@ REDUCE = ("reduce_sum", "reduce_max", "reduce_min")
 
 @dataclass(frozen=True)
 class Step:
-    """One operation: on which earlier values (counted from the end), along which axis."""
+    """One operation: the earlier operand values (counted from the end) and the axis."""
 
     name: str
     first: int

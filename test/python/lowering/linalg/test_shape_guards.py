@@ -1,7 +1,7 @@
 """Programs with sizes known at run time only, called with sizes that types refuse: each ends in a located error.
 
-The oracle of a call is the same call with static sizes: what types allow there gives the values of the reference,
-what they refuse is an error of the run that names the operator. Positions that come from data may be out of range.
+The oracle of a call is the same call with static sizes: an accepted call gives the values of the reference,
+a refused call is a run-time error that names the operator. Positions that come from data may be out of range.
 """
 
 from __future__ import annotations

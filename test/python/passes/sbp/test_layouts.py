@@ -25,7 +25,7 @@ def test_fewest_bytes(name, ranks, strategy, context):
 
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_what_is_computed(name, context):
-    """All ranks together compute what one device does."""
+    """All ranks together compute the results of one device."""
     layout = LAYOUTS[name]
     with context:
         module, arrays = layout.module(2), arrays_for(layout)

@@ -29,7 +29,7 @@ def program(function, *shape):
 @pytest.mark.parametrize("rows", [300, 512])
 @pytest.mark.parametrize("name", ["softmax", "log_softmax"])
 def test_softmax_of_columns(name, rows):
-    """Each lane has a maximum of its own; sums are relative to it until the maximum of the column is known."""
+    """Each lane has a separate maximum; sums are relative to this maximum until the column's maximum is known."""
     function = {"softmax": lambda x: F.softmax(x, 0), "log_softmax": lambda x: F.log_softmax(x, 0)}[name]
     x = columns(rows)
     (got,) = interpret_program(program(function, *x.shape), x)
