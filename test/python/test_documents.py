@@ -149,7 +149,7 @@ def test_readme_commands_run(tmp_path):
     assert kernels[1:] == [f"predict_kernel_{i}.{ending}" for i in range(4) for ending in ("cubin", "ptx", "py")]
 
 
-#: An editable installation's finder comes before PYTHONPATH; the copy has to be what is imported.
+#: An editable installation's finder comes before PYTHONPATH; the import has to find the copy.
 WITHOUT_EDITABLE = """import sys
 sys.meta_path[:] = [f for f in sys.meta_path if "editable" not in type(f).__module__]
 """
@@ -183,7 +183,7 @@ INDEX_PAGES = [Path("docs/glossary.md"), Path("docs/architecture.md"), Path("CON
 
 
 def paths_in(page: Path) -> set[str]:
-    """The files and folders that a page names between backticks or links to, without the programs in it."""
+    """The files and folders that a page names between backticks or links to, except in programs."""
     text = re.sub(r"```.*?```", "", (ROOT / page).read_text(), flags=re.DOTALL)
     text = re.sub(r"Write to `[^`]+`", "", text)
     named = re.findall(r"`([\w./-]+(?:/|\.(?:py|md|cpp|h|mlir|toml|yaml|cu)))`", text)
@@ -253,7 +253,7 @@ def search(word: str) -> set[str]:
 
 @pytest.mark.parametrize("task, words, where", tasks())
 def test_a_search_finds_where_a_task_is(task, words, where):
-    """The files of a row exist, and a search for each word finds the first of them among at most three files."""
+    """The files of a row exist, and a search for each word finds the first file among at most three files."""
     files = re.findall(r"`([\w/]+\.py)`", where)
     assert files and all((ROOT / path).is_file() for path in files)
     for word in words.split(", "):

@@ -1,4 +1,4 @@
-"""Tensors that go from one placement to another, and a pipeline of two stages on ranks of their own.
+"""Tensors that go from one placement to another, and a pipeline of two stages on disjoint ranks.
 
 Run under mpirun, the script checks the four ranks of the job.
 """

@@ -1,7 +1,7 @@
 """Reductions, norms and losses of f16 and bf16 at the ends of the range: PyTorch's f64 values, rounded once.
 
-Rows are of the largest numbers of f16, of numbers whose squares f16 rounds to 0, of both, of numbers that are far
-from 0 for how far they are from each other, and of zeros; those of bf16 are beyond the range of f16.
+Rows are of the largest numbers of f16, of numbers whose squares f16 rounds to 0, of both, of numbers whose
+distance from 0 is large against the differences, and of zeros; rows of bf16 are beyond the range of f16.
 """
 
 import numpy as np

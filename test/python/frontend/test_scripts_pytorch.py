@@ -1,4 +1,4 @@
-"""Training scripts as users write them: PyTorch's losses in eager mode, with compiled models, with a compiled step.
+"""Training scripts in the style of users: PyTorch's losses in eager mode, with compiled models or a compiled step.
 
 Each script is a function of a framework and of the wrappers of models and steps.
 """

@@ -435,7 +435,7 @@ def test_a_linker_that_fails_leaves_nothing(folder, monkeypatch, tmp_path):
 
 
 def test_a_full_disk_does_not_end_the_process(tmp_path):
-    """Files may not grow beyond 4 KiB: LLVM cannot write objects, and would end the process if it tried to."""
+    """Files may not grow beyond 4 KiB: LLVM cannot write objects, and an attempt would end the process."""
     code = """
 import resource
 import numpy as np

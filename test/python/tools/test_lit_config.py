@@ -47,7 +47,7 @@ def test_user_folder(tmp_path: Path) -> None:
 
 
 def test_the_example_is_a_suite_outside_of_the_repository(tmp_path: Path) -> None:
-    """As README.md shows it: two lines of configuration, and a program with its checks."""
+    """The suite of README.md: two lines of configuration, and a program with checks."""
     root = Path(__file__).parents[3]
     for file in (root / "examples/lit").iterdir():
         (tmp_path / file.name).write_text(file.read_text())

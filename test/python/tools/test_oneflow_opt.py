@@ -160,7 +160,7 @@ def test_load_ops(run: Runner) -> None:
 
 
 def test_split_and_printing_forms(run: Runner) -> None:
-    """Parts are processed one by one; line numbers stay those of the file."""
+    """Parts are processed one by one; line numbers refer to the whole file."""
     Path("s.mlir").write_text(f"{PROGRAM}// -----\n{BAD}// -----\n{PROGRAM}")
     status, out, err = run("s.mlir", "--split-input-file", "--mlir-print-op-generic", "--mlir-print-debuginfo")
     assert status == 1

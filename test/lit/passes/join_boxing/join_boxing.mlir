@@ -58,7 +58,7 @@ func.func @pieces(%x: tensor<3x4xf32> {oneflow.nd_sbp = [#sbp.split<0>]}, %y: te
   return %0, %1 : tensor<3x4xf32>, tensor<2x3xf32>
 }
 
-// Sums of which every rank needs a piece are made of members' pieces: `sizes` are those of the first tensor, then of the next.
+// Reduce-scatters join pieces by member: `sizes` lists the sizes of the first tensor, then of the next tensor.
 // CHECK-LABEL: func.func @scattered
 // CHECK-COUNT-2: oneflow.joined = 0
 // RANK-LABEL: func.func @scattered

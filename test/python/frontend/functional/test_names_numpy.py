@@ -325,7 +325,7 @@ def test_random_numbers_of_a_kind():
     assert hard.round().tolist() == [[0, 1, 0]]
 
 
-#: Tensors as PyTorch prints them, with OneFlow's element type.
+#: The printed form of tensors in PyTorch, with OneFlow's element type.
 PRINTED = {
     "[]": flow.tensor([]),
     "[], size=(0, 2)": flow.zeros(0, 2),

@@ -197,7 +197,7 @@ SPARE = flow.tensor([1.0, 2.0], requires_grad=True)
 
 
 def penalized(model, x):
-    """A loss, after it and the size of its gradients went backward, and the gradients by what it does not read."""
+    """A loss, after `backward` of the loss with a gradient penalty, and gradients by a tensor that is not read."""
     loss = model(x).square().mean()
     grads = flow.autograd.grad(loss, [*model.parameters()], create_graph=True)
     (loss + sum(g.square().sum() for g in grads)).backward()

@@ -168,7 +168,7 @@ def test_rule_that_needs_a_number_has_no_requirements() -> None:
 
 
 def test_cast_to_a_static_size_is_checked() -> None:
-    """A run with another size than that of a `tensor.cast` fails before it reads out of bounds."""
+    """A run with another size than the size of a `tensor.cast` fails before any read out of bounds."""
     text = """func.func @main(%x: tensor<?x3xf32>) -> tensor<4x3xf32> {
       %0 = tensor.cast %x : tensor<?x3xf32> to tensor<4x3xf32>
       %1 = "oneflow.square"(%0) : (tensor<4x3xf32>) -> tensor<4x3xf32>

@@ -1,4 +1,4 @@
-"""Graphs in folders: those that OneFlow's `save` writes, here byte by byte, and those that `flow.save` writes."""
+"""Graphs in folders: OneFlow's `save`, written here byte by byte, and `flow.save`."""
 
 import io
 import os

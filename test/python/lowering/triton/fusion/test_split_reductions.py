@@ -105,7 +105,7 @@ def test_softmax_of_few_long_rows(size):
     ids=str,
 )
 def test_scans_of_few_long_rows(shape, dim, launches):
-    """Totals of parts, their running sums, and the parts from there; nothing of the result's size is written else.
+    """Totals of parts, running sums of totals, scans of parts; nothing else of the result's size is stored.
 
     If the parts do not cover the rows, the remainder is scanned separately and inserted.
     """
@@ -160,7 +160,7 @@ def test_numbers_of_a_long_row_have_their_own_kernel():
 
 @given(size=st.integers(1, 1 << 21), most=st.integers(0, 1100))
 def test_even_parts(size, most):
-    """At most so many; where they do not cover the loop, the remainder is shorter than two parts."""
+    """At most `most` parts; if the parts do not cover the loop, the remainder is shorter than two parts."""
     parts = even_parts(size, most)
     assert 1 <= parts <= max(most, 1)
     if parts > 1 and size % parts:
@@ -172,7 +172,7 @@ def test_even_parts(size, most):
 
 @given(size=st.integers(1, 1 << 21), most=st.integers(1, 1100))
 def test_steps_of_parts_of_a_scan(size, most):
-    """At most twice so many parts; where they do not cover the scan, they are blocks, and less than one remains."""
+    """At most twice `most` parts; parts that do not cover the scan are blocks, and the remainder is less than one."""
     steps = steps_of_parts(size, most)
     assert 1 <= steps <= size and size // steps <= 2 * most
     if size % steps:
@@ -344,7 +344,7 @@ def test_the_model_chooses_the_fastest_configuration_with_an_epilogue(shape, blo
 
 
 def test_epilogue_operations_are_counted():
-    """A bias is four conversions and an addition; gelu adds its own."""
+    """A bias is four conversions and an addition; gelu adds further operations."""
 
     def epilogue_operations(then=""):
         kinds = "tensor<64x64xbf16>"

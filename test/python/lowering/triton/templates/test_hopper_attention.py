@@ -1,4 +1,4 @@
-"""Warp-specialized attention for Hopper: which calls have it, its values, and that it compiles without spills."""
+"""Warp-specialized attention for Hopper: which calls use the kernel, values, compilation without spills."""
 
 import dataclasses
 import json
