@@ -7,7 +7,7 @@ llvm.func @kernel(%x: !llvm.ptr, %out: !llvm.ptr, %from: i64, %to: i64) {
   llvm.return
 }
 
-// A launch stores its arguments in an array and passes the thread pool a thunk that loads them.
+// A launch stores its arguments in an array and passes the thread pool a thunk that loads the arguments.
 // CHECK-NOT: llvm.func @launch(!llvm.ptr, !llvm.ptr, i64) attributes
 llvm.func @launch(!llvm.ptr, !llvm.ptr, i64) attributes {oneflow.launch = @kernel, oneflow.grain = 4 : i64}
 

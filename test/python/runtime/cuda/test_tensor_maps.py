@@ -1,4 +1,4 @@
-"""Descriptors as parameters: what is lifted out of kernels, and that maps follow the memory they are of."""
+"""Descriptors as parameters: descriptors that are lifted out of kernels, and maps of the current memory."""
 
 import ml_dtypes
 import numpy as np
