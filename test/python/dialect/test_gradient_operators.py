@@ -100,7 +100,7 @@ LAYERS = ((8, 4), [(5, 4), (2, 5)], [(5,), (2,)])
 
 
 def test_gradients_of_layers():
-    """The operator of the gradients agrees with the derivative of the layers, dropout between them included."""
+    """The operator of the gradients agrees with the derivative of the layers, dropout between layers included."""
     ops = NumpyBuilder()
     x, weights, biases, dy = _values(ops, *LAYERS, (8, 2))
     attrs = {"dropout_rate_list": [0.5, 0.75], "seed": 3}

@@ -1,8 +1,8 @@
 """A program of OneFlow has the same meaning here, or is refused: signatures against OneFlow's signatures.
 
-`oneflow_signatures.txt` has the signatures of all of OneFlow's operators, `read_oneflow.py` writes it. What differs
-is in `DEVIATIONS`, under its reason: `+x` is an operand, result or attribute that OneFlow does not have, `-x` one
-that only OneFlow has, `~x` one that is optional, repeated or defaulted otherwise.
+`oneflow_signatures.txt` has the signatures of all of OneFlow's operators, `read_oneflow.py` writes it. Differences
+are in `DEVIATIONS`, by reason: `+x` is an operand, result or attribute that OneFlow does not have, `-x` an element
+that only OneFlow has, `~x` an element that is optional, repeated or defaulted otherwise.
 """
 
 from collections.abc import Iterator, Sequence

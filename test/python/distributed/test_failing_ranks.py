@@ -40,7 +40,7 @@ def test_one_message_ends_all_ranks(act: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("act", ["die", "raise", "leave", "catch"])
 def test_messages_are_kept_in_files(act: str, tmp_path: Path) -> None:
-    """The launcher writes to the same file at its own offset and does not overwrite the messages."""
+    """The launcher, which writes to the same file at an offset, does not overwrite the messages."""
     log = tmp_path / "log"
     with log.open("w") as file, job.start("fault_cases.py", 2, act, output=file, ONEFLOW_TIMEOUT="60") as ranks:
         ranks.wait(timeout=120)

@@ -97,7 +97,7 @@ EDGES = {
     "steps of others": (lambda f, x, y: f.floor(x * y).reshape(-1) + f.sign(f.round(x)), SIGNED, SIGNED),
     "steps with a detached tensor": (lambda f, x, y: f.sign(x.detach() * y) * x, SIGNED, SIGNED),
 }  # fmt: skip
-#: Where a zero cotangent meets an infinite slope PyTorch gives NaN, and here it is 0: issue, rules.
+#: At a zero cotangent and an infinite slope the gradient is NaN in PyTorch, and 0 here: issue, rules.
 ZERO_WINS = {"where, sqrt": [1.0, 1.0, 0.25], "where, log": [0.0, 0.0, 0.25]}
 
 

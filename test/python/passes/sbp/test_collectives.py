@@ -47,7 +47,7 @@ def test_same_order(context):
 
 
 def test_another_order(context):
-    """Both say who waits where."""
+    """Both errors name the waiting rank and the collective."""
     with context:
         modules = swapped(context)
         with pytest.raises(PassError, match=r"collective 0: rank 0 issues oneflow.ccl_all_gather .* but rank 1"):

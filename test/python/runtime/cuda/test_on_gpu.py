@@ -1,6 +1,6 @@
 """On a real device, with -m gpu: every sample, random programs, training, other libraries, memory, the sanitizer.
 
-$ONEFLOW_TEST_SANITIZER is the path of compute-sanitizer where it is not on $PATH. With $ONEFLOW_TEST_SHARD=i/n every
+$ONEFLOW_TEST_SANITIZER is the path of compute-sanitizer if absent from $PATH. With $ONEFLOW_TEST_SHARD=i/n every
 n-th sample is run, from the i-th on; see `benchmarks/gpu_session.py`.
 """
 

@@ -47,7 +47,7 @@ X, W, R = floats(4, 4), floats(4, 4, seed=6), np.float32(2.0)
 
 
 class Program:
-    """The program of a function after runs with the same arguments; `looked` counts runs that look at all of them."""
+    """The program of a function after runs with the same arguments; `looked` counts runs that check all."""
 
     def __init__(self, function, *arguments):
         specs = [flow.TensorSpec(a.shape, a.dtype) for a in arguments]

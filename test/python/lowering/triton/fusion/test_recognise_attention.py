@@ -239,7 +239,7 @@ SHARE = 3
 
 
 def repeated_by_expand(x):
-    """Each key head as often as query heads share it."""
+    """Each key head is repeated for every query head of the group."""
     batch, groups, length, width = x.shape
     spread = x.unsqueeze(2).expand(batch, groups, SHARE, length, width)
     return spread.reshape(batch, groups * SHARE, length, width)
