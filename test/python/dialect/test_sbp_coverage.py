@@ -10,7 +10,7 @@ from oneflow.testing.checks import check_sbp, described, sbp_case
 
 
 def kinds(signatures):
-    """Signatures without the numbers of their axes: `S, B -> S`."""
+    """Signatures without the numbers of the axes: `S, B -> S`."""
     sides = ((", ".join(x.kind for x in side) for side in (s.inputs, s.outputs)) for s in signatures)
     return {" -> ".join(side) for side in sides}
 

@@ -1,4 +1,4 @@
-"""A few cases of the fuzzers of programs, always the same ones; `python test/fuzz/programs.py` tries others."""
+"""A few fixed cases of the fuzzers of programs; `python test/fuzz/programs.py` tries others."""
 
 import importlib
 import importlib.util

@@ -34,7 +34,7 @@ func.func @at_result(%y: tensor<2x?xf32>, %dy: tensor<?x3xf32>) -> (tensor<*xf32
 
 // -----
 
-// Two operands; the gradient by one that was broadcast has its shape, not that of the cotangent.
+// Two operands; the gradient by a broadcast operand has the shape of the operand, not of the cotangent.
 // CHECK-LABEL: func.func @two_operands(
 // CHECK-SAME: -> (tensor<2x3xf32>, tensor<2x3xf32>, tensor<3xf32>)
 // BODY-LABEL: func.func @two_operands(

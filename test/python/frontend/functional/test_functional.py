@@ -294,7 +294,7 @@ SOURCES = [
 
 
 def both(function, numpy, *arrays, dynamic=(False, True)):
-    """Compares `function` with `numpy` on arrays, traced with static shapes and with dynamic ones."""
+    """Compares `function` with `numpy` on arrays, traced with static shapes and with dynamic shapes."""
     with np.errstate(all="ignore"):
         want = numpy(*arrays)
     for kind in dynamic:

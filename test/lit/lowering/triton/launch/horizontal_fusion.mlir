@@ -8,7 +8,7 @@
 // CHECK-NOT: "main_kernel_0"
 // CHECK: run.launch("main_kernel_{{[0-9]+}}", [[G]], b{{[0-9]+}}, writes=1)
 
-// Descriptors describe parameters, so that the host makes the descriptors; each program selects its product's ones.
+// Descriptors describe parameters, so that the host makes the descriptors; each program selects by product.
 // SOURCE: def main_kernel_0_one(tile, block3, block5, block8):
 // SOURCE-NOT: make_tensor_descriptor
 // SOURCE: def main_kernel_0_x3(p0_0, p1_0, p0_1, p1_1, p0_2, p1_2, p2_0, p2_1, p2_2):
