@@ -1,15 +1,15 @@
-"""Random compositions of operators, and the finite differences that their gradients are compared with."""
+"""Random compositions of operators, and finite differences as the reference for gradients."""
 
 import numpy as np
 from hypothesis import reject
 from hypothesis import strategies as st
 
 STEP = 1e-6
-#: How much slopes on either side of a smooth point differ at most, for how large they are.
+#: The largest relative difference between the slopes on either side of a smooth point.
 KINK = 1e-3
-#: Shapes of the arguments: they broadcast to each other.
+#: Shapes of the arguments; every two of the shapes broadcast.
 SHAPES = ((2, 3), (3,), (2, 1), (), (1, 3))
-#: Shapes of the arguments, and what chooses 3 to 12 operators.
+#: Shapes of the arguments, the numbers that choose 3 to 12 operators, and the seed of the arguments.
 COMPOSITIONS = {
     "shapes": st.lists(st.sampled_from(SHAPES), min_size=1, max_size=3),
     "numbers": st.lists(st.integers(0, 2**20), min_size=64, max_size=64),
@@ -18,13 +18,13 @@ COMPOSITIONS = {
 
 
 def drawn(shapes, seed):
-    """Arguments of those shapes."""
+    """Random arguments of the shapes."""
     rng = np.random.default_rng(seed)
     return [np.asarray(rng.uniform(-1.5, 1.5, s)) for s in shapes]
 
 
 def fits(x, y):
-    """Whether two shapes are one by broadcasting."""
+    """Whether the shapes of two arrays broadcast."""
     try:
         np.broadcast_shapes(x.shape, y.shape)
     except ValueError:
@@ -33,9 +33,9 @@ def fits(x, y):
 
 
 def composed(numbers, arguments, one, two):
-    """The arguments, then 3 to 12 values that `numbers` choose, each a rule's result on what is there already.
+    """The arguments, then 3 to 12 values that `numbers` choose, each the result of a rule on earlier values.
 
-    `one` are the rules `rule(pick, x)`, `two` the rules `rule(pick, x, y)` on what fits.
+    `one` are the rules `rule(pick, x)`, `two` the rules `rule(pick, x, y)` of operands that broadcast.
     """
     rest = iter(numbers)
 

@@ -1,4 +1,4 @@
-"""What all tests share.
+"""Fixtures and hooks of all tests.
 
 Samples and helpers are importable by name. The random numbers of a test are independent of other tests. `change_gpu`
 changes the GPU that programs are compiled for.

@@ -1,4 +1,4 @@
-"""What is computed from the elements of a product in one kernel with it, by this package and by NumPy."""
+"""Epilogues of a product, by this package and by NumPy."""
 
 import ml_dtypes
 import numpy as np
@@ -13,7 +13,7 @@ def sigmoid(y):
     return 1 / (1 + np.exp(-y))
 
 
-#: What follows a product `y` with a bias `c` and a residual `r`, and the same in NumPy.
+#: Epilogues of a product `y` with a bias `c` and a residual `r`, here and in NumPy.
 FOLLOWING = {
     "bias": (lambda y, c, r: y + c, lambda y, c, r: y + c),
     "residual": (lambda y, c, r: F.relu(y + c) + r, lambda y, c, r: np.maximum(y + c, 0) + r),
@@ -37,7 +37,7 @@ FOLLOWING = {
 
 
 def operands(rows, columns, depth):
-    """Two factors of a product of about 1, a bias and a residual, some of them infinite or no number."""
+    """Two factors of a product of about 1, a bias and a residual, with some infinite and NaN elements."""
     rng = np.random.default_rng(6)
     shapes = [(rows, depth), (depth, columns), (columns,), (rows, columns)]
     a, b, c, r = (rng.standard_normal(s) for s in shapes)
@@ -46,7 +46,7 @@ def operands(rows, columns, depth):
 
 
 def after(name, a, b, c, r):
-    """What follows a product, whose elements are rounded, in f32."""
+    """The epilogue in f32 of a product whose elements are rounded."""
     a, b, c, r = (x.astype(np.float32) for x in (a, b, c, r))
     with np.errstate(all="ignore"):
         product = (a @ b).astype(ml_dtypes.bfloat16).astype(np.float32)

@@ -1,4 +1,4 @@
-"""Files of records of OneFlow, of COCO, of tokens and of tensors, written by hand: inputs of tests that read them.
+"""Files of records of OneFlow, of COCO, of tokens and of tensors, written by hand: inputs of the tests of readers.
 
 This module as a program writes the files of the samples again.
 """

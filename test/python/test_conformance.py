@@ -1,4 +1,4 @@
-"""OneFlow's documented names: what is missing has a reason; the scripts that try OneFlow's examples and programs."""
+"""OneFlow's documented names: missing names have a reason; the scripts that try OneFlow's examples and programs."""
 
 import runpy
 import subprocess
@@ -25,7 +25,7 @@ def test_names_that_are_missing_have_a_reason(script):
     assert sum(map(len, names.documented().values())) - len(missing) > 880
 
 
-#: Programs in OneFlow's spelling, and their rows in the table.
+#: Programs in OneFlow's spelling, and the rows of the programs in the table.
 PROGRAMS = {
     "a.mlir": (
         """
@@ -60,7 +60,7 @@ def test_programs_of_a_checkout(tmp_path):
     assert rows[-1] == "refused: 2, in part: 1, no program: 1, none of OneFlow's: 1"
 
 
-#: Texts of examples, and what becomes of them.
+#: Texts of examples, and the outcomes.
 EXAMPLES = {
     "passed": ">>> flow.tensor([1, 2.00001])\ntensor([1., 2.], dtype=oneflow.float32)\n>>> flow.ones(2)\n",
     "other output": ">>> flow.ones(1)\ntensor([2.], dtype=oneflow.float32)\n",

@@ -116,7 +116,7 @@ def test_programs_of_many_ranks_run(ranks, tmp_path):
 
 
 def test_environment_variables_are_documented():
-    """Those that Python code looks up by name."""
+    """The variables are those that Python code looks up by name."""
     folders = ("dialect", "passes", "lowering", "runtime", "frontend", "testing", "tools")
     texts = [p.read_text() for f in folders for p in (ROOT / f).rglob("*.py")]
     used = {name for text in texts for name in re.findall(r'"(ONEFLOW_[A-Z_]+)"', text)} - {"ONEFLOW_RUN_RANK"}
@@ -130,7 +130,7 @@ def console_commands() -> list[list[str]]:
 
 
 def test_readme_commands_run(tmp_path):
-    """In their order, since some read what others have written; without a GPU, the one that runs on it says so."""
+    """Commands run in order, as some read files of others; without a GPU, the GPU command reports the lack."""
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     outputs = {}
     for name, *rest in console_commands():
@@ -149,7 +149,7 @@ def test_readme_commands_run(tmp_path):
     assert kernels[1:] == [f"predict_kernel_{i}.{ending}" for i in range(4) for ending in ("cubin", "ptx", "py")]
 
 
-#: An editable installation's finder comes before PYTHONPATH; the copy has to be what is imported.
+#: An editable installation's finder comes before PYTHONPATH; the import has to find the copy.
 WITHOUT_EDITABLE = """import sys
 sys.meta_path[:] = [f for f in sys.meta_path if "editable" not in type(f).__module__]
 """
@@ -183,7 +183,7 @@ INDEX_PAGES = [Path("docs/glossary.md"), Path("docs/architecture.md"), Path("CON
 
 
 def paths_in(page: Path) -> set[str]:
-    """The files and folders that a page names between backticks or links to, without the programs in it."""
+    """The files and folders that a page names between backticks or links to, except in programs."""
     text = re.sub(r"```.*?```", "", (ROOT / page).read_text(), flags=re.DOTALL)
     text = re.sub(r"Write to `[^`]+`", "", text)
     named = re.findall(r"`([\w./-]+(?:/|\.(?:py|md|cpp|h|mlir|toml|yaml|cu)))`", text)
@@ -204,14 +204,14 @@ def test_links_of_documents_exist(page):
 
 @pytest.mark.parametrize("page", INDEX_PAGES, ids=str)
 def test_paths_of_index_pages_exist(page):
-    """Such a page names every path from the root of the repository; its links are relative to the page."""
+    """An index page names every path from the root of the repository; links are relative to the page."""
     missing = [p for p in paths_in(page) if not (ROOT / p).exists() and not (ROOT / page).parent.joinpath(p).exists()]
     assert not missing, f"{page} names paths that do not exist: {sorted(missing)}"
 
 
 @pytest.mark.parametrize("page", FOLDER_PAGES, ids=str)
 def test_paths_of_folder_pages_exist(page):
-    """The page of a folder names files by their path from the root, or by the end of a path inside the folder."""
+    """The page of a folder names files by the path from the root, or by the end of a path inside the folder."""
     folder = (ROOT / page).parent
     inside = ["/" + path.relative_to(folder).as_posix() for path in folder.rglob("*")]
 
@@ -253,7 +253,7 @@ def search(word: str) -> set[str]:
 
 @pytest.mark.parametrize("task, words, where", tasks())
 def test_a_search_finds_where_a_task_is(task, words, where):
-    """The files of a row exist, and a search for each word finds the first of them among at most three files."""
+    """The files of a row exist, and a search for each word finds the first file among at most three files."""
     files = re.findall(r"`([\w/]+\.py)`", where)
     assert files and all((ROOT / path).is_file() for path in files)
     for word in words.split(", "):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 FUZZ = Path(__file__).parents[1] / "fuzz"
-#: A fuzzer whose cases die, hang and raise, by what a line of theirs says.
+#: A fuzzer whose cases die, hang or raise, as a line of the case states.
 FAULTY = """
 import os, sys
 from common import main, without_lines

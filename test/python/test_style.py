@@ -61,7 +61,7 @@ NESTS = (ast.If, ast.For, ast.While, ast.Try, ast.Match)
 
 
 def nesting(node, depth=0):
-    """How many branches and loops stand in each other; `elif` is no deeper than its `if`."""
+    """The depth of nested branches and loops; `elif` is no deeper than `if`."""
     deepest = depth
     for child in ast.iter_child_nodes(node):
         if isinstance(child, (*FUNCTIONS, ast.ClassDef)):
@@ -83,13 +83,13 @@ def test_nesting_is_shallow():
 
 
 def test_test_modules_have_names_of_their_own():
-    """pytest imports them by their names alone: of two that are called alike it collects one."""
+    """pytest imports test files by name alone: of two files with one name, pytest collects one."""
     names = [p.name for p in (ROOT / "test/python").rglob("test_*.py")]
     assert sorted(names) == sorted(set(names))
 
 
 def test_the_licence_is_stated_once():
-    """Sources have no headers of their own: LICENSE and the SPDX expression of pyproject.toml hold for all."""
+    """Sources have no license headers: LICENSE and the SPDX expression of pyproject.toml hold for all."""
     assert 'license = "Apache-2.0"' in (ROOT / "pyproject.toml").read_text()
     assert "Apache License" in (ROOT / "LICENSE").read_text()
     headed = [name(p) for p in MODULES if "SPDX-License-Identifier" in p.read_text()]
@@ -106,7 +106,7 @@ def test_hooks_are_what_ci_runs():
 
 
 def test_public_functions_are_documented():
-    """All but the rows of tables: a record documents its operator, and a builder is what its ATen operator is."""
+    """Rows of tables are exempt: a record documents its operator, and a builder means its ATen operator."""
     bare = [
         f"{name(path)}: {node.name}"
         for path in MODULES
@@ -146,7 +146,7 @@ def test_mechanisms_name_no_operator():
     assert not others, f"modules that name operators: {others}; ask the record, or move the module to {NAMING}"
 
 
-#: The modules that use the text of a kernel or of a program, and what for: kernels are values, printed once.
+#: The modules that use the text of a kernel or a program, and the purpose: kernels are values, printed once.
 TEXT_READERS = {
     "lowering/triton/launch/program.py": "a program for readers",
     "runtime/cuda/compile_workers.py": "longer kernels are compiled first",
@@ -155,7 +155,7 @@ TEXT_READERS = {
     "runtime/cuda/executable.py": "the text of the program",
     "runtime/cuda/host.py": "a kernel of the host is MLIR text",
 }
-#: The modules of these folders that use regular expressions, and what for.
+#: The modules of these folders that use regular expressions, and the purpose.
 EXPRESSION_READERS = {"runtime/cuda/ptx.py": "PTX is the text of the compiler"}
 
 
@@ -188,7 +188,7 @@ def test_one_module_loads_a_gpu_package(package, home):
 
 
 def test_the_frontend_loads_no_backend_by_name():
-    """The linter checks imports; this test checks modules that are loaded later, by their names."""
+    """The linter checks imports; this test checks modules that are loaded later by name."""
     backends = (
         "oneflow.runtime.cuda",
         "oneflow.runtime.executable",
@@ -206,7 +206,7 @@ def test_the_frontend_loads_no_backend_by_name():
 
 
 def _loaded(node):
-    """What a call of `importlib.import_module` loads, as far as its text says it."""
+    """The modules that a call of `importlib.import_module` loads, as far as literal text names the modules."""
     if not (isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module")):
         return ""
     return next((str(c.value) for c in ast.walk(node.args[0]) if isinstance(c, ast.Constant)), "")

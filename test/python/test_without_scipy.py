@@ -1,4 +1,4 @@
-"""What a base installation does, which has no SciPy: all of README's Python, constants, and SBP by elimination."""
+"""A base installation without SciPy: all of README's Python, constants, and SBP by elimination."""
 
 import re
 import subprocess

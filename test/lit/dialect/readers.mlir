@@ -1,6 +1,6 @@
 // RUN: oneflow-opt %s --canonicalize --cse | FileCheck %s
 
-// Two readers are two positions in the data: they are neither merged nor removed.
+// Two readers are two positions in the data: readers are neither merged nor removed.
 
 // CHECK-LABEL: func.func @readers_are_kept
 // CHECK-COUNT-3: "oneflow.ofrecordreader"

@@ -13,7 +13,7 @@
 
 // VERSION: oneflow-mlir {{[0-9]+\.[0-9]+\.[0-9]+}} (MLIR of torch-mlir {{[0-9]+}})
 
-// Operators stand under their families, with their signatures.
+// The help lists operators by family, with signatures.
 // OPS: binary:
 // OPS: broadcast_add(x, y) -> z
 // OPS: unary:

@@ -1,7 +1,7 @@
 // RUN: not oneflow-opt %s 2>&1 | FileCheck %s --check-prefix=REFUSED
 // RUN: oneflow-opt %s --allow-unregistered-dialect --oneflow-infer-types | FileCheck %s
 
-// Operations of unknown dialects are kept; what is known of their results goes on.
+// Operations of unknown dialects are kept; the known result types are propagated.
 
 // REFUSED: opt_unregistered.mlir:12:{{[0-9]+}}: error: operation being parsed with an unregistered dialect
 // CHECK-LABEL: func.func @f(

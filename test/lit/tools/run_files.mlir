@@ -4,7 +4,7 @@
 // RUN: oneflow-run %s --device cpu --input %t.npz | FileCheck %s
 // RUN: oneflow-run %s --input %t.safetensors | FileCheck %s
 
-// Results have the names of the program; what one run wrote, another reads.
+// Results have the names of the program; the output file of a run is the input file of another run.
 // RUN: oneflow-run %s --input %t.npz --output %t.out.npz
 // RUN: %python -c "import numpy as np; a = np.load(r'%t.out.npz'); print(sorted(a.files), a['x'], a['y'])" | FileCheck %s --check-prefix=FILE
 // RUN: oneflow-run %s --input %t.safetensors --output %t.out.safetensors

@@ -1,4 +1,4 @@
-// What a program becomes is shown before its inputs are asked for.
+// The lowered program is printed before the command requires inputs.
 // RUN: not oneflow-run %s --print-ir-after linalg 2>&1 | FileCheck %s
 // RUN: not oneflow-run %s --print-ir-after linalgg 2>&1 | FileCheck %s --check-prefix=NEAR
 // RUN: not oneflow-run %s --mesh 1 --print-ir-after linalgg 2>&1 | FileCheck %s --check-prefix=NEAR

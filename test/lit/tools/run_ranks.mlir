@@ -8,7 +8,7 @@
 // RUN: not oneflow-run %s --input %t.npz --nproc 2 --simulate 2>&1 | FileCheck %s --check-prefix=BOTH
 // RUN: not oneflow-run %s --nproc 2 2>&1 | FileCheck %s --check-prefix=MISSING
 
-// One whole result, printed once, is what every number of ranks gives; and one message.
+// Any number of ranks prints the whole result once, or one message.
 
 // CHECK: y: float32[3]
 // CHECK-NEXT: {{\[}}30. 35. 40.]

@@ -9,7 +9,7 @@
 // RUN: %python -c "import numpy as np; a = np.load(r'%t.a.npy'); print(a.shape, (a[0] == a[1]).any(), (a >= 0).all() and (a < 1).all())" | FileCheck %s
 // RUN: not oneflow-run %s --entry-point unset --seed seven 2>&1 | FileCheck %s --check-prefix=BAD
 
-// Equal seeds, equal values; each operator has its own; values are within their bounds.
+// Equal seeds give equal values; each operator draws different values; values are within the bounds.
 // CHECK: (2, 64) False True
 // BAD: oneflow-run: error: --seed: expected an integer from -9223372036854775808 to 9223372036854775807, got 'seven'
 func.func @unset() -> tensor<2x64xf32> {

@@ -2,8 +2,8 @@
 
     python test/python/dialect/read_oneflow.py CHECKOUT
 
-A line has the form that `dialect.signature` reads. Attributes that have no kind of their own here are what programs
-write for them: a complex number is a list of two numbers, bytes and a symbol are text, a memory format is its number.
+A line has the form that `dialect.signature` reads. Attributes without a kind here have the form that programs
+write: a complex number is a list of two numbers, bytes and a symbol are text, a memory format is its number.
 """
 
 from __future__ import annotations
@@ -57,10 +57,10 @@ def _signature(name: str, fields: dict[str, str]) -> Signature:
 
 
 def _found(pattern: re.Pattern[str], text: str, name: str) -> list[Any]:
-    """What the pattern finds of each name in a field.
+    """The match of the pattern for each name in a field.
 
     Raises:
-        ValueError: the field says something that the pattern does not take.
+        ValueError: the field has text that the pattern does not match.
     """
     found = pattern.findall(text)
     if len(found) != text.count("$"):

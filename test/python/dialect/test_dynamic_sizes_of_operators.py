@@ -1,4 +1,4 @@
-"""Meanings with sizes that are unknown until they run, and positions that turn out to be wrong."""
+"""Operators with sizes that are unknown until run time, and positions that are out of range."""
 
 import numpy as np
 import pytest

@@ -109,7 +109,7 @@ def test_an_infinite_cotangent_stays_masked():
 
 
 def test_gradients_do_not_mix_up_nodes_of_different_calls():
-    """A gradient taken late still finds its own operands."""
+    """A gradient that is computed late uses the operands of the call."""
     builder = NumpyBuilder()
     record = REGISTRY["broadcast_sub"]
     dy = builder.wrap(np.array([3.0]))

@@ -1,4 +1,4 @@
-"""Tables of embeddings: their initial rows, and that programs read and write them in order."""
+"""Tables of embeddings: initial rows, and ordered reads and writes of rows."""
 
 import json
 

@@ -1,7 +1,7 @@
 """Gradient slots that read results agree with the gradients of the decompositions, for each result's cotangent alone.
 
-`test_gradient` gives all results a cotangent at once, so that gradients of one result by an operator are not asked
-for there.
+`test_gradient` gives all results a cotangent at once, and never requests the gradient
+of one result by an operator.
 """
 
 import numpy as np
@@ -15,7 +15,7 @@ from oneflow.dialect.numpy_builder import NumpyBuilder, run_reference
 from oneflow.dialect.record import REGISTRY, Call, attribute_values, distribute, flatten
 from oneflow.testing.checks import make_case
 
-#: Gradients that hold a result constant: what they are is checked by `test_the_weight_of_ciou_is_a_constant`.
+#: Gradients that hold a result constant: `test_the_weight_of_ciou_is_a_constant` checks the values.
 CONSTANT = {"fused_get_ciou_result"}
 
 
@@ -80,7 +80,7 @@ def _values(ops, *shapes):
 
 
 def _derived(ops, name, operands, attrs, seeds):
-    """The gradients of a call by its decomposition, for cotangents of its first results, and its results."""
+    """The gradients of a call by the decomposition, for cotangents of the first results, and the results."""
     record = REGISTRY[name]
     results = ops.call(name, *operands, **attrs)
     names = [arg.name for arg in record.signature.inputs]
@@ -100,7 +100,7 @@ LAYERS = ((8, 4), [(5, 4), (2, 5)], [(5,), (2,)])
 
 
 def test_gradients_of_layers():
-    """The operator of the gradients agrees with the derivative of the layers, dropout between them included."""
+    """The operator of the gradients agrees with the derivative of the layers, dropout between layers included."""
     ops = NumpyBuilder()
     x, weights, biases, dy = _values(ops, *LAYERS, (8, 2))
     attrs = {"dropout_rate_list": [0.5, 0.75], "seed": 3}
@@ -138,7 +138,7 @@ def test_gradients_of_a_gated_unit(activation, is_split):
 
 
 def test_gradients_of_batch_normalization_in_parts():
-    """Of a batch in two pieces, the parts together are the normalization of the whole, and its gradient."""
+    """Two parts of a batch together give the normalization of the whole batch, and the gradient."""
     ops = NumpyBuilder()
     x, weight, bias, dy = _values(ops, (5, 3, 2), (3,), (3,), (5, 3, 2))
     attrs = {"axis": 1, "epsilon": 1e-5, "training": True}
@@ -169,7 +169,7 @@ def test_gradients_of_batch_normalization_in_parts():
     ("is_causal", "left", "right"), [(False, -1, -1), (True, -1, -1), (True, 1, -1), (False, 0, 1)]
 )
 def test_gradients_of_flash_attention(rate, is_causal, left, right):
-    """Heads of queries share those of keys, whose gradients are the sums of what each head of a query gives."""
+    """Query heads share key heads; the gradient of a key head is the sum over the query heads."""
     ops = NumpyBuilder()
     query, key, value, dy = _values(ops, (1, 4, 2, 3), (1, 5, 1, 3), (1, 5, 1, 3), (1, 4, 2, 3))
     attrs = {"softmax_scale": 0.5, "is_causal": is_causal, "window_size_left": left, "window_size_right": right}

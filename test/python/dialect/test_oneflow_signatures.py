@@ -1,8 +1,8 @@
-"""A program of OneFlow means here what it means there, or is refused: signatures against OneFlow's own.
+"""A program of OneFlow has the same meaning here, or is refused: signatures against OneFlow's signatures.
 
-`oneflow_signatures.txt` has the signatures of all of OneFlow's operators, `read_oneflow.py` writes it. What differs
-is in `DEVIATIONS`, under its reason: `+x` is an operand, result or attribute that OneFlow does not have, `-x` one
-that only OneFlow has, `~x` one that is optional, repeated or defaulted otherwise.
+`oneflow_signatures.txt` has the signatures of all of OneFlow's operators, `read_oneflow.py` writes it. Differences
+are in `DEVIATIONS`, by reason: `+x` is an operand, result or attribute that OneFlow does not have, `-x` an element
+that only OneFlow has, `~x` an element that is optional, repeated or defaulted otherwise.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,7 +20,7 @@ from oneflow.dialect.signature import ArgDef, AttrDef, Signature, parse_signatur
 TABLE = Path(__file__).parent / "oneflow_signatures.txt"
 THEIRS = {s.name: s for s in map(parse_signature, TABLE.read_text(encoding="utf-8").splitlines()[1:])}
 SHARED = sorted(name for record in REGISTRY if (name := record.oneflow_name or record.name) in THEIRS)
-#: Kinds of attribute that read what programs write for another.
+#: Kinds of attribute that also accept the form that programs write for another kind.
 READ_AS = {"nd_sbp": "list_string", "shape": "list_int64"}
 
 DEVIATIONS = {
@@ -168,9 +168,9 @@ DEVIATIONS = {
 
 
 def _args(here: Sequence[ArgDef], there: Sequence[ArgDef]) -> Iterator[str]:
-    """How operands, or results, differ; those that OneFlow does not have may follow its own alone.
+    """The differences of operands or of results; additional ones may only follow OneFlow's.
 
-    MLIR takes lower-case names alone.
+    Names are compared in lower case, since MLIR accepts lower-case names only.
     """
     ours, theirs = ({a.name.lower(): (a.is_optional, a.is_variadic) for a in args} for args in (here, there))
     common = [name for name in theirs if name in ours]
@@ -193,7 +193,7 @@ def _attributes(here: dict[str, AttrDef], there: dict[str, AttrDef]) -> Iterator
 
 
 def differences(here: Signature, there: Signature) -> set[str]:
-    """What differs between a signature here and OneFlow's."""
+    """The differences between a signature here and OneFlow's signature."""
     return {
         *_args(here.inputs, there.inputs),
         *_args(here.outputs, there.outputs),

@@ -1,4 +1,4 @@
-"""References take NaN, infinities and empty tensors: random programs hand them all three."""
+"""References accept NaN, infinities and empty tensors: random programs contain all three."""
 
 import dataclasses
 
@@ -12,12 +12,12 @@ from oneflow.dialect.record import REGISTRY, OperatorError
 from oneflow.testing import checks
 from oneflow.testing.sample import T
 
-#: What an operator refuses its operands' values with.
+#: The errors with which an operator refuses values of operands.
 ERRORS_OF_VALUES = (IndexError, np.linalg.LinAlgError, DataError)
 
 
 def sample_by_operator():
-    """One sample of each operator, in floats where it has any."""
+    """One sample of each operator, with a float type if the operator has a float type."""
     found = {}
     for sample in SAMPLES:
         floats = [d for d in sample.dtypes if d.is_float]
@@ -30,7 +30,7 @@ ONE_EACH = sample_by_operator()
 
 
 def check(op):
-    """A call that the operator's type rule takes has a reference, which gives what the rule says."""
+    """A call that the operator's type rule accepts has a reference, whose results have the types of the rule."""
     try:
         described = checks.described(op).results
         results = run_reference(op)

@@ -1,4 +1,4 @@
-"""Every operator, with one operand of its first sample changed, accepts it with sound types or refuses it by name."""
+"""Every operator, with one operand of its first sample changed, infers sound types or names itself in the error."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Every kind of SBP signature that the samples of an operator offer is computed on one of them at least."""
+"""Every kind of SBP signature that the samples of an operator offer is computed on at least one sample."""
 
 import pytest
 from samples import SAMPLES
@@ -10,7 +10,7 @@ from oneflow.testing.checks import check_sbp, described, sbp_case
 
 
 def kinds(signatures):
-    """Signatures without the numbers of their axes: `S, B -> S`."""
+    """Signatures without the numbers of the axes: `S, B -> S`."""
     sides = ((", ".join(x.kind for x in side) for side in (s.inputs, s.outputs)) for s in signatures)
     return {" -> ".join(side) for side in sides}
 
@@ -29,7 +29,7 @@ def test_every_kind_of_signature_is_computed(name):
 
 
 def test_most_rules_are_factors():
-    """A rule is factors, where the operator has loops, and a list of signatures only where it has none."""
+    """A rule is factors for an operator with loops, and a list of signatures only for an operator without loops."""
     cases = {s.op: s for s in reversed(SAMPLES)}
     rules = {name: sbp_case(s) for name, s in cases.items() if not isinstance(REGISTRY[name].sbp, Absent)}
     listed = [n for n, op in rules.items() if not isinstance(rule_of(op), Factors)]
@@ -37,6 +37,6 @@ def test_most_rules_are_factors():
 
 
 def rule_of(op):
-    """What the rule of a call gives, without the signatures that every operator has."""
+    """The result of the rule of a call, without the signatures that every operator has."""
     rule = op.record.sbp
     return rule if isinstance(rule, Factors) else rule(described(op))

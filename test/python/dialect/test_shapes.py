@@ -1,4 +1,4 @@
-"""Arithmetic on shapes against NumPy, with dimensions made unknown: what is left known has to be true."""
+"""Arithmetic on shapes against NumPy, with dimensions made unknown: the known results have to be right."""
 
 import math
 

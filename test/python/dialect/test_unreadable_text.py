@@ -55,5 +55,5 @@ def test_refused(text: str, message: str) -> None:
     ],
 )
 def test_taken(text: str) -> None:
-    """Strings with brackets and escapes, comments, comparisons, and what is as deep or large as may be."""
+    """Strings with brackets and escapes, comments, comparisons, and the deepest and largest valid texts."""
     read_module(text, create_context())

@@ -1,6 +1,6 @@
-"""Every way between layouts, carried out by the ranks of a world: what comes is the tensor that went.
+"""Every transfer between layouts, run by the ranks of a world: the received tensor equals the sent tensor.
 
-Run under mpirun it checks the job's own ranks; the tests also run it with all ranks in one process.
+Run under mpirun, the script checks the ranks of the job; the tests also run all ranks in one process.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from oneflow.runtime.distributed import compile_distributed, lay_out, world_of
 from oneflow.testing.simulate import RULES, Meeting, cut, meet
 
 DTYPES = dtypes.DTYPES
-#: What collectives carry: complex numbers are pairs of reals when they run.
+#: The element types that collectives carry: complex numbers are pairs of reals when collectives run.
 REAL = (*dtypes.ALL, *dtypes.FLOAT8)
 MESHES: dict[int, list[Mesh]] = {2: [(2,), (1, 2)], 3: [(3,)], 4: [(4,), (2, 2)]}
 SHAPE = (5, 3)
@@ -37,7 +37,7 @@ PAIRS = 24
 
 
 def pairs_of(mesh: Mesh, dtype: DType) -> list[tuple[NdSbp, NdSbp]]:
-    """Pairs of layouts: all on one mesh axis, some on two."""
+    """Pairs of layouts: all pairs on one mesh axis, some pairs on two."""
     kinds = [S(0), S(1), B] + ([P] if dtype.has_sums else [])
     layouts = list(itertools.product(kinds, repeat=len(mesh)))
     pairs = list(itertools.product(layouts, repeat=2))
@@ -80,9 +80,9 @@ def check(world: World, mesh: Mesh, dtype: DType, device: str = "cpu") -> None:
 
 
 def check_roots(world: World, dtype: DType, run: Callable[..., Array]) -> None:
-    """Reductions to each member, and broadcasts from it, against the simulation.
+    """Reductions to each member, and broadcasts from each member, against the simulation.
 
-    `run(name, rank, attributes, arrays, shapes)` gives what a rank gets, arrays of `shapes`.
+    `run(name, rank, attributes, arrays, shapes)` returns the results of a rank, arrays of `shapes`.
     """
     rng, members = np.random.default_rng(5), world.size
     arrays = [rng.integers(0, 2, SHAPE).astype(dtype.numpy) for _ in range(members)]
@@ -97,12 +97,12 @@ def check_roots(world: World, dtype: DType, run: Callable[..., Array]) -> None:
             np.testing.assert_array_equal(array, wanted[rank], err_msg=f"{name} {how} of {dtype.name}, root {root}")
 
 
-#: Shapes of several tensors of one collective: of nothing, small, and too large to be packed.
+#: Shapes of several tensors of one collective: empty, small, and too large to be packed.
 SEVERAL = ((), (3,), (0, 2), (5, 2), (1 << 14, 2), (7,))
 
 
 def check_several(world: World, dtype: DType, run: Callable[..., list[Array]]) -> None:
-    """Collectives of several tensors give what those of each tensor do; `run` is of lists of arrays."""
+    """Collectives of several tensors equal the collectives of each tensor; `run` takes lists of arrays."""
     rng, members, rank_of = np.random.default_rng(6), world.size, range(world.size)
     group = [{"index": r, "members": members, "mesh_axes": [0]} for r in rank_of]
 

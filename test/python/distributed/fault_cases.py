@@ -1,4 +1,4 @@
-"""A program of two steps that a job runs for ever, with one rank that does something else after a while."""
+"""A program of two steps that a job runs for ever, in which one rank deviates after a while."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def note_the_time() -> None:
 
 
 def main() -> None:
-    """What rank 1 does is the first argument."""
+    """The first argument is the action of rank 1."""
     rank, act, x = mpi.world().rank, sys.argv[1], np.ones((8, 3), np.float32)
     split, rows = flow.placement("cpu", list(range(mpi.world().size))), np.arange(8)
     look_up = flow.compile(lambda i: flow.gather(rows, 0, i.to_global(split, flow.sbp.split(0))).sum(0))

@@ -1,6 +1,6 @@
-"""Boxing and training on ranks with a GPU each: real ones and NCCL, or with "host" those of host memory and files.
+"""Boxing and training on ranks with a GPU each: real GPUs and NCCL, or with "host" host memory and files.
 
-Run under mpirun it checks the job's own ranks: "host" or "gpu", what to check, and which types or layouts.
+Run under mpirun, the script checks the ranks of the job: "host" or "gpu", the check, and the types or layouts.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from oneflow.testing.host_nccl import host_nccl
 
 
 def boxing(name: str, ranks: list[int]) -> None:
-    """Moves tensors of a type between all layouts, to a root and from it."""
+    """Moves tensors of a type between all layouts, to a root and from the root."""
     dtype = dtypes.BY_NAME[name]
     for mesh in boxing_cases.MESHES[len(ranks)]:
         boxing_cases.check(world_of(devices(mesh)), mesh, dtype, "cuda")
@@ -61,7 +61,7 @@ def training(name: str, ranks: list[int]) -> None:
 
 
 def largest(name: str, ranks: list[int]) -> None:
-    """Maxima over ranks, of NaN and of negative numbers; pieces stay on their GPU between programs."""
+    """Maxima over ranks, of NaN and of negative numbers; pieces stay on the GPU between programs."""
     x = np.array([[-1, -8, -7, 2], [-3, np.nan, -9, np.inf], [-4, -2, -6, -np.inf]], np.float32)
     if name != "float32":
         x = np.nan_to_num(x, posinf=9, neginf=-9)
@@ -84,7 +84,7 @@ def precision(name: str, ranks: list[int]) -> None:
 
 
 def stages(name: str, ranks: list[int]) -> None:
-    """Tensors and gradients go from the GPU of one stage to that of another; who has no part has empty tensors."""
+    """Tensors and gradients move between the GPUs of the stages; a rank without a part has empty tensors."""
     front, back = (flow.placement("cuda", [r]) for r in ranks[:2])
     x, w = (np.linspace(-1, 1, n, dtype=name).reshape(-1, 4) for n in (12, 16))
 
@@ -138,7 +138,7 @@ def graphs(name: str, ranks: list[int]) -> None:
 
 
 def moving(name: str, ranks: list[int]) -> None:
-    """What collectives give lies elsewhere at each run: they are called again, or have graphs where it comes back."""
+    """Results of collectives change address at each run: calls repeat, and recurring addresses have graphs."""
     at, elements = flow.placement("cuda", ranks), script.MAX_STAGED_BYTES // 2
     steps.MIN_GRAPH_COMMANDS = 1
 

@@ -1,6 +1,6 @@
-"""Random programs under random annotations: ranks give what one process gives, values and gradients.
+"""Random programs under random annotations: ranks compute the values and gradients of one process.
 
-Run under mpirun it checks the job's own ranks.
+Run under mpirun, the script checks the ranks of the job.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from oneflow.runtime.collectives import mpi
 
 Tensors = list[Any]
 SIZES = {2: [[0, 1]], 3: [[0, 1, 2]], 4: [[0, 1, 2, 3], [[0, 1], [2, 3]], [[3, 1], [0, 2]]]}
-#: Shapes of the arguments: sizes that ranks divide, that they do not, and ones that some have nothing of.
+#: Shapes of the arguments: sizes that the ranks divide, that the ranks do not divide, and less than the ranks.
 SHAPES = [(6, 4), (5, 4), (4, 3), (3,)]
 
 
 def _steps(choose: random.Random) -> list[Callable[[Tensors], Any]]:
-    """What a program does one after the other, each from the tensors so far."""
+    """The steps of a program; each step computes a tensor from the tensors so far."""
     unary = [
         lambda x: flow.relu(x), lambda x: flow.tanh(x), lambda x: -x, lambda x: x * 0.5 + 1.0, lambda x: x.t(),
         lambda x: flow.softmax(x, dim=1), lambda x: x.reshape(-1, 2) if x.numel() % 2 == 0 else x,
@@ -90,7 +90,7 @@ def check(seed: int, ranks: Any) -> None:
 
 
 def check_eager(seed: int, ranks: Any) -> None:
-    """The same, operator by operator: the loss and what `backward` leaves at the arguments."""
+    """Compares the loss and the gradients at the arguments in eager mode, on ranks and alone."""
     placement = flow.placement("cpu", ranks)
     rng, choose = np.random.default_rng(seed), random.Random(seed + 2)
     arrays = [rng.standard_normal(s) for s in SHAPES]

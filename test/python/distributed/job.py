@@ -32,7 +32,7 @@ def start(
 
 
 def run(file: str, count: int, *arguments: str, **more: str) -> str:
-    """What a job prints that ends well; one that does not end is killed."""
+    """The output of a job that succeeds; a job that does not end is killed."""
     with start(file, count, *arguments, **more) as job:
         try:
             output, errors = job.communicate(timeout=LIMIT)

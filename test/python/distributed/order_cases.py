@@ -1,4 +1,4 @@
-"""Ranks that make eager calls in different orders; every call in one line of its own."""
+"""Ranks that make eager calls in different orders; every call is on a separate line."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def gather() -> None:
 
 
 def add() -> None:
-    """The sum of what all ranks have."""
+    """The sum over the tensors of all ranks."""
     P.numpy()
 
 
 def compute() -> None:
-    """A compiled program, which is compared when it is made."""
+    """A compiled program; ranks compare programs when the program is compiled."""
     flow.compile(lambda x: x.to_global(ALL, SPLIT).sum(0), placement=ALL)(np.ones((4, 2), np.float32))
 
 

@@ -1,6 +1,6 @@
-"""Tensors that go from one placement to another, and a pipeline of two stages on ranks of their own.
+"""Tensors that go from one placement to another, and a pipeline of two stages on disjoint ranks.
 
-Run under mpirun it checks the job's own ranks, of which there are four.
+Run under mpirun, the script checks the four ranks of the job.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def check_moves() -> None:
 
 
 def check_pipeline() -> None:
-    """Two stages, each on ranks of its own, forward and backward."""
+    """Two stages on disjoint ranks, forward and backward."""
     rng = np.random.default_rng(0)
     x, a, b = (rng.standard_normal(s) for s in ((5, 4), (4, 6), (6, 3)))
     front, back = flow.placement("cpu", [0, 1]), flow.placement("cpu", [2, 3])
@@ -54,7 +54,7 @@ def check_pipeline() -> None:
 
 
 def check_eager_pipeline() -> None:
-    """Two stages in one function of eager mode: tensors move on the way, and gradients on the way back."""
+    """Two stages in one function of eager mode: tensors move in the forward part, gradients in the backward part."""
     rng = np.random.default_rng(0)
     x, a, b = (rng.standard_normal(s) for s in ((5, 4), (4, 6), (6, 3)))
     front, back = flow.placement("cpu", [0, 1]), flow.placement("cpu", [[2, 3]])
@@ -76,7 +76,7 @@ def check_eager_pipeline() -> None:
 
 
 def check_gradient_of_a_tensor_of_the_process() -> None:
-    """It comes back whole, also to the second order."""
+    """The gradient is a whole tensor of the process, also to the second order."""
     x = flow.tensor(np.arange(1.0, 6.0), requires_grad=True)
     global_x = x.to_global(flow.placement("cpu", [0, 1]), S(0))
     (slope,) = flow.autograd.grad((global_x * global_x * global_x).sum(), x, create_graph=True)
@@ -87,7 +87,7 @@ def check_gradient_of_a_tensor_of_the_process() -> None:
 
 
 def check_gradients_of_pieces() -> None:
-    """What ranks compute with their pieces goes back to the tensor; of simulated ranks the first has a piece."""
+    """Gradients of pieces flow back to the tensor; of the simulated ranks only the first has a piece."""
     real, array = mpi.launched(), np.arange(1.0, 16.0).reshape(5, 3)
     every = flow.placement.all() if real else flow.placement("cpu", [0, 1])
     for sbp in (S(0), S(1), B, P):
@@ -100,7 +100,7 @@ def check_gradients_of_pieces() -> None:
 
 
 def check_layouts_of_gradients() -> None:
-    """They come back as `grad_sbp` says, or as the tensor lies."""
+    """Gradients have the layout `grad_sbp`, or the layout of the tensor."""
     pair, array = flow.placement("cpu", [0, 1]), np.arange(1.0, 7.0).reshape(3, 2)
     for back in (None, B, S(1), P):
         x = flow.tensor(array).to_global(pair, S(0)).requires_grad_()

@@ -1,6 +1,6 @@
 """Random operators on many ranks: every mesh and layout gives the tensor of one process, to the bit.
 
-Run under mpirun it checks the job's own ranks.
+Run under mpirun, the script checks the ranks of the job.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ DRAWS: dict[str, Any] = {
 
 
 def meshes(ranks: list[int]) -> list[Any]:
-    """The ranks along one axis, and along two where there are enough."""
+    """The ranks along one axis, and along two axes if the number of ranks suffices."""
     return [ranks] + ([np.reshape(ranks, (2, -1))] if len(ranks) % 2 == 0 and len(ranks) > 2 else [])
 
 

@@ -1,6 +1,6 @@
 """Compiled functions whose tensors go from placement to placement: values, gradients and training.
 
-Run under mpirun it checks the job's own ranks, of which there are four.
+Run under mpirun, the script checks the four ranks of the job.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import oneflow as flow
 from oneflow.dialect.sbp import B, P, S
 from oneflow.runtime.collectives import mpi
 
-#: Apart from each other, in another order, with ranks in common, and meshes of one and two axes.
+#: Disjoint placements, permuted ones, placements with ranks in common, and meshes of one and two axes.
 PLACEMENTS = [[0], [1], [0, 1], [3, 2], [[2, 3]], [[0, 1], [2, 3]], [2, 0, 1]]
 
 
@@ -23,7 +23,7 @@ def _layout(choose: random.Random, placement: Any) -> tuple[Any, ...]:
 
 
 def program(seed: int, placed: bool) -> Any:
-    """The loss of a chain of stages, each on ranks of its own if `placed`, with ways around some of them."""
+    """The loss of a chain of stages, each on random ranks if `placed`, with connections that skip stages."""
 
     def loss(x: Any, a: Any, b: Any) -> Any:
         choose = random.Random(seed)
@@ -45,7 +45,7 @@ def program(seed: int, placed: bool) -> Any:
 
 
 def check_stages(seed: int, strategy: str = "greedy") -> None:
-    """Value and gradients on ranks are those of one process."""
+    """Value and gradients on several ranks equal the value and gradients of one process."""
     rng = np.random.default_rng(seed)
     arrays = [rng.standard_normal(s) for s in ((5, 4), (4, 3), (3, 4))]
     wanted = flow.compile(flow.value_and_grad(program(seed, False), (0, 1, 2)))(*arrays)
@@ -55,19 +55,19 @@ def check_stages(seed: int, strategy: str = "greedy") -> None:
 
 
 class Stages(flow.nn.Module):
-    """Two layers, on ranks of their own where `at` names them."""
+    """Two layers, on the placements that `at` names."""
 
     def __init__(self, at: Any) -> None:
         super().__init__()
         self.up, self.down, self.at = flow.nn.Linear(8, 6), flow.nn.Linear(6, 4), at
 
     def lie(self) -> None:
-        """Puts the parameters where they belong."""
+        """Moves the parameters to the placements of the layers."""
         self.up.to_global(self.at[0], {"weight": S(0), "bias": S(0)})
         self.down.to_global(self.at[1], (B, B))
 
     def forward(self, x: Any) -> Any:
-        """The second layer takes what the first one sends."""
+        """The second layer reads the result that the first layer sends."""
         h = flow.relu(self.up(x))
         return self.down(h.to_global(self.at[1], (B, S(0))) if self.at else h)
 
@@ -93,7 +93,7 @@ def train(at: Any) -> list[float]:
 
 
 def check_training() -> None:
-    """A pipeline of two stages learns as one process does, and its parameters stay where they are."""
+    """A pipeline of two stages learns as one process does, and the parameters keep their placements."""
     at = flow.placement("cpu", [0, 1]), flow.placement("cpu", [[2, 3]])
     np.testing.assert_allclose(train(at), train(None), rtol=1e-4)
 

@@ -1,4 +1,4 @@
-"""Ranks that make eager calls in different orders end with one message: what each wanted, and in which line."""
+"""Ranks that make eager calls in different orders end with one message: the call and the line of each rank."""
 
 import re
 
@@ -6,7 +6,7 @@ import job
 import pytest
 
 SMALL, LARGE, ALL = r"tensor<4x2xf32>", r"tensor<300x70xf32>", r"ranks \[0, 1, 2\]"
-#: What rank 0 and 2, and what rank 1 wants.
+#: The call of ranks 0 and 2, and the call of rank 1.
 WISHES = {
     "sizes": (rf"{SMALL} of rank 0 on {ALL} as S\(0\)", rf"{LARGE} of rank 0 on {ALL} as S\(0\)"),
     "layouts": (rf"{SMALL} of rank 0 on {ALL} as S\(0\)", rf"{SMALL} of rank 0 on {ALL} as B"),

@@ -1,4 +1,4 @@
-"""A rank that fails, dies, leaves or does not come ends all ranks, with one message that names it and the step."""
+"""A rank that fails, dies, leaves or does not come ends all ranks; one message names the rank and the step."""
 
 import re
 import sys
@@ -40,7 +40,7 @@ def test_one_message_ends_all_ranks(act: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("act", ["die", "raise", "leave", "catch"])
 def test_messages_are_kept_in_files(act: str, tmp_path: Path) -> None:
-    """The launcher, which prints where it was in the file, does not print over them."""
+    """The launcher, which writes to the same file at an offset, does not overwrite the messages."""
     log = tmp_path / "log"
     with log.open("w") as file, job.start("fault_cases.py", 2, act, output=file, ONEFLOW_TIMEOUT="60") as ranks:
         ranks.wait(timeout=120)
@@ -53,14 +53,14 @@ def test_messages_are_kept_in_files(act: str, tmp_path: Path) -> None:
 
 
 def test_a_rank_at_another_step_is_named() -> None:
-    """One that waits at another place than the others is where it is, not where they are."""
+    """The message gives the step of a rank that waits at another step than the other ranks."""
     with job.start("fault_cases.py", 2, "shape", ONEFLOW_TIMEOUT="2") as ranks:
         _, errors = ranks.communicate(timeout=120)
     assert re.search(r"rank 0 has waited 2 s at step .*ccl_.*; rank 1 is at comparing programs;", errors), errors
 
 
 def test_ranks_with_different_programs_are_refused() -> None:
-    """The message shows what is different."""
+    """The message shows the difference between the programs."""
     with job.start("fault_cases.py", 2, "other") as ranks:
         _, errors = ranks.communicate(timeout=120)
     assert re.search(r"rank 1 has '.*float_operand = 2.*' where rank 0 has '.*'; all ranks have to make", errors), (
@@ -69,7 +69,7 @@ def test_ranks_with_different_programs_are_refused() -> None:
 
 
 def test_ranks_do_not_end_while_another_says_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The message would be lost with the rank that is printing it."""
+    """The message would be lost with the rank that prints the message."""
     assert watchdog.claim_report(tmp_path)
     found: list[bool] = []
 

@@ -1,6 +1,6 @@
-"""Ranks with a GPU each: their collectives move tensors right, and they train like one process.
+"""Ranks with a GPU each: collectives move tensors correctly, and training equals training in one process.
 
-Without GPUs the driver and NCCL are made of host memory and files.
+Without GPUs, host memory and files simulate the driver and NCCL.
 """
 
 import ctypes
@@ -30,7 +30,7 @@ CASES = [
 
 
 def has_two_gpus() -> bool:
-    """Whether this machine has them."""
+    """Whether this machine has the GPUs."""
     try:
         return driver.device_count() > 1
     except driver.CudaError:
@@ -153,7 +153,7 @@ PARTS = [
 def test_copies_are_rows_of_blocks(
     shape: tuple[int, ...], part: object, pitch: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every element is copied once, to its place; rows are no farther apart than the driver allows."""
+    """Every element is copied once, to the right position; the pitch of rows is within the limit of the driver."""
     monkeypatch.setattr(nccl, "MOST_PITCH", pitch)
     whole, other = np.arange(np.prod(shape, dtype=int), dtype=np.float32).reshape(shape), np.zeros(shape, np.float32)
     source, target = whole[part], np.zeros_like(whole[part])  # type: ignore[index]
@@ -168,6 +168,6 @@ def test_copies_are_rows_of_blocks(
 
 
 def _bytes(array: np.ndarray) -> np.ndarray:
-    """The memory from the first element of a view to its last."""
+    """The memory from the first element of a view to the last element."""
     length = array.itemsize + sum((n - 1) * s for n, s in zip(array.shape, array.strides, strict=True))
     return np.frombuffer((ctypes.c_char * length).from_address(array.ctypes.data), np.uint8)

@@ -1,4 +1,4 @@
-"""Compiled functions on several placements, simulated and on real processes, give what one process gives."""
+"""Compiled functions on several placements, simulated and on real processes, compute the results of one process."""
 
 import re
 

@@ -56,7 +56,7 @@ def test_processes_train_like_one_process(count: int) -> None:
 @pytest.mark.parametrize("sizes", [(3, 4, 64), (64, 2, 3)], ids=str)
 @pytest.mark.parametrize("labels", [flow.sbp.split(0), flow.sbp.broadcast], ids=str)
 def test_data_parallel_gradients_alone_cross_ranks(sizes: tuple[int, int, int], labels: Any, loss: str) -> None:
-    """Every gradient is summed over ranks where it is made; labels that are whole move scores, nothing else."""
+    """Every gradient is summed over ranks right after the gradient is computed; whole labels move only scores."""
     pair = flow.placement("cpu", [0, 1])
     net = flow.nn.Sequential(flow.nn.Linear(*sizes[:2]), flow.nn.ReLU(), flow.nn.Linear(*sizes[1:]))
     optimizer = flow.optim.SGD(net.parameters(), lr=0.1)
@@ -106,7 +106,7 @@ def step_of(count: int) -> Any:
 
 
 def test_all_gradients_are_one_collective_in_their_own_memory(change_gpu: Callable[..., None]) -> None:
-    """They are summed where they lie: an operand of the call and its result are one place of the plan."""
+    """Gradients are summed in place: an operand of the call and the result share one buffer of the plan."""
     module = read_module(step_of(3).ir("physical"), create_context(REGISTRY))
     (sums,) = collectives_of(module, REGISTRY)
     assert sums.name == "oneflow.ccl_all_reduce" and len(sums.operands) == 7
@@ -121,7 +121,7 @@ def test_all_gradients_are_one_collective_in_their_own_memory(change_gpu: Callab
 def test_later_work_overlaps_the_first_gradients(
     change_gpu: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Collectives wait for each other and for what they sum; the rest of the way back does not wait for the last."""
+    """Collectives wait for one another and for operands; the rest of the backward part waits for no collective."""
     monkeypatch.setattr(distributed, "PASSES", distributed.PASSES + "{{bytes=20000}}")
     module = read_module(step_of(3).ir("physical"), create_context(REGISTRY))
     change_gpu(launches={"no_reuse_l2_share": 0, "max_fused_entry_calls": 0})
@@ -133,7 +133,7 @@ def test_later_work_overlaps_the_first_gradients(
         before.append(set(after).union(*(before[n] for n in after)))
     sums = [n for n, command in enumerate(script.commands) if isinstance(command, External)]
     assert len(sums) == 3 and all(one in before[other] for one, other in itertools.pairwise(sums))
-    # The way back of the other layers is by the kernels of the last one's.
+    # The backward part of the other layers uses the kernels of the last layer.
     kernel = {n: re.sub(r"_x\d+$", "", c.kernel) for n, c in enumerate(script.commands) if isinstance(c, Launch)}
     known = {name for n, name in kernel.items() if n < sums[0]}
     back = [n for n, name in kernel.items() if sums[0] < n < sums[-1] and name in known]

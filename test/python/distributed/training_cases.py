@@ -1,6 +1,6 @@
 """Training of a module by annotation alone: every layout gives the losses and parameters of one process.
 
-Run under mpirun it checks the job's own ranks.
+Run under mpirun, the script checks the ranks of the job.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ LAYOUTS: dict[str, Callable[..., Any]] = {
 def train(
     layout: Callable[..., Any] | None, ranks: list[int], compiled: bool = True
 ) -> tuple[list[float], dict[str, np.ndarray]]:
-    """The losses of a few steps, and the parameters after them."""
+    """The losses of a few steps, and the parameters after the steps."""
     rng = np.random.default_rng(3)
     net = Net().double()
     net.load_state_dict({k: rng.standard_normal(v.shape) * 0.3 for k, v in net.state_dict().items()})
@@ -100,7 +100,7 @@ def train(
 
 
 def check(name: str, ranks: list[int], compiled: bool = True) -> None:
-    """Compares training in one layout with one process; also step by step of eager mode."""
+    """Compares training in one layout with training in one process, compiled and in eager mode."""
     wanted, got = train(None, ranks), train(LAYOUTS[name], ranks, compiled)
     np.testing.assert_allclose(got[0], wanted[0], rtol=1e-9)
     assert wanted[0][-1] < wanted[0][0], "it learns"

@@ -17,7 +17,7 @@ import speech
 
 
 def folder_of(package):
-    """The folder that a package is installed in; the test is skipped without it, since no other package needs it."""
+    """The folder of an installed package; the test is skipped without the package, since the package is optional."""
     spec = importlib.util.find_spec(package)
     if spec is None:
         pytest.skip(f"{package} is not installed; pip install --no-deps {package.replace('_', '-')}")
@@ -80,7 +80,7 @@ def test_speech_is_found(tmp_path, capsys):
 
 
 def test_other_recordings_are_refused(tmp_path):
-    """The error says what the model reads."""
+    """The error names the inputs of the model."""
     path = tmp_path / "recording.wav"
     with wave.open(str(path), "wb") as file:
         file.setnchannels(2)

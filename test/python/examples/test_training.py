@@ -1,4 +1,4 @@
-"""The training examples: what they reach, and that a killed run goes on bit for bit."""
+"""The training examples: the final losses, and the bitwise equal continuation of a killed run."""
 
 import os
 import re
@@ -17,7 +17,7 @@ import oneflow as flow
 
 ROOT = Path(__file__).parents[3]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-#: The script, how many steps a short run has, and after how many it saves.
+#: The script, the number of steps of a short run, and the number of steps between checkpoints.
 SHORT = {"train_digits.py": (40, 8), "train_gpt.py": (24, 6)}
 
 
@@ -32,7 +32,7 @@ def run(*args):
 
 
 def kill_after_a_checkpoint(script, out, *options):
-    """Starts a run and kills it, as a lost machine would, once it has saved."""
+    """Starts a run and kills the process after the first checkpoint, like a machine failure."""
     with subprocess.Popen(command(script, out, *options), env=ENVIRONMENT, stderr=subprocess.DEVNULL) as process:
         while not (out / "checkpoint.safetensors").exists() and process.poll() is None:
             time.sleep(0.005)

@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 @pytest.fixture
 def source_lines():
-    """Messages show the user's line of source, as they do outside of tests."""
+    """Messages show the user's line of source, as outside of tests."""
 
 
 @pytest.fixture(autouse=True)

@@ -17,7 +17,7 @@ def run(fn, *arrays, dynamic=False):
 
 
 def assert_close(got, want):
-    """Equal shapes and element types, and equal values as far as f32 has them."""
+    """Equal shapes and element types, and equal values within the precision of f32."""
     want = np.asarray(want)
     assert got.shape == want.shape, f"expected shape {want.shape}, got {got.shape}"
     assert got.dtype == want.dtype, f"expected dtype {want.dtype}, got {got.dtype}"

@@ -50,7 +50,7 @@ class Foreign:
 
 
 def of_another_type(on):
-    """One is read before the other is updated, and both alone."""
+    """Tensors of two element types in one array: a read of one tensor before an update of the other tensor."""
     array = counted(12)
     a, b = flow.from_numpy(array), flow.from_numpy(array.view(np.int32)[2:])
 
@@ -63,7 +63,7 @@ def of_another_type(on):
 
 
 class StridedArray:
-    """An array of another library on a device: a part of one that is there."""
+    """An array of another library on a device: a part of an existing array."""
 
     def __init__(self, array, first, count):
         self.kept, known = array, array.__cuda_array_interface__
@@ -90,7 +90,7 @@ def arrays_of_a_device(first, second):
 
 
 def read_late(on):
-    """What is read before an update and first needed after it."""
+    """A value that is read before an update and first used after the update."""
     whole = on.tensor(counted(64)).storage
     a, b = (flow.from_numpy(StridedArray(whole, *part)) for part in ((0, 40), (16, 48)))
 

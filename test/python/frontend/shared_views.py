@@ -1,6 +1,6 @@
-"""Functions that read and update views and the tensors that they are of.
+"""Functions that read and update views and the roots of views.
 
-Each is made on `OnHost()` or `OnDevice()` and comes with the tensors to look at after a call.
+Each function is made on `OnHost()` or `OnDevice()` and comes with the tensors to compare after a call.
 """
 
 from shared_memory import counted

@@ -8,7 +8,7 @@ import oneflow as flow
 X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 A, B = np.array([1, 0]), np.array([2, 0])
 S = slice(None)
-#: An index of two vectors of positions, and the same as one of integers with the rest after it.
+#: An index of two position vectors, and an equal index of integers with the remaining axes at the end.
 KEYS = {
     "0,:,i": (lambda i, j: (0, S, i), (0,), lambda i, j: (S, i)),
     "i,:,0": (lambda i, j: (i, S, 0), (S, S, 0), lambda i, j: (i, S)),
@@ -32,7 +32,7 @@ cases = pytest.mark.parametrize("name", KEYS)
 
 
 def expected(name):
-    """The elements, and where they are in X."""
+    """The elements, and the positions of the elements in X."""
     _, first, rest = KEYS[name]
     return X[first][rest(A, B)], np.arange(24).reshape(X.shape)[first][rest(A, B)]
 

@@ -1,4 +1,4 @@
-"""bfloat16 in and out of PyTorch, which NumPy's DLPack and its own NumPy arrays do not take."""
+"""bfloat16 in and out of PyTorch, which NumPy's DLPack and PyTorch's NumPy arrays do not accept."""
 
 import gc
 
@@ -97,7 +97,7 @@ CONSTANTS = {
 
 @pytest.mark.parametrize("name", CONSTANTS)
 def test_constants_of_compiled_functions(name):
-    """Arrays that a function has of its own, element by element and, where there are many, as bits."""
+    """Constant arrays of a function, as elements and, for many elements, as bits."""
     given = torch.tensor(CONSTANTS[name]).bfloat16()
     own = flow.from_numpy(given).numpy()
     got = flow.compile(lambda x: x + own)(torch.ones_like(given))

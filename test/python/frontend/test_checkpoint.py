@@ -1,4 +1,4 @@
-"""Checkpoints, and files of tensors: what they keep, what they refuse, and that a file is whole or the old one."""
+"""Checkpoints and tensor files: kept state, refused input, and atomic replacement of a file."""
 
 import copy
 import os

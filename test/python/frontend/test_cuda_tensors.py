@@ -40,7 +40,7 @@ def test_made_on_the_device():
 
 
 def test_complex_numbers():
-    """Results have the shape and the values of those on the host."""
+    """Results have the shapes and the values of results on the host."""
     x = (floats(2, 3) + 1j * floats(2, 3, seed=6)).astype(np.complex64)
     there = flow.tensor(x, device="cuda")
     for function in (lambda x: x * x + 1, flow.conj_physical, flow.real, lambda x: x.abs().sum()):
@@ -338,7 +338,7 @@ def test_deterministic_additions_keep_their_order(cuda):
 
 
 def test_a_replayed_step_does_little_on_the_host(cuda):
-    """Counted in calls of Python functions; the driver's are those of the graph and of the context."""
+    """The cost is counted in calls of Python functions; driver calls are for the graph and the context only."""
     net = model().cuda()
     optimizer = sgd(net.parameters())
 

@@ -1,7 +1,7 @@
-"""Reductions, norms and losses of f16 and bf16 at the ends of the range: what PyTorch computes in f64, rounded once.
+"""Reductions, norms and losses of f16 and bf16 at the ends of the range: PyTorch's f64 values, rounded once.
 
-Rows are of the largest numbers of f16, of numbers whose squares f16 rounds to 0, of both, of numbers that are far
-from 0 for how far they are from each other, and of zeros; those of bf16 are beyond the range of f16.
+Rows are of the largest numbers of f16, of numbers whose squares f16 rounds to 0, of both, of numbers whose
+distance from 0 is large against the differences, and of zeros; rows of bf16 are beyond the range of f16.
 """
 
 import numpy as np
@@ -29,7 +29,7 @@ def rows(kind):
 KINDS = [
     f"{dtype} {kind}" for dtype in ("float16", "bfloat16") for kind in ("large", "tiny", "mixed", "apart", "zero")
 ]
-#: The relative tolerance, and the absolute one, of numbers below the least normal one of f16.
+#: The relative tolerance, and the absolute tolerance for numbers below the least normal number of f16.
 TOLERANCE = {"float16": (2e-3, 1.2e-7), "bfloat16": (1.6e-2, 1e-7)}
 
 
@@ -101,7 +101,7 @@ def test_in_eager_mode(name, kind):
 @pytest.mark.parametrize("name", ["norm", "var", "rms_norm", "layer_norm", "normalize", "mse_loss"])
 @pytest.mark.parametrize("scale", [1e30, 1e-30])
 def test_squares_of_bf16_beyond_the_range_of_f32_are_those_of_f32(name, scale):
-    """bf16 has the range of f32 and is computed in it: where f32 overflows or underflows, so does bf16."""
+    """bf16 has the range of f32 and is computed in f32: where f32 overflows or underflows, bf16 does so too."""
     x = flow.tensor(rows("zero") + scale).to(flow.bfloat16)
     results = [FUNCTIONS[name](flow, y).to(flow.float32).numpy() for y in (x, x.to(flow.float32))]
     np.testing.assert_allclose(*results, 1e-2, 1e-30)

@@ -1,4 +1,4 @@
-"""`flow.fft` against SciPy's transforms, the adjoints of their gradients, and `flow.stft` from its definition."""
+"""`flow.fft` against SciPy's transforms, gradients against the adjoints, and `flow.stft` from the definition."""
 
 import numpy as np
 import pytest

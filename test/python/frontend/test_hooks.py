@@ -1,4 +1,4 @@
-"""Hooks in compiled functions, graphs and checkpoints, and their cost."""
+"""Hooks in compiled functions, graphs and checkpoints, and the cost of hooks."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ X = np.array([[1.0, 2.0]], np.float32)
 
 
 def counted(fn):
-    """A compiled function and how often it was traced."""
+    """A compiled function, and the number of traces of the function."""
     traces = []
 
     def traced(*args):

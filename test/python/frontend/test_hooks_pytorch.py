@@ -1,4 +1,4 @@
-"""Hooks on tensors and modules: the same scenarios in PyTorch, with what the hooks see, in order."""
+"""Hooks on tensors and modules: the same scenarios in PyTorch, with the arguments of the hooks, in order."""
 
 import copy
 
@@ -14,7 +14,7 @@ SCENARIOS = []
 
 
 def scenario(function):
-    """Adds a function of a library, its `nn` and a list of what happened."""
+    """Adds a scenario: a function of a library, the library's `nn` and a list of events."""
     SCENARIOS.append(function)
     return function
 

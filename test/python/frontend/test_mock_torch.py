@@ -1,4 +1,4 @@
-"""Programs that import PyTorch, run with this project under its name."""
+"""Programs that import PyTorch, run with this project under PyTorch's name."""
 
 import subprocess
 import sys
@@ -6,7 +6,7 @@ import textwrap
 
 import pytest
 
-#: Programs, each of which checks itself.
+#: Programs, each with checks of the results.
 PROGRAMS = {
     "a classifier": """
         import torch
@@ -125,7 +125,7 @@ PROGRAMS = {
 
 
 def run(program):
-    """Runs a program in a process of its own."""
+    """Runs a program in a separate process."""
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, check=False)
     assert found.returncode == 0, found.stderr
 

@@ -1,6 +1,6 @@
 """Functions of tensors without elements, or with a size of 0 that is summed over: shapes, values and gradients.
 
-A sum of nothing is 0, a mean of nothing NaN, a product of nothing 1; what nothing flows through has gradients of 0.
+An empty sum is 0, an empty mean NaN, an empty product 1; tensors without a path to the loss have gradients of 0.
 """
 
 from functools import partial
@@ -11,7 +11,7 @@ import pytest
 import oneflow as flow
 
 F = flow.nn.functional
-#: By name: the function, the shapes of its operands, the shape of its result, and the value of all its elements.
+#: By name: the function, the shapes of the operands, the shape of the result, and the value of all its elements.
 ROWS = {}
 
 

@@ -1,4 +1,4 @@
-"""Calls that PyTorch and OneFlow take: values and gradients as they have them, in eager mode and compiled."""
+"""Calls that PyTorch and OneFlow take: equal values and gradients, in eager mode and compiled."""
 
 import numpy as np
 import pytest
@@ -97,7 +97,7 @@ def test_cat_leaves_out_empty_vectors(wrapped):
         joined(flow.tensor(np.zeros((0, 1))), flow.tensor(x))
 
 
-#: Operands, and their quotients rounded down and towards 0.
+#: Operands, and the quotients rounded down and towards 0.
 QUOTIENTS = [
     (np.array([7, -7, 5]), np.array([2, 2, -2]), [3, -4, -3], [3, -3, -2]),
     (np.float32([7, -7, 5.5]), np.array([2, 2, -2]), [3, -4, -3], [3, -3, -2]),
@@ -259,7 +259,7 @@ def test_devices_in_traced_functions(monkeypatch):
 @WAYS
 @pytest.mark.parametrize("need_weights", [False, True])
 def test_attention_of_a_masked_batch(wrapped, need_weights):
-    """Keys that are all padding: what attends to them is 0 before the projection, and has no gradient."""
+    """Keys that are all padding: the attention result is 0 before the projection, and has no gradient."""
     layer = nn.MultiheadAttention(4, 2, bias=False, batch_first=True)
     x = nn.Parameter(np.random.default_rng(0).normal(size=(2, 3, 4)).astype(np.float32))
     padding = flow.tensor([[False, False, True], [True, True, True]])
@@ -293,7 +293,7 @@ def test_settings_of_optimizers_out_of_range():
         flow.optim.RMSprop([nn.Parameter(np.ones(2, np.float32))], alpha=-1.0)
 
 
-#: Views of a cube that are neither slices nor reshapes, as NumPy has them.
+#: Views of a cube that are neither slices nor reshapes, as NumPy functions.
 WINDOWS = np.lib.stride_tricks.sliding_window_view
 STRIDED = {
     "diagonal": (lambda x: x.diagonal(), lambda a: np.einsum("iij->ji", a)),

@@ -21,7 +21,7 @@ def run_cell(number, text):
 
 
 def values(name, *operands):
-    """What eager mode and a compiled function give for the operator."""
+    """The results of the operator in eager mode and in a compiled function."""
     call = getattr(flow.ops, name)
     return [np.asarray(call(*map(flow.tensor, operands)).numpy()), flow.compile(call)(*operands)]
 

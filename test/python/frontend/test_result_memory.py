@@ -1,7 +1,7 @@
 """Whether results share memory with operands, as PyTorch documents: views, and functions of them.
 
-An update of the operand shows in a result that shares its memory, and in no other; an update of such a result shows
-in the operand. That holds in eager mode, and in functions that are compiled, of tensors from outside and made inside.
+An update of the operand shows in results that share the operand's memory, and in no other; an update of such a result
+shows in the operand. This holds in eager mode and in compiled functions, for captured tensors and for local tensors.
 """
 
 import numpy as np
@@ -21,7 +21,7 @@ def turned(x):
     return x.transpose(2, 1, 0) if isinstance(x, np.ndarray) else x.permute(2, 1, 0)
 
 
-#: How a view is taken, of tensors and of arrays of NumPy alike, whose strides say how it lies.
+#: Functions that take views of tensors and of NumPy arrays; the strides of the array give the layout.
 VIEWS = {
     "the tensor": lambda x: x,
     "a row": lambda x: x[1],
@@ -56,8 +56,8 @@ def flat(array):
     return np.shares_memory(array.reshape(-1), array)
 
 
-#: Functions of a tensor, and what their results have: the operand's memory (`VIEW`), memory of their own (`COPY`), or
-#: what a function of the operand as NumPy has it says.
+#: Functions of a tensor, and the memory of the result: the operand's memory (`VIEW`), separate memory (`COPY`), or
+#: a function of the NumPy operand that decides.
 FUNCTIONS = {
     # Memory of the operand: https://docs.pytorch.org/docs/stable/tensor_view.html
     "detach": (lambda lib, x: x.detach(), VIEW),
@@ -74,7 +74,7 @@ FUNCTIONS = {
     "squeeze": (lambda lib, x: x.squeeze(), VIEW),
     "squeeze(0)": (lambda lib, x: x.squeeze(0), VIEW),
     "view": (lambda lib, x: x.view(x.shape), VIEW),
-    # Memory of the operand where that has what is asked for.
+    # Memory of the operand if the operand already has the requested form.
     "reshape to its own shape": (lambda lib, x: x.reshape(x.shape), VIEW),
     "reshape(-1)": (lambda lib, x: x.reshape(-1), flat),
     "reshape_as": (lambda lib, x: x.reshape_as(lib.ones(1, x.numel())), flat),
@@ -87,7 +87,7 @@ FUNCTIONS = {
     "half": (lambda lib, x: x.half(), COPY),
     "+x": (lambda lib, x: +x, VIEW),
     "dropout in evaluation": (lambda lib, x: lib.nn.functional.dropout(x, 0.5, False), VIEW),
-    # Memory of their own.
+    # Separate memory.
     "clone": (lambda lib, x: x.clone(), COPY),
     "sum": (lambda lib, x: x.sum(), COPY),
     "sum(0)": (lambda lib, x: x.sum(0), COPY),
@@ -155,7 +155,7 @@ FUNCTIONS = {
 }  # fmt: skip
 #: Functions that take no scalars.
 OF_VECTORS = ("gather", "index_select", "layer_norm")
-#: Functions that share memory, and those that have nothing to compute where a size or a number of times is 1.
+#: Functions that share memory, and functions that compute nothing for a size or a repeat count of 1.
 FOLDING = (
     [n for n, (_, kind) in FUNCTIONS.items() if kind is not COPY]
     + """
@@ -186,7 +186,7 @@ def result(lib, x, view, name):
 
 
 def update_of_the_operand(lib, x, view, name):
-    """Whether it shows in the result."""
+    """Whether the update shows in the result."""
     y = result(lib, x, view, name)
     before = y.clone()
     x.add_(100)
@@ -194,7 +194,7 @@ def update_of_the_operand(lib, x, view, name):
 
 
 def update_of_the_result(lib, x, view, name):
-    """Whether it shows in the operand."""
+    """Whether the update shows in the operand."""
     before, y = x.clone(), result(lib, x, view, name)
     y.fill_(77)
     return before, x

@@ -1,6 +1,6 @@
-"""Training scripts as users write them: PyTorch's losses in eager mode, with compiled models, with a compiled step.
+"""Training scripts in the style of users: PyTorch's losses in eager mode, with compiled models or a compiled step.
 
-Each script is a function of a framework and of what wraps its models and its step.
+Each script is a function of a framework and of the wrappers of models and steps.
 """
 
 import numpy as np
@@ -17,7 +17,7 @@ def same(f):
     return f
 
 
-#: What wraps models, and what wraps the step.
+#: The wrapper of models, and the wrapper of the step.
 WAYS = {"eager": (same, same), "models": (flow.compile, same), "step": (same, flow.compile)}
 
 
@@ -118,7 +118,7 @@ def recurrent(lib, model, whole):
 
 
 def contrast(lib, model, whole):
-    """Two encoders, unit vectors, a learned temperature in a group of its own that is clamped."""
+    """Two encoders, unit vectors, a clamped learned temperature in a separate parameter group."""
     nn, functional = lib.nn, lib.nn.functional
     nets = drawn(lib, nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 4))), drawn(lib, nn.Linear(6, 4), 6)
     heat = nn.Parameter(lib.tensor(np.float32(2.5)))

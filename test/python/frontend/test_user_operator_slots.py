@@ -29,7 +29,7 @@ def defined(**slots):
 
 
 def refused(slot, message):
-    """An error of that slot of one of these operators, in this file."""
+    """An error of the slot of one of these operators, in this file."""
     return pytest.raises(
         Exception, match=rf"oneflow.tslip_\d+: (decomposition: )?its slot {slot} \(.*slots.py:\d+\): {message}"
     )
@@ -215,7 +215,7 @@ def test_slots_that_are_refused_where_they_are_given(slots, message):
 def test_factors_that_fit_operands_have_to_fit_results():
     rules = {"types": lambda op: flow.TensorDesc(op.x.shape[:1], op.x.dtype), "sbp": "a b -> a b"}
     function = defined(kernel=flow.numpy_kernel(lambda x: x.reshape(len(x), -1)[:, 0]), **rules)
-    np.testing.assert_array_equal(function(X[0]).numpy(), X[0])  # they say nothing of vectors
+    np.testing.assert_array_equal(function(X[0]).numpy(), X[0])  # the message states nothing about vectors
     message = r"its slot sbp: expected a factor for each dimension of tensor<2xf32>, got 'a b -> a b'"
     with pytest.raises(flow.OneFlowError, match=message) as caught:
         function(X)

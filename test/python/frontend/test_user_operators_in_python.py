@@ -1,4 +1,4 @@
-"""Operators that users define in Python: every kind of meaning, in eager and compiled code; what is refused."""
+"""Operators that users define in Python: every slot, in eager and compiled code; refused definitions."""
 
 # ruff: noqa: E731  slots are short functions
 
@@ -80,7 +80,7 @@ class SumSquare:
 
 @flow.operator("tp_weighed(xs*, w, at?) -> y, z")
 class Weighed:
-    """Sums of several operands by other operators, whose gradients are those of these operators."""
+    """Sums of several operands by other operators; gradients are the gradients of the other operators."""
 
     types = lambda op: (op.w, op.w)
     decompose = lambda ops, op: (op.xs[0] * op.w + ops.tanh(op.xs[1]), op.w * op.w)
@@ -136,7 +136,7 @@ TRIPLE = flow.c_kernel("for (int64_t i = 0; i < x_size; ++i) y[i] = 3 * x[i];")
 FOURFOLD = """def f(x, y, x_size, BLOCK: tl.constexpr = 64):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(y + at, 4 * tl.load(x + at, at < x_size), at < x_size)"""
-#: What is wrong with an operator that gives 3 * x, and the message of the check that finds it.
+#: Faulty slots of an operator that computes 3 * x, and the message of the check that finds the fault.
 MISTAKES = {
     "nothing": ({}, None),
     "reference": ({"reference": lambda x: 2 * x}, "Not equal to tolerance(?s:.*)result 0"),

@@ -39,7 +39,7 @@ def strided(f, z):
 
 
 UPDATES = [real, imag_of_a_part, a_part_of_imag, pairs, there_and_back, root_of_a_view, strided]
-#: What the updates leave of a tensor, by NumPy.
+#: The tensor after the updates, by NumPy.
 WANTED = {
     real: lambda z: z + z.real,
     imag_of_a_part: lambda z: z + 0.5j * np.outer([0, 1, 1], [1, 0, 1, 0]),

@@ -1,4 +1,4 @@
-"""A few cases of the fuzzers of programs, always the same ones; `python test/fuzz/programs.py` tries others."""
+"""A few fixed cases of the fuzzers of programs; `python test/fuzz/programs.py` tries others."""
 
 import importlib
 import importlib.util
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 FUZZERS = Path(__file__).resolve().parents[2] / "fuzz"
-#: Cases of each, and seconds of the processor after which no other one begins.
+#: Cases of each fuzzer, and seconds of processor time after which no further case begins.
 COUNT, SECONDS = 40, 10.0
 
 
@@ -42,7 +42,7 @@ def test_programs_of_pytorch():
 
 
 def test_a_wrong_result_is_found(monkeypatch):
-    """What differs by more than rounding carries it, and NaN in place of a number, is a fault of its operator."""
+    """A difference beyond the propagated rounding, or NaN in place of a number, is a fault of the operator."""
     programs, parts = importlib.import_module("programs"), importlib.import_module("program")
     program = parts.Program({"x": parts.Input((2,), "float32")}, (parts.Step("exp", ("x",), {}, ("y",)),), ("y",))
     right = np.exp(program.arrays()[0])
@@ -53,7 +53,7 @@ def test_a_wrong_result_is_found(monkeypatch):
 
 
 def test_a_case_is_shrunk(monkeypatch):
-    """A program of four calls becomes the one call that is wrong."""
+    """A program of four calls shrinks to the single wrong call."""
     programs, parts = importlib.import_module("programs"), importlib.import_module("program")
     names = {"tanh": "xa", "relu": "ab", "exp": "bc", "negative": "cd"}
     steps = tuple(parts.Step(op, (one,), {}, (other,)) for op, (one, other) in names.items())

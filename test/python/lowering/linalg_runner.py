@@ -1,4 +1,4 @@
-"""Runs modules of the linalg stage through MLIR's own loops and JIT, to compare them with the references.
+"""Runs modules of the linalg stage through MLIR's own loops and JIT, for comparison with the references.
 
 Slow code and no memory management: a test's executor, nothing more. `Runner(module)` compiles every function of
 a module; `run(name, arrays)` gives copies of the results; `failures` are the sites of run-time checks that failed.
@@ -120,7 +120,7 @@ def _array(words, rank, dtype):
 
 
 def _copy(size, source, target):
-    """`memrefCopy`: copies between unranked descriptors (rank, pointer to a ranked one)."""
+    """`memrefCopy`: copies between unranked descriptors (rank, pointer to a ranked descriptor)."""
     views = []
     for unranked in (source, target):
         rank, pointer = (ctypes.c_int64 * 2).from_address(unranked)

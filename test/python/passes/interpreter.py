@@ -18,7 +18,7 @@ def functions(module: ir.Module) -> dict[str, ir.Operation]:
 
 
 def random_arguments(function: ir.Operation, rng: np.random.Generator) -> list[np.ndarray]:
-    """Arrays for the arguments of a function; floats have zeros of both signs, infinities and NaN among them."""
+    """Arrays for the arguments of a function; floats include zeros of both signs, infinities and NaN."""
     arrays = []
     for argument in function.regions[0].blocks[0].arguments:
         desc = from_mlir(argument.type)

@@ -233,7 +233,7 @@ def test_embedding_gradient_with_a_dynamic_table(context):
 
 
 def _calls_for(context, count):
-    """How many calls of functions it takes to differentiate so many layers of four operators."""
+    """The number of function calls for the differentiation of `count` layers of four operators."""
 
     def body(b, xs):
         x, w = xs

@@ -1,4 +1,4 @@
-"""Every law has a function in the lit table: applied alone it changes that function and none of its numbers."""
+"""Every law has a function in the lit table: a law applied alone changes the function but no value."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CONTEXT = create_context()
 
 
 def test_law_names_are_distinct() -> None:
-    """One name stands for one law, since the pass is restricted by names."""
+    """Names of laws are unique, since an option restricts the pass by name."""
     names = [law.name for record in REGISTRY for law in record.laws]
     assert len(names) == len(set(names))
 

@@ -37,7 +37,7 @@ func.func @f(%x: tensor<2x3xf32>) -> tensor<*xf32> {
 @register_pass
 @dataclass(frozen=True)
 class Spoil(Pass):
-    """Does what a pass must not: for tests."""
+    """Breaks the rules of passes, for tests."""
 
     name: ClassVar[str] = "test-spoil"
     how: str = "raise"
@@ -71,7 +71,7 @@ def module_of(context: ir.Context) -> ir.Module:
 
 
 def test_text_mixes_our_passes_and_upstreams(context: ir.Context) -> None:
-    """They run in the order in which they are written."""
+    """The passes of both kinds run in the order of the text."""
     module = module_of(context)
     Pipeline.parse(
         "builtin.module(oneflow-infer-types{keep-public=0},func.func(cse,canonicalize),oneflow-canonicalize)", context
@@ -81,7 +81,7 @@ def test_text_mixes_our_passes_and_upstreams(context: ir.Context) -> None:
 
 
 def test_text_round_trips(context: ir.Context) -> None:
-    """Neighbours with one anchor share it."""
+    """Neighbouring passes with the same anchor share one nested pipeline."""
     text = "builtin.module(cse,func.func(canonicalize{max-iterations=3},cse),oneflow-infer-types{keep-public=false})"
     assert str(Pipeline.parse(text, context)) == text
     with context:
@@ -116,7 +116,7 @@ def test_flags_nest_where_mlir_wants_a_function(context: ir.Context) -> None:
     ],
 )
 def test_bad_text(text: str, message: str, context: ir.Context) -> None:
-    """Each says what is wrong."""
+    """Each error states the fault of the text."""
     with pytest.raises(PipelineError, match=re.escape(message)):
         Pipeline.parse(text, context)
 
@@ -127,7 +127,7 @@ def test_split_options() -> None:
 
 
 def test_options_of_a_pass() -> None:
-    """Fields become options; a pass prints as text that gives it again."""
+    """Fields become options; the printed text of a pass parses to an equal pass."""
     spoil = Spoil.from_options({"how": "emit", "times": "3", "laws": "a, b"})
     assert spoil == Spoil("emit", 3, ("a", "b"))
     assert str(spoil) == "test-spoil{how=emit times=3 laws=a,b}"
@@ -145,7 +145,7 @@ def test_options_of_a_pass() -> None:
 )
 @pytest.mark.parametrize("singly", [False, True])
 def test_failure(how: str, message: str, singly: bool, context: ir.Context, tmp_path: Path) -> None:
-    """A failing pass is named, the program before it written, and the command given that reproduces it."""
+    """The message names the failing pass and the reproducing command; the program before the pass is written."""
     pipeline = Pipeline.parse(f"builtin.module(oneflow-infer-types,cse,test-spoil{{how={how}}},cse)", context)
     seen: list[str] = []
     watch = Watch(file="f.mlir", reproducers=tmp_path, timing=singly, report=lambda d: seen.append(d.message))
@@ -169,7 +169,7 @@ for name in ("of_a_script", "of_it_too"):
 
 
 def test_reproducers_run_scripts_up_to_their_operators(tmp_path: Path) -> None:
-    """The command names the operators of the program: what their script does otherwise is not repeated."""
+    """The command names the operators of the program, so that the rest of the script does not run."""
     script = tmp_path / "train.py"
     script.write_text(SCRIPT)
     exec(compile(SCRIPT, str(script), "exec"), {})
@@ -213,7 +213,7 @@ def test_verify_each_can_be_turned_off(context: ir.Context) -> None:
 
 @pytest.mark.parametrize("enabled", [True, False])
 def test_garbage_is_not_collected_meanwhile(enabled: bool, context: ir.Context, monkeypatch: Any) -> None:
-    """Python would visit all objects repeatedly. Afterwards it does what it did, if a pass failed too."""
+    """The collector would visit all objects repeatedly. The setting is restored, also after a failing pass."""
     seen: list[bool] = []
     module = module_of(context)
     monkeypatch.setattr(Spoil, "run", lambda *_: seen.append(gc.isenabled()) or 1 / 0)
@@ -228,7 +228,7 @@ def test_garbage_is_not_collected_meanwhile(enabled: bool, context: ir.Context, 
 
 
 def test_garbage_is_collected_after_passes_of_several_threads(context: ir.Context, monkeypatch: Any) -> None:
-    """Those of another thread that end after these have asked, and before they begin."""
+    """Passes of another thread end between the query of the collector's state and the start of these passes."""
     monkeypatch.setattr(gc, "isenabled", lambda: gc.enable())
     Pipeline.parse("builtin.module(test-spoil{how=nothing})", context).run(module_of(context))
     monkeypatch.undo()
@@ -261,7 +261,7 @@ def test_upstream_names_are_mlirs(context: ir.Context) -> None:
 
 
 def test_pass_names_follow_from_files_and_classes() -> None:
-    """`oneflow-infer-types` is the class InferTypes in infer_types.py; conversions say what they convert."""
+    """`oneflow-infer-types` is the class InferTypes in infer_types.py; names of conversions state the source."""
     for name, cls in PASSES.items():
         if cls.__module__.startswith("oneflow."):
             words = name.removeprefix("oneflow-").split("-")

@@ -1,4 +1,4 @@
-"""The cache on disk stays below a size: what was not used for longest goes."""
+"""The cache on disk stays below a size: the least recently used entries are removed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def key(number: int) -> str:
 
 
 def fill(count: int, size: int = 1000) -> None:
-    """Entries 0, 1, ..; each was used a second after the one before it, long ago."""
+    """Entries 0, 1, ..; each was used a second after the previous entry, long ago."""
     for number in range(count):
         cache.store(key(number), bytes(size), {"number": number})
         for file in cache.folder().glob(f"{key(number)}.*"):
@@ -58,7 +58,7 @@ def test_a_used_entry_stays(folder: Path) -> None:
 
 
 def test_foreign_files_stay(folder: Path) -> None:
-    """A folder that holds something else loses nothing of it."""
+    """Other files in the folder are kept."""
     folder.mkdir()
     (folder / "notes.txt").write_bytes(bytes(5000))
     flow.config.cache_size(1300)

@@ -1,4 +1,4 @@
-"""Arguments given up for results that change some of their elements: nothing else is written, on every device."""
+"""Donated arguments of results that change some elements: only these elements are written, on every device."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Executables: arguments and their errors, results and who owns them, threads, checks at run time, the cache."""
+"""Executables: arguments and errors, results and ownership, threads, checks at run time, the cache."""
 
 import gc
 import os
@@ -371,7 +371,7 @@ def test_a_damaged_cache_is_rebuilt(folder, damage):
 
 
 def test_every_region_of_an_entry_is_checked(folder):
-    """Whatever is altered, in the object or in what is said of it, the entry is made anew."""
+    """An entry is compiled again after any change of the object or of the metadata."""
     x, count = rows(2), 24
     build(ADD, cached=True)(x, x)
     whole = {path: path.read_bytes() for path in folder.iterdir()}
@@ -396,7 +396,7 @@ def test_an_entry_under_another_key_does_not_count(folder):
 
 
 def test_what_a_pass_breaks_is_refused(monkeypatch):
-    """Compiled functions are verified after each pass of ours, wherever it is: invalid IR would end the process."""
+    """Compiled functions are verified after each pass of this project: invalid IR would end the process."""
 
     def spoil(self, module, registry):
         for op in gather_named(module.operation, {"tensor.empty"}):
@@ -425,7 +425,7 @@ def test_without_a_linker(folder, monkeypatch):
 
 
 def test_a_linker_that_fails_leaves_nothing(folder, monkeypatch, tmp_path):
-    """Where the disk is full, it has written a part of the object."""
+    """LLVM has written a part of the object when the disk is full."""
     script = tmp_path / "ld"
     script.write_text('#!/bin/sh\nprintf rubbish > "$2"\nexit 1\n', encoding="utf-8")
     script.chmod(stat.S_IRWXU)
@@ -435,7 +435,7 @@ def test_a_linker_that_fails_leaves_nothing(folder, monkeypatch, tmp_path):
 
 
 def test_a_full_disk_does_not_end_the_process(tmp_path):
-    """Files may not grow beyond 4 KiB: LLVM cannot write objects, and would end the process if it tried to."""
+    """Files may not grow beyond 4 KiB: LLVM cannot write objects, and an attempt would end the process."""
     code = """
 import resource
 import numpy as np

@@ -1,4 +1,4 @@
-"""Memory that kernels take for themselves: checked, and given back however the run ends."""
+"""Memory that kernels allocate: checked, and released at any end of the run."""
 
 import ctypes
 import re

@@ -31,7 +31,7 @@ def place(function: Callable[..., Any], below: int = 1) -> str:
 
 
 def test_a_position_of_a_compiled_function() -> None:
-    """The line of the call, whatever else is on it, and again when the object comes from the cache."""
+    """The error names the line of the call, also with several calls on the line and for a cached object."""
 
     def pick(x: Any, i: Any, j: Any) -> Any:
         return flow.gather(x, 0, i), flow.gather(x, 0, j)
@@ -45,7 +45,7 @@ def test_a_position_of_a_compiled_function() -> None:
 
 
 def test_equal_programs_in_other_places_share_an_object_and_not_the_place() -> None:
-    """The cache knows programs without their places."""
+    """Locations are no part of the cache key."""
 
     def first(x: Any, i: Any) -> Any:
         return flow.gather(x * 7.25, 0, i)
@@ -75,7 +75,7 @@ def test_equal_programs_in_other_places_share_an_object_and_not_the_place() -> N
     ],
 )  # fmt: skip
 def test_images_smaller_than_a_window(function: Callable[..., Any], spec: Any, array: np.ndarray, least: int) -> None:
-    """What types refuse where sizes are known, runs refuse where they are not; the least size is computed."""
+    """Runs refuse unknown sizes that type rules refuse when known; the least size is computed."""
     program = flow.compile(function, specs=[spec])
     text = rf"of the image, which is smaller than a window \({re.escape(__file__)}:\d+:\d+\): expected {least}, got"
     with pytest.raises(SizeError, match=text):
@@ -88,7 +88,7 @@ def test_images_smaller_than_a_window(function: Callable[..., Any], spec: Any, a
 
 
 def test_a_dynamic_dimension_is_not_broadcast() -> None:
-    """The message says so and what to write; with the static size 1 it is."""
+    """The message states the missing broadcast and the fix; with the static size 1 the operand broadcasts."""
 
     def add(x: Any, y: Any) -> Any:
         return x + y
@@ -104,7 +104,7 @@ def test_a_dynamic_dimension_is_not_broadcast() -> None:
 
 
 def test_eager_mode_has_no_place() -> None:
-    """The traceback has it."""
+    """The traceback contains the line of the call."""
     with pytest.raises(PositionError, match=r"^oneflow.dim_gather: index: expected"):
         flow.gather(flow.tensor(ones(3)), 0, flow.tensor(np.array([5]))).numpy()
 
@@ -125,7 +125,7 @@ func.func @main(%x: tensor<?x3xf32> {oneflow.name = "x"}) -> tensor<4x3xf32> {
 
 
 def test_what_types_equate_is_checked() -> None:
-    """Where no loop takes it for granted, too: a target for each row."""
+    """The check holds without a loop that assumes the size: a target for each row."""
 
     def loss(x: Any, target: Any) -> Any:
         return F.nll_loss(x, target)

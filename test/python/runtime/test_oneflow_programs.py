@@ -1,4 +1,4 @@
-"""Programs as OneFlow writes them, and the values that its kernels give: defaults, and the meaning of operands."""
+"""Programs in OneFlow's form, and the values of OneFlow's kernels: defaults, and the meaning of operands."""
 
 import re
 
@@ -57,7 +57,7 @@ VALUES = [
 
 
 X, CHANNEL = a([1, 2], [3, 4]), a(1, 2)
-#: Programs of OneFlow that would lose something here, and what is said of them.
+#: Programs of OneFlow that would lose information here, and the messages.
 REFUSED = [
     (
         "sgd_update", "operand_segment_sizes = array<i32: 1, 1, 0, 0, 0, 0>", [CHANNEL, CHANNEL], [],

@@ -50,7 +50,7 @@ def threads(request):
 
 
 def names(code: bytes) -> tuple[set[str], set[str]]:
-    """The functions that a part defines, and those it declares."""
+    """The functions that a part defines, and the functions that a part declares."""
     with ir.Context() as context:
         context.allow_unregistered_dialects = True
         module = ir.Module.parse(code)

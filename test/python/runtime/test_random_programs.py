@@ -23,7 +23,7 @@ REDUCE = ("reduce_sum", "reduce_max", "reduce_min")
 
 @dataclass(frozen=True)
 class Step:
-    """One operation: on which earlier values (counted from the end), along which axis."""
+    """One operation: the earlier operand values (counted from the end) and the axis."""
 
     name: str
     first: int
@@ -107,13 +107,13 @@ def test_program(program, shape, kept):
 @settings(max_examples=25, deadline=None)
 @given_programs
 def test_program_on_a_device(program, shape, kept):
-    """Its kernels run by Triton's interpreter: one by one, then as a graph."""
+    """Triton's interpreter runs the kernels of the program: one by one, then as a graph."""
     with host_cuda():
         check(program, shape, kept, compile_cuda)
 
 
 def check(program, shape, kept, compile_it):
-    """Two runs of a program give what NumPy does."""
+    """Two runs of a program give NumPy's values."""
     shapes = [shape, (shape[0], 1) if len(program) % 2 else shape]
     total = len(shapes) + len(program)
     kept = sorted({k for k in kept if k < total} | {total - 1})

@@ -1,6 +1,6 @@
-"""Every sample through the whole pipeline, an operator's in one program, compared with the reference.
+"""Every sample through the whole pipeline, one program for each operator, compared with the reference.
 
-An operator's first sample runs with all its element types, the others with one; $ONEFLOW_TEST_ALL runs all with all.
+The first sample of an operator runs with all element types, others with one; $ONEFLOW_TEST_ALL runs all with all.
 """
 
 import pytest
@@ -13,7 +13,7 @@ FIRST = {s.op: s for s in reversed(SAMPLES)}
 
 
 def cases_of(name):
-    """The samples of an operator with the types that they run with."""
+    """The samples of an operator, with the element types of the test."""
     return [
         (s, d) for s in SAMPLES if s.op == name for d in (s.dtypes if FIRST[name] is s or EVERY else s.dtypes[:1])
     ]

@@ -24,9 +24,9 @@ from oneflow.testing.backend import call_module, check_backend
 from oneflow.testing.checks import make_call
 
 LEVELS = ("x86-64-v2", "x86-64-v3", "x86-64-v4")
-#: What programs may call besides the native library: the C library, and of libm what has no polynomial.
+#: Functions that programs may call: the C library, and functions of libm without a polynomial here.
 ALLOWED = re.compile(r"oneflow_rt_\w+|mem(cpy|move|set)|(sin|cos|tan|erfc?|fmod|lgamma|tgamma|cbrt)f?")
-#: Conversions, products, reductions, element-wise and moving operators, those that call libm, and compositions.
+#: Conversions, products, reductions, element-wise and moving operators, operators that call libm, and compositions.
 OPERATORS = """matmul reduce_sum reduce_prod argmax broadcast_add pow tan_grad erfc cat where max_pool_2d softmax
 eye scalar_fmod""".split()
 FIRST = {s.op: s for s in reversed(SAMPLES) if s.op in OPERATORS}
@@ -69,7 +69,7 @@ def compile_only(sample, dtype, path):
 
 
 def compute(text, level, *arrays):
-    """The result of a program of one function on vectors, compiled for a level."""
+    """The result of a program with one vector function, compiled for a level."""
     with create_context(REGISTRY), using_cpu(CPU_TARGETS[level]):
         return compile_module(ir.Module.parse(text), options=Options(cached=False))(*arrays)[0]
 

@@ -10,7 +10,7 @@ from oneflow.testing.sample import Bad, Sample
 _modules = [importlib.import_module(f"{__name__}.{m.name}") for m in pkgutil.iter_modules(__path__)]
 
 SAMPLES: list[Sample] = [s for m in _modules for s in m.SAMPLES]
-#: Whether every check runs with all samples, in place of those that its module names.
+#: Whether every check runs with all samples, in place of the samples that the check's module names.
 EVERY = "ONEFLOW_TEST_ALL" in os.environ
 #: The largest number of an operator's samples in `SPREAD`.
 MOST = 8
@@ -22,7 +22,7 @@ def _spread(samples: list[Sample]) -> list[Sample]:
     return samples if EVERY else samples[::step]
 
 
-#: Some samples of each operator, for checks of what depends on ranks and forms rather than on numbers.
+#: Some samples of each operator, for checks that depend on ranks and forms rather than on values.
 SPREAD: list[Sample] = [
     s for _, group in groupby(sorted(SAMPLES, key=lambda s: s.op), key=lambda s: s.op) for s in _spread(list(group))
 ]

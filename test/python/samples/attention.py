@@ -21,19 +21,19 @@ def row(*shape):
 HEADS = "expected static numbers of heads, those of key dividing query's, got 2 and 3"
 PLAIN = [t(1, 2, 3, 4), t(1, 2, 5, 4), t(1, 2, 5, 4)]
 SHARED = [t(2, 4, 3, 2), t(2, 2, 3, 2), t(2, 2, 3, 3)]
-#: Heads of which pairs share a group, and all one.
+#: Heads in groups of two, and all heads in one group.
 SPLIT = {"gradient": False, "why": "for signatures; gradients are as those of fewer heads"}
 TWELVE = [t(1, 12, 2, 2), t(1, 6, 3, 2), t(1, 6, 3, 2)]
 ONE = [t(1, 3, 3, 2), t(1, 1, 3, 2), t(1, 1, 3, 2)]
 
 INF = float("inf")
-#: Masks that hide all keys of a row: of one, of every row of a batch.
+#: Masks that hide all keys of one row, and of every row of a batch.
 UNSEEN = v([[0, -INF, 0, 0, -1], [-INF] * 5, [0, 0, 0, -INF, 0]])
 UNSEEN_KEYS = v([[[[0, 0, -INF]]], [[[-INF] * 3]]])
 FLAT = "infinite masks and sums of exponentials have no differences"
 #: A mask in f32, whatever the type of the query.
 WIDE = Wide((1, 1, 70, 70))
-#: Calls of several blocks: groups of keys, their number, a mask, whether positions see what is after them.
+#: Calls of several blocks: key groups, the number of keys, a mask, whether attention is causal.
 BLOCKS = [(4, 70, [], True), (2, 100, [], False), (2, 70, [t(70, 70)], True), (1, 130, [t(1, 4, 1, 130)], False),
           (4, 70, [WIDE], False)]  # fmt: skip
 HALVES = (float16, bfloat16)
@@ -41,14 +41,14 @@ WHOLE = {"gradient": False, "why": "only for devices that have kernels for 16-bi
 #: Logarithms of sums of about a hundred weights.
 WEIGHED = Wide((1, 4, 70), 7.0, 8.0)
 
-#: Weights that are dropped: by the seed, by what is added to it, and a part of what several devices have.
+#: Dropped weights: by the seed, by the offset of the seed, and by the position of a device's part.
 DROPPED = {"rate": 0.3, "seed": 11}
 PART = {**DROPPED, "logical_shape": [2, 6, 5, 7], "logical_begin": [1, 2, 0, 1]}
 OFFSET = t(1, dtype=int64)
 
 
 def _blocks(heads, size, mask, causal, **more):
-    """A call of several blocks, and that of its gradients."""
+    """A call of several blocks, and the call of the gradients."""
     given = [t(1, 4, 70, 16), t(1, heads, size, 16), t(1, heads, size, 8)]
     attributes = {"scale": 0.25, "causal": causal, **more}
     rest = [*(mask or [None]), None, WEIGHED, Wide((1, 4, 70))]

@@ -12,7 +12,7 @@ BACKWARD = {"norm_mode": 0, "norm_fct": 1.0}
 ORTHO = {"norm_mode": 1, "norm_fct": 0.5}
 #: Numbers with parts that are infinite or NaN.
 EDGES = v([1 + 1j, complex(2, math.inf), complex(math.nan, 0), complex(-math.inf, math.nan)])
-#: Numbers away from 0, where functions have poles, and from the negative real axis, where they have cuts.
+#: Numbers away from 0, where functions have poles, and from the negative real axis, where functions have cuts.
 RIGHT = t(3, low=0.5, high=1.5)
 
 SAMPLES = [

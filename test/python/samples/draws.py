@@ -1,4 +1,4 @@
-"""Samples of further random draws, and of what is drawn for losses of many classes."""
+"""Samples of further random draws, and of draws for losses of many classes."""
 
 from oneflow.dialect.dtypes import FLOATS, bool_, float32, float64, int32, int64
 from oneflow.testing.sample import Bad, Sample, t, v

@@ -4,7 +4,7 @@ from oneflow.dialect.dtypes import FLOATS, int32
 from oneflow.testing.sample import Bad, Sample, t, v
 from samples.unary import CURVES, DOMAINS, SHAPED
 
-#: Attributes of the forward operators that have some, as their samples have them.
+#: Attributes of forward operators, as in the samples of the forward operators.
 ATTRS = dict(SHAPED)
 ATTRS["threshold"] = {"threshold_val": 0.5}
 QUADRUPLE = {"has_float_operand": True, "float_operand": 1.7}

@@ -1,4 +1,4 @@
-"""Samples of `dialect/ops/embedding_tables.py`. No sample writes what another reads: tables outlive a run."""
+"""Samples of `dialect/ops/embedding_tables.py`. Samples share no table, since tables outlive a run."""
 
 import json
 

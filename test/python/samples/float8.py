@@ -18,7 +18,7 @@ from oneflow.dialect.dtypes import (
 from oneflow.testing.sample import Bad, Sample, t, v
 
 WHY = "the gradient of floats of 8 bits is rounded to 8 bits"
-#: Numbers around the largest ones, the smallest ones, and ties.
+#: Numbers around the largest and the smallest numbers, and ties.
 ENDS = [448, 464, 464.1, -480, np.inf, -np.inf, np.nan, 57344, 61439, -61440, 2**-9, 2**-10, 2**-17, -(2**-18),
         1.0625, 1.1875, -0.0]  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Samples of attention in OneFlow's layouts, and of what comes before it."""
+"""Samples of attention in OneFlow's layouts, and of the operators before attention."""
 
 from oneflow.dialect.dtypes import float16, float32, int32, uint64
 from oneflow.testing.sample import Bad, Sample, t, v

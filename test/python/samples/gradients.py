@@ -1,4 +1,4 @@
-"""Samples of what a step of training asks of gradients before the update."""
+"""Samples of the checks and scalings of gradients before the update in a training step."""
 
 from oneflow.dialect.dtypes import FLOATS, float32, float64, int32, int64
 from oneflow.testing.sample import Bad, Sample, t, v
@@ -11,7 +11,7 @@ PERIOD = {"increment_period": 5, "multiplier": 4.0}
 
 
 def schedule(count, scale, steps):
-    """A call with these numbers; `steps` good ones came before."""
+    """A call with `count` and `scale`, after `steps` good steps."""
     return Sample("dynamic_loss_scale_schedule", [count, v([scale], float32), v([steps], int64)], PERIOD)
 
 

@@ -3,7 +3,7 @@
 from oneflow.dialect.dtypes import float16, float32, int32, int64
 from oneflow.testing.sample import Bad, Sample, t, v
 
-#: Rows of a table of 5, one of them twice.
+#: Rows of a table of 5, with a repeated row.
 AT = v([3, 0, 3, 1], int32)
 SQUARE = v([[3, 0], [3, 1]], int64)
 RATE = v([0.1], float32)

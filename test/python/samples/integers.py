@@ -1,4 +1,4 @@
-"""Samples of integers that other samples leave out: 16 bits, and unsigned ones of 32 and 64 bits, at their ends."""
+"""Samples of the integer types that other samples leave out, at the limits: 16 bits, and unsigned 32 and 64 bits."""
 
 import numpy as np
 
@@ -17,7 +17,7 @@ def _ends(dtype):
 
 
 def _of_ends(op, attrs=None, operands=1, kinds=TYPES):
-    """A call for each type on its ends; a second operand has them in another order."""
+    """A call for each type at the limits of the type; a second operand has the limits in another order."""
     rows = [(d, _ends(d)) for d in kinds]
     return [Sample(op, [v(x, d), v(np.roll(x, 3), d)][:operands], attrs or {}, dtypes=(d,)) for d, x in rows]
 

@@ -8,10 +8,10 @@ IDS = v([[7, 2], [7, 9], [3, 2]], int64)
 TABLES = v([[1, 0], [1, 2], [3, 0]], uint8)
 PADDED = {**NAME, "has_padding_idx": True, "padding_idx": 7}
 ABSENT = {**NAME, "has_padding_idx": True, "padding_idx": 4}
-#: What `id_shuffle` gives for `IDS` with padding: 2, 3 and 9 are distinct.
+#: Results of `id_shuffle` for `IDS` with padding: 2, 3 and 9 are distinct.
 COUNT, AT, OWN = v([3], uint32), v([[-1, 0], [-1, 2], [1, 0]], uint32), v([0, 1, 2, 0, 0, 0], uint32)
 ROW = {"line_size": 2, "embedding_size": 2, **NAME, "learning_rate_val": 0.5}
-#: Gradients of two ids, equal ones, and of what `id_shuffle` gives for them.
+#: Gradients of two equal ids, and the results of `id_shuffle` for the ids.
 PAIRS = [t(2, 2), v([1], uint32), v([0, 0], uint32), v([0, 0], uint32)]
 TWO, THREE = {**ROW, "line_size": 4}, {**ROW, "line_size": 6}
 USED = v([2], uint32)

@@ -26,7 +26,7 @@ def positive(*shape):
 
 
 P = [t(3, 4), t(3, 4)]
-#: Two parameters, of one shape and of two.
+#: Two parameters, of equal shapes and of different shapes.
 PAIR, UNLIKE = [t(3, 4), t(3, 4)], [t(3, 4), t(2)]
 SQUARES, COPIES = [positive(3, 4), positive(2)], [t(3, 4, dtype=float16), t(2, dtype=float16)]
 MOMENTUM = {"momentum": 0.9}
@@ -72,7 +72,7 @@ NONE, SMALL = v([0.0] * 4), {**LR, "epsilon": 1e-8}
 def at_the_ends(op, states, attrs):
     """Rows of an update with gradients of the ends of a type.
 
-    `states` are the operands after the gradient; what they are is given as in `Sample`.
+    `states` are the operands after the gradient, in the form of operands of `Sample`.
     """
     return [Sample(op, [v([1.0, -2.0, 3.0, 0.5]), v(ends), *states], attrs, dtypes=(d,)) for d, ends in ENDS.items()]
 

@@ -1,15 +1,15 @@
-"""Samples of borders made of what is inside them."""
+"""Samples of padding with values from inside the tensor."""
 
 from oneflow.dialect.dtypes import FLOATS, bool_, int32
 from oneflow.testing.sample import NUMERIC, Bad, Sample, t
 
-#: Borders of 4 elements: both sides, one, none, as wide as mirrors can be, and sides that cut.
+#: Padding of 4 elements: both sides, one side, no side, the widest reflection, and negative padding.
 WIDTHS = [(1, 2), (3, 3), (0, 2), (3, 0), (0, 0), (-1, 2), (2, -2), (-1, -1)]
 PLANES = [(1, 2, 0, 1), (2, 0, 1, 1), (-1, 1, 2, -1)]
 
 
 def padded(shape, padding):
-    """The shape of images with their border."""
+    """The shape of padded images."""
     pairs = list(zip(padding[::2], padding[1::2], strict=True))[::-1]
     return (*shape[:2], *(n + sum(pair) for n, pair in zip(shape[2:], pairs, strict=True)))
 

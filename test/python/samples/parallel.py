@@ -1,4 +1,4 @@
-"""Samples of `dialect/ops/parallel.py`. Groups of one; larger ones are in the tests of `passes`."""
+"""Samples of `dialect/ops/parallel.py`. Groups have one rank; the tests of `passes` have larger groups."""
 
 from oneflow.dialect.dtypes import FLOATS, bool_, int32
 from oneflow.testing.sample import ALL, INTEGERS, Bad, Sample, t

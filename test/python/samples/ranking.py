@@ -1,4 +1,4 @@
-"""Samples of operators that order elements. Rows of 40 are merged of runs, shorter ones are counted."""
+"""Samples of operators that order elements. Rows of 40 are sorted by merging runs, shorter rows by counting."""
 
 from math import inf, nan
 

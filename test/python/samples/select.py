@@ -1,4 +1,4 @@
-"""Samples of the operators that choose between values or convert them."""
+"""Samples of the operators that choose between values or convert values."""
 
 from math import inf, nan
 

@@ -1,4 +1,4 @@
-"""Samples of softmax and its like."""
+"""Samples of softmax and related operators."""
 
 from oneflow.dialect.dtypes import FLOATS, int32
 from oneflow.testing.sample import Bad, Sample, t, v

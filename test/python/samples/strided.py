@@ -1,4 +1,4 @@
-"""Samples of operators that read elements at computed positions, and of their adjoints."""
+"""Samples of operators that read elements at computed positions, and of the adjoints."""
 
 from oneflow.dialect.dtypes import bool_, float16, float32, int64
 from oneflow.testing.sample import Bad, Sample, t

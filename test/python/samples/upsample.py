@@ -3,11 +3,11 @@
 from oneflow.dialect.dtypes import FLOATS, bool_, int32
 from oneflow.testing.sample import NUMERIC, Bad, Sample, t
 
-#: What says nothing about the size: every call has these attributes.
+#: Attributes of every call, without the size.
 PLAIN = {"output_size": [], "data_format": "channels_first"}
 TWICE = PLAIN | {"scale_factor": 2.0}
 CORNERS = {"align_corners": True}
-#: One dimension: larger and smaller, of one element, fractions, as it was.
+#: One dimension: larger and smaller sizes, one element, fractional factors, the unchanged size.
 SIZES = [{"output_size": [out]} for out in (1, 2, 3, 5, 7)]
 FACTORS = [{"scale_factor": scale} for scale in (1.0, 2.0, 3.0, 0.5, 1.5, 1.3, 1.1, 0.7)]
 LINES = [(3, attrs) for attrs in (*SIZES, *FACTORS)] + [

@@ -43,7 +43,7 @@ def build(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def load(build):
-    """`load(name)` builds a library and gives the registry of all operators with its own among them."""
+    """`load(name)` builds a library and returns a registry of all operators, the library's included."""
 
     def make(name: str, text: str | None = None) -> Registry:
         registry = Registry(dict(REGISTRY.operators))

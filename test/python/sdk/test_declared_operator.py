@@ -28,7 +28,7 @@ def translate(option, file, target, *more):
 
 @pytest.fixture(scope="session")
 def library(tmp_path_factory):
-    """The library, whose generated parts lie where OneFlow's build puts them."""
+    """The library, with generated parts in the folders of OneFlow's build."""
     folder = tmp_path_factory.mktemp("hinge")
     translate("--gen-op-schema", "hinge.td", folder / "oneflow/core/framework/op_generated.h")
     translate("--gen-functional-api", "hinge.yaml", folder / "oneflow/core/functional/functional_api.yaml.h")

@@ -99,7 +99,7 @@ def capped(x, *, limit):
 
 @pytest.fixture
 def cap():
-    """An operator that is a Triton kernel, and one that has another kernel for the host."""
+    """An operator that is a Triton kernel, and an operator with another kernel for the host."""
 
     @flow.operator("t_cap(x, limit: float = 1.0) -> y")
     class Cap:

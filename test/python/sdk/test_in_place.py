@@ -28,7 +28,7 @@ def program(registry, *lines, donated=""):
 
 
 RELU_X, BUMP, RELU = 'relu"(%x)', 't_bump"(%0, %y)', 'relu"(%1)'
-#: Programs, what they compute, and how many buffers of the workspace they need.
+#: Programs, the computed values, and the number of buffers in the workspace.
 PROGRAMS = {
     "between kernels": ([RELU_X, BUMP, RELU], X + Y, 1),
     "read again": ([RELU_X, BUMP, 'broadcast_add"(%0, %1)'], 2 * X + Y, 2),

@@ -1,4 +1,4 @@
-"""How operators of a C++ library lie on meshes of devices, and what they cost there."""
+"""The layouts and the costs of operators of a C++ library on meshes of devices."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Operators declared in ODS: C++ classes and registrations of them, built into a library, and what is refused."""
+"""Operators declared in ODS: C++ classes and registrations, built into a library, and refused text."""
 
 import numpy as np
 import pytest
@@ -94,7 +94,7 @@ REGISTER(double)
 
 
 def translate(tmp_path, text, *options):
-    """Runs oneflow-translate on a file with `text`; the status and what it wrote."""
+    """Runs oneflow-translate on a file with `text`; returns the status and the output."""
     source, target = tmp_path / "ops.td", tmp_path / "out.txt"
     source.write_text(text)
     target.write_text("")

@@ -1,4 +1,4 @@
-"""Declarations that share classes, as OneFlow's own files do: what operators inherit, and how files are found."""
+"""Declarations that share classes, as OneFlow's own files do: inheritance of operators, and the search for files."""
 
 import os
 import re

@@ -19,7 +19,7 @@ def registry(load):
 
 
 def test_every_method_is_called(registry):
-    """The library's own checks compare what the methods give."""
+    """The checks in the library compare the results of the methods."""
     x = np.arange(6, dtype=np.float32).reshape(2, 3)
     np.testing.assert_array_equal(NumpyBuilder(registry).t_surface(x).handle, x)
 

@@ -1,4 +1,4 @@
-"""What docs/user-operators.md says of itself: how long its full operator is, and which test uses each call."""
+"""The statements of docs/user-operators.md: the length of the full operator, and the test that uses each call."""
 
 import re
 from pathlib import Path

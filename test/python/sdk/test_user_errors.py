@@ -1,4 +1,4 @@
-"""What goes wrong in libraries of operators is an error of the operator with a message, never a crash."""
+"""A failure in a library of operators is an error of the operator with a message, never a crash."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -230,7 +230,7 @@ def test_what_the_sbp_function_throws(throwing):
 
 
 def test_threads(throwing, naughty):
-    """Calls, failures and their texts belong to their threads."""
+    """Calls, failures and messages belong to one thread."""
 
     def work(number):
         registry, name = (throwing, "t_throwing") if number % 2 else (naughty, "t_naughty")

@@ -1,4 +1,4 @@
-"""Libraries that cannot be loaded, or are not what they should be: errors that say why, and nothing of them stays."""
+"""Libraries that cannot be loaded or are invalid: errors state the reason, and no registration remains."""
 
 import hashlib
 import subprocess
@@ -149,7 +149,7 @@ def test_bad_libraries(build, name):
 
 
 def test_names_with_capitals(load, monkeypatch, capsys):
-    """MLIR has no operations with capitals: the operator is found by its name, its operation is another's."""
+    """MLIR has no names with capitals: the operator is found by name, the operation has another name."""
     text = f'REGISTER_USER_OP("MyTOp").Input("self").Output("loc").Attr<int32_t>("In", 3){SAME};\n'
     text += """struct Copy final : user_op::OpKernel {
       void Compute(user_op::KernelComputeContext* ctx) const override {
@@ -226,12 +226,12 @@ def test_a_kernel_may_be_in_another_library(load, build):
 
 
 MARK = f"oneflow-sdk-version={framework.version()};".encode()
-#: What the headers of that version are.
+#: The hash of the headers of the version.
 HEADERS = "883830f5fa501b57"
 
 
 def test_changed_headers_are_another_version():
-    """Libraries share layouts of classes with the framework: one built with other headers must be refused."""
+    """A library shares class layouts with the framework: a library of other headers must be refused."""
     root = Path(flow.sysconfig.get_include()).resolve()
     text = "".join(path.read_text() for path in sorted(root.rglob("*.h")) if path.name != PLACE.name)
     found = hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""Every option of every command with values that it does not take: one line that says so, status 1, no traceback."""
+"""Every option of every command with invalid values: one line with the error, status 1, no traceback."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ TRANSLATE = """
 
 @pytest.fixture
 def failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Failed:
-    """Runs a command that has to fail in a folder of good and bad files; what it says first."""
+    """Runs a command that has to fail in a folder of good and bad files; returns the first line of the message."""
     monkeypatch.chdir(tmp_path)
     Path("p.mlir").write_text(PROGRAM)
     for folder in ("dir", "dir.npy"):
@@ -140,7 +140,7 @@ def test_option_of_run_given_twice(name: str, failed: Failed) -> None:
 def test_options_of_passes(
     name: str, option: str, value: str, failed: Failed, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Whatever an option of a pass is, the pass takes it or says why not."""
+    """A pass accepts any value of an option or states the reason for the refusal."""
     status = oneflow_opt.main(["p.mlir", f"--{name}={option}={value}", "--reproducer-dir=dir"])
     err = capsys.readouterr().err
     assert status == (1 if err else 0)

@@ -47,7 +47,7 @@ def test_user_folder(tmp_path: Path) -> None:
 
 
 def test_the_example_is_a_suite_outside_of_the_repository(tmp_path: Path) -> None:
-    """As README.md shows it: two lines of configuration, and a program with its checks."""
+    """The suite of README.md: two lines of configuration, and a program with checks."""
     root = Path(__file__).parents[3]
     for file in (root / "examples/lit").iterdir():
         (tmp_path / file.name).write_text(file.read_text())
@@ -63,7 +63,7 @@ def test_the_example_is_a_suite_outside_of_the_repository(tmp_path: Path) -> Non
 
 
 def test_the_suite_of_a_checkout_tests_that_checkout(tmp_path: Path) -> None:
-    """Not what is installed, or comes first on the path."""
+    """Neither an installed version nor an earlier entry of the path is used."""
     root = Path(__file__).parents[3]
     other = tmp_path / "installed" / "oneflow"
     other.mkdir(parents=True)
@@ -93,5 +93,5 @@ def test_the_suite_of_a_checkout_tests_that_checkout(tmp_path: Path) -> None:
     ],
 )
 def test_has_check(text: str, checked: bool) -> None:
-    """What counts as a check."""
+    """Lines that count as checks."""
     assert has_check(text) is checked

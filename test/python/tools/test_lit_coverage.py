@@ -1,7 +1,7 @@
 """The lit suite leaves no operator, pass, option of a pass or flag of a command out.
 
-A pass counts where a RUN line names it, as a flag or in a pipeline; an option where it stands in the value of a flag
-of its pass, or in the pass's braces in a pipeline; a flag where a RUN line of its command has it.
+A pass counts if a RUN line names the pass, as a flag or in a pipeline; an option if the value of the pass's flag has
+the option, or the pass's braces in a pipeline; a flag if a RUN line of the command has the flag.
 """
 
 import re
@@ -34,7 +34,7 @@ FLAGS_OF = {
 
 
 def commands(name):
-    """The commands of RUN lines that call `name`, without what they are piped to."""
+    """The commands of RUN lines that call `name`, without the commands behind a pipe."""
     return [c for line in RUNS for c in re.split(r"[|&;]", line) if re.search(rf"(^|\s){name}(\s|$)", c)]
 
 
@@ -52,7 +52,7 @@ def test_option_is_given(name, option):
 
 
 def values_of(name, command):
-    """What a command gives a pass: `value` of --name="value", --name=value and name{value}."""
+    """The options of a pass in a command: `value` of --name="value", --name=value and name{value}."""
     found = re.findall(rf"-{re.escape(name)}=(?:\"([^\"]*)\"|(\S+))|[(,]{re.escape(name)}\{{([^}}]*)\}}", command)
     return ["".join(groups) for groups in found]
 

@@ -1,4 +1,4 @@
-"""oneflow-opt: flags, files, diagnostics, what it lists."""
+"""oneflow-opt: flags, files, diagnostics, lists."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Runner = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Runner:
-    """Runs the command in a folder with programs: its status, standard output and standard error."""
+    """Runs the command in a folder with programs; returns the status, standard output and standard error."""
     monkeypatch.chdir(tmp_path)
     Path("p.mlir").write_text(PROGRAM)
     Path("bad.mlir").write_text(BAD)
@@ -50,7 +50,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     "flag", ["--oneflow-infer-types", "-oneflow-infer-types", "--oneflow-infer-types=keep-public=1"]
 )
 def test_passes_by_flag(flag: str, run: Runner) -> None:
-    """One or two dashes."""
+    """Flags of passes have one or two dashes."""
     status, out, err = run("p.mlir", flag)
     assert (status, err) == (0, "")
     assert "-> tensor<2x3xf32>" in out
@@ -98,7 +98,7 @@ def test_errors_are_located(run: Runner) -> None:
     ],
 )
 def test_bad_programs(content: bytes, message: str, run: Runner) -> None:
-    """Whatever a file holds, the command says what is wrong."""
+    """For every malformed file the command states the error and prints no traceback."""
     status, _, err = run(stdin=content)
     assert status == 1
     assert message in err
@@ -134,7 +134,7 @@ def test_bad_programs(content: bytes, message: str, run: Runner) -> None:
     ],
 )
 def test_usage_errors(arguments: list[str], message: str, run: Runner) -> None:
-    """Each says what was expected; nothing is printed on standard output."""
+    """Each message states the expected usage; standard output is empty."""
     Path("broken.py").write_text("\nunknown\n")
     Path("syntax.py").write_text("def\n")
     status, out, err = run(*arguments)
@@ -160,7 +160,7 @@ def test_load_ops(run: Runner) -> None:
 
 
 def test_split_and_printing_forms(run: Runner) -> None:
-    """Parts are processed one by one; line numbers stay those of the file."""
+    """Parts are processed one by one; line numbers refer to the whole file."""
     Path("s.mlir").write_text(f"{PROGRAM}// -----\n{BAD}// -----\n{PROGRAM}")
     status, out, err = run("s.mlir", "--split-input-file", "--mlir-print-op-generic", "--mlir-print-debuginfo")
     assert status == 1
@@ -170,7 +170,7 @@ def test_split_and_printing_forms(run: Runner) -> None:
 
 
 def test_print_ir_and_timing(run: Runner) -> None:
-    """They go to standard error."""
+    """The IR and the timing are printed on standard error."""
     _, out, err = run("p.mlir", "--oneflow-infer-types", "--cse", "--mlir-print-ir-after-all", "--mlir-timing")
     assert "IR Dump" not in out
     assert re.findall(r"IR Dump (\w+) (\S+)", err) == [("After", "oneflow-infer-types"), ("After", "cse")]
@@ -181,7 +181,7 @@ def test_print_ir_and_timing(run: Runner) -> None:
 
 
 def test_unregistered_dialects(run: Runner) -> None:
-    """They need the flag; an unknown operator of ours stays an error."""
+    """Operations of unknown dialects need the flag; an unknown operator of this dialect is an error in any case."""
     program = b'"other.op"() : () -> ()'
     assert run("-", stdin=program)[0] == 1
     assert run("-", "--allow-unregistered-dialect", stdin=program)[0] == 0
@@ -233,7 +233,7 @@ class Twice:
 
 
 def test_a_failing_pass_of_an_operator_that_was_loaded(run: Runner) -> None:
-    """The command loads it, though another name of its file has to be quoted."""
+    """The reproducing command loads the operator, from a file whose name needs quotes."""
     Path("my ops.py").write_text(DEFINED)
     kind = "tensor<2xf32>"
     Path("p.mlir").write_text(
@@ -251,7 +251,7 @@ def test_a_failing_pass_of_an_operator_that_was_loaded(run: Runner) -> None:
 
 
 def test_a_script_is_run_up_to_the_operators(run: Runner) -> None:
-    """What a script does after the definitions does not happen when it is loaded for an operator."""
+    """Loading a script for an operator does not run the statements after the definitions."""
     header = "from __future__ import annotations\nimport oneflow as flow\n"
     Path("train.py").write_text(
         header + DEFINED.partition("import oneflow as flow\n")[2] + "\nraise SystemExit('trained')\n"
@@ -304,7 +304,7 @@ def test_verify_diagnostics(run: Runner) -> None:
     ],
 )
 def test_verify_diagnostics_fails(old: str, new: str, message: str, run: Runner) -> None:
-    """What is missing or unexpected is an error at its place."""
+    """A missing or unexpected diagnostic is an error at the line of the diagnostic."""
     status, _, err = run("-", "--verify-diagnostics", stdin=DIAGNOSED.replace(old, new).encode())
     assert status == 1
     assert message in err
@@ -325,7 +325,7 @@ def test_lists(run: Runner) -> None:
 
 @pytest.mark.parametrize("record", list(REGISTRY), ids=lambda r: r.name)
 def test_show_op(record: object, run: Runner) -> None:
-    """Every operator can be shown, with the place of each slot or the reason why it is empty."""
+    """Every operator can be shown, with the location of each slot or the reason for an empty slot."""
     status, out, err = run(f"--show-op=oneflow.{record.name}")  # type: ignore[attr-defined]
     assert (status, err) == (0, "")
     for slot in ("types", "sbp", "grad", "reference"):
@@ -333,7 +333,7 @@ def test_show_op(record: object, run: Runner) -> None:
 
 
 def test_stage(run: Runner) -> None:
-    """A stage runs the passes up to it."""
+    """`--stage` runs the passes up to the stage."""
     status, out, _ = run("p.mlir", "--stage=linalg")
     assert status == 0
     assert "linalg.generic" in out and "oneflow.relu" not in out

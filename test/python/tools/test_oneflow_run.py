@@ -32,7 +32,7 @@ Runner = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with the program and arrays, which is the current one."""
+    """The current folder, with the program and arrays."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "p.mlir").write_text(PROGRAM)
     np.save("x.npy", X)
@@ -44,7 +44,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def run(folder: Path, capsys: pytest.CaptureFixture[str]) -> Runner:
-    """Runs the command: its status, standard output and standard error."""
+    """Runs the command; returns the status, standard output and standard error."""
 
     def call(*arguments: str) -> tuple[int, str, str]:
         status = oneflow_run.main(list(arguments))
@@ -64,7 +64,7 @@ def run(folder: Path, capsys: pytest.CaptureFixture[str]) -> Runner:
     ],
 )
 def test_inputs(inputs: list[str], run: Runner) -> None:
-    """Arrays come from every kind of file; an archive gives all its names."""
+    """Every kind of file supplies arrays; an archive supplies all arrays of the archive by name."""
     status, _, err = run("p.mlir", *(f"--input={i}" for i in inputs), "--output", "out.npz")
     assert status == 0, err
     with np.load("out.npz") as out:
@@ -95,7 +95,7 @@ def test_bfloat16_and_dynamic_sizes(run: Runner, folder: Path) -> None:
 
 @pytest.mark.parametrize("name", ["float8_e4m3fn", "float8_e5m2"])
 def test_floats_of_8_bits(name: str, run: Runner, folder: Path) -> None:
-    """They go through .npy as raw bytes, through .safetensors with their names."""
+    """Arrays of these types are raw bytes in .npy, and keep the type in .safetensors."""
     dtype = np.dtype(getattr(ml_dtypes, name))
     kind = f"tensor<2x{'f8E4M3FN' if 'e4' in name else 'f8E5M2'}>"
     body = f'%0 = "oneflow.flip"(%x) {{dims = [0 : si32]}} : ({kind}) -> {kind} return %0 : {kind}'
@@ -171,7 +171,7 @@ def test_time_and_ir(run: Runner) -> None:
     ],
 )
 def test_errors(arguments: list[str], message: str, run: Runner, folder: Path) -> None:
-    """Each says what was expected and what came; the status is 1."""
+    """Each message states the expected and the given value; the status is 1."""
     np.save("i.npy", np.ones((2, 3), np.int64))
     for suffix in ("npy", "npz", "safetensors"):
         (folder / f"broken.{suffix}").write_bytes(b"not an array")
@@ -207,7 +207,7 @@ def test_entry_point_is_needed_where_it_is_ambiguous(run: Runner, folder: Path) 
 
 
 def test_program_errors_are_located(run: Runner, folder: Path) -> None:
-    """As oneflow-opt prints them."""
+    """Errors have the form of oneflow-opt's errors."""
     (folder / "p.mlir").write_text('func.func @f() {\n  "oneflow.rel"() : () -> ()\n  return\n}\n')
     status, _, err = run("p.mlir")
     assert status == 1
@@ -227,7 +227,7 @@ NAMED = """func.func @main(%left: tensor<2x3xf32>, %1: tensor<2x3xf32>,
 
 @pytest.mark.parametrize("names", [("left", "arg1", "a.b", "own"), ("arg0", "arg1", "arg2", "arg3")])
 def test_arguments_have_the_names_of_the_program(names: tuple[str, ...], run: Runner, folder: Path) -> None:
-    """What an attribute says, else the text; `arg<n>` is the n-th in any case."""
+    """Names are those of the attribute, else those of the text; `arg<n>` is the n-th argument in any case."""
     (folder / "p.mlir").write_text(NAMED)
     assert run("p.mlir", *(f"--input={n}=x.npy" for n in names), "--output=out.npy") == (0, "", "")
     np.testing.assert_array_equal(np.load("out.npy"), 4 * X)

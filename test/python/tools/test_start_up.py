@@ -1,4 +1,4 @@
-"""What a process imports: a command loads what its program needs of operators, passes and backends, and no more."""
+"""Imports of a process: a command loads only the operators, passes and backends that the program needs."""
 
 import os
 import subprocess
@@ -22,7 +22,7 @@ print(*(m for m in sys.modules if m.startswith(("oneflow.", "torch_mlir.dialects
 OPT = "from oneflow.tools.oneflow_opt import main\nmain(['model.mlir', *ARGUMENTS])"
 RUN = "from oneflow.tools.oneflow_run import main\nmain(['model.mlir', '--input', 'x=x.npy', '--input', 'w=w.npy'])"
 EAGER = "import numpy as np, oneflow as flow\nx = flow.tensor(np.ones((2, 2), np.float32))\n(x + x).numpy()"
-#: What writes and runs kernels for GPUs.
+#: Modules that generate and run kernels for GPUs.
 GPU = {
     "triton",
     "oneflow.lowering.triton.codegen",
@@ -31,7 +31,7 @@ GPU = {
     "oneflow.lowering.triton.templates",
     "oneflow.runtime.cuda.executable",
 }
-#: What compiles programs for the CPU.
+#: Modules that compile programs for the CPU.
 COMPILER = {
     "oneflow.lowering.llvm.emit_kernels",
     "oneflow.lowering.linalg.convert_oneflow_to_linalg",
@@ -82,7 +82,7 @@ def test_a_run_on_the_cpu(imports, code: str) -> None:
 
 
 def test_the_index_of_operators(imports) -> None:
-    """Each family defines the operators that the index says it has; otherwise a look-up would load all families."""
+    """Each family defines the operators of the index; otherwise a look-up would load all families."""
     imports("""
 import importlib
 from oneflow.dialect.operator_index import OPERATORS

@@ -1,7 +1,7 @@
 // RUN: oneflow-opt %s --oneflow-infer-types | FileCheck %s
 // RUN: oneflow-opt %s --oneflow-infer-types --oneflow-canonicalize | FileCheck %s --check-prefix=LAW
 
-// Operands broadcast at their last dimensions; a known size decides an unknown one.
+// Operands broadcast from the last dimension on; a known size determines an unknown size.
 
 // CHECK-LABEL: func.func @broadcasting
 func.func @broadcasting(%a: tensor<2x1x3xf32>, %b: tensor<4x1xf32>, %c: tensor<?x3xf32>, %d: tensor<f32>)

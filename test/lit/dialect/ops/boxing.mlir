@@ -2,7 +2,7 @@
 // RUN: oneflow-opt %s --split-input-file --oneflow-infer-types --oneflow-infer-sbp --oneflow-insert-boxing \
 // RUN:   | FileCheck %s --check-prefix=BOXED
 
-// Collectives along one mesh axis; each is the casts between the layouts that it states.
+// Collectives along one mesh axis; each collective equals the casts between the stated layouts.
 // CHECK-LABEL: func.func @logical(
 // CHECK-SAME: -> tensor<8x4xf32>
 // BOXED-LABEL: func.func @logical(
@@ -72,7 +72,7 @@ module attributes {oneflow.mesh = array<i64: 2, 2>} {
 
 // -----
 
-// What OneFlow's eager mode runs.
+// Collectives of OneFlow's eager mode.
 // CHECK-LABEL: func.func @eager(
 // CHECK-SAME: -> tensor<8x4xf32>
 // BOXED-LABEL: func.func @eager(

@@ -57,7 +57,7 @@ func.func @chosen(%p: tensor<i1>, %x: tensor<2xf32>) -> tensor<*xf32> {
   return %0 : tensor<*xf32>
 }
 
-// The arguments of a body are refined to what all operators pass, and the results of the operators to its results.
+// The arguments of a body are refined to the types that all operators pass; results of operators to the body's.
 func.func private @grown(%h: tensor<?xf32>, %x: tensor<?xf32>) -> (tensor<?xf32>, tensor<?xf32>) {
   %0 = "oneflow.broadcast_add"(%h, %x) : (tensor<?xf32>, tensor<?xf32>) -> tensor<?xf32>
   return %0, %0 : tensor<?xf32>, tensor<?xf32>

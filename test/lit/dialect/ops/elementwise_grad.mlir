@@ -18,7 +18,7 @@ func.func @at_operand(%x: tensor<2x3xf32>, %h: tensor<?x3xf16>, %d: tensor<4xf64
 
 // -----
 
-// What either operand knows of the shape, the result has.
+// The result has the sizes that are known from either operand.
 // CHECK-LABEL: func.func @at_result(
 // CHECK-SAME: -> (tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>)
 // CHECK: "oneflow.relu_grad"(%arg0, %arg1) : (tensor<2x?xf32>, tensor<?x3xf32>) -> tensor<2x3xf32>
@@ -34,7 +34,7 @@ func.func @at_result(%y: tensor<2x?xf32>, %dy: tensor<?x3xf32>) -> (tensor<*xf32
 
 // -----
 
-// Two operands; the gradient by one that was broadcast has its shape, not that of the cotangent.
+// Two operands; the gradient by a broadcast operand has the shape of the operand, not of the cotangent.
 // CHECK-LABEL: func.func @two_operands(
 // CHECK-SAME: -> (tensor<2x3xf32>, tensor<2x3xf32>, tensor<3xf32>)
 // BODY-LABEL: func.func @two_operands(

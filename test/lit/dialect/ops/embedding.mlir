@@ -14,7 +14,7 @@ func.func @rows(%w: tensor<7x8xf32>, %i: tensor<?x3xi32>) -> tensor<*xf32> {
   return %0 : tensor<*xf32>
 }
 
-// Of the weight only the shape is read: it may be of another type than the gradient.
+// Only the shape of the weight is read: the weight may have another type than the gradient.
 // CHECK-LABEL: func.func @table(
 // CHECK-SAME: -> (tensor<7x8xf16>, tensor<?x8xf64>)
 // CHECK: "oneflow.embedding_grad"({{.*}}) {scale_grad_by_freq = true}

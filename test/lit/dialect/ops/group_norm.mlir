@@ -20,7 +20,7 @@ func.func @normalization(%x: tensor<2x?x4xf32>, %p: tensor<3xf32>) -> tensor<*xf
   return %y : tensor<*xf32>
 }
 
-// In training the mean and 1 / deviation of the batch are results; the moving ones, where there are some, are too.
+// In training the mean and 1 / deviation of the batch are results, and so are moving statistics, if present.
 // CHECK-LABEL: func.func @training(
 // CHECK: "oneflow.normalization"{{.*}} -> (tensor<2x3xf16>, tensor<3xf32>, tensor<3xf32>)
 // CHECK: "oneflow.normalization"{{.*}} -> (tensor<2x3xf16>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>)

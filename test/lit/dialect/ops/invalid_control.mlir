@@ -12,7 +12,7 @@ func.func @f(%h: tensor<2xf32>) -> tensor<2xf32> {
 
 // -----
 
-// A function that is its own body, and two that are each other's.
+// A function that is its own body, and two functions that are bodies of each other.
 func.func @f(%h: tensor<2xf32>) -> tensor<2xf32> {
   // expected-error@below {{oneflow.scan: expected a body that does not run the function around the operator}}
   %0:2 = "oneflow.scan"(%h) {body = @f, states = 1 : i32, sequences = 0 : i32, length = 3 : i64} : (tensor<2xf32>) -> (tensor<2xf32>, tensor<3x2xf32>)

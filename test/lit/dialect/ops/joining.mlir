@@ -22,7 +22,7 @@ func.func @join(%x: tensor<2x3xf32>, %y: tensor<?x4xf32>, %z: tensor<?x7xf32>)
   return %0, %1, %2 : tensor<*xf32>, tensor<*xf32>, tensor<*xf32>
 }
 
-// The part of unknown size is what the others leave.
+// The part of unknown size has the size that remains after the other parts.
 // CHECK-LABEL: func.func @split(
 // CHECK-SAME: -> (tensor<2xf32>, tensor<5xf32>)
 func.func @split(%x: tensor<7xf32>, %a: tensor<2xf32>, %b: tensor<?xf32>) -> (tensor<*xf32>, tensor<*xf32>) {

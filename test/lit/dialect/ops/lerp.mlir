@@ -1,6 +1,6 @@
 // RUN: oneflow-opt %s --oneflow-infer-types | FileCheck %s
 
-// A weight of one element is for all of them.
+// A weight of one element applies to all elements.
 // CHECK-LABEL: func.func @lerp(
 // CHECK: "oneflow.lerp"({{.*}}) : (tensor<2x?xf32>, tensor<?x3xf32>, tensor<1xf32>) -> tensor<2x3xf32>
 // CHECK: "oneflow.scalar_lerp"({{.*}}float_operand = 5.000000e-01 : f64{{.*}} -> tensor<2x3xf32>

@@ -15,7 +15,7 @@ func.func @losses(%x: tensor<2x?xf32>, %dy: tensor<?x3xf32>) -> (tensor<*xf32>, 
 
 // -----
 
-// What is optional lies before the cotangent; what the gradient divides by stays away from 0.
+// Optional operands come before the cotangent; divisors of the gradient stay away from 0.
 // CHECK-LABEL: func.func @cross_entropy(
 // CHECK: "oneflow.binary_cross_entropy_grad"(%arg0, %arg0, %arg1)
 // CHECK-SAME: operandSegmentSizes = array<i32: 1, 1, 0, 1>

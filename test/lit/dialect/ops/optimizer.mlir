@@ -46,7 +46,7 @@ func.func @many(%p: tensor<4xf32>, %c: tensor<4xf16>)
     : tensor<*xf32>, tensor<*xf32>, tensor<*xf32>, tensor<*xf32>, tensor<*xf32>, tensor<*xf16>
 }
 
-// Sizes of segments as OneFlow writes them, without a copy of the parameter.
+// Segment sizes in OneFlow's form, without a copy of the parameter.
 // CHECK-LABEL: func.func @more(
 // CHECK: "oneflow.lars_update"{{.*}} -> (tensor<4xf32>, tensor<4xf32>)
 // CHECK: "oneflow.ftrl_update"{{.*}} -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>)

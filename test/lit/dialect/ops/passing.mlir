@@ -3,7 +3,7 @@
 // RUN: oneflow-opt %s --oneflow-infer-types --cse | FileCheck %s --check-prefix=CSE
 // RUN: oneflow-opt %s --oneflow-infer-types --oneflow-autodiff="func=stopped" | FileCheck %s --check-prefix=GRAD
 
-// Every type passes, as much of it as is known.
+// Every type is propagated, as far as the type is known.
 // CHECK-LABEL: func.func @types(
 // CHECK-SAME: -> (tensor<2x?xf16>, tensor<3xi64>, tensor<4xi1>)
 func.func @types(%x: tensor<2x?xf16>, %n: tensor<3xi64>, %b: tensor<4xi1>)
@@ -26,7 +26,7 @@ func.func @marks(%x: tensor<2x?xf16>) -> tensor<*xf16> {
   return %2 : tensor<*xf16>
 }
 
-// What is computed of a tensor behind `depend` is computed again.
+// Values that are computed from a tensor behind `depend` are recomputed.
 // CSE-LABEL: func.func @ordered(
 // CSE: %[[FIRST:.*]] = "oneflow.exp"(%arg0)
 // CSE: %[[LATER:.*]] = "oneflow.depend"(%arg0, %[[FIRST]])

@@ -1,6 +1,6 @@
 // RUN: oneflow-opt %s --oneflow-infer-types | FileCheck %s
 
-// What is set has the type of what it is set into.
+// The assigned value has the type of the tensor that the value is assigned into.
 // CHECK-LABEL: func.func @set(
 // CHECK-SAME: -> tensor<4x?x6xf16>
 func.func @set(%x: tensor<4x?x6xf16>, %i: tensor<7x2xi64>, %u: tensor<7x6xf16>) -> tensor<*xf16> {

@@ -23,7 +23,7 @@ func.func @batches(%x: tensor<2x3x8xf32>, %i: tensor<2x3xi64>) -> tensor<*xf32> 
   return %0 : tensor<*xf32>
 }
 
-// The result is like what is added to.
+// The result has the type of the tensor that is added to.
 // CHECK-LABEL: func.func @along_dim(
 // CHECK-SAME: -> (tensor<4x5xf16>, tensor<4x5xf16>)
 func.func @along_dim(%x: tensor<4x5xf16>, %i: tensor<2x3xi32>, %u: tensor<2x3xf16>)

@@ -44,7 +44,7 @@ func.func @involution(%x: tensor<4xi1>, %y: tensor<4xf32>) -> (tensor<4xi1>, ten
   return %1, %4 : tensor<4xi1>, tensor<4xf32>
 }
 
-// Twice `not` of a number is whether it holds, not the number.
+// Two `not` of a number give the truth value of the number, not the number.
 
 // LAW-LABEL: func.func @not_an_involution
 func.func @not_an_involution(%x: tensor<4xi32>) -> tensor<4xi1> {

@@ -1,5 +1,5 @@
-// Attributes that programs of OneFlow have and nothing here needs are carried along, or checked where they say what
-// others say too.
+// Attributes that only OneFlow needs are kept, or checked if the attributes repeat the statement of other
+// attributes.
 // RUN: oneflow-opt %s --oneflow-infer-types | FileCheck %s
 
 // CHECK-LABEL: func.func @pad

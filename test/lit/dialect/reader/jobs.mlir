@@ -1,6 +1,6 @@
 // RUN: oneflow-opt %s --split-input-file | FileCheck %s
 
-// A job is a function; its variables are arguments after those of the job, under their names.
+// A job is a function; the variables of the job are named arguments after the arguments of the job.
 
 // CHECK-LABEL: func.func @two_layers
 // CHECK-SAME: (%[[X:.*]]: tensor<2x3xf32>, %[[W:.*]]: tensor<3x4xf32> {oneflow.name = "net.w"}) -> tensor<2x4xf32>
@@ -72,7 +72,7 @@ oneflow.job @opaque(%x: tensor<2x3xf32>, %g: tensor<3xf32>) -> tensor<2x3xf32> {
 
 // -----
 
-// Bools are integers of 8 bits there; special cases have names of their own; a frozen variable is a constant.
+// Bools are integers of 8 bits in jobs; special cases have separate names; a frozen variable is a constant.
 
 // CHECK-LABEL: func.func @special
 // CHECK-SAME: (%[[MASK:.*]]: tensor<2x3xi1>, %[[X:.*]]: tensor<2x3xf32>, %[[N:.*]]: tensor<2x3xi8>) -> (tensor<2x3xf32>, tensor<2x3xi1>, tensor<2x3xi8>)
@@ -93,7 +93,7 @@ oneflow.job @special(%mask: tensor<2x3xsi8>, %x: tensor<2x3xf32>, %n: tensor<2x3
 
 // -----
 
-// What operators update in place is a result of the function, after the job's own.
+// Tensors that operators update in place are results of the function, after the results of the job.
 
 // CHECK-LABEL: func.func @training
 // CHECK-SAME: -> (tensor<2x3xf32>, tensor<3xf32> {oneflow.name = "mean"}, tensor<3xf32> {oneflow.name = "variance"})

@@ -7,7 +7,7 @@
 // LAST: %[[Y:.*]] = "oneflow.conv2d"(%[[X]], %[[W]]) {{.*}}data_format = "channels_last"
 // LAST: "oneflow.transpose"(%[[Y]]) {perm = array<i32: 0, 3, 1, 2>}
 
-// What lies between the convolutions has its channels last, so that nothing is transposed there.
+// Tensors between the convolutions are channels-last, so that nothing is transposed between the convolutions.
 // CHECK-LABEL: func.func @main
 // CHECK-NOT: tensor<2x16x12x10xf32>
 // CHECK-NOT: tensor<2x24x12x10xf32>
@@ -28,7 +28,7 @@ func.func @main(%x: tensor<2x8x12x10xf32>, %w: tensor<16x8x1x1xf32>, %v: tensor<
   return %3 : tensor<2x24xf32>
 }
 
-// Padded images lie as they are read.
+// Padded images have the layout of the reader.
 // CHECK-LABEL: func.func @padded
 // CHECK: tensor.insert_slice {{.*}}[0, 1, 1, 0] [2, 12, 10, 16] [1, 1, 1, 1] : tensor<2x12x10x16xf32> into tensor<2x14x12x16xf32>
 // CHECK-NOT: tensor<2x16x14x12xf32>

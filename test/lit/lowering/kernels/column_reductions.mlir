@@ -1,8 +1,8 @@
 // RUN: oneflow-opt %s --stage linalg | oneflow-opt --oneflow-form-kernels="gpu=true" | FileCheck %s
 // RUN: oneflow-opt %s --stage linalg | oneflow-opt --oneflow-form-kernels | FileCheck %s --check-prefix=THREADS
 
-// 64 columns of 100000 elements would keep one processor of a device busy and leave the others idle, so that what
-// each column's number is computed from comes first; threads take columns each.
+// 64 columns of 100000 elements would keep one SM busy and leave the other SMs idle, so that partial reductions of
+// each column come first; each thread computes columns.
 // CHECK: func.func private @main_kernel_0({{.*}} -> tensor<64xf32>
 // CHECK: func.func private @main_kernel_1({{.*}} -> tensor<100000x64xf32>
 // THREADS: func.func private @main_kernel_0({{.*}} -> tensor<100000x64xf32>

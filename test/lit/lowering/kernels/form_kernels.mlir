@@ -1,6 +1,6 @@
 // RUN: oneflow-opt %s --split-input-file --oneflow-form-kernels | FileCheck %s
 
-// A softmax is one kernel: its reductions share the row loop, though they only have the input in common.
+// A softmax is one kernel: the reductions share the row loop, though only the input is common to the reductions.
 
 // CHECK-LABEL: func.func private @softmax_kernel_0(
 // CHECK-SAME: attributes {oneflow.kernel = "row"}
@@ -53,7 +53,7 @@ func.func @softmax(%x: tensor<64x100xf32>) -> tensor<64x100xf32> {
 
 // -----
 
-// The epilogue of a contraction is fused; its producers are not: they would be recomputed for every column.
+// The epilogue of a contraction is fused; producers are not, since a fused producer is recomputed for every column.
 
 // CHECK-LABEL: func.func private @linear_kernel_0(
 // CHECK-SAME: attributes {oneflow.kernel = "pointwise"}

@@ -2,8 +2,8 @@
 // RUN: oneflow-opt %s --oneflow-form-kernels="fuse=true" | FileCheck %s --check-prefixes=CHECK,FUSED
 // RUN: oneflow-opt %s --oneflow-form-kernels="fuse=false" | FileCheck %s --check-prefixes=CHECK,APART
 
-// With fusion the second operation has the body of the first inlined; without, the operations have bodies of their
-// own and still share one kernel, since their loops are equal.
+// With fusion the body of the first operation is inlined into the second operation; without fusion the operations
+// keep separate bodies and still share one kernel, since the loops are equal.
 
 // CHECK-LABEL: func.func private @main_kernel_0(
 // CHECK-SAME: oneflow.kernel = "pointwise"

@@ -1,8 +1,8 @@
 // RUN: oneflow-opt %s --stage linalg | oneflow-opt --oneflow-split-reductions --oneflow-recompute-rows --canonicalize --cse | FileCheck %s
 // RUN: oneflow-opt %s --stage gpu-kernels | FileCheck %s --check-prefix=KERNELS
 
-// What log_softmax gives is not written: its gradient computes it from %x and two numbers of each row, and so does
-// the loss for the one element that it reads.
+// The result of log_softmax is not stored: the gradient recomputes the result from %x and two numbers of each row,
+// and the loss recomputes the single element that the loss reads.
 // CHECK-LABEL: func.func @loss
 // CHECK: %[[WIDE:.*]] = linalg.generic
 // CHECK: arith.extf
@@ -18,8 +18,8 @@
 // CHECK: %[[GRADIENT:.*]] = linalg.generic {{.*}} ins(%{{.*}}, %arg0, %[[MAX]], %[[LOG]],
 // CHECK: return %{{.*}}, %[[GRADIENT]]
 
-// The row is read twice by one kernel, which gives the gradient; numbers that need all rows are kernels of their own.
-// What follows from such a number alone is in its kernel: the count of labels and one over it.
+// One kernel reads the row twice and computes the gradient; reductions over all rows are separate kernels. The kernel
+// of a reduction also computes the values that depend on the reduction alone: the label count and its reciprocal.
 // KERNELS: func.func private @loss_kernel_0(%arg0: tensor<512xi64>
 // KERNELS: return %{{.*}} : tensor<bf16>, tensor<bf16>
 // KERNELS: func.func private @loss_kernel_1(%arg0: tensor<512x20000xbf16>
@@ -39,7 +39,7 @@ func.func @loss(%x: tensor<512x20000xbf16>, %t: tensor<512xi64>) -> (tensor<bf16
   return %4, %8 : tensor<bf16>, tensor<512x20000xbf16>
 }
 
-// A product takes what it multiplies from memory: softmax's result is written once, for it and for what else reads it.
+// A product reads its operands from memory: the result of softmax is stored once, for the product and other readers.
 // CHECK-LABEL: func.func @kept
 // CHECK: arith.divf
 // CHECK-NOT: arith.divf

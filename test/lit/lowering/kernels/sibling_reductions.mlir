@@ -1,7 +1,7 @@
 // RUN: oneflow-opt %s --stage linalg | oneflow-opt --oneflow-form-kernels=siblings=true | FileCheck %s
 // RUN: oneflow-opt %s --stage linalg | oneflow-opt --oneflow-form-kernels | FileCheck %s --check-prefix=ALONE
 
-// Sums of the same tensors over the same loops read them once.
+// Sums of the same tensors over the same loops read the tensors once.
 // CHECK: func.func private @main_kernel_0(
 // CHECK-COUNT-2: linalg.generic
 // CHECK-NOT: func.func private @main_kernel_1

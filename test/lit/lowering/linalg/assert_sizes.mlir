@@ -22,7 +22,7 @@ func.func @assigned(%ref: tensor<?x3xf32>, %value: tensor<?x3xf32>) -> tensor<?x
   return %1 : tensor<?x3xf32>
 }
 
-// A decomposition without a check of its own is left to its operators.
+// A decomposition without a check relies on the checks of the decomposed operators.
 // CHECK-LABEL: func.func @softmax(
 // CHECK-NOT: check_size
 // CHECK: "oneflow.softmax"

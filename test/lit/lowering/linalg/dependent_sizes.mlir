@@ -2,8 +2,8 @@
 // RUN: oneflow-opt %s --stage=kernels | FileCheck %s --check-prefix=KERNELS
 // RUN: oneflow-opt %s --stage=llvm | FileCheck %s --check-prefix=LLVM
 
-// What is computed again behind depend is not merged with what it was computed from before, and comes after the other
-// operand; in memory it is its first operand.
+// A value that is recomputed behind depend is not merged with the earlier value, and is computed after the second
+// operand of depend; in memory the result of depend is the first operand.
 
 // CHECK-LABEL: func.func @main(
 // CHECK: %[[A:.*]] = linalg.generic

@@ -4,7 +4,7 @@
 // CHECK-DAG: #[[B:.*]] = affine_map<(d0, d1, d2) -> (d2, d1)>
 // CHECK-DAG: #[[C:.*]] = affine_map<(d0, d1, d2) -> (d0, d1)>
 
-// The outs hold the initial values; only what combines an associative fold may be reassociated.
+// The outs hold the initial values; only the combination of an associative fold may be reassociated.
 
 // CHECK-LABEL: func.func @contraction(
 // CHECK: %[[Z:.*]] = arith.constant 0.000000e+00 : f32

@@ -2,7 +2,7 @@
 // RUN: oneflow-opt %s --oneflow-split-for-threads --verify-diagnostics --split-input-file
 // RUN: oneflow-opt %s --oneflow-form-kernels --verify-diagnostics --split-input-file
 
-// What no program may have is refused by the first pass that lowers it.
+// The first lowering pass refuses invalid programs.
 
 func.func @encoding(%x: tensor<8xf32>) -> tensor<8xf32, {a = 1}> {
   // expected-error @below {{tensor.empty: expected tensors without an encoding, got tensor<8xf32, {a = 1 : i64}>}}

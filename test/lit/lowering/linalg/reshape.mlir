@@ -1,6 +1,6 @@
 // RUN: oneflow-opt %s --convert-oneflow-to-linalg | FileCheck %s
 
-// Groups of equal products are collapsed to their product and expanded from it.
+// Groups of equal products are collapsed to the product and expanded from the product.
 
 // CHECK-LABEL: func.func @groups(
 // CHECK: %[[C:.*]] = tensor.collapse_shape %arg0 {{\[}}[0], [1, 2]] : tensor<2x3x4xf32> into tensor<2x12xf32>
@@ -36,7 +36,7 @@ func.func @dynamic(%a: tensor<?x4xf32>) -> tensor<?x2xf32> {
   return %0 : tensor<?x2xf32>
 }
 
-// A transpose that moves nothing but axes of size 1 leaves elements where they are.
+// A transpose that only moves axes of size 1 leaves the order of elements unchanged.
 // CHECK-LABEL: func.func @moved_ones(
 // CHECK-NOT: linalg.generic
 // CHECK: return

@@ -4,7 +4,7 @@
 // CHECK-DAG: func.func private @oneflow_rt_check_index(i64, i64, i32) -> i64
 // CHECK-DAG: func.func private @oneflow_rt_check_size(i64, i64, i32)
 
-// Sizes that a shared loop equates are compared once; results are known to have the sizes they were made with.
+// Sizes that a shared loop equates are compared once; results have the sizes of the allocation.
 
 // CHECK-LABEL: func.func @sizes(
 // CHECK: %[[X:.*]] = tensor.dim %arg0
@@ -22,7 +22,7 @@ func.func @sizes(%a: tensor<?x4xf32>, %b: tensor<?x4xf32>) -> tensor<?x4xf32> {
   return %2 : tensor<?x4xf32>
 }
 
-// A position from data is checked once for the loops it does not depend on.
+// A position from data is checked once, outside of the loops that the position does not depend on.
 
 // CHECK-LABEL: func.func @positions(
 // CHECK: %[[SAFE:.*]] = linalg.generic {{.*}} iterator_types = ["parallel"]} ins(%arg1 : tensor<2xi64>)

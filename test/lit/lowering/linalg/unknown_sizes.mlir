@@ -1,6 +1,6 @@
 // RUN: oneflow-opt %s --convert-oneflow-to-linalg | FileCheck %s
 
-// What types refuse of static sizes is checked of unknown ones, before anything is read.
+// Conditions that type rules check for static sizes are checked at run time for unknown sizes, before any read.
 
 // CHECK: oneflow.sites = [
 // CHECK-SAME: "oneflow.avg_pool_2d_grad: dimension 2 of x, which is too small
@@ -48,7 +48,7 @@ func.func @cast(%x: tensor<?x3xf32>) -> tensor<4x3xf32> {
   return %0 : tensor<4x3xf32>
 }
 
-// What is known, or less known than before, is not checked.
+// Casts between known sizes, or to less known sizes, have no check.
 
 // CHECK-LABEL: func.func @known(
 // CHECK-NOT: call @oneflow_rt_check_size
@@ -58,7 +58,7 @@ func.func @known(%x: tensor<4x3xf32>) -> tensor<?x3xf32> {
   return %0 : tensor<?x3xf32>
 }
 
-// Types of storage are moved along unknown sizes as along known ones.
+// Storage types are propagated along unknown sizes as along known sizes.
 
 // CHECK-LABEL: func.func @stored(
 // CHECK: call @oneflow_rt_check_index

@@ -14,7 +14,7 @@ func.func private @step(%h: tensor<2xf32>, %x: tensor<2xf32>) -> (tensor<2xf32>,
 // KERNELS: call @oneflow_control_0(%{{.*}}) : (tensor<2xf32>, tensor<5x2xf32>, tensor<2xf32>, tensor<5x2xf32>) -> (tensor<2xf32>, tensor<5x2xf32>)
 // KERNELS: func.func private @oneflow_control_0({{.*}}) {{.*}}attributes {oneflow.control = {form = "steps", functions = [@step], length = 5 : i64, outputs = 2 : i64, results = array<i64: 0, 1>, reverse = true, sequences = 1 : i64, states = 1 : i64}}
 
-// The plan of the body writes to the memory that it is given; a result that is an argument is copied.
+// The plan of the body writes to the memory that the caller passes; a result that is an argument is copied.
 // CHECK: llvm.func @oneflow_plan_step(
 // CHECK: llvm.call @step_kernel_0_launch
 // CHECK: llvm.call @oneflow_rt_copy

@@ -7,11 +7,11 @@ llvm.func @kernel(%x: !llvm.ptr, %out: !llvm.ptr, %from: i64, %to: i64) {
   llvm.return
 }
 
-// A launch stores its arguments in an array and passes the thread pool a thunk that loads them.
+// A launch stores its arguments in an array and passes the thread pool a thunk that loads the arguments.
 // CHECK-NOT: llvm.func @launch(!llvm.ptr, !llvm.ptr, i64) attributes
 llvm.func @launch(!llvm.ptr, !llvm.ptr, i64) attributes {oneflow.launch = @kernel, oneflow.grain = 4 : i64}
 
-// LLVM does not optimise the plan; the plan calls functions by their own names.
+// LLVM does not optimise the plan; the plan calls functions by name.
 // CHECK-NOT: oneflow.planned
 // CHECK-LABEL: llvm.func internal @oneflow_plan_main(
 // CHECK-SAME: passthrough = ["noinline", "optnone"]
@@ -32,5 +32,5 @@ llvm.func internal @oneflow_plan_main(%x: !llvm.ptr, %out: !llvm.ptr) attributes
 // CHECK-COUNT-2: llvm.load %{{.*}} : !llvm.ptr -> !llvm.ptr
 // CHECK: llvm.call @kernel(
 
-// The entry takes one array of pointers; the executable looks up its symbol.
+// The entry takes one array of pointers; the executable looks up the symbol of the entry.
 // CHECK: llvm.func {{.*}}@oneflow_entry_main

@@ -14,7 +14,7 @@ func.func @conversions(%x: vector<8xf16>) -> (vector<8xf16>, vector<8xbf16>) {
   return %1, %2 : vector<8xf16>, vector<8xbf16>
 }
 
-// An f64 is rounded to odd before it is rounded to fewer digits.
+// An f64 is rounded to odd before the rounding to fewer digits.
 // CHECK-LABEL: func.func @once
 // CHECK: %[[ODD:.*]] = call @oneflow_f32_odd_of_f64_0
 // CHECK: arith.truncf %[[ODD]] : f32 to bf16
@@ -23,7 +23,7 @@ func.func @once(%x: f64) -> bf16 {
   return %0 : bf16
 }
 
-// No target converts floats of 8 bits; what is neither from nor to f32 has two steps.
+// No target converts floats of 8 bits; conversions that are neither from nor to f32 have two steps.
 // CHECK-LABEL: func.func @bytes
 // CHECK: %[[WIDE:.*]] = call @oneflow_f32_of_f8E4M3FN_8
 // CHECK: arith.truncf %[[WIDE]] : vector<8xf32> to vector<8xbf16>

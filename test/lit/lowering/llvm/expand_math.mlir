@@ -31,7 +31,7 @@ func.func @of_f64(%x: vector<8xf64>, %y: f64) -> (vector<8xf64>, f64) {
   return %0, %1 : vector<8xf64>, f64
 }
 
-// Other types and other functions stay as they are.
+// Other types and other functions are unchanged.
 // CHECK-LABEL: func.func @others(
 // CHECK: math.erf %{{.*}} : f64
 // CHECK: math.erfc %{{.*}} : f32

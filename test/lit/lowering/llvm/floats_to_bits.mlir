@@ -30,7 +30,7 @@ llvm.func @converted(%p: !llvm.ptr) -> bf16 {
   llvm.return %3 : bf16
 }
 
-// A conversion of integers gives floats, whose bits are what follows.
+// A conversion of integers gives floats; the following operations use the bits of the floats.
 // CHECK-LABEL: llvm.func @from_integers(
 // CHECK: %[[F:.*]] = llvm.uitofp %{{.*}} : vector<4xi8> to vector<4xf16>
 // CHECK: %[[B:.*]] = llvm.bitcast %[[F]] : vector<4xf16> to vector<4xi16>

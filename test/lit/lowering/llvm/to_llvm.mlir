@@ -5,7 +5,7 @@
 // RUN: oneflow-opt %s --pass-pipeline="builtin.module(oneflow-to-llvm)" -o %t.pipeline.mlir
 // RUN: diff %t.flag.mlir %t.pipeline.mlir
 
-// All passes: types, the plan, one vector kernel, its launch over threads, and the entry.
+// All passes: types, the plan, one vector kernel, the launch over threads, and the entry.
 
 // CHECK: module attributes
 // CHECK-SAME: oneflow.results = ["tensor<100000xf32>"]

@@ -30,7 +30,7 @@ func.func @running_sum(%x: tensor<?x50xf32>, %rows: index) -> tensor<?x50xf32> {
 
 // -----
 
-// What reads the sum itself, what accumulates in another type, and what is no running sum stay as they are.
+// Bodies that read the sum, sums with another accumulator type, and loops without a running sum are unchanged.
 #every = affine_map<(d0, d1) -> (d0, d1)>
 #row = affine_map<(d0, d1) -> (d0)>
 // CHECK-LABEL: func.func @others

@@ -1,6 +1,6 @@
 // RUN: oneflow-opt %s --oneflow-autodiff --split-input-file | FileCheck %s
 
-// What is not between the argument and the result costs nothing: not even the forward value is computed.
+// Values that are not between the argument and the result cost nothing: even the forward value is not computed.
 // CHECK-LABEL: func.func @unused_grad(
 // CHECK-NOT: matmul
 // CHECK-NOT: tanh
@@ -45,7 +45,7 @@ func.func @integers(%x: tensor<3xf32>) -> tensor<f32> {
 
 // -----
 
-// Nothing flows through stop_gradient, nor into what comes before it.
+// No gradient flows through stop_gradient, nor into the values before stop_gradient.
 // CHECK-LABEL: func.func @stopped_grad(
 // CHECK-SAME: %[[X:.*]]: tensor<f32>
 // CHECK: %[[S:.*]] = "oneflow.stop_gradient"(%[[X]])

@@ -15,7 +15,7 @@ func.func @f(%x: tensor<?x3xf32>) -> tensor<f32> {
 
 // -----
 
-// Repeated operands of different shapes are cast to the type they share.
+// Repeated operands of different shapes are cast to the common type.
 // CHECK-LABEL: func.func @f_grad(
 // CHECK-SAME: -> (tensor<2x3xf32>, tensor<1x3xf32>)
 // CHECK: oneflow.split_like
@@ -30,7 +30,7 @@ func.func @f(%x: tensor<2x3xf32>, %y: tensor<1x3xf32>) -> tensor<f32> {
 
 // -----
 
-// Calls are inlined, those inside too, in the gradient only.
+// Calls are inlined, nested calls included, in the gradient only.
 // CHECK-LABEL: func.func @f(
 // CHECK-NEXT: call @middle
 // CHECK-LABEL: func.func @f_grad(

@@ -89,7 +89,7 @@ func.func @f(%x: tensor<3xf32>) -> tensor<f32> {
 
 // -----
 
-// Of two ways one is enough: it is the other argument that has none.
+// One of two paths suffices: the error concerns the argument without a path.
 func.func @f(%x: tensor<3xf32>, %n: tensor<3xf32>) -> tensor<f32> {
   // expected-error@below {{oneflow.broadcast_greater gives i1, which has no gradient, and every way from input 1 leads}}
   %0 = "oneflow.broadcast_greater"(%x, %n) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xi1>

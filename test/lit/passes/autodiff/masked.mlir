@@ -41,7 +41,7 @@ func.func @entropy(%x: tensor<1xf32>) -> tensor<f32> {
 
 // -----
 
-// A sum is as bad as its worst element: nothing after it is masked.
+// A sum with an infinite element is infinite: nothing after the sum is masked.
 // CHECK-LABEL: func.func @summed_grad(
 // CHECK: "oneflow.broadcast_mul"(%{{.*}}, %{{.*}}) : (tensor<f32>, tensor<f32>) -> tensor<f32>
 // CHECK-COUNT-1: no_nan

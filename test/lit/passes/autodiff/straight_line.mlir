@@ -1,6 +1,6 @@
 // RUN: oneflow-opt %s --oneflow-autodiff --split-input-file | FileCheck %s
 
-// The source stays; the gradient follows it, in the argument's type.
+// The source function is unchanged; the gradient function comes after the source, in the type of the argument.
 // CHECK-LABEL: func.func @square(
 // CHECK: func.func @square_grad(%[[X:.*]]: tensor<3xf32>) -> tensor<3xf32>
 // CHECK-NEXT: %[[S:.*]] = "oneflow.square"(%[[X]])
@@ -17,7 +17,7 @@ func.func @square(%x: tensor<3xf32>) -> tensor<f32> {
 
 // -----
 
-// A broadcast operand's gradient is summed back to its shape.
+// The gradient of a broadcast operand is summed to the shape of the operand.
 // CHECK-LABEL: func.func @bias_grad(
 // CHECK-SAME: %[[X:.*]]: tensor<2x3xf32>, %[[B:.*]]: tensor<3xf32>) -> (tensor<2x3xf32>, tensor<3xf32>)
 // CHECK: %[[S:.*]] = "oneflow.reduce_sum_like"(%[[DY:.*]], %[[B]]) {axis = array<i32: 0>}
@@ -44,7 +44,7 @@ func.func @uses(%x: tensor<f32>) -> tensor<f32> {
 
 // -----
 
-// One element in any rank has the cotangent 1 by itself.
+// A result with one element, of any rank, has the default cotangent 1.
 // CHECK-LABEL: func.func @one_element_grad(%{{.*}}: tensor<1x1xf64>) -> tensor<1x1xf64>
 // CHECK: "oneflow.constant"() {dtype = f64, floating_value = 1.0{{.*}} shape = array<i64: 1, 1>} : () -> tensor<1x1xf64>
 func.func @one_element(%x: tensor<1x1xf64>) -> tensor<1x1xf64> {

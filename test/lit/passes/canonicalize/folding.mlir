@@ -1,7 +1,7 @@
 // RUN: oneflow-opt %s --oneflow-canonicalize | FileCheck %s
 // RUN: oneflow-opt %s --oneflow-canonicalize="laws=identity-transpose" | FileCheck %s --check-prefix=OFF
 
-// A constant of one value is written as the operator.
+// A constant with equal elements is `oneflow.constant`.
 // CHECK-LABEL: func.func @splat
 // OFF-LABEL: func.func @splat
 // OFF: oneflow.broadcast_mul
@@ -14,7 +14,7 @@ func.func @splat() -> tensor<2x3xf32> {
   return %2 : tensor<2x3xf32>
 }
 
-// Another small one is `arith.constant`; -0.0 and NaN keep their bits.
+// Other small constants are `arith.constant`; -0.0 and NaN keep the bits.
 // CHECK-LABEL: func.func @dense
 func.func @dense() -> (tensor<4xf32>, tensor<2x2xi64>, tensor<3xi1>, tensor<2xbf16>) {
   // CHECK-DAG: arith.constant dense<[-0.000000e+00, 2.000000e+00, 0xFFC00000, -0.000000e+00]> : tensor<4xf32>
@@ -54,7 +54,7 @@ func.func @type() -> tensor<?xf32> {
   return %1 : tensor<?xf32>
 }
 
-// What is too large to write element by element stays.
+// Results too large to be written element by element are not folded.
 // CHECK-LABEL: func.func @large
 func.func @large() -> tensor<2000xi64> {
   // CHECK: oneflow.arange

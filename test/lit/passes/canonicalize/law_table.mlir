@@ -1,6 +1,6 @@
 // RUN: oneflow-opt %s --oneflow-canonicalize | FileCheck %s
 
-// One function for each law, named after it; `test/python/passes/test_laws.py` runs each before and after.
+// One function for each law, with the law's name; `test/python/passes/test_laws.py` runs each before and after.
 
 // CHECK-LABEL: func.func @"abs-idempotent"
 // CHECK-NEXT: %[[R:.*]] = "oneflow.abs"(%arg0)

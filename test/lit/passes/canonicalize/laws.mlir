@@ -63,7 +63,7 @@ func.func @same_placement(%x: tensor<2xf32>) -> tensor<2xf32> {
   return %1 : tensor<2xf32>
 }
 
-// What replaces an operation takes over its placement.
+// The replacement of an operation has the placement of the operation.
 // CHECK-LABEL: func.func @inherits
 // CHECK: "oneflow.transpose"(%arg0) {device_name = ["@0:0"], device_tag = "cpu", perm = array<i32: 2, 0, 1>}
 // CHECK-NEXT: return

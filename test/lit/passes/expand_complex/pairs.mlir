@@ -23,7 +23,7 @@ func.func @product(%x: tensor<?xcomplex<f32>>, %y: tensor<?xcomplex<f32>>) -> te
   return %0 : tensor<?xcomplex<f32>>
 }
 
-// Between two operators no pairs are made: the parts of a result are what the next operator reads.
+// Between two operators no pairs are built: the next operator reads the parts of the result.
 // CHECK-LABEL: func.func @chain
 // CHECK-NOT: "oneflow.stack"
 // CHECK: return
@@ -33,7 +33,7 @@ func.func @chain(%x: tensor<4xcomplex<f32>>) -> tensor<4xf32> {
   return %1 : tensor<4xf32>
 }
 
-// What passes tensors on passes pairs on: branches, loops, calls, casts, sizes.
+// Operations that pass tensors on also pass pairs on: branches, loops, calls, casts, sizes.
 // CHECK-LABEL: func.func @passed
 // CHECK: %[[IF:.*]] = scf.if %{{.*}} -> (tensor<4x2xf32>)
 // CHECK: scf.yield %{{.*}} : tensor<4x2xf32>
@@ -54,7 +54,7 @@ func.func @passed(%x: tensor<4xcomplex<f32>>, %c: i1) -> (tensor<4xf32>, index) 
   return %1, %d : tensor<4xf32>, index
 }
 
-// Complex constants, sums and movements are those of the parts; what fills gaps is real.
+// Complex constants, sums and movements are applied to both parts; padding values are real.
 // CHECK-LABEL: func.func @parts
 // CHECK: "oneflow.constant"() {dtype = f32, floating_value = 1.000000e+00 : f64
 // CHECK: "oneflow.constant"() {dtype = f32, floating_value = -2.000000e+00 : f64

@@ -1,6 +1,6 @@
 // RUN: oneflow-opt %s --oneflow-infer-sbp --split-input-file | FileCheck %s
 
-// Rows of x are split, so are those of everything made of them; unannotated arguments are whole.
+// Rows of x are split, and so are the rows of all tensors computed from x; unannotated arguments are whole.
 // CHECK-LABEL: func.func @data_parallel
 // CHECK-SAME: %arg0: tensor<8x4xf32> {oneflow.nd_sbp = [#sbp.split<0 : i64>]}
 // CHECK-SAME: %arg1: tensor<4x6xf32> {oneflow.nd_sbp = [#sbp.broadcast]}
@@ -53,7 +53,7 @@ module attributes {oneflow.mesh = array<i64: 2, 2>} {
 
 // -----
 
-// What the program says of an operator is kept; a returned partial sum is reduced.
+// The annotation of an operator is kept; a returned partial sum is reduced.
 // CHECK-LABEL: func.func @constrained
 // CHECK-SAME: -> (tensor<8x6xf32> {oneflow.nd_sbp = [#sbp.broadcast]})
 // CHECK: "oneflow.matmul"
@@ -68,7 +68,7 @@ module attributes {oneflow.mesh = array<i64: 2>} {
 
 // -----
 
-// A call takes tensors as its callee is annotated; control flow computes on whole ones.
+// A call takes operands in the layouts of the callee; control flow computes on whole tensors.
 // CHECK-LABEL: func.func private @callee
 // CHECK-SAME: -> (tensor<8xf32> {oneflow.nd_sbp = [#sbp.split<0 : i64>]})
 // CHECK-LABEL: func.func @caller
@@ -139,7 +139,7 @@ module attributes {oneflow.mesh = array<i64: 3>} {
 
 // -----
 
-// A gradient that is where its value lies is left as it is, unless the program has stated how it has to lie.
+// A gradient in the layout of the value keeps the layout, unless the program states another layout.
 // CHECK-LABEL: func.func @gradients_where_values_lie
 // CHECK: %[[G:.*]] = "oneflow.relu"
 // CHECK-NEXT: %[[S:.*]] = "oneflow.hierarchical_parallel_cast"(%[[G]]) {{{.*}}nd_sbp = [#sbp.split<0 : i64>]

@@ -4,9 +4,9 @@
 // RUN: oneflow-opt %s --oneflow-infer-sbp="strategy=auto compute=1 bandwidth=0.01" | FileCheck %s --check-prefix=WHOLE
 // RUN: oneflow-opt %s --oneflow-infer-sbp="strategy=auto latency=0 bandwidth=1000" | FileCheck %s --check-prefix=SPLIT
 
-// 64 * 64 * 64 multiply-adds, 16 KiB of result. A machine that computes fast does it whole on every device; one that
-// computes slowly splits it, unless sending the pieces round takes longer: after a long wait, or over slow links.
-// Where sending costs next to nothing, a fast machine splits it too.
+// 64 * 64 * 64 multiply-adds, 16 KiB of result. A fast machine computes the whole product on every
+// device; a slow machine splits the product, unless the gather takes longer: with a high latency, or over slow links.
+// With almost free transfers a fast machine splits the product too.
 // WHOLE-LABEL: func.func @f
 // WHOLE: "oneflow.matmul"
 // WHOLE-SAME: oneflow.out_nd_sbp = {{\[\[}}#sbp.broadcast{{\]\]}}

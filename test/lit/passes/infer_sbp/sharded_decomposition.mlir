@@ -2,7 +2,7 @@
 // RUN: oneflow-opt %s --oneflow-infer-sbp="strategy=auto" | FileCheck %s --check-prefix=AUTO
 // RUN: oneflow-opt %s --oneflow-infer-sbp --oneflow-insert-boxing --oneflow-to-physical="rank=1 check" | FileCheck %s --check-prefix=RANK
 
-// A row that is split is written out: its maximum and its sum are put together, not its elements.
+// Softmax of a split row is decomposed: ranks reduce the maximum and the sum, and move no elements.
 
 module attributes {oneflow.mesh = array<i64: 2>} {
   // CHECK-LABEL: func.func @softmax
@@ -20,7 +20,7 @@ module attributes {oneflow.mesh = array<i64: 2>} {
     return %0 : tensor<8x1000000xf32>
   }
 
-  // Rows that are whole on each device stay as they are.
+  // Operators on rows that are whole on each device are unchanged.
   // CHECK-LABEL: func.func @rows
   // CHECK-NEXT: "oneflow.softmax"
   // AUTO-LABEL: func.func @rows

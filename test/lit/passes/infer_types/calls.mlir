@@ -28,7 +28,7 @@ func.func private @inner(%x: tensor<*xf32>) -> tensor<*xf32> {
 
 // -----
 
-// Calls that differ refine to what they agree on; operands are cast to it.
+// Calls with different types refine the callee to the common type; operands are cast to the common type.
 // CHECK-LABEL: func.func @differ
 // CHECK: %[[A:.*]] = tensor.cast %arg0 : tensor<2x3xf32> to tensor<?x3xf32>
 // CHECK: call @g(%[[A]]) : (tensor<?x3xf32>) -> tensor<?x3xf32>
@@ -50,7 +50,7 @@ func.func private @g(%x: tensor<*xf32>) -> tensor<*xf32> {
 
 // -----
 
-// Recursion is sound: the argument is what all calls, its own included, agree on.
+// Recursion is sound: the argument has the common type of all calls, the recursive call included.
 // CHECK-LABEL: func.func private @recursive(%arg0: i1, %arg1: tensor<?x?xf32>) -> tensor<?x?xf32>
 func.func private @recursive(%c: i1, %x: tensor<?x?xf32>) -> tensor<?x?xf32> {
   %0 = "oneflow.transpose"(%x) {perm = array<i32: 1, 0>} : (tensor<?x?xf32>) -> tensor<?x?xf32>
@@ -71,7 +71,7 @@ func.func @start(%c: i1, %x: tensor<2x3xf32>) -> tensor<?x?xf32> {
 
 // -----
 
-// A declaration is left as it is.
+// A declaration is unchanged.
 // CHECK-LABEL: func.func private @outside(tensor<?xf32>) -> tensor<?xf32>
 func.func private @outside(tensor<?xf32>) -> tensor<?xf32>
 func.func @caller(%x: tensor<3xf32>) -> tensor<?xf32> {

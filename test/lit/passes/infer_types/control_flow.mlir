@@ -14,7 +14,7 @@ func.func @if(%c: i1, %x: tensor<2x3xf32>) -> tensor<?x?xf32> {
   return %r : tensor<?x?xf32>
 }
 
-// Branches that disagree give what they share.
+// Branches with different types give the common part of the types.
 // CHECK-LABEL: func.func @if_differs
 // CHECK: scf.if %arg0 -> (tensor<?x3xf32>)
 // CHECK: tensor.cast %{{.*}} : tensor<2x3xf32> to tensor<?x3xf32>
@@ -59,7 +59,7 @@ func.func @blocks(%c: i1, %x: tensor<2x3xf32>) -> tensor<*xf32> {
   return %2 : tensor<*xf32>
 }
 
-// Operations that are no joins keep their types.
+// Operations that are no joins keep the declared types.
 // CHECK-LABEL: func.func @while
 // CHECK: %[[B:.*]] = tensor.cast %{{.*}} : tensor<2xf32> to tensor<?xf32>
 // CHECK: scf.while (%{{.*}} = %[[B]]) : (tensor<?xf32>) -> tensor<?xf32>

@@ -18,7 +18,7 @@ func.func @dynamic(%x: tensor<?x4xf32>, %w: tensor<4x5xf32>) -> tensor<*xf32> {
   return %0 : tensor<*xf32>
 }
 
-// What the program states beyond the rules is kept.
+// Types that the program states beyond the rules are kept.
 // CHECK-LABEL: func.func @stated(%arg0: tensor<?xf32>) -> tensor<7xf32>
 func.func @stated(%x: tensor<?xf32>) -> tensor<7xf32> {
   // CHECK: -> tensor<7xf32>
@@ -43,7 +43,7 @@ func.func @scalar_and_empty(%x: tensor<f32>, %y: tensor<0x3xf32>) -> (tensor<*xf
   return %0, %1 : tensor<*xf32>, tensor<?x3xf32>
 }
 
-// An operation of another dialect keeps the type it was written for.
+// An operation of another dialect keeps the stated operand type.
 // CHECK-LABEL: func.func @other_dialect(%arg0: tensor<2x3xf32>) -> tensor<?x3xf32>
 func.func @other_dialect(%x: tensor<2x3xf32>) -> tensor<?x3xf32> {
   // CHECK: %[[Y:.*]] = "oneflow.relu"(%arg0) : (tensor<2x3xf32>) -> tensor<2x3xf32>

@@ -1,6 +1,6 @@
 // RUN: oneflow-opt %s --oneflow-infer-types --split-input-file | FileCheck %s
 
-// A symbol is that of the module around the call: two of one name are two functions.
+// A symbol refers to the module around the call: equal names in two modules are two functions.
 // CHECK-LABEL: module @a
 // CHECK: func.func private @f(%arg0: tensor<3xf32>) -> tensor<3xf32>
 // CHECK: call @f(%{{.*}}) : (tensor<3xf32>) -> tensor<3xf32>
@@ -23,7 +23,7 @@ module {
 
 // -----
 
-// A function that is taken as a value keeps its type, whatever its calls pass.
+// A function that is used as a value keeps the declared type, whatever types calls pass.
 // CHECK-LABEL: func.func private @g(%arg0: tensor<?xf32>) -> tensor<?xf32>
 func.func private @g(%x: tensor<?xf32>) -> tensor<?xf32> {
   %0 = "oneflow.relu"(%x) : (tensor<?xf32>) -> tensor<?xf32>

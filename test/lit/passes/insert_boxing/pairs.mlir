@@ -48,7 +48,7 @@ module attributes {oneflow.mesh = array<i64: 2>} {
     return %x : tensor<5x4xf32>
   }
 
-  // Partial maxima meet as they are used whole; no other layout can be made of them but by way of the whole.
+  // Partial maxima are reduced before a use of the whole; every other layout is made from the whole.
   // CHECK-LABEL: func.func @m_to_b
   // CHECK: %[[M:.*]] = "oneflow.reduce_max"(%arg0) {{.*}}oneflow.out_nd_sbp = {{\[\[}}#sbp.partial_max{{\]\]}}
   // CHECK-NEXT: hierarchical_parallel_cast"(%[[M]]) {nd_sbp = [#sbp.broadcast], oneflow.in_nd_sbp = {{\[\[}}#sbp.partial_max{{\]\]}}, oneflow.out_nd_sbp = {{\[\[}}#sbp.broadcast{{\]\]}}}

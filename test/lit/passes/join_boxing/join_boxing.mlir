@@ -1,7 +1,7 @@
 // RUN: oneflow-opt %s --oneflow-infer-sbp="mesh=2" --oneflow-insert-boxing --oneflow-join-boxing="bytes=96" | FileCheck %s
 // RUN: oneflow-opt %s --oneflow-infer-sbp="mesh=2" --oneflow-insert-boxing --oneflow-join-boxing="bytes=96" --oneflow-to-physical="rank=1 check" | FileCheck %s --check-prefix=RANK
 
-// Gradients of 32 and 64 bytes fill the first collective, where the second of them is made: before the third is.
+// Gradients of 32 and 64 bytes fill the first collective, placed after the second gradient and before the third.
 // CHECK-LABEL: func.func @gradients
 // CHECK: %[[A:.*]] = "oneflow.reduce_sum"(%arg0)
 // CHECK-NEXT: %[[B:.*]] = "oneflow.reduce_sum"(%arg1)
@@ -30,7 +30,7 @@ func.func @gradients(%x: tensor<5x8xf32> {oneflow.nd_sbp = [#sbp.split<0>]}, %y:
   return %3, %4, %5 : tensor<8xf32>, tensor<16xf32>, tensor<4xf32>
 }
 
-// A sum that the next one needs is waited for; other element types, and other kinds, are collectives of their own.
+// A sum that the next sum reads is not delayed; other element types and other kinds are separate collectives.
 // CHECK-LABEL: func.func @apart
 // CHECK-NOT: oneflow.joined
 // CHECK: return
@@ -43,7 +43,7 @@ func.func @apart(%x: tensor<6x4xf32> {oneflow.nd_sbp = [#sbp.split<0>]}, %y: ten
   return %0, %1, %3, %x : tensor<4xf32>, tensor<4xf64>, tensor<f32>, tensor<6x4xf32>
 }
 
-// Pieces are gathered along one axis together, and stay where they are wanted.
+// One collective gathers pieces along one axis; collectives stay before the readers.
 // CHECK-LABEL: func.func @pieces
 // CHECK: "oneflow.exp"(%arg0)
 // CHECK: "oneflow.exp"(%arg1)
@@ -58,7 +58,7 @@ func.func @pieces(%x: tensor<3x4xf32> {oneflow.nd_sbp = [#sbp.split<0>]}, %y: te
   return %0, %1 : tensor<3x4xf32>, tensor<2x3xf32>
 }
 
-// Sums of which every rank needs a piece are made of members' pieces: `sizes` are those of the first tensor, then of the next.
+// Reduce-scatters join pieces by member: `sizes` lists the sizes of the first tensor, then of the next tensor.
 // CHECK-LABEL: func.func @scattered
 // CHECK-COUNT-2: oneflow.joined = 0
 // RANK-LABEL: func.func @scattered

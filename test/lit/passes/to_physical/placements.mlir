@@ -8,8 +8,8 @@
 // RUN: oneflow-run %s --input %t.npz --simulate | FileCheck %s --check-prefix=RESULT
 // RUN: oneflow-run %s --input %t.npz --nproc 3 | FileCheck %s --check-prefix=RESULT
 
-// An operator is where its operands are. What nothing is said of is on all ranks, from which it needs no way: both
-// stages multiply by %s, and the last one has its result alone.
+// An operator has the placement of its operands. A value without a placement is on all ranks and needs no transfer:
+// both stages multiply by %s, and only the last stage has the result.
 // SBP: %[[X:.*]] = "oneflow.hierarchical_parallel_cast"(%arg0) {{.*}}placement = "front"
 // SBP: %[[Y:.*]] = "oneflow.matmul"(%[[X]], %arg1) {{.*}}oneflow.placement = "front"
 // SBP: "oneflow.hierarchical_parallel_cast"(%{{.*}}) {nd_sbp = [#sbp.broadcast], oneflow.in_nd_sbp = {{\[\[}}#sbp.split<1 : i64>{{.*}}placement = "back"

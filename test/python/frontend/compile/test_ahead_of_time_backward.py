@@ -161,7 +161,7 @@ def test_changes_before_the_gradient_are_errors():
 
 
 def test_updated_tensors_are_read_as_they_were():
-    """The gradient runs the function again, on what it had read, and updates nothing."""
+    """The gradient runs the function again on the values read before, and updates nothing."""
     w, count = leaf(), flow.zeros(1)
 
     def counted(v):

@@ -1,5 +1,5 @@
-"""Alias checks: arguments and results of compiled functions that share memory with updated tensors, and what is
-refused.
+"""Alias checks: arguments and results of compiled functions that share memory with updated tensors, and refused
+calls.
 """
 
 import numpy as np
@@ -92,7 +92,7 @@ def test_arguments_may_alias_each_other_and_tensors_that_are_read():
 
 @pytest.mark.parametrize("on", [OnHost(), OnDevice()])
 def test_returned_tensors_are_copies(cuda, on):
-    """Of what the function updates as of what it is called with."""
+    """Results are copies of updated captured tensors and of arguments."""
     c, x = on.tensor(counted(4, 6)), on.tensor(counted(6))
     v, results = c[1:3], []
 

@@ -1,5 +1,5 @@
-"""Alias guards: memory that is shared after the trace, gradients of updating calls, threads, and parts without
-overlap.
+"""Alias guards: memory that is shared after the trace, gradients of updating calls, threads, and disjoint parts
+of a tensor.
 """
 
 import threading
@@ -14,7 +14,7 @@ from oneflow.frontend.eager.views import ViewMeta
 
 
 def rebound(on, compiled):
-    """What is given while a parameter comes to lie in the memory of another tensor, elsewhere there, and apart."""
+    """The results while `p.data` is rebound to the memory of `c`, of `d`, and of both again."""
     c, d, found = on.tensor(counted(8)), on.tensor(counted(8) + 1), []
     p = on.tensor(counted(8))
 
@@ -60,7 +60,7 @@ def test_the_alias_guard_detects_arrays_that_overlap_later():
 
 
 def test_gradients_are_by_the_values_that_a_call_read():
-    """Of a compiled function that is called outside of what computes the gradient, and updates what it reads."""
+    """A compiled function that updates its operand is called outside of the function that computes the gradient."""
 
     def run(compiled):
         w, c = flow.tensor(counted(6) + 1, requires_grad=True), flow.tensor(counted(6))
@@ -106,7 +106,7 @@ def in_threads(work):
 @pytest.mark.parametrize("take", [lambda c: c, lambda c: c[8:40], lambda c: c.T], ids=["whole", "part", "turned"])
 @pytest.mark.parametrize("on", [OnHost(), OnDevice()], ids=["host", "device"])
 def test_threads_update_one_after_the_other(cuda, on, take):
-    """None of the updates is lost, and every call gives what it has made of the tensor."""
+    """No update is lost, and every call returns the tensor as the call updated the tensor."""
     c, one, given = on.tensor(np.zeros((64, 3), F32)), on.tensor(np.array(1, F32)), []
     state = take(c)
     add = flow.compile(lambda x: state.add_(x).sum())
@@ -124,7 +124,7 @@ def test_threads_update_one_after_the_other(cuda, on, take):
 
 @pytest.mark.parametrize("on", [OnHost(), OnDevice()], ids=["host", "device"])
 def test_threads_update_an_argument_that_is_a_view_one_after_the_other(cuda, on, monkeypatch):
-    """What it is a view of is read when the call runs, not when it waits for that of another thread."""
+    """The root of the view is read when the call runs, not while the call waits for the call of another thread."""
     c = on.tensor(np.zeros(8, F32))
     part, waits = c[2:5], threading.Barrier(2)
     step = flow.compile(lambda x: x.add_(1).sum())
@@ -136,7 +136,7 @@ def test_threads_update_an_argument_that_is_a_view_one_after_the_other(cuda, on,
 
 @pytest.mark.parametrize("on", [OnHost(), OnDevice()], ids=["host", "device"])
 def test_an_update_while_a_view_is_refreshed_takes_effect_at_the_next_read(cuda, on, monkeypatch):
-    """By another thread, between the values of the root and what is known of them."""
+    """Another thread updates the root while the view gathers the values of the root."""
     c = on.tensor(np.zeros(8, F32))
     part, gathered_view = c[2:5], ViewMeta._gathered_view
 
@@ -153,7 +153,7 @@ def test_an_update_while_a_view_is_refreshed_takes_effect_at_the_next_read(cuda,
 
 @pytest.mark.parametrize("on", [OnHost(), OnDevice()], ids=["host", "device"])
 def test_a_read_while_another_thread_refreshes_a_view_has_the_update(cuda, on, monkeypatch):
-    """It waits for that thread; it does not show what was there before."""
+    """The read waits for the other thread and does not return the values before the update."""
     c = on.tensor(np.zeros(8, F32))
     part, renewed, found = c[2:5], ViewMeta.refreshed, []
     reader = threading.Thread(target=lambda: found.append(part.tolist()))
@@ -173,7 +173,7 @@ def test_a_read_while_another_thread_refreshes_a_view_has_the_update(cuda, on, m
 
 
 class Waiting:
-    """A lock that is taken when two threads wait for it."""
+    """A lock that is taken when two threads wait for the lock."""
 
     def __init__(self, waits, lock):
         self.waits, self.lock = waits, lock

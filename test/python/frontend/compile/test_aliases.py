@@ -55,7 +55,7 @@ ARGUMENTS = dict.fromkeys(["vjp", "tied", "flat parameters"], counted(3)) | dict
 
 
 def history(on, name, compiled, calls=4):
-    """What the calls of a function give, and what tensors have after each."""
+    """The results of the calls of a function, and the values of tensors after each call."""
     f, seen = (ALL | OWN[type(on)])[name](on)
     f = flow.compile(f) if compiled else f
     found = []

@@ -59,7 +59,7 @@ def training_step(*layers):
 
 
 class Step(nn.Graph):
-    """A training step as OneFlow writes it."""
+    """A training step in the style of OneFlow."""
 
     def __init__(self, schedule=False):
         super().__init__()
@@ -134,7 +134,7 @@ WARM = {
     "module without gradients": (lambda: flow.no_grad()(flow.compile(model()[0])),),
     "recorded module": (lambda: flow.compile(model()[0]),),
     "recorded module with running statistics": (lambda: flow.compile(model(nn.BatchNorm1d(8))[0]),),
-    # Where random numbers come from is a file of its own.
+    # The source of random numbers is a separate file.
     "recorded module with random numbers": (lambda: flow.compile(model(nn.Dropout(0.5))[0]), flow.tensor(X), 4),
     "training step": (training_step,),
     "training step with running statistics": (lambda: training_step(nn.BatchNorm1d(8)),),
@@ -213,7 +213,7 @@ def schedule():
     return lambda: None, lambda: step(x)
 
 
-#: The kinds of other calls: functions that give what runs before the call, and the call.
+#: The kinds of other calls: functions that return the preparation of the call, and the call.
 OTHER = {
     "earlier signature of a step": other_signature,
     "earlier signature": other_arguments,

@@ -219,7 +219,7 @@ def test_tensors_take_a_fast_path_with_views_and_gradients():
 
 
 def test_a_fast_path_reads_updated_roots_of_views():
-    """A view whose root has been updated has other elements: they are taken from the root before the run."""
+    """A view whose root has been updated has new elements, which are gathered from the root before the run."""
     root = flow.tensor(X.copy())
     row, double = root[1], flow.compile(lambda x: x * 2.0)
     for shift in range(4):

@@ -59,7 +59,7 @@ class Training:
         return flow.tensor(array).to(self.place)
 
     def run(self, *seeds):
-        """The losses of steps with data of their own."""
+        """The losses of steps, each with separate data."""
         labels = self.on_device(np.arange(5) % 3)
         return [self.step(self.on_device(floats(5, 4, seed=seed)), labels).item() for seed in seeds]
 

@@ -1,6 +1,6 @@
 """Random functions that update and read tensors which share memory, compiled and in eager mode.
 
-`ONEFLOW_ALIASES=200 pytest test/python/frontend/compile/test_random_aliases.py` runs that many of each kind.
+`ONEFLOW_ALIASES=200 pytest test/python/frontend/compile/test_random_aliases.py` runs 200 functions of each kind.
 """
 
 import os
@@ -17,7 +17,7 @@ CALLS = 3
 
 
 def part(draw, tensor, inside=False):
-    """A view of a tensor, through up to two others; one that a function makes has positive steps."""
+    """A view of a tensor, through up to two other views; views that a function makes have positive steps."""
     for _ in range(draw.randrange(3)):
         if not tensor.ndim:
             break
@@ -35,7 +35,7 @@ def part(draw, tensor, inside=False):
 
 
 def tensors(draw, place, arrays):
-    """Tensors of which some share memory: in one of the user's `arrays`, as views, shown to the user."""
+    """Tensors that share memory: within an array of the user if `arrays`, as views, or through exported arrays."""
     array = np.arange(40, dtype=np.float32) / 5
     if arrays and draw.random() < 0.3:
         roots = [flow.from_numpy(array[:24].reshape(4, 6)), flow.from_numpy(array[10:34].reshape(4, 6))]
@@ -96,9 +96,9 @@ def history(seed, place, compiled):
 
 
 def gradients(seed, compiled):
-    """Of one call, by its argument; None where eager mode refuses an update.
+    """The gradients of one call by the argument; None where eager mode refuses an update.
 
-    Views of what wants a gradient do not see in eager mode what is written into arrays of the user.
+    In eager mode, views of tensors that require a gradient do not see writes into arrays of the user.
     """
     function, shared = made(seed, "cpu", False)
 

@@ -30,7 +30,7 @@ def expected(a, b):
 
 DTYPES = (*ALL, *COMPLEX)
 PAIRS = [*itertools.combinations_with_replacement(DTYPES, 2)]
-#: Integers that no integer type holds together; NumPy makes float64 of them.
+#: Integer types without a common integer type; NumPy promotes to float64.
 APART = [(a, b) for a, b in PAIRS if flow.uint64 in (a, b) and "int" in (a.kind, b.kind)]
 
 
@@ -151,7 +151,7 @@ WRAPPING = {
 
 @pytest.mark.parametrize("name", WRAPPING)
 def test_negative_numbers_with_unsigned_tensors_wrap(name):
-    """As PyTorch's, in eager mode and compiled; what no wrapping brings in is an error."""
+    """Values equal PyTorch's, in eager mode and compiled; numbers out of the range even with wrapping are errors."""
     torch = pytest.importorskip("torch", reason="compares with PyTorch, which tests do not depend on")
     array = np.array([0, 5, 255], np.uint8)
     want = WRAPPING[name](torch, torch.from_numpy(array))

@@ -119,7 +119,7 @@ def test_collation():
     assert batch["b"][0] == ["x", "y"] and batch["b"][1].shape == (2, 2)
 
 
-#: What is refused, and a part of the message.
+#: Refused calls, and a part of the message.
 BAD = {
     "sampler beside shuffle": (lambda: data.DataLoader(range(3), shuffle=True, sampler=[0]), "sampler or shuffle"),
     "prefetch": (

@@ -1,4 +1,4 @@
-"""The cost of a warm eager call, in functions that it calls: the same on every machine, however busy that is."""
+"""The cost of a warm eager call in function calls, which is equal on all machines and under any load."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ import oneflow as flow
 
 X = flow.tensor(np.ones((2, 3), np.float32))
 W = flow.tensor(np.ones((3, 3), np.float32))
-#: Calls, with the most functions of Python and of C that they may call.
+#: Calls, with the largest allowed numbers of Python and C functions called.
 CALLS = {
     "sum of tensors": (lambda: X + X, 55),
     "product with a number": (lambda: X * 2.0, 90),
@@ -28,6 +28,6 @@ def test_warm_eager_calls_call_few_functions(kind):
 
 
 def test_names_of_the_package_are_found_at_once():
-    """The first use of a name loads it; later uses read an attribute of the module."""
+    """The first use of a name loads the name's module; later uses read an attribute of the module."""
     flow.relu  # noqa: B018
-    assert calls_of(lambda: flow.relu) <= 2  # the lambda, and what ends the count
+    assert calls_of(lambda: flow.relu) <= 2  # the lambda, and the call that ends the count

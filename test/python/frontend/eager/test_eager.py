@@ -18,7 +18,7 @@ def drawn(*shape):
 
 
 def check_gradients(function, *arrays):
-    """The gradients by `backward` are those of finite differences."""
+    """The gradients by `backward` equal finite differences."""
     leaves = [flow.tensor(a, requires_grad=True) for a in arrays]
     function(*leaves).backward()
     wanted = differences(lambda *xs: function(*map(flow.tensor, xs)).item(), arrays)

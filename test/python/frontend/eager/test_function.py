@@ -80,7 +80,7 @@ def test_wrong_number_of_gradients():
 
 
 class Scaled(flow.autograd.Function):
-    """Gives other things than tensors too; its gradients are wide, of another element type, and too many."""
+    """Returns non-tensors too; the gradients are of another shape and element type, and too many."""
 
     @staticmethod
     def forward(ctx, x, y):
@@ -140,7 +140,7 @@ def test_results_without_a_gradient_and_setup_context():
 
 
 class Doubled(flow.autograd.Function):
-    """Updates its argument in place."""
+    """Updates the argument in place."""
 
     @staticmethod
     def forward(ctx, x):

@@ -149,7 +149,7 @@ def test_threads_accumulate_gradients_at_one_leaf(again):
 @pytest.mark.parametrize("early", [False, True])
 @pytest.mark.parametrize("recorded", [False, True])
 def test_what_a_checkpoint_updates_outside_has_its_gradients_in_a_program(early, recorded):
-    """As without it; eager mode, as PyTorch, updates again when the gradient is computed."""
+    """Values equal those without a checkpoint; eager mode, like PyTorch, updates again at the gradient."""
 
     def run(kept):
         c = flow.tensor(np.arange(3, dtype=np.float32))

@@ -1,4 +1,4 @@
-"""Updates in place: values, gradients through them, and stale values that gradients read."""
+"""Updates in place: values, gradients through updates, and stale values that gradients read."""
 
 import numpy as np
 import pytest

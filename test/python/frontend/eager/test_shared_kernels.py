@@ -1,4 +1,4 @@
-"""Kernels for all sizes of eager calls on a device: when they are compiled, and that they compute the same."""
+"""Kernels for all sizes of eager calls on a device: when the kernels are compiled, and equal results."""
 
 import numpy as np
 import pytest
@@ -30,7 +30,7 @@ def floats(*shape):
 
 
 def test_the_second_sizes_compile_for_all(compiled):
-    """The first sizes have a kernel of their own, later ones share one."""
+    """The first sizes have a static kernel; all later sizes share a dynamic kernel."""
     for n in (3, 5, 7, 4, 9):
         x, y = floats(n, 4), floats(n, 4)
         result = flow.tensor(x, device="cuda") + flow.tensor(y, device="cuda")
@@ -40,7 +40,7 @@ def test_the_second_sizes_compile_for_all(compiled):
 
 
 def test_sizes_of_one_are_another_form(compiled):
-    """A dimension of size 1 broadcasts, so that it is no size among others."""
+    """A dimension of size 1 broadcasts, so that size 1 needs a separate kernel."""
     y = floats(1, 4)
     for n in (3, 5, 7):
         x = floats(n, 4)
@@ -62,7 +62,7 @@ def test_sizes_that_return_get_their_own_kernel(compiled):
 
 
 def test_gradients_and_updates(compiled):
-    """Of lengths that change: those of eager mode on the host."""
+    """Gradients and updates for changing lengths equal those of eager mode on the host."""
     weight = floats(4, 2)
 
     def run(x, device):
@@ -82,7 +82,7 @@ def test_gradients_and_updates(compiled):
 
 
 def test_operators_that_need_their_sizes(compiled):
-    """They have a kernel for each set of sizes, and are asked once."""
+    """Operators that need static sizes have a kernel for each set of sizes; the need is determined once."""
     for n in (3, 5, 7):
         x = floats(n, n) + 2 * np.eye(n, dtype=np.float32)
         np.testing.assert_allclose(

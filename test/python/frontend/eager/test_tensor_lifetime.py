@@ -1,5 +1,5 @@
-"""Tensors with gradients are freed with the last reference to them: memory of a device does not wait for the garbage
-collector, which counts objects and knows nothing of how large they are.
+"""Tensors with gradients are freed with the last reference: memory of a device does not wait for the garbage
+collector, which counts objects and ignores the sizes of objects.
 """
 
 import gc

@@ -100,7 +100,7 @@ def test_refusals():
     y = w.sum()
     root = flow.ones(4)
     view = root[:2]
-    root.requires_grad_()  # gradients of the view go to it from now on
+    root.requires_grad_()  # gradients of the view flow to the root from now on
     for function, text in (
         (part, r"was computed and has a gradient: write x\.detach\(\)"),
         (updates_a_part, r"was computed and has a gradient: write x\.detach\(\)"),

@@ -1,4 +1,4 @@
-"""What goes wrong in operators of users in eager mode: errors that name the line of the call, as compiled ones do."""
+"""Failures in users' operators in eager mode: errors name the line of the call, as in compiled mode."""
 
 import itertools
 import linecache

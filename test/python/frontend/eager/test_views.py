@@ -1,4 +1,4 @@
-"""Views are updated with the tensors that they are of, in both directions; compared with PyTorch's."""
+"""Updates of a tensor show in the views of the tensor, and the reverse; compared with PyTorch."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ TAKEN = {
     "data": lambda x: x.T.data, "movedim": lambda x: x.movedim(0, 1), "copied": lambda x: x.T.reshape(-1),
     "view of a copy": lambda x: x.T.reshape(-1)[2:5], "repeat": lambda x: x.repeat(1, 2), "list": lambda x: x[[0, 2]],
 }  # fmt: skip
-#: Views that PyTorch gives no gradient when they are updated.
+#: Views to which PyTorch gives no gradient when the view is updated.
 WITHOUT_GRADIENT = ("detach", "data", "unbind", "chunk", "split")
 UPDATES = {
     "add_": lambda v: v.add_(1), "fill_": lambda v: v.fill_(7), "copy_": lambda v: v.copy_(v * 3),
@@ -110,7 +110,7 @@ def test_a_tensor_given_other_memory_is_no_view():
 
 @pytest.mark.parametrize("compiled", [False, True])
 def test_views_stay_in_the_memory_that_a_tensor_had(compiled):
-    """They see what was written before `data` was set, and updates of each other, as in PyTorch."""
+    """Views see writes from before `data` was set, and updates of one another, as in PyTorch."""
 
     def run(lib):
         x, other = lib.tensor(np.arange(4, dtype=np.float32)), lib.tensor(np.full(4, 9, np.float32))
@@ -142,7 +142,7 @@ def test_views_of_a_leaf_that_gets_other_memory():
 
 
 def test_views_of_a_leaf_in_the_memory_of_an_array():
-    """They show what is written into the array, and gradients are of that."""
+    """The tensors show writes into the array, and gradients use the written values."""
 
     def run(lib):
         array = np.arange(6, dtype=np.float32)
@@ -184,7 +184,7 @@ EXPOSED = {
 
 @pytest.mark.parametrize("name", EXPOSED)
 def test_arrays_of_views_are_in_the_memory_of_the_tensor(name):
-    """As PyTorch's: what is written into them shows everywhere, and updates show in them."""
+    """As in PyTorch: writes into an array show in the tensor and its views, and updates show in the array."""
 
     def run(lib):
         x = lib.zeros(2, 3)
@@ -228,7 +228,7 @@ def test_views_of_an_array_show_what_is_written_into_it():
 
 @pytest.mark.parametrize("compiled", [False, True])
 def test_parameters_lie_in_one_buffer(compiled):
-    """Their `data` is set to parts of it."""
+    """The `data` of each parameter is set to a part of the buffer."""
 
     def run(lib):
         flat = lib.tensor(np.arange(10, dtype=np.float32) / 10)
@@ -259,7 +259,7 @@ def test_parameters_lie_in_one_buffer(compiled):
 
 @pytest.mark.parametrize("compiled", [False, True])
 def test_gradients_are_added_up_in_one_buffer(compiled):
-    """Of parameters whose `grad` is set to parts of it."""
+    """The `grad` of each parameter is set to a part of the buffer."""
 
     def run(lib):
         sums, found = lib.zeros(6), []

@@ -294,7 +294,7 @@ SOURCES = [
 
 
 def both(function, numpy, *arrays, dynamic=(False, True)):
-    """Compares `function` with `numpy` on arrays, traced with static shapes and with dynamic ones."""
+    """Compares `function` with `numpy` on arrays, traced with static shapes and with dynamic shapes."""
     with np.errstate(all="ignore"):
         want = numpy(*arrays)
     for kind in dynamic:
@@ -654,7 +654,7 @@ def test_integers_are_padded_with_finite_numbers():
 
 
 def test_a_kernel_of_checks_alone():
-    """Every row of the table is the same number, and what is left of the lookup are its checked positions."""
+    """Every row of the table is the same number, and only the position checks of the lookup remain."""
     lookup = flow.compile(lambda i: flow.embedding(flow.cumsum(i, 1), flow.ones(9, 4)))
     assert np.array_equal(lookup(np.ones((2, 3), np.int64)), np.ones((2, 3, 4), np.float32))
     with pytest.raises(RunError, match="got 9"):

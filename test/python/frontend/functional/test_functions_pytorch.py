@@ -13,7 +13,7 @@ FLOATS = np.float32([[1.5, -2.0, 3.0], [0.5, 0.0, -1.0]])
 INTEGERS = np.int64([[1, -1, 2], [3, 0, 5]])
 BOOLS = np.array([[True, False], [False, False], [True, True]])
 LINE, IMAGE, VOLUME = (RNG.normal(size=(2, *[6] * n)).astype(np.float32) for n in (1, 2, 3))
-#: A name, the function of a framework and its tensors, and their values.
+#: A name, a function of a framework and tensors, and the values of the tensors.
 CASES = {
     "add, alpha": (lambda f, x: f.add(x, x, alpha=2.5), FLOATS),
     "sub, alpha": (lambda f, x: x.sub(f.ones(3), alpha=2), FLOATS),

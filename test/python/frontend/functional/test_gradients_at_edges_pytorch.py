@@ -1,4 +1,4 @@
-"""Gradients where functions have corners, poles and gaps: those of PyTorch, eager and compiled."""
+"""Gradients at corners, poles and gaps of functions equal PyTorch's gradients, eager and compiled."""
 
 import math
 
@@ -13,7 +13,7 @@ INF, NAN = math.inf, math.nan
 TIES = [[1.0, 3.0, 3.0], [2.0, 2.0, 2.0]]
 SIGNED = [-2.0, -0.0, 0.0, 3.0]
 BOUNDS = [0.0, 2.0, 1.0, 1.0, NAN]
-#: A name, the function of a framework and its tensors, and their values.
+#: A name, a function of a framework and tensors, and the values of the tensors.
 EDGES = {
     "maximum, ties": (lambda f, x, y: f.maximum(x, y), [1.0, 2.0, 3.0], [1.0, 5.0, 3.0]),
     "minimum, ties": (lambda f, x, y: f.minimum(x, y), [1.0, 2.0, 3.0], [1.0, 5.0, 3.0]),
@@ -97,7 +97,7 @@ EDGES = {
     "steps of others": (lambda f, x, y: f.floor(x * y).reshape(-1) + f.sign(f.round(x)), SIGNED, SIGNED),
     "steps with a detached tensor": (lambda f, x, y: f.sign(x.detach() * y) * x, SIGNED, SIGNED),
 }  # fmt: skip
-#: Where a zero cotangent meets an infinite slope PyTorch gives NaN, and here it is 0: issue, rules.
+#: At a zero cotangent and an infinite slope the gradient is NaN in PyTorch, and 0 here: issue, rules.
 ZERO_WINS = {"where, sqrt": [1.0, 1.0, 0.25], "where, log": [0.0, 0.0, 0.25]}
 
 

@@ -1,6 +1,6 @@
-"""Gradients of element-wise functions at NaN, infinities, zeros, bounds: PyTorch's of one element.
+"""Gradients of element-wise functions at NaN, infinities, zeros, bounds, against PyTorch on one element.
 
-One element, since PyTorch's vectorized kernels differ at NaN from its other ones.
+The tensors have one element, since PyTorch's vectorized kernels differ at NaN from the scalar kernels.
 """
 
 import itertools
@@ -62,7 +62,7 @@ BINARY = {
     "atan2": lambda f, x, y: f.atan2(x, y),
     "where": lambda f, x, y: f.where(x > y, x, y),
 }
-#: Where the quotient is infinite we say that the remainder falls with it, PyTorch that it is unknown.
+#: At an infinite quotient the gradient of the remainder follows the quotient here and is unknown in PyTorch.
 APART = {"remainder": lambda x, y: math.isinf(x)}
 
 

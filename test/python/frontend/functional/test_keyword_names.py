@@ -42,7 +42,7 @@ def test_every_function_of_one_tensor_takes_it_as_input():
     renamed = [name for name, names in parameters.items() if names[:1] == ["x"]]
     assert len(renamed) > 100
     for name in renamed:
-        with pytest.raises(TypeError) as error:  # an argument is one too many, and that is not `input`
+        with pytest.raises(TypeError) as error:  # an argument is surplus, and this argument is not `input`
             getattr(functional, name)(input=X, nothing=1)
         assert "'input'" not in str(error.value)
 

@@ -11,7 +11,7 @@ B = np.linspace(0.5, 2, 6, dtype=np.float32).reshape(2, 3)
 V, W = np.float32([1, -2, 3]), np.float32([0.5, 4, -1])
 CUBE = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 NAN = np.float32([1, np.nan, 3])
-#: Second arguments of Hurwitz's zeta function, what SciPy 1.17 gives, and first arguments.
+#: Second arguments of Hurwitz's zeta function, the values of SciPy 1.17, and first arguments.
 ZETA = (
     [1.0, 0.25, 1.0, 1.0, 2.5], [1.6449340668482266, 10.213055360466601, np.inf, np.nan, 0.11810202582086368],
     [2.0, 1.5, 1.0, 0.5, 3.0],
@@ -20,7 +20,7 @@ SQUARE = np.float32([[2, 1, 0], [1, 3, 1], [0, -1, 1]])
 BOXES = np.float32([[0, 0, 2, 2], [0, 0, 2, 1.9], [3, 3, 4, 4]])
 INTS = np.array([[3, 1, 2], [0, 5, 4]])
 
-#: Each call, and what NumPy gives.
+#: Each call, and NumPy's value.
 CASES = {
     "addcdiv": (lambda: flow.addcdiv(t(A), t(A), t(B), value=2), A + 2 * A / B),
     "allclose": (lambda: flow.tensor([flow.allclose(t(A), t(A) + 1e-7), flow.allclose(t(A), t(B))]), [True, False]),
@@ -155,7 +155,7 @@ def test_values(name):
     np.testing.assert_allclose(result.numpy().astype(np.float64), wanted, rtol=1e-5, atol=1e-6)
 
 
-#: What is refused, and a part of the message.
+#: Refused calls, and a part of the message.
 BAD = {
     "einsum operands": (lambda: flow.einsum("ij,jk", t(A)), "expected 2 operands"),
     "einsum rank": (lambda: flow.einsum("i", t(A)), "expected an operand of 1 dimensions"),
@@ -280,7 +280,7 @@ def test_generators_repeat():
 
 
 def test_draws_in_compiled_functions():
-    """Every run draws other numbers; a seed repeats them."""
+    """Every run draws other numbers; an equal seed draws equal numbers."""
 
     def draws(weights):
         return flow.multinomial(weights, 20, True), flow.randperm(20)
@@ -297,7 +297,7 @@ def test_draws_in_compiled_functions():
 
 
 def test_slopes_of_rrelu():
-    """In training each negative element has a slope of its own, which is the gradient; else all have the mean."""
+    """In training the slope of each negative element is random and is the gradient; otherwise slopes are the mean."""
     layer, x = flow.nn.RReLU(0.25, 0.5), flow.tensor([-1.0, 2.0, -4.0], requires_grad=True)
     y = layer(x)
     y.sum().backward()
@@ -325,7 +325,7 @@ def test_random_numbers_of_a_kind():
     assert hard.round().tolist() == [[0, 1, 0]]
 
 
-#: Tensors as PyTorch prints them, with OneFlow's element type.
+#: The printed form of tensors in PyTorch, with OneFlow's element type.
 PRINTED = {
     "[]": flow.tensor([]),
     "[], size=(0, 2)": flow.zeros(0, 2),

@@ -12,7 +12,7 @@ X = RNG.normal(size=(3, 21, 2)).astype(np.float32)
 TIES = RNG.integers(0, 4, (4, 25))
 ODD = np.float32([[1, np.nan, 3, 2], [np.inf, 0, -np.inf, 2]])
 SORTED = np.float32([[1, 2, 2, 5], [0, 0, 7, 9]])
-#: A function of a framework and its tensors, and their values.
+#: A function of a framework and tensors, and the values of the tensors.
 CASES = {
     "sort": (lambda f, x: f.sort(x, dim=1), X),
     "sort, NaN": (lambda f, x: f.sort(x, descending=True), ODD),

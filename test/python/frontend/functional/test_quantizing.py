@@ -26,7 +26,7 @@ def test_one_number_is_kept_by_the_affine_scheme():
 
 
 def test_running_averages_of_a_range():
-    """They move in training up to a step, also in compiled functions, and stay otherwise."""
+    """Observers move in training up to a step, also in compiled functions, and are constant otherwise."""
     observer, x = flow.nn.MovingAverageMinMaxObserver(5, momentum=0.75), flow.tensor([1.0, -4.0])
     first, later = (flow.tensor([step], dtype=flow.int64) for step in (5, 6))
     compiled = flow.compile(lambda x, step: observer(x, step))

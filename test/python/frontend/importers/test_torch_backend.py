@@ -1,4 +1,4 @@
-"""`torch.compile(.., backend="oneflow")`: inference, training, dynamic sizes, mutation, what is not compiled."""
+"""`torch.compile(.., backend="oneflow")`: inference, training, dynamic sizes, mutation, fallbacks."""
 
 import copy
 import warnings
@@ -28,7 +28,7 @@ def check(wanted, found):
 
 
 def step(function, model, x):
-    """The loss of a step, all gradients, and the buffers after it."""
+    """The loss of a step, all gradients, and the buffers after the step."""
     x = x.clone().requires_grad_()
     loss = function(x).square().mean()
     loss.backward()

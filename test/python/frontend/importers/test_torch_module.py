@@ -195,7 +195,7 @@ def test_control_flow_is_one_operator(name):
 
 
 def test_functions_that_are_builders_have_the_parameters_of_pytorch_in_order():
-    """Where a name is a parameter of both it has one position, and the function takes all that an overload passes."""
+    """A common parameter name has one position, and the function accepts all parameters of an overload."""
     wrong = []
     for name, row in ATEN.items():
         operator, _, overload = name.rpartition(".")

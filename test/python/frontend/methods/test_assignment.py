@@ -245,7 +245,7 @@ def test_any_basic_index(data):
 
 @pytest.mark.parametrize("place", PLACES)
 def test_one_element_of_several_dimensions(place):
-    """PyTorch takes a tensor of one element for an element, whatever its dimensions; NumPy does not."""
+    """PyTorch accepts a tensor of one element and any rank as an element; NumPy does not."""
     x = np.zeros((2, 2), F32)
     found = PLACES[place](x, (0, 1), np.full((1, 1), 3, F32), "cpu").numpy()
     np.testing.assert_array_equal(found, [[0, 3], [0, 0]])

@@ -1,4 +1,4 @@
-"""`x[..]` against NumPy, and what is refused."""
+"""`x[..]` against NumPy, and refused indices."""
 
 import numpy as np
 import pytest
@@ -45,7 +45,7 @@ MASKS = [
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 @pytest.mark.parametrize("key", MASKS, ids=range(len(MASKS)))
 def test_bools_masks_that_are_known_and_nothing(key, device, cuda):
-    """In eager mode and in compiled functions, read and written, as NumPy has it."""
+    """Reads and writes equal NumPy's, in eager mode and in compiled functions."""
     wanted = X.copy()
     wanted[key] = 7
     x = flow.tensor(X).to(device)

@@ -9,7 +9,7 @@ import oneflow as flow
 from oneflow import nn
 
 GRADS = [[1.0, -3.0, 0.0, 2.0], [], 2.0, [0.0, 4.0]]
-#: Kinds of norm, and the norm of the gradients: PyTorch's, of those that have elements.
+#: Kinds of norm, and PyTorch's norm of the gradients that have elements.
 NORMS = [
     (0.0, 3.0), (1, 12.0), (2, math.sqrt(34)), (3, 108 ** (1 / 3)), (math.inf, 4.0), (-math.inf, 0.0), (-1.0, 0.0),
     (0.5, (1 + math.sqrt(3) + 2 * math.sqrt(2) + 2) ** 2),

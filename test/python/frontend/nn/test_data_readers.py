@@ -39,7 +39,7 @@ def test_objects_of_images(tmp_path):
 
 
 def test_images_that_are_read(tmp_path):
-    """Images without objects of more than a pixel are left out unless asked for, as are those without keypoints."""
+    """Images without objects of more than a pixel, or without keypoints, are left out by default."""
     content = copy.deepcopy(COCO)
     write_coco(tmp_path, content)
     assert [coco(tmp_path)()[1].tolist() for _ in range(2)] == [[30], [30]]
@@ -107,7 +107,7 @@ def prefix(tmp_path):
 
 
 def test_samples_of_tokens(prefix):
-    """Samples follow one another over documents and epochs, and have the next one's first token too."""
+    """Samples are consecutive over documents and epochs, and include the first token of the next sample."""
     read = GPTIndexedBinDataReader(prefix, 4, 5, 2, shuffle=False)
     flat = [token for document in DOCUMENTS for token in document] * 3
     rows = [flat[i : i + 5] for i in range(0, 24, 4)]
@@ -136,7 +136,7 @@ def test_numbered_batches_of_tokens(prefix):
 
 
 def test_shuffled_samples_are_those_of_shuffled_documents(prefix):
-    """Every sample is read once, and its tokens are those of documents one after the other."""
+    """Every sample is read once, and the tokens of a sample are consecutive tokens of the documents."""
     rows = []
     for seed in (1, 1, 2):
         read = GPTIndexedBinDataReader(prefix, 2, 4, 1, random_seed=seed)
@@ -170,7 +170,7 @@ def test_files_of_tokens_that_are_damaged(prefix):
 
 @pytest.fixture
 def files(tmp_path):
-    """Seven tensors of two numbers in three files, one of them empty."""
+    """Seven tensors of two numbers in three files, of which one is empty."""
     numbers = np.arange(14, dtype=np.int16)
     for name, part in (("a", numbers[:6]), ("b", numbers[:0]), ("c", numbers[6:])):
         part.tofile(tmp_path / name)

@@ -1,4 +1,4 @@
-"""Distances, losses made of them, lists of parameters and modes of recording: PyTorch's values and gradients."""
+"""Distances, losses of distances, lists of parameters and gradient modes: PyTorch's values and gradients."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ RNG = np.random.default_rng(3)
 A, B, C = RNG.normal(size=(3, 5, 4))
 SIGNS, POSITIVE = np.array([1.0, -1.0, 1.0, -1.0, 1.0]), np.abs(C) + 0.1
 F = "nn.functional."
-#: The function, its operands, of which the first ones get gradients, and options.
+#: The function, the operands, of which the first ones get gradients, and options.
 CASES = [
     ("normalize", (A,), {}),
     ("normalize", (A,), {"p": 1.0, "dim": 0}),

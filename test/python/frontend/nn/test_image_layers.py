@@ -10,7 +10,7 @@ CODES = flow.tensor([1, 2], dtype=flow.int8)
 
 
 def test_coins():
-    """A seed repeats them; each call and each run of a compiled function flips others."""
+    """Equal seeds flip equal images; each call and each run of a compiled function flips other images."""
     coins, again = (flow.nn.CoinFlip(64, random_seed=3) for _ in range(2))
     flips = [coins().tolist() for _ in range(2)]
     assert flips[0] != flips[1] and flips == [again().tolist() for _ in range(2)]

@@ -34,7 +34,7 @@ def test_decoded_images_have_their_sizes(space, expected):
 
 
 def test_files_of_other_formats():
-    """JPEG as Pillow decodes it; colors of gray files; deep pixels; images turned by their Exif data."""
+    """JPEG decoded like Pillow; colors of gray files; deep pixels; images rotated by Exif data."""
     smooth = np.tile(np.arange(16, dtype=np.uint8) * 9, (8, 1))
     jpeg = encoded(smooth, "JPEG")
     np.testing.assert_array_equal(decode(jpeg, "GRAY", (8, 16))[..., 0], np.asarray(Image.open(io.BytesIO(jpeg))))

@@ -1,4 +1,4 @@
-"""Modules and functions with `inplace`: their argument becomes what they give otherwise, gradients as well."""
+"""Modules and functions with `inplace`: the argument becomes the result of the plain form, gradients included."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ import oneflow as flow
 from oneflow import nn
 
 X = np.array([[-4.0, -0.3, 0.3, 2.0], [7.0, -1.0, 0.0, 1.0]], np.float32)
-#: Modules, their functions, and what both take.
+#: Modules, the functions of the modules, and the arguments of both.
 LAYERS = [
     ("ReLU", "relu", ()), ("ReLU6", "relu6", ()), ("LeakyReLU", "leaky_relu", (0.2,)), ("ELU", "elu", (0.7,)),
     ("CELU", "celu", (0.7,)), ("SELU", "selu", ()), ("SiLU", "silu", ()), ("Mish", "mish", ()),
@@ -22,7 +22,7 @@ DROPOUTS = [
 
 
 def run(apply, part, compiled):
-    """What a computed tensor is after `apply` to a part of it, and the gradient of its squares."""
+    """A computed tensor after `apply` to a part of the tensor, and the gradient of the sum of squares."""
     w = flow.tensor(X, requires_grad=True)
 
     def step():

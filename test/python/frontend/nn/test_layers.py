@@ -272,7 +272,7 @@ def test_scaled_dot_product_attention():
 @pytest.mark.parametrize("options", [{}, {"need_weights": False}, {"is_causal": True}], ids=str)
 @pytest.mark.parametrize("made", [{}, {"add_bias_kv": True, "add_zero_attn": True}], ids=str)
 def test_multihead_attention_of_sizes_of_a_run(made, options):
-    """One program for every batch and length; what eager calls give is compared with NumPy and PyTorch."""
+    """One program for every batch and length; other tests compare eager results with NumPy and PyTorch."""
     layer = nn.MultiheadAttention(6, 2, batch_first=True, **made)
 
     def function(x, padding):
@@ -340,7 +340,7 @@ def test_clipping():
 @pytest.mark.parametrize("rank", [2, 3, 4, 5])
 @pytest.mark.parametrize("rate", [0.0, 0.4])
 def test_what_sees_nothing_is_zero(rank, rate):
-    """In attention of any rank, with dropout or without it; gradients are zero there, and numbers elsewhere."""
+    """Rows of attention without visible keys, with and without dropout, have zero gradients; others are finite."""
     mask = np.ones((3, 4), bool)
     mask[1] = False
     arrays = [

@@ -123,7 +123,7 @@ def both(name, args, options):
 
 
 def outcome(lib, layer, arrays, options):
-    """Results, gradients of inputs and parameters, and the state after it."""
+    """Results, gradients of inputs and parameters, and the state after the call."""
     inputs = [lib.tensor(a, requires_grad=a.dtype == np.float32) for a in arrays]
     results = layer(*inputs, **options)
     results = [r for r in results if r is not None] if isinstance(results, tuple) else [results]

@@ -1,4 +1,4 @@
-"""Modules: names, state, modes, conversion, and what is compiled of them."""
+"""Modules: names, state, modes, conversion, and compiled modules."""
 
 import copy
 import inspect
@@ -240,7 +240,7 @@ def test_clipping_refuses_gradients_that_are_not_finite():
 
 
 def test_signatures():
-    """A layer's class has the signature of its `__init__`, an instance that of `forward`."""
+    """A layer's class has the signature of its `__init__`, an instance the signature of `forward`."""
     assert list(inspect.signature(nn.ReLU).parameters) == ["inplace"]
     assert inspect.signature(nn.Linear(2, 3)) == inspect.signature(nn.Linear(2, 3).forward)
     for name, layer in vars(nn).items():

@@ -77,7 +77,7 @@ def test_ranks_read_parts_of_one_batch(folder):
 
 
 def test_random_orders(folder):
-    """A buffer of n keeps what is read at most n records early; a seed repeats the order; files change places."""
+    """A buffer of n returns a record at most n records early; equal seeds give equal orders; files are permuted."""
     options = {"random_shuffle": True, "shuffle_buffer_size": 4}
     flow.manual_seed(1)
     first, again, other = (labels(reader(folder, 7, random_seed=s, **options), 4) for s in (3, 3, 5))
@@ -123,7 +123,7 @@ def test_features_of_every_kind():
     assert feature(whole, "a").values == [b"xy", b""]
     assert [feature(whole, n).values.tolist() for n in "bcd"] == [[1.5], [2.5, -1.0], [-(2**63), 5]]
     assert feature(whole + b"\0\0", "b").kind == "float"
-    # Numbers one by one, as older writers have them, and a field of a later version.
+    # Unpacked numbers, as in older writers, and a field of a later version.
     one_by_one = b"\x08" + varint(300) + b"\x08" + varint(-1)
     entry = b"\x0a\x01n\x12" + varint(len(one_by_one) + 2) + b"\x22" + varint(len(one_by_one)) + one_by_one
     old = b"\x0a" + varint(len(entry)) + entry + b"\x50\x01"

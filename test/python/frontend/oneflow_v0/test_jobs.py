@@ -1,4 +1,4 @@
-"""Job functions: where they run, and train jobs against the same steps in NumPy."""
+"""Job functions: the device of a job, and train jobs against the same steps in NumPy."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Hyperparameters of optimizers that change between steps, and with them the states; compared with PyTorch's."""
+"""Hyperparameters and optimizer states that change between steps; compared with PyTorch."""
 
 import gc
 import weakref

@@ -8,7 +8,7 @@ from oneflow.frontend.optim.optimizer import CYCLED
 
 torch = pytest.importorskip("torch")
 
-#: Optimizers and their settings, and what gradients are multiplied by where squares are summed up as they are.
+#: Optimizers, settings, and the factor of the gradients where squares are summed up unscaled.
 OPTIMIZERS = {
     "SGD": ("SGD", {"momentum": 0.9}, 1e-3),
     "Adam": ("Adam", {}, 1),
@@ -59,7 +59,7 @@ def test_steps_whose_momentum_a_schedule_changes(name, dtype):
 @pytest.mark.parametrize("dtype", GRADIENTS)
 @pytest.mark.parametrize("name", ["Adagrad", "Adadelta"])
 def test_steps_whose_squares_a_state_does_not_hold(name, dtype):
-    """The first step is exact; later ones go on, with the largest number that the state holds."""
+    """The first step is exact; later steps continue with the largest number that the state can represent."""
     kind, settings, _ = OPTIMIZERS[name]
     p = flow.nn.Parameter(flow.tensor(np.ones(4)).to(getattr(flow, dtype)))
     q = torch.nn.Parameter(torch.ones(4, dtype=torch.float64))

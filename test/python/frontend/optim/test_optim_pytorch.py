@@ -157,7 +157,7 @@ MOMENTA = [
 
 @pytest.mark.parametrize("name,options", MOMENTA)
 def test_momentum_that_a_schedule_changes(name, options):
-    """Steps are PyTorch's, and those of SGD and Adam in a compiled function are one program."""
+    """Steps equal PyTorch's; steps of SGD and Adam in a compiled function are one program."""
     weights, grads = drawn(), [drawn() for _ in range(8)]
     sides = [*pair(name, {"lr": 0.1, **options}, weights), pair(name, {"lr": 0.1, **options}, weights)[0]]
     kept = [p.requires_grad_() for p in sides[2][0]]

@@ -1,6 +1,6 @@
 """The same training in PyTorch: losses of 100 steps from the same weights, by every optimizer, in f32.
 
-Lamb, which PyTorch has not, is written here over PyTorch's tensors.
+Lamb, which PyTorch lacks, is written here over PyTorch's tensors.
 """
 
 from types import SimpleNamespace
@@ -101,7 +101,7 @@ OPTIMIZERS = {
 
 
 class LAMB(torch.optim.Optimizer):
-    """Lamb as its paper has it: Adam's direction, stretched to the length of the parameter."""
+    """Lamb as in the paper: Adam's direction, scaled to the norm of the parameter."""
 
     def __init__(self, params, lr, weight_decay, eps):
         super().__init__(params, {"lr": lr, "weight_decay": weight_decay, "eps": eps})
@@ -125,7 +125,7 @@ THEIRS = SimpleNamespace(**{n: getattr(torch.optim, n, LAMB) for n in flow.optim
 
 
 def steps(framework, model, optimizer):
-    """One step of training: the loss before it."""
+    """One step of training; returns the loss before the step."""
     nn = framework.nn
 
     def step(x, y):

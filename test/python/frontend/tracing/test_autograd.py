@@ -73,7 +73,7 @@ def test_third_derivative():
 
 
 def test_grad_inside_a_differentiated_function():
-    """A loss that holds a gradient, as of a penalty on it."""
+    """A loss that contains a gradient, as in a gradient penalty."""
 
     def loss(x):
         return (flow.grad(sine)(x) ** 2).sum()
@@ -83,7 +83,7 @@ def test_grad_inside_a_differentiated_function():
 
 
 def test_captured_tensors_are_constants():
-    """Also the very tensor that is the argument, and what was computed from it outside."""
+    """Captured are also the argument tensor and a tensor that is computed from the argument outside."""
 
     def f(x):
         y = x * 2

@@ -1,4 +1,4 @@
-"""What flow.compile takes: methods, partial functions, objects; what it refuses, and how."""
+"""Arguments of flow.compile: methods, partial functions, objects; refused arguments and the errors."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_methods_have_programs_for_each_object() -> None:
 
 
 def test_changed_settings_are_seen_and_counters_do_no_harm() -> None:
-    """A number of the object that the method reads is part of what the program is made for."""
+    """A number of the object that the method reads is part of the program's key."""
     scaler = Scaler(2.0)
     same(scaler.scale(X), 2)
     traces = scaler.calls
@@ -178,7 +178,7 @@ def generator(x: Any) -> Any:
     ],
 )
 def test_what_is_no_function(wrong: Any, text: str) -> None:
-    """Refused when it is compiled, not when it is called; by flow.trace as well."""
+    """Refused at the call of flow.compile, not at the call of the result; by flow.trace as well."""
     with pytest.raises(flow.CallError, match=text):
         flow.compile(wrong)
     with pytest.raises(flow.CallError, match=text):
@@ -310,7 +310,7 @@ def test_repr_names_the_function() -> None:
 
 
 def test_bound_arguments_of_a_caller_stay() -> None:
-    """Tracing makes arguments of its own: no dead tensors are left in those that were given."""
+    """Tracing copies the bound arguments: no dead tensors are left in the caller's arguments."""
     arguments = bind(lambda x, k: x * k, (ROWS, 2.0), {})
     trace_call(lambda x, k: x * k, arguments, "f", 0)
     assert dict(arguments.arguments) == {"x": ROWS, "k": 2.0}

@@ -230,7 +230,7 @@ def test_tensors_of_another_trace_are_not_returned():
 
 
 class Scaled(nn.Module):
-    """Settings of the class and of its own, a parameter, a buffer and modules in a list."""
+    """Settings of the class and of the instance, a parameter, a buffer and modules in a list."""
 
     scale = 1.0
 
@@ -330,7 +330,7 @@ def test_arguments_must_not_alias_updated_tensors():
 
 
 def test_accumulation_is_traced_once_for_each_state():
-    """Whether there is a gradient chooses the program, which tensor it is does not."""
+    """The presence of a gradient selects the program; the identity of the tensor does not."""
 
     def trained(wrap):
         flow.manual_seed(2)

@@ -1,4 +1,4 @@
-"""`scan`, `while_loop`, `cond`: values and gradients, in eager mode and compiled, and what is refused."""
+"""`scan`, `while_loop`, `cond`: values and gradients, in eager mode and compiled, and refused calls."""
 
 import numpy as np
 import pytest
@@ -42,7 +42,7 @@ def test_scan_is_the_steps_one_after_another(mode, reverse):
 
 @MODES
 def test_states_and_results_are_nested(mode):
-    """Integers among the states, results None, and a result that is an element itself."""
+    """States that include integers, results None, and a result that is a single element."""
 
     def step(state, x):
         return {"n": state["n"] + 1, "sum": state["sum"] + x["a"]}, (x["b"], None)
@@ -309,7 +309,7 @@ def test_bodies_of_global_tensors(split):
 
 
 def test_loops_on_a_part_of_the_ranks():
-    """Each placement runs its own loop, whose body has constants; a body is on one placement."""
+    """Each placement runs a separate loop, whose body has constants; a body is on one placement."""
     parts = [flow.placement("cpu", ranks=[0, 1]), flow.placement("cpu", ranks=[2])]
     split = [flow.sbp.split(1), flow.sbp.broadcast]
 

@@ -40,7 +40,7 @@ def test_values(function: Callable[..., Any], reference: Callable[..., Any]) -> 
 
 
 def test_two_dynamic_dimensions() -> None:
-    """Each is its own."""
+    """The two dimensions are independent."""
     program = flow.compile(lambda x: x.sum() / x.shape[0] + x.shape[1], IMAGES)
     for array in (X, Y):
         np.testing.assert_allclose(program(array), array.sum() / len(array) + 3, rtol=1e-6)
@@ -81,7 +81,7 @@ def test_sizes_that_are_not_used_leave_nothing() -> None:
     ],
 )
 def test_python_numbers_of_dynamic_sizes_are_refused(function: Callable[..., Any], text: str) -> None:
-    """An error at the user's line that says what to write."""
+    """An error at the user's line, with a replacement."""
     with pytest.raises(flow.TraceError, match=f"test_dynamic_sizes.py:[0-9]+: {text}"):
         flow.compile(function, ROWS)(X)
 

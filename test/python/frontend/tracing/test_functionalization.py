@@ -115,7 +115,7 @@ FUNCTIONS = [
 
 
 def results_of(function, lib, wrapped=lambda f: f):
-    """The results, and the gradients of a weighted sum of them."""
+    """The results, and the gradients of a weighted sum of the results."""
     w = lib.nn.Parameter(lib.tensor(np.array([2.0, -1.0, 3.0, 0.5], np.float32)))
 
     @wrapped
@@ -221,7 +221,7 @@ def test_a_traced_position_out_of_range_is_an_error_of_the_run():
 
 
 def test_a_state_that_is_captured():
-    """A buffer is written at a place that the function is called with, in its own memory."""
+    """A buffer is written in place at a position that is an argument."""
     cache = flow.zeros(4, 3)
     memory = cache.numpy()
     put = flow.compile(lambda at, row: cache.__setitem__(at, row) or cache.sum())

@@ -1,4 +1,4 @@
-"""What cannot be traced is an error at the user's line that says what to write instead."""
+"""Code that cannot be traced is an error at the user's line, with a traceable replacement."""
 
 import inspect
 
@@ -160,7 +160,7 @@ def test_bad_spec(shape, dtype, text):
 
 
 def test_classes():
-    """What is wrong with a call is a `TraceError` where a function is traced, never one in eager mode."""
+    """An invalid call is a `TraceError` in a traced function, and another error in eager mode."""
 
     def wrong(x):
         return flow.relu(x).reshape(5)

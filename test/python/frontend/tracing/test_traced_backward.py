@@ -11,7 +11,7 @@ X = np.array([[1.0, -2.0, 0.5], [0.25, 3.0, -1.0]], np.float32)
 
 
 class Cube(Function):
-    """x ** 3 with a gradient of twice its size, which reads the argument and a result."""
+    """x ** 3 with a scaled gradient that reads the argument and a result."""
 
     @staticmethod
     def forward(ctx, x, scale):
@@ -27,7 +27,7 @@ class Cube(Function):
 
 
 class Reversed(Function):
-    """The tensor itself, whose gradient changes its sign."""
+    """The identity with a negated gradient."""
 
     @staticmethod
     def forward(ctx, x):
@@ -40,7 +40,7 @@ class Reversed(Function):
 
 
 class Signs(Function):
-    """One result without a gradient and one with a gradient."""
+    """A result without a gradient and a result with a gradient."""
 
     @staticmethod
     def forward(ctx, x):
@@ -90,7 +90,7 @@ def test_gradients_to_second_order(name):
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_gradients_of_leaves(name):
-    """By `backward` inside of the compiled function, and through a call of it from outside."""
+    """`backward` runs inside of the compiled function, and outside through a call of the compiled function."""
 
     def gradient(way):
         w = flow.tensor(X, requires_grad=True)
@@ -111,7 +111,7 @@ def test_gradients_of_leaves(name):
 
 
 def test_module_hooks_where_no_argument_wants_a_gradient():
-    """They are called with None for data, and see the gradients of results."""
+    """Module hooks are called with None for data, and see the gradients of results."""
     found = []
     for wrap in (lambda f: f, flow.compile):
         flow.manual_seed(0)
@@ -197,7 +197,7 @@ SPARE = flow.tensor([1.0, 2.0], requires_grad=True)
 
 
 def penalized(model, x):
-    """A loss, after it and the size of its gradients went backward, and the gradients by what it does not read."""
+    """A loss, after `backward` of the loss with a gradient penalty, and gradients by a tensor that is not read."""
     loss = model(x).square().mean()
     grads = flow.autograd.grad(loss, [*model.parameters()], create_graph=True)
     (loss + sum(g.square().sum() for g in grads)).backward()

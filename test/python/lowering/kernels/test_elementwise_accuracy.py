@@ -27,7 +27,7 @@ LEAST = 2.0**-149
 
 
 def functions():
-    """The functions of one tensor and their attributes."""
+    """The functions of one tensor, with attributes."""
     found = {}
     for sample in SAMPLES:
         record = REGISTRY[sample.op]

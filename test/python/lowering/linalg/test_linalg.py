@@ -38,7 +38,7 @@ def is_lowered(sample):
 
 LOWERED = list(filter(is_lowered, SAMPLES))
 FIRST = {s.op: s for s in reversed(LOWERED)}
-#: What runs with dynamic sizes.
+#: Cases that run with dynamic sizes.
 DYNAMIC = list(filter(is_lowered, SPREAD))
 CASES = [(s, d) for s in LOWERED
          for d in (s.dtypes if FIRST[s.op] is s or EVERY else s.dtypes[:1])]  # fmt: skip
@@ -96,7 +96,7 @@ def dynamic(desc):
 def add_function(module, name, call, loosen=static):
     """A function that calls the operator on its arguments and returns the results.
 
-    Arguments have the types `loosen` gives, or their own where the operator wants them static.
+    Arguments have the types of `loosen`, or static types if the operator requires static types.
     """
     loose = [loosen(d) for d in call.operands]
     try:

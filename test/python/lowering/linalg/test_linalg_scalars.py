@@ -14,7 +14,7 @@ from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.lowering.linalg.convert_oneflow_to_linalg import ConvertOneflowToLinalg
 from oneflow.testing.sample import INTEGERS as COMMON
 
-#: Signed integers, and unsigned ones, whose rules depend on the width.
+#: Signed integers, and unsigned integers, whose rules depend on the width.
 INTEGERS = (*COMMON, dtypes.uint32, dtypes.uint64)
 BITWISE = ("and", "or", "xor", "shl", "shr", "shru")
 ONLY_FLOAT = ("div", "atan2")

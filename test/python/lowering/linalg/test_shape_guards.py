@@ -1,7 +1,7 @@
 """Programs with sizes known at run time only, called with sizes that types refuse: each ends in a located error.
 
-The oracle of a call is the same call with static sizes: what types allow there gives the values of the reference,
-what they refuse is an error of the run that names the operator. Positions that come from data may be out of range.
+The oracle of a call is the same call with static sizes: an accepted call gives the values of the reference,
+a refused call is a run-time error that names the operator. Positions that come from data may be out of range.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ WITH_OPERANDS = [s for s in SAMPLES if flatten(s.operands) and s.op not in SIZED
 #: The first two samples of every operator.
 BY_OPERATOR = groupby(sorted(WITH_OPERANDS, key=lambda s: s.op), lambda s: s.op)
 CASES = [sample for _, those in BY_OPERATOR for sample in list(those)[:2]]
-#: Operators that want some sizes static say so when they are compiled.
+#: The compile-time message of operators that require static sizes.
 STATIC = re.compile("expected (a )?static")
-#: Whose data speak of sizes: positions in an image of another size are of other elements.
+#: Operators whose data depend on sizes: positions in an image of another size denote other elements.
 FLAT_POSITIONS = {"max_pool_1d_grad", "max_pool_2d_grad", "max_pool_3d_grad"}
-#: Which take operands of unknown sizes to be alike though the larger one would do.
+#: Operators that require equal sizes of operands of unknown sizes, although a larger operand is valid.
 STRICTER = {"dim_scatter_add_like"}
 
 
@@ -168,7 +168,7 @@ def test_rule_that_needs_a_number_has_no_requirements() -> None:
 
 
 def test_cast_to_a_static_size_is_checked() -> None:
-    """A run with another size than that of a `tensor.cast` fails before it reads out of bounds."""
+    """A run with another size than the size of a `tensor.cast` fails before any read out of bounds."""
     text = """func.func @main(%x: tensor<?x3xf32>) -> tensor<4x3xf32> {
       %0 = tensor.cast %x : tensor<?x3xf32> to tensor<4x3xf32>
       %1 = "oneflow.square"(%0) : (tensor<4x3xf32>) -> tensor<4x3xf32>
@@ -193,7 +193,7 @@ def test_messages_name_the_sizes() -> None:
 
 
 def test_size_that_is_static_in_one_operand() -> None:
-    """The row's size is 1 by one operand's type and unknown by the other's: they are one loop."""
+    """The size of the row is 1 in one operand's type and unknown in the other type: both dimensions are one loop."""
     text = """func.func @main(%x: tensor<1x1x?x?xf16>, %dy: tensor<1x1x2x1xf16>) -> tensor<1x1x2x1xf16> {
       %y = "oneflow.avg_pool_2d"(%x) {data_format = "channels_first", kernel_size = array<i32: 2, 2>,
         padding = array<i32: 0, 0>, stride = array<i32: 1, 1>} : (tensor<1x1x?x?xf16>) -> tensor<1x1x?x?xf16>

@@ -1,4 +1,4 @@
-"""Result sizes that compute slots compute: they agree with Python, or are located errors."""
+"""Result sizes that compute slots compute: the sizes agree with Python, or are located errors."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def whole(value: Expr) -> Expr:
     return s.cast(value, dtypes.index)
 
 
-#: Sizes that bodies compute, and what Python gives for a number.
+#: Sizes that bodies compute, and Python's value for a number.
 RIGHT: list[tuple[Callable[[Any], Any], Callable[[int], int]]] = [
     (lambda n: whole(real(n) * 1.5), lambda n: int(n * 1.5)),
     (lambda n: whole(s.ceil(real(n) * 0.75)), lambda n: math.ceil(n * 0.75)),
@@ -73,7 +73,7 @@ def test_computed_sizes_agree_with_python(number: int, n: int, static: bool) -> 
     np.testing.assert_array_equal(program(data)[0], np.resize(data, expected(n)))
 
 
-#: Sizes that the algebra does not take, and what is said of them for a size that is unknown.
+#: Sizes that the algebra refuses, and the messages for an unknown size.
 WRONG: list[tuple[Callable[[Any], Any], str]] = [
     (lambda n: n * 1.5, "expected a whole number with an operand of index, got 1.5"),
     (lambda n: n + float("nan"), "expected a whole number with an operand of index, got nan"),

@@ -1,4 +1,4 @@
-"""Tensors inserted into larger ones: every kind of run, edge and element type, and dynamic sizes."""
+"""Tensors inserted into larger tensors: every kind of run, edge and element type, and dynamic sizes."""
 
 import numpy as np
 import pytest

@@ -16,7 +16,7 @@ from oneflow.runtime import objects
 from oneflow.runtime.executable import ProgramSource
 
 LEVELS = ("x86-64-v2", "x86-64-v3", "x86-64-v4")
-#: An instruction of objdump: its address, its name, its operands.
+#: An instruction of objdump: address, name, operands.
 LINE = re.compile(r"^[ \t]*([0-9a-f]+):[ \t]+(\S+)[ \t]*(.*)$", re.MULTILINE)
 
 pytestmark = pytest.mark.skipif(

@@ -1,4 +1,4 @@
-"""Programs as the backend for devices sees them."""
+"""Programs in the form that the GPU backend reads."""
 
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.oneflow import create_context

@@ -1,4 +1,4 @@
-"""Passes say what kernels a program will have before it is done."""
+"""Passes announce the kernels of a program before the lowering ends."""
 
 import pytest
 
@@ -12,7 +12,7 @@ from oneflow.passes.pipeline import Pipeline, Watch
 
 
 def attend(x, w):
-    """Attention, products that are one launch in the end, and what follows each."""
+    """Attention, products that become one launch, and the epilogue of each."""
     heads = (x @ w).reshape(2, 128, 4, 64).transpose(1, 2)
     y = flow.nn.functional.scaled_dot_product_attention(heads, heads, heads, is_causal=True)
     return y, flow.softmax(x @ w), flow.relu(x.transpose(1, 2) @ x)
@@ -20,7 +20,7 @@ def attend(x, w):
 
 @pytest.fixture(scope="module")
 def lowered():
-    """The program, and what was announced: with the passes that were done by then."""
+    """The program, the announced kernels with the number of passes done before, and the names of the passes."""
     half = flow.bfloat16
     module = flow.trace(attend, flow.TensorSpec((2, 128, 256), half), flow.TensorSpec((256, 256), half))
     watch, heard = Watch(timing=True), []

@@ -1,4 +1,4 @@
-"""Tensors computed inside of larger ones, where they and what reads them are at other positions."""
+"""Tensors computed inside of larger tensors, at other positions than the producers and the readers."""
 
 import numpy as np
 import pytest

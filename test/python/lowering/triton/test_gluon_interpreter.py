@@ -1,4 +1,4 @@
-"""Kernels in Gluon that are interpreted: what barriers and blocks of tensors do; attention is in `test_hopper`."""
+"""Interpreted kernels in Gluon: barriers and blocks of tensors; attention is in `test_hopper_attention`."""
 
 import threading
 

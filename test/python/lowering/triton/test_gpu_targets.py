@@ -1,4 +1,4 @@
-"""Targets of GPUs: programs compile for each, their choices follow its sizes, and unknown ones are refused."""
+"""GPU targets: programs compile for each target, choices depend on the target's sizes, unknown names are refused."""
 
 from dataclasses import replace
 
@@ -20,7 +20,7 @@ from oneflow.lowering.triton.cost.matmul_configurations import (
 from oneflow.runtime.cuda.compiler import compile_source
 
 F = flow.nn.functional
-#: Functions and the shapes of their operands.
+#: Functions, and the shapes of the operands.
 PROGRAMS = {
     "matmul": (lambda a, b, c: flow.gelu(a @ b + c), [(4096, 1024), (1024, 4096), (4096,)]),
     "softmax": (lambda x: flow.softmax(x, -1), [(512, 1000)]),

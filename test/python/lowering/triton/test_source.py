@@ -1,4 +1,4 @@
-"""Sources of kernels as values: their parts, how these are printed, and what is left of them as plain data."""
+"""Sources of kernels as values: the parts, the printed text, and the serialized form as plain data."""
 
 import json
 from dataclasses import replace
@@ -21,7 +21,7 @@ from oneflow.lowering.triton.source import (
 
 F = flow.nn.functional
 ATTENTION = [(8, 12, 1024, 64)] * 3
-#: Programs of bf16, shapes of their operands, and the numbers of descriptors in the forms of the kernel, plain first.
+#: Programs of bf16, shapes of the operands, and the numbers of descriptors in the forms of the kernel, plain first.
 PROGRAMS = {
     "product": (lambda a, b: a @ b, [(8192, 3072), (3072, 768)], [3, 3]),
     "sum of products": (lambda a, b, c, d: a @ b + c @ d, [(8192, 3072), (3072, 768)] * 2, [5]),
@@ -64,7 +64,7 @@ def test_a_persistent_kernel_is_a_loop_over_tiles():
 
 
 def test_what_a_kernel_says_of_itself():
-    """A kernel names the functions that it calls, and no parameter that it addresses is one for descriptors alone."""
+    """A kernel names the called functions; parameters that the kernel addresses are not for descriptors alone."""
     source = only_source(lambda x, w: F.layer_norm(flow.sin(x), w.shape, w), [(8, 30), (30,)], flow.float32)
     assert {"add"} <= {f.name for f in source.functions} and source.preamble == preamble({"libdevice"})
     assert not (source.unaddressed or source.has_dot or source.descriptors or source.tile_loop)

@@ -1,6 +1,6 @@
 """Every sample through Triton's interpreter against its reference; kernels compiled for sm_90, without a GPU.
 
-All element types take part, bf16 too: the interpreter's rounding to it is replaced by NumPy's (see
+All element types take part, also bf16: the interpreter's bf16 rounding is replaced by NumPy's (see
 `oneflow.testing.triton_interpreter`). An operator's first sample runs in all its element types, the others in one;
 the first sample runs with dynamic sizes and is compiled in its first element type, every distinct kernel once.
 $ONEFLOW_TEST_ALL takes all.

@@ -29,7 +29,7 @@ def distribute(text: str, context: ir.Context, mesh, options: str = "") -> ir.Mo
 
 
 def check_distributed(module: ir.Module, arrays, want, entry: str = "main", tolerance: float = 1e-9) -> None:
-    """All ranks together give what one device gives."""
+    """All ranks together compute the results of one device."""
     got = simulate(module, arrays, entry)
     assert len(got) == len(want)
     for number, (one, other) in enumerate(zip(got, want, strict=True)):

@@ -69,7 +69,7 @@ def casts(module, body):
         # The batch stays split, and nothing moves in a step.
         ((2,), "S(1)", "B", "B", "S(0), S(1), B -> S(0), S(1), S(1)", 0),
         ((4,), "S(1)", "B", "S(1)", "S(0), S(1), B -> S(0), S(1), S(1)", 0),
-        # Steps take elements whole, and weights where they are used: both are gathered before.
+        # Steps take whole elements and whole weights: both are gathered before the loop.
         ((2,), "S(0)", "B", "B", "B, B, B -> B, B, B", 0),
         ((2,), "S(1)", "S(0)", "B", "S(0), S(1), B -> S(0), S(1), S(1)", 0),
         # Partial sums of the states before become whole.
@@ -111,7 +111,7 @@ func.func @main(%x: tensor<5x6x4xf64> {oneflow.nd_sbp = [#sbp.split<1>]}, %y: te
 
 
 def test_sums_of_steps_are_reduced_once(context):
-    """As the gradients of weights: ranks add up their own parts, and the last sum is reduced."""
+    """Ranks add up local parts, as for the gradients of weights, and the last sum is reduced."""
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(5, 6, 4)), rng.normal(size=(5, 6, 3))
     with context:

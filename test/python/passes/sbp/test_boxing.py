@@ -72,7 +72,7 @@ def test_three_axes(context):
 
 @pytest.mark.parametrize("p", [2, 3, 4])
 def test_bytes_are_oneflows(p):
-    """For even splits on one axis, as OneFlow counts them."""
+    """For even splits on one axis the bytes equal OneFlow's count."""
     total = 12 * 24 * 4
     table = {
         (P, B): 2 * total * (p - 1),
@@ -94,7 +94,7 @@ def test_bytes_are_oneflows(p):
 @pytest.mark.parametrize("shape", [(8, 12), (5, 7)])
 @pytest.mark.parametrize("mesh", [(4,), (2, 2), (2, 3)])
 def test_bytes_are_the_least(mesh, shape):
-    """Without partial sums no rank receives what it has, or what it does not need."""
+    """Without partial sums no rank receives elements that the rank has or does not need."""
     boxing = Boxing(mesh)
     for source, target in itertools.product(layouts(mesh, 2, False), repeat=2):
         least = sum(missing(shape, source, target, mesh, r) for r in range(devices(mesh)))
@@ -102,7 +102,7 @@ def test_bytes_are_the_least(mesh, shape):
 
 
 def missing(shape, source, target, mesh, rank):
-    """The elements that a rank needs and has not, counted one by one."""
+    """The number of elements that a rank needs and lacks, counted element by element."""
     have, need = (np.zeros(shape, bool) for _ in range(2))
     for mask, nd in ((have, source), (need, target)):
         mask[tuple(slice(b, b + n) for b, n in local_region(shape, nd, mesh, rank))] = True

@@ -14,7 +14,7 @@ from oneflow.dialect.record import REGISTRY, attribute_values
 from oneflow.passes.to_physical import physical
 from oneflow.testing.simulate import simulate
 
-#: What a rank does for the changes of the samples, by the operator.
+#: The work of a rank for the layout changes of the samples, by operator.
 DONE = {
     "all_reduce": "ccl_all_reduce",
     "reduce_scatter": "ccl_reduce_scatter",
@@ -28,7 +28,7 @@ DONE = {
     "2d_same_dim0_all2all": "ccl_all_to_all",
     "2d_same_dim1_all_reduce": "ccl_all_reduce",
 }
-#: The layouts before and after, along each of two mesh axes, and what a rank does, by the operator.
+#: The layouts before and after, along each of two mesh axes, and the work of a rank, by operator.
 EAGERLY = {
     "b_to_s": ("B", "S(1)", "narrow"),
     "naive_s_to_s": ("S(0)", "S(1)", "ccl_all_to_all"),
@@ -44,7 +44,7 @@ EAGERLY = {
     "ccl_reduce": ("P", "P", "ccl_all_reduce"),
     "ccl_broadcast": ("B", "B", ""),
 }
-#: What operators state of a tensor of 8 x 4.
+#: The attributes of the operators for a tensor of 8 x 4.
 SIZES = {"shape": [8, 4], "shape_list": [[8, 4]], "output_shape": [8, 4], "output_dtype": float32}
 X = np.arange(32, dtype=np.float32).reshape(8, 4)
 

@@ -39,7 +39,7 @@ def swapped(context):
 
 
 def test_same_order(context):
-    """What the passes write meets."""
+    """The collectives that the passes write match."""
     with context:
         modules = ranks(context)
         check_same_collectives(modules, REGISTRY, (2,))
@@ -47,7 +47,7 @@ def test_same_order(context):
 
 
 def test_another_order(context):
-    """Both say who waits where."""
+    """Both errors name the waiting rank and the collective."""
     with context:
         modules = swapped(context)
         with pytest.raises(PassError, match=r"collective 0: rank 0 issues oneflow.ccl_all_gather .* but rank 1"):
@@ -100,7 +100,7 @@ def test_replicas_that_differ(context):
 
 
 def test_several_placements(context):
-    """The simulation says what runs such programs."""
+    """The error of the simulation names the ways to run such programs."""
     with context:
         module = ir.Module.parse("module attributes {oneflow.mesh = array<i64: 2>, oneflow.placements = {}} {}")
         with pytest.raises(simulation.SimulationError, match="oneflow-run --simulate runs those of several"):

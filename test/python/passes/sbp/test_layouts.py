@@ -1,4 +1,4 @@
-"""The classic layouts move the fewest bytes, as boxing plans them and as the programs of the ranks receive them."""
+"""The classic layouts move the fewest bytes, both in the plan of boxing and in the programs of the ranks."""
 
 import pytest
 from interpreter import functions, run
@@ -6,7 +6,7 @@ from sbp_programs import check_distributed, run_passes
 
 from oneflow.testing.layouts import LAYOUTS, arrays_for, physical_bytes, planned_bytes
 
-#: A machine on which bytes are what counts.
+#: A machine on which the number of bytes determines the cost.
 OPTIONS = {"greedy": "strategy=greedy", "auto": "strategy=auto latency=0 compute=1e9"}
 
 
@@ -25,7 +25,7 @@ def test_fewest_bytes(name, ranks, strategy, context):
 
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_what_is_computed(name, context):
-    """All ranks together compute what one device does."""
+    """All ranks together compute the results of one device."""
     layout = LAYOUTS[name]
     with context:
         module, arrays = layout.module(2), arrays_for(layout)

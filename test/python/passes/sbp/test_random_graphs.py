@@ -1,4 +1,4 @@
-"""Random graphs under random annotations: all ranks together give what one device gives."""
+"""Random graphs under random annotations: all ranks together compute the results of one device."""
 
 import itertools
 
@@ -47,7 +47,7 @@ def can_call(name, a, b):
 
 
 def grow(draw, ops, values, mesh):
-    """One more operator on values that are there, or a cast."""
+    """One more operator on earlier values, or a cast."""
     kind = draw(st.sampled_from(["unary", "binary", "binary", "cast"]))
     a = draw(st.sampled_from(values))
     if kind == "cast":
@@ -73,7 +73,7 @@ def write_annotations(function, name, nds):
 
 @st.composite
 def programs(draw):
-    """The text of an annotated function, its mesh, and a strategy."""
+    """The text of an annotated function, the mesh of the function, and a strategy."""
     from_sizes = st.integers(1, 7)
     mesh = draw(st.sampled_from(MESHES))
     shapes = draw(st.lists(st.tuples(from_sizes, from_sizes), min_size=1, max_size=3))

@@ -26,7 +26,7 @@ func.func @main(%x: tensor<6x4xf64>, %w: tensor<4x4xf64> {oneflow.nd_sbp = [#sbp
 
 @pytest.mark.parametrize("strategy", ["greedy", "auto"])
 def test_calls(strategy, context):
-    """A function is called as it is annotated, from two places."""
+    """Two calls take operands in the annotated layouts of the function."""
     with context:
         module = distribute(CALLS, context, (2,), f"strategy={strategy}")
         rng = np.random.default_rng(0)

@@ -106,7 +106,7 @@ SIDES, EPS = [t(3, low=0.5)] * 4, {"eps": 0.125}
 #: Where the elements of three images of 1 x 4 were, by the sizes of the images.
 PLACES = {n: v(np.reshape([0, 2, 1, 3, 0, 3], (3, *[1] * n, 2)), int64) for n in (2, 3)}
 WINDOWS = {n: {"kernel_size": [*[1] * (n - 1), 2], "stride": [*[1] * (n - 1), 2], "padding": [0] * n} for n in PLACES}
-#: What the operators' own samples leave open.
+#: Samples that refute coincidences of the samples in the table.
 MORE = [
     *(Sample(name, [MIXED], {"axis": [1]}, dtypes=(int32,)) for name in ("reduce_any", "reduce_all")),
     Sample("scalar_logical_or", [t(3, 4, **SMALL)], {"has_int_operand": True, "int_operand": 0}, dtypes=(int32,)),
@@ -146,7 +146,7 @@ def is_searchable(sample):
 
 
 def is_open(name):
-    """Whether the record says nothing of signatures that it holds back."""
+    """Whether the record has no unoffered signatures."""
     return not REGISTRY[name].unoffered and "collective" not in REGISTRY[name].traits
 
 
@@ -166,7 +166,7 @@ def test_nothing_is_missing(sample):
 
 @pytest.mark.parametrize("name", sorted(LISTED))
 def test_coincidences_are_refuted(name):
-    """What holds for one sample and is not offered does not hold for another."""
+    """Another sample refutes an unoffered signature that holds for one sample."""
     missing = dict.fromkeys(s for sample in of(name) for s in missing_signatures(sample))
     assert missing, f"{name} has no coincidences"
     assert not [str(s) for s in missing if not any(holds(other, s) is False for other in of(name))]
@@ -174,7 +174,7 @@ def test_coincidences_are_refuted(name):
 
 @pytest.mark.parametrize("name", [r.name for r in REGISTRY if r.unoffered])
 def test_what_is_withheld_is_missing(name):
-    """A record that says so holds back something for one of its samples, of the operands that are listed alone."""
+    """A record with unoffered signatures withholds one for a sample, and only for the listed operands."""
     free = UNOFFERED[name].split()
     found = [(s, m) for s in of(name) for m in missing_signatures(s)]
     assert found
@@ -182,7 +182,7 @@ def test_what_is_withheld_is_missing(name):
 
 
 def _differs_at(sample, signature, names):
-    """Whether a signature is an offered one but for the operands `names`, and results."""
+    """Whether a signature equals an offered signature except for the operands `names` and the results."""
     call = described(calls_of(sample, REGISTRY)[0])
     flat = [n for n, x in call.inputs.items() for _ in (x if isinstance(x, tuple) else () if x is None else (x,))]
 
@@ -193,7 +193,7 @@ def _differs_at(sample, signature, names):
 
 
 def test_every_operator_is_searched():
-    """There is a small sample that tells something of every operator, or none can."""
+    """Every operator has a small sample that decides signatures, or no sample can."""
     silent = {name for names in SILENT.values() for name in names.split()}
     told = {s.op for s in SEARCHABLE if tells(s)}
     names = {r.name for r in REGISTRY if "collective" not in r.traits} & {s.op for s in SAMPLES}
@@ -201,7 +201,7 @@ def test_every_operator_is_searched():
 
 
 def test_the_lists_name_operators():
-    """What is listed exists, and withholds something where the list says so."""
+    """Listed operators exist, and operators listed as unoffered have unoffered signatures."""
     assert {r.name for r in REGISTRY} >= LISTED
     assert set(UNOFFERED) == {r.name for r in REGISTRY if r.unoffered}
 

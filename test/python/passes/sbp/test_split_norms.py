@@ -46,7 +46,7 @@ def program(norm, mesh):
 @pytest.mark.parametrize("mesh", LAYOUTS, ids=str)
 @pytest.mark.parametrize("norm", NORMS)
 def test_split_rows(norm, mesh, strategy, context):
-    """Values and gradients are those of one device."""
+    """Values and gradients equal those of one device."""
     rng = np.random.default_rng(0)
     arrays = [rng.normal(size=s) for s in ((5, 7), (5, 7), (7,), (7,))]
     with context:

@@ -50,7 +50,7 @@ def program(loss, mesh):
 @pytest.mark.parametrize("mesh", MESHES, ids=str)
 @pytest.mark.parametrize("loss", LOSSES)
 def test_training_with_a_split_vocabulary(loss, mesh, strategy, context):
-    """The loss and the gradient of the table, from pieces of it."""
+    """The loss and the gradient of the table, from pieces of the table."""
     rng = np.random.default_rng(0)
     words, labels = (rng.integers(0, 9, 7).astype(np.int32) for _ in range(2))
     arrays = [words, rng.normal(size=(9, 4)), labels]

@@ -21,7 +21,7 @@ from oneflow.passes.structure import Structure
 
 
 def graph_of(text, context, mesh):
-    """The graph of the one function in `text`; the module has to stay alive with it."""
+    """The graph of the one function in `text`; the module has to stay alive with the graph."""
     module = read_module(text, context)
     (function,) = Structure.of(module.operation).functions.values()
     return module, GraphReader(mesh, REGISTRY).read(function)
@@ -46,7 +46,7 @@ def matmul(a, b, shape=(8, 12, 4)):
         (S(1), S(0), "S(1), S(0) -> P"),
         (P, B, "P, B -> P"),
         (B, B, "B, B -> B"),
-        # One that agrees: then bytes, where cutting what is whole counts as dear.
+        # One operand agrees: then bytes decide, with a high cost for slicing a whole tensor.
         (S(0), S(0), "S(0), B -> S(0)"),
         (S(0), P, "S(0), B -> S(0)"),
         (P, P, "P, B -> P"),
@@ -97,7 +97,7 @@ def exhaustive(graph, costs):
 @pytest.mark.parametrize("x", [S(0), S(1), P], ids=str)
 @pytest.mark.parametrize("machine", [Machine(), Machine(1e-3, 0.1, 1e-3), Machine(1.0, 0.0, 1e-4)], ids=str)
 def test_auto_is_optimal(x, machine, context):
-    """The solver finds what exhaustive search finds, and greedy is never better."""
+    """The solver finds the optimum of exhaustive search, and greedy is never better."""
     with context:
         text = CHAIN.format(x=annotate((x,)), y=annotate((B,)))
         _, graph = graph_of(text, context, (2,))
@@ -165,7 +165,7 @@ def long_program(layers):
 
 @pytest.mark.parametrize("x", [S(0), S(1), P], ids=str)
 def test_elimination_is_optimal_on_trees(x, context):
-    """Where no tensor is moved twice, node after node gives what exhaustive search gives."""
+    """If no tensor is moved twice, elimination node by node finds the optimum of exhaustive search."""
     with context:
         text = CHAIN.format(x=annotate((x,)), y=annotate((B,)))
         _, graph = graph_of(text, context, (2,))

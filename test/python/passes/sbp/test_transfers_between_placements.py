@@ -1,4 +1,4 @@
-"""Transfers between placements: their bytes, and that automatic choices count them."""
+"""Transfers between placements: the number of bytes, and that automatic choices count the bytes."""
 
 import itertools
 
@@ -33,7 +33,7 @@ def layouts(place):
 
 @pytest.mark.parametrize(("source", "target"), list(itertools.product(PLACES, PLACES)), ids=lambda p: p.name)
 def test_elements_that_cross(source, target):
-    """Those of a rank's piece that the rank has not before, counted one by one."""
+    """The elements of a rank's piece that the rank lacks before the transfer, counted element by element."""
     numbers = np.arange(np.prod(SHAPE)).reshape(SHAPE)
     for given, wanted in itertools.product(layouts(source), layouts(target)):
         have = dict(zip(source.members, cut(numbers, given, source.mesh), strict=True))
@@ -61,7 +61,7 @@ module attributes {oneflow.mesh = array<i64: 3>,
     ids=["slow links", "slow devices"],
 )
 def test_auto_counts_what_crosses(machine, want, context):
-    """Rank 1 is on both placements: over slow links it makes the whole tensor, since it needs another half there."""
+    """Rank 1 is on both placements: over slow links rank 1 computes the whole tensor, as `b` needs its other half."""
     module = read_module(STAGES, context)
     submeshes = read_submeshes(module.operation)
     (function,) = Structure.of(module.operation).functions.values()

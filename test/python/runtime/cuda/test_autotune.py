@@ -1,4 +1,4 @@
-"""The fastest of several ways to compute a kernel is taken, by a clock that says what the test wants."""
+"""The fastest candidate of a kernel is chosen, by a clock that the test controls."""
 
 import copy
 
@@ -17,7 +17,7 @@ from oneflow.tools import oneflow_run
 
 @pytest.fixture
 def cuda(tmp_path):
-    """With patches of its own: those of a test are taken back before."""
+    """A separate `monkeypatch` instance, since patches of the test are undone before."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ONEFLOW_CACHE_DIR", str(tmp_path))
         patch.setitem(COMPILE_OPTIONS, AUTOTUNE, "true")

@@ -1,4 +1,4 @@
-"""What commands wait for: everything that touched the same memory before, unless both only read."""
+"""Dependences of commands: all earlier accesses to the same memory, unless both accesses are reads."""
 
 import itertools
 import random

@@ -41,7 +41,7 @@ from oneflow.testing.host_cuda import host_cuda, in_c
 
 @pytest.fixture
 def cuda(tmp_path):
-    """With patches of its own: those of a test are taken back before."""
+    """A separate `monkeypatch` instance, since patches of the test are undone before."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ONEFLOW_CACHE_DIR", str(tmp_path))
         with host_cuda() as made:
@@ -179,7 +179,7 @@ def test_the_cache_of_a_stream_is_limited(cuda, limit, held):
 
 
 def test_the_oldest_cached_block_is_freed_first(cuda):
-    """What was taken and left again has not been there for long."""
+    """Memory that is used and released again is a recent entry."""
     stream = current(driver.device(0))
     stream.max_cached_bytes = 350
     free_cached(driver.device(0))
@@ -588,7 +588,7 @@ def test_arrays_of_other_libraries_are_not_copied(cuda):
     "last", [flow.cuda.synchronize, streams.release_all_borrowed, lambda: from_other(Foreign(floats(2)))]
 )
 def test_borrowed_memory_is_released_after_use(cuda, made, last):
-    """Whoever lent it may write there at once."""
+    """The owner of a released array may write to the array at once."""
     function, stream = flow.compile(lambda x: x * 2.0, device="cuda"), current(driver.device(0))
     cuda.is_busy, foreign = True, made(floats(4, 3))
     held, got = weakref.ref(foreign.held), function(foreign)
@@ -651,7 +651,7 @@ def test_strided_arrays_are_copied(cuda, name, library):
 
 
 def test_arrays_are_refused_while_pytorch_captures_a_graph(cuda, monkeypatch):
-    """Before anything is asked of the driver, so that the capture can end as it should."""
+    """The error comes before any driver call, so that the capture can end regularly."""
     torch = types.SimpleNamespace(cuda=types.SimpleNamespace(is_current_stream_capturing=lambda: True))
     function, given = flow.compile(lambda x: x * 2.0, device="cuda"), ForeignDLPack(floats(4, 3))
     np.testing.assert_array_equal(np.asarray(function(given)), floats(4, 3) * 2.0)

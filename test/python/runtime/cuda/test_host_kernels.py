@@ -1,4 +1,4 @@
-"""What has no Triton form runs on the host, on copies; fused kernels are taken apart first."""
+"""Kernels without a Triton form run on the host, on copies; fused kernels are split first."""
 
 from pathlib import Path
 

@@ -1,6 +1,6 @@
 """On a real device, with -m gpu: every sample, random programs, training, other libraries, memory, the sanitizer.
 
-$ONEFLOW_TEST_SANITIZER is the path of compute-sanitizer where it is not on $PATH. With $ONEFLOW_TEST_SHARD=i/n every
+$ONEFLOW_TEST_SANITIZER is the path of compute-sanitizer if absent from $PATH. With $ONEFLOW_TEST_SHARD=i/n every
 n-th sample is run, from the i-th on; see `benchmarks/gpu_session.py`.
 """
 
@@ -117,7 +117,7 @@ MANY = [
 @pytest.mark.parametrize("is_causal", [False, True])
 @pytest.mark.parametrize("sizes", MANY, ids=str)
 def test_attention_with_many_queries(sizes, is_causal):
-    """By the form that the device's architecture has, where it has one."""
+    """The program uses the kernel variant of the device's architecture, if the architecture has a variant."""
     heads, groups, length, size, width, out = sizes
     rng = np.random.default_rng(3)
     shapes = [(6, heads, length, width), (6, groups, size, width), (6, groups, size, out)]
@@ -139,7 +139,7 @@ def test_attention_with_many_queries(sizes, is_causal):
 @pytest.mark.parametrize("is_causal", [False, True])
 @pytest.mark.parametrize("sizes", [*MANY[:4], (16, 8, 512, 512, 64, 64)], ids=str)
 def test_gradients_of_attention_with_many_queries(sizes, is_causal):
-    """By the forms that the device has, where it has some, against the CPU; they repeat bit for bit."""
+    """The kernel variants of the device, if any, against the CPU; results are bitwise reproducible."""
     heads, groups, length, size, width, out = sizes
     rows = ((heads, length, width), (groups, size, width), (groups, size, out), (heads, length, out))
     given = [floats(12, *s, seed=number).astype(np.float16) for number, s in enumerate(rows)]
@@ -165,7 +165,7 @@ PRODUCTS = [(8192, 768, 328), (1544, 3080, 200), (400, 584, 1024)]
 @pytest.mark.parametrize("config", HOPPER_CONFIGS, ids=lambda c: f"{c.rows}x{c.columns}")
 @pytest.mark.parametrize("sizes", PRODUCTS, ids=str)
 def test_products_by_groups_of_warps(sizes, config, change_gpu, monkeypatch, tmp_path):
-    """Each tile of the form in Gluon, on operands as they are and turned, with what a result is combined with."""
+    """Each tile of the Gluon kernel, on plain and transposed operands, with epilogues."""
     monkeypatch.setenv("ONEFLOW_CACHE_DIR", str(tmp_path))
     change_gpu(overrides={"warp_specialized": config})
     (rows, columns, depth), rng = sizes, np.random.default_rng(4)
@@ -300,7 +300,7 @@ def test_pytorch_in_and_out():
         late = torch.full((64, 32), 2.0, device="cuda")
         other = torch.from_dlpack(function(late, w))
         torch.testing.assert_close(other, torch.softmax(late @ w, 1), rtol=1e-2, atol=1e-3)
-        for value in (3.0, 4.0):  # PyTorch hands the memory of what it lent on as soon as it has it back
+        for value in (3.0, 4.0):  # PyTorch reuses the memory of an exported tensor as soon as the tensor is released
             kept = torch.from_dlpack(function(torch.full((64, 32), value, device="cuda"), w))
             torch.zeros((64, 32), device="cuda")
             torch.testing.assert_close(kept, torch.softmax(value * w.sum(0).expand(64, -1), 1), rtol=1e-2, atol=1e-3)
@@ -328,7 +328,7 @@ def test_cupy_in_and_out():
 
 @pytest.mark.parametrize("count", [int(os.environ.get("ONEFLOW_TEST_COMPILES", "1000"))])
 def test_memory_does_not_grow_with_compiles(count, context):
-    """That of the device, and of this process but for what Triton keeps: one in 50 is compiled, others are loaded."""
+    """Memory of the device and of the process, except Triton's caches: 1 program in 50 is compiled, 49 are loaded."""
     sample = next(s for s in SAMPLES if s.op == "softmax")
     op = make_call(sample, sample.arrays(sample.dtypes[0]), sample.attributes(sample.dtypes[0]), REGISTRY)
     used = []

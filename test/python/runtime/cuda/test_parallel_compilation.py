@@ -1,4 +1,4 @@
-"""Kernels compiled by many threads are those of one, on the disk too."""
+"""Kernels compiled by many threads equal the kernels of one thread, also on disk."""
 
 import threading
 from dataclasses import replace
@@ -61,7 +61,7 @@ def test_a_kernel_that_is_refused_is_named(program, tmp_path, monkeypatch):
 
 @pytest.fixture
 def unready():
-    """Triton as a process finds it that has compiled nothing."""
+    """The state of Triton in a process that has compiled nothing."""
     kernel_cache.warm_up.cache_clear()
     yield
     kernel_cache.warm_up.cache_clear()
@@ -118,7 +118,7 @@ def test_kernels_that_are_alike_share_a_binary(program, tmp_path, monkeypatch):
 
 
 def test_binaries_are_those_of_triton(program, tmp_path, monkeypatch):
-    """Stage by stage as `triton.compile` does it, but without its files."""
+    """Compilation runs the stages of `triton.compile` without writing Triton's files."""
     triton = pytest.importorskip("triton")
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "triton"))
     source = next(iter(program.sources.values()))

@@ -5,7 +5,7 @@ from oneflow.lowering.triton.source import Source
 from oneflow.runtime.cuda.compiler import compile_source
 from oneflow.runtime.cuda.ptx import split_packed_halves
 
-#: Positions in two dimensions, clamped and compared with themselves: LLVM packs the two.
+#: Positions in two dimensions, clamped and compared with the unclamped positions: LLVM packs both.
 CLAMPED = """\
 x = tl.program_id(0) * 1024 + tl.arange(0, 1024)
 a = ((x // 64) % 114).to(tl.int64) - 1

@@ -1,4 +1,4 @@
-"""What programs hold on a device is given back wherever the last reference goes: in any thread, amid other work."""
+"""Device memory of programs is released with the last reference: in any thread, during other work."""
 
 import gc
 import threading
@@ -36,7 +36,7 @@ def an_array(device):
 
 
 def a_program(device):
-    """With enough runs that it has a graph, and its last result."""
+    """A program that has run often enough for a graph, and the results."""
     function, table = flow.compile(take, device=f"cuda:{device}"), an_array(device)[0]
     ids = CudaArray.of(np.zeros((4, 4), np.int64), driver.device(device))
     return [function, [function(table, ids) for _ in range(4)]]

@@ -47,7 +47,7 @@ X, W, R = floats(4, 4), floats(4, 4, seed=6), np.float32(2.0)
 
 
 class Program:
-    """The program of a function after runs with the same arguments; `looked` counts runs that look at all of them."""
+    """The program of a function after runs with the same arguments; `looked` counts runs that check all."""
 
     def __init__(self, function, *arguments):
         specs = [flow.TensorSpec(a.shape, a.dtype) for a in arguments]
@@ -140,7 +140,7 @@ def test_after_a_run_that_failed_nothing_is_known(program, arrays, cuda):
     x, w, r = arrays
     with pytest.raises(ArgumentError, match="'w'"):
         program(x, on(floats(3, 3)), np.array(7, np.float32))
-    held = [on(floats(4, 4)) for _ in range(3)]  # in what was the memory of a number
+    held = [on(floats(4, 4)) for _ in range(3)]  # in the former memory of a number
     np.testing.assert_allclose(program(x, w, r)[0].numpy(), wanted(X, W, R), 1e-5)
     assert len(held) == 3 and program.looked == 3
 

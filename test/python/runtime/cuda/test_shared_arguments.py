@@ -36,7 +36,7 @@ def softmax(x):
 
 
 def parts(*begins):
-    """Parts of one array on the device, by their first elements."""
+    """Parts of one array on the device, given by the first elements."""
     whole = CudaArray.of(np.linspace(0, 1, 128, dtype=np.float32), driver.device(0))
     return [CudaArray(whole, whole.address + 4 * at, (64,), whole.dtype, whole.stream) for at in begins]
 

@@ -1,4 +1,4 @@
-"""Descriptors as parameters: what is lifted out of kernels, and that maps follow the memory they are of."""
+"""Descriptors as parameters: descriptors that are lifted out of kernels, and maps of the current memory."""
 
 import ml_dtypes
 import numpy as np
@@ -51,7 +51,7 @@ def test_maps_say_how_blocks_are_copied():
 
 @pytest.mark.parametrize("graphs", ["0", "1"])
 def test_maps_follow_the_memory(graphs, tmp_path, change_gpu, monkeypatch):
-    """Results that are kept move the memory of the next ones: the driver checks the map of each launch."""
+    """Kept results change the address of the next results: the driver checks the map of each launch."""
     monkeypatch.setenv("ONEFLOW_CACHE_DIR", str(tmp_path))
     monkeypatch.setenv("ONEFLOW_CUDA_GRAPHS", graphs)
     change_gpu(overrides={"tiles": (TMA_CONFIGS[-1],)})

@@ -4,7 +4,7 @@
 // RUN: FileCheck %s --check-prefix=ORDERED --input-file %t.det/main_kernel_1.py
 // RUN: FileCheck %s --input-file %t/main.plan.py
 
-// The result is filled before the kernel adds to it.
+// The result is filled before the kernel adds to the result.
 // CHECK: run.fill({{b[0-9]+}}, 35, 0.0, "f32")
 // CHECK-NEXT: run.launch("main_kernel_1"
 

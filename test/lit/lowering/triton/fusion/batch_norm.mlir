@@ -1,6 +1,6 @@
 // RUN: oneflow-opt %s --stage gpu-kernels | FileCheck %s
 
-// Both sums of a batch come from one reading, and no tensor of its size is f32.
+// One read of the batch computes both sums, and no tensor of the size of the batch is f32.
 // CHECK: func.func private @main_kernel_0(%arg0: tensor<1024x64x64xbf16>, %arg1: tensor<1024x64xf32>, %arg2: tensor<1024x64xf32>)
 // CHECK-SAME: oneflow.kernel = "row"
 // CHECK-COUNT-2: linalg.generic
@@ -15,7 +15,7 @@ func.func @main(%x: tensor<65536x64xbf16>, %g: tensor<64xf32>, %b: tensor<64xf32
   return %1 : tensor<65536x64xbf16>
 }
 
-// The way back reads both tensors for its sums and once more for the gradient of x.
+// The backward part reads both tensors for the sums and once more for the gradient of x.
 // CHECK: func.func private @back_kernel_0(%arg0: tensor<1024x64x64xbf16>, %arg1: tensor<1024x64x64xbf16>, {{.*}}) -> (tensor<1024x64xf32>, tensor<1024x64xf32>)
 // CHECK: func.func private @back_kernel_2(%arg0: tensor<65536x64xbf16>, {{.*}}) -> tensor<65536x64xbf16>
 // CHECK-LABEL: func.func @back(
@@ -25,7 +25,7 @@ func.func @back(%x: tensor<65536x64xbf16>, %dy: tensor<65536x64xbf16>, %m: tenso
   return %0#0, %0#1, %0#2 : tensor<64xf32>, tensor<64xf32>, tensor<65536x64xbf16>
 }
 
-// What a strided convolution gives back is rounded before its phases are put in their places.
+// The gradient of a strided convolution is rounded before the phases are interleaved.
 // CHECK-LABEL: func.func @strided
 // CHECK-NOT: tensor<2x8x9x9xf32>
 func.func @strided(%dy: tensor<2x4x5x5xbf16>, %w: tensor<4x8x3x3xbf16>, %x: tensor<2x8x9x9xbf16>) -> tensor<2x8x9x9xbf16> {

@@ -1,7 +1,7 @@
 // RUN: oneflow-opt %s --stage gpu-kernels | FileCheck %s
 // RUN: oneflow-opt %s --stage linalg | oneflow-opt --oneflow-deterministic-scatter | FileCheck %s --check-prefix=CLAIMS
 
-// Steps claim the positions they write to; then the last of each writes, if no position was wrong.
+// Steps claim positions; then the last writer of each position writes, if no position is out of range.
 // CHECK-LABEL: func.func private @many_kernel_0
 // CHECK: oneflow_rt_check_index
 // CHECK-LABEL: func.func private @many_kernel_1
@@ -27,7 +27,7 @@ func.func @many(%x: tensor<40x5xf32>, %i: tensor<30x1xi64>, %u: tensor<30x5xf32>
   return %0 : tensor<40x5xf32>
 }
 
-// Few steps run one after the other, and what they write has memory of its own.
+// Few steps run sequentially, and write to separate memory.
 // CHECK-LABEL: func.func private @few_kernel_1
 // CHECK: scf.for {{.*}} -> (tensor<40x5xf32>)
 // CHECK-NOT: arith.select

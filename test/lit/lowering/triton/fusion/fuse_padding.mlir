@@ -3,7 +3,7 @@
 #id = affine_map<(d0, d1) -> (d0, d1)>
 #row = affine_map<(d0, d1) -> (d0)>
 
-// Elements are computed where they lie in the padded tensor, and read there; a number of a row is read as before.
+// Elements are computed and read at the position in the padded tensor; a number of a row is read as before.
 // CHECK-DAG: #[[INSIDE:.*]] = affine_map<(d0, d1) -> (d0, d1 + 2)>
 // CHECK-DAG: #[[ROW:.*]] = affine_map<(d0, d1) -> (d0)>
 // CHECK-DAG: #[[SAME:.*]] = affine_map<(d0, d1) -> (d0, d1)>
@@ -37,7 +37,7 @@ func.func @main(%x: tensor<4x5xf32>, %r: tensor<4xf32>) -> (tensor<4x8xf32>, ten
   return %p, %z : tensor<4x8xf32>, tensor<4x5xf32>
 }
 
-// What is returned as well, whose loops nothing else tells, or is one part of several, is inserted.
+// A returned value, a value that alone determines the loops, and one part of several are inserted.
 // CHECK-LABEL: func.func @apart
 // CHECK-COUNT-4: tensor.insert_slice
 func.func @apart(%x: tensor<4xf32>) -> (tensor<6xf32>, tensor<4xf32>, tensor<6xf32>, tensor<f32>, tensor<8xf32>) {
@@ -76,7 +76,7 @@ func.func @apart(%x: tensor<4xf32>) -> (tensor<6xf32>, tensor<4xf32>, tensor<6xf
   return %p, %y, %q, %s, %v : tensor<6xf32>, tensor<4xf32>, tensor<6xf32>, tensor<f32>, tensor<8xf32>
 }
 
-// What joins the result of a product stays as it is, so that the product reads and writes blocks.
+// An operand of a product's epilogue is not computed in the padded tensor, so that the product accesses blocks.
 // CHECK-LABEL: func.func @joins
 // CHECK: tensor.insert_slice
 func.func @joins(%x: tensor<4x5xf32>, %a: tensor<4x8xf32>, %b: tensor<8x5xf32>) -> (tensor<4x8xf32>, tensor<4x5xf32>) {

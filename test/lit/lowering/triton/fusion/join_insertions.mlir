@@ -2,7 +2,7 @@
 
 #same = affine_map<(d0) -> (d0)>
 
-// Parts that do not meet go into one tensor, whatever their order.
+// Disjoint slices are inserted into one tensor, in any order.
 // CHECK-LABEL: func.func @apart
 // CHECK: %[[ZEROS:.*]] = linalg.fill
 // CHECK-NEXT: %[[ONE:.*]] = tensor.insert_slice %arg0 into %[[ZEROS]][8] [4] [1]
@@ -22,7 +22,7 @@ func.func @apart(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<12xf32> {
   return %s : tensor<12xf32>
 }
 
-// Parts that meet are added up, as are those in a tensor that is not zero.
+// Overlapping slices are added up, as are slices of a tensor that is not zero.
 // CHECK-LABEL: func.func @together
 // CHECK: arith.addf
 func.func @together(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<12xf32> {
@@ -55,7 +55,7 @@ func.func @into_ones(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<12xf32> {
   return %s : tensor<12xf32>
 }
 
-// What is put into zeros twice is put there once; other numbers around it stay.
+// Nested insertions into zeros are one insertion; insertions into other numbers are unchanged.
 // CHECK-LABEL: func.func @twice
 // CHECK: tensor.insert_slice %arg0 into %{{.*}}[1, 0] [4, 2] [1, 3] : tensor<4x2xf32> into tensor<6x5xf32>
 // CHECK: tensor.insert_slice %arg0 into %{{.*}}[5, 3] [4, 2] [2, 3] : tensor<4x2xf32> into tensor<16x9xf32>

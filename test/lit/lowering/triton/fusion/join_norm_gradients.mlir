@@ -1,6 +1,6 @@
 // RUN: oneflow-opt %s --oneflow-join-norm-gradients | FileCheck %s
 
-// One kernel reads the rows; what it adds up for the parameters is finished by small sums. It stands where the first did.
+// One kernel reads the rows and stores partial sums, which small sums finish. The call is at the first gradient.
 // CHECK: func.func private @oneflow_layer_norm_gradients_0({{.*}}) -> (tensor<512x64xbf16>, tensor<64x64xf32>, tensor<64x64xf32>) attributes {oneflow.kernel = "template"
 // CHECK-LABEL: func.func @main
 // CHECK: %[[G:.*]]:3 = call @oneflow_layer_norm_gradients_0(%arg0, %arg1, %arg2, %arg3, %arg4,
@@ -15,7 +15,7 @@ func.func @main(%dy: tensor<512x64xbf16>, %x: tensor<512x64xbf16>, %m: tensor<51
   return %d, %b, %c : tensor<512x64xbf16>, tensor<64xbf16>, tensor<64xbf16>
 }
 
-// What is added to the gradient, or rows of other tensors, are left alone, and so is a parameter that comes too late.
+// Addends of the gradient, rows of other tensors, and a parameter that is computed too late are unchanged.
 // CHECK-LABEL: func.func @apart
 // CHECK-NOT: call
 // CHECK-COUNT-2: oneflow.layer_norm_grad
@@ -39,7 +39,7 @@ func.func @rms(%dy: tensor<512x64xbf16>, %x: tensor<512x64xbf16>, %i: tensor<512
   return %d, %b : tensor<512x64xbf16>, tensor<64xbf16>
 }
 
-// Where nothing else needs the normalization, the kernel finds mean and deviation itself.
+// Without other readers of the normalization, the kernel computes mean and deviation.
 // CHECK-LABEL: func.func @alone
 // CHECK-NOT: "oneflow.layer_norm"
 // CHECK: call @oneflow_layer_norm_gradients_{{.*}}(%arg0, %arg1, %arg2, %{{[0-9]+}},
@@ -60,7 +60,7 @@ func.func @with_other_users(%dy: tensor<512x64xf32>, %x: tensor<512x64xf32>, %g:
   return %y, %d, %b, %c : tensor<512x64xf32>, tensor<512x64xf32>, tensor<64xf32>, tensor<64xf32>
 }
 
-// What the gradient is added to, and sums of both over rows, are the kernel's as well; not a tensor that comes later.
+// The kernel includes the addend of the gradient and the sums of both over rows, but no tensor computed later.
 // CHECK-LABEL: func.func @residual
 // CHECK: %[[D:.*]]:4 = call @oneflow_layer_norm_gradients_{{.*}}(%arg0, %arg1, %arg2, %arg3, %arg4, %arg5,
 // CHECK-NOT: broadcast_add

@@ -6,7 +6,7 @@
 #out = affine_map<(m, n, k) -> (m, n)>
 #same = affine_map<(m, n) -> (m, n)>
 
-// The later product begins with the earlier one, and is rounded in the place of their sum.
+// The later product accumulates onto the earlier product, and is rounded in place of the sum.
 // CHECK-LABEL: func.func @two
 // CHECK: %[[ZEROS:.*]] = linalg.fill
 // CHECK: %[[P:.*]] = linalg.generic {{.*}} ins(%arg0, %arg1 : {{.*}}) outs(%[[ZEROS]] :

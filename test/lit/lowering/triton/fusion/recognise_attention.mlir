@@ -1,6 +1,6 @@
 // RUN: oneflow-opt %s --oneflow-recognise-attention --split-input-file | FileCheck %s
 
-// What is hidden after the diagonal is `causal`, scaling is `scale`; the transposes go.
+// A mask after the diagonal becomes `causal`, a scaling becomes `scale`; the transposes are removed.
 // CHECK-LABEL: func.func @causal
 // CHECK-NEXT: "oneflow.attention"(%arg0, %arg1, %arg2) {causal = true, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, scale = 2.500000e-01 : f64}
 // CHECK-NEXT: return
@@ -19,7 +19,7 @@ func.func @causal(%q: tensor<2x3x32x16xf16>, %k: tensor<2x3x32x16xf16>, %v: tens
 
 // -----
 
-// A mask that is not known is added; a softmax in f32 is the same one. Three axes get a fourth.
+// An unknown mask is an operand; a softmax in f32 is recognised as well. Tensors of rank 3 get a fourth axis.
 // CHECK-LABEL: func.func @padded
 // CHECK: %[[M:.*]] = "oneflow.where"(%arg3, %{{.*}}, %{{.*}}) : (tensor<6x1x32xi1>, tensor<f16>, tensor<f16>) -> tensor<6x1x32xf16>
 // CHECK: %[[R:.*]] = "oneflow.reshape"(%[[M]]) {shape = array<i64: 6, 1, 1, 32>}
@@ -112,7 +112,7 @@ func.func @bias(%q: tensor<32x16xf16>, %m: tensor<32x32xf16>, %dy: tensor<32x16x
 
 // -----
 
-// Weights are dropped by the same numbers, those of either operator.
+// The dropout of either operator becomes the dropout of the weights, with the same random numbers.
 // CHECK-LABEL: func.func @dropout
 // CHECK: "oneflow.attention"(%arg0, %arg0, %arg0) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, rate = 2.500000e-01 : f32, seed = 7 : i64}
 // CHECK-LABEL: func.func @mask
@@ -145,7 +145,7 @@ func.func @other(%q: tensor<1x1x32x16xf16>) -> tensor<1x1x32x16xf16> {
 
 // -----
 
-// Heads that share keys and values take them as they are before they are repeated.
+// Grouped-query attention reads keys and values before the repetition.
 // CHECK-LABEL: func.func @shared
 // CHECK-NEXT: "oneflow.attention"(%arg0, %arg1, %arg2)
 // CHECK-NEXT: return
@@ -164,7 +164,7 @@ func.func @shared(%q: tensor<2x6x32x16xf16>, %k: tensor<2x2x32x16xf16>, %v: tens
 
 // -----
 
-// After the diagonal a low number hides what -inf does, since every row shows its first key.
+// After the diagonal a large negative number masks like -inf, since the first key of every row is visible.
 // CHECK-LABEL: func.func @finite_causal
 // CHECK: "oneflow.attention"({{.*}}) {causal = true
 // CHECK-NOT: oneflow.softmax

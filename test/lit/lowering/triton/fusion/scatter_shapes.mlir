@@ -1,8 +1,8 @@
 // RUN: oneflow-opt %s --stage gpu-kernels | FileCheck %s
 
-// What follows a product is computed with it where neighbours of the result are neighbours there. A filter that is kept
-// with its channels first has neighbours from all over a tile: it is updated by a kernel of its own, which reads a result
-// of which all is written.
+// The epilogue of a product is fused if neighbours of the result are neighbours in the epilogue. A channels-first
+// filter has neighbours from all over a tile: a separate kernel updates the filter, and reads the complete result
+// of the product.
 // CHECK: func.func private @main_kernel_1({{.*}}tensor<64x3x3x64xf32>) -> tensor<64x3x3x64xf32> attributes {oneflow.kernel = "contraction"}
 // CHECK: func.func private @main_kernel_2(%arg0: tensor<64x3x3x64xf32>, %arg1: tensor<64x64x3x3xf32>, {{.*}} attributes {oneflow.kernel = "pointwise"}
 func.func @main(%dy: tensor<2x8x8x64xf16>, %x: tensor<2x8x8x64xf16>, %w: tensor<64x64x3x3xf32>) -> tensor<64x64x3x3xf32> {

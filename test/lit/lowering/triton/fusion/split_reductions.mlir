@@ -18,7 +18,7 @@ func.func @main(%x: tensor<65536x64xf32>) -> tensor<64xf32> {
   return %0 : tensor<64xf32>
 }
 
-// Loops that lie behind each other in memory are one first, which is cut in more parts than each of them could be.
+// Loops over adjacent memory are collapsed first, since the collapsed loop is split into more parts than each loop.
 // CHECK-LABEL: func.func @images
 // CHECK: %[[FLAT:.*]] = tensor.collapse_shape %arg0 {{\[\[}}0, 1, 2], [3]] : tensor<128x56x56x64xbf16> into tensor<401408x64xbf16>
 // CHECK: %[[PARTS:.*]] = tensor.expand_shape %[[FLAT]] {{\[\[}}0, 1], [2]] output_shape [1024, 392, 64]

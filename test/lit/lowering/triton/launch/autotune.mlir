@@ -2,7 +2,7 @@
 // RUN: oneflow-opt %s --autotune --oneflow-emit-triton | FileCheck %s
 // RUN: oneflow-opt %s --oneflow-emit-triton | FileCheck %s --check-prefix=ONE
 
-// Rows are computed by half or twice the warps; the plan is the same. What has one way only has no choices.
+// Rows have candidates with half or twice the warps; the plan is equal. Other kernels have no candidates.
 // CHECK: @main_kernel_0{{.*}} attributes {oneflow.choices = [{{.*}}warps = 4 : i64}, {{.*}}warps = 16 : i64}], oneflow.kernel = "row", {{.*}}warps = 8 : i64}
 // CHECK: @main_kernel_1
 // CHECK-NOT: oneflow.choices

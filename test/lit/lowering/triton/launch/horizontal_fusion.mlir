@@ -2,13 +2,13 @@
 // RUN: FileCheck %s --input-file %t/main.plan.py
 // RUN: FileCheck %s --check-prefix=SOURCE --input-file %t/main_kernel_0_x3.py
 
-// Gradients of three weights, of 36 tiles each, are one launch; what reads one of them comes after it.
+// Gradients of three weights, of 36 tiles each, are one launch; the readers of a gradient come after the launch.
 // CHECK: def main(run, in0, in1, in2, in3):
 // CHECK: run.launch("main_kernel_0_x3", in0, in3, in1, in3, in2, in3, [[G:b[0-9]+]], b{{[0-9]+}}, b{{[0-9]+}}, writes=3)
 // CHECK-NOT: "main_kernel_0"
 // CHECK: run.launch("main_kernel_{{[0-9]+}}", [[G]], b{{[0-9]+}}, writes=1)
 
-// Descriptors are of parameters, so that the host makes them; each program finds those of its product.
+// Descriptors describe parameters, so that the host makes the descriptors; each program selects by product.
 // SOURCE: def main_kernel_0_one(tile, block3, block5, block8):
 // SOURCE-NOT: make_tensor_descriptor
 // SOURCE: def main_kernel_0_x3(p0_0, p1_0, p0_1, p1_1, p0_2, p1_2, p2_0, p2_1, p2_2):

@@ -1,7 +1,7 @@
 // RUN: oneflow-opt %s --oneflow-emit-triton | FileCheck %s
 
-// A kernel that reads its own value at computed positions is taken apart. What has no Triton form by itself is a program
-// for the host, numbers as tensors of no dimension.
+// A kernel that reads a local value at computed positions is split. A part without a Triton form is a program for the
+// host, with numbers as tensors of rank 0.
 // CHECK: func.func private @main_kernel_1(tensor<?xi32>, i32, tensor<?xi32>) -> tensor<?xi32> attributes {oneflow.host = {operators = "", reason = "math.ctpop", text = "{{.*}}func.func @main_kernel_1(%arg0: tensor<?xi32>, %arg1: tensor<i32>, %arg2: tensor<?xi32>){{.*}}math.ctpop
 // CHECK: func.func private @main_kernel_2(tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32> attributes {oneflow.kernel = "pointwise", oneflow.triton =
 // CHECK: func.func private @main_kernel_3(tensor<8xi64>, tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32> attributes {{.*}}oneflow.triton =

@@ -2,7 +2,7 @@
 // RUN: oneflow-opt %s --oneflow-to-triton --dump-kernels %t -o %t.mlir
 // RUN: FileCheck %s --check-prefix=KERNEL --input-file %t/oneflow_attention_0.py
 
-// Attention of 16-bit floats has a kernel; its weights are not in memory. Of f32 it is decomposed.
+// Attention of 16-bit floats is one kernel, which keeps no weights in memory. Attention of f32 is decomposed.
 // CHECK: func.func private @oneflow_attention_0({{.*}}) -> (tensor<2x4x256x64xbf16>, tensor<2x4x256xf32>) attributes {oneflow.kernel = "template", oneflow.template = {{.*}}attention
 // CHECK-LABEL: func.func @main
 // CHECK: call @oneflow_attention_0(%arg0, %arg1, %arg2,

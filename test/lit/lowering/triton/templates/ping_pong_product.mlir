@@ -2,7 +2,7 @@
 // RUN: FileCheck %s --input-file %t/main_kernel_0.py
 // RUN: FileCheck %s --check-prefix=PTX --input-file %t/main_kernel_0.ptx
 
-// A warp reads blocks; of two groups of warps, each with a tile of its own, one multiplies while the other finishes.
+// A producer warp reads blocks; of two groups of consumer warps, one multiplies while the other runs the epilogue.
 // CHECK: # oneflow.matmul
 // CHECK-NEXT: # oneflow.relu
 // CHECK: def read(

@@ -1,7 +1,7 @@
 // RUN: oneflow-opt %s --oneflow-outline-templates | FileCheck %s
 // RUN: oneflow-opt %s --oneflow-to-triton | FileCheck %s --check-prefix=PLAN
 
-// Heads are parts of one product: kernels read them there, write results for the next product, and nothing is turned.
+// Heads are views of one product: kernels read the views, write operands of the next product, and transpose nothing.
 // CHECK: func.func private @oneflow_attention_grad_2
 // CHECK-SAME: \22views\22: {\22dy\22: {{\[\[}}2, 4, 128, 64], [32768, 64, 256, 1], 0],
 // CHECK-SAME: \22dquery\22: {{\[\[}}2, 4, 128, 64], [32768, 64, 256, 1], 0]}
@@ -56,7 +56,7 @@ func.func @main(%x: tensor<2x128x512xbf16>, %dout: tensor<2x128x256xbf16>) -> (t
   return %12, %25, %26, %27 : tensor<2x128x256xbf16>, tensor<2x128x256xbf16>, tensor<2x128x128xbf16>, tensor<2x128x128xbf16>
 }
 
-// The gradient of a bias is a sum of what kernels give: its rows are not read again.
+// The gradient of a bias is a sum of kernel results: the rows of the bias are not read again.
 // CHECK-LABEL: func.func @biased
 // CHECK: %[[MADE:.*]]:3 = call @oneflow_attention_grad_{{.*}} -> (tensor<2x128x4x64xbf16>, tensor<2x128x4x64xbf16>, tensor<4x256xf32>)
 // CHECK: %[[SUM:.*]] = "oneflow.reduce_sum"(%[[MADE]]#2) {axis = array<i32: 0>} : (tensor<4x256xf32>) -> tensor<256xf32>
@@ -70,7 +70,7 @@ func.func @biased(%q: tensor<2x4x128x64xbf16>, %s: tensor<2x4x128xf32>) -> (tens
   return %4, %5, %6 : tensor<2x128x256xbf16>, tensor<256xbf16>, tensor<2x128x4x64xbf16>
 }
 
-// What other ranks send is no view of what this one has, and what several have added is none of its part.
+// A tensor received from other ranks is no view of a local tensor, and a sum over ranks is no view of a rank's part.
 // CHECK-LABEL: func.func @gathered
 // CHECK: %[[GATHERED:.*]] = "oneflow.ccl_all_gather"(%arg0)
 // CHECK: %[[SUM:.*]] = "oneflow.ccl_all_reduce"(%arg1)

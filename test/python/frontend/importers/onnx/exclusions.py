@@ -19,5 +19,5 @@ EXCLUDED = (
 
 
 def reason(name: str) -> str:
-    """Why a case is left out; "" if it is not."""
+    """The reason for the exclusion of a case; "" for included cases."""
     return next((why for pattern, why in EXCLUDED if re.search(pattern, name)), "")

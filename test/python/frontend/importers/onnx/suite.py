@@ -35,7 +35,7 @@ def cases(match: str = "") -> Iterator[tuple[str, str, unittest.TestCase]]:
 
 
 def outcome(test: unittest.TestCase, seconds: int = 120) -> str:
-    """What a case says that fails; "" if it passes."""
+    """The message of a failing case; "" for a passing case."""
     result = unittest.TestResult()
 
     def stop(*_: Any) -> None:

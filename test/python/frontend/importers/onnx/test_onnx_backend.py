@@ -73,7 +73,7 @@ def test_devices():
 
 
 def test_exclusions_have_cases(cases):
-    """Each row of the table is for cases that exist, in the node suite or among those that are shipped."""
+    """Each row of the table is for existing cases, in the node suite or among the shipped cases."""
     spec = importlib.util.spec_from_file_location("exclusions", Path(__file__).parent / "exclusions.py")
     table = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(table)

@@ -160,7 +160,7 @@ def test_branches_and_loops():
 
 
 def test_branches_and_loops_of_tensors_are_operators():
-    """One program serves every value of a condition, and its size does not follow that of a loop."""
+    """One program serves every value of a condition; the size of the program is independent of the trip count."""
 
     def graph(nodes, results, given=()):
         return model(nodes, given, results).graph
@@ -418,7 +418,7 @@ def test_functions_that_call_themselves_are_refused():
 
 
 def test_functions_that_double_are_refused_unexpanded():
-    """Each of 40 functions calls the one before it twice."""
+    """Each of 40 functions calls the previous function twice."""
     imports = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
     functions = [helper.make_function("own", "F0", ["a"], ["b"], [node("Relu", "a", "b")], imports)]
     for i in range(1, 40):

@@ -13,7 +13,7 @@ def node(op, inputs, outputs, **attributes):
 
 
 def test_operands_that_are_read_on_the_host_are_no_parameters():
-    """The scales of Resize are floats, but no gradient reaches them: an optimizer must not see them."""
+    """The scales of Resize are floats, but have no gradient: an optimizer must not receive the scales."""
     nodes = (node("Mul", ("x", "w"), ("y",)), node("Resize", ("y", "", "scales"), ("z",), mode="nearest"))
     constants = {"w": np.float32([2.0]), "scales": np.float32([1, 1, 2, 2])}
     inputs, outputs = (Input("x", None, None),), (Input("z", None, None),)

@@ -33,7 +33,7 @@ def image(*shape):
 
 
 BIG = 2**62 + 1
-#: By name: the operator, inputs, constants, what it gives, the attributes.
+#: By name: the operator, inputs, constants, results, attributes.
 NODES = {
     "quotient of large integers": ("Div", {}, {"a": np.array([BIG, -7]), "b": np.array([1, 2])}, [BIG, -3], {}),
     "sum over no axes": (

@@ -1,4 +1,4 @@
-"""Models that are written: ONNX's checker accepts them, and ONNX Runtime and the importer compute the same."""
+"""Written models: ONNX's checker accepts the models, and ONNX Runtime and the importer compute equal values."""
 
 import numpy as np
 import onnx

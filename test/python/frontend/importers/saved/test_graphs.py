@@ -1,4 +1,4 @@
-"""Graphs in folders: those that OneFlow's `save` writes, here byte by byte, and those that `flow.save` writes."""
+"""Graphs in folders: OneFlow's `save`, written here byte by byte, and `flow.save`."""
 
 import io
 import os
@@ -12,7 +12,7 @@ from oneflow import nn
 from oneflow.tools import oneflow_run, oneflow_translate
 
 AT = 'device_name = ["@0:0"], device_tag = "cpu", hierarchy = [1], scope_symbol_id = 12 : i64'
-#: relu(x @ w + steps), and whether its elements are at least 2.
+#: relu(x @ w + steps), and whether the elements of the result are at least 2.
 PROGRAM = f"""module  {{
   oneflow.job @Rows_0(%x: tensor<2x3xf32>) -> (tensor<2x4xf32>, tensor<2x4xsi8>) {{
     %in = "oneflow.input"(%x) {{{AT}, data_type = 2 : i32, nd_sbp = ["B"], op_name = "in", output_lbns = ["in/out"],
@@ -98,7 +98,7 @@ def test_commands_take_a_folder(folder, tmp_path, capsys):
 
 
 def test_ranks_take_a_folder(folder):
-    """Its variables are cut for the ranks as its program says."""
+    """The variables of the graph are sharded over the ranks as the program states."""
     text = PROGRAM.replace("hierarchy = [1]", "hierarchy = [2]").replace('nd_sbp = ["B"]', 'nd_sbp = ["S(0)"]')
     (folder / "model.mlir").write_text(text.replace("-> [[#sbp.B]]", "-> [[#sbp.S<1>]]"))
     x = np.random.default_rng(2).normal(size=(2, 3)).astype(np.float32)
@@ -135,7 +135,7 @@ def test_variables_that_a_graph_updates_are_updated(tmp_path):
     np.testing.assert_allclose(graph.state_dict()["variance"].item(), 0.25 + 0.75 * 14 / 3, rtol=1e-6)
 
 
-#: Files that are changed, and what is said.
+#: Files that are changed, and the messages.
 MALFORMED = {
     "no variable": ("net.w/meta", None, "expected .*net.w to be a variable, a folder with the files meta and out"),
     "short": ("net.w/out", b"\0" * 47, r"expected 48 bytes in .*out for float32\[3, 4\], got 47"),

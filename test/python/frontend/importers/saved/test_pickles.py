@@ -1,4 +1,4 @@
-"""Pickles of OneFlow's `save`: what they hold is loaded, and nothing in them runs."""
+"""Pickles of OneFlow's `save`: the contents of a pickle are loaded, and no code in a pickle runs."""
 
 import copyreg
 import io
@@ -15,7 +15,7 @@ from oneflow.frontend.importers.saved.pickles import read_pickle
 
 
 class Stand:
-    """An object of a class that is named here, with what a pickle says of its state."""
+    """An object of a class given by name, with the state that a pickle stores for the object."""
 
     def __init__(self, name, state=None, arguments=()):
         self.name, self.state, self.arguments = name, state, arguments
@@ -29,7 +29,7 @@ class Named:
 
 
 class Pickler(pickle._Pickler):
-    """Writes names as they are asked for, without looking for them."""
+    """Writes the requested names without importing the named objects."""
 
     def save(self, obj, save_persistent_id=True):
         if isinstance(obj, Named):
@@ -61,7 +61,7 @@ def tensor(array, code, name="oneflow.Tensor"):
 
 
 def conv(**changed):
-    """A layer as OneFlow keeps it, its attributes and its parameters."""
+    """A layer as OneFlow stores layers: attributes and parameters."""
     parameters = OrderedDict(
         weight=tensor(np.arange(12, dtype=np.float32).reshape(3, 1, 2, 2), 2, "oneflow.nn.Parameter"), bias=None
     )
@@ -95,7 +95,7 @@ def test_structures_of_tensors_and_values(tmp_path):
 
 @pytest.mark.parametrize("begin", [b"\x80\x02", b"PK"])
 def test_headers_whose_length_has_the_bytes_of_another_format(begin, tmp_path):
-    """A safetensors file begins with the length of its header, which may be that of a pickle or of an archive."""
+    """The leading header length of a safetensors file may equal the magic bytes of a pickle or an archive."""
     header = b'{"x":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}'
     length = int.from_bytes(begin, "little")
     (tmp_path / "x").write_bytes(length.to_bytes(8, "little") + header.ljust(length) + np.float32(3).tobytes())
@@ -193,7 +193,7 @@ def array(kind, shape, data):
 
 #: The pickle of a dict up to its data.
 BEGIN = b"\x80\x04}(\x8c\x10protocol_versionK\x01\x8c\x04data"
-#: Pickles that are refused, and what is said.
+#: Pickles that are refused, and the messages.
 HOSTILE = {
     "command": (reduced("os.system", "touch /tmp/ran"), r"got os\.system, which is not loaded"),
     "posix": (reduced("posix.system", "touch /tmp/ran"), r"got posix\.system"),

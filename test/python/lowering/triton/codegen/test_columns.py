@@ -29,7 +29,7 @@ def program(function, *shape):
 @pytest.mark.parametrize("rows", [300, 512])
 @pytest.mark.parametrize("name", ["softmax", "log_softmax"])
 def test_softmax_of_columns(name, rows):
-    """Each lane has a maximum of its own; sums are relative to it until the maximum of the column is known."""
+    """Each lane has a separate maximum; sums are relative to this maximum until the column's maximum is known."""
     function = {"softmax": lambda x: F.softmax(x, 0), "log_softmax": lambda x: F.log_softmax(x, 0)}[name]
     x = columns(rows)
     (got,) = interpret_program(program(function, *x.shape), x)
@@ -41,7 +41,7 @@ def test_softmax_of_columns(name, rows):
 
 
 def test_sums_of_other_exponentials():
-    """The exponents are not what the maximum is found of."""
+    """The exponents are other values than the operand of the maximum."""
 
     def function(x):
         return flow.exp(0.5 * x - x.amax(0, keepdim=True)).sum(0)
@@ -63,7 +63,7 @@ def test_positions_in_columns(name, reference, rows):
 
 @pytest.mark.parametrize(("count", "block"), [(16384, 64), (8192, 64), (4096, 32), (1024, 16), (16, 16)])
 def test_few_columns_have_larger_blocks(count, block):
-    """An SM has as many loads on their way with one program as with several."""
+    """An SM has as many loads in flight with one program as with several programs."""
     (source,) = program_of(lambda x: flow.argmax(x, 0), [(4096, count)], flow.float32).sources.values()
     programs = -(-count // block)
     per_sm = -(-programs // gpu_target().sms)

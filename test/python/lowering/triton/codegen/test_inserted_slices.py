@@ -1,4 +1,4 @@
-"""Insertions into a tensor: which slices have programs of their own, and values against NumPy, in the interpreter."""
+"""Insertions into a tensor: the slices that have separate programs, and values against NumPy, in the interpreter."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ def normal(*shape):
     return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
 
 
-#: Shapes along the joined dimension 1, and whether the slices have programs of their own: rows of 128 bytes.
+#: Shapes along the joined dimension 1, and whether the slices have separate programs: rows of 128 bytes.
 JOINED = [
     ([(3, 40), (3, 1030), (3, 32)], True), ([(5, 33, 7), (5, 64, 7)], True), ([(64, 8), (64, 31)], False),
     ([(2, 40)] * 9, True),
@@ -32,7 +32,7 @@ def test_joined_tensors(shapes, separate):
 
 @pytest.mark.parametrize("whole", [True, False])
 def test_gradients_of_parts(whole):
-    """The slices into zeros have programs of their own where they leave no zeros."""
+    """Slices that are inserted into zeros have separate programs if the slices cover all zeros."""
 
     def gradient(x):
         def loss(x):
@@ -49,7 +49,7 @@ def test_gradients_of_parts(whole):
 
 
 def test_slices_into_a_tensor():
-    """Elements between the slices stay those of the tensor."""
+    """Elements between the slices keep the values of the tensor."""
 
     def function(x, a, b):
         y = flow.exp(x)

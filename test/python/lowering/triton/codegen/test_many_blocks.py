@@ -76,7 +76,7 @@ def test_row_that_exceeds_the_registers_is_read_in_chunks(element):
 
 @pytest.mark.parametrize(("rows", "marked"), [(65536, 1), (4096, 0)])
 def test_tensor_that_exceeds_the_cache_is_streamed(rows, marked):
-    """Partial sums are not streamed: the next kernel reads them."""
+    """Partial sums are not streamed: the next kernel reads the partial sums."""
     text = unary("reduce_sum", (rows, 1024), "axis = [0 : si32], keepdims = false", result="1024xf32")
     first, last = (s.text for s in lower(text).sources.values())
     assert first.count('eviction_policy="evict_first"') == marked and "eviction" not in last

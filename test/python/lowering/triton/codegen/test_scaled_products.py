@@ -1,4 +1,4 @@
-"""Products of floats of 8 bits: tensor cores multiply them where the GPU can, and results are right everywhere."""
+"""Products of floats of 8 bits: tensor cores multiply on GPUs with support; results are right on all targets."""
 
 import ml_dtypes
 import numpy as np

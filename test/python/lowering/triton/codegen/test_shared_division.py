@@ -1,4 +1,4 @@
-"""Division of a row by one number: it is rounded correctly; and the kernels that use it."""
+"""Division of a row by one number: correct rounding, and the kernels that use the division."""
 
 import re
 from fractions import Fraction

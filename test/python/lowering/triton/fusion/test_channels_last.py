@@ -1,4 +1,4 @@
-"""Channels-last convolutions, and the layouts of the tensors between them."""
+"""Channels-last convolutions, and the layouts of the tensors between convolutions."""
 
 import re
 
@@ -72,7 +72,7 @@ def test_few_channels_are_padded():
 
 
 def test_padded_images_have_the_layout_of_their_users():
-    """The padded images of a pool, and those of its gradient, are channels-last."""
+    """The padded images of a pool and of the pool's gradient are channels-last."""
     shapes = [(2, 8, 12, 10), (8, 8, 3, 3), (8, 8, 1, 1)]
 
     def loss(x, first, second):
@@ -148,7 +148,7 @@ def test_transposed_convolutions_of_any_channels(channels, made):
 
 @pytest.mark.parametrize("rank", [1, 3])
 def test_convolutions_of_other_ranks(rank):
-    """One and three spatial dimensions: the gradients too; what is between convolutions is not transposed."""
+    """One and three spatial dimensions, with gradients; tensors between convolutions are not transposed."""
     convolve, transposed = getattr(F, f"conv{rank}d"), getattr(F, f"conv_transpose{rank}d")
     shapes = [(2, 8, *(9, 6, 5)[:rank]), (16, 8, *[3] * rank), (16, 16, *[2] * rank), (16, 3, *[2] * rank), (3,)]
 

@@ -12,7 +12,7 @@ from oneflow.testing.triton_interpreter import interpret_program
 
 RNG = np.random.default_rng(5)
 KINDS = {"i64": np.int64, "i32": np.int32, "f32": np.float32, "f16": np.float16, "i1": np.bool_}
-#: Sizes of the tensor, of the positions and how many axes they are of, and the element type.
+#: Sizes of the tensor and of the positions, the number of axes of a position, and the element type.
 CASES = [
     ((40, 5), (30,), 1, "f32"), ((7, 300), (50,), 1, "f16"), ((5, 6, 3), (9, 4), 2, "i64"), ((4, 9), (60,), 2, "i1"),
     ((3,), (33,), 1, "i32"), ((6, 2), (17,), 1, "f32"),

@@ -41,7 +41,7 @@ def normal(*shapes):
 
 
 def check(function, arrays, kernels, dots):
-    """Results are rounded once: they differ from the f64 sum by at most one unit in the last place of f16."""
+    """Results are rounded once: the error against the f64 sum is at most one unit in the last place of f16."""
     program = lowered(function, arrays, flow.float16)
     assert program.plan.count("run.launch") == kernels
     assert [s.text.count("tl.dot(") for s in program.sources.values()] == dots

@@ -1,4 +1,4 @@
-"""Attention written out becomes the operator on the GPU; results and gradients are those of NumPy in f64."""
+"""Attention written out becomes the operator on the GPU; results and gradients equal NumPy's in f64."""
 
 import functools
 import math
@@ -197,7 +197,7 @@ def test_kernels_compile_for_a_device(function):
 
 
 def test_a_second_gradient_does_not_match():
-    """Another user of the weights keeps them."""
+    """Another user of the weights keeps the weights in memory."""
 
     def twice(q, k, v):
         first = flow.grad(lambda x: plain(x, k, v).to(flow.float32).square().sum())
@@ -239,7 +239,7 @@ SHARE = 3
 
 
 def repeated_by_expand(x):
-    """Each key head as often as query heads share it."""
+    """Each key head is repeated for every query head of the group."""
     batch, groups, length, width = x.shape
     spread = x.unsqueeze(2).expand(batch, groups, SHARE, length, width)
     return spread.reshape(batch, groups * SHARE, length, width)

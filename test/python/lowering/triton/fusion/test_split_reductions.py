@@ -79,7 +79,7 @@ def test_split_reductions(shape, axes, result, op, reference):
 @pytest.mark.parametrize("shape", [(3, 50021), (1, 131101)], ids=str)
 @pytest.mark.parametrize(("op", "reference"), [("reduce_sum", np.sum), ("reduce_min", np.min)])
 def test_parts_with_a_remainder(shape, op, reference):
-    """A prime number of steps: windows of the operand, and the steps behind them."""
+    """A prime number of steps: windows of the operand, and the remaining steps."""
     kind = f"{shape[0]}x{shape[1]}xf32"
     program = lower(call(op, [kind], "axis = [1 : si32], keepdims = false", f"{shape[0]}xf32"))
     assert program.plan.count("run.launch") == 3
@@ -89,7 +89,7 @@ def test_parts_with_a_remainder(shape, op, reference):
 
 @pytest.mark.parametrize("size", [65536, 50021])
 def test_softmax_of_few_long_rows(size):
-    """The exponentials are computed where they are summed and where they are divided, and not written."""
+    """The exponentials are computed for the sum and again for the division, and are not stored."""
     program = lower(call("softmax", [f"3x{size}xf32"], "", f"3x{size}xf32"))
     (written,) = [line for line in program.plan.splitlines() if "run.result" in line]
     assert f"{3 * size * 4}" in written and f"run.at(0, {3 * size * 4}" not in program.plan
@@ -105,9 +105,9 @@ def test_softmax_of_few_long_rows(size):
     ids=str,
 )
 def test_scans_of_few_long_rows(shape, dim, launches):
-    """Totals of parts, their running sums, and the parts from there; nothing of the result's size is written else.
+    """Totals of parts, running sums of totals, scans of parts; nothing else of the result's size is stored.
 
-    Where the parts do not cover the rows, the remainder is scanned by itself and inserted.
+    If the parts do not cover the rows, the remainder is scanned separately and inserted.
     """
     kind = "x".join([*map(str, shape), "f32"])
     program = lower(call("cumsum", [kind], f"dim = {dim} : si64", kind))
@@ -160,7 +160,7 @@ def test_numbers_of_a_long_row_have_their_own_kernel():
 
 @given(size=st.integers(1, 1 << 21), most=st.integers(0, 1100))
 def test_even_parts(size, most):
-    """At most so many; where they do not cover the loop, the remainder is shorter than two parts."""
+    """At most `most` parts; if the parts do not cover the loop, the remainder is shorter than two parts."""
     parts = even_parts(size, most)
     assert 1 <= parts <= max(most, 1)
     if parts > 1 and size % parts:
@@ -172,7 +172,7 @@ def test_even_parts(size, most):
 
 @given(size=st.integers(1, 1 << 21), most=st.integers(1, 1100))
 def test_steps_of_parts_of_a_scan(size, most):
-    """At most twice so many parts; where they do not cover the scan, they are blocks, and less than one remains."""
+    """At most twice `most` parts; parts that do not cover the scan are blocks, and the remainder is less than one."""
     steps = steps_of_parts(size, most)
     assert 1 <= steps <= size and size // steps <= 2 * most
     if size % steps:
@@ -344,7 +344,7 @@ def test_the_model_chooses_the_fastest_configuration_with_an_epilogue(shape, blo
 
 
 def test_epilogue_operations_are_counted():
-    """A bias is four conversions and an addition; gelu adds its own."""
+    """A bias is four conversions and an addition; gelu adds further operations."""
 
     def epilogue_operations(then=""):
         kinds = "tensor<64x64xbf16>"
@@ -393,7 +393,7 @@ def test_deep_products_and_reductions_are_split_where_that_fills_the_device():
     ("shape", "axes"), [((8, 20, 20, 64), (0, 1, 2)), ((3, 5, 96, 120, 2), (1, 3)), ((2, 90, 7, 130), (1, 2, 3))]
 )
 def test_contiguous_loops_are_collapsed(shape, axes):
-    """There are more parts than one of the loops has steps; other sums of the operand have the same parts."""
+    """The number of parts exceeds the steps of one loop; other sums of the operand have the same parts."""
     x, kind = normal(*shape), "x".join(map(str, shape))
     kept = "x".join(str(n) for i, n in enumerate(shape) if i not in axes)
     axis = f"[{', '.join(f'{a} : si32' for a in axes)}]"

@@ -88,7 +88,7 @@ def test_operations_are_not_looked_through_for_each_kernel(monkeypatch):
 
 
 def test_grouped_sources_have_few_branches():
-    """Triton copies all names of a function at each `if` of it."""
+    """Triton copies all names of a function at each `if` of the function."""
     source = Source("one", (("p0", "*fp32"), ("p1", "*fp32")), "1", ())
     functions = grouped(source, "many", 1, 196).text.split("@triton.jit\n")
     copied = [f.count(" if ") * f.split(":\n")[0].count(",") for f in functions]
@@ -142,7 +142,7 @@ def test_dependent_calls_of_several_results_are_not_fused():
 
 
 def products(count, shape, dependent=False):
-    """Gradients of weights: each of tensors of its own, or each of the one before."""
+    """Gradients of weights: each of separate tensors, or each of the previous gradient."""
     m, n, k = shape
     left, right, out = (f"tensor<{a}x{b}xf16>" for a, b in ((k, m), (k, n), (m, n)))
     names = [f"%{x}{i}: {kind}" for i in range(count) for x, kind in (("a", left), ("b", right))]
@@ -170,7 +170,7 @@ def test_products_that_leave_processors_idle_are_one_launch(count, shape):
 
 
 def test_grouped_gradients_of_equal_weights_fill_the_device():
-    """12 of 72 tiles for 132 SMs are 7 and 5: they take 4 and 3 rounds, not 7 and 5."""
+    """12 products of 72 tiles on 132 SMs are launches of 7 and 5, which take 4 and 3 rounds instead of 7 and 5."""
     program = lower(products(12, (768, 3072, 8192)))
     assert {n: s.grid for n, s in program.sources.items()} == {
         "main_kernel_0_x7": "132", "main_kernel_0_x5": "132"
@@ -225,7 +225,7 @@ def test_products_that_depend_or_fill_the_device_are_not_grouped():
 
 
 def test_grouped_products_have_no_other_configurations():
-    """Those are for a product by itself; a launch of several is chosen for all of them."""
+    """Candidates are for a single product; the configuration of a grouped launch is chosen for all products."""
     tuned = 'module attributes {{oneflow.autotune = "true"}} {{\n{}\n}}'
     separate = lower(tuned.format(products(1, (768, 768, 8192))))
     assert separate.choices["main_kernel_0"] and not lower(tuned.format(products(3, (768, 768, 8192)))).choices

@@ -1,4 +1,4 @@
-"""Small kernels of a short program that are one launch: values, places and what is left apart."""
+"""Small kernels of a short program that are one launch: values, positions and kernels that are not fused."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -53,7 +53,7 @@ def arrays():
 
 
 def test_a_step_is_few_launches_that_update_in_place():
-    """Two products, cross-entropy, what needs that alone, and the rest: weights are read before they are updated."""
+    """Two products, cross-entropy, the readers of cross-entropy, and the rest: reads of weights precede updates."""
     text = stepping()
     program = lower(text)
     assert program.plan.count("run.launch") == 5 and program.plan.count("run.donated") == 4

@@ -1,4 +1,4 @@
-"""Where plans put temporaries, and that they launch nothing for nothing."""
+"""The memory that plans assign to temporaries, and the absence of empty launches."""
 
 import itertools
 import re
@@ -34,7 +34,7 @@ def turned(x):
 
 
 def test_small_temporaries_share_no_memory():
-    """Kernels that need not wait for one another run side by side then, whatever was in their memory before."""
+    """Independent kernels run concurrently, whichever temporaries used the memory of the kernels before."""
     program = program_of(turned, flow.TensorSpec((64, 64)))
     places = sorted(temporaries(program))
     assert len(places) > 3 and all(a + n <= b for (a, n), (b, _) in itertools.pairwise(places))
@@ -54,7 +54,7 @@ def test_large_temporaries_share_memory():
 
 @pytest.mark.parametrize("ignored", [False, True])
 def test_no_kernel_gives_nothing(ignored):
-    """The loss checks its labels where it reads by them, so that nothing is left of the check by itself."""
+    """The loss checks labels where the loss reads by label, so that no separate check remains."""
 
     def loss(x, y):
         return flow.nn.functional.cross_entropy(x * 2.0, y)

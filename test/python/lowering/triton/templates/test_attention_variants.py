@@ -142,7 +142,7 @@ def test_numbers_of_masks(number):
 
 @pytest.mark.parametrize("causal", [False, True])
 def test_blocks_of_more_queries_for_wide_heads(causal):
-    """Where they fill the SMs and shared memory holds them; the last block ends within its queries and keys."""
+    """Blocks fill the SMs and fit into shared memory; the last block is partial in queries and keys."""
     rng = np.random.default_rng(1)
     q, k, v = (rng.standard_normal((1, 1, n, 200)).astype(np.float16) for n in (150, 170, 170))
 

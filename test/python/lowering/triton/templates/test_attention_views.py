@@ -169,7 +169,7 @@ def test_transposed_operands_and_results(order, causal):
 @pytest.mark.parametrize("width", [8, 16, 64])
 @pytest.mark.parametrize("length", [1, 33, 64])
 def test_projections_of_heads(length, width):
-    """A block of a model: heads are slices of one product, and are joined for the next product."""
+    """A block of a model: heads are slices of one product, and the results are joined for the next product."""
     batch, heads = 2, 3
     shape = (batch, length, heads * width)
     logical = operands(*((batch, heads, length, width),) * 4)

@@ -1,4 +1,4 @@
-"""Warp-specialized attention for Hopper: which calls have it, its values, and that it compiles without spills."""
+"""Warp-specialized attention for Hopper: which calls use the kernel, values, compilation without spills."""
 
 import dataclasses
 import json
@@ -27,7 +27,7 @@ NAME = "oneflow_attention_0"
 GRADIENTS = ("oneflow_attention_grad_1", "oneflow_attention_grad_2")
 #: The registers of an SM, and the threads of a warp.
 REGISTERS, THREADS = 65536, 32
-#: Spilled bytes of a thread to tolerate, since assemblers differ: a few registers, none of them in the main loop.
+#: Tolerated bytes of spills per thread, since assemblers differ: a few registers, none in the main loop.
 FEW = 160
 
 
@@ -190,7 +190,7 @@ def test_short_causal_sequences_have_smaller_tiles(length, is_causal, groups):
 
 
 def test_the_next_queries_are_prefetched(program):
-    """A consumer warp group has two buffers for blocks of queries, and waits for one of them alone."""
+    """A consumer warp group has two buffers for blocks of queries, and waits for one buffer alone."""
     buffers = 2 * gpu_target().kernels.attention.causal_short.consumer_groups
     text = program.on("sm_90").sources[NAME].text
     assert f"query = gl.allocate_shared_memory(gl.bfloat16, [{buffers}, " in text
@@ -288,7 +288,7 @@ def test_values_of_gradients(call, few_sms):
 
 @pytest.mark.parametrize("call", BOTH, ids=str)
 def test_gradients_compile_without_serialized_products(call):
-    """Wide heads spill a few registers. TMA copies statistics where they are aligned."""
+    """Wide heads spill a few registers. TMA copies aligned statistics."""
     sources = lower_gradients(*call).on("sm_90").sources
     copied = 0 if call[3] % hopper_attention_gradients.ALIGNMENT else 2
     for name, (maps, own) in zip(GRADIENTS, ((6, copied), (5, 0)), strict=True):
@@ -298,7 +298,7 @@ def test_gradients_compile_without_serialized_products(call):
 
 @pytest.mark.parametrize("name", GRADIENTS)
 def test_gradients_of_masked_blocks_have_loops_of_their_own(name):
-    """No step tests whether it is masked."""
+    """No step of the loop tests whether the step is masked."""
     text = lower_gradients(*PLAIN).on("sm_90").sources[name].text
     assert "MASKS = gl.constexpr(True)" in text and "< masked" not in text
     loops = re.findall(r"for step in range\((.*)\):", text)[-2:]

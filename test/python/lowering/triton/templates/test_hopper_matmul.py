@@ -1,4 +1,4 @@
-"""Warp-specialized products for Hopper: which products have it, its values, and that it compiles without spills."""
+"""Warp-specialized products for Hopper: which products use the kernel, values, compilation without spills."""
 
 import itertools
 import re

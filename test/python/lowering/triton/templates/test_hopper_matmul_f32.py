@@ -1,4 +1,4 @@
-"""Warp-specialized f32 products for Hopper: which products have it, its values, and how it loads operands."""
+"""Warp-specialized f32 products for Hopper: which products use the kernel, values, loads of operands."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Long rows for Hopper: which have the form in Gluon, what it computes, that kernels compile and fit."""
+"""Long rows for Hopper: which programs have a Gluon kernel, the values, that kernels compile and fit."""
 
 import ml_dtypes
 import numpy as np
@@ -35,7 +35,7 @@ def sum_and_shares(x):
     return x / x.sum(-1, keepdims=True), x.sum(-1)
 
 
-#: Functions of rows of a length, what they compute by NumPy, and how many rows and vectors they take.
+#: Functions of rows of a length, the NumPy references, and the numbers of row operands and vector operands.
 FUNCTIONS = {
     "softmax": (lambda x: flow.softmax(x, -1), softmax, 1, 0),
     "layer_norm": (lambda x, w, b: F.layer_norm(x, w.shape, w, b), normalized, 1, 2),
@@ -48,7 +48,7 @@ FUNCTIONS = {
 
 
 def sources(function, shapes, kind):
-    """A program in its form for Hopper, and the sources of that."""
+    """A program specialized for Hopper, and the sources of the kernels."""
     program = program_of(function, shapes, kind).on("sm_90")
     return program, list(program.sources.values())
 
@@ -64,7 +64,7 @@ def short_rows(change_gpu):
 @pytest.mark.parametrize("length", [64, 56])
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_what_rows_are(name, length, kind):
-    """Rows of whole blocks, and such that end within one. Blocks hold no number before they have been waited for."""
+    """Rows end at or within a block. The interpreter fills blocks with NaN until the kernel waits for the copy."""
     (dtype, element, tolerance), rng = KINDS[kind], np.random.default_rng(3)
     function, reference, rows, vectors = FUNCTIONS[name]
     given = [np.abs(rng.standard_normal(s)).astype(element) for s in [(5, length)] * rows + [(length,)] * vectors]
@@ -76,8 +76,8 @@ def test_what_rows_are(name, length, kind):
         np.testing.assert_allclose(one.astype(np.float64), other, tolerance, tolerance)
 
 
-#: A function and rows, and whether they have the form: long rows that fit twice into the shared memory of an SM,
-#: whose beginnings are those of vectors, and as many as there are SMs.
+#: A function, the shape of the rows, and whether the kernel is in Gluon: long rows, two of which fit into the shared
+#: memory of an SM, with aligned beginnings, and at least as many rows as SMs.
 CASES = [
     ("softmax", (2048, 32768), "bf16", True), ("layer_norm", (512, 32768), "f16", True),
     ("softmax", (512, 50304), "bf16", True), ("softmax", (512, 20000), "f32", True),
@@ -102,7 +102,7 @@ def test_which_rows_have_the_form_and_compile(name, shape, kind, has):
 
 @pytest.mark.parametrize("name", ["softmax", "layer_norm"])
 def test_rows_that_exceed_shared_memory_keep_the_general_kernel(name):
-    """A gradient goes over that of the result twice, but not in its first sweep."""
+    """The gradient of the rows reads the result's gradient in two sweeps, of which neither is the first."""
     function, _, _, vectors = FUNCTIONS[name]
 
     def gradient(*x):
@@ -115,7 +115,7 @@ def test_rows_that_exceed_shared_memory_keep_the_general_kernel(name):
 
 @pytest.mark.usefixtures("short_rows")
 def test_one_number_a_row_needs_no_shared_memory():
-    """Each sweep of a row may read one of its own, as those of a cross-entropy read the label."""
+    """Each sweep of a row may read a number of the row, as the sweeps of a cross-entropy read the label."""
 
     def entropy(x, y):
         return flow.value_and_grad(lambda x: F.cross_entropy(x, y))(x)
@@ -138,7 +138,7 @@ def test_what_goes_over_rows_once_has_none(function):
 
 
 def test_calls_that_are_one_launch_have_none():
-    """The form is that of one call."""
+    """The Gluon kernel computes one call; horizontal fusion has no Gluon kernel."""
 
     def both(x, y):
         return flow.softmax(x, -1), flow.softmax(y, -1)

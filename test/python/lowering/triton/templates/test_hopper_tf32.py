@@ -44,7 +44,7 @@ def product_text(sizes, form, then="", batch=""):
 
 
 def given(sizes, form, batch=()):
-    """Operands as they are stored, a bias, and the exact product of f32."""
+    """The operands in the stored layout, a bias, and the exact product of f32."""
     rng, (rows, columns, depth) = np.random.default_rng(3), sizes
     a, b = rng.standard_normal((*batch, rows, depth)), rng.standard_normal((*batch, depth, columns))
     stored = [np.ascontiguousarray(x.swapaxes(-1, -2) if how == "t" else x).astype(np.float32)
@@ -114,7 +114,7 @@ def test_tensor_cores_multiply(config, change_gpu):
 
 
 def test_strided_operands_have_no_descriptors():
-    """Where a copy would take longer than it saves, blocks are read by pointers."""
+    """If a copy costs more time than the copy saves, blocks are read by pointers."""
     program = lower(product_text((64, 512, 784), "nn"))
     assert program.plan.count("run.launch") == 1 and "descriptor" not in program.text
     arrays, want = given((64, 512, 784), "nn")

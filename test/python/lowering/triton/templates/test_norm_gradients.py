@@ -86,7 +86,7 @@ def residual(shape, dtype):
 @pytest.mark.parametrize("shape", [(3, 101, 40), (2, 256, 256)], ids=str)
 def test_the_kernel_adds_a_tensor_and_sums(shape, dtype):
     program = residual(shape, dtype)
-    assert program.plan.count("run.launch") <= 4  # The normalization, its gradients, and what programs added up.
+    assert program.plan.count("run.launch") <= 4  # The normalization, the gradients, and the sums over programs.
     _, kind, tolerance = TYPES[dtype]
     rng = np.random.default_rng(7)
     given = [rng.standard_normal(s).astype(kind) for s in (shape, shape[-1:], shape[-1:], shape, shape)]
