@@ -1,21 +1,7 @@
-"""The one module that imports Pillow, when it is first used: by operators that decode images."""
+"""Pillow, which operators that decode images import when they are first used: `pillow.Image`."""
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
+from oneflow.dialect.lazy import OptionalPackage
 
-HINT = "pip install 'oneflow-mlir[image]'"
-
-
-class _Pillow:
-    """Pillow's modules by name: `pillow.Image`."""
-
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return importlib.import_module(f"PIL.{name}")
-        except ImportError:
-            raise ImportError(f"expected Pillow, which decodes images ({HINT})") from None
-
-
-pillow = _Pillow()
+pillow = OptionalPackage("PIL", "Pillow, which decodes images", "image")

@@ -27,3 +27,17 @@ class LazyModule:
 def lazy(name: str) -> Any:
     """The module called `name`, which is imported when one of its names is first asked for."""
     return LazyModule(name)
+
+
+class OptionalPackage:
+    """The modules of a package of an extra by name, each imported when it is first asked for."""
+
+    def __init__(self, package: str, purpose: str, extra: str) -> None:
+        self._package, self._purpose, self._extra = package, purpose, extra
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return importlib.import_module(f"{self._package}.{name}")
+        except ImportError:
+            hint = f"pip install 'oneflow-mlir[{self._extra}]'"
+            raise ImportError(f"expected {self._purpose} ({hint})") from None

@@ -241,8 +241,13 @@ def named_functions(op: ir.Operation) -> dict[str, str]:
 
 def module_of(op: ir.Operation) -> ir.Operation | None:
     """The module around an operation."""
+    return _around(op, "builtin.module")
+
+
+def _around(op: ir.Operation, name: str) -> ir.Operation | None:
+    """The innermost operation called `name` around an operation."""
     around = op.parent
-    while around is not None and around.operation.name != "builtin.module":
+    while around is not None and around.operation.name != name:
         around = around.operation.parent
     return None if around is None else around.operation
 
@@ -481,10 +486,8 @@ def _recursive(ops: Sequence[ir.Operation]) -> list[ir.Operation]:
 
 def _function_around(op: ir.Operation) -> _Symbol:
     """The function that has an operation."""
-    around = op.parent
-    while around is not None and around.operation.name != "func.func":
-        around = around.operation.parent
-    name = "" if around is None else str(ir.StringAttr(around.operation.attributes["sym_name"]).value)
+    function = _around(op, "func.func")
+    name = "" if function is None else str(ir.StringAttr(function.attributes["sym_name"]).value)
     return module_of(op), name
 
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from oneflow.dialect import oneflow as dialect
 from oneflow.dialect._mlir import ir
-from oneflow.dialect.record import OperatorError, Registry
+from oneflow.dialect.record import Operator, OperatorError, Registry
 from oneflow.lowering.linalg.dynamic_sizes import DynamicSizes
 from oneflow.passes.base import Pass, PassError
 from oneflow.passes.registry import register_pass
@@ -36,17 +36,16 @@ class AssertSizes(Pass):
         Raises:
             PassError: the operands or the attributes do not fit the operator.
         """
-        checked: list[ir.Operation] = []
+        checked: list[tuple[ir.Operation, Operator]] = []
 
         def visit(op: ir.Operation) -> None:
             record = dialect.record_of(op, registry)
             if record.decompose is not None and record.check is not None:
-                checked.append(op)
+                checked.append((op, record))
 
         dialect.walk(module.operation, visit)
         sizes = DynamicSizes(module)
-        for op in checked:
-            record = dialect.record_of(op, registry)
+        for op, record in checked:
             try:
                 call = dialect.operand_call(op, record, dialect.desc_of)
             except OperatorError as error:
