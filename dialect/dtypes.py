@@ -153,8 +153,11 @@ def element_bits(mlir: str) -> int:
 def convert(array: np.ndarray, dtype: DType) -> np.ndarray:
     """The elements of an array as real numbers of `dtype`.
 
-    Numbers beyond the largest float8_e4m3fn become that; NaN of 8 bits has all bits but the sign set.
+    Numbers beyond the largest float8_e4m3fn become that; NaN of 8 bits has all bits but the sign set. NaN and numbers
+    beyond the integers become what docs/numerics.md says.
     """
+    if dtype.is_integer and from_numpy(array.dtype).is_float:
+        return _truncate(array.astype(np.float64), dtype)
     if not dtype.is_stored_only:
         return array.astype(dtype.numpy)
     if array.dtype == dtype.numpy:
@@ -164,6 +167,18 @@ def convert(array: np.ndarray, dtype: DType) -> np.ndarray:
         wide = np.clip(single, -dtype.largest, dtype.largest) if dtype is float8_e4m3fn else single
         codes = wide.astype(dtype.numpy).view(np.uint8)
     return np.asarray(np.where(np.isnan(wide), codes | 0x7F, codes), np.uint8).view(dtype.numpy)
+
+
+def _truncate(array: np.ndarray, dtype: DType) -> np.ndarray:
+    """An array of f64 rounded towards zero; NumPy's own conversion of NaN depends on the length of the array."""
+    if dtype is uint64:
+        large = array >= 2.0**63
+        low = _truncate(np.where(large, array - 2.0**63, array), int64).astype(np.uint64)
+        return np.asarray(np.where(large, low ^ np.uint64(1 << 63), low))
+    register = int64 if dtype.bits == 64 or dtype is uint32 else int32
+    bound = 2.0 ** (register.bits - 1)
+    inside = (array >= -bound) & (array < bound)
+    return np.asarray(np.where(inside, array, -bound).astype(register.numpy).astype(dtype.numpy))
 
 
 def _round_to_odd(array: np.ndarray) -> np.ndarray:

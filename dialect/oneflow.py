@@ -62,8 +62,9 @@ def create_context(registry: Registry = REGISTRY, operators: Iterable[str] | Non
 
 
 def declare(context: ir.Context, records: Iterable[Operator]) -> None:
-    """Declares the operations of records in a context, once."""
-    new = [record for record in records if not context.is_registered_operation(PREFIX + record.name)]
+    """Declares the operations of records in a context, once, also where a record occurs repeatedly."""
+    named = {record.name: record for record in records}
+    new = [record for name, record in named.items() if not context.is_registered_operation(PREFIX + name)]
     if not new:
         return
     with context, ir.Location.unknown():

@@ -1,8 +1,8 @@
 """Refuses text that would end the process inside MLIR's parser, before the text is parsed.
 
-There are three kinds: strings whose escapes are no UTF-8, which MLIR's bindings cannot convert to Python strings;
-nesting that leaves no stack for the parser; and sizes for which the parser allocates memory. A program with
-such sizes is parsed in a separate process first.
+There are four kinds: strings whose escapes are no UTF-8, which MLIR's bindings cannot convert to Python strings;
+nesting that leaves no stack for the parser; iterator types that are no strings, which the parser reads as strings;
+and sizes for which the parser allocates memory. A program with such sizes is parsed in a separate process first.
 """
 
 from __future__ import annotations
@@ -24,6 +24,9 @@ TRIAL_MEMORY, MEMORY_PER_BYTE = 4 << 30, 64
 STRING = r'"(?:[^"\\\n]|\\.)*"'
 _ESCAPE = re.compile(rb"\\([0-9A-Fa-f]{2})")
 _TOKEN = re.compile(rf"{STRING}|//[^\n]*|->|>=|[(\[{{<]|[)\]}}>]")
+_ITERATORS = re.compile(r"\biterator_types\s*=\s*(\[[^\]]*\]?|#[\w.$-]+)")
+_STRINGS = re.compile(rf"\[\s*(?:{STRING}\s*(?:,\s*{STRING}\s*)*)?\]")
+_WITH_ITERATORS = ("linalg.generic", "vector.contract")
 _SHAPE = re.compile(r"\[?\d+\]?(?:\s*x\s*\[?\d+\]?)*(?=\s*x)")
 _TRIAL = """
 import resource, sys
@@ -50,7 +53,7 @@ class Unreadable:
 
 def unreadable(text: str) -> Unreadable | None:
     """Why MLIR's parser must not see a text; None if it may."""
-    reason = _bad_string(text) or _too_deep(text) or _too_large(text)
+    reason = _bad_string(text) or _too_deep(text) or _bad_iterators(text) or _too_large(text)
     if reason is None:
         return None
     return unreadable_at(text, *reason)
@@ -84,6 +87,19 @@ def _too_deep(text: str) -> tuple[str, int] | None:
         if depth > DEEPEST:
             return f"expected brackets to nest at most {DEEPEST} deep", match.start()
     return None
+
+
+def _bad_iterators(text: str) -> tuple[str, int] | None:
+    for match in _ITERATORS.finditer(text):
+        if not _STRINGS.fullmatch(match[1]) and not _is_generic_form(text, match.start()):
+            return f'expected iterator_types that list strings, such as ["parallel"], got {match[1]}', match.start()
+    return None
+
+
+def _is_generic_form(text: str, attribute: int) -> bool:
+    """Whether the operation of iterator types is in MLIR's generic form, with its name in quotes."""
+    name = max(text.rfind(name, 0, attribute) for name in _WITH_ITERATORS)
+    return name > 0 and text[name - 1] == '"'
 
 
 def _too_large(text: str) -> tuple[str, int] | None:

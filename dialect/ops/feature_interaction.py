@@ -20,6 +20,8 @@ from oneflow.dialect.tensor_desc import Dim, TensorDesc
 # The products of all pairs of features (arXiv 1906.00091)
 
 SPARSE = ("num_valid_sparse_feature", "sparse_feature", "sparse_indices")
+#: The features of one call: the decomposition has operations for each of them.
+MOST_FEATURES = 4096
 
 
 def _check_features(op: Call) -> None:
@@ -35,6 +37,8 @@ def _check_features(op: Call) -> None:
         if not x.compatible(wanted):
             raise op.error(f"expected feature {number} of type {wanted}, got {x}")
     _check_sparse(op, first.shape[0], first.shape[2], first.dtype)
+    if op.pooling == "none" and _count(op) > MOST_FEATURES:
+        raise op.error(f"expected at most {MOST_FEATURES} features, got {_count(op)}; split axis 1 of the features")
 
 
 def _check_sparse(op: Call, batch: Dim, size: Dim, dtype: dtypes.DType) -> None:
@@ -154,11 +158,15 @@ def _check_dots_grad(op: Call) -> None:
         raise op.error(f"expected a static axis 1 of dy, of at least {_width(op)}, got {op.dy}")
 
 
+def _count(op: Call) -> int:
+    """The number of features, those of `sparse_feature` among them."""
+    count = sum(x.shape[1] for x in op.features)
+    return int(count + (0 if op.sparse_indices is None else op.sparse_indices.shape[1]))
+
+
 def _width(op: Call) -> int:
     """The columns of a result without padding."""
-    count = sum(x.shape[1] for x in op.features)
-    count += 0 if op.sparse_indices is None else op.sparse_indices.shape[1]
-    return int(op.output_concat_grad_dim + _pairs(count, op.self_interaction))
+    return int(op.output_concat_grad_dim + _pairs(_count(op), op.self_interaction))
 
 
 def _padding(op: Call) -> int:

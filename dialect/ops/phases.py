@@ -69,15 +69,23 @@ class Phase:
 
 def phases_of(windows: Windows) -> list[Phase]:
     """The phases of images under windows, without those that no window reads."""
-    axes = [[_phase(windows, axis, first) for first in range(s)] for axis, s in enumerate(windows.stride)]
-    return [Phase(*zip(*parts, strict=True)) for parts in itertools.product(*axes) if all(p[2] for p in parts)]
+    dimensions = range(len(windows.stride))
+    axes = [[_phase(windows, axis, first) for first in _residues(windows, axis)] for axis in dimensions]
+    return [Phase(*zip(*parts, strict=True)) for parts in itertools.product(*axes)]
+
+
+def _residues(windows: Windows, axis: int) -> list[int]:
+    """The phases along one dimension that a window reads."""
+    stride, dilation = windows.stride[axis], windows.dilation[axis]
+    count = min(windows.kernel[axis], stride // math.gcd(stride, dilation))
+    return sorted(k * dilation % stride for k in range(count))
 
 
 def _phase(windows: Windows, axis: int, residue: int) -> tuple[int, int, range, int, int]:
     """A phase along one dimension: positions of the padded image that are `residue` by the stride."""
     stride, dilation, padding = windows.stride[axis], windows.dilation[axis], windows.padding[axis]
     kernel, common = windows.kernel[axis], math.gcd(stride, dilation)
-    first = next((k for k in range(kernel) if (residue - k * dilation) % stride == 0), kernel)
+    first = next(k for k in range(kernel) if (residue - k * dilation) % stride == 0)
     offsets = range(first, kernel, stride // common)
     skipped = max(-((residue - padding) // stride), 0)
     shift = skipped + (residue - first * dilation) // stride

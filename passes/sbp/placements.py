@@ -108,8 +108,7 @@ class _Assignment:
 
     def _bring(self, op: ir.Operation, value: ir.Value, place: str, nd: NdSbp) -> ir.Value:
         """`value` on another placement, before `op`."""
-        if not isinstance(value.type, ir.RankedTensorType):
-            raise PassError(f"{op.name}: operand of unknown rank; run oneflow-infer-types first", op.location)
+        _require_rank(op, value)
         if (value, place) not in self.brought:
             ops = IRBuilder(self.registry, ir.InsertionPoint(op), op.location)
             cast = ops.hierarchical_parallel_cast(ops.wrap(value), nd_sbp=nd, placement=place).handle
@@ -142,6 +141,7 @@ class _Assignment:
             )
         value = op.operands[0]
         if text:
+            _require_rank(op, value)
             ops = IRBuilder(self.registry, ir.InsertionPoint(op), op.location)
             value = ops.hierarchical_parallel_cast(ops.wrap(value), nd_sbp=(parse_sbp(str(text)),)).handle
             self._cast(value.owner)
@@ -159,6 +159,7 @@ class _Assignment:
             without_partial = tuple(B if s.is_partial else s for s in nd)
             value = self._bring(op, value, place, without_partial if len(nd) == len(mesh) else broadcast(mesh))
         elif attributes["stated"]:
+            _require_rank(op, value)
             ops = IRBuilder(self.registry, ir.InsertionPoint(op), op.location)
             value = ops.hierarchical_parallel_cast(ops.wrap(value), nd_sbp=nd).handle
             self._set(value.owner, place)
@@ -182,6 +183,11 @@ class _Assignment:
                 op.operands[number] = self._bring(op, value, place, nd)
             names.append(place)
         notes.annotate_values(self.function.op, side, count, lambda i: _named(names[i], op.context))
+
+
+def _require_rank(op: ir.Operation, value: ir.Value) -> None:
+    if not isinstance(value.type, ir.RankedTensorType):
+        raise PassError(f"{op.name}: operand of unknown rank; run oneflow-infer-types first", op.location)
 
 
 def _named(place: str, context: ir.Context) -> dict[str, ir.Attribute]:

@@ -193,6 +193,10 @@ class Worker:
         self.connection.close()
 
 
+def _report(line: str) -> None:
+    print(line, flush=True)
+
+
 @dataclass
 class Search:
     """Checks cases on several workers, and shrinks the first of each kind of fault to a file in `out`."""
@@ -204,7 +208,7 @@ class Search:
     found: dict[str, Finding] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
 
-    def run(self, cases: Iterator[str], report: Callable[[str], None] = print) -> None:
+    def run(self, cases: Iterator[str], report: Callable[[str], None] = _report) -> None:
         """Checks all cases; each new kind of fault is reported when found."""
         with tempfile.TemporaryDirectory() as folder:
             workers = [Worker(self.fuzzer, folder) for _ in range(self.jobs)]

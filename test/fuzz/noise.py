@@ -74,8 +74,14 @@ class Noise:
         if not is_float(array):
             return array
         one, other = (np.asarray(x, array.dtype) for x in operands)
-        either = (one == 0) & (other == 0) & (np.signbit(one) != np.signbit(other))
-        return np.asarray(np.where(either & (self.rng.random(array.shape) < 0.5), -array, array))
+        return self._flip(array, (one == 0) & (other == 0) & (np.signbit(one) != np.signbit(other)))
+
+    def sign_sums(self, array: np.ndarray) -> np.ndarray:
+        """The array with another sign at some of the zeros, since a sum may start from a zero of either sign."""
+        return self._flip(array, array == 0) if is_float(array) else array
+
+    def _flip(self, array: np.ndarray, where: np.ndarray) -> np.ndarray:
+        return np.asarray(np.where(where & (self.rng.random(array.shape) < 0.5), -array, array))
 
 
 def run(function: ir.Operation, arrays: Sequence[np.ndarray], noise: Noise | None = None) -> list[np.ndarray]:
@@ -111,7 +117,7 @@ def _outputs(op: ir.Operation, values: dict[ir.Value, Any], noise: Noise | None)
     sums = found is None or _walk(found, kinds, set())
     if sums:
         moved = dialect.operand_call(op, call.record, lambda v: noise.move(values[v]))
-        return [noise.move(np.asarray(x)) for x in run_reference(moved)]
+        return [noise.sign_sums(noise.move(np.asarray(x))) for x in run_reference(moved)]
     if kinds <= EXACT:
         return run_reference(call)
     return [noise.move(x) for x in _Noisy(call.operands, noise).run(found)]

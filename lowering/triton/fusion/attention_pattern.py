@@ -102,7 +102,7 @@ class Scores:
         mask: Value = functools.reduce(operator.add, parts)
         if mask.rank < 3 or self.rank == 4:
             return mask
-        return ops.call("reshape", mask, shape=[mask.shape[0], 1, *mask.shape[1:]])[0]
+        return ops.call("expand_dims", mask, axis=1)[0]
 
 
 def _converted(ops: LawBuilder, value: Value, dtype: DType) -> Value:

@@ -14,7 +14,7 @@ func.func @readers_are_kept() -> (tensor<2x9xui8>, tensor<2x9xui8>) {
   return %0, %1 : tensor<2x9xui8>, tensor<2x9xui8>
 }
 
-// OneFlow's name of the operator is read.
+// OneFlow's name of the operator is read, also where a comment names "oneflow.OFRecordReader".
 
 // CHECK-LABEL: func.func @oneflow_spells_it_otherwise
 // CHECK: "oneflow.ofrecordreader"() {batch_size = 2 : i32, data_dir = "train", data_part_num = 1 : i32, record_bytes = 9 : i64}

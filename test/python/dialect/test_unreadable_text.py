@@ -12,6 +12,26 @@ from oneflow.dialect.readable import DEEPEST
 from oneflow.dialect.reader import ProgramError, read_module
 
 MANY = 2**62
+GENERIC = """#map = affine_map<(m) -> (m)>
+func.func @f(%a: tensor<4xf32>) -> tensor<4xf32> {{
+  %p = linalg.generic {{indexing_maps = [#map, #map], iterator_types = {}}}
+    ins(%a : tensor<4xf32>) outs(%a : tensor<4xf32>) {{
+    ^bb0(%x: f32, %y: f32):
+      linalg.yield %x : f32
+  }} -> tensor<4xf32>
+  return %p : tensor<4xf32>
+}}"""
+#: The operation in MLIR's generic form.
+GENERIC_FORM = """#map = affine_map<(m) -> (m)>
+func.func @f(%a: tensor<4xf32>) -> tensor<4xf32> {
+  %p = "linalg.generic"(%a, %a) <{indexing_maps = [#map, #map], iterator_types = [#linalg.iterator_type<parallel>],
+    operandSegmentSizes = array<i32: 1, 1>}> ({
+    ^bb0(%x: f32, %y: f32):
+      linalg.yield %x : f32
+  }) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return %p : tensor<4xf32>
+}"""
+PARALLEL = "#linalg.iterator_type<parallel>"
 
 
 def nested(before: str, after: str, depth: int) -> str:
@@ -34,13 +54,20 @@ def nested(before: str, after: str, depth: int) -> str:
             f"func.func @f(%a: f32) {{\n %0 = tensor.from_elements %a : tensor<{2**30}x{2**30}xf32>\n return }}",
             "error: expected tensors that MLIR's parser can parse, got tensors that end the parser",
         ),
+        (
+            GENERIC.format("[f32]"),
+            "-:3:54: error: expected iterator_types that list strings",
+        ),
+        (GENERIC.format("[1 : i32]"), "got [1 : i32]"),
+        (GENERIC.format(f"[{PARALLEL}]"), f"got [{PARALLEL}]"),
+        ("#types = [f32]\n" + GENERIC.format("#types"), "got #types"),
     ],
 )
 def test_refused(text: str, message: str) -> None:
     with pytest.raises(ProgramError) as caught:
         read_module(text, create_context())
     assert message in str(caught.value)
-    assert re.match(r"-:[12]:\d+: error", str(caught.value))
+    assert re.match(r"-:[1-4]:\d+: error", str(caught.value))
 
 
 @pytest.mark.parametrize(
@@ -52,6 +79,8 @@ def test_refused(text: str, message: str) -> None:
         f"#s = affine_set<(d0) : ({', '.join(['d0 >= 0'] * 600)})>\n"
         + "".join(f"// {'(' * n}\n" for n in range(600)),
         f"func.func private @f(tensor<{MANY}xf32>) -> !llvm.array<{MANY} x i8>",
+        GENERIC.format('[ "parallel" ]'),
+        GENERIC_FORM,
     ],
 )
 def test_taken(text: str) -> None:

@@ -28,6 +28,7 @@ SAMPLES = [
 ]
 BAD = [
     Bad(DOTS, [[t(2, 1, 2), t(2, 1, 3)]], match="expected feature 1 of type tensor<2x1x2xf32>"),
+    Bad(DOTS, [[t(1, 5000, 1)]], match="expected at most 4096 features, got 5000"),
     Bad(DOTS, [[t(2, 1, 2)]], match="expected at least two features, or self_interaction"),
     Bad(DOTS, [FEATURES, t(3, 2)], match="has_output_concat = true"),
     Bad(DOTS, [FEATURES, None, None, t(2, 3)], match="expected sparse_indices and pooling none"),

@@ -15,6 +15,8 @@ LOW = {"floating_min": -0.5, "integral_min": -1}
 HIGH = {"floating_max": 1.0, "integral_max": 1}
 CLIPS = (("clip_by_scalar", BOTH), ("clip_by_scalar_min", LOW), ("clip_by_scalar_max", HIGH))
 EDGES = (nan, inf, -inf, 0.0, -0.0, -0.5, 1.0, 2.0)
+#: Numbers beyond the integers; NumPy converts the first eight by other instructions than the last two.
+BEYOND = (nan, inf, -inf, 3e9, -5.0, 1e10, 1e19, -1e19, nan, 1e19)
 
 
 def holds(value):
@@ -59,6 +61,7 @@ SAMPLES = [
     *[Sample("cast", [t(*shape)], {"dtype": d}) for d in (float64, dt.int32) for shape in ((), (0, 2))],
     *[_cast([nan, inf, -inf, -0.0, 1e-9], d) for d in (*FLOATS, bool_)],
     *[_cast([-1.75, 1.75, -0.5, 0.5, 100.9], d, FLOATS) for d in (int8, dt.int32, dt.int64)],
+    *[_cast(BEYOND, d, (float32, float64)) for d in INTEGERS],
     *[_cast([-129, 300, 128, -1], d, (dt.int32, dt.int64)) for d in (int8, dt.uint8, dt.int32)],
     _cast([1 + 2**-8, 1 + 2**-9 + 2**-20, 3.38e38, inf], dt.bfloat16, why=ROUNDS),
     _cast([1 + 2**-11 + 2**-30, 65519.0, 65520.0, inf], float16, (float32, float64), ROUNDS),

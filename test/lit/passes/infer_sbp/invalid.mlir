@@ -199,6 +199,16 @@ module attributes {oneflow.mesh = array<i64: 2>, oneflow.placements = {back = de
 
 // -----
 
+module attributes {oneflow.mesh = array<i64: 2>} {
+  func.func @unknown_rank_of_a_parallel_cast(%x: tensor<*xf32>) -> tensor<*xf32> {
+    // expected-error@below {{oneflow.parallel_cast: operand of unknown rank; run oneflow-infer-types first}}
+    %0 = "oneflow.parallel_cast"(%x) {sbp_parallel = "S(0)", grad_sbp_parallel = ""} : (tensor<*xf32>) -> tensor<*xf32>
+    return %0 : tensor<*xf32>
+  }
+}
+
+// -----
+
 // expected-error@below {{oneflow.placements: expected back to be different ranks below 2, the size of the mesh, such as dense<[0, 1]> : tensor<2xi64>, got dense<1> : tensor<2147483647xi64>}}
 module attributes {oneflow.mesh = array<i64: 2>, oneflow.placements = {back = dense<1> : tensor<2147483647xi64>}} {
 }

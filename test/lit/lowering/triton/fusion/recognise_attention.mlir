@@ -19,21 +19,22 @@ func.func @causal(%q: tensor<2x3x32x16xf16>, %k: tensor<2x3x32x16xf16>, %v: tens
 
 // -----
 
-// An unknown mask is an operand; a softmax in f32 is recognised as well. Tensors of rank 3 get a fourth axis.
+// An unknown mask is an operand; a softmax in f32 is recognised as well. Tensors of rank 3 get a fourth axis, also where sizes
+// are dynamic.
 // CHECK-LABEL: func.func @padded
-// CHECK: %[[M:.*]] = "oneflow.where"(%arg3, %{{.*}}, %{{.*}}) : (tensor<6x1x32xi1>, tensor<f16>, tensor<f16>) -> tensor<6x1x32xf16>
-// CHECK: %[[R:.*]] = "oneflow.reshape"(%[[M]]) {shape = array<i64: 6, 1, 1, 32>}
+// CHECK: %[[M:.*]] = "oneflow.where"(%arg3, %{{.*}}, %{{.*}}) : (tensor<6x1x?xi1>, tensor<f16>, tensor<f16>) -> tensor<6x1x?xf16>
+// CHECK: %[[R:.*]] = "oneflow.expand_dims"(%[[M]]) {axis = 1 : i32} : (tensor<6x1x?xf16>) -> tensor<6x1x1x?xf16>
 // CHECK: "oneflow.attention"(%{{.*}}, %{{.*}}, %{{.*}}, %[[R]])
 // CHECK-NOT: oneflow.softmax
-func.func @padded(%q: tensor<6x32x16xf16>, %k: tensor<6x32x16xf16>, %v: tensor<6x32x16xf16>, %m: tensor<6x1x32xi1>) -> tensor<6x32x16xf16> {
+func.func @padded(%q: tensor<6x?x16xf16>, %k: tensor<6x?x16xf16>, %v: tensor<6x?x16xf16>, %m: tensor<6x1x?xi1>) -> tensor<6x?x16xf16> {
   %inf = "oneflow.constant"() {dtype = f32, shape = [], floating_value = 0xFFF0000000000000 : f64, is_floating_value = true} : () -> tensor<f32>
-  %s = "oneflow.batch_matmul"(%q, %k) {transpose_b = true} : (tensor<6x32x16xf16>, tensor<6x32x16xf16>) -> tensor<6x32x32xf16>
-  %f = "oneflow.cast"(%s) {dtype = f32} : (tensor<6x32x32xf16>) -> tensor<6x32x32xf32>
-  %h = "oneflow.where"(%m, %f, %inf) : (tensor<6x1x32xi1>, tensor<6x32x32xf32>, tensor<f32>) -> tensor<6x32x32xf32>
-  %w = "oneflow.softmax"(%h) : (tensor<6x32x32xf32>) -> tensor<6x32x32xf32>
-  %g = "oneflow.cast"(%w) {dtype = f16} : (tensor<6x32x32xf32>) -> tensor<6x32x32xf16>
-  %y = "oneflow.batch_matmul"(%g, %v) : (tensor<6x32x32xf16>, tensor<6x32x16xf16>) -> tensor<6x32x16xf16>
-  return %y : tensor<6x32x16xf16>
+  %s = "oneflow.batch_matmul"(%q, %k) {transpose_b = true} : (tensor<6x?x16xf16>, tensor<6x?x16xf16>) -> tensor<6x?x?xf16>
+  %f = "oneflow.cast"(%s) {dtype = f32} : (tensor<6x?x?xf16>) -> tensor<6x?x?xf32>
+  %h = "oneflow.where"(%m, %f, %inf) : (tensor<6x1x?xi1>, tensor<6x?x?xf32>, tensor<f32>) -> tensor<6x?x?xf32>
+  %w = "oneflow.softmax"(%h) : (tensor<6x?x?xf32>) -> tensor<6x?x?xf32>
+  %g = "oneflow.cast"(%w) {dtype = f16} : (tensor<6x?x?xf32>) -> tensor<6x?x?xf16>
+  %y = "oneflow.batch_matmul"(%g, %v) : (tensor<6x?x?xf16>, tensor<6x?x16xf16>) -> tensor<6x?x16xf16>
+  return %y : tensor<6x?x16xf16>
 }
 
 // -----
