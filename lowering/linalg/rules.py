@@ -101,13 +101,23 @@ def place(builder: StageBuilder, stage: c.Place) -> Value:
         out = builder.fill(out, stage.fill)
     for number, part in enumerate(stage.parts):
         _check_part(builder, stage, part, f"part {number}")
-        if not _is_empty(builder, part.source.shape) and not _is_empty(builder, stage.shape):
+        if not _has_no_elements(builder, stage, part):
             out = _insert(builder, out, part)
     return out
 
 
+def _has_no_elements(builder: StageBuilder, stage: c.Place, part: c.Part) -> bool:
+    """Whether a part is known to be empty, or begins at an end of the result: MLIR refuses such insertions."""
+    extents = builder.sizes.extents(stage.shape)
+    begins_at_end = any(
+        isinstance(extent, int) and isinstance(offset, int) and offset >= extent
+        for extent, offset in zip(extents, map(static_size, part.offsets), strict=True)
+    )
+    return begins_at_end or _is_empty(builder, part.source.shape) or _is_empty(builder, stage.shape)
+
+
 def _is_empty(builder: StageBuilder, shape: Sequence[c.Size]) -> bool:
-    """Whether a size is known to be 0: MLIR refuses insertions into empty tensors."""
+    """Whether a size is known to be 0."""
     return any(isinstance(n, int) and n == 0 for n in builder.sizes.extents(shape))
 
 

@@ -1,6 +1,6 @@
 // RUN: oneflow-opt %s --convert-oneflow-to-linalg | FileCheck %s
 
-// CHECK: oneflow.sites = ["oneflow.cat: dimension 1 of in[1], which is dimension 1 of in[0] ({{.*}}place.mlir:27:8)"]
+// CHECK: oneflow.sites = ["oneflow.cat: dimension 1 of in[1], which is dimension 1 of in[0] ({{.*}}place.mlir:27:8)"
 
 // CHECK-LABEL: func.func @next_to_each_other(
 // CHECK: %[[E:.*]] = tensor.empty() : tensor<2x7xf32>
@@ -26,4 +26,16 @@ func.func @below(%a: tensor<2x?xf32>, %b: tensor<3x?xf32>) -> tensor<5x?xf32> {
   %y = tensor.cast %b : tensor<3x?xf32> to tensor<?x?xf32>
   %0 = "oneflow.cat"(%x, %y) {axis = 0 : si64} : (tensor<?x?xf32>, tensor<?x?xf32>) -> tensor<5x?xf32>
   return %0 : tensor<5x?xf32>
+}
+
+// A part that begins at the end has to be empty, which is checked at run time; nothing is inserted.
+
+// CHECK-LABEL: func.func @at_the_end(
+// CHECK: call @oneflow_rt_check_size
+// CHECK-NOT: tensor.insert_slice
+// CHECK: return
+func.func @at_the_end(%dy: tensor<2x?xf32>) -> tensor<5x4xf32> {
+  %0 = "oneflow.slice_grad"(%dy) {like_shape = [5, 4], start = [1, 128], stop = [5, 4], step = [2, 1]}
+    : (tensor<2x?xf32>) -> tensor<5x4xf32>
+  return %0 : tensor<5x4xf32>
 }
