@@ -4,6 +4,7 @@ Samples and helpers are importable by name. The random numbers of a test are ind
 changes the GPU that programs are compiled for.
 """
 
+import gc
 import sys
 from contextlib import ExitStack
 from dataclasses import replace
@@ -28,8 +29,15 @@ def _generator(item):
     return found if isinstance(found, np.random.Generator) else None
 
 
+def pytest_configure():
+    """Collects no garbage while tests are collected: a test stays until the end."""
+    gc.disable()
+
+
 def pytest_collection_finish(session):
-    """Notes where the generators stand."""
+    """Notes where the generators stand, and hides the collected tests from the garbage collector."""
+    gc.freeze()
+    gc.enable()
     for item in session.items:
         rng = _generator(item)
         if rng is not None and id(rng) not in FIRST:
