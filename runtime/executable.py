@@ -359,7 +359,7 @@ class CpuExecutable:
         """Runs the program on arguments in order; see `__call__`."""
         return self(*arrays)
 
-    def replay(self, arrays: Sequence[Any], seen: Any = None) -> None:
+    def replay(self, arrays: Sequence[Any], compared: Any = None) -> None:
         """None: every run checks its arguments."""
 
     def reads(self, number: int) -> bool:

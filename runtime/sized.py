@@ -90,7 +90,7 @@ class Sized(Generic[E]):
         """Whether the latest program reads the elements of argument `number`."""
         return self._latest_program("reads").reads(number)
 
-    def replay(self, arrays: Sequence[Any], seen: Any = None) -> None:
+    def replay(self, arrays: Sequence[Any], compared: Any = None) -> None:
         """None: every run checks the sizes of its arguments."""
 
     def _latest_program(self, what: str) -> E:

@@ -16,11 +16,11 @@ from oneflow.frontend.compile import mutated_inputs
 from oneflow.frontend.compile.guarded_call import (
     STATIC,
     UNLOCKED,
+    ArgumentGuard,
     CapturedInputs,
-    DeviceArrays,
-    Expected,
+    DeviceGuardCache,
     FastPath,
-    HostArrays,
+    HostGuardCache,
     Recorder,
     aliases_hold,
     apply_effects,
@@ -212,14 +212,14 @@ class Specialization:
         self, leaves: Sequence[Any], defaults: Sequence[Any], name: str, record: Recorder | None
     ) -> FastPath:
         """The fast path for arrays, tensors and static values like `leaves`, all on the device of the program."""
-        executable, expected = self.executable, list(map(Expected.of, leaves))
+        executable, argument_guards = self.executable, list(map(ArgumentGuard.of, leaves))
         replay = executable.replay if executable.is_remote else self._host_replay
         arrays = [x.storage if isinstance(x, EagerTensor) else x for x in leaves if not isinstance(x, STATIC)]
         if replay is None or any(type(a) is not executable.array for a in arrays):
             return no_fast_path
         if self.traced.effects.mutated_arguments and (executable.is_remote or record is not None):
             return no_fast_path
-        known = self._known_arrays(len(arrays))
+        guard_cache = self._guard_cache(len(arrays))
         descs = self._descs if self.uses_tensors or EagerTensor in map(type, leaves) else None
         lock = self.updating if self._updates else None
 
@@ -227,7 +227,9 @@ class Specialization:
             return self._run(inputs, arrays, {}, name)
 
         traced, captured = self.traced, self._captured
-        return guarded_call(traced, captured, known, expected, defaults, replay, run, descs, record, lock, name)
+        return guarded_call(
+            traced, captured, guard_cache, argument_guards, defaults, replay, run, descs, record, lock, name
+        )
 
     @property
     def _host_replay(self) -> runtime.FastPath | None:
@@ -235,14 +237,14 @@ class Specialization:
         shared = self._updates and self.traced.guards.aliases.has_shared_memory
         return None if shared else self.executable.fast_path
 
-    def _known_arrays(self, count: int) -> HostArrays | DeviceArrays:
-        """The known facts about the arrays of captured tensors, which are inputs after `count` arguments."""
+    def _guard_cache(self, count: int) -> HostGuardCache | DeviceGuardCache:
+        """The memory for which the guards held last; captured tensors are inputs after `count` arguments."""
         captured, guard = self.traced.captured, self.traced.guards.aliases
         if not self.executable.is_remote:
             updated = [state.outside for state in self.traced.effects.updated]
-            return HostArrays(guard, self._captured.tensors, updated)
+            return HostGuardCache(guard, self._captured.tensors, updated)
         numbers = [count + n for n, c in enumerate(captured) if isinstance(c, EagerTensor)]
-        return DeviceArrays(guard, self._captured.tensors, self.executable, numbers)
+        return DeviceGuardCache(guard, self._captured.tensors, self.executable, numbers)
 
     @functools.cached_property
     def _captured(self) -> CapturedInputs:

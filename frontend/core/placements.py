@@ -121,7 +121,7 @@ class GlobalProgram:
         }
         return self._collect_results(placed, arguments, self.executable.run_programs(arguments))
 
-    def replay(self, arrays: Sequence[Data], seen: Any = None) -> None:
+    def replay(self, arrays: Sequence[Data], compared: Any = None) -> None:
         """None: every run checks the layouts of its arguments."""
 
     def reads(self, number: int) -> bool:

@@ -347,11 +347,11 @@ def gradients(
     *,
     retain_graph: bool,
     create_graph: bool,
-    seen: Callable[[Value, Value], Value] = apply_hooks,
+    finalize: Callable[[Value, Value], Value] = apply_hooks,
 ) -> list[tuple[Variable, Variable | None]]:
     """The gradients for the cotangents `seeds`, by the variables that `wrt` picks given the nodes behind the seeds.
 
-    Each gradient has its own memory. `seen` may replace the complete gradient of a value, as hooks do.
+    Each gradient has its own memory. `finalize` may replace the complete gradient of a value, as hooks do.
 
     Raises:
         RuntimeError: a value that a gradient reads was updated in place, or freed.
@@ -362,7 +362,7 @@ def gradients(
     entries: list[Entry] = [node.call(builder) for node in nodes]
     with set_grad_enabled(create_graph):
         try:
-            grads = pull_back(builder, entries, seeds, targets, _set_gradient_of, seen)
+            grads = pull_back(builder, entries, seeds, targets, _set_gradient_of, finalize)
         except OperatorError as error:
             raise fail(str(error)) from None
         finally:

@@ -132,7 +132,7 @@ def recomputed(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         pairs = [(v, s) for v, s in zip(recomputed_results, seeds, strict=True) if s is not None and v.requires_grad]
         grads = gradients(
             BUILDER, pairs, lambda _: list(inputs.values()), retain_graph=True, create_graph=differentiable,
-            seen=lambda value, grad: grad if id(value) in inputs else apply_hooks(value, grad),
+            finalize=lambda value, grad: grad if id(value) in inputs else apply_hooks(value, grad),
         )  # fmt: skip
         return [g for _, g in grads]
 

@@ -298,10 +298,10 @@ class TraceBuilder(IRBuilder, TensorBuilder):
 
     def flows_to(self, tensor: Tensor) -> bool:
         """Whether a gradient that is asked for may flow to a tensor."""
-        seen = {id(v) for v in (*self.owned, *(v for v, _ in self.captures.leaves))}
+        active = {id(v) for v in (*self.owned, *(v for v, _ in self.captures.leaves))}
         for tape in (self.leaf_tape, *self.tapes):
-            propagate(seen, tape)
-        return id(self.read(tensor)) in seen
+            propagate(active, tape)
+        return id(self.read(tensor)) in active
 
     def _seed(self, result: Tensor, weight: Any) -> Value:
         if weight is not None:
