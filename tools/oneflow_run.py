@@ -99,7 +99,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "choices": STRATEGIES, "default": STRATEGIES[0],
         "help": "choice of layouts without annotation (default: greedy)",
     },
-    "--autotune": {"action": "store_true", "help": "on a GPU, time ways to compute kernels and keep the fastest"},
+    "--autotune": {"action": "store_true", "help": "on a GPU, time candidate configurations of kernels"},
     "--target": {"metavar": "TARGET", "help": HELP},
     "--device": {"metavar": "DEVICE", "default": "cpu", "help": "where to run: cpu, cuda or cuda:N (default: cpu)"},
 }  # fmt: skip

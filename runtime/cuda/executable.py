@@ -282,7 +282,7 @@ class CudaExecutable:
         workspace = stream.workspace(steps.script.workspace)
         addresses = [0, self.failure_address, workspace, *[a.address for a in passed], *[r.address for r in results]]
         addresses += self._constant_addresses
-        if self.program.choices:
+        if self.program.candidates:
             self._tune(steps, addresses, stream)
             return self._start(arrays, passed, stream)
         steps.run(addresses, stream.handle)
@@ -316,7 +316,7 @@ class CudaExecutable:
         """Chooses the fastest candidate of each kernel, for this and all later runs."""
         bases = [addresses[i] for i in steps.region_order]
         tuned = tune(self.program, steps.script, bases, self.device, stream.handle, self._cached)
-        self.program = replace(self.program, sources={**self.program.sources, **tuned}, choices={})
+        self.program = replace(self.program, sources={**self.program.sources, **tuned}, candidates={})
         for name, source in tuned.items():
             binary = compile_kernel(source, self.device.arch, self._cached)
             self.kernels[name], self.scratch[name] = Kernel(source, binary), binary.scratch
