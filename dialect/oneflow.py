@@ -425,20 +425,20 @@ class Verifier:
 
     def __init__(self, registry: Registry = REGISTRY) -> None:
         self.inference = Inference(registry)
-        self._passed: set[Any] = set()
+        self._valid_operations: set[Any] = set()
 
     def check(self, op: ir.Operation) -> str | None:
         """The message for an operation that breaks its operator's rules, or None."""
         try:
             results = self.inference.results(op)
             stated = (op.name, results, tuple([v.type for v in op.results]))
-            if stated in self._passed:
+            if stated in self._valid_operations:
                 return None
             message = disagreement(op, results)
         except OperatorError as error:
             return message_of(op, error)
         if message is None:
-            self._passed.add(stated)
+            self._valid_operations.add(stated)
         return message
 
     def verify(self, root: ir.Operation) -> bool:

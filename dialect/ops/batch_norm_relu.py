@@ -141,20 +141,27 @@ class NormalizationAddReluGrad:
     sbp = _gradient_layouts
 
     def sharded_decomposition(ops: Builder, op: Call) -> list[Value]:
-        passed = ops.relu_grad(op.y, op.dy)
+        relu_gradient = ops.relu_grad(op.y, op.dy)
         gradients = ops.call(
-            "normalization_grad", op.x, passed, op.mean, op.inv_variance, op.gamma, axis=op.axis, epsilon=op.epsilon
+            "normalization_grad",
+            op.x,
+            relu_gradient,
+            op.mean,
+            op.inv_variance,
+            op.gamma,
+            axis=op.axis,
+            epsilon=op.epsilon,
         )
-        return [*gradients, passed] if op.with_addend else list(gradients)
+        return [*gradients, relu_gradient] if op.with_addend else list(gradients)
 
     grad = composed_gradient
 
     def compute(op: Call) -> list[Stage]:
-        def passed(*i: Expr) -> Expr:
+        def relu_gradient(*i: Expr) -> Expr:
             return s.where(op.y[i] > 0, op.dy[i], 0)
 
-        addend = [c.element_wise(op.x.shape, passed, op.x.dtype)] if op.with_addend else []
-        return [*gradient_stages(op, passed), *addend]
+        addend = [c.element_wise(op.x.shape, relu_gradient, op.x.dtype)] if op.with_addend else []
+        return [*gradient_stages(op, relu_gradient), *addend]
 
     def reference(
         x: Any,
@@ -169,11 +176,11 @@ class NormalizationAddReluGrad:
         with_addend: Any,
         **attrs: Any,
     ) -> Any:
-        passed = np.where(y > 0, dy, 0).astype(dy.dtype)
+        relu_gradient = np.where(y > 0, dy, 0).astype(dy.dtype)
         names = ("x", "dy", "mean", "inv_variance", "gamma")
-        operands = dict(zip(names, (x, passed, mean, inv, gamma), strict=True))
+        operands = dict(zip(names, (x, relu_gradient, mean, inv, gamma), strict=True))
         gradients = run_reference(Call(REGISTRY["normalization_grad"], operands, attrs))
-        return *gradients, *[passed] * with_addend
+        return *gradients, *[relu_gradient] * with_addend
 
 
 # The same under the names of kernels of cuDNN, which train always

@@ -68,8 +68,8 @@ def _last_writers(ops: Builder, op: Call) -> Value:
     """For each element of `src` whether it is the last element that is written to its position."""
     ones = ops.cast(ops.ones_like(op.index), dtype=dtypes.int64)
     numbers = ops.cumsum(ones, dim=op.dim % op.index.rank)
-    nobody = ops.cast(ops.zero_like(op.input), dtype=dtypes.int64)
-    last = ops.dim_gather(ops.dim_scatter_update(nobody, op.index, numbers, dim=op.dim), op.index, dim=op.dim)
+    no_writer = ops.cast(ops.zero_like(op.input), dtype=dtypes.int64)
+    last = ops.dim_gather(ops.dim_scatter_update(no_writer, op.index, numbers, dim=op.dim), op.index, dim=op.dim)
     value: Value = ops.broadcast_equal(last, numbers)
     return value
 

@@ -241,6 +241,6 @@ def _why_no_gradient(name: str, traced: Traced) -> str | None:
     advice = f"call backward, or flow.grad, inside of the compiled function {name}"
     if effects.new_gradients or effects.replaced_gradients:
         return f"the function computes or sets gradients of captured tensors itself; {advice}"
-    if any(s.outside.requires_grad for s in effects.changed):
+    if any(s.tensor.requires_grad for s in effects.changed):
         return f"the function updates captured tensors that require grad; {advice}"
     return None

@@ -203,8 +203,8 @@ def write_in_place(tensor: Any, array: Any, writer: str) -> None:
 
 def apply_effects(effects: Effects, arrays: Sequence[Data], writer: str) -> None:
     """Writes the further results of a run to the updated tensors."""
-    for outside, array in zip(effects.outside, arrays, strict=False):
-        write_in_place(present(outside), array, writer)
+    for tensor, array in zip(effects.updated_tensors, arrays, strict=False):
+        write_in_place(present(tensor), array, writer)
     if effects.new_gradients:
         gradients = arrays[len(effects.updated) : len(effects.updated) + len(effects.new_gradients)]
         for gradient, desc, array in zip(effects.new_gradients, effects.descs, gradients, strict=True):

@@ -241,7 +241,7 @@ class Specialization:
         """The memory for which the guards held last; captured tensors are inputs after `count` arguments."""
         captured, guard = self.traced.captured, self.traced.guards.aliases
         if not self.executable.is_remote:
-            updated = [state.outside for state in self.traced.effects.updated]
+            updated = [state.tensor for state in self.traced.effects.updated]
             return HostGuardCache(guard, self._captured.tensors, updated)
         numbers = [count + n for n, c in enumerate(captured) if isinstance(c, EagerTensor)]
         return DeviceGuardCache(guard, self._captured.tensors, self.executable, numbers)
@@ -299,5 +299,5 @@ class Specialization:
     @functools.cached_property
     def _no_alias_check(self) -> NoAliasCheck | None:
         """The check that no argument shares memory with an updated tensor; None if no tensor is updated."""
-        updated = [state.outside for state in self.traced.effects.updated]
+        updated = [state.tensor for state in self.traced.effects.updated]
         return NoAliasCheck(updated) if updated else None

@@ -144,17 +144,17 @@ def recomputed(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 def _between(roots: Sequence[Variable], inputs: dict[int, Variable]) -> list[Node]:
     """The nodes behind `roots` that are not behind the inputs."""
-    outside = {node.number for node in nodes_behind(list(inputs.values()))}
-    return [node for node in nodes_behind(roots) if node.number not in outside]
+    input_nodes = {node.number for node in nodes_behind(list(inputs.values()))}
+    return [node for node in nodes_behind(roots) if node.number not in input_nodes]
 
 
-def _read(passed: Sequence[Variable], nodes: Sequence[Node]) -> list[Variable]:
-    """The variables that `nodes` read from outside and those that were passed, without those that the nodes
+def _read(arguments: Sequence[Variable], nodes: Sequence[Node]) -> list[Variable]:
+    """The variables that `nodes` read, and the arguments, without those that the nodes
     themselves updated.
     """
     own_nodes = {node.number for node in nodes}
     sources = [v for node in nodes for v in node.sources() if v.node is None or v.node.number not in own_nodes]
-    variables = {id(v): v for v in (*passed, *sources)}
+    variables = {id(v): v for v in (*arguments, *sources)}
     for variable in variables.values():
         variable.shared_memory()
     return [v for v in variables.values() if not v.is_stale]

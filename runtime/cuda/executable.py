@@ -277,16 +277,22 @@ class CudaExecutable:
         steps = self._steps(arguments)
         if steps is None:
             return Direct(self, arguments, stream).run()
-        passed = self._copy_overlapping_donations(arguments, steps) if steps.donated_arguments else arguments
-        results = self._results(steps, passed, stream)
+        separate = self._copy_overlapping_donations(arguments, steps) if steps.donated_arguments else arguments
+        results = self._results(steps, separate, stream)
         workspace = stream.workspace(steps.script.workspace)
-        addresses = [0, self.failure_address, workspace, *[a.address for a in passed], *[r.address for r in results]]
+        addresses = [
+            0,
+            self.failure_address,
+            workspace,
+            *[a.address for a in separate],
+            *[r.address for r in results],
+        ]
         addresses += self._constant_addresses
         if self.program.candidates:
             self._tune(steps, addresses, stream)
-            return self._start(arrays, passed, stream)
+            return self._start(arrays, separate, stream)
         steps.run(addresses, stream.handle)
-        if steps.use_graphs and passed is arguments and not self._is_dynamic:
+        if steps.use_graphs and separate is arguments and not self._is_dynamic:
             self._update_replay_cache(steps, addresses, arrays, arguments, stream)
         return results
 
