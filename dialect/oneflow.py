@@ -32,7 +32,7 @@ from oneflow.dialect.record import (
     distribute,
     infer,
 )
-from oneflow.dialect.signature import MOST_MIXED, ArgDef
+from oneflow.dialect.signature import MAX_MIXED_OPERANDS, ArgDef
 from oneflow.dialect.tensor_desc import TensorDesc, expected_type, from_mlir
 
 PREFIX = "oneflow."
@@ -89,14 +89,18 @@ def _definition(record: Operator) -> str:
 def _slots(args: Sequence[ArgDef]) -> list[ArgDef]:
     """Operands or results in IRDL: mixed operands, each of its own type, are numbered optional operands."""
     return [
-        ArgDef(f"{a.name}_{i}", 0, 1) if a.mixed else a for a in args for i in range(MOST_MIXED if a.mixed else 1)
+        ArgDef(f"{a.name}_{i}", 0, 1) if a.mixed else a
+        for a in args
+        for i in range(MAX_MIXED_OPERANDS if a.mixed else 1)
     ]
 
 
 def segment_sizes(args: Sequence[ArgDef], counts: Sequence[int]) -> list[int]:
     """The segment sizes of an operation whose names have these numbers of operands or results."""
     pairs = zip(args, counts, strict=True)
-    return [n for a, count in pairs for n in ([1] * count + [0] * (MOST_MIXED - count) if a.mixed else [count])]
+    return [
+        n for a, count in pairs for n in ([1] * count + [0] * (MAX_MIXED_OPERANDS - count) if a.mixed else [count])
+    ]
 
 
 def _count(arg: ArgDef) -> str:
@@ -159,7 +163,7 @@ def _joined(sizes: list[int], args: Sequence[ArgDef]) -> list[int]:
     if not any(a.mixed for a in args) or len(sizes) != len(_slots(args)):
         return sizes
     rest = iter(sizes)
-    return [sum(next(rest) for _ in range(MOST_MIXED if a.mixed else 1)) for a in args]
+    return [sum(next(rest) for _ in range(MAX_MIXED_OPERANDS if a.mixed else 1)) for a in args]
 
 
 def operand_call(op: ir.Operation, record: Operator, convert: Callable[[ir.Value], Any]) -> Call:

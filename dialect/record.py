@@ -31,7 +31,7 @@ from oneflow.dialect.operator_index import FAMILY_OF
 from oneflow.dialect.refused import reason_for
 from oneflow.dialect.sbp import Factors, SbpSignature, all_broadcast, has_partials, with_partial_shape_operands
 from oneflow.dialect.signature import (
-    MOST_MIXED,
+    MAX_MIXED_OPERANDS,
     ArgDef,
     AttrDef,
     Signature,
@@ -285,7 +285,9 @@ def distribute(args: Sequence[ArgDef], values: Sequence[Any], sizes: Sequence[in
     named: dict[str, Any] = {}
     start = 0
     for arg, size in zip(args, counts, strict=True):
-        if size < arg.least or size > (MOST_MIXED if arg.mixed else size if arg.most is None else arg.most):
+        if size < arg.min_count or size > (
+            MAX_MIXED_OPERANDS if arg.mixed else size if arg.max_count is None else arg.max_count
+        ):
             raise ValueError(f"expected {expected_count(arg)} for {arg.name}, got {size}")
         group = tuple(values[start : start + size])
         named[arg.name] = group if arg.is_variadic else (group[0] if group else None)

@@ -15,7 +15,7 @@ from oneflow.dialect.control import body_inputs, run
 from oneflow.dialect.numpy_builder import NumpyBuilder
 from oneflow.dialect.record import REGISTRY, Call, no_grad, no_sbp, operator
 from oneflow.dialect.reverse import NotDifferentiable, pull_back, zeros_like
-from oneflow.dialect.signature import MOST_MIXED
+from oneflow.dialect.signature import MAX_MIXED_OPERANDS
 from oneflow.dialect.tensor_desc import Dim, TensorDesc
 
 WHOLE = no_sbp("inference of its functions finds the layouts")
@@ -76,8 +76,10 @@ def _scan_types(op: Call) -> list[TensorDesc]:
     expect_arguments(op, "body", body_inputs(op))
     states = _check_states(op, op.body.outputs[: op.states])
     results = [*states, *_stacked(length, op.body.outputs[op.states :]), *_stacked(length, states)]
-    if len(results) > MOST_MIXED:
-        raise op.error(f"expected at most {MOST_MIXED} results, got {len(results)}; stack tensors of one type")
+    if len(results) > MAX_MIXED_OPERANDS:
+        raise op.error(
+            f"expected at most {MAX_MIXED_OPERANDS} results, got {len(results)}; stack tensors of one type"
+        )
     return results
 
 

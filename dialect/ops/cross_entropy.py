@@ -31,7 +31,7 @@ from oneflow.dialect.shapes import expect_dim, expect_dtype, expect_rank
 from oneflow.dialect.tensor_desc import TensorDesc
 
 #: The least probability in logarithms, OneFlow's value.
-LEAST = 1e-20
+MIN_PROBABILITY = 1e-20
 
 
 def _row(x: Any) -> TensorDesc:
@@ -149,9 +149,9 @@ def _sparse_grad_sbp(op: Call) -> Factors:
 
 
 def _at_label(ops: Builder, op: Call) -> Value:
-    """The probability of each row's class, at least `LEAST`, widened."""
+    """The probability of each row's class, at least `MIN_PROBABILITY`, widened."""
     picked, _ = ops.nll(op.prediction, op.label, ignore_index=NONE)
-    return ops.call("clip_by_scalar_min", widen(ops, -picked), floating_min=LEAST)[0]
+    return ops.call("clip_by_scalar_min", widen(ops, -picked), floating_min=MIN_PROBABILITY)[0]
 
 
 def _sparse_sharded(ops: Builder, op: Call) -> Value:
@@ -169,7 +169,7 @@ def _sparse_compute(op: Call) -> Stage:
 
     def element(*i: Expr) -> Expr:
         label = s.checked(s.cast(op.label[i], dtypes.index), shape[-1], f"oneflow.{op.record.name}: label")
-        return -s.log(s.maximum(x[(*i, label)], LEAST))
+        return -s.log(s.maximum(x[(*i, label)], MIN_PROBABILITY))
 
     return c.element_wise(shape[:-1], element, x.dtype)
 
@@ -179,19 +179,19 @@ def _sparse_grad_compute(op: Call) -> Stage:
 
     def element(*i: Expr) -> Expr:
         hit = s.cast(op.label[i[:-1]], dtypes.index).eq(i[-1])
-        return s.where(hit, -op.dy[i[:-1]] / s.maximum(x[i], LEAST), 0)
+        return s.where(hit, -op.dy[i[:-1]] / s.maximum(x[i], MIN_PROBABILITY), 0)
 
     return c.element_wise(x.shape, element, x.dtype)
 
 
 def _sparse_reference(x: Any, label: Any) -> Any:
     picked = np.take_along_axis(x.astype(np.float64), label[..., None].astype(np.int64), axis=-1)[..., 0]
-    return -np.log(np.maximum(picked, LEAST)).astype(x.dtype)
+    return -np.log(np.maximum(picked, MIN_PROBABILITY)).astype(x.dtype)
 
 
 def _sparse_grad_reference(x: Any, label: Any, dy: Any) -> Any:
     hit = label[..., None] == np.arange(x.shape[-1])
-    slope = -dy[..., None].astype(np.float64) / np.maximum(x.astype(np.float64), LEAST)
+    slope = -dy[..., None].astype(np.float64) / np.maximum(x.astype(np.float64), MIN_PROBABILITY)
     return np.where(hit, slope, 0).astype(x.dtype)
 
 

@@ -33,7 +33,7 @@ def _crop(op: Call) -> tuple[Any, Any]:
     if not op.crop_h or not op.crop_w:
         return sizes[0], sizes[1]
     height, width = (
-        None if size is None else c.smaller(size, most)
+        None if size is None else c.min_size(size, most)
         for size, most in zip(sizes, (op.crop_h, op.crop_w), strict=True)
     )
     return height, width

@@ -29,7 +29,7 @@ from oneflow.passes.structure import Function, Structure
 Solve = Callable[[Function], tuple[Graph, Choice]]
 Write = Callable[[Function, Graph, Choice], None]
 #: How many signatures are found for one operator, for operands in different layouts.
-MOST_SIGNATURES = 3
+MAX_SIGNATURES = 3
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ class Bodies:
         for node in _with_bodies(graph):
             stated, choices = notes.read_operation(node.op, notes.IN), node.choices
             layouts = tuple(stated or (_produced(t, choice) for t in node.inputs))
-            if layouts not in choices.found and len(choices.found) < MOST_SIGNATURES:
+            if layouts not in choices.found and len(choices.found) < MAX_SIGNATURES:
                 found = self._find(node, layouts, stated is not None)
                 rest = [] if replaces or stated else choices.signatures
                 choices.signatures[:] = list(dict.fromkeys([found.signature, *rest]))
