@@ -280,7 +280,7 @@ class CpuExecutable:
 
     array: ClassVar[type] = np.ndarray
     is_remote: ClassVar[bool] = False
-    is_sized: ClassVar[bool] = False
+    is_size_specialized: ClassVar[bool] = False
     last_run: ClassVar[None] = None
 
     _source: ProgramSource

@@ -15,13 +15,13 @@ from oneflow.dialect.lazy import lazy
 from oneflow.dialect.nd_sbp import Mesh, NdSbp, devices, format_nd_sbp, group, problem
 from oneflow.dialect.sbp import S, Sbp
 from oneflow.dialect.tensor_desc import TensorDesc
+from oneflow.runtime.array_properties import ArrayProperties
 from oneflow.runtime.backends import ACCELERATORS
 from oneflow.runtime.collectives import mpi
 from oneflow.runtime.collectives.nccl import gpus
 from oneflow.runtime.collectives.resharding import Sharding
 from oneflow.runtime.collectives.transport import World
 from oneflow.runtime.device_array import DeviceArray
-from oneflow.runtime.shaped import Shaped
 
 if TYPE_CHECKING:
     from oneflow.runtime.distributed import Layout, Pieces
@@ -123,7 +123,7 @@ class Placement:
     __repr__ = __str__
 
 
-class GlobalArray(Shaped):
+class GlobalArray(ArrayProperties):
     """An array on the ranks of a placement, with a layout of one SBP for each mesh axis.
 
     Attributes:

@@ -21,7 +21,7 @@ from oneflow.dialect._mlir import ir
 from oneflow.lowering.llvm.define_launches import entry_symbol
 from oneflow.runtime import native
 from oneflow.runtime.engine import Engine
-from oneflow.runtime.parts import Part, split
+from oneflow.runtime.module_partition import Part, split
 
 #: The number of parts for each thread; several parts balance the load.
 PARTS_PER_THREAD = 2

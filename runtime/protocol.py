@@ -33,12 +33,12 @@ class Executable(Protocol):
     Attributes:
         array: the class of the arrays that need no conversion, and of the results.
         is_remote: whether `array` is in device memory, which NumPy cannot read.
-        is_sized: whether there is a program for each set of sizes of the arguments.
+        is_size_specialized: whether there is a program for each set of sizes of the arguments.
     """
 
     array: ClassVar[type]
     is_remote: ClassVar[bool]
-    is_sized: ClassVar[bool]
+    is_size_specialized: ClassVar[bool]
 
     @property
     def fast_path(self) -> FastPath | None:

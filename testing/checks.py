@@ -16,13 +16,13 @@ from oneflow.dialect import control, dtypes, meaning
 from oneflow.dialect import oneflow as dialect
 from oneflow.dialect._mlir import ir
 from oneflow.dialect.builder import Value
-from oneflow.dialect.composed import mapped
+from oneflow.dialect.complex_parts import PartsBuilder
+from oneflow.dialect.decomposition_gradient import mapped
 from oneflow.dialect.dtypes import DType
 from oneflow.dialect.evaluate import evaluate
 from oneflow.dialect.external import run_kernel
 from oneflow.dialect.ir_builder import IRBuilder
 from oneflow.dialect.numpy_builder import NumpyBuilder, describe_array, run_reference
-from oneflow.dialect.parts import PartsBuilder
 from oneflow.dialect.reader import read_module
 from oneflow.dialect.record import (
     REGISTRY,

@@ -17,8 +17,8 @@ from oneflow.dialect import compute as c
 from oneflow.dialect import dtypes
 from oneflow.dialect import scalar as s
 from oneflow.dialect.builder import Builder, Value
-from oneflow.dialect.composed import composed_gradient
 from oneflow.dialect.compute import Stage
+from oneflow.dialect.decomposition_gradient import decomposition_gradient
 from oneflow.dialect.ops import rows
 from oneflow.dialect.ops.group_norm import channel_sum, channels, numpy_channels
 from oneflow.dialect.ops.matmul import expect_addend, with_addend
@@ -130,7 +130,7 @@ class Normalization:
 
     def grad(ops: Builder, op: Call, dy: Value | None, *more: Value | None) -> dict[str, Any]:
         if not op.training or dy is None or any(cotangent is not None for cotangent in more):
-            return composed_gradient(ops, op, dy, *more)
+            return decomposition_gradient(ops, op, dy, *more)
         attrs = {"axis": op.axis, "epsilon": op.epsilon}
 
         @functools.cache
@@ -276,7 +276,7 @@ class NormalizationGrad:
         dx = rest * of.spread(op.inv_variance * op.gamma)
         return gamma_diff, beta_diff, narrow(ops, dx, op.x.dtype)
 
-    grad = composed_gradient
+    grad = decomposition_gradient
 
     def compute(op: Call) -> list[Stage]:
         return gradient_stages(op, lambda *at: op.dy[at])

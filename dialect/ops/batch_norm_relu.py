@@ -11,9 +11,9 @@ from oneflow.dialect import compute as c
 from oneflow.dialect import dtypes
 from oneflow.dialect import scalar as s
 from oneflow.dialect.builder import Builder, Value
-from oneflow.dialect.composed import composed_gradient
 from oneflow.dialect.composite import UNSPLIT, composite
 from oneflow.dialect.compute import Stage
+from oneflow.dialect.decomposition_gradient import decomposition_gradient
 from oneflow.dialect.numpy_builder import run_reference
 from oneflow.dialect.ops.batch_norm import PARAMS, channel_types, gradient_stages
 from oneflow.dialect.ops.bit_masks import BITS, numpy_packed, packed_bits, words_of
@@ -92,7 +92,7 @@ class NormalizationAddRelu:
 
     def grad(ops: Builder, op: Call, dy: Value | None, _: None, *more: Value | None) -> dict[str, Any]:
         dx = None if dy is None else ops.relu_grad(op.y, dy)
-        gradients = dict(composed_gradient(ops, _normalization(op), dx, *more))
+        gradients = dict(decomposition_gradient(ops, _normalization(op), dx, *more))
         addend = gradients.pop("_add_to_output", None)
         return gradients if addend is None else {**gradients, "addend": addend}
 
@@ -154,7 +154,7 @@ class NormalizationAddReluGrad:
         )
         return [*gradients, relu_gradient] if op.with_addend else list(gradients)
 
-    grad = composed_gradient
+    grad = decomposition_gradient
 
     def compute(op: Call) -> list[Stage]:
         def relu_gradient(*i: Expr) -> Expr:

@@ -10,8 +10,8 @@ import numpy as np
 from oneflow.dialect import dtypes
 from oneflow.dialect.body import Body, expect_arguments, write_body
 from oneflow.dialect.builder import Builder, Value
-from oneflow.dialect.composed import Recorder
 from oneflow.dialect.control import body_inputs, run
+from oneflow.dialect.decomposition_gradient import Recorder
 from oneflow.dialect.numpy_builder import NumpyBuilder
 from oneflow.dialect.record import REGISTRY, Call, no_grad, no_sbp, operator
 from oneflow.dialect.reverse import NotDifferentiable, pull_back, zeros_like

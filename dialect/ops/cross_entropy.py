@@ -16,8 +16,8 @@ from oneflow.dialect import dtypes
 from oneflow.dialect import scalar as s
 from oneflow.dialect._scipy import scipy
 from oneflow.dialect.builder import Builder, Value
-from oneflow.dialect.composed import composed_gradient
 from oneflow.dialect.compute import Stage
+from oneflow.dialect.decomposition_gradient import decomposition_gradient
 from oneflow.dialect.elementwise import elementwise, in_double
 from oneflow.dialect.ops.class_loss import NONE
 from oneflow.dialect.ops.elementwise_grad import linear_in_each
@@ -61,7 +61,7 @@ class SoftmaxCrossEntropy:
     """
 
     types = _soft_types
-    grad = composed_gradient
+    grad = decomposition_gradient
     unoffered = "partial sums of label, which give NaN where the probability is 0 and label is 0 as a whole only"
 
     def sbp(op: Call) -> Factors:
@@ -211,7 +211,7 @@ def _by_probability(suffix: str, doc: str) -> None:
     define(
         f"{name}_grad(prediction, label, dy, depth: int64 = 0) -> prediction_diff",
         doc=f"-dy / prediction at class `label`, with a prediction of 1e-20 at least, and 0 elsewhere{doc}.",
-        types=_sparse_grad_types, sbp=_sparse_grad_sbp, grad=composed_gradient,
+        types=_sparse_grad_types, sbp=_sparse_grad_sbp, grad=decomposition_gradient,
         sharded_decomposition=_sparse_grad_sharded, compute=_sparse_grad_compute,
         reference=_sparse_grad_reference, depth=2,
     )  # fmt: skip
@@ -287,7 +287,7 @@ class BinaryCrossEntropyWithLogitsReduceMean:
     """The mean of `binary_cross_entropy_with_logits` over all elements; NaN of none."""
 
     sbp = no_sbp(OF_ALL)
-    grad = composed_gradient
+    grad = decomposition_gradient
 
     def types(op: Call) -> TensorDesc:
         return TensorDesc((), _expect_logits(op).dtype)
@@ -306,7 +306,7 @@ class BinaryCrossEntropyWithLogitsReduceMean:
 class BinaryCrossEntropyWithLogitsReduceMeanGrad:
     """dy / n * (sigmoid(input) - target) for n elements: the gradient of the mean."""
 
-    grad = composed_gradient
+    grad = decomposition_gradient
 
     def types(op: Call) -> TensorDesc:
         both = _expect_logits(op)
@@ -334,7 +334,7 @@ class FusedBceReduceMeanFwBw:
     """
 
     sbp = no_sbp(OF_ALL)
-    grad = composed_gradient
+    grad = decomposition_gradient
 
     def types(op: Call) -> tuple[TensorDesc, TensorDesc]:
         expect_dtype(op, "out_dtype", TensorDesc((), op.out_dtype), dtypes.FLOATS)

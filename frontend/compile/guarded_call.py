@@ -21,10 +21,10 @@ import numpy as np
 from oneflow.dialect.locks import Lock
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.core import mode
-from oneflow.frontend.core.ambient import DEFAULT_DTYPE, SCOPE
 from oneflow.frontend.core.arrays import Data, device_of, is_on_ranks
 from oneflow.frontend.core.devices import Device, move
 from oneflow.frontend.core.hooks import Hooks
+from oneflow.frontend.core.settings import DEFAULT_DTYPE, SCOPE
 from oneflow.frontend.eager.tape import MODE, Memory, Variable
 from oneflow.frontend.eager.tensor import BUILDER, EagerTensor, wrapped
 from oneflow.frontend.tracing.alias_guards import AliasGuard, GradientOf, SpanCache, is_root

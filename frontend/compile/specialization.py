@@ -34,7 +34,7 @@ from oneflow.frontend.compile.guarded_call import (
 )
 from oneflow.frontend.core.arrays import Data, device_of, is_on_device, is_on_host, ranks_of, to_array, to_host
 from oneflow.frontend.core.devices import Device
-from oneflow.frontend.core.tree import Tree
+from oneflow.frontend.core.pytree import Tree
 from oneflow.frontend.eager.kernels import intern
 from oneflow.frontend.eager.tensor import EagerTensor
 from oneflow.frontend.tracing.alias_guards import NoAliasCheck

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from oneflow.dialect._mlir import ir
-from oneflow.frontend.core.ambient import SCOPE
 from oneflow.frontend.core.arrays import Data, device_name
+from oneflow.frontend.core.settings import SCOPE
 from oneflow.runtime.backends import ACCELERATORS, BACKENDS, HOST
 from oneflow.runtime.device_array import DeviceArray
 from oneflow.runtime.global_array import GlobalArray

@@ -81,7 +81,7 @@ class GlobalProgram:
 
     array: ClassVar[type] = GlobalArray
     is_remote: ClassVar[bool] = False
-    is_sized: ClassVar[bool] = False
+    is_size_specialized: ClassVar[bool] = False
     fast_path: ClassVar[None] = None
     last_run: ClassVar[None] = None
     outputs: ClassVar[tuple[TensorDesc, ...]] = ()

@@ -173,7 +173,7 @@ def _compile_for_all_sizes(op: Call, place: Device, in_place_operand: int | None
         executable = compile_call(op, infer(op.record, op), place, in_place_operand).executable
     except (OperatorError, PassError):
         return None
-    return None if executable.is_sized else executable
+    return None if executable.is_size_specialized else executable
 
 
 def _fill(entry: func.FuncOp, op: Call, results: Sequence[TensorDesc]) -> None:

@@ -23,8 +23,8 @@ from oneflow.dialect.record import Call, Operator, OperatorError, distribute, fl
 from oneflow.dialect.reverse import Entry, name_of, pull_back
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.core.errors import fail, refuse
+from oneflow.frontend.core.gradient_reads import gradient_reads, gradient_reads_any
 from oneflow.frontend.core.hooks import Hooks
-from oneflow.frontend.core.probe import gradient_reads, gradient_reads_any
 
 
 class Mode(threading.local):

@@ -12,8 +12,8 @@ from typing import Any
 from oneflow.frontend.core.dispatch import current_builder
 from oneflow.frontend.core.errors import refuse
 from oneflow.frontend.core.hooks import Hooks
+from oneflow.frontend.core.pytree import flatten
 from oneflow.frontend.core.tensor import Tensor
-from oneflow.frontend.core.tree import flatten
 from oneflow.frontend.eager.function import Function
 from oneflow.frontend.eager.tape import MODE
 from oneflow.frontend.functional import zeros_like

@@ -28,8 +28,8 @@ from oneflow.frontend.core.arrays import is_array
 from oneflow.frontend.core.dispatch import as_tensor, current_builder, dispatch
 from oneflow.frontend.core.errors import OneFlowError, SourceLocation, fail
 from oneflow.frontend.core.promotion import takes_gradient
+from oneflow.frontend.core.pytree import Tree, flatten
 from oneflow.frontend.core.tensor import Tensor
-from oneflow.frontend.core.tree import Tree, flatten
 from oneflow.frontend.eager.tape import enable_grad
 from oneflow.frontend.eager.tensor import EagerTensor
 from oneflow.frontend.functional.rules import cast

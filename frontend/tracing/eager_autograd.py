@@ -10,8 +10,8 @@ from oneflow.dialect.builder import Value
 from oneflow.dialect.integer_paths import refuse_integers
 from oneflow.dialect.record import Call, Operator, no_reference, no_sbp
 from oneflow.dialect.signature import parse_signature
-from oneflow.frontend.core.ambient import SCOPE, within
-from oneflow.frontend.core.tree import flatten
+from oneflow.frontend.core.pytree import flatten
+from oneflow.frontend.core.settings import SCOPE, within
 from oneflow.frontend.eager.builder import stale_value_error
 from oneflow.frontend.eager.function import OPERANDS
 from oneflow.frontend.eager.tape import (

@@ -30,9 +30,9 @@ from oneflow.frontend.core.dispatch import Stateful, TensorBuilder, as_tensor, u
 from oneflow.frontend.core.errors import SourceLocation, TraceError, fail, user_location
 from oneflow.frontend.core.hooks import Hooks
 from oneflow.frontend.core.layouts import PlacementCollector, annotate
+from oneflow.frontend.core.pytree import flatten
 from oneflow.frontend.core.spec import TensorSpec
 from oneflow.frontend.core.tensor import Tensor
-from oneflow.frontend.core.tree import flatten
 from oneflow.frontend.eager.tape import MODE, Leaf, set_grad_enabled
 from oneflow.frontend.eager.tensor import EagerTensor
 from oneflow.frontend.tracing.activity import Activity, propagate

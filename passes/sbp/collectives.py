@@ -152,7 +152,7 @@ _RULES: dict[str, Callable[[Builder, Value, RankStep], Value]] = {
 
 
 @dataclass(frozen=True)
-class Crossing:
+class TensorTransfer:
     """The transfer of a tensor of logical `shape` from one placement to another."""
 
     shape: tuple[int, ...]

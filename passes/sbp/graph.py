@@ -18,7 +18,7 @@ from oneflow.dialect.tensor_desc import TensorDesc, count, from_mlir
 from oneflow.passes.base import PassError
 from oneflow.passes.sbp import annotations as notes
 from oneflow.passes.sbp.candidates import nd_signatures, value_layouts
-from oneflow.passes.sbp.crossing import Crossing
+from oneflow.passes.sbp.placement_transfer import PlacementTransfer
 from oneflow.passes.sbp.submeshes import WHOLE, Submeshes, crosses, placement_of, placements_of
 from oneflow.passes.structure import Function
 from oneflow.passes.walk import gather
@@ -76,7 +76,7 @@ class Node:
     """An operator, an argument (`role` "argument"), a returned value ("result"), or other code ("fixed").
 
     A tensor that moves to another placement has a node with the role "sent" in the graph of its source, which has the
-    `crossing`, and one with the role "received" in the graph of the target.
+    `placement_transfer`, and one with the role "received" in the graph of the target.
     """
 
     op: ir.Operation
@@ -85,7 +85,7 @@ class Node:
     choices: Choices
     outputs: list[Tensor] = field(default_factory=list)
     constrained: bool = False
-    crossing: Crossing | None = None
+    placement_transfer: PlacementTransfer | None = None
 
     @property
     def name(self) -> str:
@@ -203,7 +203,7 @@ class GraphReader:
         if name == "func.return":
             self._visit_return(graph, function, op)
         elif crosses(op):
-            self._visit_crossing(graph, op)
+            self._visit_placement_transfer(graph, op)
         elif placement_of(op) != self.place:
             return
         elif name == notes.PARALLEL_CAST:
@@ -221,7 +221,7 @@ class GraphReader:
         source, result = op.operands[0], from_mlir(op.results[0].type)
         return source in graph.tensors and result is not None and graph.tensors[source].desc.refines(result)
 
-    def _visit_crossing(self, graph: Graph, op: ir.Operation) -> None:
+    def _visit_placement_transfer(self, graph: Graph, op: ir.Operation) -> None:
         """A cast to another placement: a sink of the source's graph and a source of the target's."""
         tensor, target = graph.tensors.get(op.operands[0]), self.submeshes[placement_of(op)]
         desc, nd = static_desc(op.results[0]), cast_layout(op, self.registry)
@@ -229,7 +229,15 @@ class GraphReader:
         notes.expect_layout(nd, desc, target.mesh, op.name, op.location)
         if tensor is not None:
             choices = self._value_choices(tensor.desc, None, False)
-            graph.add(Node(op, "sent", [tensor], choices, crossing=Crossing(self.submeshes[self.place], target, nd)))
+            graph.add(
+                Node(
+                    op,
+                    "sent",
+                    [tensor],
+                    choices,
+                    placement_transfer=PlacementTransfer(self.submeshes[self.place], target, nd),
+                )
+            )
         if placement_of(op) == self.place:
             choices = self._value_choices(desc, nd, True)
             graph.add(Node(op, "received", [], choices, constrained=True), [op.results[0]], [desc])

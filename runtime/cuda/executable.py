@@ -31,7 +31,7 @@ from oneflow.runtime.cuda import driver
 from oneflow.runtime.cuda.array import CudaArray, Memory, from_other, is_on_device
 from oneflow.runtime.cuda.autotune import tune
 from oneflow.runtime.cuda.compile_workers import CompileWorkers
-from oneflow.runtime.cuda.direct_execution import Direct
+from oneflow.runtime.cuda.direct_execution import DirectExecution
 from oneflow.runtime.cuda.host import HostProgram
 from oneflow.runtime.cuda.kernel_cache import compile_for_arch, compile_kernel, find_program, warming_up
 from oneflow.runtime.cuda.replay_cache import CachedArguments, ReplayCache, cacheable_arguments
@@ -109,7 +109,7 @@ class CudaExecutable:
 
     array: ClassVar[type] = CudaArray
     is_remote: ClassVar[bool] = True
-    is_sized: ClassVar[bool] = False
+    is_size_specialized: ClassVar[bool] = False
     fast_path: ClassVar[None] = None
 
     def __init__(self, source: ProgramSource, inputs: list[Parameter], outputs: list[TensorDesc], program: Program,
@@ -276,7 +276,7 @@ class CudaExecutable:
     def _start(self, arrays: Sequence[Any], arguments: list[CudaArray], stream: Stream) -> list[CudaArray]:
         steps = self._steps(arguments)
         if steps is None:
-            return Direct(self, arguments, stream).run()
+            return DirectExecution(self, arguments, stream).run()
         separate = self._copy_overlapping_donations(arguments, steps) if steps.donated_arguments else arguments
         results = self._results(steps, separate, stream)
         workspace = stream.workspace(steps.script.workspace)

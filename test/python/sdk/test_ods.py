@@ -10,9 +10,9 @@ from oneflow.dialect.reader import ProgramError, read_module
 from oneflow.dialect.record import REGISTRY, Absent, OperatorError, Registry
 from oneflow.runtime.user_ops.library import LibraryError, load_library
 from oneflow.testing.sample import Sample, t
-from oneflow.testing.user import check_op
+from oneflow.testing.user_operators import check_op
 from oneflow.tools import oneflow_translate
-from oneflow.tools.declared import declare
+from oneflow.tools.declared_operators import declare
 from oneflow.tools.ods import read_ods
 
 DECLARED = """

@@ -8,8 +8,8 @@ import pytest
 
 from oneflow.dialect import ops  # noqa: F401
 from oneflow.dialect.oneflow import create_context
-from oneflow.dialect.readable import MAX_NESTING
 from oneflow.dialect.reader import ProgramError, read_module
+from oneflow.dialect.text_validation import MAX_NESTING
 
 MANY = 2**62
 GENERIC = """#map = affine_map<(m) -> (m)>

@@ -43,7 +43,7 @@ with ir.Context() as context:
 
 
 @dataclass(frozen=True)
-class Unreadable:
+class InvalidText:
     """The fault of a text, and its position."""
 
     message: str
@@ -51,18 +51,18 @@ class Unreadable:
     column: int
 
 
-def unreadable(text: str) -> Unreadable | None:
+def find_invalid_text(text: str) -> InvalidText | None:
     """Why MLIR's parser must not see a text; None if it may."""
     reason = _bad_string(text) or _too_deep(text) or _bad_iterators(text) or _too_large(text)
     if reason is None:
         return None
-    return unreadable_at(text, *reason)
+    return invalid_text_at(text, *reason)
 
 
-def unreadable_at(text: str, message: str, place: int) -> Unreadable:
+def invalid_text_at(text: str, message: str, place: int) -> InvalidText:
     """The fault of a text at a position."""
     before = text[:place]
-    return Unreadable(message, before.count("\n") + 1, place - before.rfind("\n"))
+    return InvalidText(message, before.count("\n") + 1, place - before.rfind("\n"))
 
 
 def _bad_string(text: str) -> tuple[str, int] | None:
