@@ -27,7 +27,7 @@ from oneflow.dialect.ops.attention_layouts import (
 )
 from oneflow.dialect.ops.interpolation import numbered
 from oneflow.dialect.ops.random import RANDOM, numpy_mask
-from oneflow.dialect.ops.rows import expect_type
+from oneflow.dialect.ops.row_normalization import expect_type
 from oneflow.dialect.ops.softmax import widen
 from oneflow.dialect.philox import kept_scale
 from oneflow.dialect.record import Call

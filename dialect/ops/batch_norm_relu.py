@@ -17,7 +17,7 @@ from oneflow.dialect.decomposition_gradient import decomposition_gradient
 from oneflow.dialect.numpy_builder import run_reference
 from oneflow.dialect.ops.batch_norm import PARAMS, channel_types, gradient_stages
 from oneflow.dialect.ops.bit_masks import BITS, numpy_packed, packed_bits, words_of
-from oneflow.dialect.ops.rows import expect_type
+from oneflow.dialect.ops.row_normalization import expect_type
 from oneflow.dialect.record import REGISTRY, Call, OperatorError, infer, no_sbp, operator
 from oneflow.dialect.sbp import B, P, SbpSignature
 from oneflow.dialect.scalar import Expr

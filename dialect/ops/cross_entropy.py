@@ -22,7 +22,7 @@ from oneflow.dialect.elementwise import elementwise, in_double
 from oneflow.dialect.ops.class_loss import NONE
 from oneflow.dialect.ops.elementwise_grad import linear_in_each
 from oneflow.dialect.ops.indexing import INDEX
-from oneflow.dialect.ops.rows import expect_type, letters, row_sum, shared, spread
+from oneflow.dialect.ops.row_normalization import expect_type, letters, row_sum, shared, spread
 from oneflow.dialect.ops.softmax import narrow, numpy_log_softmax, widen
 from oneflow.dialect.record import Call, define, no_sbp, operator
 from oneflow.dialect.sbp import Factors

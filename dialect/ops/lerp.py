@@ -14,7 +14,7 @@ from oneflow.dialect.compute import Stage
 from oneflow.dialect.decomposition_gradient import decomposition_gradient
 from oneflow.dialect.elementwise import elementwise, in_double
 from oneflow.dialect.ops.elementwise_grad import same_shapes
-from oneflow.dialect.ops.rows import expect_type, letters, total
+from oneflow.dialect.ops.row_normalization import expect_type, letters, total
 from oneflow.dialect.ops.scalar_ops import QUADRUPLE, expect_number, number_of
 from oneflow.dialect.record import Call, operator
 from oneflow.dialect.sbp import Factors, broadcast_factors, repeated_factors

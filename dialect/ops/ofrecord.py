@@ -15,6 +15,7 @@ from oneflow.dialect import dtypes
 from oneflow.dialect.image_files import CHANNELS, decode
 from oneflow.dialect.numpy_kernel import DataError, numpy_kernel
 from oneflow.dialect.ofrecord import feature, one_value, part_paths, records, shuffled
+from oneflow.dialect.ops.file_batches import expect_piece, local_piece, rows_of, split_batch
 from oneflow.dialect.ops.image_decoding import (
     CROPPED,
     cutter,
@@ -25,7 +26,6 @@ from oneflow.dialect.ops.image_decoding import (
 )
 from oneflow.dialect.ops.image_lists import expect_most, mapped, padded, size_desc
 from oneflow.dialect.ops.random import RANDOM
-from oneflow.dialect.ops.reading import expect_piece, local_piece, rows_of, split_batch
 from oneflow.dialect.ops.source import NO_OPERAND
 from oneflow.dialect.reader_kernel import PIECE, Batch, first_batch, own_part, reader_kernel, whole_batch
 from oneflow.dialect.record import Call, Rule, define, no_grad

@@ -10,7 +10,7 @@ from oneflow.dialect import dtypes
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.composite import adjoint, composite
 from oneflow.dialect.decomposition_gradient import decomposition_gradient
-from oneflow.dialect.ops.rows import expect_type, letters
+from oneflow.dialect.ops.row_normalization import expect_type, letters
 from oneflow.dialect.ops.softmax import narrow, widen
 from oneflow.dialect.record import Call, operator
 from oneflow.dialect.sbp import B, Factors, P, S, SbpSignature

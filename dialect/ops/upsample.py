@@ -16,7 +16,7 @@ from oneflow.dialect import scalar as s
 from oneflow.dialect.builder import Builder, Value
 from oneflow.dialect.compute import Size, Stage
 from oneflow.dialect.dtypes import DType
-from oneflow.dialect.ops.rows import expect_type
+from oneflow.dialect.ops.row_normalization import expect_type
 from oneflow.dialect.ops.sampling import Centres, Cubics, Slopes, Steps, keys
 from oneflow.dialect.record import Call, Operator, define
 from oneflow.dialect.sbp import Factors, repeated_factors
