@@ -29,7 +29,7 @@ from oneflow.dialect.tensor_desc import TensorDesc
 MAX_RECURSION = 24
 
 
-class EndlessError(OperatorError):
+class InfiniteRecursionError(OperatorError):
     """A decomposition that does not end."""
 
 
@@ -79,11 +79,12 @@ class UserRule:
         """A context in which the operator is being decomposed.
 
         Raises:
-            EndlessError: the operator occurs in its own decomposition too often for a decomposition that ends.
+            InfiniteRecursionError: the operator occurs in its own decomposition too often for a decomposition that
+                ends.
         """
         if _path.names.count(self.name) == MAX_RECURSION:
             cycle = [self.name, *_path.names[len(_path.names) - _path.names[::-1].index(self.name) :], self.name]
-            raise EndlessError(str(self.error(
+            raise InfiniteRecursionError(str(self.error(
                 f"decomposes into itself: {' -> '.join(cycle)}; decompose one of these into other operators"
             )))  # fmt: skip
         _path.names.append(self.name)

@@ -80,9 +80,9 @@ class Placement:
         return distributed.world_of(devices(self.mesh), self.members)
 
     @property
-    def here(self) -> list[int]:
+    def local_indices(self) -> list[int]:
         """The mesh indices of the ranks that this process runs."""
-        return [p for p, r in enumerate(self.members) if r in self.world.here]
+        return [p for p, r in enumerate(self.members) if r in self.world.local_ranks]
 
     def layout(self, sbp: Any, desc: TensorDesc) -> NdSbp:
         """One SBP, or one for each mesh axis, as a layout for tensors of a type.
@@ -141,7 +141,7 @@ class GlobalArray(ArrayProperties):
     def of(cls, array: np.ndarray, placement: Placement, nd: NdSbp) -> GlobalArray:
         """A global array from a whole array, which is the same on all ranks."""
         layout = distributed.Layout(TensorDesc(array.shape, dtypes.from_numpy(array.dtype)), nd)
-        pieces = {p: np.array(layout.piece(array, placement.mesh, p), order="C") for p in placement.here}
+        pieces = {p: np.array(layout.piece(array, placement.mesh, p), order="C") for p in placement.local_indices}
         return cls(placement, layout, placement.put(pieces))
 
     @classmethod
@@ -150,9 +150,9 @@ class GlobalArray(ArrayProperties):
 
         Other ranks of this process get the same piece where the array is replicated, and zeros elsewhere.
         """
-        first, mesh = placement.here[0], placement.mesh
+        first, mesh = placement.local_indices[0], placement.mesh
         alike = group(first, mesh, [k for k, s in enumerate(layout.nd) if s.kind == "B"])
-        pieces = {p: piece if p in alike else layout.zeros(mesh, p) for p in placement.here}
+        pieces = {p: piece if p in alike else layout.zeros(mesh, p) for p in placement.local_indices}
         return cls(placement, layout, pieces)
 
     @property
@@ -222,7 +222,7 @@ class GlobalArray(ArrayProperties):
             ValueError: this process has no piece.
         """
         if not self.pieces:
-            raise ValueError(f"expected a rank of {self.placement}, got rank {self.placement.world.here[0]}")
+            raise ValueError(f"expected a rank of {self.placement}, got rank {self.placement.world.local_ranks[0]}")
         piece: np.ndarray | DeviceArray = next(iter(self.pieces.values()))
         return piece
 
@@ -235,11 +235,11 @@ def shared(array: np.ndarray, at: Placement, nd: NdSbp) -> np.ndarray:
     """
     world = at.world
     everyone: Sequence[int] = range(world.size)
-    if len(world.here) == world.size:
+    if len(world.local_ranks) == world.size:
         return array
     desc = TensorDesc(array.shape, dtypes.from_numpy(array.dtype))
-    world.agree(f"{desc} of rank 0 on {at.sharding(nd)}", "")
+    world.check_agreement(f"{desc} of rank 0 on {at.sharding(nd)}", "")
     copy = np.array(array, order="C")
-    with world.step(world.here[0], 0, "sharing a tensor of rank 0"):
-        world.transport(world.here[0], tuple(everyone)).broadcast(copy.reshape(-1), 0)
+    with world.step(world.local_ranks[0], 0, "sharing a tensor of rank 0"):
+        world.transport(world.local_ranks[0], tuple(everyone)).broadcast(copy.reshape(-1), 0)
     return copy

@@ -38,7 +38,7 @@ from oneflow.dialect.record import (
 from oneflow.dialect.sbp import Sbp, SbpSignature, Shard, balanced_ranges
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.testing.sample import Bad, Sample
-from oneflow.testing.simulate import noise, put_together
+from oneflow.testing.simulate import noise, reduce_partials
 
 Array = np.ndarray
 
@@ -332,7 +332,7 @@ def _check_reassembled(pieces: list[Array], sbp: Sbp, want: Array, close: tuple[
     if sbp.kind == "S":
         joined = [np.concatenate(pieces, axis=sbp.axis)]
     elif sbp.is_partial:
-        joined = [put_together(pieces, sbp.kind)]
+        joined = [reduce_partials(pieces, sbp.kind)]
     else:
         joined = pieces
     for got in joined:

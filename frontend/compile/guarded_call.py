@@ -41,7 +41,7 @@ Recorder = Callable[[Sequence[Any]], Callable[[Sequence[Any]], None]]
 #: The classes of arguments that are compared by value.
 STATIC = (bool, int, float, str, type(None))
 #: The context of a call that needs no lock.
-UNLOCKED = nullcontext()
+NO_LOCK = nullcontext()
 _variable, _leaf = operator.attrgetter("handle"), operator.attrgetter("leaf")
 _desc, _array = operator.attrgetter("desc"), operator.attrgetter("handle")
 _first_byte: Callable[[Any], ctypes.c_char] = ctypes.c_char.from_buffer
@@ -474,7 +474,7 @@ def guarded_call(
         if matching is None or not settings_hold(guards):
             return NotImplemented
         arguments, roots = matching
-        with UNLOCKED if lock is None else lock.now:
+        with NO_LOCK if lock is None else lock.now:
             arrays = captured.arrays()
             memory = guard_cache.memory(arrays)
             hit = guard_cache.cache_hit(memory)

@@ -14,8 +14,8 @@ from oneflow.dialect.locks import Lock
 from oneflow.dialect.tensor_desc import TensorDesc
 from oneflow.frontend.compile import mutated_inputs
 from oneflow.frontend.compile.guarded_call import (
+    NO_LOCK,
     STATIC,
-    UNLOCKED,
     ArgumentGuard,
     CapturedInputs,
     DeviceGuardCache,
@@ -67,7 +67,7 @@ class Specialization:
     @property
     def exclusive(self) -> AbstractContextManager[Any]:
         """The context in which a call runs: a lock where the call updates captured tensors."""
-        return self.updating.now if self._updates else UNLOCKED
+        return self.updating.now if self._updates else NO_LOCK
 
     @functools.cached_property
     def _updates(self) -> bool:

@@ -81,7 +81,7 @@ class TensorBuilder(Builder):
     def watch(self, owner: Stateful) -> None:
         """Guards a trace on the `facts` of `owner`."""
 
-    def at_end(self, restore: Callable[[], None]) -> None:
+    def on_trace_end(self, restore: Callable[[], None]) -> None:
         """Has `restore` called when a trace ends, the latest first; nothing in eager mode."""
 
     @abstractmethod

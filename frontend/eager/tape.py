@@ -39,7 +39,7 @@ class Mode(threading.local):
 
 MODE = Mode()
 #: Held while gradients are accumulated at leaves, which threads may share.
-ACCUMULATING = Lock()
+ACCUMULATION_LOCK = Lock()
 #: The numbers of nodes, in the order in which calls are recorded.
 node_numbers = itertools.count()
 
@@ -317,7 +317,7 @@ def record(op: Operator, inputs: dict[str, Any], attrs: dict[str, Any], results:
             variable.node = None
 
 
-def nodes_behind(roots: Sequence[Variable]) -> list[Node]:
+def reachable_nodes(roots: Sequence[Variable]) -> list[Node]:
     """All nodes that `roots` depend on, in the order of recording."""
     nodes: dict[int, Node] = {}
     waiting = [v.node for v in roots if v.node is not None]
@@ -357,7 +357,7 @@ def gradients(
         RuntimeError: a value that a gradient reads was updated in place, or freed.
         TraceError: an operator on the way has no gradient, or its rule fails.
     """
-    nodes = nodes_behind([v for v, _ in seeds])
+    nodes = reachable_nodes([v for v, _ in seeds])
     targets = list(wrt(nodes))
     entries: list[Entry] = [node.call(builder) for node in nodes]
     with set_grad_enabled(create_graph):

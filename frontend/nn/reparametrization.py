@@ -29,7 +29,7 @@ class Reparametrization:
     def __call__(self, module: Module, args: Any) -> None:
         outside, computed = module.__dict__.get(self.name), self.compute(module)
         setattr(module, self.name, computed)
-        current_builder().at_end(lambda: self._restore(module, computed, outside))
+        current_builder().on_trace_end(lambda: self._restore(module, computed, outside))
 
     def _restore(self, module: Module, computed: Any, outside: Any) -> None:
         """Restores the module's weight from before a trace, unless the function replaced the computed weight."""

@@ -179,7 +179,9 @@ def checkpoint(
         with builder.isolated_tape() as inner:
             value = fn(*args, **kwargs)
         built = {id(r) for entry in inner for r in entry.results}
-        results = tuple(v for v in (*map(_current_value, flatten(value)[0]), *builder.lasting()) if id(v) in built)
+        results = tuple(
+            v for v in (*map(_current_value, flatten(value)[0]), *builder.live_tensors()) if id(v) in built
+        )
         builder.note(Segment(tuple(inner), tuple(map(builder.read, operands)), results))
         return value
 

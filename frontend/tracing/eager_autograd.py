@@ -24,7 +24,7 @@ from oneflow.frontend.eager.tape import (
     gradients,
     leaves_of,
     no_grad,
-    nodes_behind,
+    reachable_nodes,
     record,
 )
 from oneflow.frontend.eager.tensor import BUILDER, EagerTensor
@@ -33,7 +33,7 @@ from oneflow.frontend.functional.random import get_rng_state, set_rng_state
 _CHECKPOINT = parse_signature(f"checkpoint({OPERANDS}*) -> y*")
 
 
-class PrivateLeaf(Leaf):
+class GradientInput(Leaf):
     """The leaf of an input of `flow.grad`, at a nesting level of such calls; its gradient is not read."""
 
     __slots__ = ("level",)
@@ -67,7 +67,7 @@ def own(tensor: EagerTensor) -> EagerTensor:
         with enable_grad():
             record(BUILDER.registry["depend"], {"in": outside, "depend_tensor": outside}, {}, [inside])
     else:
-        inside.leaf = PrivateLeaf(level())
+        inside.leaf = GradientInput(level())
     return EagerTensor(inside)
 
 
@@ -81,7 +81,7 @@ def pull_back(seeds: Sequence[tuple[Any, Any]], wrt: Sequence[EagerTensor]) -> l
         g for _, g in gradients(BUILDER, pairs, lambda _: wanted, retain_graph=True, create_graph=True)
     ]
     if None in found_gradients:
-        calls = [node.call(BUILDER) for node in nodes_behind([v for v, _ in pairs])]
+        calls = [node.call(BUILDER) for node in reachable_nodes([v for v, _ in pairs])]
         refuse_integers(calls, pairs, wanted, found_gradients)
     return [None if g is None else EagerTensor(g) for g in found_gradients]
 
@@ -94,8 +94,8 @@ def released(value: Any, depth: int) -> Any:
 
 def _released(tensor: EagerTensor, depth: int) -> EagerTensor:
     root = tensor.variable
-    leaves = [v.leaf for v in leaves_of(nodes_behind([root]), [root])]
-    private = all(isinstance(leaf, PrivateLeaf) and leaf.level >= depth for leaf in leaves)
+    leaves = [v.leaf for v in leaves_of(reachable_nodes([root]), [root])]
+    private = all(isinstance(leaf, GradientInput) and leaf.level >= depth for leaf in leaves)
     return EagerTensor(root.alias()) if private else tensor
 
 
@@ -144,8 +144,8 @@ def recomputed(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 def _between(roots: Sequence[Variable], inputs: dict[int, Variable]) -> list[Node]:
     """The nodes behind `roots` that are not behind the inputs."""
-    input_nodes = {node.number for node in nodes_behind(list(inputs.values()))}
-    return [node for node in nodes_behind(roots) if node.number not in input_nodes]
+    input_nodes = {node.number for node in reachable_nodes(list(inputs.values()))}
+    return [node for node in reachable_nodes(roots) if node.number not in input_nodes]
 
 
 def _read(arguments: Sequence[Variable], nodes: Sequence[Node]) -> list[Variable]:

@@ -155,7 +155,7 @@ class TraceBuilder(IRBuilder, TensorBuilder):
             )
         return final
 
-    def lasting(self) -> list[Tensor]:
+    def live_tensors(self) -> list[Tensor]:
         """The current values of updated tensors and of views, which the function may read later."""
         return [*(state.current for state in self.captures.states.values()), *self.functionalization.values()]
 
@@ -237,7 +237,7 @@ class TraceBuilder(IRBuilder, TensorBuilder):
         """Guards the program on objects in nested dicts."""
         self.captures.guards.add_items(owner, name, keys)
 
-    def at_end(self, restore: Callable[[], None]) -> None:
+    def on_trace_end(self, restore: Callable[[], None]) -> None:
         """Has `restore` called when the trace ends."""
         self.ending.callback(restore)
 
@@ -296,7 +296,7 @@ class TraceBuilder(IRBuilder, TensorBuilder):
         inside = self.give(self.read(tensor))
         return Tensor(self, inside.handle, inside.desc)
 
-    def flows_to(self, tensor: Tensor) -> bool:
+    def receives_gradient(self, tensor: Tensor) -> bool:
         """Whether a gradient that is asked for may flow to a tensor."""
         active = {id(v) for v in (*self.owned, *(v for v, _ in self.captures.leaves))}
         for tape in (self.leaf_tape, *self.tapes):

@@ -23,7 +23,7 @@ from oneflow.passes.sbp.submeshes import WHOLE, Submeshes, crosses, placement_of
 from oneflow.passes.structure import Function
 from oneflow.passes.walk import gather
 
-NOTHING: Mapping[str, Any] = {}
+EMPTY: Mapping[str, Any] = {}
 
 
 @dataclass(eq=False)
@@ -58,7 +58,7 @@ def width_of(desc: TensorDesc) -> int:
 
 
 @dataclass(eq=False)
-class Choices:
+class NodeCandidates:
     """The data that nodes of equal calls share: the signatures, and the multiply-adds of the logical call.
 
     An operator with bodies has its own: `found` are the signatures for operands in some layouts, and `moved` the
@@ -82,7 +82,7 @@ class Node:
     op: ir.Operation
     role: str
     inputs: list[Tensor]
-    choices: Choices
+    choices: NodeCandidates
     outputs: list[Tensor] = field(default_factory=list)
     constrained: bool = False
     placement_transfer: PlacementTransfer | None = None
@@ -141,7 +141,7 @@ def static_desc(value: ir.Value) -> TensorDesc | None:
 
 
 class GraphReader:
-    """Reads functions into graphs; equal calls get the same `Choices`.
+    """Reads functions into graphs; equal calls get the same `NodeCandidates`.
 
     Of a program with several placements, `submeshes`, the graphs of the placement `place` are read.
     """
@@ -150,14 +150,14 @@ class GraphReader:
         self,
         mesh: Mesh,
         registry: Registry,
-        functions: Mapping[str, ir.Operation] = NOTHING,
-        submeshes: Submeshes = NOTHING,
+        functions: Mapping[str, ir.Operation] = EMPTY,
+        submeshes: Submeshes = EMPTY,
         place: str = WHOLE,
     ) -> None:
         self.mesh, self.registry, self.functions = mesh, registry, functions
         self.submeshes, self.place = submeshes, place
-        self._choices: dict[Any, tuple[Call, Choices]] = {}
-        self._layout_choices: dict[Any, Choices] = {}
+        self._choices: dict[Any, tuple[Call, NodeCandidates]] = {}
+        self._layout_choices: dict[Any, NodeCandidates] = {}
         self._repeated = broadcast(mesh)
 
     def read(self, function: Function) -> Graph:
@@ -189,13 +189,13 @@ class GraphReader:
         if nd is not None:
             notes.expect_layout(nd, desc, self.mesh, what, op.location)
 
-    def _value_choices(self, desc: TensorDesc, nd: NdSbp | None, produced: bool) -> Choices:
+    def _value_choices(self, desc: TensorDesc, nd: NdSbp | None, produced: bool) -> NodeCandidates:
         """Signatures of a node with one tensor, a result or an operand."""
         key = (desc, nd, produced)
         if key not in self._layout_choices:
             layouts = value_layouts(desc, self.mesh) if nd is None else [nd]
             signatures = [NdSignature((), (o,)) if produced else NdSignature((o,), ()) for o in layouts]
-            self._layout_choices[key] = Choices(signatures)
+            self._layout_choices[key] = NodeCandidates(signatures)
         return self._layout_choices[key]
 
     def _visit(self, graph: Graph, function: Function, op: ir.Operation) -> None:
@@ -245,7 +245,7 @@ class GraphReader:
     def _visit_parallel_cast(self, graph: Graph, op: ir.Operation) -> None:
         tensor, nd = graph.tensor(op, 0), cast_layout(op, self.registry)
         self._check(nd, tensor.desc, op.name, op)
-        node = Node(op, "operator", [tensor], Choices([NdSignature((nd,), (nd,))]), constrained=True)
+        node = Node(op, "operator", [tensor], NodeCandidates([NdSignature((nd,), (nd,))]), constrained=True)
         graph.add(node, [op.results[0]], [tensor.desc])
 
     def _visit_operator(self, graph: Graph, op: ir.Operation) -> None:
@@ -255,11 +255,11 @@ class GraphReader:
             self._choices[key] = self._candidates(op, inputs)
         call, choices = self._choices[key]
         if dialect.named_functions(op):
-            choices = Choices(list(choices.signatures), choices.work)
+            choices = NodeCandidates(list(choices.signatures), choices.work)
         constrained = notes.IN in op.attributes or notes.OUT in op.attributes
         graph.add(Node(op, "operator", inputs, choices, constrained=constrained), list(op.results), call.results)
 
-    def _candidates(self, op: ir.Operation, inputs: Sequence[Tensor]) -> tuple[Call, Choices]:
+    def _candidates(self, op: ir.Operation, inputs: Sequence[Tensor]) -> tuple[Call, NodeCandidates]:
         record = dialect.record_of(op, self.registry)
         if "one-process" in record.traits and devices(self.mesh) > 1:
             raise PassError(
@@ -272,7 +272,7 @@ class GraphReader:
             signatures, work = nd_signatures(call, self.mesh), work_of(call)
         except OperatorError as error:
             raise PassError(dialect.message_of(op, error), op.location) from None
-        return call, Choices(self._constrain(op, call, signatures), work)
+        return call, NodeCandidates(self._constrain(op, call, signatures), work)
 
     @staticmethod
     def _constrain(op: ir.Operation, call: Call, signatures: list[NdSignature]) -> list[NdSignature]:
@@ -311,7 +311,7 @@ class GraphReader:
         if layouts is None:
             layouts = NdSignature((self._repeated,) * len(inputs), (self._repeated,) * len(outputs))
         if inputs or outputs:
-            node = Node(op, "fixed", inputs, Choices([layouts]), constrained=True)
+            node = Node(op, "fixed", inputs, NodeCandidates([layouts]), constrained=True)
             graph.add(node, [v for v, _ in outputs], [d for _, d in outputs])
         self._add_block_arguments(graph, op)
 
@@ -320,7 +320,7 @@ class GraphReader:
         for value in block_arguments(op, skipped):
             desc = static_desc(value)
             if desc is not None:
-                replicated = Choices([NdSignature((), (self._repeated,))])
+                replicated = NodeCandidates([NdSignature((), (self._repeated,))])
                 graph.add(Node(op, "fixed", [], replicated, constrained=True), [value], [desc])
 
     def _call_layouts(self, op: ir.Operation) -> NdSignature | None:

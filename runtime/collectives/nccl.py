@@ -1,8 +1,8 @@
 """Ranks with a GPU each: the one module that loads NCCL.
 
-Arrays here are NumPy arrays over device memory: only their addresses, shapes and strides are used. NCCL is loaded
-when a program of several GPUs is first compiled. Ranks exchange the unique id of NCCL over the transports of the
-world, which also carry out on the host what NCCL does not offer.
+Arrays here are NumPy arrays over device memory: only their addresses, shapes and strides are used. NCCL is
+loaded when a program of several GPUs is first compiled. Ranks exchange the unique id of NCCL over the transports of
+the world, which also carry out on the host what NCCL does not offer.
 """
 
 from __future__ import annotations

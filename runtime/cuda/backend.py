@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from oneflow.runtime.cuda import size_specialization
     from oneflow.runtime.cuda.executable import CudaExecutable
 else:  # the compiler of programs is loaded with the first program
-    sized = lazy("oneflow.runtime.cuda.size_specialization")
+    size_specialization = lazy("oneflow.runtime.cuda.size_specialization")
 
 
 def compile_program(module: ir.Module, entry: str, device: int = 0) -> CudaExecutable:
